@@ -95,6 +95,7 @@ typedef struct Recurrent {
     const int64_t *lengths;       /* [batch], or NULL */
     const void *x;                /* of all directions, as is y */
     const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
+    Dtype narrow;                 /* of r, where that is 16-bit floats: widened as they are read */
     const PackedWeights *packed;  /* NULL: nothing is */
     const PackedBytes *bytes;     /* NULL: weights are real */
     const ByteMatrices *matrices; /* of bytes, else NULL */
@@ -109,6 +110,7 @@ typedef struct Recurrent {
  */
 typedef struct Dots {
     const void *matrix, *vectors;
+    Dtype narrow;            /* of the matrix, else it is of the call's type */
     const void *packed;      /* those rows, or NULL */
     const ByteMatrix *bytes; /* all columns, or NULL */
     uint64_t count, vector_count, first, last;
@@ -142,22 +144,24 @@ static uint64_t recurrent_y(const Recurrent *job, uint64_t b, uint64_t s) {
 typedef struct DotsJob {
     const Recurrent *recurrent;
     const Dots *dots;
-    const GemmLoops *loops;
+    GemmVectorFunction *loop;
+    size_t element; /* bytes of the matrix's */
 } DotsJob;
 
 /* Rows stay in the first-level cache while all vectors meet them. */
 static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const DotsJob *job = data;
     const Dots *dots = job->dots;
-    const float *matrix = dots->matrix, *vectors = dots->vectors;
+    const char *matrix = dots->matrix;
+    const float *vectors = dots->vectors;
     (void)lane;
     for (uint64_t block = first; block < end; block++) {
         uint64_t j = dots->first + block * DOT_ROWS;
         uint64_t count = dots->last - j < DOT_ROWS ? dots->last - j : DOT_ROWS;
         for (uint64_t b = 0; b < dots->vector_count; b++)
-            job->loops->dots((float *)dots->to + b * job->recurrent->width + j,
-                             matrix + j * dots->count, dots->count, vectors + b * dots->count,
-                             count, dots->count);
+            job->loop((float *)dots->to + b * job->recurrent->width + j,
+                      matrix + j * dots->count * job->element, dots->count,
+                      vectors + b * dots->count, count, dots->count);
     }
 }
 
@@ -197,7 +201,12 @@ static bool add_bytes(const Recurrent *recurrent, const Dots *dots) {
 static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
     if (dots->bytes) return add_bytes(recurrent, dots);
     if (dots->packed) return add_packed(recurrent, dots);
-    const DotsJob job = {recurrent, dots, gemm_loops(isa_best())};
+    const GemmLoops *loops = gemm_loops(isa_best());
+    const DotsJob job = {recurrent, dots,
+                         dots->narrow == DTYPE_FLOAT16    ? loops->half_dots
+                         : dots->narrow == DTYPE_BFLOAT16 ? loops->brain_dots
+                                                          : loops->dots,
+                         dots->narrow ? sizeof(uint16_t) : sizeof(float)};
     const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
     const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
     kernel_run_parts(recurrent->call->workers, kernel_work_cut(recurrent->call, work, blocks),
@@ -372,10 +381,12 @@ static bool find_data(KernelCall *call, Recurrent *job, RecurrentData *data) {
     const PackedWeights *packed = job->packed; /* then the host keeps no others */
     const bool has_w = job->bytes || (packed && packed->w[0]);
     const bool has_r = job->bytes || (packed && packed->r[0][0]);
+    job->narrow = has_r ? DTYPE_UNDEFINED : gemm_narrow(&call->inputs[2]);
+    if (job->narrow) data->r = call->inputs[2].data;
     if (!input_reals(call, 0, &job->x) || (!has_w && !input_reals(call, 1, &data->w)) ||
-        (!has_r && !input_reals(call, 2, &data->r)) || !input_reals(call, 3, &data->bias) ||
-        !input_reals(call, 5, &first[0]) || (lstm && !input_reals(call, 6, &first[1])) ||
-        (lstm && !input_reals(call, 7, &data->p)))
+        (!has_r && !job->narrow && !input_reals(call, 2, &data->r)) ||
+        !input_reals(call, 3, &data->bias) || !input_reals(call, 5, &first[0]) ||
+        (lstm && !input_reals(call, 6, &first[1])) || (lstm && !input_reals(call, 7, &data->p)))
         return false;
     data->first[0] = (void *)(uintptr_t)first[0];
     data->first[1] = (void *)(uintptr_t)first[1];
@@ -445,7 +456,7 @@ static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
     job->direction = d;
     job->backward = attrs->direction == 1 || d == 1;
     job->w = part(data->w, d * job->width * job->input, size);
-    job->r = part(data->r, d * job->width * job->hidden, size);
+    job->r = part(data->r, d * job->width * job->hidden, job->narrow ? sizeof(uint16_t) : size);
     job->bias = part(data->bias, d * 2 * job->width, size);
     job->p = part(data->p, d * 3 * job->hidden, size);
     memcpy(job->activations, &data->activations[3 * d], sizeof job->activations);
@@ -533,7 +544,8 @@ static bool is_matrices(const KernelCall *call, uint32_t i, uint64_t directions)
            (uint64_t)t->dims[0] == directions && t->count;
 }
 
-/* A single sequence reads rows as fast as they lie, and with less to do before each step. */
+/* A single sequence reads rows as fast as they lie, half as many bytes where they are stored in 16 bit,
+ * and with less to do before each step. */
 static bool packs_states(const KernelCall *call) {
     const RecurrentAttrs *attrs = call->attrs;
     return call->inputs[0].dims[attrs->layout ? 0 : 1] > 1;
@@ -575,7 +587,10 @@ static KernelReady make_recurrent(KernelCall *call) {
     call->prepared = packed;
     if (!packed) return KERNEL_READY;
     if (x->dims[0] > 1 || x->dims[1] > 1) pack_inputs(call, packed, directions);
-    if (packs_states(call)) pack_states(call, packed, directions);
+    if (packs_states(call))
+        pack_states(call, packed, directions);
+    else
+        kernel_take_stored(call, 2);
     return KERNEL_READY;
 }
 
