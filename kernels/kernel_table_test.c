@@ -84,7 +84,7 @@ static void test_checked(void **state) {
         {"Add", "ff", "f", true},     {"Add", "f", "f", false},     {"Add", "f-", "f", false},
         {"Add", "fff", "f", false},   {"Add", "fd", "f", false},    {"Add", "ff", "d", false},
         {"Add", "ff", "-", false},    {"Add", "ff", "", false},     {"Add", "ff", "ff", false},
-        {"Add", "hh", "h", false}, /* no row takes it unconverted */
+        {"Add", "hh", "h", true},     {"Pow", "hh", "h", false}, /* no row takes it unconverted */
         {"Concat", "f", "f", true},   {"Concat", "-", "f", false},  {"Concat", "", "f", false},
         {"Concat", "d", "f", false},  {"Split", "f", "f", true},    {"Split", "f", "-", true},
         {"Split", "fl", "f", false},  {"Split", "f", "", false},    {"Clip", "f--", "f", true},

@@ -23,18 +23,18 @@ static void unary_part(const void *data, uint64_t first, uint64_t end, unsigned 
                   job->numbers);
 }
 
-/* 16-bit floats by a function of floats, piece by piece. */
+/* A function of floats where 16-bit floats are read, given, or both: piece by piece. */
 static void unary_half_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const UnaryJob *job = data;
-    const bool narrow = half_is(job->to_dtype);
+    const bool widen = half_is(job->from_dtype), narrow = half_is(job->to_dtype);
     float from[HALF_PIECE], to[HALF_PIECE];
     (void)lane;
     for (uint64_t n; first < end; first += n) {
+        const char *in = job->from + first * job->from_size;
         char *out = job->to + first * job->to_size;
         n = end - first < HALF_PIECE ? end - first : HALF_PIECE;
-        half_widen(from, job->from_dtype,
-                   (HalfRows){(void *)(job->from + first * job->from_size), 1, n, 0});
-        job->function(narrow ? (void *)to : out, from, n, job->numbers);
+        if (widen) half_widen(from, job->from_dtype, (HalfRows){(void *)in, 1, n, 0});
+        job->function(narrow ? (void *)to : out, widen ? (const void *)from : in, n, job->numbers);
         if (narrow) half_narrow((HalfRows){out, 1, n, 0}, job->to_dtype, to);
     }
 }
@@ -48,8 +48,9 @@ bool kernel_unary_quick(KernelCall *call, const UnaryFunction functions[DTYPE_CO
                         const UnaryNumbers *numbers, UnaryFunction quick) {
     static const UnaryNumbers none = {0, 0};
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
-    const bool halves = half_is(in->dtype) && !functions[in->dtype];
-    const Dtype dtype = halves ? DTYPE_FLOAT : in->dtype; /* the function's */
+    const bool widens = half_is(in->dtype) && !functions[in->dtype];
+    const Dtype dtype = widens ? DTYPE_FLOAT : in->dtype; /* the function's */
+    const bool halves = widens || (dtype == DTYPE_FLOAT && half_is(out->dtype));
     if (!functions[dtype])
         return kernel_fail(call, "it is not defined for %s", dtype_name(in->dtype));
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");

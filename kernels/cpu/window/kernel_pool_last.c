@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernel_convert.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"
@@ -150,8 +151,10 @@ static bool run_pool(KernelCall *call, bool mean) {
     KernelTensor *y = &call->outputs[0];
     Window window;
     if (!window_make(call, attrs, NULL, &window)) return false;
+    const bool converts = x->dtype != y->dtype; /* which the largest of floats may be */
     if (x->dims[0] != y->dims[0] || x->dims[x->rank - 1] != y->dims[x->rank - 1] ||
-        x->dtype != y->dtype || (mean && x->dtype != DTYPE_FLOAT))
+        (converts && !(dtype_is_float(x->dtype) && dtype_is_float(y->dtype))) ||
+        (mean && (converts || x->dtype != DTYPE_FLOAT)))
         return kernel_fail(call, "the result is of another type or size");
     if (y->count == 0) return true;
     if (x->count == 0) return kernel_fail(call, "the input is empty");
@@ -164,13 +167,15 @@ static bool run_pool(KernelCall *call, bool mean) {
                      .count_pads = attrs->count_include_pad != 0,
                      .size = 4 * (uint64_t)window.rank + 8};
     pool.pixel = pool.channels * kernel_element_size(x->dtype);
+    if (converts) pool.y = kernel_workspace(call, y->count * kernel_element_size(x->dtype));
+    if (!pool.y) return false;
     double taps = 1;
     for (uint32_t i = 0; i < window.rank; i++) taps *= (double)window.axes[i].taps;
     pool.indices = ARENA_ARRAY(call->scratch, int64_t, pool.size * kernel_threads(call));
     const uint64_t outputs = y->count / pool.channels;
     kernel_run_parts(call->workers, kernel_work_cut(call, taps * (double)y->count, outputs),
                      run_outputs, &pool);
-    return true;
+    return !converts || kernel_convert(y->dtype, y->data, x->dtype, pool.y, y->count, NULL);
 }
 
 bool kernel_max_pool_last(KernelCall *call) {
