@@ -8,10 +8,11 @@
  *   act(Reshape(Gemm(A, B, C), shape))
  *     ->  Reshape(demi.fused.MatMul(A, B, C) {activation}, shape)
  *
- * Each part may be absent; the adds come in any order. `bias` has one element a column (all other
+ * Each part may be absent, of a Gemm by a constant B all of them: Gemm itself packs nothing. The adds come in any order. `bias` has one element a column (all other
  * dims 1), B is not a vector then; Z has exactly the result's shape; C is either of both, with beta
  * 1. The activations are fuse_activation.c's. Faithful: an activation of a float32 result without C
  * alone. */
+#include "constants.h"
 #include "fuse_graph.h"
 
 typedef struct Chain {
@@ -133,12 +134,18 @@ Node *fuse_matmul_alone(Fuse *fuse, Node *product) {
     return begin(fuse, product, &chain) ? make(fuse, &chain) : NULL;
 }
 
+/* True for a Gemm by a constant, which the fused kernels pack once for all runs. */
+static bool is_packable(const Fuse *fuse, const Node *product) {
+    return !fuse->faithful && fuse_is(product, "Gemm") &&
+           value_is_constant(fuse_input(product, 1)) && !node_attr_int(product, "transA", 0);
+}
+
 static void visit(Fuse *fuse, Node *product) {
     Chain chain;
     if (!begin(fuse, product, &chain)) return;
     while (!fuse->faithful && take_add(&chain)) continue;
     take_activation(fuse, &chain);
-    if (chain.count > 1 || chain.reshape) make(fuse, &chain);
+    if (chain.count > 1 || chain.reshape || is_packable(fuse, product)) make(fuse, &chain);
 }
 
 FUSE_PASS(fuse_matmul, "fuse-matmul",
