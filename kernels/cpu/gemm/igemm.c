@@ -15,7 +15,7 @@
 #include "simd.h"
 
 enum {
-    BLOCK_BYTES = 512 << 10, /* of rows' elements that stay in a cache */
+    BLOCK_BYTES = 256 << 10, /* of rows' elements that stay in a cache */
     PIECE_BYTES = 384 << 10, /* of a panel */
     BLOCK_ROWS = 384,        /* most rows of a block: their addresses are in a table */
     ALIGN = 64,
