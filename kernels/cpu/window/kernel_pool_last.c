@@ -11,7 +11,10 @@
 #include "kernel_rows.h"
 #include "window.h"
 
+typedef void PixelsFunction(void *to, const void *const *from, uint32_t count, uint64_t n);
+
 typedef struct PoolLast {
+    PixelsFunction *take;
     const Window *window;
     const char *x;
     char *y;
@@ -24,27 +27,42 @@ typedef struct PoolLast {
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
+enum { TOGETHER = 3 }; /* pixels that are taken in one go, in their order */
+
+/* To y what the expression makes of x and y, for TOGETHER pixels one after the other, or one. */
 #define PIXELS(name, T, expression)                                                                \
-    ROW_CLONES static void name(T *y, const T *x, uint64_t n) {                                    \
-        ROW_EACH(n, y[i] = (expression))                                                           \
+    static inline T name##_of(T x, T y) {                                                          \
+        return (T)(expression);                                                                    \
+    }                                                                                              \
+    ROW_CLONES static void name(void *to, const void *const *from, uint32_t count, uint64_t n) {   \
+        T *y = to;                                                                                 \
+        const T *a = from[0], *b = from[count > 1], *c = from[count > 1 ? 2 : 0];                  \
+        if (count == TOGETHER)                                                                     \
+            ROW_EACH(n, y[i] = name##_of(c[i], name##_of(b[i], name##_of(a[i], y[i]))))            \
+        else                                                                                       \
+            ROW_EACH(n, y[i] = name##_of(a[i], y[i]))                                              \
     }
-PIXELS(take_largest, float, x[i] > y[i] || x[i] != x[i] ? x[i] : y[i])
-PIXELS(take_largest_i8, int8_t, x[i] > y[i] ? x[i] : y[i])
-PIXELS(take_largest_u8, uint8_t, x[i] > y[i] ? x[i] : y[i])
-PIXELS(take_sum, float, y[i] + x[i])
+PIXELS(take_largest, float, x > y || x != x ? x : y)
+PIXELS(take_largest_i8, int8_t, x > y ? x : y)
+PIXELS(take_largest_u8, uint8_t, x > y ? x : y)
+PIXELS(take_sum, float, y + x)
 
 /* 16-bit floats compare as the integers that their magnitudes are, with their signs: those beyond
  * infinity's are NaN. */
-static inline int halves_order(uint16_t half) {
-    const int magnitude = half & 0x7fff;
-    return half & 0x8000 ? -magnitude : magnitude;
+static inline int16_t halves_order(uint16_t half) {
+    const int16_t magnitude = (int16_t)(half & 0x7fff), sign = (int16_t)((int16_t)half >> 15);
+    return (int16_t)((int16_t)(magnitude ^ sign) - sign);
 }
-static inline bool halves_take(uint16_t x, uint16_t y, int infinity) {
-    return (halves_order(x) > halves_order(y)) & ((y & 0x7fff) <= infinity) ||
-           (x & 0x7fff) > infinity;
+static inline uint16_t halves_larger(uint16_t x, uint16_t y, int16_t infinity) {
+    const int16_t order = halves_order(x), other = halves_order(y);
+    const int16_t size = (int16_t)(x & 0x7fff), other_size = (int16_t)(y & 0x7fff);
+    const uint16_t larger = order > other ? 0xffff : 0, number = other_size > infinity ? 0 : 0xffff;
+    const uint16_t nan = size > infinity ? 0xffff : 0;
+    const uint16_t mask = (uint16_t)((larger & number) | nan); /* no branches: it vectorises */
+    return (uint16_t)((x & mask) | (y & (uint16_t)~mask));
 }
-PIXELS(take_largest_f16, uint16_t, halves_take(x[i], y[i], 0x7c00) ? x[i] : y[i])
-PIXELS(take_largest_bf16, uint16_t, halves_take(x[i], y[i], 0x7f80) ? x[i] : y[i])
+PIXELS(take_largest_f16, uint16_t, halves_larger(x, y, 0x7c00))
+PIXELS(take_largest_bf16, uint16_t, halves_larger(x, y, 0x7f80))
 
 ROW_CLONES static void divide(float *y, float count, uint64_t n) {
     ROW_LOOP
@@ -91,19 +109,12 @@ static bool next_tap(const Window *w, PoolPlace *at) {
     return false;
 }
 
-static void take(const PoolLast *pool, void *y, const void *x) {
-    if (pool->mean)
-        take_sum(y, x, pool->channels);
-    else if (pool->dtype == DTYPE_FLOAT16)
-        take_largest_f16(y, x, pool->channels);
-    else if (pool->dtype == DTYPE_BFLOAT16)
-        take_largest_bf16(y, x, pool->channels);
-    else if (pool->dtype == DTYPE_INT8)
-        take_largest_i8(y, x, pool->channels);
-    else if (pool->dtype == DTYPE_UINT8)
-        take_largest_u8(y, x, pool->channels);
-    else
-        take_largest(y, x, pool->channels);
+static PixelsFunction *pixels_function(const PoolLast *pool) {
+    if (pool->mean) return take_sum;
+    if (pool->dtype == DTYPE_FLOAT16) return take_largest_f16;
+    if (pool->dtype == DTYPE_BFLOAT16) return take_largest_bf16;
+    if (pool->dtype == DTYPE_INT8) return take_largest_i8;
+    return pool->dtype == DTYPE_UINT8 ? take_largest_u8 : take_largest;
 }
 
 /* A window that holds no element. */
@@ -123,9 +134,16 @@ static void run_window(const PoolLast *pool, PoolPlace *at, const char *image, c
         fill_nothing(pool, y);
         return;
     }
+    const void *taps[TOGETHER];
+    uint32_t count = 0;
     memcpy(y, image + pixel_of(pool->window, at) * pool->pixel, pool->pixel);
-    while (next_tap(pool->window, at))
-        take(pool, y, image + pixel_of(pool->window, at) * pool->pixel);
+    while (next_tap(pool->window, at)) {
+        taps[count++] = image + pixel_of(pool->window, at) * pool->pixel;
+        if (count < TOGETHER) continue;
+        pool->take(y, taps, count, pool->channels);
+        count = 0;
+    }
+    for (uint32_t k = 0; k < count; k++) pool->take(y, &taps[k], 1, pool->channels);
     if (pool->mean) divide((float *)(void *)y, (float)at->counted, pool->channels);
 }
 
@@ -169,6 +187,7 @@ static bool run_pool(KernelCall *call, bool mean) {
     pool.pixel = pool.channels * kernel_element_size(x->dtype);
     if (converts) pool.y = kernel_workspace(call, y->count * kernel_element_size(x->dtype));
     if (!pool.y) return false;
+    pool.take = pixels_function(&pool);
     double taps = 1;
     for (uint32_t i = 0; i < window.rank; i++) taps *= (double)window.axes[i].taps;
     pool.indices = ARENA_ARRAY(call->scratch, int64_t, pool.size * kernel_threads(call));
