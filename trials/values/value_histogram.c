@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel_rows.h"
+#include "row_clones.h"
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
