@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "demi_front.h"
 #include "error_fill.h"
 #include "model_source.h"
 #include "real_text.h"
@@ -54,13 +55,13 @@ static Fitting fitting(const Trials *t, const DemiConvertOptions *options, const
     return f;
 }
 
-bool trials_convert(const Trials *t, const DemiConvertOptions *options, const RangeList *ranges,
-                    DemiModel **held, Err *err) {
+bool trials_sketch(const Trials *t, const DemiConvertOptions *options, const RangeList *ranges,
+                   DemiModel *model, Err *err) {
     Arena *within = arena_child(t->arena);
     DemiError error = DEMI_ERROR_INIT;
     Fitting f = fitting(t, options, ranges, within);
     f.options.run = &f.run;
-    const bool ok = error_take(err, open_fitting(&f, held, &error), &error);
+    const bool ok = error_take(err, demi_front_sketch(model, &f.options, &error), &error);
     arena_free(within);
     return ok;
 }
