@@ -10,7 +10,8 @@
  * Which values and weights they are is decided by qdq_plan.h: by operators' classes, or as `values`
  * and `weights-of` name them. A value that is quantized is followed by one pair, which all that read
  * it share; weights are stored as integers, or float8, and keep their name behind a DequantizeLinear;
- * biases are int32 of their operands' scales. Types of inputs, outputs and all other values stay.
+ * biases are int32 of their operands' scales, less what rounding adds to a channel's sum of weights
+ * times the mean of what it multiplies, where that was measured. Types of inputs, outputs and all other values stay.
  * Scales come from `ranges`, which were measured when the float model ran. Every node gets a note:
  * what it computes with, and the reason.
  */

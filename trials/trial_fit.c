@@ -11,11 +11,13 @@
 #include "value_sums.h"
 
 const char *range_text(Arena *arena, const DemiRange *range, bool ends) {
-    char low[REAL_TEXT], high[REAL_TEXT];
+    char low[REAL_TEXT], high[REAL_TEXT], mean[REAL_TEXT];
     if (!ends) return arena_printf(arena, "%s=%.9g", range->name, range->most);
     real_format(low, 9, range->low);
     real_format(high, 9, range->high);
-    return arena_printf(arena, "%s=%s:%s", range->name, low, high);
+    if (isnan(range->mean)) return arena_printf(arena, "%s=%s:%s", range->name, low, high);
+    real_format(mean, 9, range->mean);
+    return arena_printf(arena, "%s=%s:%s:%s", range->name, low, high, mean);
 }
 
 /* ---- the conversion, as a source ------------------------------------------------------------- */

@@ -58,7 +58,7 @@ static bool read_limits(Trials *t, WatchedRanges *ranges, Err *err) {
 
 static void list_any(const Value *value, Arena *arena, RangeList *list) {
     if (!value || !value->name->length) return;
-    const DemiRange any = {value->name->text, 1, -1, 1};
+    const DemiRange any = {value->name->text, 1, -1, 1, NAN};
     VEC_PUSH(arena, list, any);
 }
 
@@ -139,7 +139,8 @@ static void list_ranges(const WatchedRanges *ranges, DemiCalibration method, Are
         const DemiRange item = {.name = arena_copy(arena, name, strlen(name)),
                                 .most = fmax(-ends.low, ends.high),
                                 .low = choosing.chosen[i].low,
-                                .high = choosing.chosen[i].high};
+                                .high = choosing.chosen[i].high,
+                                .mean = value_histogram_mean(&range->values)};
         VEC_PUSH(arena, list, item);
     }
 }

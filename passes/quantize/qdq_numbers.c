@@ -10,6 +10,7 @@
 #include "workers.h"
 
 enum { PIECE = 1 << 16 }; /* elements: what a core's own cache holds */
+enum { DRIFT = 1 << 16 }; /* parts of a scale */
 
 typedef enum Cut { CUT_OUTER, CUT_AXIS, CUT_INNER } Cut;
 
@@ -20,6 +21,7 @@ typedef struct Item {
     uint64_t units, unit; /* in how many the axis can be cut, and elements of one */
     bool twice;           /* magnitudes before scales */
     float *peaks;         /* [lanes][axis], where twice */
+    int64_t *drifts;      /* [lanes][axis], in parts of DRIFT: no order of adding them matters */
     atomic_bool bad;
 } Item;
 
@@ -29,14 +31,16 @@ typedef struct Piece {
 } Piece;
 
 typedef struct Lane {
-    float *window;
+    float *window, *sums; /* the latter of a piece's channels */
     Err err;
 } Lane;
 
 typedef struct Job {
+    size_t count; /* items */
+    bool twice;   /* one of them is read so */
     VEC(Piece) pieces;
     Lane *lanes;
-    uint64_t window; /* elements of the largest piece */
+    uint64_t window, channels; /* elements of the largest piece; of the item with the most */
 } Job;
 
 /* ---- cutting --------------------------------------------------------------------------------- */
@@ -125,6 +129,16 @@ static void peaks_task(void *data, unsigned task, unsigned lane_number) {
                       piece->item->peaks + lane_number * piece->item->numbers->layout.axis);
 }
 
+/* Of one piece, whose own order of adding is always the same. */
+static void add_drifts(const Piece *piece, const Place *place, Lane *lane, unsigned lane_number) {
+    const Item *item = piece->item;
+    const uint64_t axis = item->numbers->layout.axis;
+    int64_t *sums = item->drifts + lane_number * axis + place->scale;
+    qdq_find_drifts(&place->weights, item->numbers->scales + place->scale, lane->sums);
+    for (uint64_t a = 0; a < place->weights.axis; a++)
+        sums[a] += (int64_t)((double)lane->sums[a] * DRIFT);
+}
+
 static void store_task(void *data, unsigned task, unsigned lane_number) {
     const Job *job = data;
     const Piece *piece = &job->pieces.items[task];
@@ -140,6 +154,7 @@ static void store_task(void *data, unsigned task, unsigned lane_number) {
     else if (!piece->item->twice)
         qdq_find_channel_scales(w, n->least ? n->least + place.scale : NULL, scales);
     qdq_store_weights(w, scales, zeros, n->bytes + place.element * dtype_bits(w->dtype) / 8);
+    if (n->drifts) add_drifts(piece, &place, lane, lane_number);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -156,6 +171,31 @@ static void scales_of_lanes(const Item *item, unsigned lanes) {
     qdq_scales_of_peaks(n->layout.dtype, n->least, axis, n->scales);
 }
 
+static void drifts_of_lanes(const Item *item, unsigned lanes) {
+    const QdqNumbers *n = item->numbers;
+    for (uint64_t a = 0; a < n->layout.axis; a++) {
+        int64_t sum = 0;
+        for (unsigned k = 0; k < lanes; k++) sum += item->drifts[k * n->layout.axis + a];
+        n->drifts[a] = (double)sum / DRIFT * (double)n->scales[a];
+    }
+}
+
+/* What a job and its items work with. */
+static void begin_items(Job *job, Item *items, unsigned lanes, Arena *scratch) {
+    for (size_t i = 0; i < job->count; i++) {
+        const uint64_t axis = items[i].numbers->layout.axis;
+        cut(job, &items[i], scratch);
+        if (items[i].twice) items[i].peaks = ARENA_ARRAY(scratch, float, lanes *axis);
+        if (items[i].numbers->drifts) items[i].drifts = ARENA_ARRAY(scratch, int64_t, lanes * axis);
+        if (items[i].numbers->drifts && axis > job->channels) job->channels = axis;
+        job->twice = job->twice || items[i].twice;
+    }
+    for (unsigned k = 0; k < lanes; k++) {
+        job->lanes[k].window = ARENA_ARRAY(scratch, float, job->window + 1);
+        job->lanes[k].sums = ARENA_ARRAY(scratch, float, job->channels + 1);
+    }
+}
+
 static bool check_lanes(const Job *job, unsigned lanes, Err *err) {
     for (unsigned k = 0; k < lanes; k++) {
         if (job->lanes[k].err.code == ERR_NONE) continue;
@@ -168,25 +208,20 @@ static bool check_lanes(const Job *job, unsigned lanes, Err *err) {
 bool qdq_numbers_find(QdqNumbers *numbers, size_t count, Arena *scratch, Err *err) {
     Workers *workers = workers_new_streaming(scratch);
     const unsigned lanes = workers_lanes(workers);
-    Job job = {.lanes = ARENA_ARRAY(scratch, Lane, lanes)};
+    Job job = {.count = count, .lanes = ARENA_ARRAY(scratch, Lane, lanes)};
     Item *items = ARENA_ARRAY(scratch, Item, count + 1);
-    bool twice = false;
-    for (size_t i = 0; i < count; i++) {
-        items[i] = item_of(&numbers[i]);
-        cut(&job, &items[i], scratch);
-        if (items[i].twice)
-            items[i].peaks = ARENA_ARRAY(scratch, float, lanes *numbers[i].layout.axis);
-        twice = twice || items[i].twice;
-    }
-    for (unsigned k = 0; k < lanes; k++)
-        job.lanes[k].window = ARENA_ARRAY(scratch, float, job.window + 1);
+    for (size_t i = 0; i < count; i++) items[i] = item_of(&numbers[i]);
+    begin_items(&job, items, lanes, scratch);
     if (job.pieces.count > UINT_MAX)
         return err_set(err, ERR_MODEL, "weights of more than 2^47 elements");
     const unsigned pieces = (unsigned)job.pieces.count;
-    if (twice) workers_run(workers, pieces, peaks_task, &job);
+    if (job.twice) workers_run(workers, pieces, peaks_task, &job);
     for (size_t i = 0; i < count; i++)
         if (items[i].twice) scales_of_lanes(&items[i], lanes);
     if (pieces) workers_run(workers, pieces, store_task, &job);
-    for (size_t i = 0; i < count; i++) numbers[i].finite = !atomic_load(&items[i].bad);
+    for (size_t i = 0; i < count; i++) {
+        numbers[i].finite = !atomic_load(&items[i].bad);
+        if (numbers[i].drifts) drifts_of_lanes(&items[i], lanes);
+    }
     return check_lanes(&job, lanes, err);
 }

@@ -14,6 +14,8 @@ typedef struct QdqNumbers {
     const float *least;   /* [scales] or NULL, as qdq_scales_of_peaks has it; not of blocks */
     float *scales;        /* [qdq_scale_count], to be filled */
     uint8_t *zeros;       /* the same, of uint4 */
+    double *drifts;       /* [scales], to be filled, of weights by channel: by how much a channel's
+                             sum of weights grows; NULL: nobody asks */
     unsigned char *bytes; /* of all numbers, to be filled */
     bool finite;          /* found: what is filled means nothing where not all weights are */
 } QdqNumbers;

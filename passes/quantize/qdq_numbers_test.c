@@ -126,6 +126,45 @@ static void what_is_not_finite_is_found(void **state) {
     arena_free(&arena);
 }
 
+/* ---- sums --------------------------------------------------------------------------------------- */
+
+static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner) {
+    MemTrap trap;
+    Arena arena;
+    begin(&arena, &trap);
+    const int64_t dims[1] = {(int64_t)(outer * axis * inner)};
+    float *items = ARENA_ARRAY(&arena, float, outer *axis *inner);
+    fill(items, outer * axis * inner);
+    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8};
+    const Found found = new_found(&arena, &w);
+    QdqNumbers numbers = {
+        .tensor = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, items, (uint64_t)dims[0] * 4),
+        .layout = w,
+        .scales = found.scales,
+        .zeros = found.zeros,
+        .drifts = ARENA_ARRAY(&arena, double, axis),
+        .bytes = found.bytes};
+    assert_true(qdq_numbers_find(&numbers, 1, &arena, NULL));
+    for (uint64_t a = 0; a < axis; a++) {
+        double sum = 0;
+        for (uint64_t o = 0; o < outer; o++)
+            for (uint64_t i = 0; i < inner; i++) {
+                const uint64_t at = (o * axis + a) * inner + i;
+                sum +=
+                    (double)(int8_t)found.bytes[at] * (double)found.scales[a] - (double)items[at];
+            }
+        assert_true(fabs(sum - numbers.drifts[a]) < 0.05 * (double)found.scales[a]);
+    }
+    arena_free(&arena);
+}
+
+static void drifts_are_what_sums_grow_by(void **state) {
+    (void)state;
+    check_drifts(1, 300, 700);
+    check_drifts(700, 300, 1);
+    check_drifts(1, 1, 100003);
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Of blocks in one piece, in uint4. */
@@ -204,6 +243,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_the_whole),
         cmocka_unit_test(what_is_not_finite_is_found),
+        cmocka_unit_test(drifts_are_what_sums_grow_by),
         cmocka_unit_test(blocks_are_better_than_by_ends),
         cmocka_unit_test(blocks_lie_any_way),
         cmocka_unit_test(blocks_of_any_size_have_scales),

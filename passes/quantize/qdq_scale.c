@@ -248,6 +248,42 @@ void qdq_store_weights(const QdqWeights *w, const float *scales, const uint8_t *
         store_rows(w, row, zeros, out);
 }
 
+/* ---- what becomes of sums -------------------------------------------------------------------- */
+
+static inline float growth_of(float item, float scale, float high) {
+    const float number = round_clamp(item / scale, -65536, 65536);
+    return round_clamp(round_nearest(number), -high, high) - number;
+}
+
+ROW_CLONES static void add_growth(const float *items, const float *scales, uint64_t count,
+                                  float high, float *restrict sums) {
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++) sums[i] += growth_of(items[i], scales[i], high);
+}
+
+/* By lanes, whose number says what the sum is. */
+ROW_CLONES static float growth_of_row(const float *items, uint64_t count, float scale, float high) {
+    enum { LANES = 16 };
+    float sums[LANES] = {0};
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (unsigned k = 0; k < LANES; k++) sums[k] += growth_of(items[i + k], scale, high);
+    for (; i < count; i++) sums[0] += growth_of(items[i], scale, high);
+    for (unsigned k = 1; k < LANES; k++) sums[0] += sums[k];
+    return sums[0];
+}
+
+void qdq_find_drifts(const QdqWeights *w, const float *scales, float *sums) {
+    const float high = (float)qdq_most(w->dtype);
+    for (uint64_t a = 0; a < w->axis; a++) sums[a] = 0;
+    for (uint64_t o = 0; o < w->outer; o++) {
+        const float *items = w->items + o * w->axis * w->inner;
+        if (w->inner == 1) add_growth(items, scales, w->axis, high, sums);
+        for (uint64_t a = 0; w->inner != 1 && a < w->axis; a++)
+            sums[a] += growth_of_row(items + a * w->inner, w->inner, scales[a], high);
+    }
+}
+
 bool qdq_store_bias(const float *bias, uint64_t count, const float *scales, uint64_t scale_count,
                     int32_t *out) {
     for (uint64_t i = 0; i < count; i++) {

@@ -57,6 +57,9 @@ void qdq_find_block_scales(const QdqWeights *weights, float *scales, uint8_t *ze
 void qdq_store_weights(const QdqWeights *weights, const float *scales, const uint8_t *zeros,
                        void *out);
 
+/* What storing weights by channels adds to the sum of each channel's, in units of its scale: sums[axis]. */
+void qdq_find_drifts(const QdqWeights *weights, const float *scales, float *sums);
+
 /* bias / scales, as int32; false where one does not fit. scales[i % scale_count]. */
 bool qdq_store_bias(const float *bias, uint64_t count, const float *scales, uint64_t scale_count,
                     int32_t *out);

@@ -4,6 +4,8 @@
  * name; else a second one is put beside it. */
 #include "qdq_store.h"
 
+#include <math.h>
+
 #include "constants.h"
 #include "op_types.h"
 #include "qdq_node.h"
@@ -203,6 +205,29 @@ static void put_weights(const QdqGroup *group, Arena *scratch) {
 
 /* ---- biases ---------------------------------------------------------------------------------- */
 
+/* Whether the bias of the weight's product can make up for what rounding adds to sums of weights, by the
+ * mean of what they multiply: where each number that the product gives is one sum over all of a
+ * channel's weights. */
+static bool has_mean(const QdqGroup *group, const QdqWeight *weight) {
+    const QdqPlan *plan = group->store->plan;
+    const OpRecord *record = weight->product ? node_record(weight->product) : NULL;
+    if (!record || weight->block || weight->axis < 0 || dtype_is_float(weight->dtype)) return false;
+    const bool whole = record->channels == CHANNELS_FIRST || group->numbers->tensor->rank == 2;
+    const RangeRow *range = plan->values[qdq_input(weight->product, 0)->id].range;
+    return whole && record->channels != CHANNELS_SECOND && range && isfinite(range->mean);
+}
+
+/* The bias less what weights, as they are stored, add to the product on average. */
+static const float *without_drift(const QdqGroup *group, const QdqWeight *weight,
+                                  const float *items, Arena *scratch) {
+    const Value *x = qdq_input(weight->product, 0);
+    const double mean = group->store->plan->values[x->id].range->mean;
+    float *less = ARENA_ARRAY(scratch, float, group->scale_count);
+    for (uint64_t i = 0; i < group->scale_count; i++)
+        less[i] = (float)((double)items[i] - mean * group->numbers->drifts[i]);
+    return less;
+}
+
 static void put_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scratch) {
     PassCtx *ctx = group->store->ctx;
     Arena *arena = &ctx->model->arena;
@@ -220,6 +245,8 @@ static void put_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scra
         scales[i] = x * group->numbers->scales[i % group->scale_count];
     for (uint64_t i = 0; i < scale_count; i++)
         if (!(scales[i] > 0)) return;
+    if (!one && count == group->scale_count && has_mean(group, weight))
+        items = without_drift(group, weight, items, scratch);
     if (!qdq_store_bias(items, count, scales, scale_count, numbers)) return;
     const int64_t dims[2] = {(int64_t)count, (int64_t)scale_count};
     Value *value = use->value, *result = take_over(ctx, value, 1);
@@ -251,6 +278,9 @@ static void begin_numbers(QdqGroup *group, Arena *scratch) {
     n->scales = ARENA_ARRAY(scratch, float, group->scale_count);
     n->zeros = ARENA_ARRAY(scratch, uint8_t, group->scale_count);
     if (!n->layout.block) n->least = least_scales(group, scratch);
+    for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
+        if (!n->drifts && has_mean(group, weight) && bias_use(group->store->plan, weight))
+            n->drifts = ARENA_ARRAY(scratch, double, group->scale_count);
 }
 
 static void put_group(const QdqGroup *group, Arena *scratch) {

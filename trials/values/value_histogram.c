@@ -236,6 +236,17 @@ void value_histogram_add(const ValueCounter *counter, ValueHistogram *h, const D
     }
 }
 
+/* Those of the bin that begins at 0 are mostly 0 themselves: cut off there, or padded. */
+double value_histogram_mean(const ValueHistogram *h) {
+    double sum = 0, count = 0;
+    for (int64_t i = 0; h->counts && i < VALUE_BINS; i++) {
+        const int64_t bin = h->first + i;
+        if (bin) sum += (double)h->counts[i] * ((double)bin + 0.5);
+        count += (double)h->counts[i];
+    }
+    return ldexp(sum / count, h->exponent);
+}
+
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* Bins that have elements, as if all of one lay in its middle; those beyond the limits lie there. And

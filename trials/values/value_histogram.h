@@ -54,6 +54,9 @@ void value_histogram_add(const ValueCounter *counter, ValueHistogram *histogram,
 void value_histogram_join(const ValueCounter *counter, ValueHistogram *histogram,
                           const ValueHistogram *other);
 
+/* Of all elements, about; NaN where none are counted. */
+double value_histogram_mean(const ValueHistogram *histogram);
+
 typedef struct ValueChoice {
     DemiCalibration method;
     double percentile; /* share of elements, in percent */

@@ -105,6 +105,7 @@ static void test_pieces(void **unused) {
     }
     assert_in_range(sum, MOST - 256 * 8, MOST + 256 * 8);
     assert_in_range(below, MOST / 20 * 9, MOST / 20 * 11);
+    assert_true(fabs(value_histogram_mean(&found[0])) < 0.05);
     arena_free(&benches[0].arena);
     arena_free(&benches[1].arena);
 }
