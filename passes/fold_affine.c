@@ -20,6 +20,7 @@
 #include "constants.h"
 #include "float_size.h"
 #include "fuse_graph.h"
+#include "row_clones.h"
 
 enum { SCALE = 1, BIAS, MEAN, VAR, OPERANDS, MOST_STEPS = 16 };
 
@@ -41,13 +42,17 @@ typedef struct Affine {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-static float *read_floats(const Affine *a, const Value *value, uint64_t *count) {
-    Arena *scratch = a->fuse->ctx->scratch;
+static const Tensor *constant_floats(const Affine *a, const Value *value) {
     if (!value || !value_is_constant(value) || !fuse_takes(value)) return NULL;
-    const Tensor *tensor = constant_tensor(value, scratch);
-    if (!tensor || !tensor_check(tensor, NULL)) return NULL;
+    const Tensor *tensor = constant_tensor(value, a->fuse->ctx->scratch);
+    return tensor && tensor_check(tensor, NULL) ? tensor : NULL;
+}
+
+static float *read_floats(const Affine *a, const Value *value, uint64_t *count) {
+    const Tensor *tensor = constant_floats(a, value);
+    if (!tensor) return NULL;
     *count = tensor_count(tensor);
-    float *items = ARENA_ARRAY(scratch, float, *count + 1);
+    float *items = ARENA_ARRAY(a->fuse->ctx->scratch, float, *count + 1);
     return tensor_read_floats(tensor, 0, *count, items, NULL) ? items : NULL;
 }
 
@@ -110,19 +115,22 @@ static Value *compute(Affine *a, const char *op, Value *x, Value *y) {
     return fuse_make(a->fuse, a->at, op, (Value *const[2]){x, y}, x->type);
 }
 
-static Value *new_floats(Affine *a, const float *items, const int64_t *dims, uint32_t rank) {
+static Value *new_constant(Affine *a, const Tensor *tensor) {
     Model *model = a->fuse->ctx->model;
-    Dim *shape = ARENA_ARRAY(&model->arena, Dim, rank + 1);
-    uint64_t count = 1;
-    for (uint32_t i = 0; i < rank; i++) {
-        shape[i] = (Dim){.kind = DIM_KNOWN, .size = dims[i]};
-        count *= (uint64_t)dims[i];
-    }
+    Dim *shape = ARENA_ARRAY(&model->arena, Dim, tensor->rank + 1);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        shape[i] = (Dim){.kind = DIM_KNOWN, .size = tensor->dims[i]};
     Value *value = value_new(a->conv->graph, sym_fresh(&model->syms, "affine"));
-    value_set_type(value, type_new_shaped(&model->arena, DTYPE_FLOAT, shape, rank));
-    value_set_init(value, tensor_new_raw(&model->arena, DTYPE_FLOAT, dims, rank, items,
-                                         count * sizeof *items));
+    value_set_type(value, type_new_shaped(&model->arena, DTYPE_FLOAT, shape, tensor->rank));
+    value_set_init(value, tensor);
     return value;
+}
+
+static Value *new_floats(Affine *a, const float *items, const int64_t *dims, uint32_t rank) {
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < rank; i++) count *= (uint64_t)dims[i];
+    return new_constant(a, tensor_new_raw(&a->fuse->ctx->model->arena, DTYPE_FLOAT, dims, rank,
+                                          items, count * sizeof *items));
 }
 
 /* The value as [-1, 1, …], `rank` long; one number stays as it is. */
@@ -218,22 +226,19 @@ static bool take_step(Affine *a, Node *node, const Value *x) {
 
 /* ---- constants in place of nodes ------------------------------------------------------------- */
 
-/* What the chain comes to, as weights and bias that are constants. */
+/* What the chain comes to, as weights and bias that are constants: the former are multiplied when they
+ * are read. */
 static void store(Affine *a) {
-    Arena *arena = &a->fuse->ctx->model->arena;
+    Model *model = a->fuse->ctx->model;
     const Value *w = a->conv->inputs[1].value;
+    const Tensor *old = constant_tensor(w, &model->arena);
     const int64_t channels = (int64_t)a->channels;
-    uint64_t count;
-    float *items = read_floats(a, w, &count);
+    const float *factors = arena_copy(&model->arena, a->k, a->channels * sizeof *a->k);
     float *bias = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
-    const uint64_t filter = count / a->channels; /* elements of one */
-    for (uint64_t c = 0; c < a->channels; c++) {
-        float *of = items + c * filter;
-        for (uint64_t i = 0; i < filter; i++) of[i] *= a->k[c];
+    for (uint64_t c = 0; c < a->channels; c++)
         bias[c] = (a->b ? a->b[c] : 0) * a->k[c] + a->shift[c];
-    }
-    const Tensor *old = constant_tensor(w, arena);
-    a->weights = new_floats(a, items, old->dims, old->rank);
+    a->weights = new_constant(
+        a, tensor_new_scaled(&model->arena, old, factors, tensor_count(old) / a->channels));
     a->bias = new_floats(a, bias, &channels, 1);
 }
 
@@ -264,16 +269,30 @@ static void remove_step(const Affine *a, Node *step) {
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
+ROW_CLONES static float largest_of(const float *items, uint64_t count) {
+    return floats_largest(items, count);
+}
+
 /* The largest size of each channel's weights; infinite where one is NaN. */
 static const float *find_peaks(const Affine *a, const Value *w) {
-    uint64_t count;
+    enum { WINDOW = 1 << 15 };
     Arena *scratch = a->fuse->ctx->scratch;
-    float *items = read_floats(a, w, &count);
+    const Tensor *tensor = constant_floats(a, w);
+    if (!tensor) return NULL;
     float *peak = ARENA_ARRAY(scratch, float, a->channels);
-    if (!items) return NULL;
-    const uint64_t filter = count / a->channels; /* elements of one */
-    for (uint64_t c = 0; c < a->channels; c++) peak[c] = floats_largest(items + c * filter, filter);
-    arena_release(scratch, items, (size_t)(count + 1) * sizeof *items);
+    if (a->fuse->ctx->sketch) return peak;
+    float *window = ARENA_ARRAY(scratch, float, WINDOW);
+    const uint64_t count = tensor_count(tensor), filter = count / a->channels; /* elements of one */
+    for (uint64_t first = 0, size; first < count; first += size) {
+        size = count - first < WINDOW ? count - first : WINDOW;
+        if (!tensor_read_floats(tensor, first, size, window, NULL)) return NULL;
+        for (uint64_t i = 0, now; i < size; i += now) {
+            const uint64_t at = first + i, left = filter - at % filter;
+            now = size - i < left ? size - i : left;
+            const float here = largest_of(window + i, now);
+            if (here > peak[at / filter]) peak[at / filter] = here;
+        }
+    }
     return peak;
 }
 

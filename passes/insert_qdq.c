@@ -10,7 +10,8 @@
  * Which values and weights they are is decided by qdq_plan.h: by operators' classes, or as `values`
  * and `weights-of` name them. A value that is quantized is followed by one pair, which all that read
  * it share; weights are stored as integers, or float8, and keep their name behind a DequantizeLinear;
- * biases are int32 of their operands' scales. Types of inputs, outputs and all other values stay.
+ * biases are int32 of their operands' scales, less what rounding adds to a channel's sum of weights
+ * times the mean of what it multiplies, where that was measured. Types of inputs, outputs and all other values stay.
  * Scales come from `ranges`, which were measured when the float model ran. Every node gets a note:
  * what it computes with, and the reason.
  */
@@ -126,14 +127,11 @@ static void find_scales(Realise *r) {
     }
 }
 
-static bool realise(Realise *r, Err *err) {
-    const QdqStore store = {r->ctx, r->plan, r->scales};
-    find_scales(r);
-    if (!qdq_store_all(&store, err)) return false;
+static void realise(Realise *r, const QdqStore *store) {
+    qdq_store_put(store);
     /* each goes right behind its producer, or first in the graph: backwards they end up in order */
     for (uint32_t id = r->plan->value_count; id-- > 0;)
         if (r->plan->values[id].dtype) quantize_value(r, &r->plan->values[id]);
-    return true;
 }
 
 /* ---- notes ----------------------------------------------------------------------------------- */
@@ -218,6 +216,10 @@ static void note_nodes(Realise *r) {
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
+static bool is_named(const InsertQdqOptions *options) {
+    return options->values.count || options->weights_of.count;
+}
+
 static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqRequest *request,
                          Err *err) {
     const NodePatterns all = {.allow_unmatched = true}; /* what is named says itself what it is */
@@ -225,7 +227,7 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqReque
                                    .keep_ops = options->keep_ops,
                                    .only = options->only,
                                    .allow_unmatched = options->allow_unmatched};
-    const bool named = options->values.count || options->weights_of.count;
+    const bool named = is_named(options);
     *request = (QdqRequest){.activations = activation_types[options->activations],
                             .weights = weight_types[options->weights],
                             .per_tensor = options->per_tensor,
@@ -253,23 +255,50 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqReque
     return request->excluded;
 }
 
-static bool run(PassCtx *ctx, const void *opts, Err *err) {
-    const InsertQdqOptions *options = opts;
-    QdqPlan plan = {.model = ctx->model, .scratch = ctx->scratch};
-    if (!make_request(ctx, options, &plan.request, err) ||
-        !qdq_plan_begin(&plan, &options->ranges, err))
-        return false;
-    const bool named = options->values.count || options->weights_of.count;
-    if (!named) qdq_plan_by_class(&plan);
-    if (named && !qdq_plan_by_names(&plan, err)) return false;
+static bool make_plan(QdqPlan *plan, const InsertQdqOptions *options, Err *err) {
+    if (!qdq_plan_begin(plan, &options->ranges, err)) return false;
+    if (is_named(options)) return qdq_plan_by_names(plan, err);
+    qdq_plan_by_class(plan);
+    return true;
+}
+
+typedef struct Attempt {
+    const InsertQdqOptions *options;
+    QdqRequest request;
+    bool *broken; /* [value_count]: weights that were found not to be finite */
+    bool done;
+} Attempt;
+
+/* Plans and reads the weights. Where one is not finite, which is seen first then, nothing more is done. */
+static bool attempt(Attempt *a, PassCtx *ctx, Err *err) {
+    QdqPlan plan = {.model = ctx->model, .scratch = ctx->scratch, .request = a->request};
+    if (!make_plan(&plan, a->options, err)) return false;
     Realise r = {.ctx = ctx,
                  .plan = &plan,
                  .scales = ARENA_ARRAY(ctx->scratch, QdqScale, plan.value_count),
                  .scale_of = ARENA_ARRAY(ctx->scratch, Value *, plan.value_count),
                  .zero_of = ARENA_ARRAY(ctx->scratch, Value *, plan.value_count)};
-    if (named) find_named_roles(&r);
+    QdqStore store = {.ctx = ctx, .plan = &plan, .scales = r.scales};
+    find_scales(&r);
+    if (ctx->sketch)
+        store.sound = true; /* none is stored */
+    else if (!qdq_store_read(&store, a->broken, err))
+        return false;
+    a->done = store.sound;
+    if (!a->done) return true;
+    if (is_named(a->options)) find_named_roles(&r);
     note_nodes(&r);
-    return realise(&r, err);
+    realise(&r, &store);
+    return true;
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    Attempt a = {.options = opts,
+                 .broken = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1)};
+    bool ok = make_request(ctx, a.options, &a.request, err);
+    a.request.broken = a.broken;
+    while (ok && !a.done) ok = attempt(&a, ctx, err);
+    return ok;
 }
 
 const PassInfo insert_qdq_pass = {

@@ -70,6 +70,7 @@ static const Tensor *restore_number(Arena *arena, const Tensor *tensor, char kin
     number->storage = kind == '#' ? TENSOR_RAW : TENSOR_FLOATS;
     number->source = NULL;
     number->cast_of = NULL;
+    number->factors = NULL;
     number->bytes = arena_copy(arena, &bits, sizeof bits);
     number->size = sizeof bits;
     return number;

@@ -89,6 +89,8 @@ typedef struct PassCtx {
     CensusMemo *census;          /* of the model's tensors; what passes that narrow them ask */
     const struct PassInfo *pass; /* the one that runs; pipelines set it */
     uint32_t facts;              /* PassFact bits that hold before it; pipelines keep them */
+    bool sketch;                 /* nobody will read what constants become: large ones need not be
+                                    read nor made, and count as finite */
 } PassCtx;
 
 typedef enum PassOptionKind {

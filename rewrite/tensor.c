@@ -171,12 +171,29 @@ static void clamp_floats(float *values, uint64_t count, Dtype to) {
     }
 }
 
+/* Of elements [first, first + count), those of one factor at a time. */
+static void multiply(const Tensor *tensor, uint64_t first, uint64_t count, float *elements) {
+    for (uint64_t i = 0, now; i < count; i += now) {
+        const uint64_t at = first + i, left = tensor->each - at % tensor->each;
+        const float factor = tensor->factors[at / tensor->each];
+        now = count - i < left ? count - i : left;
+        for (uint64_t k = i; k < i + now; k++) elements[k] *= factor;
+    }
+}
+
+static bool read_cast_floats(const Tensor *tensor, uint64_t first, uint64_t count, float *out,
+                             Err *err) {
+    if (!tensor_read_floats(tensor->cast_of, first, count, out, err)) return false;
+    if (tensor->factors) multiply(tensor, first, count, out);
+    return true;
+}
+
 static bool read_cast(const Tensor *tensor, uint64_t offset, void *buffer, uint64_t size,
                       Err *err) {
     float window[WINDOW];
     bool to_float = dtype_of(tensor) == DTYPE_FLOAT;
     uint64_t first = offset / (to_float ? 4 : 2), count = size / (to_float ? 4 : 2);
-    if (to_float) return tensor_read_floats(tensor->cast_of, first, count, buffer, err);
+    if (to_float) return read_cast_floats(tensor, first, count, buffer, err);
     uint16_t *to = buffer;
     while (count > 0) {
         uint64_t now = count < WINDOW ? count : WINDOW;
@@ -296,5 +313,12 @@ Tensor *tensor_new_cast(Arena *arena, const Tensor *of, Dtype to) {
 Tensor *tensor_new_cast_clamped(Arena *arena, const Tensor *of, Dtype to) {
     Tensor *tensor = tensor_new_cast(arena, of, to);
     tensor->clamped = true;
+    return tensor;
+}
+
+Tensor *tensor_new_scaled(Arena *arena, const Tensor *of, const float *factors, uint64_t each) {
+    Tensor *tensor = tensor_new_cast(arena, of, DTYPE_FLOAT);
+    tensor->factors = factors;
+    tensor->each = each;
     return tensor;
 }

@@ -4,7 +4,7 @@
  * A tensor keeps where its data is stored on the wire (raw_data, one of the typed repeated fields,
  * an external file), because an untouched tensor is written back the same way. Large data stays in
  * its Source; small data and typed fields are in the arena. A tensor may be a lazy cast of another
- * one: it then holds no data, its elements are converted when they are read.
+ * one: it then holds no data, its elements are converted when they are read, and may be multiplied.
  *
  * Nobody changes a Tensor after it was made; a changed constant is a new Tensor.
  */
@@ -66,8 +66,10 @@ typedef struct Tensor {
     const Bytes *strings;
 
     const struct Tensor *cast_of; /* lazy cast: elements of cast_of converted to dtype */
-    const KeyValue *external;     /* EXTERNAL: the external_data entries as read */
-    const TensorExtra *extra;     /* NULL mostly: ask tensor_extra */
+    const float *factors;         /* of a lazy cast to float: element i times factors[i / each] */
+    uint64_t each;
+    const KeyValue *external; /* EXTERNAL: the external_data entries as read */
+    const TensorExtra *extra; /* NULL mostly: ask tensor_extra */
 } Tensor;
 
 /* What there is beyond a tensor's own fields. Never NULL. */
@@ -118,5 +120,9 @@ Tensor *tensor_new_cast(Arena *arena, const Tensor *of, Dtype to);
 
 /* The same to float16 or bfloat16, but what is finite stays finite. Inf stays Inf. */
 Tensor *tensor_new_cast_clamped(Arena *arena, const Tensor *of, Dtype to);
+
+/* A float tensor like `of`, of which it has the elements times factors[i / each], as a lazy cast does:
+ * the factors are borrowed, for as long as the tensor lives. `of` is float, too. */
+Tensor *tensor_new_scaled(Arena *arena, const Tensor *of, const float *factors, uint64_t each);
 
 #endif

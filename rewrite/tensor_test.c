@@ -277,6 +277,33 @@ static void test_lazy_casts(void **state) {
     }
 }
 
+/* Of one factor after the other, in pieces that begin and end anywhere. */
+static void test_lazy_products(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    enum { ROWS = 9, EACH = 7, ALL = ROWS * EACH };
+    static const int64_t sizes[] = {ROWS, EACH};
+    float floats[ALL], factors[ROWS], expected[ALL], piece[ALL];
+    for (int i = 0; i < ROWS; i++) factors[i] = (float)(i - 4) * 0.3f;
+    for (int i = 0; i < ALL; i++) {
+        floats[i] = (float)i + 0.1f;
+        expected[i] = floats[i] * factors[i / EACH];
+    }
+    const Tensor *of = tensor_new_raw(&arena, DTYPE_FLOAT, sizes, 2, floats, sizeof floats);
+    const Tensor *scaled = tensor_new_scaled(&arena, of, factors, EACH);
+    assert_true(checks(scaled, NULL));
+    for (uint64_t first = 0; first < ALL; first++)
+        for (uint64_t count = 1; first + count <= ALL; count++) {
+            assert_true(tensor_read_floats(scaled, first, count, piece, NULL));
+            assert_memory_equal(piece, expected + first, count * sizeof *piece);
+        }
+    uint16_t low[ALL], direct[ALL]; /* and narrowed, once */
+    const Tensor *cast = tensor_new_cast(&arena, scaled, DTYPE_FLOAT16);
+    assert_true(tensor_read_raw(cast, 0, low, sizeof low, NULL));
+    half_convert_from_float(direct, expected, ALL);
+    assert_memory_equal(low, direct, sizeof low);
+}
+
 static void test_cast_keeps(void **state) {
     (void)state;
     TEST_TRAP(&trap);
@@ -368,6 +395,7 @@ int main(void) {
         TEST(test_narrowed_fields),
         TEST(test_packed_fields),
         TEST(test_lazy_casts),
+        TEST(test_lazy_products),
         TEST(test_cast_keeps),
         TEST(test_sources),
         TEST(test_read_ints),

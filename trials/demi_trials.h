@@ -369,12 +369,14 @@ typedef struct DemiRange {
     const char *name;
     double most;      /* the largest magnitude; may be Inf */
     double low, high; /* with `ends`: between which it is to be quantized; else -most and most */
+    double mean;      /* of its elements; NaN where they were not counted */
 } DemiRange;
 DEMI_API size_t demi_ranges_count(const DemiRanges *ranges);
 DEMI_API const DemiRange *demi_ranges_item(const DemiRanges *ranges, size_t i);
 /* How ends were found: of BEST, which of them was the best. */
 DEMI_API DemiCalibration demi_ranges_method(const DemiRanges *ranges);
-/* All of them as "NAME=MAX", or "NAME=MIN:MAX" with `ends`: what DemiConvertOptions.ranges takes. */
+/* All of them as "NAME=MAX", or with `ends` as "NAME=MIN:MAX" or "NAME=MIN:MAX:MEAN": what
+ * DemiConvertOptions.ranges takes. */
 DEMI_API const char *const *demi_ranges_texts(const DemiRanges *ranges);
 
 /* ---- value by value -------------------------------------------------------------------------- */

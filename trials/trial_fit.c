@@ -4,17 +4,20 @@
 
 #include <math.h>
 
+#include "demi_front.h"
 #include "error_fill.h"
 #include "model_source.h"
 #include "real_text.h"
 #include "value_sums.h"
 
 const char *range_text(Arena *arena, const DemiRange *range, bool ends) {
-    char low[REAL_TEXT], high[REAL_TEXT];
+    char low[REAL_TEXT], high[REAL_TEXT], mean[REAL_TEXT];
     if (!ends) return arena_printf(arena, "%s=%.9g", range->name, range->most);
     real_format(low, 9, range->low);
     real_format(high, 9, range->high);
-    return arena_printf(arena, "%s=%s:%s", range->name, low, high);
+    if (isnan(range->mean)) return arena_printf(arena, "%s=%s:%s", range->name, low, high);
+    real_format(mean, 9, range->mean);
+    return arena_printf(arena, "%s=%s:%s:%s", range->name, low, high, mean);
 }
 
 /* ---- the conversion, as a source ------------------------------------------------------------- */
@@ -54,13 +57,13 @@ static Fitting fitting(const Trials *t, const DemiConvertOptions *options, const
     return f;
 }
 
-bool trials_convert(const Trials *t, const DemiConvertOptions *options, const RangeList *ranges,
-                    DemiModel **held, Err *err) {
+bool trials_sketch(const Trials *t, const DemiConvertOptions *options, const RangeList *ranges,
+                   DemiModel *model, Err *err) {
     Arena *within = arena_child(t->arena);
     DemiError error = DEMI_ERROR_INIT;
     Fitting f = fitting(t, options, ranges, within);
     f.options.run = &f.run;
-    const bool ok = error_take(err, open_fitting(&f, held, &error), &error);
+    const bool ok = error_take(err, demi_front_sketch(model, &f.options, &error), &error);
     arena_free(within);
     return ok;
 }

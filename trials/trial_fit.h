@@ -8,9 +8,9 @@
 /* The name, "=", and the largest magnitude or, with `ends`, both: as DemiConvertOptions.ranges has it. */
 const char *range_text(Arena *arena, const DemiRange *range, bool ends);
 
-/* Converts with these ranges, too, into a place that holds no model. */
-bool trials_convert(const Trials *trials, const DemiConvertOptions *options,
-                    const RangeList *ranges, DemiModel **held, Err *err);
+/* Converts with these ranges, too, for what becomes of nodes and values alone (demi_front.h). */
+bool trials_sketch(const Trials *trials, const DemiConvertOptions *options, const RangeList *ranges,
+                   DemiModel *model, Err *err);
 
 /* Converts with these ranges, too, and runs: *noise is the sum over outputs of the squared difference by
  * the squared values, infinite where one is not finite that the model has as a number. */

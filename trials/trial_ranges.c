@@ -58,7 +58,7 @@ static bool read_limits(Trials *t, WatchedRanges *ranges, Err *err) {
 
 static void list_any(const Value *value, Arena *arena, RangeList *list) {
     if (!value || !value->name->length) return;
-    const DemiRange any = {value->name->text, 1, -1, 1};
+    const DemiRange any = {value->name->text, 1, -1, 1, NAN};
     VEC_PUSH(arena, list, any);
 }
 
@@ -88,15 +88,14 @@ static void take_wanted(WatchedRanges *ranges, DemiModel *model, Arena *arena) {
 /* Which values a conversion quantizes does not hang on how far they reach: it is asked before. */
 static bool find_wanted(Trials *t, WatchedRanges *ranges, Err *err) {
     Arena *within = arena_child(ranges->counter.arena);
-    DemiModel **model = model_hold(within), **converted = model_hold(within);
+    DemiModel **model = model_hold(within);
     bool ok = model_open(&t->source, model, err);
     if (ok) {
         const RangeList any = any_ranges(*model, within);
-        ok = trials_convert(t, ranges->options->convert, &any, converted, err);
-        if (ok) take_wanted(ranges, *converted, within);
+        ok = trials_sketch(t, ranges->options->convert, &any, *model, err);
+        if (ok) take_wanted(ranges, *model, within);
     }
     model_drop(model);
-    model_drop(converted);
     arena_free(within);
     return ok;
 }
@@ -140,7 +139,8 @@ static void list_ranges(const WatchedRanges *ranges, DemiCalibration method, Are
         const DemiRange item = {.name = arena_copy(arena, name, strlen(name)),
                                 .most = fmax(-ends.low, ends.high),
                                 .low = choosing.chosen[i].low,
-                                .high = choosing.chosen[i].high};
+                                .high = choosing.chosen[i].high,
+                                .mean = value_histogram_mean(&range->values)};
         VEC_PUSH(arena, list, item);
     }
 }

@@ -365,6 +365,7 @@ typedef struct RunArgs {
     Arena passes; /* scratch of the passes, emptied after each */
     Pipeline pipeline;
     size_t done;
+    bool sketch;
 } RunArgs;
 
 /* Both false returns leave through the trap: a callback between passes can't fail otherwise. */
@@ -425,7 +426,8 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
                    .text = output.write ? &sink : NULL,
                    .artifact = artifact.write ? &bytes : NULL,
                    .counts = counts,
-                   .census = census_memo_new(&call->scratch)};
+                   .census = census_memo_new(&call->scratch),
+                   .sketch = args->sketch};
     PipelineOptions options = {
         .verify_each = args->options.verify_each, .after = after_step, .data = args};
     if (!pipeline_run(&args->pipeline, &ctx, &options, &call->err)) return false;
@@ -604,19 +606,36 @@ static void convert_text_body(Call *call, void *data) {
     args->text = convert_text(&args->options, &args->arena, &call->err);
 }
 
+static DemiStatus convert(ConvertArgs *args, const DemiConvertOptions *options, DemiReport **report,
+                          DemiError *error) {
+    Call call = {0};
+    if (report) *report = NULL;
+    options_copy(&call, &args->options, sizeof args->options, options);
+    options_copy(&call, &args->run.options, sizeof args->run.options, args->options.run);
+    DemiStatus status = call_run(&call, convert_text_body, args, error);
+    args->run.text = args->text;
+    if (status == DEMI_OK) status = run(&call, &args->run, report, error);
+    arena_free(&args->arena);
+    return status;
+}
+
+#define CONVERT_ARGS_INIT(model)                                                                   \
+    {                                                                                              \
+        .run = {.handle = (model), .options = DEMI_RUN_OPTIONS_INIT},                              \
+        .options = DEMI_CONVERT_OPTIONS_INIT                                                       \
+    }
+
 DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options, DemiReport **report,
                         DemiError *error) {
-    Call call = {0};
-    ConvertArgs args = {.run = {.handle = model, .options = DEMI_RUN_OPTIONS_INIT},
-                        .options = DEMI_CONVERT_OPTIONS_INIT};
-    if (report) *report = NULL;
-    options_copy(&call, &args.options, sizeof args.options, options);
-    options_copy(&call, &args.run.options, sizeof args.run.options, args.options.run);
-    DemiStatus status = call_run(&call, convert_text_body, &args, error);
-    args.run.text = args.text;
-    if (status == DEMI_OK) status = run(&call, &args.run, report, error);
-    arena_free(&args.arena);
-    return status;
+    ConvertArgs args = CONVERT_ARGS_INIT(model);
+    return convert(&args, options, report, error);
+}
+
+DemiStatus demi_front_sketch(DemiModel *model, const DemiConvertOptions *options,
+                             DemiError *error) {
+    ConvertArgs args = CONVERT_ARGS_INIT(model);
+    args.run.sketch = true;
+    return convert(&args, options, NULL, error);
 }
 
 /* ---- options as text ------------------------------------------------------------------------- */

@@ -379,7 +379,8 @@ typedef struct DemiConvertOptions {
     int64_t opset; /* a DEMI_OPSET constant, or 1 to demi_newest_opset() */
     DemiPlacement placement;
     /* [range_count] "NAME=MAX": the largest magnitude a value was measured to reach when the float
-     * model ran on real data, or "NAME=MIN:MAX". Where range_margin times it is past a 16-bit
+     * model ran on real data, or "NAME=MIN:MAX", or "NAME=MIN:MAX:MEAN", with which biases make up for
+     * what weights, as they are rounded, add to a quantized product. Where range_margin times it is past a 16-bit
      * target's range, the value stays float, and so does what computes and reads it. Quantized
      * values have their scales of it; DEMI_TO_INT8 needs some (demi_trials_calibrate). */
     const char *const *ranges;

@@ -3,6 +3,7 @@
  * the policy's arena, also when memory runs out half way. */
 #include "policy.h"
 
+#include <math.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,18 +164,18 @@ static bool read_opset(Reader *r, json_t *value, SettingId id) {
     return true;
 }
 
-/* "NAME=MAX", or "NAME=MIN:MAX" of a list of two. */
+/* "NAME=MAX", or "NAME=MIN:MAX" and "NAME=MIN:MAX:MEAN" of a list of two or three. */
 static const char *range_text(Reader *r, const char *name, json_t *reached) {
     const char *text = name;
     for (size_t i = 0; i < (json_is_array(reached) ? json_array_size(reached) : 1); i++) {
         json_t *end = json_is_array(reached) ? json_array_get(reached, i) : reached;
         char number[TEXT_NUMBER];
-        if (i == 2 || !json_is_number(end)) return NULL;
+        if (i == 3 || !json_is_number(end)) return NULL;
         number[text_format_double(number, json_number_value(end))] = '\0';
         text = arena_printf(r->arena, "%s%c%s", text, i ? ':' : '=', number);
     }
     RangeText range;
-    const bool whole = !json_is_array(reached) || json_array_size(reached) == 2;
+    const bool whole = !json_is_array(reached) || json_array_size(reached) > 1;
     return whole && range_text_read(text, &range) ? text : NULL;
 }
 
@@ -184,7 +185,7 @@ static bool read_ranges(Reader *r, json_t *ranges, SettingId id) {
     if (!json_is_object(ranges)) return wrong(r, key, "an object of value names and magnitudes");
     json_object_foreach(ranges, name, reached) {
         const char *text = range_text(r, name, reached);
-        if (!text) return wrong(r, key, "magnitudes as numbers, or lists of two ends");
+        if (!text) return wrong(r, key, "magnitudes as numbers, or lists of two ends and a mean");
         push(r, id, "", text);
     }
     return true;
@@ -310,6 +311,7 @@ static json_t *ranges_json(Arena *arena, const PolicyNames *names, Err *err) {
         const char *name = arena_copy(arena, text, range.name_length);
         json_t *reached =
             range.ends ? json_pack("[f,f]", range.low, range.high) : json_real(range.high);
+        if (range.ends && !isnan(range.mean)) json_array_append_new(reached, json_real(range.mean));
         json_object_set_new(ranges, name, reached);
     }
     return ranges;

@@ -102,6 +102,15 @@ static void test_quantized(void **state) {
         "allow-unmatched=true}");
     assert_string_equal(pipeline_of(policy_write_json(&policy, &err), &arena, &err),
                         policy_pipeline(&policy));
+    const char *means = "insert-qdq{activations=uint8,weights=int8,ranges=[\"h=-1:2:0.5\"]}";
+    const char *const texts[] = {"h=-1:2:0.5"};
+    DemiConvertOptions measured = DEMI_CONVERT_OPTIONS_INIT;
+    measured.to = DEMI_TO_INT8;
+    measured.ranges = texts;
+    measured.range_count = 1;
+    assert_true(policy_from_options(&policy, &measured, &arena, &err));
+    assert_non_null(strstr(policy_pipeline(&policy), means));
+    assert_non_null(strstr(pipeline_of(policy_write_json(&policy, &err), &arena, &err), means));
     const char *named = pipeline_of("{\"values\": {\"h\": \"int8\"}, \"ranges\": {\"h\": 1}, "
                                     "\"weights\": {\"w\": \"int4\"}}",
                                     &arena, &err);
@@ -114,7 +123,7 @@ static void test_quantized(void **state) {
     assert_string_equal(err.what, "'activations' is heeded for int8 alone");
     assert_null(pipeline_of("{\"ranges\": {\"h\": [2, 1]}}", &arena, &err));
     assert_null(pipeline_of("{\"ranges\": {\"h\": [1]}}", &arena, &err));
-    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 3]}}", &arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1, 1]}}", &arena, &err));
     assert_null(pipeline_of("{\"block\": -1}", &arena, &err));
     arena_free(&arena);
 }

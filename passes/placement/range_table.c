@@ -14,15 +14,18 @@ bool range_text_read(const char *text, RangeText *range) {
     *range = (RangeText){0};
     if (!split || split == text) return false;
     range->name_length = (size_t)(split - text);
-    const char *number = split + 1, *colon = strchr(number, ':');
-    range->ends = colon;
-    if (!colon) {
-        if (!text_read_double(number, strlen(number), &range->high)) return false;
-        range->low = -range->high;
-    } else if (!text_read_double(number, (size_t)(colon - number), &range->low) ||
-               !text_read_double(colon + 1, strlen(colon + 1), &range->high)) {
-        return false;
+    double *const numbers[] = {&range->low, &range->high, &range->mean};
+    size_t count = 0;
+    for (const char *number = split; number; count++) {
+        const char *first = number + 1, *end = strchr(first, ':');
+        const size_t length = end ? (size_t)(end - first) : strlen(first);
+        if (count == 3 || !text_read_double(first, length, numbers[count])) return false;
+        number = end;
     }
+    range->ends = count > 1;
+    if (!range->ends) range->high = range->low;
+    if (!range->ends) range->low = -range->high;
+    if (count < 3) range->mean = NAN;
     return range->low <= range->high;
 }
 
@@ -30,13 +33,14 @@ static bool read_row(const Model *model, const char *text, RangeRow *row, Err *e
     RangeText range;
     if (!range_text_read(text, &range)) {
         err_set(err, ERR_USAGE, "range '%s' can't be read", text);
-        err_expected(err, "NAME=MAX, MAX being a magnitude, or NAME=MIN:MAX");
+        err_expected(err, "NAME=MAX, MAX being a magnitude, NAME=MIN:MAX or NAME=MIN:MAX:MEAN");
         return false;
     }
     *row = (RangeRow){.name = sym_find(&model->syms, text, range.name_length),
                       .text = text,
                       .low = range.low,
-                      .high = range.high};
+                      .high = range.high,
+                      .mean = range.mean};
     return true;
 }
 
@@ -55,6 +59,7 @@ static size_t join_equal(RangeRow *rows, size_t count) {
         if (last && rows[i].name && rows[i].name == last->name) {
             last->low = fmin(last->low, rows[i].low);
             last->high = fmax(last->high, rows[i].high);
+            last->mean = NAN;
         } else {
             rows[kept++] = rows[i];
         }

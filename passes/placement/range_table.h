@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Measured ranges of values, as options have them: "NAME=MAX" for a magnitude, "NAME=MIN:MAX" for
- * both ends. What values reach when the float model runs on data tells which of them 16 bits can't
+ * both ends, "NAME=MIN:MAX:MEAN" with what the elements are on average. What values reach when the float model runs on data tells which of them 16 bits can't
  * hold, and what scale a quantized one needs. */
 #ifndef DEMI_RANGE_TABLE_H
 #define DEMI_RANGE_TABLE_H
@@ -11,15 +11,16 @@ typedef struct RangeText {
     size_t name_length; /* the name is what stands before */
     bool ends;          /* both are said; else it is a magnitude: low = -high */
     double low, high;   /* low <= high; may be infinite */
+    double mean;        /* NaN: not said */
 } RangeText;
 
-/* False where it is neither form, or a number is none. */
+/* False where it is none of these forms, or a number is none. */
 bool range_text_read(const char *text, RangeText *range);
 
 typedef struct RangeRow {
     Sym name; /* NULL where the model has no such name */
     const char *text;
-    double low, high;
+    double low, high, mean;
     bool matched; /* for who looks up: a value has that name */
 } RangeRow;
 
@@ -28,7 +29,7 @@ typedef struct RangeTable {
     size_t count;
 } RangeTable;
 
-/* Reads all; of a name that is given twice, the range that holds both. In `scratch`. ERR_USAGE where
+/* Reads all; of a name that is given twice, the range that holds both, and no mean. In `scratch`. ERR_USAGE where
  * one can't be read. */
 bool range_table_read(const Model *model, const PassStrings *items, Arena *scratch,
                       RangeTable *table, Err *err);

@@ -138,7 +138,7 @@ static bool take_other(QdqPlan *plan, Value *value, const Named *row, Err *err) 
     const int64_t opset = opset_version(value->graph->opsets, NULL);
     const Tensor *tensor = constant_tensor(value, plan->scratch);
     const bool sound = tensor && tensor->dtype == DTYPE_FLOAT && tensor_check(tensor, NULL) &&
-                       tensor_count(tensor);
+                       tensor_count(tensor) && !plan->request.broken[value->id];
     if (!sound || dtype_bits(row->dtype) == 4 || opset < qdq_opset_of(row->dtype, false, false))
         return err_set(err, ERR_USAGE, "'%s' can't be %s here", sym_text(value->name),
                        dtype_name(row->dtype));

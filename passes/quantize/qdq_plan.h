@@ -33,6 +33,7 @@ typedef struct QdqRequest {
     bool per_tensor, symmetric;
     uint64_t block;                 /* of weights, along what is summed; 0: a scale a channel */
     const char *const *excluded;    /* [node_count]: why a node stays float, or NULL */
+    const bool *broken;             /* [value_count]: constants that were found not to be finite */
     PassStrings values, weights_of; /* "NAME=TYPE": by_names */
 } QdqRequest;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See qdq_scale.h. Inner loops have no branches that depend on data, so that compilers can make
- * vectors of them. */
+/* See qdq_scale.h; blocks have a file of their own. Inner loops have no branches that depend on data,
+ * so that compilers can make vectors of them. */
 #include "qdq_scale.h"
 
 #include <float.h>
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "float_size.h"
+#include "qdq_round.h"
+#include "row_clones.h"
 
 int32_t qdq_least(Dtype dtype) {
     if (dtype == DTYPE_INT4) return -8;
@@ -21,7 +23,7 @@ int32_t qdq_most(Dtype dtype) {
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-static float normal_scale(double scale) {
+float qdq_normal_scale(double scale) {
     if (!(scale > 0)) return 1;
     return scale < FLT_MIN ? FLT_MIN : (float)scale;
 }
@@ -33,10 +35,10 @@ bool qdq_scale_of_range(Dtype dtype, bool symmetric, double low, double high, Qd
     high = fmax(high, 0);
     if (symmetric) {
         const int32_t zero = least < 0 ? 0 : (most + 1) / 2;
-        *scale = (QdqScale){normal_scale(fmax(-low, high) / (most - zero)), zero};
+        *scale = (QdqScale){qdq_normal_scale(fmax(-low, high) / (most - zero)), zero};
         return true;
     }
-    scale->scale = normal_scale((high - low) / (most - least));
+    scale->scale = qdq_normal_scale((high - low) / (most - least));
     const double zero = nearbyint(least - low / (double)scale->scale);
     scale->zero = (int32_t)fmin(fmax(zero, least), most);
     return true;
@@ -44,8 +46,7 @@ bool qdq_scale_of_range(Dtype dtype, bool symmetric, double low, double high, Qd
 
 /* ---- scales of weights ----------------------------------------------------------------------- */
 
-/* Magnitudes that the largest weight becomes. */
-static float top_of(Dtype dtype) {
+float qdq_top(Dtype dtype) {
     return dtype == DTYPE_FLOAT8E4M3FN ? 448 : (float)qdq_most(dtype);
 }
 
@@ -54,8 +55,9 @@ uint64_t qdq_scale_count(const QdqWeights *w) {
     return w->outer * ((w->axis + w->block - 1) / w->block) * w->inner;
 }
 
-bool qdq_weights_finite(const float *items, uint64_t count) {
+ROW_CLONES bool qdq_weights_finite(const float *items, uint64_t count) {
     uint32_t bad = 0;
+    ROW_LOOP
     for (uint64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &items[i], sizeof bits);
@@ -64,126 +66,41 @@ bool qdq_weights_finite(const float *items, uint64_t count) {
     return !bad;
 }
 
-/* The largest magnitude of each place along the axis, into most[]. */
-static void find_most(const QdqWeights *w, float *most) {
-    for (uint64_t a = 0; a < w->axis; a++) most[a] = 0;
+/* One magnitude each, of items next to each other. */
+ROW_CLONES static void add_sizes(const float *items, uint64_t count, float *restrict peaks) {
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++) {
+        const float item = fabsf(items[i]);
+        peaks[i] = item > peaks[i] ? item : peaks[i];
+    }
+}
+
+ROW_CLONES static float largest_of(const float *items, uint64_t count) {
+    return floats_largest(items, count);
+}
+
+void qdq_add_peaks(const QdqWeights *w, float *peaks) {
     for (uint64_t o = 0; o < w->outer; o++) {
         const float *items = w->items + o * w->axis * w->inner;
-        for (uint64_t a = 0; w->inner == 1 && a < w->axis; a++) {
-            const float item = fabsf(items[a]);
-            most[a] = item > most[a] ? item : most[a];
-        }
+        if (w->inner == 1) add_sizes(items, w->axis, peaks);
         for (uint64_t a = 0; w->inner != 1 && a < w->axis; a++) {
-            const float here = floats_largest(items + a * w->inner, w->inner);
-            most[a] = here > most[a] ? here : most[a];
+            const float here = largest_of(items + a * w->inner, w->inner);
+            peaks[a] = here > peaks[a] ? here : peaks[a];
         }
+    }
+}
+
+void qdq_scales_of_peaks(Dtype dtype, const float *least, uint64_t count, float *peaks) {
+    for (uint64_t a = 0; a < count; a++) {
+        const float bound = least ? least[a] : 0, scale = peaks[a] / qdq_top(dtype);
+        peaks[a] = qdq_normal_scale((double)(scale < bound ? bound : scale));
     }
 }
 
 void qdq_find_channel_scales(const QdqWeights *w, const float *least, float *scales) {
-    find_most(w, scales);
-    for (uint64_t a = 0; a < w->axis; a++) {
-        const float bound = least ? least[a] : 0;
-        float scale = scales[a] / top_of(w->dtype);
-        if (scale < bound) scale = bound;
-        scales[a] = normal_scale(scale);
-    }
-}
-
-/* Nearest integer, ties to even, of what is within 2^22. */
-static inline float nearest(float number) {
-    const float magic = 12582912.0f;
-    return (number + magic) - magic;
-}
-
-static inline float clamp(float number, float low, float high) {
-    number = number > low ? number : low;
-    return number < high ? number : high;
-}
-
-/* What a block of weights is stored by: number = clamp(nearest(item / scale) + zero). */
-typedef struct BlockScale {
-    float scale, zero, low, high;
-} BlockScale;
-
-static float block_error(const float *items, uint64_t count, const BlockScale *by) {
-    float sum = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        const float number = clamp(nearest(items[i] / by->scale) + by->zero, by->low, by->high);
-        const float off = (number - by->zero) * by->scale - items[i];
-        sum += off * off;
-    }
-    return sum;
-}
-
-static void find_ends(const float *items, uint64_t count, float *low, float *high) {
-    *low = *high = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        *low = items[i] < *low ? items[i] : *low;
-        *high = items[i] > *high ? items[i] : *high;
-    }
-}
-
-/* The range [low, high] made smaller by `part`. */
-static BlockScale shrunk(Dtype dtype, float low, float high, float part) {
-    QdqScale found;
-    const bool symmetric = qdq_least(dtype) < 0;
-    qdq_scale_of_range(dtype, symmetric, (double)(low * part), (double)(high * part), &found);
-    /* of a signed type the least number is of use to errors, if not to the largest magnitude */
-    return (BlockScale){found.scale, (float)found.zero, (float)qdq_least(dtype),
-                        (float)qdq_most(dtype)};
-}
-
-static BlockScale best_scale(const QdqWeights *w, const float *items, uint64_t count) {
-    enum { PARTS = 10 };
-    float low, high;
-    find_ends(items, count, &low, &high);
-    BlockScale best = shrunk(w->dtype, low, high, 1);
-    float error = block_error(items, count, &best);
-    for (int i = 1; i < PARTS && error > 0; i++) {
-        const BlockScale other = shrunk(w->dtype, low, high, 1 - 0.04f * (float)i);
-        const float off = block_error(items, count, &other);
-        if (off >= error) continue;
-        best = other;
-        error = off;
-    }
-    return best;
-}
-
-static BlockScale largest_scale(const QdqWeights *w, const float *items, uint64_t count) {
-    float low, high;
-    find_ends(items, count, &low, &high);
-    const float most = -low > high ? -low : high;
-    return (BlockScale){.scale = normal_scale((double)(most / top_of(w->dtype)))};
-}
-
-enum { GATHERED = 1024 };
-
-/* A block of one place of `inner`: its elements lie `inner` apart, and are brought together. */
-static BlockScale block_scale(const QdqWeights *w, const float *first, uint64_t count) {
-    float buffer[GATHERED];
-    const float *items = first;
-    if (count > GATHERED)
-        count = GATHERED; /* of longer ones their beginning is what is looked at */
-    for (uint64_t i = 0; w->inner != 1 && i < count; i++) buffer[i] = first[i * w->inner];
-    if (w->inner != 1) items = buffer;
-    return dtype_bits(w->dtype) == 4 ? best_scale(w, items, count) : largest_scale(w, items, count);
-}
-
-void qdq_find_block_scales(const QdqWeights *w, float *scales, uint8_t *zeros) {
-    const uint64_t blocks = (w->axis + w->block - 1) / w->block;
-    for (uint64_t o = 0; o < w->outer; o++)
-        for (uint64_t b = 0; b < blocks; b++) {
-            const uint64_t place = o * w->axis + b * w->block;
-            const uint64_t left = w->axis - b * w->block;
-            const uint64_t count = left < w->block ? left : w->block;
-            for (uint64_t i = 0; i < w->inner; i++) {
-                const BlockScale by = block_scale(w, w->items + place * w->inner + i, count);
-                const uint64_t at = (o * blocks + b) * w->inner + i;
-                scales[at] = by.scale;
-                if (w->dtype == DTYPE_UINT4) zeros[at] = (uint8_t)by.zero;
-            }
-        }
+    for (uint64_t a = 0; a < w->axis; a++) scales[a] = 0;
+    qdq_add_peaks(w, scales);
+    qdq_scales_of_peaks(w->dtype, least, w->axis, scales);
 }
 
 /* ---- storing --------------------------------------------------------------------------------- */
@@ -196,46 +113,87 @@ typedef struct Row {
     float low, high;
 } Row;
 
-static inline float number_at(const Row *row, uint64_t i) {
-    const float zero = row->zeros ? (float)row->zeros[i * row->step] : 0;
-    return clamp(nearest(clamp(row->items[i] / row->scales[i * row->step], -65536, 65536)) + zero,
-                 row->low, row->high);
+enum { PIECE = 256 }; /* of a row, that becomes numbers at once */
+
+static inline float number_of(float item, float scale, float zero) {
+    return round_nearest(round_clamp(item / scale, -65536, 65536)) + zero;
 }
 
-/* Of one scale. */
-static void store_even(const Row *row, int8_t *restrict to) {
-    const float *restrict items = row->items;
-    const float scale = row->scales[0], low = row->low, high = row->high;
-    for (uint64_t i = 0; i < row->count; i++)
-        to[i] = (int8_t)clamp(nearest(clamp(items[i] / scale, -65536, 65536)), low, high);
+ROW_CLONES static void number_even(const Row *row, uint64_t first, uint64_t count,
+                                   int32_t *numbers) {
+    const float *items = row->items + first;
+    const float scale = *row->scales, zero = row->zeros ? (float)*row->zeros : 0;
+    const float low = row->low, high = row->high;
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++)
+        numbers[i] = (int32_t)round_clamp(number_of(items[i], scale, zero), low, high);
+}
+
+ROW_CLONES static void number_each(const Row *row, uint64_t first, uint64_t count,
+                                   int32_t *numbers) {
+    static const uint8_t none[PIECE];
+    const float *items = row->items + first, *scales = row->scales + first;
+    const uint8_t *zeros = row->zeros ? row->zeros + first : none;
+    const float low = row->low, high = row->high;
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++)
+        numbers[i] =
+            (int32_t)round_clamp(number_of(items[i], scales[i], (float)zeros[i]), low, high);
+}
+
+static void store_bytes(const int32_t *numbers, uint64_t count, unsigned char *out) {
+    for (uint64_t i = 0; i < count; i++) out[i] = (unsigned char)numbers[i];
+}
+
+static void store_words(const int32_t *numbers, uint64_t count, unsigned char *out) {
+    for (uint64_t i = 0; i < count; i++) {
+        out[2 * i] = (unsigned char)numbers[i];
+        out[2 * i + 1] = (unsigned char)((uint32_t)numbers[i] >> 8);
+    }
+}
+
+/* Two in a byte, from element `at` on; what lies before it in its byte stays. */
+ROW_CLONES static void store_halves(const int32_t *numbers, uint64_t count, uint64_t at,
+                                    unsigned char *out) {
+    out += at / 2;
+    if (at % 2 && count) {
+        *out = (unsigned char)((*out & 15) | (numbers[0] & 15) << 4);
+        numbers++;
+        count--;
+        out++;
+    }
+    ROW_LOOP
+    for (uint64_t i = 0; i < count / 2; i++)
+        out[i] = (unsigned char)((numbers[2 * i] & 15) | (numbers[2 * i + 1] & 15) << 4);
+    if (count % 2) out[count / 2] = (unsigned char)(numbers[count - 1] & 15);
+}
+
+static void store_float8(const Row *row, Dtype dtype, unsigned char *out) {
+    for (uint64_t i = 0; i < row->count; i++) {
+        uint64_t bits = 0;
+        dtype_from_double(dtype, (double)(row->items[i] / row->scales[i * row->step]), &bits);
+        out[i] = (uint8_t)bits;
+    }
 }
 
 static void store_row(const Row *row, Dtype dtype, uint64_t first, unsigned char *out) {
-    if (dtype == DTYPE_INT8 && !row->step && !row->zeros) {
-        store_even(row, (int8_t *)out + first);
-    } else if (dtype == DTYPE_INT8) {
-        int8_t *to = (int8_t *)out + first;
-        for (uint64_t i = 0; i < row->count; i++) to[i] = (int8_t)number_at(row, i);
-    } else if (dtype == DTYPE_UINT8) {
-        for (uint64_t i = 0; i < row->count; i++) out[first + i] = (uint8_t)number_at(row, i);
-    } else if (dtype == DTYPE_FLOAT8E4M3FN) {
-        for (uint64_t i = 0; i < row->count; i++) {
-            uint64_t bits = 0;
-            dtype_from_double(dtype, (double)(row->items[i] / row->scales[i * row->step]), &bits);
-            out[first + i] = (uint8_t)bits;
-        }
-    } else if (dtype_bits(dtype) == 16) {
-        for (uint64_t i = 0; i < row->count; i++) {
-            const uint16_t number = (uint16_t)(int32_t)number_at(row, i);
-            out[2 * (first + i)] = (unsigned char)number;
-            out[2 * (first + i) + 1] = (unsigned char)(number >> 8);
-        }
-    } else {
-        for (uint64_t i = 0; i < row->count; i++) {
-            const unsigned number = (unsigned)(int)number_at(row, i) & 15u;
-            const uint64_t at = first + i;
-            out[at / 2] = (unsigned char)(at % 2 ? (out[at / 2] & 15u) | number << 4 : number);
-        }
+    int32_t numbers[PIECE];
+    if (dtype_is_float(dtype)) {
+        store_float8(row, dtype, out + first);
+        return;
+    }
+    for (uint64_t at = 0, n; at < row->count; at += n) {
+        n = row->count - at < PIECE ? row->count - at : PIECE;
+        if (row->step)
+            number_each(row, at, n, numbers);
+        else
+            number_even(row, at, n, numbers);
+        if (dtype_bits(dtype) == 4)
+            store_halves(numbers, n, first + at, out);
+        else if (dtype_bits(dtype) == 8)
+            store_bytes(numbers, n, out + first + at);
+        else
+            store_words(numbers, n, out + 2 * (first + at));
     }
 }
 
@@ -288,6 +246,42 @@ void qdq_store_weights(const QdqWeights *w, const float *scales, const uint8_t *
         store_blocks(w, row, zeros, out);
     else
         store_rows(w, row, zeros, out);
+}
+
+/* ---- what becomes of sums -------------------------------------------------------------------- */
+
+static inline float growth_of(float item, float scale, float high) {
+    const float number = round_clamp(item / scale, -65536, 65536);
+    return round_clamp(round_nearest(number), -high, high) - number;
+}
+
+ROW_CLONES static void add_growth(const float *items, const float *scales, uint64_t count,
+                                  float high, float *restrict sums) {
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++) sums[i] += growth_of(items[i], scales[i], high);
+}
+
+/* By lanes, whose number says what the sum is. */
+ROW_CLONES static float growth_of_row(const float *items, uint64_t count, float scale, float high) {
+    enum { LANES = 16 };
+    float sums[LANES] = {0};
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (unsigned k = 0; k < LANES; k++) sums[k] += growth_of(items[i + k], scale, high);
+    for (; i < count; i++) sums[0] += growth_of(items[i], scale, high);
+    for (unsigned k = 1; k < LANES; k++) sums[0] += sums[k];
+    return sums[0];
+}
+
+void qdq_find_drifts(const QdqWeights *w, const float *scales, float *sums) {
+    const float high = (float)qdq_most(w->dtype);
+    for (uint64_t a = 0; a < w->axis; a++) sums[a] = 0;
+    for (uint64_t o = 0; o < w->outer; o++) {
+        const float *items = w->items + o * w->axis * w->inner;
+        if (w->inner == 1) add_growth(items, scales, w->axis, high, sums);
+        for (uint64_t a = 0; w->inner != 1 && a < w->axis; a++)
+            sums[a] += growth_of_row(items + a * w->inner, w->inner, scales[a], high);
+    }
 }
 
 bool qdq_store_bias(const float *bias, uint64_t count, const float *scales, uint64_t scale_count,

@@ -29,17 +29,26 @@ typedef struct QdqWeights {
     Dtype dtype; /* of 4, 8 or 16 bits, or float8e4m3fn */
 } QdqWeights;
 
+/* The number that the largest magnitude becomes; and a scale as it can be stored: 1 for nothing. */
+float qdq_top(Dtype dtype);
+float qdq_normal_scale(double scale);
+
 uint64_t qdq_scale_count(const QdqWeights *weights);
 
 /* True where all are finite. */
 bool qdq_weights_finite(const float *items, uint64_t count);
 
-/* Symmetric scales for each place along the axis: the largest magnitude becomes the type's largest
- * number. At least least[i], where that is not NULL, and 1 where all weights are 0. */
+/* The largest magnitude of each place along the axis, in `peaks` where that is larger than what is
+ * there: weights may come in parts. Then the symmetric scales with which those magnitudes become the
+ * type's largest number: at least least[i], where that is not NULL, and 1 where all weights are 0. */
+void qdq_add_peaks(const QdqWeights *weights, float *peaks);
+void qdq_scales_of_peaks(Dtype dtype, const float *least, uint64_t count, float *peaks);
+/* Both at once. */
 void qdq_find_channel_scales(const QdqWeights *weights, const float *least, float *scales);
 
 /* Scales for each block, and zero points of uint4, in `zeros` (one a byte), which is not used for
- * other types. Of 4 bits they are those of a few tried that leave the least squared error. */
+ * other types (qdq_blocks.c). Of 4 bits they are those of a few ranges that leave the least squared
+ * error: each block by itself, so that weights may come in parts. */
 void qdq_find_block_scales(const QdqWeights *weights, float *scales, uint8_t *zeros);
 
 /* The elements by their scales, nearest, ties to even, saturated; symmetric integers do not use
@@ -47,6 +56,9 @@ void qdq_find_block_scales(const QdqWeights *weights, float *scales, uint8_t *ze
  * in the low bits. */
 void qdq_store_weights(const QdqWeights *weights, const float *scales, const uint8_t *zeros,
                        void *out);
+
+/* What storing weights by channels adds to the sum of each channel's, in units of its scale: sums[axis]. */
+void qdq_find_drifts(const QdqWeights *weights, const float *scales, float *sums);
 
 /* bias / scales, as int32; false where one does not fit. scales[i % scale_count]. */
 bool qdq_store_bias(const float *bias, uint64_t count, const float *scales, uint64_t scale_count,

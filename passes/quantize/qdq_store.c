@@ -4,24 +4,23 @@
  * name; else a second one is put beside it. */
 #include "qdq_store.h"
 
+#include <math.h>
+
 #include "constants.h"
 #include "op_types.h"
 #include "qdq_node.h"
+#include "qdq_numbers.h"
 
 /* A bias is a sum of products, of which the scale is that of both factors. Weights of a channel get
  * a scale with which its bias fits into 32 bits. */
 static const double BIAS_MOST = 2147483000;
 
-typedef struct Group {
+struct QdqGroup {
     const QdqStore *store;
-    QdqWeight *weight; /* the first; all others are like it */
-    const Tensor *tensor;
-    QdqWeights numbers; /* its elements are read while it is stored */
-    float *scales;
-    uint8_t *zeros;
+    const QdqWeight *weight; /* the first; all others are like it */
+    QdqNumbers *numbers;
     uint64_t scale_count;
-    Value *stored, *scale, *zero;
-} Group;
+};
 
 /* ---- constants beside their float ones ------------------------------------------------------- */
 
@@ -57,7 +56,7 @@ static void drop_unread(Value *value) {
 
 /* The weight of the group that comes after `weight`, whose use is the first where it is NULL; NULL
  * at the end. */
-static const QdqWeight *next_alike(const Group *group, const QdqWeight *weight) {
+static const QdqWeight *next_alike(const QdqGroup *group, const QdqWeight *weight) {
     const QdqWeight *first = group->weight;
     const QdqPlan *plan = group->store->plan;
     if (!weight) return first;
@@ -70,20 +69,17 @@ static const QdqWeight *next_alike(const Group *group, const QdqWeight *weight) 
     return NULL;
 }
 
-static void set_layout(Group *group) {
-    const Tensor *tensor = group->tensor;
-    const QdqWeight *weight = group->weight;
-    QdqWeights *w = &group->numbers;
-    *w = (QdqWeights){
+static QdqWeights layout_of(const QdqWeight *weight, const Tensor *tensor) {
+    QdqWeights w = {
         .outer = 1, .axis = 1, .inner = 1, .block = weight->block, .dtype = weight->dtype};
-    if (weight->axis < 0) w->inner = tensor_count(tensor);
+    if (weight->axis < 0) w.inner = tensor_count(tensor);
     for (uint32_t i = 0; weight->axis >= 0 && i < tensor->rank; i++) {
         const uint64_t dim = (uint64_t)tensor->dims[i];
-        if (i < (uint32_t)weight->axis) w->outer *= dim;
-        if (i == (uint32_t)weight->axis) w->axis = dim;
-        if (i > (uint32_t)weight->axis) w->inner *= dim;
+        if (i < (uint32_t)weight->axis) w.outer *= dim;
+        if (i == (uint32_t)weight->axis) w.axis = dim;
+        if (i > (uint32_t)weight->axis) w.inner *= dim;
     }
-    group->scale_count = qdq_scale_count(w);
+    return w;
 }
 
 /* What reads the bias of the weight's product: the product itself, or a sum that is all that reads
@@ -105,7 +101,7 @@ static Use *bias_use(const QdqPlan *plan, const QdqWeight *weight) {
 
 /* The bias of the weight's product as floats, one for each channel or several times as many; NULL
  * where it is none that can be stored as integers. */
-static const float *read_bias(const Group *group, const QdqWeight *weight, Arena *scratch,
+static const float *read_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scratch,
                               uint64_t *count) {
     const QdqStore *store = group->store;
     const Use *use = bias_use(store->plan, weight);
@@ -130,7 +126,7 @@ static const float *read_bias(const Group *group, const QdqWeight *weight, Arena
 }
 
 /* The least scales with which the biases of all products that read the group fit. */
-static float *least_scales(const Group *group, Arena *scratch) {
+static float *least_scales(const QdqGroup *group, Arena *scratch) {
     float *least = ARENA_ARRAY(scratch, float, group->scale_count);
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));) {
         uint64_t count;
@@ -146,19 +142,11 @@ static float *least_scales(const Group *group, Arena *scratch) {
     return least;
 }
 
-static void find_scales(Group *group, Arena *scratch) {
-    QdqWeights *w = &group->numbers;
-    if (w->block)
-        qdq_find_block_scales(w, group->scales, group->zeros);
-    else
-        qdq_find_channel_scales(w, least_scales(group, scratch), group->scales);
-}
-
 /* Scales as a tensor: none for all, one for each channel, or as the weights with fewer along the
  * axis. */
-static Tensor *scale_tensor(const Group *group, Dtype dtype, const void *bytes, uint64_t size) {
+static Tensor *scale_tensor(const QdqGroup *group, Dtype dtype, const void *bytes, uint64_t size) {
     Arena *arena = &group->store->ctx->model->arena;
-    const Tensor *of = group->tensor;
+    const Tensor *of = group->numbers->tensor;
     const QdqWeight *weight = group->weight;
     const int64_t count = (int64_t)group->scale_count;
     if (weight->axis < 0) return tensor_new_raw(arena, dtype, NULL, 0, bytes, size);
@@ -171,46 +159,44 @@ static Tensor *scale_tensor(const Group *group, Dtype dtype, const void *bytes, 
 }
 
 /* Zero points say the type, and some readers want them. */
-static Tensor *zero_tensor(const Group *group, Arena *scratch) {
+static Tensor *zero_tensor(const QdqGroup *group, Arena *scratch) {
     const Dtype dtype = group->weight->dtype;
     uint64_t size;
     dtype_bytes(dtype, group->scale_count, &size);
     uint8_t *bytes = ARENA_ARRAY(scratch, uint8_t, size + 1);
     for (uint64_t i = 0; dtype == DTYPE_UINT4 && i < group->scale_count; i++)
-        bytes[i / 2] |= (uint8_t)(group->zeros[i] << i % 2 * 4);
+        bytes[i / 2] |= (uint8_t)(group->numbers->zeros[i] << i % 2 * 4);
     return scale_tensor(group, dtype, bytes, size);
 }
 
-/* A tensor of the constant's dims whose bytes are still to be filled. */
-static Tensor *stored_tensor(const Group *group, unsigned char **bytes) {
-    Arena *arena = &group->store->ctx->model->arena;
-    Tensor *tensor = tensor_new_raw(arena, group->weight->dtype, group->tensor->dims,
-                                    group->tensor->rank, NULL, 0);
-    dtype_bytes(group->weight->dtype, tensor_count(group->tensor), &tensor->size);
-    *bytes = arena_alloc(arena, tensor->size);
-    tensor->bytes = *bytes;
+/* Of the constant's dims, with the numbers. */
+static Tensor *stored_tensor(const QdqGroup *group) {
+    const QdqNumbers *n = group->numbers;
+    Tensor *tensor = tensor_new_raw(&group->store->ctx->model->arena, n->layout.dtype,
+                                    n->tensor->dims, n->tensor->rank, NULL, 0);
+    dtype_bytes(n->layout.dtype, tensor_count(n->tensor), &tensor->size);
+    tensor->bytes = n->bytes;
     return tensor;
 }
 
-static size_t count_uses(const Group *group) {
+static size_t count_uses(const QdqGroup *group) {
     size_t uses = 0;
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));) uses++;
     return uses;
 }
 
 /* The DequantizeLinear, and all uses of the group on its result. */
-static void put_weights(Group *group, const Tensor *stored, Arena *scratch) {
+static void put_weights(const QdqGroup *group, Arena *scratch) {
     PassCtx *ctx = group->store->ctx;
     Value *value = group->weight->value;
     Value *result = take_over(ctx, value, count_uses(group));
-    group->stored = put_stored(ctx, value, result, stored);
-    group->scale = qdq_constant(
-        ctx, value, "scale",
-        scale_tensor(group, DTYPE_FLOAT, group->scales, group->scale_count * sizeof(float)));
-    group->zero = qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch));
-    const QdqOperands operands = {group->scale, group->zero, group->weight->axis,
-                                  group->weight->block};
-    Node *node = qdq_insert(ctx, "DequantizeLinear", group->stored, &operands, result);
+    Value *stored = put_stored(ctx, value, result, stored_tensor(group));
+    Value *scale = qdq_constant(ctx, value, "scale",
+                                scale_tensor(group, DTYPE_FLOAT, group->numbers->scales,
+                                             group->scale_count * sizeof(float)));
+    Value *zero = qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch));
+    const QdqOperands operands = {scale, zero, group->weight->axis, group->weight->block};
+    Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, result);
     node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
     const QdqWeight *weight = NULL;
     while (result != value && (weight = next_alike(group, weight))) use_set(weight->use, result);
@@ -219,7 +205,30 @@ static void put_weights(Group *group, const Tensor *stored, Arena *scratch) {
 
 /* ---- biases ---------------------------------------------------------------------------------- */
 
-static void put_bias(const Group *group, const QdqWeight *weight, Arena *scratch) {
+/* Whether the bias of the weight's product can make up for what rounding adds to sums of weights, by the
+ * mean of what they multiply: where each number that the product gives is one sum over all of a
+ * channel's weights. */
+static bool has_mean(const QdqGroup *group, const QdqWeight *weight) {
+    const QdqPlan *plan = group->store->plan;
+    const OpRecord *record = weight->product ? node_record(weight->product) : NULL;
+    if (!record || weight->block || weight->axis < 0 || dtype_is_float(weight->dtype)) return false;
+    const bool whole = record->channels == CHANNELS_FIRST || group->numbers->tensor->rank == 2;
+    const RangeRow *range = plan->values[qdq_input(weight->product, 0)->id].range;
+    return whole && record->channels != CHANNELS_SECOND && range && isfinite(range->mean);
+}
+
+/* The bias less what weights, as they are stored, add to the product on average. */
+static const float *without_drift(const QdqGroup *group, const QdqWeight *weight,
+                                  const float *items, Arena *scratch) {
+    const Value *x = qdq_input(weight->product, 0);
+    const double mean = group->store->plan->values[x->id].range->mean;
+    float *less = ARENA_ARRAY(scratch, float, group->scale_count);
+    for (uint64_t i = 0; i < group->scale_count; i++)
+        less[i] = (float)((double)items[i] - mean * group->numbers->drifts[i]);
+    return less;
+}
+
+static void put_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scratch) {
     PassCtx *ctx = group->store->ctx;
     Arena *arena = &ctx->model->arena;
     uint64_t count;
@@ -233,9 +242,11 @@ static void put_bias(const Group *group, const QdqWeight *weight, Arena *scratch
     int32_t *numbers = ARENA_ARRAY(scratch, int32_t, count);
     int32_t *zeros = ARENA_ARRAY(scratch, int32_t, scale_count);
     for (uint64_t i = 0; i < scale_count; i++)
-        scales[i] = x * group->scales[i % group->scale_count];
+        scales[i] = x * group->numbers->scales[i % group->scale_count];
     for (uint64_t i = 0; i < scale_count; i++)
         if (!(scales[i] > 0)) return;
+    if (!one && count == group->scale_count && has_mean(group, weight))
+        items = without_drift(group, weight, items, scratch);
     if (!qdq_store_bias(items, count, scales, scale_count, numbers)) return;
     const int64_t dims[2] = {(int64_t)count, (int64_t)scale_count};
     Value *value = use->value, *result = take_over(ctx, value, 1);
@@ -255,25 +266,27 @@ static void put_bias(const Group *group, const QdqWeight *weight, Arena *scratch
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static bool store_group(Group *group, Err *err) {
-    Arena *scratch = arena_child(group->store->ctx->scratch);
-    unsigned char *bytes;
-    group->tensor = constant_tensor(group->weight->value, &group->store->ctx->model->arena);
-    const uint64_t count = tensor_count(group->tensor);
-    float *items = ARENA_ARRAY(scratch, float, count);
-    if (!tensor_read_floats(group->tensor, 0, count, items, err)) return false;
-    set_layout(group);
-    group->numbers.items = items;
-    group->scales = ARENA_ARRAY(scratch, float, group->scale_count);
-    group->zeros = ARENA_ARRAY(scratch, uint8_t, group->scale_count);
-    find_scales(group, scratch);
-    Tensor *stored = stored_tensor(group, &bytes);
-    qdq_store_weights(&group->numbers, group->scales, group->zeros, bytes);
-    put_weights(group, stored, scratch);
+static void begin_numbers(QdqGroup *group, Arena *scratch) {
+    QdqNumbers *n = group->numbers;
+    Arena *arena = &group->store->ctx->model->arena;
+    uint64_t size;
+    *n = (QdqNumbers){.tensor = constant_tensor(group->weight->value, arena)};
+    n->layout = layout_of(group->weight, n->tensor);
+    group->scale_count = qdq_scale_count(&n->layout);
+    dtype_bytes(n->layout.dtype, tensor_count(n->tensor), &size);
+    n->bytes = arena_alloc(arena, size);
+    n->scales = ARENA_ARRAY(scratch, float, group->scale_count);
+    n->zeros = ARENA_ARRAY(scratch, uint8_t, group->scale_count);
+    if (!n->layout.block) n->least = least_scales(group, scratch);
+    for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
+        if (!n->drifts && has_mean(group, weight) && bias_use(group->store->plan, weight))
+            n->drifts = ARENA_ARRAY(scratch, double, group->scale_count);
+}
+
+static void put_group(const QdqGroup *group, Arena *scratch) {
+    put_weights(group, scratch);
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
         put_bias(group, weight, scratch);
-    arena_free(scratch);
-    return true;
 }
 
 /* True where no weight before this one is of its group. */
@@ -289,17 +302,41 @@ static bool is_first(const QdqPlan *plan, const uint32_t *heads, size_t i) {
 }
 
 /* From behind, since each goes first into its graph: they end up in their order. */
-bool qdq_store_all(const QdqStore *store, Err *err) {
+static void find_groups(QdqStore *store) {
     const QdqPlan *plan = store->plan;
-    uint32_t *heads = ARENA_ARRAY(plan->scratch, uint32_t, plan->value_count);
+    Arena *scratch = plan->scratch;
+    uint32_t *heads = ARENA_ARRAY(scratch, uint32_t, plan->value_count);
     for (size_t i = plan->weights.count; i-- > 0;) {
         QdqWeight *weight = &plan->weights.items[i];
         weight->next = heads[weight->value->id];
         heads[weight->value->id] = (uint32_t)i + 1;
     }
-    for (size_t i = plan->weights.count; i-- > 0;) {
-        Group group = {.store = store, .weight = &plan->weights.items[i]};
-        if (is_first(plan, heads, i) && !store_group(&group, err)) return false;
+    store->groups = ARENA_ARRAY(scratch, QdqGroup, plan->weights.count + 1);
+    for (size_t i = plan->weights.count; i-- > 0;)
+        if (is_first(plan, heads, i))
+            store->groups[store->count++] =
+                (QdqGroup){.store = store, .weight = &plan->weights.items[i]};
+}
+
+bool qdq_store_read(QdqStore *store, bool *broken, Err *err) {
+    Arena *scratch = store->plan->scratch;
+    bool all = true;
+    find_groups(store);
+    QdqNumbers *numbers = ARENA_ARRAY(scratch, QdqNumbers, store->count + 1);
+    for (size_t i = 0; i < store->count; i++) {
+        store->groups[i].numbers = &numbers[i];
+        begin_numbers(&store->groups[i], scratch);
     }
+    if (!qdq_numbers_find(numbers, store->count, scratch, err)) return false;
+    for (size_t i = 0; i < store->count; i++) {
+        if (numbers[i].finite) continue;
+        broken[store->groups[i].weight->value->id] = true;
+        all = false;
+    }
+    store->sound = all;
     return true;
+}
+
+void qdq_store_put(const QdqStore *store) {
+    for (size_t i = 0; i < store->count; i++) put_group(&store->groups[i], store->plan->scratch);
 }

@@ -6,16 +6,26 @@
 #include "qdq_plan.h"
 #include "qdq_scale.h"
 
-/* What the values that products read are quantized by: [value_count] of the plan; scale 0 where a
- * value is not. */
+typedef struct QdqGroup QdqGroup;
+
+/* `ctx`, `plan` and `scales` are set: of the last, what the values that products read are quantized by,
+ * [value_count] of the plan; scale 0 where a value is not. */
 typedef struct QdqStore {
     PassCtx *ctx;
     const QdqPlan *plan;
     const QdqScale *scales;
+    /* found: constants, each as one way of storing it has it */
+    QdqGroup *groups;
+    size_t count;
+    bool sound; /* all are finite; else nothing can be put */
 } QdqStore;
 
-/* Stores all weights of the plan, and the biases of products whose operands are all quantized.
- * Before values are rewired. ERR_ENV or ERR_MODEL where a constant can't be read. */
-bool qdq_store_all(const QdqStore *store, Err *err);
+/* Reads all weights of the plan and finds what they become, which changes nothing yet. broken[id] of the
+ * value becomes true where one is not finite. ERR_ENV or ERR_MODEL where a constant can't be read. */
+bool qdq_store_read(QdqStore *store, bool *broken, Err *err);
+
+/* Stores them, and the biases of products whose operands are all quantized. Before values are
+ * rewired. */
+void qdq_store_put(const QdqStore *store);
 
 #endif

@@ -39,18 +39,6 @@ static bool turn_axis(const Node *turn, int64_t rank, int32_t *axis) {
     return true;
 }
 
-static bool is_finite(const QdqPlan *plan, const Tensor *tensor) {
-    enum { PIECE = 1 << 16 };
-    float *piece = ARENA_ARRAY(plan->scratch, float, PIECE);
-    const uint64_t count = tensor_count(tensor);
-    for (uint64_t i = 0; i < count; i += PIECE) {
-        const uint64_t size = count - i < PIECE ? count - i : PIECE;
-        if (!tensor_read_floats(tensor, i, size, piece, NULL) || !qdq_weights_finite(piece, size))
-            return false;
-    }
-    return true;
-}
-
 static const char *fault_of(const QdqPlan *plan, const Value *value) {
     if (!value_is_constant(value)) {
         if (value->input && value->init) return "its weights are an input's default";
@@ -60,7 +48,7 @@ static const char *fault_of(const QdqPlan *plan, const Value *value) {
     if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL))
         return "its weights are no float32 tensor";
     if (tensor_count(tensor) == 0) return "its weights are empty";
-    return is_finite(plan, tensor) ? NULL : "its weights are not finite";
+    return plan->request.broken[value->id] ? "its weights are not finite" : NULL;
 }
 
 bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights) {

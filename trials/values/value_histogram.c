@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel_rows.h"
+#include "row_clones.h"
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
@@ -89,8 +89,8 @@ typedef struct Tables {
     uint16_t counts[TABLES][VALUE_BINS];
 } Tables;
 
-ValueCounter value_counter_new(Arena *arena, Workers *workers) {
-    return (ValueCounter){arena, workers, ARENA_ARRAY(arena, Tables, PARTS_COUNTED),
+ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most) {
+    return (ValueCounter){arena, workers, most, ARENA_ARRAY(arena, Tables, PARTS_COUNTED),
                           ARENA_ARRAY(arena, uint64_t, VALUE_BINS)};
 }
 
@@ -155,16 +155,17 @@ void value_histogram_join(const ValueCounter *counter, ValueHistogram *h,
             count_bin(h, other->first + i, h->exponent - other->exponent, other->counts[i]);
 }
 
+/* Bins of PIECE elements at once, which vectors make; counting them is one by one. */
+enum { PIECE = 256, MOST_COUNTED = TABLES * 65535 / PIECE * PIECE };
+
 typedef struct CountJob {
     const float *items;
-    uint64_t count, part;
+    uint64_t count, every; /* elements; of `every` pieces one is counted */
+    uint64_t part;         /* pieces that are, by a task */
     float by;
     int32_t first;
     Tables *tables; /* [parts] */
 } CountJob;
-
-/* Bins of PIECE elements at once, which vectors make; counting them is one by one. */
-enum { PIECE = 256, MOST_COUNTED = TABLES * 65535 / PIECE * PIECE };
 
 ROW_CLONES static void find_bins(const float *items, uint64_t n, const CountJob *job,
                                  int32_t *bins) {
@@ -181,21 +182,21 @@ ROW_CLONES static void find_bins(const float *items, uint64_t n, const CountJob 
 static void count_task(void *data, unsigned task, unsigned lane) {
     const CountJob *job = data;
     Tables *tables = &job->tables[task];
-    const uint64_t first = task * job->part, left = job->count - first;
-    const uint64_t count = left < job->part ? left : job->part;
     int32_t bins[PIECE];
     (void)lane;
     memset(tables, 0, sizeof *tables);
-    for (uint64_t at = 0, n; at < count; at += n) {
-        n = count - at < PIECE ? count - at : PIECE;
-        find_bins(job->items + first + at, n, job, bins);
+    for (uint64_t piece = task * job->part; piece < (task + UINT64_C(1)) * job->part; piece++) {
+        const uint64_t at = piece * job->every * PIECE;
+        if (at >= job->count) return;
+        const uint64_t n = job->count - at < PIECE ? job->count - at : PIECE;
+        find_bins(job->items + at, n, job, bins);
         for (uint64_t i = 0; i < n; i++) tables->counts[i % TABLES][bins[i]]++;
     }
 }
 
-ROW_CLONES static void add_tables(uint64_t *counts, const Tables *tables) {
+ROW_CLONES static void add_tables(uint64_t *counts, const Tables *tables, uint64_t times) {
     for (unsigned t = 0; t < TABLES; t++) ROW_LOOP
-    for (unsigned i = 0; i < VALUE_BINS; i++) counts[i] += tables->counts[t][i];
+    for (unsigned i = 0; i < VALUE_BINS; i++) counts[i] += tables->counts[t][i] * times;
 }
 
 static void count_few(const ValueHistogram *h, const float *items, uint64_t count) {
@@ -204,24 +205,22 @@ static void count_few(const ValueHistogram *h, const float *items, uint64_t coun
         h->counts[(int64_t)floor((double)items[i] * by) - h->first]++;
 }
 
-/* At most PARTS_COUNTED * MOST_COUNTED. */
-static void count_many(const ValueCounter *counter, const ValueHistogram *h, const float *items,
-                       uint64_t count) {
-    CountJob job = {.items = items,
-                    .count = count,
-                    .part = count / PARTS_COUNTED + 1,
-                    .by = ldexpf(1, -h->exponent),
-                    .first = (int32_t)h->first,
-                    .tables = counter->tables};
-    if (job.part < PART_LEAST) job.part = PART_LEAST;
-    const unsigned parts = (unsigned)((count + job.part - 1) / job.part);
+/* Of which at most PARTS_COUNTED * MOST_COUNTED are counted. */
+static void count_many(const ValueCounter *counter, const ValueHistogram *h, const CountJob *of) {
+    CountJob job = *of;
+    const uint64_t pieces = (job.count + PIECE * job.every - 1) / (PIECE * job.every);
+    job.by = ldexpf(1, -h->exponent);
+    job.first = (int32_t)h->first;
+    job.tables = counter->tables;
+    job.part = pieces / PARTS_COUNTED + 1;
+    if (job.part < PART_LEAST / PIECE) job.part = PART_LEAST / PIECE;
+    const unsigned parts = (unsigned)((pieces + job.part - 1) / job.part);
     workers_run(counter->workers, parts, count_task, &job);
-    for (unsigned i = 0; i < parts; i++) add_tables(h->counts, &job.tables[i]);
+    for (unsigned i = 0; i < parts; i++) add_tables(h->counts, &job.tables[i], job.every);
 }
 
 void value_histogram_add(const ValueCounter *counter, ValueHistogram *h, const DemiData *tensor) {
-    const uint64_t count = elements(tensor),
-                   most = (uint64_t)PARTS_COUNTED * (MOST_COUNTED - PIECE);
+    const uint64_t count = elements(tensor);
     const float *items = tensor->data;
     if (!take_ends(counter, h, value_ends_join(h->ends, value_ends(tensor, counter->workers))))
         return;
@@ -229,10 +228,23 @@ void value_histogram_add(const ValueCounter *counter, ValueHistogram *h, const D
         count_few(h, items, count);
         return;
     }
+    const uint64_t every = counter->most ? (count + counter->most - 1) / counter->most : 1;
+    const uint64_t most = every * PARTS_COUNTED * (MOST_COUNTED - PIECE);
     for (uint64_t done = 0, n; done < count; done += n) {
         n = count - done < most ? count - done : most;
-        count_many(counter, h, items + done, n);
+        count_many(counter, h, &(CountJob){.items = items + done, .count = n, .every = every});
     }
+}
+
+/* Those of the bin that begins at 0 are mostly 0 themselves: cut off there, or padded. */
+double value_histogram_mean(const ValueHistogram *h) {
+    double sum = 0, count = 0;
+    for (int64_t i = 0; h->counts && i < VALUE_BINS; i++) {
+        const int64_t bin = h->first + i;
+        if (bin) sum += (double)h->counts[i] * ((double)bin + 0.5);
+        count += (double)h->counts[i];
+    }
+    return ldexp(sum / count, h->exponent);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -240,11 +252,10 @@ void value_histogram_add(const ValueCounter *counter, ValueHistogram *h, const D
 /* Bins that have elements, as if all of one lay in its middle; those beyond the limits lie there. And
  * up to each of them: how many elements, their sum and the sum of their squares. */
 typedef struct Points {
-    unsigned count;
+    unsigned count, bins[VALUE_BINS];
     ValueEnds ends;
     double at[VALUE_BINS], elements[VALUE_BINS];
     double up_to[VALUE_BINS + 1], sum[VALUE_BINS + 1], squares[VALUE_BINS + 1];
-    float near[VALUE_BINS + LANES], share[VALUE_BINS + LANES]; /* at, and elements of all; then 0 */
 } Points;
 
 static double between(double number, double low, double high) {
@@ -260,15 +271,12 @@ static void take_points(const ValueHistogram *h, ValueEnds limits, Points *p) {
         if (!h->counts[i]) continue;
         const double middle = ldexp((double)(h->first + i) + 0.5, h->exponent);
         const unsigned k = p->count++;
+        p->bins[k] = (unsigned)i;
         const double at = p->at[k] = between(middle, p->ends.low, p->ends.high);
         const double elements = p->elements[k] = (double)h->counts[i];
         p->up_to[k + 1] = p->up_to[k] + elements;
         p->sum[k + 1] = p->sum[k] + elements * at;
         p->squares[k + 1] = p->squares[k] + elements * at * at;
-    }
-    for (unsigned i = 0; i < p->count + LANES && i < VALUE_BINS + LANES; i++) {
-        p->near[i] = i < p->count ? (float)p->at[i] : 0;
-        p->share[i] = i < p->count ? (float)(p->elements[i] / p->up_to[p->count]) : 0;
     }
 }
 
@@ -311,28 +319,46 @@ static double rough_error(const Points *p, const Levels *levels, ValueEnds ends,
            fmax(above, 0);
 }
 
+/* Points of `times` bins as one, at their mean, with their share of all elements; then 0. */
+typedef struct Merged {
+    unsigned count;
+    float at[VALUE_BINS + LANES], share[VALUE_BINS + LANES];
+} Merged;
+
+static void merge(const Points *p, unsigned times, Merged *m) {
+    m->count = 0;
+    for (unsigned from = 0, to; from < p->count; from = to) {
+        to = from + 1;
+        while (to < p->count && p->bins[to] / times == p->bins[from] / times) to++;
+        const double elements = p->up_to[to] - p->up_to[from];
+        m->at[m->count] = (float)((p->sum[to] - p->sum[from]) / elements);
+        m->share[m->count++] = (float)(elements / p->up_to[p->count]);
+    }
+    for (unsigned i = m->count; i < m->count + LANES; i++) m->at[i] = m->share[i] = 0;
+}
+
 /* As it is: many elements may be one number (a background, what is cut off), and then all hangs on
  * where that lies between levels. In floats, by lanes: the same bits with any vectors. */
-ROW_CLONES static void exact_errors(const Points *p, const Levels *levels, float sums[LANES]) {
+ROW_CLONES static void exact_errors(const Merged *m, const Levels *levels, float sums[LANES]) {
     const float magic = 0x1.8p23f; /* rounds what is added to it */
     const float step = (float)levels->step, by = 1 / step;
     const float low = (float)levels->low, high = (float)levels->high;
-    for (unsigned i = 0; i < p->count; i += LANES)
+    for (unsigned i = 0; i < m->count; i += LANES)
         for (unsigned k = 0; k < LANES; k++) {
-            const float at = p->near[i + k];
+            const float at = m->at[i + k];
             float number = at * by;
             number = number < low ? low : number;
             number = number > high ? high : number;
             number = (number + magic) - magic;
             const float off = number * step - at;
-            sums[k] += p->share[i + k] * (off * off);
+            sums[k] += m->share[i + k] * (off * off);
         }
 }
 
-static double exact_error(const Points *p, const Levels *levels) {
+static double exact_error(const Merged *m, const Levels *levels) {
     float sums[LANES] = {0};
     double error = 0;
-    exact_errors(p, levels, sums);
+    exact_errors(m, levels, sums);
     for (unsigned k = 0; k < LANES; k++) error += (double)sums[k];
     return error;
 }
@@ -379,6 +405,7 @@ static void find_roughly(const Points *p, const ValueChoice *choice, int best[2]
 typedef struct Search {
     const Points *points;
     const ValueChoice *choice;
+    Merged *merged;
     double inside[2], least; /* in steps of the grid */
 } Search;
 
@@ -386,30 +413,34 @@ static void try_ends(Search *s, double low_inside, double high_inside) {
     const ValueEnds ends = ends_inside(s->points, low_inside, high_inside);
     if (low_inside < 0 || high_inside < 0 || !is_range(s->points, ends)) return;
     const Levels levels = levels_of(s->choice, ends);
-    const double error = exact_error(s->points, &levels);
+    const double error = exact_error(s->merged, &levels);
     if (error >= s->least) return;
     s->least = error;
     s->inside[0] = low_inside;
     s->inside[1] = high_inside;
 }
 
-/* All within FINE steps of `by` around the best. */
-static void try_around(Search *s, double by) {
+/* All within FINE steps of `by` around the best, of points merged so. */
+static void try_around(Search *s, double by, unsigned merged) {
     const double low = s->inside[0], high = s->inside[1];
+    merge(s->points, merged, s->merged);
+    s->least = INFINITY;
+    try_ends(s, low, high);
+    if (by == 1) try_ends(s, 0, 0);
     for (int i = -FINE; i <= FINE; i++)
         for (int k = -FINE; k <= FINE; k++) try_ends(s, low + i * by, high + k * by);
 }
 
 static ValueEnds choose_mse(const Points *p, const ValueChoice *choice) {
-    Search s = {p, choice, {0, 0}, INFINITY};
+    enum { COARSE = 4, CLOSER = 1 }; /* bins, of which a level has about a dozen */
+    Merged merged;
     int at[2] = {0, 0};
     find_roughly(p, choice, at);
     /* where bins are no finer than levels */
     if (choice->levels > VALUE_BINS / 4) return ends_inside(p, at[0], at[1]);
-    try_ends(&s, 0, 0);
-    try_ends(&s, at[0], at[1]);
-    try_around(&s, 1);
-    try_around(&s, 1.0 / FINE);
+    Search s = {p, choice, &merged, {at[0], at[1]}, INFINITY};
+    try_around(&s, 1, COARSE);
+    try_around(&s, 1.0 / FINE, CLOSER);
     return ends_inside(p, s.inside[0], s.inside[1]);
 }
 

@@ -38,11 +38,13 @@ typedef struct ValueHistogram {
 typedef struct ValueCounter {
     Arena *arena; /* of counts, too */
     Workers *workers;
+    uint64_t most; /* elements of a tensor that are counted, about; 0: all. Of more, pieces that lie
+                      evenly in it count for those between them; ends are always those of all */
     void *tables;
     uint64_t *moved; /* [VALUE_BINS] */
 } ValueCounter;
 
-ValueCounter value_counter_new(Arena *arena, Workers *workers);
+ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most);
 
 /* Adds the elements of a float32 tensor. */
 void value_histogram_add(const ValueCounter *counter, ValueHistogram *histogram,
@@ -51,6 +53,9 @@ void value_histogram_add(const ValueCounter *counter, ValueHistogram *histogram,
 /* Adds another one's elements. */
 void value_histogram_join(const ValueCounter *counter, ValueHistogram *histogram,
                           const ValueHistogram *other);
+
+/* Of all elements, about; NaN where none are counted. */
+double value_histogram_mean(const ValueHistogram *histogram);
 
 typedef struct ValueChoice {
     DemiCalibration method;

@@ -36,7 +36,7 @@ typedef struct Bench {
 static void begin(Bench *b, unsigned threads) {
     if (setjmp(b->trap.env)) fail_msg("out of memory");
     arena_init(&b->arena, &b->trap);
-    b->counter = value_counter_new(&b->arena, workers_new(&b->arena, threads));
+    b->counter = value_counter_new(&b->arena, workers_new(&b->arena, threads), 0);
 }
 
 static void add(const Bench *b, ValueHistogram *h, float *items, int64_t count) {
@@ -81,6 +81,33 @@ static void try_order(const int round) {
 static void test_order(void **unused) {
     (void)unused;
     for (int round = 0; round < 40; round++) try_order(round);
+}
+
+/* Of a large tensor pieces are counted, for all; the ends are those of all. */
+static void test_pieces(void **unused) {
+    static float items[MOST];
+    ValueHistogram found[2] = {VALUE_NO_HISTOGRAM, VALUE_NO_HISTOGRAM};
+    Bench benches[2];
+    (void)unused;
+    for (int i = 0; i < MOST; i++) items[i] = (float)normal();
+    items[MOST - 1] = 70;
+    for (unsigned i = 0; i < 2; i++) {
+        begin(&benches[i], i + 1);
+        benches[i].counter.most = MOST / 7;
+        add(&benches[i], &found[i], items, MOST);
+    }
+    assert_same(&found[0], &found[1]);
+    assert_true(found[0].ends.high == 70);
+    uint64_t sum = 0, below = 0;
+    for (int64_t i = 0; i < VALUE_BINS; i++) {
+        sum += found[0].counts[i];
+        below += found[0].first + i < 0 ? found[0].counts[i] : 0;
+    }
+    assert_in_range(sum, MOST - 256 * 8, MOST + 256 * 8);
+    assert_in_range(below, MOST / 20 * 9, MOST / 20 * 11);
+    assert_true(fabs(value_histogram_mean(&found[0])) < 0.05);
+    arena_free(&benches[0].arena);
+    arena_free(&benches[1].arena);
 }
 
 static double error_of(const float *items, int64_t count, ValueEnds ends) {
@@ -155,7 +182,7 @@ static void test_limits(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_mse),
-                                       cmocka_unit_test(test_limits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_pieces),
+                                       cmocka_unit_test(test_mse), cmocka_unit_test(test_limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,22 +9,7 @@
 #define DEMI_KERNEL_ROWS_H
 
 #include "kernel_broadcast.h"
-
-/* clang has such a pragma too, but then warns of each loop that it does not vectorise. */
-#if defined(__clang__)
-#define ROW_LOOP
-#else
-#define ROW_LOOP _Pragma("GCC ivdep")
-#endif
-
-/* Functions for several instruction sets, chosen at load time. No contraction and no reassociation
- * is allowed, so all give the same bits. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) &&   \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define ROW_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define ROW_CLONES
-#endif
+#include "row_clones.h"
 
 #define ROW_EACH(n, statement)                                                                     \
     ROW_LOOP for (uint64_t i = 0; i < (n); i++) {                                                  \

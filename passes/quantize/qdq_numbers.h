@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reading of weights and turning them into the numbers that are stored, a piece at a time by several
+ * threads: no more of the float weights is held than each is at work on. */
+#ifndef DEMI_QDQ_NUMBERS_H
+#define DEMI_QDQ_NUMBERS_H
+
+#include "qdq_scale.h"
+#include "tensor.h"
+
+/* A constant and what it becomes. */
+typedef struct QdqNumbers {
+    const Tensor *tensor; /* float32, which has passed tensor_check */
+    QdqWeights layout;    /* but for the items */
+    const float *least;   /* [scales] or NULL, as qdq_scales_of_peaks has it; not of blocks */
+    float *scales;        /* [qdq_scale_count], to be filled */
+    uint8_t *zeros;       /* the same, of uint4 */
+    double *drifts;       /* [scales], to be filled, of weights by channel: by how much a channel's
+                             sum of weights grows; NULL: nobody asks */
+    unsigned char *bytes; /* of all numbers, to be filled */
+    bool finite;          /* found: what is filled means nothing where not all weights are */
+} QdqNumbers;
+
+/* Finds the numbers of all items, the same whatever the number of threads. False with the error set
+ * where weights can't be read. */
+bool qdq_numbers_find(QdqNumbers *items, size_t count, Arena *scratch, Err *err);
+
+#endif

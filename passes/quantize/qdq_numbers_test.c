@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Weights in pieces, by several threads, become what they do as a whole; and what scales of blocks are
+ * worth. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "qdq_numbers.h"
+
+typedef struct Case {
+    uint64_t outer, axis, inner, block;
+    Dtype dtype;
+} Case;
+
+static uint64_t count_of(const Case *c) {
+    return c->outer * c->axis * c->inner;
+}
+
+/* About normal, the same each time. */
+static void fill(float *items, uint64_t count) {
+    uint32_t state = 1;
+    for (uint64_t i = 0; i < count; i++) {
+        float sum = 0;
+        for (int k = 0; k < 6; k++) {
+            state = state * 1664525u + 1013904223u;
+            sum += (float)(state >> 8) * 0x1p-24f - 0.5f;
+        }
+        items[i] = sum;
+    }
+}
+
+typedef struct Found {
+    float *scales;
+    uint8_t *zeros;
+    unsigned char *bytes;
+    uint64_t scale_count, size;
+} Found;
+
+static Found new_found(Arena *arena, const QdqWeights *w) {
+    Found f = {.scale_count = qdq_scale_count(w)};
+    dtype_bytes(w->dtype, w->outer * w->axis * w->inner, &f.size);
+    f.scales = ARENA_ARRAY(arena, float, f.scale_count);
+    f.zeros = ARENA_ARRAY(arena, uint8_t, f.scale_count);
+    f.bytes = arena_alloc(arena, f.size);
+    return f;
+}
+
+static void find_whole(const QdqWeights *w, const Found *f) {
+    if (w->block)
+        qdq_find_block_scales(w, f->scales, f->zeros);
+    else
+        qdq_find_channel_scales(w, NULL, f->scales);
+    qdq_store_weights(w, f->scales, f->zeros, f->bytes);
+}
+
+static void begin(Arena *arena, MemTrap *trap) {
+    if (setjmp(trap->env)) fail_msg("out of memory");
+    arena_init(arena, trap);
+}
+
+static void pieces_are_the_whole(void **state) {
+    static const Case cases[] = {
+        {1, 300, 700, 0, DTYPE_INT8},     {700, 300, 1, 0, DTYPE_INT8},
+        {50, 64, 49, 0, DTYPE_INT8},      {1, 1, 200001, 0, DTYPE_INT8},
+        {1, 3, 100000, 0, DTYPE_INT16},   {1, 5, 7, 0, DTYPE_INT8},
+        {1, 1003, 257, 32, DTYPE_UINT4},  {1003, 257, 1, 32, DTYPE_UINT4},
+        {1, 999, 333, 3, DTYPE_UINT4},    {999, 333, 1, 7, DTYPE_INT4},
+        {1, 2500, 130, 2000, DTYPE_INT4}, {1, 700, 300, 16, DTYPE_INT8},
+        {300, 700, 1, 0, DTYPE_UINT16},   {1, 10, 9, 32, DTYPE_FLOAT8E4M3FN},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        MemTrap trap;
+        Arena arena;
+        begin(&arena, &trap);
+        const Case *c = &cases[i];
+        float *items = ARENA_ARRAY(&arena, float, count_of(c));
+        fill(items, count_of(c));
+        const QdqWeights w = {items, c->outer, c->axis, c->inner, c->block, c->dtype};
+        const int64_t dims[1] = {(int64_t)count_of(c)};
+        const Found whole = new_found(&arena, &w), found = new_found(&arena, &w);
+        QdqNumbers numbers = {
+            .tensor = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, items, count_of(c) * 4),
+            .layout = {NULL, c->outer, c->axis, c->inner, c->block, c->dtype},
+            .scales = found.scales,
+            .zeros = found.zeros,
+            .bytes = found.bytes};
+        find_whole(&w, &whole);
+        assert_true(qdq_numbers_find(&numbers, 1, &arena, NULL));
+        assert_true(numbers.finite);
+        assert_memory_equal(whole.scales, found.scales, whole.scale_count * sizeof(float));
+        assert_memory_equal(whole.zeros, found.zeros, whole.scale_count);
+        assert_memory_equal(whole.bytes, found.bytes, whole.size);
+        arena_free(&arena);
+    }
+}
+
+static void what_is_not_finite_is_found(void **state) {
+    enum { COUNT = 200000 };
+    MemTrap trap;
+    Arena arena;
+    (void)state;
+    begin(&arena, &trap);
+    float *items = ARENA_ARRAY(&arena, float, COUNT);
+    const int64_t dims[1] = {COUNT};
+    QdqNumbers both[2];
+    for (int i = 0; i < 2; i++) {
+        fill(items, COUNT);
+        items[150001] = i ? NAN : 1;
+        both[i] =
+            (QdqNumbers){.tensor = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, items, COUNT * 4),
+                         .layout = {NULL, 200, 1000, 1, 0, DTYPE_INT8}};
+        const Found found = new_found(&arena, &both[i].layout);
+        both[i].scales = found.scales;
+        both[i].zeros = found.zeros;
+        both[i].bytes = found.bytes;
+    }
+    assert_true(qdq_numbers_find(both, 2, &arena, NULL));
+    assert_true(both[0].finite);
+    assert_false(both[1].finite);
+    arena_free(&arena);
+}
+
+/* ---- sums --------------------------------------------------------------------------------------- */
+
+static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner) {
+    MemTrap trap;
+    Arena arena;
+    begin(&arena, &trap);
+    const int64_t dims[1] = {(int64_t)(outer * axis * inner)};
+    float *items = ARENA_ARRAY(&arena, float, outer *axis *inner);
+    fill(items, outer * axis * inner);
+    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8};
+    const Found found = new_found(&arena, &w);
+    QdqNumbers numbers = {
+        .tensor = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, items, (uint64_t)dims[0] * 4),
+        .layout = w,
+        .scales = found.scales,
+        .zeros = found.zeros,
+        .drifts = ARENA_ARRAY(&arena, double, axis),
+        .bytes = found.bytes};
+    assert_true(qdq_numbers_find(&numbers, 1, &arena, NULL));
+    for (uint64_t a = 0; a < axis; a++) {
+        double sum = 0;
+        for (uint64_t o = 0; o < outer; o++)
+            for (uint64_t i = 0; i < inner; i++) {
+                const uint64_t at = (o * axis + a) * inner + i;
+                sum +=
+                    (double)(int8_t)found.bytes[at] * (double)found.scales[a] - (double)items[at];
+            }
+        assert_true(fabs(sum - numbers.drifts[a]) < 0.05 * (double)found.scales[a]);
+    }
+    arena_free(&arena);
+}
+
+static void drifts_are_what_sums_grow_by(void **state) {
+    (void)state;
+    check_drifts(1, 300, 700);
+    check_drifts(700, 300, 1);
+    check_drifts(1, 1, 100003);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* Of blocks in one piece, in uint4. */
+static double error_of(const QdqWeights *w, const float *scales, const uint8_t *zeros) {
+    double sum = 0;
+    for (uint64_t i = 0; i < w->axis; i++) {
+        const float scale = scales[i / w->block], zero = (float)zeros[i / w->block];
+        const float number = fminf(fmaxf(nearbyintf(w->items[i] / scale) + zero, 0), 15);
+        const double off = (double)((number - zero) * scale) - (double)w->items[i];
+        sum += off * off;
+    }
+    return sum;
+}
+
+/* Least and greatest become 0 and 15. */
+static void by_ends(const QdqWeights *w, float *scales, uint8_t *zeros) {
+    for (uint64_t b = 0; b < w->axis / w->block; b++) {
+        float low = 0, high = 0;
+        for (uint64_t i = b * w->block; i < (b + 1) * w->block; i++) {
+            low = fminf(low, w->items[i]);
+            high = fmaxf(high, w->items[i]);
+        }
+        scales[b] = (high - low) / 15;
+        zeros[b] = (uint8_t)nearbyintf(-low / scales[b]);
+    }
+}
+
+static void blocks_are_better_than_by_ends(void **state) {
+    enum { COUNT = 32000, BLOCK = 32 };
+    static float items[COUNT], scales[COUNT / BLOCK], others[COUNT / BLOCK];
+    static uint8_t zeros[COUNT / BLOCK], other_zeros[COUNT / BLOCK];
+    const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4};
+    (void)state;
+    fill(items, COUNT);
+    by_ends(&w, others, other_zeros);
+    qdq_find_block_scales(&w, scales, zeros);
+    assert_true(error_of(&w, scales, zeros) < 0.93 * error_of(&w, others, other_zeros));
+}
+
+static void blocks_lie_any_way(void **state) {
+    enum { ROWS = 70, COLUMNS = 37, BLOCK = 32, BLOCKS = 3 };
+    static float items[ROWS * COLUMNS], turned[ROWS * COLUMNS];
+    float scales[BLOCKS * COLUMNS], others[BLOCKS * COLUMNS];
+    uint8_t zeros[BLOCKS * COLUMNS], other_zeros[BLOCKS * COLUMNS];
+    const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4};
+    const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4};
+    (void)state;
+    fill(items, ROWS * COLUMNS);
+    for (int i = 0; i < ROWS * COLUMNS; i++) turned[i % COLUMNS * ROWS + i / COLUMNS] = items[i];
+    qdq_find_block_scales(&w, scales, zeros);
+    qdq_find_block_scales(&t, others, other_zeros);
+    for (int i = 0; i < BLOCKS * COLUMNS; i++) {
+        const int k = i % COLUMNS * BLOCKS + i / COLUMNS;
+        assert_true(scales[i] == others[k]);
+        assert_int_equal(zeros[i], other_zeros[k]);
+    }
+}
+
+static void blocks_of_any_size_have_scales(void **state) {
+    static const float items[3][4] = {
+        {3e38f, -3e38f, 1e38f, 0}, {1e-39f, 0, -1e-40f, 0}, {0, 0, 0, 0}};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++) {
+            float scale;
+            uint8_t zero = 0;
+            const QdqWeights w = {items[i], 1, 4, 1, 4, k ? DTYPE_INT4 : DTYPE_UINT4};
+            qdq_find_block_scales(&w, &scale, &zero);
+            assert_true(isfinite(scale) && scale >= 1.17549435e-38f);
+            assert_in_range(zero, 0, 15);
+            if (i == 2) assert_true(scale == 1);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_are_the_whole),
+        cmocka_unit_test(what_is_not_finite_is_found),
+        cmocka_unit_test(drifts_are_what_sums_grow_by),
+        cmocka_unit_test(blocks_are_better_than_by_ends),
+        cmocka_unit_test(blocks_lie_any_way),
+        cmocka_unit_test(blocks_of_any_size_have_scales),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
