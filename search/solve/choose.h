@@ -31,7 +31,7 @@ typedef struct ChooseEffort {
     bool thorough;   /* lowering goes on until each group failed alone */
 } ChooseEffort;
 #define CHOOSE_EFFORT                                                                              \
-    { 12, 8, 32, 6, false }
+    { 12, 8, 32, 10, false }
 
 typedef struct ChooseOptions {
     ChooseEffort effort;

@@ -62,8 +62,9 @@ static const OptionRow options[] = {
      "No evaluation begins after so many. What was good enough by then is the result; so it is "
      "after Ctrl-C."},
     {"probe-sets", 0, OPTION_ROW_VALUE, "N", NULL,
-     "On how many of the sets groups are measured one by one; default 8, and all for AIMET's "
-     "algorithms. Converted models are run on all."},
+     "On how many of the sets groups are measured one by one; default 2 to 8, as many as it takes "
+     "to know a group's noise well, and all for AIMET's algorithms. Converted models are run on "
+     "all."},
     {"journal", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Note everything that is measured, so that the same command goes on where it was ended. It is "
      "refused where model, data or options are others."},
