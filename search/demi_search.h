@@ -70,8 +70,8 @@ typedef struct DemiSearchOptions {
     const DemiConvertOptions
         *convert; /* what conversions are told beside; NULL: nothing. Its `to` is
                                           the search's to choose */
-    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a8w8", "w8", "w4"; NULL: float, float16 and
-     * a8w8. One 16-bit float type at most */
+    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a8w16", "a8w8", "w8", "w4"; NULL: float,
+     * float16 and a8w8. One 16-bit float type at most */
     const char *const *candidates;
     size_t candidate_count;
     const char

@@ -212,6 +212,25 @@ class Search(Case):
                                  f"n={batch}")
             self.assertLess(self.best(result)["cost"], 1)
 
+    def test_integers_of_any_widths(self) -> None:
+        """Everywhere, as onnxruntime has the file: wider is better, and weights count less."""
+        random = np.random.default_rng(6)
+        data = random.standard_normal((2, 3, 12, 12), dtype=np.float32)
+        want = onnxruntime.InferenceSession(self.net).run(None, {"x": data})[0]
+        noise = {}
+        for name in ("a16w16", "a16w8", "a8w16", "a8w8"):
+            out = self.path(name + ".onnx")
+            result = self.search(TRIVIAL, self.net, "-c", f"float,{name}", "--target", "5", "-o", out)
+            self.assertEqual(self.best(result)["groups"][0], 0)
+            onnx.checker.check_model(out, full_check=True)
+            have = onnxruntime.InferenceSession(out).run(None, {"x": data})[0]
+            noise[name] = float(np.square(have - want).sum() / np.square(want).sum())
+        self.assertLess(noise["a16w16"], noise["a16w8"])
+        self.assertLess(noise["a16w16"], noise["a8w16"])
+        self.assertLess(noise["a16w8"], 2 * noise["a8w8"])
+        self.assertLess(noise["a8w16"], 1.2 * noise["a8w8"])
+        self.assertLess(noise["a8w8"], 1e-2)
+
     def test_weights_alone(self) -> None:
         out = self.path("out.onnx")
         result = self.search(0, self.net, "-c", "float,bfloat16,w8,w4", "--cost", "bytes", "--target",
