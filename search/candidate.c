@@ -11,9 +11,10 @@ static const Candidate candidates[] = {
     {"bfloat16", DTYPE_BFLOAT16, DTYPE_BFLOAT16, 2},
     {"a16w16", DTYPE_UINT16, DTYPE_INT16, 3},
     {"a16w8", DTYPE_UINT16, DTYPE_INT8, 4},
-    {"a8w8", DTYPE_UINT8, DTYPE_INT8, 5},
-    {"w8", DTYPE_FLOAT, DTYPE_INT8, 6},
-    {"w4", DTYPE_FLOAT, DTYPE_INT4, 7},
+    {"a8w16", DTYPE_UINT8, DTYPE_INT16, 5},
+    {"a8w8", DTYPE_UINT8, DTYPE_INT8, 6},
+    {"w8", DTYPE_FLOAT, DTYPE_INT8, 7},
+    {"w4", DTYPE_FLOAT, DTYPE_INT4, 8},
 };
 
 static const char *const aliases[][2] = {
@@ -26,7 +27,7 @@ const Candidate *candidate_find(const char *name, Err *err) {
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
         if (strcmp(name, candidates[i].name) == 0) return &candidates[i];
     err_set(err, ERR_USAGE, "no precision is called '%s'", name);
-    err_hint(err, "there are float, float16, bfloat16, a16w16, a16w8, a8w8, w8 and w4");
+    err_hint(err, "there are float, float16, bfloat16, a16w16, a16w8, a8w16, a8w8, w8 and w4");
     return NULL;
 }
 

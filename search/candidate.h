@@ -3,7 +3,8 @@
  *
  *     float           as the model is
  *     float16, bfloat16
- *     a8w8, a16w8, a16w16     activations of so many bits, weights of so many, both integers
+ *     a8w8, a8w16, a16w8, a16w16
+ *                     activations of so many bits, weights of so many, both integers
  *     w8, w4                  weights alone
  *
  * also int8 for a8w8, int16 for a16w16, fp16, bf16, fp32. */

@@ -70,8 +70,8 @@ typedef struct DemiSearchOptions {
     const DemiConvertOptions
         *convert; /* what conversions are told beside; NULL: nothing. Its `to` is
                                           the search's to choose */
-    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a8w8", "w8", "w4"; NULL: float, float16 and
-     * a8w8. One 16-bit float type at most */
+    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a8w16", "a8w8", "w8", "w4"; NULL: float,
+     * float16 and a8w8. One 16-bit float type at most */
     const char *const *candidates;
     size_t candidate_count;
     const char
@@ -99,7 +99,8 @@ typedef struct DemiSearchOptions {
     bool fewer_conversions; /* AIMET's third phase: some of what is saved is given up for them */
     uint64_t cache_bytes;   /* of values that are kept of a run; 0: 256 MiB */
     size_t
-        probes; /* how many sets groups are measured on, one by one; 0: 8; scores are of all sets */
+        probes; /* how many sets groups are measured on, one by one; 0: 2 to 8, as many as it takes
+                      for a group's noise to be known well; scores are of all sets */
     size_t evaluations;  /* conversions that are run at most; 0: 200 */
     double seconds;      /* no evaluation begins after; 0: any time */
     const char *journal; /* a file that everything measured is noted in, so that a search that was
@@ -188,7 +189,8 @@ typedef struct DemiSearchGroup {
     double multiplications; /* of products that read it */
     double elements, weight_elements;
     const double *noise; /* [candidates]: of the outputs, by their signal, where it alone has that
-                            candidate; NaN: not measured, as it would change no cost */
+                            candidate; of groups that save next to nothing their share of what
+                            several together do; NaN: not measured */
     size_t candidate;    /* that it has in the result */
     const char *reason;  /* why, as a phrase */
 } DemiSearchGroup;

@@ -18,6 +18,22 @@ void metric_begin(MetricSums *sums, size_t outputs, Arena *arena) {
     *sums = (MetricSums){.outputs = ARENA_ARRAY(arena, ValueSums, outputs), .count = outputs};
 }
 
+void metric_join(MetricSums *sums, const MetricSums *next) {
+    for (size_t i = 0; i < sums->count; i++) {
+        ValueSums *to = &sums->outputs[i];
+        const ValueSums *from = &next->outputs[i];
+        to->signal += from->signal;
+        to->noise += from->noise;
+        to->product += from->product;
+        to->size += from->size;
+        to->most = fmax(to->most, from->most);
+        to->largest = fmax(to->largest, from->largest);
+        to->broken = to->broken || from->broken;
+    }
+    sums->rows = next->rows;
+    sums->right += next->right;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static int64_t largest_at(const float *row, int64_t count) {

@@ -39,6 +39,8 @@ typedef struct MetricLabels {
 } MetricLabels;
 
 void metric_begin(MetricSums *sums, size_t outputs, Arena *arena);
+/* Adds what another one has of the sets that follow; its rows were counted on from there. */
+void metric_join(MetricSums *sums, const MetricSums *next);
 /* Adds the rows of the set's first output of floats. */
 void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *have,
                      const MetricLabels *labels);

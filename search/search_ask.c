@@ -84,6 +84,7 @@ bool search_open_journal(SearchJob *job, Err *err) {
         {"labels", hex(job, hash64_bytes(o->labels, o->label_count * sizeof *o->labels, 0))},
         {"probes", arena_printf(job->arena, "%zu", o->probes)},
         {"policy", text_hash(job, policy)},
+        {"calibration", "mse"},
         {"supported", o->all_candidates ? "none" : text_hash(job, o->supported)},
         {"target", real(job, o->target)},
         {"drop", real(job, o->drop)},

@@ -32,7 +32,6 @@ typedef struct SearchJob {
     Scoring scoring;
     Costs costs;
     Latency latency; /* of DEMI_COST_LATENCY */
-    ValueEnds *ends; /* NULL: no candidate is of integers */
     double *noise;
     double *alone; /* scores of a group alone */
     bool *allowed;
@@ -60,7 +59,7 @@ static inline const Groups *search_groups(const SearchJob *job) {
 /* Opens the journal, where there is to be one, for this model, data and options. */
 bool search_open_journal(SearchJob *job, Err *err);
 
-/* Finds what groups may have: `allowed`, and `ends`. Noise is 0 until it is measured. */
+/* Finds what groups may have: `allowed`, and the model's `ranges`. Noise is 0 until it is measured. */
 bool search_allow(SearchJob *job, Err *err);
 
 /* Sets `problem`: what assignments cost. */

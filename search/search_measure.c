@@ -7,6 +7,7 @@
 #include "qdq_plan.h"
 #include "search_job.h"
 #include "sensitivity.h"
+#include "solve_bound.h"
 #include "supported.h"
 
 enum { PROBES = 8 };
@@ -35,8 +36,9 @@ static bool may_have(const SearchJob *job, uint32_t group, size_t c) {
     if (candidate->activations == DTYPE_FLOAT && !of->weights.count) return false;
     if (!takes_weights(job, group, candidate)) return false;
     for (size_t i = 0; !dtype_is_float(candidate->activations) && i < of->values.count; i++) {
-        const ValueEnds *ends = &job->ends[of->values.items[i]->id];
-        if (!isfinite(ends->low) || !isfinite(ends->high)) return false;
+        const ValueEnds ends =
+            group_range(job->model.ranges, of->values.items[i]->id, candidate->activations);
+        if (ends.low > ends.high || !isfinite(ends.low) || !isfinite(ends.high)) return false;
     }
     return true;
 }
@@ -131,43 +133,175 @@ static bool take_narrower(SearchJob *job, bool *wanted, size_t all) {
     return left;
 }
 
-/* A caller's metric is for whole models: groups have what their noise is in dB. */
-static void take_sums(SearchJob *job, const Sensitivity *asked, const Sensitivities *found,
-                      size_t i) {
-    const bool own = i / asked->candidate_count % asked->parts == asked->part;
-    job->noise[i] = own ? metric_noise(&found->sums[i]) : 0;
-    job->alone[i] = !own ? 0
-                    : job->options.metric == DEMI_METRIC_SCORE
-                        ? decibels(job->noise[i])
-                        : metric_score(&found->sums[i], job->options.metric);
+/* ---- bundles --------------------------------------------------------------------------------- */
+
+/* What a group may save of both costs, others as they are in the most precise. */
+typedef struct Saving {
+    double first, second;
+} Saving;
+
+static Saving saving_of(const SolveJoint *joint, uint32_t group, const uint8_t *widest) {
+    const SolveProblem *p = joint->problem;
+    const double now = solve_joint_of(joint, group, widest[group], widest);
+    const double *second = p->second ? p->second + solve_at(p, group, 0) : NULL;
+    Saving most = {0, 0};
+    for (uint8_t c = 0; c < p->candidates; c++) {
+        if (!solve_allowed(p, group, c)) continue;
+        most.first = fmax(most.first, now - solve_joint_of(joint, group, c, widest));
+        if (second) most.second = fmax(most.second, second[widest[group]] - second[c]);
+    }
+    return most;
 }
 
-static bool measure_wanted(SearchJob *job, const bool *wanted, Err *err) {
+/* Groups that save next to nothing are measured together with their neighbours of that kind. */
+static void join_small(const SearchJob *job, double *bundle) {
+    enum { TOGETHER = 8 };
+    static const Saving small = {1 / 2000.0, 1 / 500.0}; /* of what all groups may save */
+    Arena *within = arena_child(job->arena);
+    const uint32_t groups = job->problem.groups;
+    const SolveJoint joint = solve_joint(&job->problem, 0, within);
+    uint8_t *widest = ARENA_ARRAY(within, uint8_t, groups + 1);
+    Saving *saved = ARENA_ARRAY(within, Saving, groups + 1), all = {0, 0};
+    solve_uniform(&job->problem, 0, widest);
+    for (uint32_t g = 0; g < groups; g++) {
+        saved[g] = saving_of(&joint, g, widest);
+        all.first += saved[g].first;
+        all.second += saved[g].second;
+    }
+    uint32_t first = 0, together = TOGETHER;
+    for (uint32_t g = 0; g < groups; g++) {
+        if (saved[g].first > small.first * all.first || saved[g].second > small.second * all.second)
+            continue;
+        if (together == TOGETHER) {
+            first = g;
+            together = 0;
+        }
+        bundle[g] = first;
+        together++;
+    }
+    arena_free(within);
+}
+
+/* Each group's first one of its bundle; as numbers that processes put together. Costs are the first
+ * process's. */
+static bool find_bundles(SearchJob *job, double *bundle, Err *err) {
+    const uint32_t groups = search_groups(job)->count;
+    if (job->options.part == 0) {
+        for (uint32_t g = 0; g < groups; g++) bundle[g] = g;
+        if (!as_aimet(job)) join_small(job, bundle);
+    }
+    return combine(job, bundle, groups, err);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* How many sets each answer took, the share of a whole run that they took, and what was found; of all
+ * processes. */
+typedef struct Answers {
+    double *replays, *steps, *noise, *alone; /* [groups][candidates]: of bundles' first groups */
+} Answers;
+
+static Answers answers_new(const SearchJob *job, size_t all) {
+    return (Answers){
+        ARENA_ARRAY(job->arena, double, all + 1), ARENA_ARRAY(job->arena, double, all + 1),
+        ARENA_ARRAY(job->arena, double, all + 1), ARENA_ARRAY(job->arena, double, all + 1)};
+}
+
+/* A caller's metric is for whole models: groups have what their noise is in dB. */
+static void take_sums(const SearchJob *job, const Sensitivities *found, size_t i,
+                      Answers *answers) {
+    const bool scored = job->options.metric == DEMI_METRIC_SCORE;
+    answers->replays[i] = found->replays[i];
+    answers->steps[i] = found->steps[i];
+    answers->noise[i] = metric_noise(&found->sums[i]);
+    answers->alone[i] =
+        scored ? decibels(answers->noise[i]) : metric_score(&found->sums[i], job->options.metric);
+}
+
+/* Groups of a bundle share its noise; scores are what it has as a whole, but where these are noise.
+ * Where it broke an output one of them did: they are asked on their own. */
+static bool hand_out(SearchJob *job, const Sensitivity *asked, const Answers *answers,
+                     bool *again) {
+    const size_t count = asked->candidate_count;
+    bool some = false;
+    for (uint32_t g = 0; g < search_groups(job)->count; g++)
+        for (size_t c = 0; c < count; c++) {
+            const size_t i = g * count + c, from = asked->bundle[g] * count + c;
+            double together = 0;
+            again[i] = false;
+            if (!asked->wanted[i]) continue;
+            for (uint32_t k = asked->bundle[g]; k < search_groups(job)->count; k++)
+                together += asked->bundle[k] == asked->bundle[g] && asked->wanted[k * count + c];
+            again[i] = together > 1 && !isfinite(answers->noise[from]);
+            some = some || again[i];
+            job->noise[i] = answers->noise[from] / together;
+            job->alone[i] = job->options.metric == DEMI_METRIC_SQNR ? decibels(job->noise[i])
+                                                                    : answers->alone[from];
+        }
+    return some;
+}
+
+static bool combine_answers(SearchJob *job, const Answers *answers, size_t all, Err *err) {
+    return combine(job, answers->replays, all, err) && combine(job, answers->steps, all, err) &&
+           combine(job, answers->noise, all, err) && combine(job, answers->alone, all, err);
+}
+
+static void count_replays(SearchJob *job, const Answers *answers, size_t all) {
+    DemiSearchTotals *totals = &job->search->totals;
+    double replays = 0, steps = totals->replayed * (double)totals->replays;
+    for (size_t i = 0; i < all; i++) {
+        replays += answers->replays[i];
+        steps += answers->steps[i];
+    }
+    totals->replays += (size_t)replays;
+    if (totals->replays) totals->replayed = steps / (double)totals->replays;
+}
+
+/* Sets *again where answers of bundles are worth nothing, for groups on their own. */
+static bool ask(SearchJob *job, const bool *wanted, const uint32_t *bundle, bool *again, bool *some,
+                Err *err) {
     const DemiSearchOptions *o = &job->options;
     const size_t count = job->model.candidate_count, sets = job->model.trials.count;
     const size_t all = search_groups(job)->count * count;
     const size_t probes = o->probes ? o->probes : as_aimet(job) ? sets : PROBES;
-    DemiSearchTotals *totals = &job->search->totals;
+    Answers answers = answers_new(job, all);
     Sensitivities found;
     const Sensitivity asked = {.trials = &job->model.trials,
                                .model = &job->model.measured,
                                .candidates = job->model.candidates,
                                .candidate_count = count,
                                .wanted = wanted,
-                               .ends = job->ends,
+                               .bundle = bundle,
+                               .ranges = job->model.ranges,
                                .labels = job->scoring.labels.items ? &job->scoring.labels : NULL,
                                .sets = probes < sets ? probes : sets,
+                               .fewer = !o->probes && !as_aimet(job),
                                .cache_bytes = o->cache_bytes ? o->cache_bytes : (uint64_t)256 << 20,
                                .part = o->part,
                                .parts = o->parts ? o->parts : 1};
     if (!sensitivities_measure(&asked, &found, job->arena, err)) return false;
-    for (size_t i = 0; i < all; i++) {
-        if (!wanted[i]) continue;
-        totals->replays += asked.sets; /* of all processes */
-        take_sums(job, &asked, &found, i);
-    }
-    if (found.all_steps) totals->replayed = (double)found.steps / (double)found.all_steps;
-    return combine(job, job->noise, all, err) && combine(job, job->alone, all, err);
+    for (size_t i = 0; i < all; i++)
+        if (sensitivity_asked(&asked, (uint32_t)(i / count), i % count))
+            take_sums(job, &found, i, &answers);
+    if (!combine_answers(job, &answers, all, err)) return false;
+    count_replays(job, &answers, all);
+    *some = hand_out(job, &asked, &answers, again);
+    return true;
+}
+
+static bool measure_wanted(SearchJob *job, const bool *wanted, Err *err) {
+    const uint32_t groups = search_groups(job)->count;
+    double *found = ARENA_ARRAY(job->arena, double, groups + 1);
+    uint32_t *bundle = ARENA_ARRAY(job->arena, uint32_t, groups + 1);
+    bool *again = ARENA_ARRAY(job->arena, bool, groups * job->model.candidate_count + 1), some;
+    if (!find_bundles(job, found, err)) return false;
+    for (uint32_t g = 0; g < groups; g++) bundle[g] = (uint32_t)found[g];
+    if (!ask(job, wanted, bundle, again, &some, err)) return false;
+    if (!some) return true;
+    for (uint32_t g = 0; g < groups; g++) bundle[g] = g;
+    bool *alone =
+        arena_copy(job->arena, again, groups * job->model.candidate_count * sizeof *again);
+    return ask(job, alone, bundle, again, &some, err);
 }
 
 /* What the journal has, or nobody needs: so it is for all processes. */
@@ -208,10 +342,11 @@ bool search_allow(SearchJob *job, Err *err) {
     bool integers = false;
     for (size_t c = 0; c < job->model.candidate_count; c++)
         integers = integers || dtype_is_integer(job->model.candidates[c]->activations);
-    if (integers && !value_ends_measure(groups, job->model.measured.value_count, &job->model.trials,
-                                        &job->ends, job->arena, err))
+    GroupRanges *ranges = ARENA_NEW(job->arena, GroupRanges);
+    if (integers && !group_ranges_measure(groups, job->model.measured.value_count,
+                                          &job->model.trials, ranges, job->arena, err))
         return false;
-    job->model.ends = job->ends;
+    job->model.ranges = integers ? ranges : NULL;
     job->noise = ARENA_ARRAY(job->arena, double, all + 1);
     job->alone = ARENA_ARRAY(job->arena, double, all + 1);
     return find_allowed(job, err);

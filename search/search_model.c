@@ -160,13 +160,13 @@ static void quantize_group(const SearchModel *m, const Group *group, const Candi
                            Quantized *q, Arena *arena) {
     for (size_t i = 0; !dtype_is_float(candidate->activations) && i < group->values.count; i++) {
         const Value *value = group->values.items[i];
-        const ValueEnds *ends = &m->ends[value->id];
+        const ValueEnds ends = group_range(m->ranges, value->id, candidate->activations);
         need_opset(q, qdq_opset_of(candidate->activations, false, false));
         VEC_PUSH(
             arena, &q->values,
             arena_printf(arena, "%s=%s", value->name->text, dtype_name(candidate->activations)));
         VEC_PUSH(arena, &q->ranges,
-                 arena_printf(arena, "%s=%.9g:%.9g", value->name->text, ends->low, ends->high));
+                 arena_printf(arena, "%s=%.9g:%.9g", value->name->text, ends.low, ends.high));
     }
     for (size_t i = 0; !dtype_is_float(candidate->weights) && i < group->weights.count; i++) {
         need_opset(q, qdq_opset_of(candidate->weights, true, false));

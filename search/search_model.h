@@ -7,7 +7,7 @@
 #include "candidate.h"
 #include "measured_model.h"
 #include "trial.h"
-#include "value_ends.h"
+#include "group_ranges.h"
 
 typedef struct SearchModel {
     Arena *arena;
@@ -19,8 +19,8 @@ typedef struct SearchModel {
     Trials trials;                      /* of the measured model */
     const Candidate *const *candidates; /* [candidate_count]; the first is the widest */
     size_t candidate_count;
-    const ValueEnds *ends; /* [measured.value_count]; NULL where no candidate is of integers */
-    Dtype half;            /* the 16-bit float among them; DTYPE_UNDEFINED: none */
+    const GroupRanges *ranges; /* NULL where no candidate is of integers */
+    Dtype half;                /* the 16-bit float among them; DTYPE_UNDEFINED: none */
 } SearchModel;
 
 /* Opens the source twice: to look at, and to run. `arena`, `source`, `convert`, `how`, `candidates`

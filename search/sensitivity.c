@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Measuring groups one by one; see sensitivity.h. Sets are gone through on the outside, so that the
+/* Measuring bundles of groups one by one; see sensitivity.h. Sets are gone through on the outside, so that the
  * values of one run are kept at a time, and each question replays what follows from its group. */
 #include "sensitivity.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "qdq_plan.h"
@@ -18,7 +19,9 @@ typedef struct Measuring {
     uint32_t *numbers;       /* [value_count] of the model: the plan's number of what is changed */
     const GroupWork **works; /* [value_count]: a weight's first */
     size_t outputs;
-    Replay *replay; /* of the present set */
+    struct Spread *spreads; /* [groups][candidates] */
+    size_t done;            /* replays */
+    Replay *replay;         /* of the present set */
     const TrialSet *set;
 } Measuring;
 
@@ -101,24 +104,26 @@ static Rounding weights_rounding(const Measuring *m, const Value *weights, Dtype
     return rounding;
 }
 
-static size_t changes_of(const Measuring *m, const Group *group, const Candidate *candidate,
-                         ReplayChange *changes, Arena *arena) {
-    size_t count = 0;
+typedef VEC(ReplayChange) Changes;
+
+static void add_changes(const Measuring *m, const Group *group, const Candidate *candidate,
+                        Changes *changes, Arena *arena) {
     for (size_t i = 0; candidate->activations != DTYPE_FLOAT && i < group->values.count; i++) {
         const uint32_t id = group->values.items[i]->id;
         Rounding rounding = {.type = candidate->activations};
-        if (m->asked->ends) {
-            rounding.low = m->asked->ends[id].low;
-            rounding.high = m->asked->ends[id].high;
+        if (m->asked->ranges && dtype_is_integer(candidate->activations)) {
+            const ValueEnds ends = group_range(m->asked->ranges, id, candidate->activations);
+            rounding.low = ends.low;
+            rounding.high = ends.high;
         }
-        changes[count++] = change_to(arena, m->numbers[id], &rounding);
+        VEC_PUSH(arena, changes, change_to(arena, m->numbers[id], &rounding));
     }
     for (size_t i = 0; candidate->weights != DTYPE_FLOAT && i < group->weights.count; i++) {
         const Rounding rounding =
             weights_rounding(m, group->weights.items[i], candidate->weights, arena);
-        changes[count++] = change_to(arena, m->numbers[group->weights.items[i]->id], &rounding);
+        VEC_PUSH(arena, changes,
+                 change_to(arena, m->numbers[group->weights.items[i]->id], &rounding));
     }
-    return count;
 }
 
 static void add_outputs(const Measuring *m, MetricSums *sums) {
@@ -134,56 +139,104 @@ static void add_outputs(const Measuring *m, MetricSums *sums) {
     }
 }
 
-static bool measure_one(Measuring *m, uint32_t g, size_t c, Err *err) {
-    const Sensitivity *asked = m->asked;
-    const Group *group = &asked->model->groups.items[g];
+/* A sum of squared differences by squares, set by set: it is known well where its mean is. */
+typedef struct Spread {
+    double sum, squares;
+} Spread;
+
+static bool is_settled(const Measuring *m, size_t question) {
+    static const double near = 0.1; /* standard error of the mean, by the mean */
+    const double count = m->found->replays[question];
+    const Spread *spread = &m->spreads[question];
+    if (!m->asked->fewer || count < 2) return false;
+    if (!isfinite(spread->sum) || spread->sum == 0) return true;
+    const double mean = spread->sum / count;
+    const double variance = fmax(spread->squares / count - mean * mean, 0) / (count - 1);
+    return sqrt(variance) <= near * mean;
+}
+
+static void note_answer(Measuring *m, size_t question) {
+    MetricSums *sums = &m->found->sums[question], now;
     Arena *within = arena_child(m->arena);
-    ReplayChange *changes =
-        ARENA_ARRAY(within, ReplayChange, group->values.count + group->weights.count);
-    const size_t count = changes_of(m, group, asked->candidates[c], changes, within);
-    const bool ok = replay_run(m->replay, changes, count, err);
-    if (ok) {
-        add_outputs(m, &m->found->sums[g * asked->candidate_count + c]);
-        m->found->replays++;
-        m->found->steps += replay_steps_run(m->replay);
-        m->found->all_steps += replay_steps(m->replay);
-    }
+    metric_begin(&now, m->outputs, within);
+    now.rows = sums->rows;
+    add_outputs(m, &now);
+    const double noise = metric_noise(&now);
+    m->spreads[question].sum += noise;
+    m->spreads[question].squares += noise * noise;
+    metric_join(sums, &now);
+    m->found->replays[question]++;
+    m->found->steps[question] +=
+        (double)replay_steps_run(m->replay) / (double)replay_steps(m->replay);
+    arena_free(within);
+}
+
+static bool measure_one(Measuring *m, uint32_t bundle, size_t c, Err *err) {
+    const Sensitivity *asked = m->asked;
+    Arena *within = arena_child(m->arena);
+    Changes changes = {0};
+    for (uint32_t g = bundle; g < asked->model->groups.count; g++)
+        if (asked->bundle[g] == bundle && asked->wanted[g * asked->candidate_count + c])
+            add_changes(m, &asked->model->groups.items[g], asked->candidates[c], &changes, within);
+    const bool ok = replay_run(m->replay, changes.items, changes.count, err);
+    if (ok) note_answer(m, bundle * asked->candidate_count + c);
     arena_free(within);
     return ok;
 }
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
-static bool is_asked(const Sensitivity *asked, uint32_t g, size_t c) {
-    return g % asked->parts == asked->part && asked->wanted[g * asked->candidate_count + c];
+bool sensitivity_asked(const Sensitivity *asked, uint32_t bundle, size_t c) {
+    size_t number = 0;
+    if (asked->bundle[bundle] != bundle) return false;
+    for (uint32_t g = 0; g < bundle; g++) number += asked->bundle[g] == g;
+    if (number % asked->parts != asked->part) return false;
+    for (uint32_t g = bundle; g < asked->model->groups.count; g++)
+        if (asked->bundle[g] == bundle && asked->wanted[g * asked->candidate_count + c])
+            return true;
+    return false;
 }
 
-static size_t count_questions(const Sensitivity *asked) {
-    size_t count = 0;
-    for (uint32_t g = 0; g < asked->model->groups.count; g++)
-        for (size_t c = 0; c < asked->candidate_count; c++) count += is_asked(asked, g, c);
-    return count;
+typedef struct Questions {
+    size_t *items; /* places in the tables */
+    size_t count;
+} Questions;
+
+/* Those that are not settled yet. */
+static Questions list_questions(const Measuring *m, Arena *arena) {
+    const Sensitivity *asked = m->asked;
+    const uint32_t groups = asked->model->groups.count;
+    Questions q = {ARENA_ARRAY(arena, size_t, groups * asked->candidate_count + 1), 0};
+    for (uint32_t g = 0; g < groups; g++)
+        for (size_t c = 0; c < asked->candidate_count; c++) {
+            const size_t at = g * asked->candidate_count + c;
+            if (sensitivity_asked(asked, g, c) && !is_settled(m, at)) q.items[q.count++] = at;
+        }
+    return q;
 }
 
-/* The i-th of those that are asked for. */
+/* The i-th of those that are asked for. Labels are by row over all sets, so there it is the i-th. */
 static bool measure_set(Measuring *m, size_t i, Err *err) {
     const Sensitivity *asked = m->asked;
-    const size_t set = i * asked->trials->count / asked->sets;
+    const size_t set = asked->labels ? i : i * asked->trials->count / asked->sets;
     Trials *trials = asked->trials;
     Arena *within = arena_child(m->arena);
-    const size_t questions = count_questions(asked), total = questions * asked->sets;
-    size_t done = questions * i;
-    bool ok =
-        trials_bind(trials, set, err) &&
-        replay_record(trials->reference->context, asked->cache_bytes, within, &m->replay, err);
+    const Questions questions = list_questions(m, within);
+    const size_t total = questions.count * (asked->sets - i);
+    bool ok = questions.count == 0 || (trials_bind(trials, set, err) &&
+                                       replay_record(trials->reference->context, asked->cache_bytes,
+                                                     within, &m->replay, err));
     m->set = &trials->sets[set];
-    for (uint32_t g = 0; ok && g < asked->model->groups.count; g++)
-        for (size_t c = 0; ok && c < asked->candidate_count; c++)
-            if (is_asked(asked, g, c))
-                ok = progress_tell(&trials->progress, "measuring groups", done++, total, err) &&
-                     measure_one(m, g, c, err);
+    for (size_t k = 0; ok && k < questions.count; k++) {
+        const size_t at = questions.items[k];
+        ok = progress_tell(&trials->progress, "measuring groups", m->done, m->done + total - k,
+                           err) &&
+             measure_one(m, (uint32_t)(at / asked->candidate_count), at % asked->candidate_count,
+                         err);
+        m->done++;
+    }
     arena_free(within);
-    if (ok) trials_end_set(trials, set);
+    if (ok && questions.count) trials_end_set(trials, set);
     return ok;
 }
 
@@ -193,9 +246,11 @@ bool sensitivities_measure(const Sensitivity *asked, Sensitivities *found, Arena
                    .found = found,
                    .arena = arena_child(arena),
                    .outputs = asked->trials->reference->output_count};
-    *found = (Sensitivities){.sums = ARENA_ARRAY(arena, MetricSums, all)};
-    for (size_t i = 0; i < all; i++)
-        if (asked->wanted[i]) metric_begin(&found->sums[i], m.outputs, arena);
+    *found = (Sensitivities){.sums = ARENA_ARRAY(arena, MetricSums, all + 1),
+                             .replays = ARENA_ARRAY(arena, double, all + 1),
+                             .steps = ARENA_ARRAY(arena, double, all + 1)};
+    m.spreads = ARENA_ARRAY(m.arena, Spread, all + 1);
+    for (size_t i = 0; i < all; i++) metric_begin(&found->sums[i], m.outputs, arena);
     find_works(&m);
     bool ok = find_numbers(&m, err);
     for (size_t set = 0; ok && set < asked->sets; set++) ok = measure_set(&m, set, err);

@@ -1,177 +1,259 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Searching by trial; see keep_search.h. */
+/* Nodes to keep, as a problem of the solvers; see keep_search.h. */
 #include "keep_search.h"
 
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
+#include "choose.h"
 #include "node_pattern.h"
 
-enum { RUNS = 16 };
+enum { FLOAT, LOW, CANDIDATES };
+enum { BLOCKS = 16 };
 
-/* Neighbours in the model's order. */
-typedef struct Run {
-    size_t first, count;
-    double error; /* with these alone in the new type */
-} Run;
+/* Of NaN, infinity and what can't be compared: far beyond any bound, though finite, as some nodes of a
+ * block may be innocent. */
+static const double worst_noise = 1e100;
+
+/* Neighbours in the model's order, which are decided about together. */
+typedef struct Block {
+    size_t first, end;
+    double noise; /* what lowering them alone does, as far as it is known */
+} Block;
+
+/* What was tried: the trace's scores come from here. */
+typedef struct Tried {
+    const bool *kept; /* [low.count] */
+    TrialResult result;
+} Tried;
 
 typedef struct Search {
     Trials *trials;
     Arena *arena;
     const DemiConvertOptions *base;
     double most;
-    Words low;    /* patterns of nodes that may be low, each of one name, in the model's order */
-    bool *kept;   /* [low.count] */
-    size_t limit; /* of trials */
-    TrialResult best; /* of the kept nodes that last were good enough */
-    bool *best_kept;  /* [low.count] */
-    bool stopped;     /* the caller wants no more */
+    Words low; /* patterns of nodes that may be low, each of one name, in the model's order */
+    VEC(Tried) tried;
+    VEC(Block) blocks;
+    SolveProblem problem; /* groups: the blocks */
+    SolveTrace trace;
+    size_t before; /* trials that were run before this search */
     DemiConvertOptions options;
     Err *err;
 } Search;
 
-/* The base's patterns and every node that is kept now. */
-static void set_keep(Search *s) {
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+static const bool *kept_by(const Search *s, const uint8_t *assignment) {
+    bool *kept = ARENA_ARRAY(s->arena, bool, s->low.count + 1);
+    for (uint32_t b = 0; b < s->problem.groups; b++)
+        for (size_t n = s->blocks.items[b].first; n < s->blocks.items[b].end; n++)
+            kept[n] = assignment[b] == FLOAT;
+    return kept;
+}
+
+/* The base's patterns and the nodes that are kept. */
+static void set_keep(Search *s, const bool *kept) {
     Words keep = {0};
     for (size_t i = 0; i < s->base->keep_count; i++) VEC_PUSH(s->arena, &keep, s->base->keep[i]);
-    for (size_t i = 0; i < s->low.count; i++)
-        if (s->kept[i]) VEC_PUSH(s->arena, &keep, s->low.items[i]);
+    for (size_t n = 0; n < s->low.count; n++)
+        if (kept[n]) VEC_PUSH(s->arena, &keep, s->low.items[n]);
     s->options.keep = keep.items;
     s->options.keep_count = keep.count;
 }
 
-static bool measure(Search *s, TrialResult *result) {
-    size_t done = KEEP_TRIALS - (s->limit - s->trials->done);
-    *result = (TrialResult){.arena = s->arena};
-    if (!progress_tell(&s->trials->progress, "looking for nodes to keep", done, KEEP_TRIALS,
-                       s->err))
+static const Tried *find_tried(const Search *s, const bool *kept) {
+    for (size_t i = 0; i < s->tried.count; i++)
+        if (memcmp(s->tried.items[i].kept, kept, s->low.count * sizeof *kept) == 0)
+            return &s->tried.items[i];
+    return NULL;
+}
+
+static bool try_kept(Search *s, const bool *kept, Err *err) {
+    const size_t done = s->trials->done - s->before;
+    TrialResult result = {.arena = s->arena};
+    set_keep(s, kept);
+    if (!progress_tell(&s->trials->progress, "looking for nodes to keep", done, KEEP_TRIALS, err) ||
+        !trials_run(s->trials, &s->options, &result, err))
         return false;
-    set_keep(s);
-    return trials_run(s->trials, &s->options, result, s->err);
+    VEC_PUSH(s->arena, &s->tried, ((Tried){kept, result}));
+    return true;
 }
 
-static void keep_run(Search *s, const Run *run, bool kept) {
-    memset(s->kept + run->first, kept, run->count * sizeof *s->kept);
+static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *err) {
+    Search *s = user;
+    const bool *kept = kept_by(s, assignment);
+    if (!find_tried(s, kept) && !try_kept(s, kept, err)) return false;
+    *score = -find_tried(s, kept)->result.judgement.error;
+    return true;
 }
 
-static void keep_all(Search *s, bool kept) {
-    keep_run(s, &(Run){.count = s->low.count}, kept);
+static bool stop(void *user) {
+    const Search *s = user;
+    return s->trials->done - s->before >= KEEP_TRIALS;
 }
 
-static int by_error(const void *a, const void *b) {
-    const Run *x = a, *y = b;
-    if (x->error != y->error) return x->error > y->error ? -1 : 1;
-    return x->first < y->first ? -1 : x->first > y->first;
-}
+/* ---- the problem ----------------------------------------------------------------------------- */
 
-/* What each run does alone; the worst first. */
-static bool measure_runs(Search *s, Run *runs, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        TrialResult result;
-        runs[i].first = s->low.count * i / count;
-        runs[i].count = s->low.count * (i + 1) / count - runs[i].first;
-        keep_all(s, true);
-        keep_run(s, &runs[i], false);
-        if (!measure(s, &result)) return false;
-        runs[i].error = result.judgement.error;
+/* What is to be least is the number of nodes that are kept. */
+static void pose(Search *s) {
+    const SolveOracle oracle = {.evaluate = evaluate, .stop = stop, .user = s};
+    const uint32_t count = (uint32_t)s->blocks.count;
+    double *noise = ARENA_ARRAY(s->arena, double, count *CANDIDATES + 1);
+    double *cost = ARENA_ARRAY(s->arena, double, count *CANDIDATES + 1);
+    s->problem =
+        (SolveProblem){.groups = count, .candidates = CANDIDATES, .noise = noise, .cost = cost};
+    for (uint32_t b = 0; b < count; b++) {
+        const Block *block = &s->blocks.items[b];
+        cost[solve_at(&s->problem, b, FLOAT)] = (double)(block->end - block->first);
+        noise[solve_at(&s->problem, b, LOW)] = block->noise;
     }
-    qsort(runs, count, sizeof *runs, by_error);
+    solve_trace_init(&s->trace, &s->problem, &oracle, s->arena, s->err);
+}
+
+static bool score(Search *s, const uint8_t *assignment, double *value) {
+    size_t point;
+    if (!solve_trace_score(&s->trace, assignment, &point)) return false;
+    *value = solve_value(&s->trace, point);
     return true;
 }
 
-/* True where the result is good enough, which is then the best. */
-static bool take(Search *s, const TrialResult *result) {
-    if (!(result->judgement.error <= s->most)) return false;
-    s->best = *result;
-    memcpy(s->best_kept, s->kept, s->low.count * sizeof *s->kept);
-    return true;
+static bool score_uniform(Search *s, uint8_t candidate, double *value) {
+    uint8_t *assignment = ARENA_ARRAY(s->arena, uint8_t, s->problem.groups + 1);
+    solve_uniform(&s->problem, candidate, assignment);
+    return score(s, assignment, value);
 }
 
-/* Keeps the least number of runs, worst first, that is enough: by halving, so that it is the least
- * where more kept is never worse, and enough at any rate. */
-static bool keep_worst(Search *s, const Run *runs, size_t count, size_t *kept) {
-    size_t least = 1, enough = count;
-    while (least < enough) {
-        TrialResult result;
-        size_t half = least + (enough - least) / 2;
-        keep_all(s, false);
-        for (size_t i = 0; i < half; i++) keep_run(s, &runs[i], true);
-        if (!measure(s, &result)) return false;
-        if (take(s, &result))
-            enough = half;
-        else
-            least = half + 1;
-    }
-    keep_all(s, false);
-    for (size_t i = 0; i < enough; i++) keep_run(s, &runs[i], true);
-    *kept = enough;
-    return true;
-}
-
-/* Gives back what can be, beginning with what does least; what can't is halved and tried again. */
-static bool give_back(Search *s, const Run *runs, size_t count) {
-    VEC(Run) open = {0};
-    for (size_t i = count; i-- > 0;) VEC_PUSH(s->arena, &open, runs[i]);
-    for (size_t at = 0; at < open.count && s->trials->done < s->limit; at++) {
-        const Run run = open.items[at];
-        size_t half = run.count / 2;
-        const Run halves[2] = {{run.first, half, 0}, {run.first + half, run.count - half, 0}};
-        for (size_t i = 0; run.count > 1 && i < 2 && s->trials->done < s->limit; i++) {
-            TrialResult result;
-            keep_run(s, &halves[i], false);
-            if (!measure(s, &result)) return false;
-            if (take(s, &result)) continue;
-            keep_run(s, &halves[i], true);
-            VEC_PUSH(s->arena, &open, halves[i]);
-        }
+/* Errors are largest differences: what several bring adds up about as its square. */
+static bool measure_blocks(Search *s) {
+    for (uint32_t b = 0; b < s->problem.groups; b++) {
+        uint8_t *assignment = ARENA_ARRAY(s->arena, uint8_t, s->problem.groups);
+        double value;
+        solve_uniform(&s->problem, FLOAT, assignment);
+        assignment[b] = LOW;
+        if (!score(s, assignment, &value)) return false;
+        s->blocks.items[b].noise = fmin(value * value, worst_noise);
     }
     return true;
 }
 
-static bool refuse(const Search *s, const TrialResult *least) {
+/* ---- searching ------------------------------------------------------------------------------- */
+
+static bool refuse(const Search *s, double least) {
     err_set(s->err, ERR_MODEL, "no choice of nodes brings the outputs' error down to %g", s->most);
-    err_actual(s->err, "%.3g with every node in float", least->judgement.error);
+    err_actual(s->err, "%.3g with every node in float", -least);
     err_file(s->err, s->trials->path);
     return false;
 }
 
-static bool search(Search *s) {
-    Run runs[RUNS];
-    TrialResult all;
-    size_t count = s->low.count < RUNS ? s->low.count : RUNS, kept;
-    keep_all(s, true);
-    if (!measure(s, &all)) return false;
-    if (!take(s, &all)) return refuse(s, &all);
-    return measure_runs(s, runs, count) && keep_worst(s, runs, count, &kept) &&
-           give_back(s, runs, kept);
+/* The best that was tried: the fewest nodes that are enough. */
+static const Tried *best_tried(const Search *s) {
+    const Tried *best = NULL;
+    size_t least = 0;
+    for (size_t i = 0; i < s->tried.count; i++) {
+        const Tried *tried = &s->tried.items[i];
+        size_t count = 0;
+        for (size_t n = 0; n < s->low.count; n++) count += tried->kept[n];
+        if (!(tried->result.judgement.error <= s->most) || (best && count >= least)) continue;
+        best = tried;
+        least = count;
+    }
+    return best;
 }
 
-/* What was good enough last stays where the search was stopped; false where nothing was. */
-static bool settle(Search *s, bool ok) {
-    Progress *progress = &s->trials->progress;
-    if (!ok && !progress->cancelled) return false;
-    if (!ok && !s->best.judgement.outputs.count) {
-        err_hint(s->err, "no choice of nodes was good enough by then");
-        return false;
+/* Halves what stayed float, and each half is thought to bring as much. False where that is single nodes. */
+static bool split(Search *s) {
+    const size_t best = solve_cheapest(&s->trace, -s->most);
+    const uint8_t *assignment = solve_point(&s->trace, best)->assignment;
+    VEC(Block) blocks = {0};
+    bool some = false;
+    for (size_t b = 0; b < s->blocks.count; b++) {
+        Block block = s->blocks.items[b];
+        const size_t half = (block.end - block.first) / 2;
+        if (assignment[b] == FLOAT && half > 0) {
+            some = true;
+            block.noise /= 2;
+            VEC_PUSH(s->arena, &blocks, ((Block){block.first, block.first + half, block.noise}));
+            block.first += half;
+        }
+        VEC_PUSH(s->arena, &blocks, block);
     }
-    s->stopped = !ok;
-    progress->cancelled = false;
-    if (!ok) *s->err = (Err){.code = ERR_NONE};
-    memcpy(s->kept, s->best_kept, s->low.count * sizeof *s->kept);
+    s->blocks.items = blocks.items;
+    s->blocks.count = blocks.count;
+    return some;
+}
+
+/* The blocks' assignment that keeps what the best one does: that was tried. */
+static bool score_best(Search *s) {
+    uint8_t *assignment = ARENA_ARRAY(s->arena, uint8_t, s->problem.groups + 1);
+    const Tried *best = best_tried(s);
+    double value;
+    for (uint32_t b = 0; b < s->problem.groups; b++)
+        assignment[b] = best->kept[s->blocks.items[b].first] ? FLOAT : LOW;
+    return score(s, assignment, &value);
+}
+
+/* What stayed float is lowered in ever smaller parts, at last with others raised for it. */
+static bool refine(Search *s) {
+    static const ChooseEffort parts = {.lowering = KEEP_TRIALS, .thorough = true};
+    static const ChooseEffort nodes = {
+        .lowering = KEEP_TRIALS, .repairs = KEEP_TRIALS, .thorough = true};
+    for (bool halved = true; halved && !stop(s);) {
+        halved = split(s);
+        pose(s);
+        if (!score_best(s) || !choose_repair(&s->trace, -s->most, halved ? &parts : &nodes))
+            return false;
+    }
     return true;
 }
 
-static bool begin(Search *s, const TrialResult *all) {
-    for (size_t i = 0; i < all->low.count; i++)
-        VEC_PUSH(s->arena, &s->low, node_pattern_exact(all->low.items[i], s->arena));
+static bool search(Search *s) {
+    static const ChooseOptions blocks = {.effort = {.halvings = 5}};
+    ChooseOutcome outcome;
+    double lowest, widest;
+    if (!score_uniform(s, LOW, &lowest) || !score_uniform(s, FLOAT, &widest)) return false;
+    if (!(widest >= -s->most)) return refuse(s, widest);
+    if (!measure_blocks(s)) return false;
+    pose(s); /* with what was measured */
+    return choose_search(&s->trace, -s->most, &blocks, &outcome) && refine(s);
+}
+
+/* What was good enough stays where the search was stopped; false where nothing was. */
+static bool settle(Search *s, bool ok, KeptNodes *kept) {
+    Progress *progress = &s->trials->progress;
+    const Tried *best = best_tried(s);
+    if (!ok && !progress->cancelled) return false;
+    if (!ok && !best) {
+        err_hint(s->err, "no choice of nodes was good enough by then");
+        return false;
+    }
+    kept->stopped = !ok;
+    progress->cancelled = false;
+    if (!ok) *s->err = (Err){.code = ERR_NONE};
+    for (size_t n = 0; n < s->low.count; n++)
+        if (best->kept[n]) VEC_PUSH(s->arena, &kept->nodes, s->tried.items[0].result.low.items[n]);
+    set_keep(s, best->kept);
+    kept->result = best->result;
+    return true;
+}
+
+static bool begin(Search *s, KeptNodes *kept) {
+    const Words *low = &kept->result.low;
+    const size_t count = low->count < BLOCKS ? low->count : BLOCKS;
+    for (size_t i = 0; i < low->count; i++)
+        VEC_PUSH(s->arena, &s->low, node_pattern_exact(low->items[i], s->arena));
+    for (size_t b = 0; b < count; b++)
+        VEC_PUSH(s->arena, &s->blocks,
+                 ((Block){low->count * b / count, low->count * (b + 1) / count, 0}));
     /* What options name was there, or the trial had failed. A node that raising the opset made is
      * not, where nothing is left to raise it for. */
     s->options.allow_unmatched = true;
-    s->kept = ARENA_ARRAY(s->arena, bool, s->low.count + 1);
-    s->best_kept = ARENA_ARRAY(s->arena, bool, s->low.count + 1);
     s->trials->enough = s->most;
     s->trials->searching = true;
-    bool ok = settle(s, search(s));
+    VEC_PUSH(s->arena, &s->tried,
+             ((Tried){ARENA_ARRAY(s->arena, bool, low->count + 1), kept->result}));
+    pose(s);
+    bool ok = settle(s, search(s), kept);
     s->trials->searching = false;
     s->trials->enough = 0;
     return ok;
@@ -183,19 +265,14 @@ bool keep_search(Trials *trials, DemiConvertOptions *options, double most, KeptN
                 .arena = kept->result.arena,
                 .base = options,
                 .most = most,
-                .limit = trials->done + KEEP_TRIALS,
+                .before = trials->done,
                 .options = *options,
                 .err = err};
     TrialResult *result = &kept->result;
     *kept = (KeptNodes){.result = {.arena = s.arena, .nodes = true}};
     if (!trials_run(trials, options, result, err)) return false;
     if (result->judgement.error <= most) return true;
-    if (!begin(&s, result)) return false;
-    for (size_t i = 0; i < s.low.count; i++)
-        if (s.kept[i]) VEC_PUSH(s.arena, &kept->nodes, result->low.items[i]);
-    set_keep(&s);
+    if (!begin(&s, kept)) return false;
     *options = s.options;
-    *result = s.best;
-    kept->stopped = s.stopped;
     return true;
 }

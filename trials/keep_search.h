@@ -2,11 +2,15 @@
 /* The search for nodes to keep (convert --max-error): which nodes have to stay float for the
  * outputs to be near enough, by trial.
  *
- * Nodes that would run low are cut into runs of neighbours, and it is measured what each run alone
- * does to the outputs. Those that do most stay float, as many as it takes; then halves of what
- * stayed are given back, and halves of halves, as long as the error allows. What comes out was
- * measured itself: no error is predicted. The number of trials is bounded, whatever the model's
- * size. Cancelled, the search ends with the best that was found by then. */
+ * It is a search for precisions as `demi search` is one, by the same solvers (search/solve): each
+ * group is float or low, what is to be least is the number of nodes that are float, and a score is
+ * how far a conversion's outputs are off. But what is decided about are the conversion's own nodes,
+ * those of inner graphs and of functions too, under any options, and verdicts are those of trials.
+ *
+ * Groups are runs of neighbours, at first few, of which each is measured alone. Those that bring
+ * least are lowered; what stayed float is halved, halves are lowered, and so on down to single nodes.
+ * What comes out was measured itself: no error is predicted. The number of trials is bounded, whatever
+ * the model's size. Cancelled, the search ends with the best that was found by then. */
 #ifndef DEMI_KEEP_SEARCH_H
 #define DEMI_KEEP_SEARCH_H
 

@@ -101,6 +101,18 @@ typedef struct Calibrated {
 bool trials_ranges(Trials *trials, const DemiCalibrateOptions *options, Arena *arena,
                    Calibrated *found, Err *err);
 
+/* For several types at once. */
+typedef struct RangeWidths {
+    const Words *wanted;    /* values that are to be quantized; of others ends are MINMAX's */
+    const uint32_t *levels; /* [count]: of each type */
+    size_t count;
+} RangeWidths;
+
+/* The same from one run of all sets: lists[count], one for each width; but BEST is none of the methods,
+ * and what the options say of levels and conversions is not heeded. */
+bool trials_ranges_of(Trials *trials, const DemiCalibrateOptions *options,
+                      const RangeWidths *widths, Arena *arena, RangeList *lists, Err *err);
+
 /* "seq_len 16, 24, 7, 33; batch 1": the sizes that were assumed; "" where none was. */
 const char *trials_assumed(const Trials *trials, Arena *arena);
 

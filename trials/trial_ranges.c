@@ -185,3 +185,20 @@ bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena,
     arena_free(within);
     return ok;
 }
+
+bool trials_ranges_of(Trials *t, const DemiCalibrateOptions *options, const RangeWidths *widths,
+                      Arena *arena, RangeList *lists, Err *err) {
+    Arena *within = arena_child(arena);
+    DemiCalibrateOptions width = *options;
+    WatchedRanges ranges = watched_ranges_new(&width, within, t->reference->threads);
+    for (size_t i = 0; i < widths->wanted->count; i++)
+        watched_range(&ranges, widths->wanted->items[i])->wanted = true;
+    bool ok = watched_ranges_measure(&ranges, t, true, true, err);
+    for (size_t i = 0; ok && i < widths->count; i++) {
+        width.levels = widths->levels[i];
+        ok = read_limits(t, &ranges, err);
+        if (ok) list_ranges(&ranges, options->method, arena, &lists[i]);
+    }
+    arena_free(within);
+    return ok;
+}

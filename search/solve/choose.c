@@ -242,17 +242,32 @@ static void walk_gains(Choosing *s) {
 
 /* ---- all together ---------------------------------------------------------------------------- */
 
+static void repair(Choosing *s, double slack, const ChooseEffort *effort) {
+    Repair repair = repair_init(s->trace, s->p, &s->first, s->arena);
+    repair.target = s->target;
+    repair.slack = slack;
+    if (effort->thorough)
+        repair_lower_all(&repair, effort->lowering);
+    else
+        repair_lower(&repair, effort->lowering);
+    repair_change(&repair, effort->repairs);
+    repair_second(&repair, effort->second);
+}
+
 static void improve(Choosing *s, const ChooseOptions *options) {
     const Bracket bracket = halve(s, options->effort.halvings);
     walk_as_aimet(s, options);
     walk_gains(s);
-    if (ended(s)) return;
-    Repair repair = repair_init(s->trace, s->p, &s->first, s->arena);
-    repair.target = s->target;
-    repair.slack = fmax(bracket.high - bracket.low, 0.02 * bracket.low);
-    repair_lower(&repair, options->effort.lowering);
-    repair_change(&repair, options->effort.repairs);
-    repair_second(&repair, options->effort.second);
+    if (!ended(s))
+        repair(s, fmax(bracket.high - bracket.low, 0.02 * bracket.low), &options->effort);
+}
+
+bool choose_repair(SolveTrace *trace, double target, const ChooseEffort *effort) {
+    Choosing s = begin(trace, target);
+    const size_t best = solve_cheapest(trace, target);
+    if (best != SOLVE_NONE) repair(&s, noise_of(&s, best), effort);
+    arena_free(s.arena);
+    return !trace->failed;
 }
 
 bool choose_search(SolveTrace *trace, double target, const ChooseOptions *options,

@@ -28,9 +28,10 @@ typedef struct ChooseEffort {
     size_t lowering; /* several groups at a time */
     size_t repairs;  /* one or two groups at a time */
     size_t second;   /* for the second cost */
+    bool thorough;   /* lowering goes on until each group failed alone */
 } ChooseEffort;
 #define CHOOSE_EFFORT                                                                              \
-    { 12, 8, 32, 6 }
+    { 12, 8, 32, 10, false }
 
 typedef struct ChooseOptions {
     ChooseEffort effort;
@@ -41,6 +42,9 @@ typedef struct ChooseOptions {
  * solve_cheapest(trace, target). False where an evaluation failed (trace->err). */
 bool choose_search(SolveTrace *trace, double target, const ChooseOptions *options,
                    ChooseOutcome *outcome);
+
+/* Only repairs, from the cheapest good enough point that was scored. */
+bool choose_repair(SolveTrace *trace, double target, const ChooseEffort *effort);
 
 /* Scores every candidate everywhere, where groups may have it, and the cheapest assignment there is,
  * whose point is *cheapest; *widest is the most precise one's. SOLVE_NONE where it ended before. */

@@ -107,6 +107,20 @@ static Moves list_moves(const Repair *r, const uint8_t *from, Arena *arena) {
     return m;
 }
 
+/* What was changed in vain: lower groups are noisier than was thought, and without a target higher ones
+ * were less noisy. */
+static void learn(Repair *r, const uint8_t *from, const uint8_t *trial) {
+    const SolveProblem *p = r->problem;
+    r->slack *= tighter;
+    for (uint32_t g = 0; g < p->groups; g++) {
+        double *was = &r->noise[solve_at(p, g, from[g])], *is = &r->noise[solve_at(p, g, trial[g])];
+        if (*is > *was)
+            *is += disappointed * (*is - *was);
+        else if (isnan(r->target) && *is < *was)
+            *was -= disappointed * (*was - *is);
+    }
+}
+
 /* ---- many at a time -------------------------------------------------------------------------- */
 
 /* The first moves of so many groups. */
@@ -139,6 +153,39 @@ void repair_lower(Repair *r, size_t evaluations) {
         const Moves m = list_moves(r, solve_point(r->trace, best)->assignment, arena);
         const bool better = m.downs > 0 && try_together(r, m.down, m.downs, together, arena);
         together = better ? 2 * together : together / 2;
+        arena_free(arena);
+    }
+}
+
+/* Without those of groups that are given up. */
+static size_t leave_out(Move *moves, size_t count, const bool *given_up) {
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!given_up[moves[i].group]) moves[left++] = moves[i];
+    return left;
+}
+
+void repair_lower_all(Repair *r, size_t evaluations) {
+    const size_t until = r->trace->points.count + evaluations, groups = r->problem->groups;
+    bool *given_up = ARENA_ARRAY(r->arena, bool, groups + 1), some = true;
+    size_t together = 1, better_before = 0;
+    while (some && r->trace->points.count < until && !repair_ended(r)) {
+        const size_t best = best_of(r);
+        if (best == SOLVE_NONE) return;
+        Arena *arena = arena_child(r->arena);
+        const uint8_t *from = solve_point(r->trace, best)->assignment;
+        const Moves m = list_moves(r, from, arena);
+        const size_t count = leave_out(m.down, m.downs, given_up);
+        uint8_t *trial = arena_copy(arena, from, groups);
+        some = count > 0;
+        if (together > count) together = count;
+        make_moves(m.down, count, together, trial, ARENA_ARRAY(arena, bool, groups));
+        const bool better = some && is_better(r, trial);
+        if (!better) learn(r, from, trial);
+        if (some && !better && together == 1) given_up[m.down[0].group] = true;
+        better_before = better ? better_before + 1 : 0;
+        if (better_before > 1) together *= 2;
+        if (!better && together > 1) together /= 2;
         arena_free(arena);
     }
 }
@@ -314,20 +361,6 @@ static bool choose_trial(const Pool *pool, const SolvePoint *best, uint8_t *tria
         if (solve_trace_find(r->trace, trial) == SOLVE_NONE) return true;
     }
     return false;
-}
-
-/* What was changed in vain: lower groups are noisier than was thought, and without a target higher ones
- * were less noisy. */
-static void learn(Repair *r, const uint8_t *from, const uint8_t *trial) {
-    const SolveProblem *p = r->problem;
-    r->slack *= tighter;
-    for (uint32_t g = 0; g < p->groups; g++) {
-        double *was = &r->noise[solve_at(p, g, from[g])], *is = &r->noise[solve_at(p, g, trial[g])];
-        if (*is > *was)
-            *is += disappointed * (*is - *was);
-        else if (isnan(r->target) && *is < *was)
-            *was -= disappointed * (*was - *is);
-    }
 }
 
 void repair_change(Repair *r, size_t evaluations) {

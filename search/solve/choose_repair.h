@@ -27,6 +27,10 @@ Repair repair_init(SolveTrace *trace, const SolveProblem *problem, const SolveJo
  * many where it is not, in at most so many evaluations. */
 void repair_lower(Repair *repair, size_t evaluations);
 
+/* The same until each group that is left failed alone: what was lowered in vain comes after the others
+ * then, as of noises that are hardly known. */
+void repair_lower_all(Repair *repair, size_t evaluations);
+
 /* Changes one group, or two of which one pays for the other or that cost something together: first what
  * promises most. */
 void repair_change(Repair *repair, size_t evaluations);

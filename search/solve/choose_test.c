@@ -487,6 +487,57 @@ static void curves_have_a_front(void **unused) {
     arena_free(&arena);
 }
 
+/* ---- noises that are not known --------------------------------------------------------------- */
+
+enum { UNKNOWN = 64 };
+
+typedef struct Culprits {
+    bool is[UNKNOWN];
+    size_t asked;
+} Culprits;
+
+static bool count_culprits(void *user, const uint8_t *assignment, double *score, Err *err) {
+    Culprits *culprits = user;
+    (void)err;
+    *score = 0;
+    culprits->asked++;
+    for (uint32_t g = 0; g < UNKNOWN; g++)
+        if (culprits->is[g]) *score -= assignment[g];
+    return true;
+}
+
+/* A few groups bring all of the noise, which all are thought to bring: they are found, in fewer
+ * evaluations than there are groups; and what fails alone is not asked again. */
+static void all_that_can_be_is_lowered(void **unused) {
+    (void)unused;
+    TEST_ARENA(arena);
+    const ChooseEffort effort = {.lowering = 1000, .thorough = true};
+    double cost[2 * UNKNOWN], noise[2 * UNKNOWN];
+    uint64_t state = 3;
+    for (uint32_t i = 0; i < 2 * UNKNOWN; i++) {
+        cost[i] = i % 2 == 0;
+        noise[i] = i % 2;
+    }
+    const SolveProblem problem = {.groups = UNKNOWN, .candidates = 2, .cost = cost, .noise = noise};
+    for (uint32_t count = 0; count < 6; count++) {
+        Err err = {0};
+        Culprits culprits = {.asked = 0};
+        const SolveOracle oracle = {.evaluate = count_culprits, .user = &culprits};
+        SolveTrace trace;
+        const uint8_t widest[UNKNOWN] = {0};
+        size_t point;
+        for (uint32_t i = 0; i < count; i++) culprits.is[random_below(&state, UNKNOWN)] = true;
+        solve_trace_init(&trace, &problem, &oracle, &arena, &err);
+        assert_true(solve_trace_score(&trace, widest, &point));
+        assert_true(choose_repair(&trace, 0, &effort));
+        const uint8_t *best = solve_point(&trace, solve_cheapest(&trace, 0))->assignment;
+        for (uint32_t g = 0; g < UNKNOWN; g++) assert_int_equal(best[g], !culprits.is[g]);
+        assert_true(culprits.asked < 12 + 9 * count);
+        arena_reset(&arena);
+    }
+    arena_free(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_near_the_optimum),
@@ -502,6 +553,7 @@ int main(void) {
         cmocka_unit_test(pairs_are_changed_together),
         cmocka_unit_test(keeps_within_a_cost),
         cmocka_unit_test(curves_have_a_front),
+        cmocka_unit_test(all_that_can_be_is_lowered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

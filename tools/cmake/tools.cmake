@@ -25,7 +25,7 @@ demi_use_onednn(demi)
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
 # every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
-set(demi_parts demi_search demi_trials demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
+set(demi_parts demi_search demi_trials demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
     demi_shape demi_base)
 set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
 set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)

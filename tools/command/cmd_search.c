@@ -23,8 +23,8 @@ static const ArgumentRow arguments[] = {
 static const OptionRow options[] = {
     OPTION_HEADING("What is searched"),
     {"candidates", 'c', OPTION_ROW_LIST, "TYPE,...", NULL,
-     "Precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, a16w8, a8w8 "
-     "(bits of activations and weights, as integers), w8, w4 (weights alone). Default: "
+     "Precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, a16w8, a8w16, "
+     "a8w8 (bits of activations and weights, as integers), w8, w4 (weights alone). Default: "
      "float,float16,a8w8."},
     {"metric", 'm', OPTION_ROW_VALUE, "WHAT", "sqnr cosine top1 accuracy error",
      "What is to stay good, beside the float model's outputs: sqnr (default; the least signal to "
@@ -62,8 +62,9 @@ static const OptionRow options[] = {
      "No evaluation begins after so many. What was good enough by then is the result; so it is "
      "after Ctrl-C."},
     {"probe-sets", 0, OPTION_ROW_VALUE, "N", NULL,
-     "On how many of the sets groups are measured one by one; default 8, and all for AIMET's "
-     "algorithms. Converted models are run on all."},
+     "On how many of the sets groups are measured one by one; default 2 to 8, as many as it takes "
+     "to know a group's noise well, and all for AIMET's algorithms. Converted models are run on "
+     "all."},
     {"journal", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Note everything that is measured, so that the same command goes on where it was ended. It is "
      "refused where model, data or options are others."},

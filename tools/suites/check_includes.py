@@ -5,7 +5,8 @@ and that what a model may leave out is read through functions that say so.
     tools -> everything            passes -> rewrite (passes/front also proto; lower_plan.c also
     proto -> rewrite               runtime/plan.h)
     runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
-    trials -> passes/front, runtime, kernels, rewrite     search -> trials and these
+    trials -> search/solve, passes/front, runtime, kernels, rewrite
+    search -> trials and these     search/solve -> rewrite/base
     kernels/cuda's .cu and .cuh files, which nvcc compiles as C++, include *.cuh, *_args.h and
     demi_dtype.h alone; what includes an *_args.h in turn is C and C++
 
@@ -68,7 +69,7 @@ ROOMS = {
     "kernels/cpu/onednn": PRODUCTS | {"kernels/cpu/product", "kernels/cpu/quantized"},
     "runtime": SHAPE | {"kernels"},
     "trials": SHAPE | GRAPH | {"kernels", "runtime", "passes/front", "passes/placement", "passes/quantize",
-                               "trials/diff", "trials/sessions", "trials/values"},
+                               "search/solve", "trials/diff", "trials/sessions", "trials/values"},
     "trials/diff": GRAPH,
     "trials/sessions": SHAPE | {"kernels", "runtime", "trials/values"},
     "trials/values": SHAPE | {"kernels", "kernels/cpu/loops", "runtime"},

@@ -170,12 +170,66 @@ class Search(Case):
         self.assertEqual(kept, ["m1", "m2"], "what the product that overflows reads and makes")
         self.assertIn("infinite", next(g["reason"] for g in result["groups"] if g["name"] == "m2"))
 
+    def test_small_groups_are_measured_together(self) -> None:
+        """And on their own where one of them breaks an output: the others' answers are theirs then."""
+        random = np.random.default_rng(5)
+        array = (random.standard_normal((256, 256)) / 16).astype(np.float32)
+        factors = [1.5, 0.5, 2.5, 0.75, 1.25, 3000, 3000, 1 / 3000, 1 / 3000, 1.25]
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["m"], name="wide"),
+                 helper.make_node("ReduceMean", ["m"], ["e"], axes=[1])]
+        weights, last = [numpy_helper.from_array(array, "w")], "e"
+        for i, factor in enumerate(factors):
+            weights.append(numpy_helper.from_array(np.float32([[factor]]), f"f{i}"))
+            nodes.append(helper.make_node("MatMul", [last, f"f{i}"], [f"e{i}"]))
+            last = f"e{i}"
+        nodes.append(helper.make_node("Add", ["m", last], ["y"]))
+        info = helper.make_tensor_value_info
+        graph = helper.make_graph(nodes, "small", [info("x", TensorProto.FLOAT, [4, 256])],
+                                  [info("y", TensorProto.FLOAT, [4, 256])], weights)
+        model = self.write("small.onnx", helper.make_model(
+            graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+        result = self.search(0, model, "-c", "float,float16", "--target", "50")
+        lowest = {g["name"]: g["candidate"] for g in result["groups"]}
+        self.assertEqual(lowest["e6"], "float")
+        self.assertEqual(lowest["x"], "float16")
+        noise = {g["name"]: g["noise"][1] for g in result["groups"]}
+        self.assertGreater(sum(isinstance(n, float) and n < 1e-3 for n in noise.values()), 8, noise)
+        # without what overflows it is bundles alone, of 8 groups at most
+        for i in range(5, 9):
+            graph.initializer[i + 1].CopyFrom(
+                numpy_helper.from_array(np.float32([[1]]), f"f{i}"))
+        calm = self.write("calm.onnx", helper.make_model(
+            graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+        less = self.search(0, calm, "-c", "float,float16", "--target", "72")
+        self.assertEqual(len(less["groups"]), len(result["groups"]))
+        self.assertLess(less["partial_runs"], 4 * 6, "4 sets of 3 groups and 2 bundles")
+        self.assertGreater(less["partial_runs"], 0)
+
     def test_only_products_and_open_shapes(self) -> None:
         model = self.write("chain.onnx", chain(1, 1, 1).SerializeToString())
         for batch in ("3", "1", "17"):
             result = self.search(0, model, "-c", "float,a16w16,a8w8", "--target", "40", "--dim",
                                  f"n={batch}")
             self.assertLess(self.best(result)["cost"], 1)
+
+    def test_integers_of_any_widths(self) -> None:
+        """Everywhere, as onnxruntime has the file: wider is better, and weights count less."""
+        random = np.random.default_rng(6)
+        data = random.standard_normal((2, 3, 12, 12), dtype=np.float32)
+        want = onnxruntime.InferenceSession(self.net).run(None, {"x": data})[0]
+        noise = {}
+        for name in ("a16w16", "a16w8", "a8w16", "a8w8"):
+            out = self.path(name + ".onnx")
+            result = self.search(TRIVIAL, self.net, "-c", f"float,{name}", "--target", "5", "-o", out)
+            self.assertEqual(self.best(result)["groups"][0], 0)
+            onnx.checker.check_model(out, full_check=True)
+            have = onnxruntime.InferenceSession(out).run(None, {"x": data})[0]
+            noise[name] = float(np.square(have - want).sum() / np.square(want).sum())
+        self.assertLess(noise["a16w16"], noise["a16w8"])
+        self.assertLess(noise["a16w16"], noise["a8w16"])
+        self.assertLess(noise["a16w8"], 2 * noise["a8w8"])
+        self.assertLess(noise["a8w16"], 1.2 * noise["a8w8"])
+        self.assertLess(noise["a8w8"], 1e-2)
 
     def test_weights_alone(self) -> None:
         out = self.path("out.onnx")

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calibrating once; see group_ranges.h. */
+#include "group_ranges.h"
+
+#include <string.h>
+
+#include "sym.h"
+
+enum { NARROW, WIDE, WIDTHS };
+
+/* By the values' numbers what lists have by name. */
+static ValueEnds *by_number(const Groups *groups, uint32_t value_count, const RangeList *list,
+                            Arena *arena) {
+    ValueEnds *ends = ARENA_ARRAY(arena, ValueEnds, value_count + 1);
+    Arena *within = arena_child(arena);
+    SymTable names;
+    VEC(ValueEnds) items = {0}; /* by name */
+    sym_table_init(&names, within);
+    for (size_t i = 0; i < list->count; i++) {
+        const DemiRange *range = &list->items[i];
+        if (sym_intern_cstr(&names, range->name)->number == items.count)
+            VEC_PUSH(within, &items, ((ValueEnds){range->low, range->high}));
+    }
+    for (uint32_t v = 0; v < value_count; v++) ends[v] = (ValueEnds)VALUE_NO_ENDS;
+    for (uint32_t g = 0; g < groups->count; g++)
+        for (size_t i = 0; i < groups->items[g].values.count; i++) {
+            const Value *value = groups->items[g].values.items[i];
+            const Sym sym = sym_find(&names, value->name->text, value->name->length);
+            if (sym) ends[value->id] = items.items[sym->number];
+        }
+    arena_free(within);
+    return ends;
+}
+
+bool group_ranges_measure(const Groups *groups, uint32_t value_count, Trials *trials,
+                          GroupRanges *found, Arena *arena, Err *err) {
+    static const uint32_t levels[WIDTHS] = {[NARROW] = 1 << 8, [WIDE] = 1 << 16};
+    Arena *within = arena_child(arena);
+    RangeList lists[WIDTHS] = {{0}};
+    Words wanted = {0};
+    DemiCalibrateOptions options = DEMI_CALIBRATE_OPTIONS_INIT;
+    options.ends = true;
+    options.method = DEMI_CALIBRATION_MSE;
+    for (uint32_t g = 0; g < groups->count; g++)
+        for (size_t i = 0; i < groups->items[g].values.count; i++)
+            VEC_PUSH(within, &wanted, groups->items[g].values.items[i]->name->text);
+    const RangeWidths widths = {&wanted, levels, WIDTHS};
+    const bool ok = trials_ranges_of(trials, &options, &widths, within, lists, err);
+    found->narrow = by_number(groups, value_count, &lists[NARROW], arena);
+    found->wide = by_number(groups, value_count, &lists[WIDE], arena);
+    arena_free(within);
+    return ok;
+}

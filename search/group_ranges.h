@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Between which ends groups' values are quantized: as `convert --calibrate` finds them by default, by
+ * the least squared error over all sets of inputs. One run of the sets serves all widths. */
+#ifndef DEMI_GROUP_RANGES_H
+#define DEMI_GROUP_RANGES_H
+
+#include "groups.h"
+#include "trial.h"
+#include "value_histogram.h"
+
+/* By value number; low > high where no run gave the value; may be infinite. */
+typedef struct GroupRanges {
+    ValueEnds *narrow, *wide; /* [value_count]: for types of 8 and of 16 bits */
+} GroupRanges;
+
+/* Of a value that is stored in an integer type. */
+static inline ValueEnds group_range(const GroupRanges *ranges, uint32_t value, Dtype type) {
+    return (dtype_bits(type) > 8 ? ranges->wide : ranges->narrow)[value];
+}
+
+/* In `arena`. */
+bool group_ranges_measure(const Groups *groups, uint32_t value_count, Trials *trials,
+                          GroupRanges *found, Arena *arena, Err *err);
+
+#endif
