@@ -221,6 +221,20 @@ static void test_taken(void **state) {
     free(then);
 }
 
+static void test_unset(void **state) {
+    Fixture *f = *state;
+    DemiError error = DEMI_ERROR_INIT;
+    run(f, 2);
+    assert_int_equal(demi_context_unset_input(f->context, "y", &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.message, "input 'y': the model has no such input");
+    assert_int_equal(demi_context_unset_input(f->context, "x", NULL), DEMI_OK);
+    error = (DemiError)DEMI_ERROR_INIT;
+    assert_int_equal(demi_context_run(f->context, &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.message, "input 'x': it is not set");
+    run(f, 2);
+    check(f);
+}
+
 /* ---- ending a run ---------------------------------------------------------------------------- */
 
 static void test_cancel(void **state) {
@@ -266,6 +280,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_no_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unset, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
         cmocka_unit_test_setup_teardown(test_go_on, setup, teardown),
     };

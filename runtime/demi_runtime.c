@@ -391,6 +391,18 @@ DemiStatus demi_context_borrow_input(DemiContext *context, const char *name, con
     return set_input(context, name, value, true, error);
 }
 
+DemiStatus demi_context_unset_input(DemiContext *context, const char *name, DemiError *error) {
+    const size_t i = context_find(context->plan->inputs, context->plan->input_count, name);
+    Err err = {0};
+    if (i < context->plan->input_count) {
+        rt_value_clear(&context->inputs[i]);
+        return DEMI_OK;
+    }
+    err_set(&err, ERR_USAGE, "the model has no such input");
+    err_operand(&err, "input '%s'", name);
+    return context_end(&err, error);
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 static bool bind_inputs(DemiContext *context) {

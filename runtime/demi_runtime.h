@@ -189,6 +189,11 @@ DEMI_API DemiStatus demi_context_set_input(DemiContext *context, const char *nam
 DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
                                               const DemiData *value, DemiError *error);
 
+/* Forgets what an input was set to: it has its default again, or has none. What was borrowed is not
+ * looked at any more. DEMI_ERR_USAGE where the model has none of that name. */
+DEMI_API DemiStatus demi_context_unset_input(DemiContext *context, const char *name,
+                                             DemiError *error);
+
 /* Declares that an output is an input of the next run: a recurrent state, the keys and values that a
  * language model has seen. After every run that succeeds the input is what the output was, as if it
  * was set, and nothing is copied where memory allows. Where the model appends to that input what the
