@@ -281,6 +281,7 @@ void exec_memory_forget(Exec *exec) {
         set->map = NULL;
         set->noted = false;
     }
+    if (exec->device.queue) exec_device_forget(exec); /* what was recorded knows the places */
 }
 
 DeviceRecord **exec_memory_record(Exec *exec) {

@@ -25,7 +25,8 @@
  *   handle may be called anywhere. There is no global state, but for a fixed table of the temporary
  *   files that are open, safe for threads.
  * - Nothing is printed and no signal handler is installed. Callbacks are called in the calling
- *   thread, before the function returns, and must not call the library with the same model.
+ *   thread, but for DemiDataReadFn, before the function returns, and must not call the library with
+ *   the same model.
  * - What is between #ifdef DEMI_EXPERIMENTAL and #endif may change in any release; a program that
  *   defines the macro before it includes this header says that it can bear that.
  * - Memory comes from the C library's malloc; there is no hook for another allocator.

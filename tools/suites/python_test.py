@@ -7,16 +7,20 @@ is installed. Needs numpy, onnx and ml_dtypes; torch, jax and pandas are used wh
     DEMI_LIBRARY=build/release/libdemi.so tools/suites/python_test.py [unittest's options]
 """
 
+import ast
 import asyncio
+import contextlib
 import ctypes
 import gc
 import importlib.util
+import io
 import json
 import os
 import pathlib
 import pickle
 import random
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -494,6 +498,53 @@ class Conversions(unittest.TestCase):
         with self.assertRaises(demi.UsageError) as caught:
             demi.Session(CONV).run(None, {"y": np.ones(1)})
         self.assertIn("x tensor(float)", caught.exception.hint)
+
+
+class Others(unittest.TestCase):
+    """Names of other converters, and the notebook."""
+
+    def test_onnxconverter_common(self):
+        from demi_onnx.compat.float16 import (convert_float_to_float16,
+                                              convert_float_to_float16_model_path)
+        model = onnx.load(CONV)
+        for keep, want in ((False, (10, 10)), (True, (1, 1)), (["x"], (1, 10)), (["y"], (10, 1))):
+            made = convert_float_to_float16(model, keep_io_types=keep, disable_shape_infer=True)
+            types = tuple(v[0].type.tensor_type.elem_type for v in (made.graph.input, made.graph.output))
+            self.assertEqual(types, want, keep)
+        kept = convert_float_to_float16(model, keep_io_types=True, node_block_list=["conv"],
+                                        op_block_list=["Nothing", "Gemm"])
+        report = demi.describe(kept)
+        self.assertTrue(report.why("conv").startswith("conv (Conv): float:"))
+        with self.assertRaises(ValueError):
+            convert_float_to_float16(convert_float_to_float16(model))
+        convert_float_to_float16(convert_float_to_float16(model), check_fp16_ready=False)
+        for name in ("min_positive_val", "max_finite_val"):
+            with self.assertRaisesRegex(demi.UsageError, name):
+                convert_float_to_float16(model, **{name: 1e-3})
+        self.assertIsInstance(convert_float_to_float16_model_path(CONV), onnx.ModelProto)
+
+    def test_notebook(self):
+        """Its cells run as they are written, one after the other; what a cell ends with can be shown."""
+        cells = json.loads((ROOT / "tools/python/first_five_minutes.ipynb").read_text())["cells"]
+        here, names = os.getcwd(), {}
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(CONV, os.path.join(folder, "model.onnx"))
+            os.chdir(folder)
+            try:
+                for cell in cells:
+                    if cell["cell_type"] != "code":
+                        continue
+                    *body, last = ast.parse("".join(cell["source"])).body
+                    with contextlib.redirect_stdout(io.StringIO()):
+                        exec(compile(ast.Module(body, []), "cell", "exec"), names)
+                        if isinstance(last, ast.Expr):
+                            shown = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+                            self.assertTrue(getattr(shown, "_repr_html_", lambda: "-")())
+                        else:
+                            exec(compile(ast.Module([last], []), "cell", "exec"), names)
+            finally:
+                os.chdir(here)
+        self.assertEqual(names["y"].shape, (2, 4))
 
 
 class Passes(unittest.TestCase):
