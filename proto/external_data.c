@@ -211,10 +211,16 @@ static void cache_grow(ExternalData *external) {
         if (old.slots[i].location) *slot_of(external, old.slots[i].location) = old.slots[i];
 }
 
-static const Source *source_at(ExternalData *external, Sym location, Err *err) {
-    if (external->count * 2 >= external->capacity) cache_grow(external);
-    CachedSource *slot = slot_of(external, location);
-    if (slot->location) return slot->source;
+static Source *read_by_caller(ExternalData *external, Sym location, Err *err) {
+    const ExternalReader *from = &external->options.from;
+    const int64_t size = from->size(from->reader.user, location->text);
+    if (size >= 0)
+        return source_from_reader(external->arena, &from->reader, (uint64_t)size, location->text);
+    err_set(err, ERR_MODEL, "external data '%s': the callback has none", location->text);
+    return NULL;
+}
+
+static Source *open_file(ExternalData *external, Sym location, Err *err) {
     if (!external->options.folder) {
         err_set(err, ERR_MODEL, "external data '%s' of a model that is in no folder",
                 location->text);
@@ -236,7 +242,15 @@ static const Source *source_at(ExternalData *external, Sym location, Err *err) {
     }
     const char *name =
         arena_printf(external->arena, "%s/%s", external->options.folder, location->text);
-    Source *source = source_from_fd(external->arena, fd, name, err);
+    return source_from_fd(external->arena, fd, name, err);
+}
+
+static const Source *source_at(ExternalData *external, Sym location, Err *err) {
+    if (external->count * 2 >= external->capacity) cache_grow(external);
+    CachedSource *slot = slot_of(external, location);
+    if (slot->location) return slot->source;
+    Source *source = external->options.from.size ? read_by_caller(external, location, err)
+                                                 : open_file(external, location, err);
     if (!source) return NULL;
     if (source->size >= READ_AHEAD_MIN) source_read_ahead(source, external->arena);
     *slot = (CachedSource){.location = location, .source = source};

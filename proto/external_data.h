@@ -17,7 +17,15 @@
 
 typedef struct ExternalData ExternalData;
 
+/* Data that a caller's functions give instead of files, called by their locations, which may then be
+ * any text. */
+typedef struct ExternalReader {
+    int64_t (*size)(void *user, const char *location); /* bytes; below 0: there is none */
+    SourceReader reader;
+} ExternalReader;
+
 typedef struct ExternalOptions {
+    ExternalReader from;    /* without functions: files */
     const char *folder;     /* data lies in here; NULL: there is no folder, all data is refused */
     const char *model_path; /* whose real path's folder links may lead to; NULL: `folder` alone */
     bool allow_hardlinks;

@@ -145,7 +145,8 @@ static const Source *open_file(Import *import, const char *path) {
 
 bool import_open(Import *import, const ImportFrom *from) {
     Arena *arena = import->arena;
-    ExternalOptions external = {.folder = import->options->data_root,
+    ExternalOptions external = {.from = import->options->data,
+                                .folder = import->options->data_root,
                                 .allow_hardlinks = import->options->allow_hardlinks};
     Model *model = import->model;
     if (from->path) {

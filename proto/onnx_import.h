@@ -18,12 +18,14 @@
 #include <stdint.h>
 
 #include "compare.h"
+#include "external_data.h"
 #include "graph.h"
 
 typedef struct ImportOptions {
     const char *data_root;  /* folder that external data is confined to; NULL: the model file's own,
                                or none where the model is not a file */
     bool allow_hardlinks;   /* of external data files */
+    ExternalReader data;    /* external data that the caller gives; without functions: files */
     uint64_t memory_budget; /* as in GuardInput; 0: the default */
 } ImportOptions;
 

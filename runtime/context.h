@@ -29,17 +29,27 @@ typedef struct ContextCarry {
 
 typedef struct ContextCarries {
     VEC(ContextCarry) items;
-    bool *grows, *lasting; /* ExecCarry's; NULL until there is an item */
+    bool *grows; /* ExecCarry's; NULL until there is an item */
 } ContextCarries;
+
+/* Outputs whose memory is the caller's, or becomes it. */
+typedef struct ContextOwned {
+    bool *lasting;           /* ExecOwned's, each NULL until there is one */
+    struct OwnMemory *bound; /* [value_count] */
+    struct OwnMemory *given; /* [output_count]: where each output goes */
+} ContextOwned;
 
 struct DemiContext {
     const DemiPlan *plan;
+    DemiPlan *own_plan; /* demi_context_own's; NULL: the plan is the caller's */
     Arena arena;
     Exec exec;
     RtValue *inputs;   /* [input_count] */
     RtValue *used;     /* [input_count]: those of the last run that outputs may point into */
     DemiData *outputs; /* [output_count], of the last run */
     ContextCarries carries;
+    ContextOwned owned;
+    ExecEnd end;
     uint32_t output_count;
     Arena result;       /* what outputs point to beside tensors */
     const char **names; /* [value_count], made when somebody first watches */
@@ -64,6 +74,19 @@ DemiData context_give(Arena *arena, const RtValue *value);
 bool context_has_text(const RtValue *value);
 /* Whether the model takes the value for that input; else false with the error set. */
 bool context_fits(const DemiPlanIo *io, const DemiData *value, Err *err);
+
+/* The plan's number of output i. */
+static inline uint32_t context_output_value(const DemiContext *context, size_t i) {
+    const Plan *plan = &context->exec.loaded->plan;
+    return plan->operands[plan->graphs[0].outputs.first + i];
+}
+/* That input or output; count where there is none. */
+size_t context_find(const DemiPlanIo *list, size_t count, const char *name);
+/* Has the value lie in memory that lasts beyond the run, from the next run on. */
+void context_let_last(DemiContext *context, uint32_t value);
+/* Of a run that succeeded: bound outputs are where they are to be, and `outputs` has them all. False
+ * with the error set where one is larger than its place. */
+bool context_collect(DemiContext *context);
 
 /* Of a run that succeeded: its carried outputs become inputs. False with the error set past the
  * budget; then all inputs are as they were. */

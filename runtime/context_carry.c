@@ -8,12 +8,6 @@
 #include "context.h"
 #include "exec_memory.h"
 
-static uint32_t find_io(const DemiPlanIo *list, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(list[i].name, name) == 0) return (uint32_t)i;
-    return PLAN_NONE;
-}
-
 static ContextCarry *find_carry(DemiContext *context, const char *input) {
     const DemiPlan *plan = context->plan;
     for (size_t i = 0; i < context->carries.items.count; i++) {
@@ -40,14 +34,16 @@ static bool types_fit(const DemiPlanIo *output, const DemiPlanIo *input, Err *er
 static bool find_pair(DemiContext *context, const char *output, const char *input,
                       ContextCarry *pair, Err *err) {
     const DemiPlan *plan = context->plan;
-    *pair = (ContextCarry){.output = find_io(plan->outputs, plan->output_count, output),
-                           .input = find_io(plan->inputs, plan->input_count, input)};
-    if (pair->input == PLAN_NONE) {
+    *pair =
+        (ContextCarry){.output = (uint32_t)context_find(plan->outputs, plan->output_count, output),
+                       .input = (uint32_t)context_find(plan->inputs, plan->input_count, input)};
+    if (pair->input == plan->input_count) {
         err_set(err, ERR_USAGE, "the model has no such input");
         err_operand(err, "input '%s'", input);
         return false;
     }
-    if (pair->output == PLAN_NONE) return err_set(err, ERR_USAGE, "the model has no such output");
+    if (pair->output == plan->output_count)
+        return err_set(err, ERR_USAGE, "the model has no such output");
     for (size_t i = 0; i < context->carries.items.count; i++) {
         const ContextCarry *other = &context->carries.items.items[i];
         if (other->output != pair->output && other->input != pair->input) continue;
@@ -65,15 +61,13 @@ static void add_pair(DemiContext *context, ContextCarry pair) {
     const uint32_t to = loaded->plan.operands[main->outputs.first + pair.output];
     if (!carries->grows) {
         carries->grows = ARENA_ARRAY(&context->arena, bool, loaded->plan.step_count + 1);
-        carries->lasting = ARENA_ARRAY(&context->arena, bool, loaded->plan.value_count + 1);
-        context->exec.carry = (ExecCarry){carries->grows, carries->lasting};
+        context->exec.carry = (ExecCarry){carries->grows};
     }
     const uint32_t step = loaded->device ? PLAN_NONE : carry_step(loaded, from, to);
     pair.grows = step != PLAN_NONE;
     VEC_PUSH(&context->arena, &carries->items, pair);
     if (pair.grows) carries->grows[step] = true;
-    carries->lasting[to] = true;
-    exec_memory_forget(&context->exec);
+    context_let_last(context, to);
 }
 
 DemiStatus demi_context_carry(DemiContext *context, const char *output, const char *input,

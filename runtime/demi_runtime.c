@@ -13,6 +13,7 @@
 #include "checked.h"
 #include "context.h"
 #include "onednn.h"
+#include "plan_own.h"
 #include "exec_device.h"
 #include "exec_record.h"
 #include "exec_memory.h"
@@ -134,6 +135,22 @@ static DemiStatus open_file(const char *path, bool copy, DemiPlan **plan, DemiEr
     return make_plan(file.bytes, file.size, &file, plan, &err, error);
 }
 
+DemiStatus demi_plan_own(PlanRoom *room, DemiPlan **plan, DemiError *error) {
+    Err err = {0};
+    DemiStatus status =
+        make_plan(room->file.bytes, room->file.size, &room->file, plan, &err, error);
+    *room = (PlanRoom){.room = 0};
+    return status;
+}
+
+void demi_context_own(DemiContext *context, DemiPlan *plan) {
+    context->own_plan = plan;
+}
+
+const DemiPlan *demi_context_plan(const DemiContext *context) {
+    return context->plan;
+}
+
 DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error) {
     return open_file(path, false, plan, error);
 }
@@ -213,6 +230,9 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     exec->progress.seed = options->seed;
     if (options->step_limit) exec->options.step_limit = options->step_limit;
     context->time_limit = options->time_limit;
+    context->end.go_on = options->go_on;
+    context->end.user = options->go_on_user;
+    exec->options.end = &context->end;
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->used = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->outputs = ARENA_ARRAY(&context->arena, DemiData, context->plan->output_count);
@@ -267,6 +287,7 @@ void demi_context_free(DemiContext *context) {
     exec_free(&context->exec);
     arena_free(&context->result);
     arena_free(&context->arena);
+    demi_plan_free(context->own_plan);
     free(context);
 }
 
@@ -355,8 +376,7 @@ static DemiStatus set_input(DemiContext *context, const char *name, const DemiDa
                             bool borrow, DemiError *error) {
     const DemiPlan *plan = context->plan;
     Err err = {0};
-    size_t i = 0;
-    while (i < plan->input_count && strcmp(plan->inputs[i].name, name) != 0) i++;
+    size_t i = context_find(plan->inputs, plan->input_count, name);
     if (!replace_input(context, i, value, borrow, &err)) err_operand(&err, "input '%s'", name);
     return context_end(&err, error);
 }
@@ -369,6 +389,18 @@ DemiStatus demi_context_set_input(DemiContext *context, const char *name, const 
 DemiStatus demi_context_borrow_input(DemiContext *context, const char *name, const DemiData *value,
                                      DemiError *error) {
     return set_input(context, name, value, true, error);
+}
+
+DemiStatus demi_context_unset_input(DemiContext *context, const char *name, DemiError *error) {
+    const size_t i = context_find(context->plan->inputs, context->plan->input_count, name);
+    Err err = {0};
+    if (i < context->plan->input_count) {
+        rt_value_clear(&context->inputs[i]);
+        return DEMI_OK;
+    }
+    err_set(&err, ERR_USAGE, "the model has no such input");
+    err_operand(&err, "input '%s'", name);
+    return context_end(&err, error);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -396,15 +428,6 @@ static bool bind_inputs(DemiContext *context) {
     return true;
 }
 
-static void collect_outputs(DemiContext *context) {
-    const Plan *view = &context->exec.loaded->plan;
-    for (uint32_t i = 0; i < context->plan->output_count; i++) {
-        uint32_t value = view->operands[view->graphs[0].outputs.first + i];
-        context->outputs[i] = context_give(&context->result, &context->exec.values[value]);
-    }
-    context->output_count = (uint32_t)context->plan->output_count;
-}
-
 /* The last run's values, all but constants, and the text that they point to. */
 static void clear_values(DemiContext *context) {
     Exec *exec = &context->exec;
@@ -428,7 +451,7 @@ static void run(DemiContext *context) {
     else if (!exec->again->begin(exec->again->data)) /* values live longer than places are for */
         return;
     bool ok = exec->device.queue ? exec_record_run(exec) : exec_graph(exec, 0);
-    if (ok && context_carry_on(context)) collect_outputs(context);
+    if (ok && context_collect(context) && !context_carry_on(context)) context->output_count = 0;
 }
 
 DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
@@ -438,6 +461,8 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     context->output_count = 0;
     exec->progress.depth = 0;
     exec->progress.steps = 0;
+    context->end.cancelled = false;
+    if (context->end.go_on) context->end.asked = exec_now();
     exec->options.deadline = context->time_limit > 0 ? exec_now() + context->time_limit : 0;
     clear_values(context);
     if (setjmp(trap.env)) {
@@ -453,24 +478,13 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     }
     exec_memory_end(exec, context->err.code == ERR_NONE);
     arena_free(&exec->scratch);
-    return context_end(&context->err, error);
+    if (!context->end.cancelled) return context_end(&context->err, error);
+    error_fill(error, DEMI_ERR_CANCELLED, &context->err);
+    return DEMI_ERR_CANCELLED;
 }
 
-/* One that grows is made plain when it is asked for: the context's values are its own to change. */
-const DemiData *demi_context_output(const DemiContext *context, size_t i) {
-    if (i >= context->output_count) return NULL;
-    const Plan *view = &context->exec.loaded->plan;
-    RtValue *value = &context->exec.values[view->operands[view->graphs[0].outputs.first + i]];
-    if (value->state != RT_TENSOR) return &context->outputs[i];
-    if (value->tensor->tensor.room) {
-        Err ignored = {0};
-        Pool *pool = (Pool *)(uintptr_t)&context->exec.pool;
-        RtTensor *plain = carry_plain(pool, value->tensor, &ignored);
-        if (!plain) return NULL;
-        rt_value_set(value, (RtValue){.state = RT_TENSOR, .tensor = plain});
-    }
-    context->outputs[i] = context_give(NULL, value); /* a tensor needs no arena */
-    return &context->outputs[i];
+void demi_context_cancel(DemiContext *context) {
+    atomic_store(&context->end.cancel, true);
 }
 
 uint64_t demi_context_peak(const DemiContext *context) {

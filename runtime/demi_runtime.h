@@ -22,7 +22,7 @@
  * a DemiError of the caller's, structures that begin with their size.
  *
  * Threads: a plan never changes and may be used by any number of threads; a context belongs to one
- * thread at a time. There is no global state. A context computes with as many threads as its
+ * thread at a time, but for demi_context_cancel. There is no global state. A context computes with as many threads as its
  * options say: the caller's, and others that begin with its first run, sleep between runs and end
  * with it. Signals are blocked in those.
  */
@@ -160,10 +160,14 @@ typedef struct DemiContextOptions {
         *device; /* what steps run on, read by demi_context_new: NULL or "cpu" for the processor,
                            "cuda" or "cuda:NUMBER" for an NVIDIA GPU. Steps that it has no kernels for
                            run on the processor, with copies between */
+    bool (*go_on)(void *user); /* called in the thread that runs, between steps, every twentieth of
+                                  a second or so; false ends the run with DEMI_ERR_CANCELLED. It must
+                                  not use the context. NULL: none */
+    void *go_on_user;
 } DemiContextOptions;
 
 #define DEMI_CONTEXT_OPTIONS_INIT                                                                  \
-    { sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0, false, NULL }
+    { sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0, false, NULL, NULL, NULL }
 
 /* Makes a context in *context, what runs of a plan need: inputs, memory, outputs. It is freed with
  * demi_context_free, before the plan is; on error it is NULL. NULL options are the defaults.
@@ -171,6 +175,9 @@ typedef struct DemiContextOptions {
 DEMI_API DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *options,
                                      DemiContext **context, DemiError *error);
 DEMI_API void demi_context_free(DemiContext *context);
+
+/* The plan that the context is of. */
+DEMI_API const DemiPlan *demi_context_plan(const DemiContext *context);
 
 /* Sets an input by name; all of the value is copied. Inputs stay set for later runs, also after a
  * failed one. DEMI_ERR_USAGE where the model has none of that name, or type or shape do not fit;
@@ -181,6 +188,11 @@ DEMI_API DemiStatus demi_context_set_input(DemiContext *context, const char *nam
  * the text of strings, must stay, unchanged, until the input is set again or the context freed. */
 DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
                                               const DemiData *value, DemiError *error);
+
+/* Forgets what an input was set to: it has its default again, or has none. What was borrowed is not
+ * looked at any more. DEMI_ERR_USAGE where the model has none of that name. */
+DEMI_API DemiStatus demi_context_unset_input(DemiContext *context, const char *name,
+                                             DemiError *error);
 
 /* Declares that an output is an input of the next run: a recurrent state, the keys and values that a
  * language model has seen. After every run that succeeds the input is what the output was, as if it
@@ -199,15 +211,39 @@ DEMI_API DemiStatus demi_context_cut(DemiContext *context, const char *input, ui
                                      int64_t length, DemiError *error);
 
 /* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node
- * fails, which the error names; DEMI_ERR_ENV past the memory budget, the step or the time limit.
- * The context may run again after an error, too. */
+ * fails, which the error names; DEMI_ERR_ENV past the memory budget, the step or the time limit;
+ * DEMI_ERR_CANCELLED where the caller ended it. The context may run again after an error, too. */
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
-/* Output i of the last run; NULL beyond the count, without a run, after a failed one, or where a
- * carried one can't be copied within the memory budget. It lives until the next run or
- * demi_context_free. Its data may be an input's, borrowed ones included,
- * where the model hands that on as it is. */
+/* Ends the run that is under way with DEMI_ERR_CANCELLED, or, where none is, the next one. May be
+ * called in any thread, as long as the context is there. Steps that have begun are not interrupted. */
+DEMI_API void demi_context_cancel(DemiContext *context);
+
+/* Output i of the last run; NULL beyond the count, without a run, after a failed one, where it was
+ * taken, or where a carried one can't be copied within the memory budget. It lives until the next run
+ * or demi_context_free. Its data may be an input's, borrowed ones included, where the model hands that
+ * on as it is, or another output's, bound ones included, where that has the same elements. */
 DEMI_API const DemiData *demi_context_output(const DemiContext *context, size_t i);
+
+/* Has an output's elements lie at `data` after each later run that succeeds, `size` bytes at most,
+ * until it is bound anew; `data` NULL: no more. Its sizes are demi_context_output's to say, whose
+ * `data` is this one. Nothing is copied where a step makes the output. The memory must stay until
+ * then, must be aligned as an element is, 8 bytes at most, and must overlap neither what inputs borrow
+ * nor what other outputs are bound to. A failed run may have written anything there. An empty optional
+ * writes nothing. DEMI_ERR_USAGE where the model has no output of that name, or it is a sequence or of
+ * strings; so ends a run that gives more bytes than there is room for. */
+DEMI_API DemiStatus demi_context_bind_output(DemiContext *context, const char *name, void *data,
+                                             uint64_t size, DemiError *error);
+
+/* Output i of the last run as the caller's own, with all that it points to: it outlives later runs,
+ * the context and the plan, until demi_data_free. The context has it no longer. Where it is taken
+ * after every run, nothing is copied from the second one on, but of what is something else, too: an
+ * input, a constant, a carried cache, bound, of strings, or on a device. DEMI_ERR_USAGE where
+ * demi_context_output gives NULL; then *taken is NULL. */
+DEMI_API DemiStatus demi_context_take_output(DemiContext *context, size_t i, DemiData **taken,
+                                             DemiError *error);
+/* Of what demi_context_take_output made, and NULL. */
+DEMI_API void demi_data_free(DemiData *taken);
 
 /* Bytes in use at most during the last run: for values, for kernels' workspace and what they
  * prepared, and for what the context remembers. Packed weights that contexts share count in

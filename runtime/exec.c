@@ -91,13 +91,31 @@ double exec_now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* Whether nobody has ended the run: another thread, or the callback, which is asked a few times a
+ * second. */
+static bool is_wanted(Exec *exec) {
+    ExecEnd *end = exec->options.end;
+    const double between = 0.05;
+    bool wanted = !atomic_load_explicit(&end->cancel, memory_order_relaxed);
+    if (wanted && end->go_on) {
+        const double now = exec_now();
+        if (now - end->asked < between) return true;
+        wanted = end->go_on(end->user);
+        end->asked = exec_now();
+    }
+    if (wanted) return true;
+    end->cancelled = true;
+    atomic_store(&end->cancel, false);
+    return err_set(exec->err, ERR_ENV, "the run was cancelled");
+}
+
 static bool may_go_on(Exec *exec) {
     if (exec->progress.steps++ >= exec->options.step_limit)
         return err_set(exec->err, ERR_ENV, "more than %llu steps",
                        (unsigned long long)exec->options.step_limit);
     if (exec->options.deadline != 0 && exec_now() > exec->options.deadline)
         return err_set(exec->err, ERR_ENV, "the run takes longer than it may");
-    return true;
+    return !exec->options.end || is_wanted(exec);
 }
 
 static bool run_step(Exec *exec, const LoadedStep *step) {

@@ -10,6 +10,8 @@
 #ifndef DEMI_EXEC_H
 #define DEMI_EXEC_H
 
+#include <stdatomic.h>
+
 #include "device.h"
 #include "kernel.h"
 #include "plan.h"
@@ -104,6 +106,15 @@ typedef struct StepChooser {
     void *data;
 } StepChooser;
 
+/* How a caller ends a run that is under way. */
+typedef struct ExecEnd {
+    atomic_bool cancel; /* another thread said so */
+    bool cancelled;     /* this run was ended */
+    bool (*go_on)(void *user);
+    void *user;
+    double asked; /* when go_on was last, of exec_now's clock */
+} ExecEnd;
+
 /* What the caller says, between runs. */
 typedef struct ExecOptions {
     Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
@@ -113,6 +124,7 @@ typedef struct ExecOptions {
     bool keeps_values;   /* no step works in place: the caller, or `after`, reads values that end */
     uint64_t step_limit; /* most there may be in a run, UINT64_MAX for any */
     double deadline;     /* of exec_now's clock; 0: none */
+    ExecEnd *end;        /* the caller's ways to end a run; NULL: none */
     LayoutNotes *notes;  /* not NULL: forms are made, and nothing runs or reads large constants */
     bool tuned;          /* forms are made as the plan's choices say */
     const StepChooser *chooser; /* or as this one does; may be NULL */
@@ -179,9 +191,18 @@ typedef struct ExecDevice {
 
 /* What goes from run to run (carry.h); NULL where nothing does. */
 typedef struct ExecCarry {
-    const bool *grows;   /* [step_count]: it appends to what the last run gave */
-    const bool *lasting; /* [value_count]: it outlives the run, so it has memory of its own */
+    const bool *grows; /* [step_count]: it appends to what the last run gave */
 } ExecCarry;
+
+/* Whose memory outputs of the main graph lie in (context_outputs.c), by value; NULL where no output
+ * has any. */
+typedef struct ExecOwned {
+    const bool *lasting; /* [value_count]: it outlives the run, so it has memory of its own */
+    const struct OwnMemory {
+        void *data; /* the caller's; NULL: none */
+        uint64_t size;
+    } * bound; /* [value_count] */
+} ExecOwned;
 
 /* Who takes part in runs of the main graph (replay.h). False from `begin` and `after`, with the error
  * set, ends the run. */
@@ -206,6 +227,7 @@ struct Exec {
     ExecForms forms;
     ExecMemory memory;
     ExecCarry carry;
+    ExecOwned owned;
     const ExecAgain *again; /* NULL but in such runs */
 };
 

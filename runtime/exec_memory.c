@@ -281,6 +281,7 @@ void exec_memory_forget(Exec *exec) {
         set->map = NULL;
         set->noted = false;
     }
+    if (exec->device.queue) exec_device_forget(exec); /* what was recorded knows the places */
 }
 
 DeviceRecord **exec_memory_record(Exec *exec) {
@@ -347,7 +348,12 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
         err_set(exec->err, ERR_ENV, "a tensor is larger than memory can be");
         return NULL;
     }
-    const bool lasts = exec->carry.lasting && exec->carry.lasting[value];
+    const bool lasts = exec->owned.lasting && exec->owned.lasting[value];
+    if (exec->owned.bound && !lasts && !exec->device.queue && bytes &&
+        bytes <= exec->owned.bound[value].size) {
+        tensor.data = exec->owned.bound[value].data;
+        return rt_tensor_borrow(&exec->pool, &tensor, exec->err);
+    }
     const Place *place = exec->memory.map && !lasts ? &exec->memory.map->places[value] : NULL;
     Pool *pool = exec_pool(exec, value);
     Buffer *buffer = &exec->memory.placed[value];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plan files in memory; see plan_file.h. Both parts lie in one range of addresses, as in the file,
  * which is taken whole before anything is put into it. */
-#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS, MAP_NORESERVE, pread */
+#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS, MAP_NORESERVE, mremap, pread */
 #include "plan_file.h"
 
 #include <errno.h>
@@ -83,6 +83,28 @@ void plan_file_forget(const PlanFile *file, const void *bytes, size_t size) {
     first = (first + page - 1) / page * page;
     end = end / page * page;
     if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+/* In whole pages, so that closing `size` bytes ends all that there is memory for. */
+static bool grow(PlanRoom *to, size_t need) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), old = to->room;
+    const size_t room = (need + page - 1) / page * page;
+    void *bytes =
+        old ? mremap(to->file.bytes, old, room, MREMAP_MAYMOVE)
+            : mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) return false;
+    to->file.bytes = bytes;
+    to->room = room;
+    return true;
+}
+
+bool plan_room_write(void *room, const void *bytes, size_t size) {
+    PlanRoom *to = room;
+    const size_t end = to->file.size + size;
+    if (end < size || end > SIZE_MAX / 2 || (end > to->room && !grow(to, end))) return false;
+    memcpy((char *)to->file.bytes + to->file.size, bytes, size);
+    to->file.size = end;
+    return true;
 }
 
 void plan_file_close(PlanFile *file) {

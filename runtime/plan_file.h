@@ -26,6 +26,15 @@ typedef struct PlanFile {
 bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err);
 void plan_file_close(PlanFile *file);
 
+/* A plan that is written piece by piece into memory of the process, as a file that is read whole
+ * lies there. `file` is all 0 at first, and is closed also after a failure. */
+typedef struct PlanRoom {
+    PlanFile file;
+    size_t room; /* bytes that there is memory for */
+} PlanRoom;
+/* A DemiWriteFn of a PlanRoom: false where memory runs out. */
+bool plan_room_write(void *room, const void *bytes, size_t size);
+
 /* Says that bytes of the file are not wanted for now: whole pages of them that are mapped leave the
  * process's memory, and come again where they are read. */
 void plan_file_forget(const PlanFile *file, const void *bytes, size_t size);

@@ -140,6 +140,17 @@ void buffer_unref(Buffer *buffer) {
     pool->free[buffer->size_class] = buffer;
 }
 
+bool buffer_is_apart(const Buffer *buffer, const void *data) {
+    return buffer->refs == 1 && buffer->size_class != BUFFER_PLACED && !buffer->pool->device &&
+           data == (const char *)buffer + HEADER;
+}
+
+void *buffer_release(Buffer *buffer) {
+    unlink_buffer(&buffer->pool->live, buffer);
+    buffer->pool->used -= buffer->size;
+    return buffer;
+}
+
 void buffer_unref_all(Buffer *first) {
     for (Buffer *buffer = first, *next; buffer; buffer = next) {
         next = buffer->sibling;

@@ -55,6 +55,11 @@ void pool_discharge(Pool *pool, uint64_t size);
 Buffer *buffer_new(Pool *pool, uint64_t size, Err *err);
 void *buffer_data(Buffer *buffer);
 void buffer_unref(Buffer *buffer); /* NULL is fine */
+/* Does it hold just these data, which nobody else refers to, in memory of the host that is no part
+ * of another piece? */
+bool buffer_is_apart(const Buffer *buffer, const void *data);
+/* Gives such a buffer away: what comes back is to be freed by free(), and is the pool's no longer. */
+void *buffer_release(Buffer *buffer);
 /* Ends a list by sibling. */
 void buffer_unref_all(Buffer *first);
 /* Begins the life of a placed buffer that has none, its size and offset being set. */

@@ -47,6 +47,18 @@ typedef struct DemiSource {
 #define DEMI_SOURCE_INIT                                                                           \
     { sizeof(DemiSource), NULL, NULL, NULL, NULL }
 
+/* The source's model, compiled, as a plan that holds all it needs; or the plan at its path, mapped. It
+ * is freed with demi_plan_free; on error *plan is NULL. `options` may be NULL, and mean nothing where
+ * there is a plan. Errors: the source's; those of demi_compile and demi_plan_load. */
+DEMI_API DemiStatus demi_plan_open(const DemiSource *source, const DemiCompileOptions *options,
+                                   DemiPlan **plan, DemiError *error);
+
+/* The same to a context of it, whose plan ends with it: demi_context_plan tells of its inputs. Either
+ * kind of options may be NULL. Errors: those of demi_context_new, too. */
+DEMI_API DemiStatus demi_context_open(const DemiSource *source, const DemiCompileOptions *compile,
+                                      const DemiContextOptions *options, DemiContext **context,
+                                      DemiError *error);
+
 /* ---- what differs ---------------------------------------------------------------------------- */
 
 typedef enum DemiDiffChange {

@@ -78,8 +78,13 @@ typedef struct LoadArgs {
 } LoadArgs;
 
 static ImportOptions import_options(const DemiLoadOptions *options) {
-    return (ImportOptions){.data_root = options->data_root,
-                           .allow_hardlinks = options->allow_hardlinks};
+    ImportOptions import = {.data_root = options->data_root,
+                            .allow_hardlinks = options->allow_hardlinks};
+    if (options->data_size && options->data_read)
+        import.data = (ExternalReader){options->data_size,
+                                       { options->data_read,
+                                         options->data_user }};
+    return import;
 }
 
 static const char *load_name(const LoadArgs *args) {
@@ -304,6 +309,17 @@ static bool write_out(void *data, const void *bytes, size_t size, Err *err) {
     return true;
 }
 
+/* Weights to one callback, then the model to the other. */
+static void save_parts(Call *call, const SaveArgs *args) {
+    const DemiSaveOptions *given = &args->options;
+    const ExportOptions options = {.external = true, .data_name = given->data_name};
+    Output model = {.write = args->write, .user = args->user},
+           data = {.write = given->data, .user = given->data_user};
+    ExportPlan *plan = onnx_export_plan(args->handle->model, &options, &call->scratch, &call->err);
+    if (plan && onnx_export_data(plan, &(ByteSink){.write = write_out, .data = &data}, &call->err))
+        onnx_export_model(plan, NULL, &(ByteSink){.write = write_out, .data = &model}, &call->err);
+}
+
 static void save_body(Call *call, void *data) {
     SaveArgs *args = data;
     call_lend(call, args->handle);
@@ -312,6 +328,10 @@ static void save_body(Call *call, void *data) {
     } else if (args->path) {
         SaveOptions options = {0};
         model_save(args->handle->model, args->path, &options, &call->err);
+    } else if (!args->options.data_name != !args->options.data) {
+        err_set(&call->err, ERR_USAGE, "external data need both a name and a callback");
+    } else if (args->options.data) {
+        save_parts(call, args);
     } else {
         Output output = {.write = args->write, .user = args->user};
         ByteSink sink = {.write = write_out, .data = &output};

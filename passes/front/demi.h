@@ -25,7 +25,8 @@
  *   handle may be called anywhere. There is no global state, but for a fixed table of the temporary
  *   files that are open, safe for threads.
  * - Nothing is printed and no signal handler is installed. Callbacks are called in the calling
- *   thread, before the function returns, and must not call the library with the same model.
+ *   thread, but for DemiDataReadFn, before the function returns, and must not call the library with
+ *   the same model.
  * - What is between #ifdef DEMI_EXPERIMENTAL and #endif may change in any release; a program that
  *   defines the macro before it includes this header says that it can bear that.
  * - Memory comes from the C library's malloc; there is no hook for another allocator.
@@ -66,16 +67,28 @@ DEMI_API int64_t demi_newest_ir(void);
 
 typedef struct DemiModel DemiModel;
 
+/* External data that the caller has: how many bytes there are of that location, as the model calls it;
+ * below 0: none, which is an error. And `size` bytes of it, beginning at `offset`; false: it failed.
+ * The second may be called in any thread, in several at once, as long as the model lives. */
+typedef int64_t (*DemiDataSizeFn)(void *user, const char *location);
+typedef bool (*DemiDataReadFn)(void *user, const char *location, uint64_t offset, void *buffer,
+                               uint64_t size);
+
 typedef struct DemiLoadOptions {
     uint32_t size;
     bool allow_hardlinks;  /* accept external data files with more than one hard link */
     const char *data_root; /* folder that external data must lie in; NULL: the model file's own.
                               A model that comes from no path has none unless it is given here */
     const char *name;      /* what to call the input in messages; NULL: its path, or "model" */
+    DemiDataSizeFn
+        data_size; /* both: external data comes from these, from no file, so that a model of
+                                 more than 2 GB need not be one. NULL: from files */
+    DemiDataReadFn data_read;
+    void *data_user;
 } DemiLoadOptions;
 
 #define DEMI_LOAD_OPTIONS_INIT                                                                     \
-    { sizeof(DemiLoadOptions), false, NULL, NULL }
+    { sizeof(DemiLoadOptions), false, NULL, NULL, NULL, NULL, NULL }
 
 /* Reads `size` bytes at most into buffer; returns the number read, 0 at the end, -1 on error. */
 typedef int64_t (*DemiReadFn)(void *user, void *buffer, size_t size);
@@ -107,17 +120,23 @@ typedef enum DemiFormat {
     DEMI_FORMAT_TEXT = 2,
 } DemiFormat;
 
-typedef struct DemiSaveOptions {
-    uint32_t size;
-    DemiFormat format;
-} DemiSaveOptions;
-
-#define DEMI_SAVE_OPTIONS_INIT                                                                     \
-    { sizeof(DemiSaveOptions), DEMI_FORMAT_BY_NAME }
-
 /* Takes `size` bytes; returns false on error, which ends the writing. Called in the thread that
  * called the library, which it must return to: no longjmp, no exception. */
 typedef bool (*DemiWriteFn)(void *user, const void *bytes, size_t size);
+
+typedef struct DemiSaveOptions {
+    uint32_t size;
+    DemiFormat format;
+    const char
+        *data_name;   /* of demi_save_callback: what the model calls its external data. Weights of
+                              1 KiB and more then go to `data`, before the model is written; NULL: all
+                              are inside */
+    DemiWriteFn data; /* takes the external data from front to back, as one file */
+    void *data_user;
+} DemiSaveOptions;
+
+#define DEMI_SAVE_OPTIONS_INIT                                                                     \
+    { sizeof(DemiSaveOptions), DEMI_FORMAT_BY_NAME, NULL, NULL, NULL }
 
 /* Writes to a temporary file beside `path`, reads it back, compares it with the model, then renames
  * it; on any error what was at `path` is untouched. Weights go to one file beside it where the
@@ -127,8 +146,9 @@ typedef bool (*DemiWriteFn)(void *user, const void *bytes, size_t size);
  * can't be written or does not read back, DEMI_ERR_MODEL where ONNX's form can't hold the model. */
 DEMI_API DemiStatus demi_save_file(DemiModel *model, const char *path,
                                    const DemiSaveOptions *options, DemiError *error);
-/* Writes to a callback, all weights inside. Errors: DEMI_ERR_ENV above 2^31 - 1 bytes and where
- * `write` returns false, DEMI_ERR_MODEL as above. */
+/* Writes to a callback, all weights inside or (DemiSaveOptions.data_name) to another one. Errors:
+ * DEMI_ERR_ENV above 2^31 - 1 bytes and where a callback returns false, DEMI_ERR_USAGE where of
+ * data_name and data there is one alone, DEMI_ERR_MODEL as above. */
 DEMI_API DemiStatus demi_save_callback(DemiModel *model, DemiWriteFn write, void *user,
                                        const DemiSaveOptions *options, DemiError *error);
 

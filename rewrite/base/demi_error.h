@@ -20,7 +20,7 @@ typedef enum DemiStatus {
     DEMI_ERR_MODEL = 1,     /* the model or its data is at fault */
     DEMI_ERR_USAGE = 2,     /* options, pipeline, unmatched pattern, missing input dtype */
     DEMI_ERR_ENV = 3,       /* disk, memory */
-    DEMI_ERR_CANCELLED = 4, /* a progress callback asked to stop */
+    DEMI_ERR_CANCELLED = 4, /* a callback, or demi_context_cancel, asked to stop */
 } DemiStatus;
 
 /* What went wrong, whole and in parts. Parts that do not apply are empty strings. */

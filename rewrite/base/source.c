@@ -196,6 +196,14 @@ Source *source_from_memory(Arena *arena, const void *bytes, uint64_t size, const
     return source;
 }
 
+Source *source_from_reader(Arena *arena, const SourceReader *reader, uint64_t size,
+                           const char *name) {
+    Source *source = source_new(arena, name);
+    source->reader = *reader;
+    source->size = size;
+    return source;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static bool out_of_range(const Source *source, Err *err) {
@@ -204,8 +212,18 @@ static bool out_of_range(const Source *source, Err *err) {
     return false;
 }
 
+static bool read_reader(const Source *source, uint64_t offset, void *buffer, uint64_t size,
+                        Err *err) {
+    if (!size || source->reader.read(source->reader.user, source->name, offset, buffer, size))
+        return true;
+    err_set(err, ERR_ENV, "the callback that reads external data failed");
+    err_file(err, source->name);
+    return false;
+}
+
 static bool read_file(const Source *source, uint64_t offset, void *buffer, uint64_t size,
                       Err *err) {
+    if (source->reader.read) return read_reader(source, offset, buffer, size, err);
     if (source->growth && !growth_reaches(source->growth, offset + size))
         return out_of_range(source, err);
     for (char *to = buffer; size > 0;) {

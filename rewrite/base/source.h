@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Source: random-access bytes a model or its weights are read from: an open file or memory.
+/* Source: random-access bytes a model or its weights are read from: an open file, memory, or what a
+ * caller's function gives.
  *
  * Files are read with pread, never mapped: a file that shrinks while we work gives an error, not a
  * signal. Reading is safe from several threads at once.
@@ -16,11 +17,18 @@
 typedef struct SourceWindow SourceWindow;
 typedef struct SourceGrowth SourceGrowth;
 
+/* A caller's bytes. It may be called in several threads at once; false: they can't be read. */
+typedef struct SourceReader {
+    bool (*read)(void *user, const char *name, uint64_t offset, void *buffer, uint64_t size);
+    void *user;
+} SourceReader;
+
 typedef struct Source {
     const char *name;            /* path for messages, owned by the arena */
     uint64_t size;               /* bytes, as found when opened */
     const unsigned char *memory; /* the bytes, or NULL where fd is read */
-    int fd;                      /* -1 where memory is used; closed by the arena that made it */
+    int fd;                      /* -1 where there is no file; closed by the arena that made it */
+    SourceReader reader;         /* without a function where there is memory or a file */
     uint64_t device, inode;      /* of a file, to recognise the same file under two names; else 0 */
     SourceWindow *window;        /* what was read ahead; NULL: nothing ever is */
     SourceGrowth *growth;        /* of a file that is being written; else NULL */
@@ -47,6 +55,10 @@ void source_ended(Source *source);
 
 /* Borrowed memory that outlives the arena's use of it. */
 Source *source_from_memory(Arena *arena, const void *bytes, uint64_t size, const char *name);
+
+/* The reader's bytes of that name, which it must be able to give as long as the arena lives. */
+Source *source_from_reader(Arena *arena, const SourceReader *reader, uint64_t size,
+                           const char *name);
 
 /* Has small reads of a file that follow one another, as of a model's many small weights, be served
  * from a window of 64 KiB that is read at once. Before the first read; does nothing to memory. */

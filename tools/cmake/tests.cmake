@@ -62,6 +62,9 @@ if(DEMI_SANITIZE)
         list(JOIN preload " " preload)
         demi_python_test(plan_suite_asan plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             LABELS full TIMEOUT 1800 PROCESSORS 2)
+        demi_python_test(python_asan python_test.py ARGS Values Passes Wrong LABELS full)
+        set_property(TEST python_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
+            "ASAN_OPTIONS=detect_leaks=0" "DEMI_LIBRARY=$<TARGET_FILE:demi_shared>")
         set_property(TEST plan_suite_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
             "ASAN_OPTIONS=detect_leaks=0")
     endif()
@@ -82,6 +85,8 @@ demi_python_test(cycles cycles_test.py ARGS --self-test ${archives})
 demi_python_test(unused unused_test.py ARGS --self-test --build ${CMAKE_CURRENT_BINARY_DIR}
     ${archives} $<TARGET_FILE:demi_search>)
 demi_python_test(settings ../gen/gen_settings.py ARGS --check)
+demi_python_test(python_abi python_abi_test.py ARGS --self-test --cc ${CMAKE_C_COMPILER})
+demi_python_test(python_types python_types_test.py)
 demi_python_test(operator_names operator_names_test.py ARGS --self-test)
 demi_python_test(suite_test suite_test.py)
 if(TARGET demi)
@@ -130,6 +135,11 @@ if(TARGET demi)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --runtime $<TARGET_FILE:demi_runtime_only> TIMEOUT 600 PROCESSORS 2)
+        foreach(test python python_backend) # the package of this tree, with this library
+            demi_python_test(${test} ${test}_test.py)
+            set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
+                "DEMI_LIBRARY=$<TARGET_FILE:demi_shared>")
+        endforeach()
         demi_python_test(check_suite check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             LABELS full PROCESSORS 2)
         demi_python_test(check_sample check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>

@@ -33,8 +33,6 @@ set(demi_part_files "")
 foreach(part ${demi_parts})
     list(APPEND demi_part_files $<TARGET_FILE:${part}>)
 endforeach()
-find_library(PROTOBUF_C_STATIC NAMES libprotobuf-c.a HINTS ${PROTOBUF_C_LIBRARY_DIRS} REQUIRED)
-find_library(JANSSON_STATIC NAMES libjansson.a HINTS ${JANSSON_LIBRARY_DIRS} REQUIRED)
 set(jansson_copy ${CMAKE_CURRENT_BINARY_DIR}/jansson_copy.a)
 add_custom_command(OUTPUT ${demi_archive}
     BYPRODUCTS ${demi_object} ${jansson_copy}
@@ -74,8 +72,11 @@ if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE AND NOT DEMI_SANITIZE_THREAD
     add_dependencies(demi_shared libdemi_archive)
     target_include_directories(demi_shared INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
     target_link_libraries(demi_shared PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
-    set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi LINKER_LANGUAGE C
-        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi LINKER_LANGUAGE C)
+    if(NOT SKBUILD) # the package loads its own by path
+        set_target_properties(demi_shared PROPERTIES VERSION ${PROJECT_VERSION}
+            SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    endif()
     demi_use_onednn(demi_shared)
 endif()
 
@@ -151,6 +152,12 @@ if(DEMI_INSTALL)
     elseif(TARGET demi_shared)
         install(TARGETS demi_shared COMPONENT shared EXCLUDE_FROM_ALL)
     endif()
+endif()
+
+# A wheel of the Python package has this component alone (pyproject.toml).
+if(SKBUILD)
+    install(TARGETS demi_shared LIBRARY DESTINATION demi_onnx COMPONENT python)
+    install(TARGETS demi RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
 endif()
 
 # ---- tests --------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 """Checks that the manual (README.md, the folders' README files, CONTRIBUTING.md) says what is so.
 
 Every block of code carries a mark: shell blocks after `<!-- run -->` run as they are written, in a
-folder with a model; the C blocks compile, link with the built libdemi and convert, or run a plan; the
+folder with a model, and so do Python's, with the library that was built; the C blocks compile, link with the built libdemi and convert, or run a plan; the
 plug-in compiles and runs; pictures of the terminal are what the program prints (where the real models
 are there), times and notes aside; a block that is not run says why. The passes, settings, exit codes, JSON
 fields, options and folders are those of the program and the tree; links, anchors and named paths
@@ -32,7 +32,7 @@ FOREIGN = {"--fp16", "--bf16", "--layerPrecisions", "--inputIOFormats", "--onnx"
            "--build", "--install", "--prefix", "--cflags", "--libs", "--no-deps", "--target"}
 # What CONTRIBUTING calls the files of a pass that is still to be written.
 PLACEHOLDERS = {"passes/my_pass.c", "testdata/golden/my-pass.txt"}
-MARKS = r"run(?: \w+)?|c(?: \w+)?|output: \w+|not run: .+"
+MARKS = r"run(?: \w+)?|c(?: \w+)?|python data|output: \w+|not run: .+"
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.S | re.M)
 
 
@@ -126,6 +126,14 @@ class Manual:
                               env=environment, stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode:
             self.problems.append(f"exit {done.returncode} of:\n{block}{done.stderr.decode()}")
+
+    def run_python(self, folder: pathlib.Path) -> None:
+        """Python blocks, with the package of this tree and the library that was built."""
+        library = pathlib.Path(self.demi).resolve().parent / "libdemi.so"
+        blocks = self.fences("python data") if library.exists() else []
+        for i, block in enumerate(blocks):
+            words = f"PYTHONPATH={ROOT / 'tools/python'} DEMI_LIBRARY={library} {sys.executable} -B"
+            self.run_block(f"{words} block.py", folder / f"python{i}", {"block.py": block})
 
     def plugin(self, folder: pathlib.Path) -> None:
         sources, blocks = self.fences("c plugin"), self.fences("run plugin")
@@ -328,6 +336,7 @@ def check(manual: Manual, folder: pathlib.Path, args: argparse.Namespace) -> Non
     manual.tree()
     manual.options()
     manual.run_blocks(folder)
+    manual.run_python(folder)
     manual.plugin(folder)
     manual.json_fields()
     manual.same("passes", manual.table("passes"), passes_table(manual.demi))

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Outputs in the caller's memory, bound before or taken after, are what demi_context_output gives,
+ * whatever made them; and a run ends where the caller says so. */
+#include "plan_make_test.h"
+
+#include "context.h"
+#include "demi_runtime.h"
+
+enum { SIZE = 6, MOST = 64, X, WORDS, PAST, INPUTS };
+enum { MINUS, TWICE, FLAT, SAME, CONST, PRESENT, TEXT, COPY, OUTPUTS };
+static const char *const names[] = {"minus", "twice", "flat", "x", "const", "present", "text"};
+
+/* minus = -x; twice = minus + minus; flat = Flatten(minus); x and const as they are;
+ * present = Concat(past, x), carried; text = Identity(words); the last is minus once more. */
+static void build(PlanBuilder *b, void *data) {
+    static const int64_t dims[] = {-1, SIZE}, open[] = {-1}, row[] = {SIZE};
+    const uint32_t x = add_value(b, "x", DTYPE_FLOAT, dims, 2);
+    const uint32_t words = add_value(b, "words", DTYPE_STRING, open, 1);
+    const uint32_t past = add_value(b, "past", DTYPE_FLOAT, dims, 2);
+    const uint32_t constant = add_value(b, "const", DTYPE_FLOAT, row, 1);
+    const uint32_t minus = add_value(b, "minus", DTYPE_FLOAT, dims, 2);
+    const uint32_t twice = add_value(b, "twice", DTYPE_FLOAT, dims, 2);
+    const uint32_t flat = add_value(b, "flat", DTYPE_FLOAT, dims, 2);
+    const uint32_t present = add_value(b, "present", DTYPE_FLOAT, dims, 2);
+    const uint32_t text = add_value(b, "text", DTYPE_STRING, open, 1);
+    plan_set_data(b, constant, SIZE * sizeof(float), read_memory, data);
+    const PlanAttr axis = {.name = plan_add_text(b, "axis", 4), .kind = PLAIN_INT, .value = 0};
+    VEC_PUSH(b->arena, &b->attrs, axis);
+    add_step(b, "Neg", one(b, x), one(b, minus), (PlanSpan){0});
+    add_step(b, "Add", plan_add_operands(b, (uint32_t[]){minus, minus}, 2), one(b, twice),
+             (PlanSpan){0});
+    add_step(b, "Flatten", one(b, minus), one(b, flat), (PlanSpan){0});
+    add_step(b, "Concat", plan_add_operands(b, (uint32_t[]){past, x}, 2), one(b, present),
+             (PlanSpan){0, 1});
+    add_step(b, "Identity", one(b, words), one(b, text), (PlanSpan){0});
+    PlanGraph graph = {
+        .inputs = plan_add_operands(b, (uint32_t[]){x, words, past}, 3),
+        .outputs = plan_add_operands(
+            b, (uint32_t[]){minus, twice, flat, x, constant, present, text, minus}, OUTPUTS),
+        .steps = {0, 5}};
+    VEC_PUSH(b->arena, &b->graphs, graph);
+}
+
+typedef struct Fixture {
+    Image image;
+    DemiPlan *plan;
+    DemiContext *context;
+    float x[MOST * SIZE], past[MOST * SIZE];
+    int64_t rows, past_rows;
+} Fixture;
+
+static float constant[SIZE] = {5, 6, 7, 8, 9, 10};
+
+static int setup(void **state) {
+    static float none[1];
+    static const int64_t two[] = {2}, empty[] = {0, SIZE};
+    static const DemiString words[] = {{3, "one"}, {0, NULL}};
+    const DemiData text = DEMI_DATA_TENSOR(DEMI_STRING, 1, two, words);
+    const DemiData past = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, empty, none);
+    Fixture *f = calloc(1, sizeof *f);
+    f->image = make_image(build, constant);
+    assert_int_equal(demi_plan_from_memory(f->image.data, f->image.size, &f->plan, NULL), DEMI_OK);
+    assert_int_equal(demi_context_new(f->plan, NULL, &f->context, NULL), DEMI_OK);
+    assert_ptr_equal(demi_context_plan(f->context), f->plan);
+    assert_int_equal(demi_context_set_input(f->context, "words", &text, NULL), DEMI_OK);
+    assert_int_equal(demi_context_set_input(f->context, "past", &past, NULL), DEMI_OK);
+    assert_int_equal(demi_context_carry(f->context, "present", "past", NULL), DEMI_OK);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    Fixture *f = *state;
+    demi_context_free(f->context);
+    demi_plan_free(f->plan);
+    free(f->image.data);
+    free(f);
+    return 0;
+}
+
+static void run(Fixture *f, int64_t rows) {
+    static float number;
+    const int64_t dims[] = {rows, SIZE};
+    const DemiData x = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, f->x);
+    DemiError error = DEMI_ERROR_INIT;
+    for (int64_t i = 0; i < rows * SIZE; i++) f->x[i] = ++number;
+    memcpy(f->past + f->past_rows * SIZE, f->x, (size_t)rows * SIZE * sizeof *f->x);
+    f->rows = rows;
+    f->past_rows += rows;
+    assert_int_equal(demi_context_borrow_input(f->context, "x", &x, &error), DEMI_OK);
+    assert_int_equal(demi_context_run(f->context, &error), DEMI_OK);
+}
+
+/* What output i should be, by element. */
+static float wanted(const Fixture *f, size_t i, size_t element) {
+    if (i == CONST) return constant[element];
+    if (i == PRESENT) return f->past[element];
+    return i == TWICE ? -2 * f->x[element] : i == SAME ? f->x[element] : -f->x[element];
+}
+
+static void check_data(const Fixture *f, size_t i, const DemiData *value) {
+    if (i == TEXT) {
+        const DemiString *words = value->data;
+        assert_int_equal(value->dims[0], 2);
+        assert_int_equal(words[0].size, 3);
+        assert_memory_equal(words[0].text, "one", 3);
+        assert_int_equal(words[1].size, 0);
+        return;
+    }
+    const int64_t rows = i == CONST ? 1 : i == PRESENT ? f->past_rows : f->rows;
+    int64_t count = 1;
+    for (uint32_t k = 0; k < value->rank; k++) count *= value->dims[k];
+    assert_int_equal(count, rows * SIZE);
+    for (size_t k = 0; k < (size_t)count; k++)
+        assert_float_equal(((const float *)value->data)[k], wanted(f, i, k), 0);
+}
+
+static void check(const Fixture *f) {
+    for (size_t i = 0; i < OUTPUTS; i++) check_data(f, i, demi_context_output(f->context, i));
+}
+
+/* All kinds of outputs, in runs of several shapes, bound or not. */
+static void test_bound(void **state) {
+    Fixture *f = *state;
+    static float memory[OUTPUTS][2 * MOST * SIZE];
+    DemiError error = DEMI_ERROR_INIT;
+    static const int64_t rows[] = {3, 3, 3, 5, 1, 3, 0, 2, 5};
+    run(f, 2);
+    check(f);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const bool bind = k != 4;
+        for (size_t i = 0; i < OUTPUTS; i++) {
+            if (i == TEXT || i == COPY) continue; /* one is bound by its name: the first */
+            float *to = memory[i] + (k % 2 ? MOST * SIZE : 0); /* elsewhere each time */
+            assert_int_equal(demi_context_bind_output(f->context, names[i], bind ? to : NULL,
+                                                      MOST * SIZE * sizeof(float), &error),
+                             DEMI_OK);
+        }
+        memset(memory, 0xff, sizeof memory);
+        run(f, rows[k]);
+        check(f);
+        for (size_t i = 0; i < COPY; i++)
+            if (i != TEXT && bind)
+                assert_ptr_equal(demi_context_output(f->context, i)->data,
+                                 memory[i] + (k % 2 ? MOST * SIZE : 0));
+    }
+}
+
+/* A step writes to bound memory itself. */
+static void test_no_copy(void **state) {
+    Fixture *f = *state;
+    static float memory[MOST * SIZE];
+    run(f, 4);
+    assert_int_equal(demi_context_bind_output(f->context, "twice", memory, sizeof memory, NULL),
+                     DEMI_OK);
+    run(f, 4);
+    assert_ptr_equal(
+        f->context->exec.values[context_output_value(f->context, TWICE)].tensor->tensor.data,
+        memory);
+    check(f);
+}
+
+static void refuse_bind(Fixture *f, const char *name, void *data, const char *message) {
+    DemiError error = DEMI_ERROR_INIT;
+    assert_int_equal(demi_context_bind_output(f->context, name, data, 64, &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.message, message);
+}
+
+static void test_refused(void **state) {
+    Fixture *f = *state;
+    static float memory[MOST * SIZE];
+    DemiError error = DEMI_ERROR_INIT;
+    refuse_bind(f, "nobody", memory, "output 'nobody': the model has no such output");
+    refuse_bind(f, "text", memory, "output 'text': only tensors are bound, of numbers");
+    refuse_bind(f, "flat", (char *)memory + 2,
+                "output 'flat': the memory is not aligned as its elements are");
+    run(f, 1);
+    assert_int_equal(demi_context_bind_output(f->context, "minus", memory, 47, NULL), DEMI_OK);
+    const int64_t dims[] = {2, SIZE};
+    const DemiData x = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, f->x);
+    assert_int_equal(demi_context_borrow_input(f->context, "x", &x, NULL), DEMI_OK);
+    assert_int_equal(demi_context_run(f->context, &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.message, "output 'minus': it is larger than the memory that it is "
+                                       "bound to: expected at most 47 bytes, got 48");
+    assert_null(demi_context_output(f->context, 0));
+    /* the failed run carried nothing on */
+    assert_int_equal(demi_context_bind_output(f->context, "minus", NULL, 0, NULL), DEMI_OK);
+    run(f, 2);
+    check(f);
+}
+
+/* What was taken outlives runs and the context. */
+static void test_taken(void **state) {
+    Fixture *f = *state;
+    enum { RUNS = 4 };
+    DemiData *taken[RUNS][OUTPUTS];
+    Fixture *then = calloc(RUNS, sizeof *then);
+    DemiError error = DEMI_ERROR_INIT;
+    for (int k = 0; k < RUNS; k++) {
+        run(f, 3 + k / 2);
+        const void *own = demi_context_output(f->context, TWICE)->data;
+        for (size_t i = 0; i < OUTPUTS; i++)
+            assert_int_equal(demi_context_take_output(f->context, i, &taken[k][i], &error),
+                             DEMI_OK);
+        if (k) assert_ptr_equal(taken[k][TWICE]->data, own); /* nothing was copied */
+        assert_true(k == 0 || !demi_context_output(f->context, TWICE));
+        then[k] = *f;
+    }
+    DemiData *none = NULL;
+    assert_int_equal(demi_context_take_output(f->context, TWICE, &none, &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.message, "there is no output 1 to take");
+    assert_null(none);
+    demi_context_free(f->context);
+    f->context = NULL;
+    for (int k = 0; k < RUNS; k++)
+        for (size_t i = 0; i < OUTPUTS; i++) {
+            check_data(&then[k], i, taken[k][i]);
+            demi_data_free(taken[k][i]);
+        }
+    demi_data_free(NULL);
+    free(then);
+}
+
+static void test_unset(void **state) {
+    Fixture *f = *state;
+    DemiError error = DEMI_ERROR_INIT;
+    run(f, 2);
+    assert_int_equal(demi_context_unset_input(f->context, "y", &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.message, "input 'y': the model has no such input");
+    assert_int_equal(demi_context_unset_input(f->context, "x", NULL), DEMI_OK);
+    error = (DemiError)DEMI_ERROR_INIT;
+    assert_int_equal(demi_context_run(f->context, &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.message, "input 'x': it is not set");
+    run(f, 2);
+    check(f);
+}
+
+/* ---- ending a run ---------------------------------------------------------------------------- */
+
+static void test_cancel(void **state) {
+    Fixture *f = *state;
+    DemiError error = DEMI_ERROR_INIT;
+    run(f, 2);
+    demi_context_cancel(f->context);
+    assert_int_equal(demi_context_run(f->context, &error), DEMI_ERR_CANCELLED);
+    assert_int_equal(error.status, DEMI_ERR_CANCELLED);
+    assert_string_equal(error.what, "the run was cancelled");
+    assert_null(demi_context_output(f->context, 0));
+    run(f, 3); /* that was one run */
+    check(f);
+}
+
+static bool refuse(void *user) {
+    ++*(int *)user;
+    return false;
+}
+
+/* The callback is not asked at once: a run of a moment is not ended by it. */
+static void test_go_on(void **state) {
+    Fixture *f = *state;
+    int asked = 0;
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    options.go_on = refuse;
+    options.go_on_user = &asked;
+    demi_context_free(f->context);
+    assert_int_equal(demi_context_new(f->plan, &options, &f->context, NULL), DEMI_OK);
+    f->context->end.asked = -1;
+    ExecEnd *end = &f->context->end;
+    assert_ptr_equal(f->context->exec.options.end, end);
+    Exec *exec = &f->context->exec;
+    exec->err = &f->context->err;
+    assert_false(exec_graph(exec, 0)); /* long after it was asked: the first step is not begun */
+    assert_int_equal(asked, 1);
+    assert_true(end->cancelled);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_bound, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_copy, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unset, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_go_on, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

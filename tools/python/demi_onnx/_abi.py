@@ -1,0 +1,1080 @@
+# SPDX-License-Identifier: Apache-2.0
+"""demi's C interface as ctypes has it: constants, structures, callbacks and functions.
+
+Written by tools/gen/gen_python.py from the public headers; not to be changed by hand.
+"""
+
+from __future__ import annotations
+
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float,
+                    c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
+                    c_void_p, sizeof)
+from typing import Any
+
+DEMI_OK = 0
+DEMI_ERR_MODEL = 1
+DEMI_ERR_USAGE = 2
+DEMI_ERR_ENV = 3
+DEMI_ERR_CANCELLED = 4
+DEMI_UNDEFINED = 0
+DEMI_FLOAT = 1
+DEMI_UINT8 = 2
+DEMI_INT8 = 3
+DEMI_UINT16 = 4
+DEMI_INT16 = 5
+DEMI_INT32 = 6
+DEMI_INT64 = 7
+DEMI_STRING = 8
+DEMI_BOOL = 9
+DEMI_FLOAT16 = 10
+DEMI_DOUBLE = 11
+DEMI_UINT32 = 12
+DEMI_UINT64 = 13
+DEMI_COMPLEX64 = 14
+DEMI_COMPLEX128 = 15
+DEMI_BFLOAT16 = 16
+DEMI_FLOAT8E4M3FN = 17
+DEMI_FLOAT8E4M3FNUZ = 18
+DEMI_FLOAT8E5M2 = 19
+DEMI_FLOAT8E5M2FNUZ = 20
+DEMI_UINT4 = 21
+DEMI_INT4 = 22
+DEMI_FLOAT4E2M1 = 23
+DEMI_FLOAT8E8M0 = 24
+DEMI_UINT2 = 25
+DEMI_INT2 = 26
+DEMI_FLOAT6E2M3 = 27
+DEMI_FLOAT6E3M2 = 28
+DEMI_VERSION_MAJOR = 0
+DEMI_VERSION_MINOR = 1
+DEMI_VERSION_PATCH = 0
+DEMI_OPSET_DEFAULT = 0
+DEMI_OPSET_AUTO = -1
+DEMI_OPSET_KEEP = -2
+DEMI_FORMAT_BY_NAME = 0
+DEMI_FORMAT_ONNX = 1
+DEMI_FORMAT_TEXT = 2
+DEMI_NUMERICS_FAST = 0
+DEMI_NUMERICS_FAITHFUL = 1
+DEMI_ISA_NATIVE = 0
+DEMI_ISA_NONE = 1
+DEMI_ISA_PORTABLE = 2
+DEMI_ISA_AVX2 = 3
+DEMI_ISA_AVX512 = 4
+DEMI_TO_DEFAULT = 0
+DEMI_TO_FLOAT16 = 1
+DEMI_TO_BFLOAT16 = 2
+DEMI_TO_INT8 = 3
+DEMI_TO_INT8_WEIGHTS = 4
+DEMI_TO_INT4_WEIGHTS = 5
+DEMI_TO_FP8_WEIGHTS = 6
+DEMI_IO_DEFAULT = 0
+DEMI_IO_KEEP = 1
+DEMI_IO_LOW = 2
+DEMI_ACTIVATIONS_DEFAULT = 0
+DEMI_ACTIVATIONS_UINT8 = 1
+DEMI_ACTIVATIONS_INT8 = 2
+DEMI_ACTIVATIONS_UINT16 = 3
+DEMI_ACTIVATIONS_INT16 = 4
+DEMI_PLACEMENT_DEFAULT = 0
+DEMI_PLACEMENT_MINCUT = 1
+DEMI_PLACEMENT_GREEDY = 2
+DEMI_PARAMETERS_DEFAULT = 0
+DEMI_PARAMETERS_OFFLINE = 1
+DEMI_PARAMETERS_RUNTIME = 2
+DEMI_PARAMETERS_BOTH = 3
+DEMI_OVERFLOW_DEFAULT = 0
+DEMI_OVERFLOW_PIN = 1
+DEMI_OVERFLOW_CLAMP = 2
+DEMI_OVERFLOW_INF = 3
+DEMI_OVERFLOW_ERROR = 4
+DEMI_TENSOR_STORED = 0
+DEMI_TENSOR_CLAMPED = 1
+DEMI_TENSOR_KEPT = 2
+DEMI_REPORT_OPERATORS = 0
+DEMI_REPORT_WEIGHTS = 1
+DEMI_REPORT_REASONS = 2
+DEMI_REPORT_INPUTS = 3
+DEMI_REPORT_OUTPUTS = 4
+DEMI_REPORT_OPSETS = 5
+DEMI_REPORT_PASSES = 6
+DEMI_REPORT_ADVICE = 7
+DEMI_DATA_NONE = 0
+DEMI_DATA_TENSOR_KIND = 1
+DEMI_DATA_SEQUENCE_KIND = 2
+DEMI_KERNELS_AUTO = 0
+DEMI_KERNELS_OWN = 1
+DEMI_KERNELS_ONEDNN = 2
+DEMI_DIFF_REMOVED = 0
+DEMI_DIFF_ADDED = 1
+DEMI_DIFF_CHANGED = 2
+DEMI_DIFF_MODEL = 0
+DEMI_DIFF_INPUT = 1
+DEMI_DIFF_OUTPUT = 2
+DEMI_DIFF_WEIGHT = 3
+DEMI_DIFF_NODE = 4
+DEMI_DIFF_TYPE = 5
+DEMI_DIFF_FUNCTION = 6
+DEMI_CALIBRATION_MINMAX = 0
+DEMI_CALIBRATION_PERCENTILE = 1
+DEMI_CALIBRATION_MSE = 2
+DEMI_CALIBRATION_ENTROPY = 3
+DEMI_CALIBRATION_BEST = 4
+DEMI_ADVICE_NONE = 0
+DEMI_ADVICE_UNTRIED = 1
+DEMI_ADVICE_REACHES = 2
+DEMI_ADVICE_FAILS = 3
+DEMI_METRIC_SQNR = 0
+DEMI_METRIC_COSINE = 1
+DEMI_METRIC_TOP1 = 2
+DEMI_METRIC_ACCURACY = 3
+DEMI_METRIC_ERROR = 4
+DEMI_METRIC_SCORE = 5
+DEMI_SEARCH_SOLVE = 0
+DEMI_SEARCH_AIMET_BINARY = 1
+DEMI_SEARCH_AIMET_INTERPOLATION = 2
+DEMI_SEARCH_AIMET_BRUTE_FORCE = 3
+DEMI_COST_BITOPS = 0
+DEMI_COST_BYTES = 1
+DEMI_COST_LATENCY = 2
+DEMI_FOUND = 0
+DEMI_FOUND_TRIVIAL = 1
+DEMI_FOUND_NOTHING = 2
+DEMI_FOUND_SO_FAR = 3
+DEMI_FOUND_CURVE = 4
+DEMI_FACT_DTYPES = 1
+DEMI_FACT_SHAPES = 2
+DEMI_TYPE_NONE = 0
+DEMI_TYPE_TENSOR = 1
+DEMI_TYPE_SPARSE_TENSOR = 2
+DEMI_TYPE_SEQUENCE = 3
+DEMI_TYPE_OPTIONAL = 4
+DEMI_TYPE_MAP = 5
+DEMI_TYPE_OPAQUE = 6
+DEMI_ATTR_UNDEFINED = 0
+DEMI_ATTR_FLOAT = 1
+DEMI_ATTR_INT = 2
+DEMI_ATTR_STRING = 3
+DEMI_ATTR_TENSOR = 4
+DEMI_ATTR_GRAPH = 5
+DEMI_ATTR_FLOATS = 6
+DEMI_ATTR_INTS = 7
+DEMI_ATTR_STRINGS = 8
+DEMI_ATTR_TENSORS = 9
+DEMI_ATTR_GRAPHS = 10
+DEMI_ATTR_SPARSE_TENSOR = 11
+DEMI_ATTR_SPARSE_TENSORS = 12
+DEMI_ATTR_TYPE = 13
+DEMI_ATTR_TYPES = 14
+DEMI_OPTION_BOOL = 0
+DEMI_OPTION_INT = 1
+DEMI_OPTION_STRING = 2
+DEMI_OPTION_STRINGS = 3
+DEMI_OPTION_CHOICE = 4
+DEMI_SCOPE_MODEL = 0
+DEMI_SCOPE_GRAPHS = 1
+
+class Sized(Structure):
+    """A structure that begins with its size, with what its INIT macro says."""
+
+    _defaults: dict[str, Any] = {}
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{"size": sizeof(self), **self._defaults, **given})
+
+
+class DemiError(Sized):
+    size: int
+    status: int
+    message: bytes
+    hint: bytes
+    file: bytes
+    graph: bytes
+    node: bytes
+    op_type: bytes
+    operand: bytes
+    what: bytes
+    expected: bytes
+    actual: bytes
+
+
+class DemiLoadOptions(Sized):
+    size: int
+    allow_hardlinks: bool
+    data_root: bytes | None
+    name: bytes | None
+    data_size: Any
+    data_read: Any
+    data_user: int | None
+
+
+class DemiSaveOptions(Sized):
+    size: int
+    format: int
+    data_name: bytes | None
+    data: Any
+    data_user: int | None
+
+
+class DemiPassOption(Sized):
+    size: int
+    name: bytes | None
+    otherwise: bytes | None
+    help: bytes | None
+    takes: bytes
+
+
+class DemiRunOptions(Sized):
+    size: int
+    verify_each: bool
+    text: Any
+    text_user: int | None
+    progress: Any
+    progress_user: int | None
+    print_after: bytes | None
+    passes: int | None
+    artifact: Any
+    artifact_user: int | None
+
+
+class DemiCompileOptions(Sized):
+    size: int
+    numerics: int
+    keep_values: bool
+    memory_budget: int
+    small: bool
+    isa: int
+    for_device: bool
+
+
+class DemiConvertOptions(Sized):
+    size: int
+    to: int
+    io: int
+    allow_unmatched: bool
+    keep: Any
+    keep_count: int
+    keep_ops: Any
+    keep_op_count: int
+    input_dtypes: Any
+    input_dtype_count: int
+    run: Any
+    policy: bytes | None
+    parameters: int
+    overflow: int
+    only: Any
+    only_count: int
+    low_ops: Any
+    low_op_count: int
+    fp32_ops: Any
+    fp32_op_count: int
+    follow_ops: Any
+    follow_op_count: int
+    widest_ops: Any
+    widest_op_count: int
+    fp32_when: Any
+    fp32_when_count: int
+    low_inputs: Any
+    low_input_count: int
+    low_outputs: Any
+    low_output_count: int
+    declared_ops: Any
+    declared_op_count: int
+    opset: int
+    placement: int
+    ranges: Any
+    range_count: int
+    range_margin: int
+    before: bytes | None
+    after: bytes | None
+    activations: int
+    symmetric: bool
+    block: int
+    values: Any
+    value_count: int
+    weights: Any
+    weight_count: int
+    fold: bool
+
+
+class DemiReportTotals(Structure):
+    nodes_before: int
+    nodes_after: int
+    bytes_before: int
+    bytes_after: int
+    casts_added: int
+    casts_removed: int
+    casts_fused: int
+    casts_remaining: int
+    overflow: int
+    underflow: int
+    subnormal: int
+    rewrites: int
+    seconds: float
+    ir_before: int
+    ir_after: int
+    run_bytes_converted: int
+    run_bytes_fp32: int
+    run_cost: int
+    run_bytes_stored: int
+
+
+class DemiReportNode(Structure):
+    name: bytes | None
+    op_type: bytes | None
+    domain: bytes | None
+    graph: bytes | None
+    dtype: bytes | None
+    reason: bytes | None
+    kind: bytes | None
+
+
+class DemiReportTensor(Structure):
+    name: bytes | None
+    fate: int
+    count: int
+    overflow: int
+    underflow: int
+    subnormal: int
+    max_abs: float
+    min_abs: float
+
+
+class DemiReportRow(Structure):
+    name: bytes | None
+    text_before: bytes | None
+    text_after: bytes | None
+    before: int
+    after: int
+    seconds: float
+
+
+class DemiString(Structure):
+    size: int
+    text: bytes | None
+
+
+class DemiData(Sized):
+    size: int
+    kind: int
+    dtype: int
+    rank: int
+    dims: Any
+    data: int | None
+    count: int
+    items: Any
+
+
+class DemiPlanIo(Sized):
+    size: int
+    name: bytes | None
+    kind: int
+    optional: bool
+    dtype: int
+    has_rank: bool
+    rank: int
+    dims: Any
+    has_default: bool
+    dim_names: Any
+
+
+class DemiContextOptions(Sized):
+    size: int
+    threads: int
+    memory_budget: int
+    seed: int
+    step_limit: int
+    kernels: int
+    time_limit: float
+    small: bool
+    device: bytes | None
+    go_on: Any
+    go_on_user: int | None
+
+
+class DemiTuneOptions(Sized):
+    size: int
+    seconds: float
+
+
+class DemiTuned(Sized):
+    size: int
+    kinds: int
+    changed: int
+    steps: int
+    runs: int
+    before: float
+    after: float
+    seconds: float
+    ended_early: bool
+
+
+class DemiStep(Sized):
+    size: int
+    number: int
+    depth: int
+    name: bytes | None
+    domain: bytes | None
+    op_type: bytes | None
+    kernel: bytes | None
+    start: float
+    seconds: float
+    input_count: int
+    output_count: int
+    input_names: Any
+    output_names: Any
+    inputs: Any
+    outputs: Any
+
+
+class DemiSource(Sized):
+    size: int
+    path: bytes | None
+    load: Any
+    open: Any
+    open_user: int | None
+
+
+class DemiDifference(Sized):
+    size: int
+    kind: int
+    change: int
+    graph: bytes | None
+    name: bytes | None
+    op_type: bytes | None
+    what: bytes | None
+    a: bytes | None
+    b: bytes | None
+
+
+class DemiDiffOptions(Sized):
+    size: int
+    strict: bool
+
+
+class DemiAgainstOptions(Sized):
+    size: int
+    made_by: Any
+
+
+class DemiInputValue(Structure):
+    set: int
+    name: bytes | None
+    value: Any
+
+
+class DemiInputOptions(Sized):
+    size: int
+    values: Any
+    value_count: int
+    data: bytes | None
+    files: Any
+    file_count: int
+    shapes: Any
+    shape_count: int
+    dims: Any
+    dim_count: int
+    random: bool
+    seed: int
+    sets: int
+    hint: bytes | None
+
+
+class DemiDistance(Structure):
+    mismatch: bytes | None
+    count: int
+    beyond: int
+    worst: int
+    worst_got: float
+    worst_want: float
+    special: int
+    broken: int
+    max_abs: float
+    mean_abs: float
+    scale: float
+    error: float
+    ulp: float
+    ulp_of: int
+    sqnr: float
+    cosine: float
+
+
+class DemiLimit(Sized):
+    size: int
+    error: float
+    least: float
+    _defaults = {"error": -1, "least": -1}
+
+
+class DemiPick(Structure):
+    node: bytes | None
+    op_type: bytes | None
+    count: int
+    same: int
+    margin: float
+
+
+class DemiTrialOptions(Sized):
+    size: int
+    inputs: Any
+    compile: Any
+    context: Any
+    progress: Any
+    progress_user: int | None
+
+
+class DemiVerdictTotals(Structure):
+    error: float
+    broken: bool
+    stopped: bool
+    beyond: int
+    sets: int
+    trials: int
+    assumed: bytes | None
+    limit: DemiLimit
+
+
+class DemiOutputError(Structure):
+    name: bytes | None
+    set: bytes | None
+    diff: DemiDistance
+
+
+class DemiBroken(Structure):
+    node: bytes | None
+    op_type: bytes | None
+    value: bytes | None
+    text: bytes | None
+    dtype: int
+    nan: bool
+    cast: bool
+    reached: float
+
+
+class DemiCalibrateOptions(Sized):
+    size: int
+    ends: bool
+    method: int
+    percentile: float
+    levels: int
+    symmetric: bool
+    convert: Any
+    _defaults = {"percentile": 99.999, "levels": 256}
+
+
+class DemiRange(Structure):
+    name: bytes | None
+    most: float
+    low: float
+    high: float
+
+
+class DemiCompareOptions(Sized):
+    size: int
+    inputs: Any
+    compile: Any
+    context: Any
+    limit: Any
+    progress: Any
+    progress_user: int | None
+
+
+class DemiComparisonTotals(Structure):
+    beyond: bool
+    values_beyond: int
+    assumed: bytes | None
+    limit: DemiLimit
+    quantized: bool
+
+
+class DemiComparedValue(Structure):
+    name: bytes | None
+    type: bytes | None
+    node: bytes | None
+    op_type: bytes | None
+    dtype: int
+    dtype_reference: int
+    diff: DemiDistance
+
+
+class DemiAdvice(Structure):
+    state: int
+    error: float
+    node: bytes | None
+    op_type: bytes | None
+    value: bytes | None
+    type: bytes | None
+    before: float
+    diff: DemiDistance
+
+
+class DemiSearchOptions(Sized):
+    size: int
+    convert: Any
+    candidates: Any
+    candidate_count: int
+    supported: bytes | None
+    all_candidates: bool
+    inputs: Any
+    context: Any
+    metric: int
+    labels: Any
+    label_count: int
+    score: Any
+    score_user: int | None
+    target: float
+    drop: float
+    most_cost: float
+    cost: int
+    algorithm: int
+    reverse: bool
+    fewer_conversions: bool
+    cache_bytes: int
+    probes: int
+    evaluations: int
+    seconds: float
+    journal: bytes | None
+    part: int
+    parts: int
+    combine: Any
+    combine_user: int | None
+    progress: Any
+    progress_user: int | None
+    _defaults = {"target": float("nan"), "drop": float("nan"), "most_cost": float("nan")}
+
+
+class DemiSearchPoint(Structure):
+    score: float
+    cost: float
+    bitops: float
+    activation_bytes: float
+    weight_bytes: float
+    seconds: float
+    measured: float
+    boundaries: int
+    candidates: Any
+    feasible: bool
+    on_front: bool
+
+
+class DemiSearchTotals(Structure):
+    outcome: int
+    target: float
+    float_score: float
+    evaluations: int
+    replays: int
+    replayed: float
+    seconds: float
+    float_seconds: float
+    best: int
+    widest: int
+    assumed: bytes | None
+
+
+class DemiSearchGroup(Structure):
+    name: bytes | None
+    node: bytes | None
+    op_type: bytes | None
+    values: int
+    weights: int
+    value_names: Any
+    weight_names: Any
+    multiplications: float
+    elements: float
+    weight_elements: float
+    noise: Any
+    candidate: int
+    reason: bytes | None
+
+
+class DemiSearchEntry(Structure):
+    group: int
+    candidate: int
+    score: float
+    reduction: float
+
+
+class DemiSearchPlace(Structure):
+    relative: float
+    score: float
+    group: int
+    candidate: int
+    entry: int
+
+
+DemiDataSizeFn = CFUNCTYPE(
+    c_int64, c_void_p, c_char_p)
+DemiDataReadFn = CFUNCTYPE(
+    c_bool, c_void_p, c_char_p, c_uint64, c_void_p, c_uint64)
+DemiReadFn = CFUNCTYPE(
+    c_int64, c_void_p, c_void_p, c_size_t)
+DemiWriteFn = CFUNCTYPE(
+    c_bool, c_void_p, c_void_p, c_size_t)
+DemiProgressFn = CFUNCTYPE(
+    c_bool, c_void_p, c_char_p, c_size_t, c_size_t)
+DemiPlanWriteFn = CFUNCTYPE(
+    c_bool, c_void_p, c_void_p, c_size_t)
+DemiStepFn = CFUNCTYPE(
+    None, c_void_p, POINTER(DemiStep))
+DemiOpenFn = CFUNCTYPE(
+    c_int, c_void_p, POINTER(c_void_p), POINTER(DemiError))
+DemiDiffFn = CFUNCTYPE(
+    c_bool, c_void_p, POINTER(DemiDifference))
+DemiAgainstFn = CFUNCTYPE(
+    c_bool, c_void_p, c_char_p)
+DemiScoreFn = CFUNCTYPE(
+    c_int, c_void_p, c_void_p, POINTER(c_double), POINTER(DemiError))
+DemiCombineFn = CFUNCTYPE(
+    c_bool, c_void_p, POINTER(c_uint64), c_size_t)
+DemiPluginEntry = CFUNCTYPE(
+    c_void_p, c_void_p)
+
+DemiError._fields_ = [
+    ("size", c_uint32), ("status", c_int), ("message", c_char * 2048), ("hint", c_char * 320),
+    ("file", c_char * 1024), ("graph", c_char * 160), ("node", c_char * 160),
+    ("op_type", c_char * 64), ("operand", c_char * 160), ("what", c_char * 320),
+    ("expected", c_char * 200), ("actual", c_char * 200)]
+DemiLoadOptions._fields_ = [
+    ("size", c_uint32), ("allow_hardlinks", c_bool), ("data_root", c_char_p), ("name", c_char_p),
+    ("data_size", DemiDataSizeFn), ("data_read", DemiDataReadFn), ("data_user", c_void_p)]
+DemiSaveOptions._fields_ = [
+    ("size", c_uint32), ("format", c_int), ("data_name", c_char_p), ("data", DemiWriteFn),
+    ("data_user", c_void_p)]
+DemiPassOption._fields_ = [
+    ("size", c_uint32), ("name", c_char_p), ("otherwise", c_char_p), ("help", c_char_p),
+    ("takes", c_char * 128)]
+DemiRunOptions._fields_ = [
+    ("size", c_uint32), ("verify_each", c_bool), ("text", DemiWriteFn), ("text_user", c_void_p),
+    ("progress", DemiProgressFn), ("progress_user", c_void_p), ("print_after", c_char_p),
+    ("passes", c_void_p), ("artifact", DemiWriteFn), ("artifact_user", c_void_p)]
+DemiCompileOptions._fields_ = [
+    ("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool), ("memory_budget", c_uint64),
+    ("small", c_bool), ("isa", c_int), ("for_device", c_bool)]
+DemiConvertOptions._fields_ = [
+    ("size", c_uint32), ("to", c_int), ("io", c_int), ("allow_unmatched", c_bool),
+    ("keep", POINTER(c_char_p)), ("keep_count", c_size_t), ("keep_ops", POINTER(c_char_p)),
+    ("keep_op_count", c_size_t), ("input_dtypes", POINTER(c_char_p)),
+    ("input_dtype_count", c_size_t), ("run", POINTER(DemiRunOptions)), ("policy", c_char_p),
+    ("parameters", c_int), ("overflow", c_int), ("only", POINTER(c_char_p)),
+    ("only_count", c_size_t), ("low_ops", POINTER(c_char_p)), ("low_op_count", c_size_t),
+    ("fp32_ops", POINTER(c_char_p)), ("fp32_op_count", c_size_t),
+    ("follow_ops", POINTER(c_char_p)), ("follow_op_count", c_size_t),
+    ("widest_ops", POINTER(c_char_p)), ("widest_op_count", c_size_t),
+    ("fp32_when", POINTER(c_char_p)), ("fp32_when_count", c_size_t),
+    ("low_inputs", POINTER(c_char_p)), ("low_input_count", c_size_t),
+    ("low_outputs", POINTER(c_char_p)), ("low_output_count", c_size_t),
+    ("declared_ops", POINTER(c_char_p)), ("declared_op_count", c_size_t), ("opset", c_int64),
+    ("placement", c_int), ("ranges", POINTER(c_char_p)), ("range_count", c_size_t),
+    ("range_margin", c_int64), ("before", c_char_p), ("after", c_char_p), ("activations", c_int),
+    ("symmetric", c_bool), ("block", c_int64), ("values", POINTER(c_char_p)),
+    ("value_count", c_size_t), ("weights", POINTER(c_char_p)), ("weight_count", c_size_t),
+    ("fold", c_bool)]
+DemiReportTotals._fields_ = [
+    ("nodes_before", c_uint64), ("nodes_after", c_uint64), ("bytes_before", c_uint64),
+    ("bytes_after", c_uint64), ("casts_added", c_uint64), ("casts_removed", c_uint64),
+    ("casts_fused", c_uint64), ("casts_remaining", c_uint64), ("overflow", c_uint64),
+    ("underflow", c_uint64), ("subnormal", c_uint64), ("rewrites", c_uint64),
+    ("seconds", c_double), ("ir_before", c_int64), ("ir_after", c_int64),
+    ("run_bytes_converted", c_uint64), ("run_bytes_fp32", c_uint64), ("run_cost", c_uint64),
+    ("run_bytes_stored", c_uint64)]
+DemiReportNode._fields_ = [
+    ("name", c_char_p), ("op_type", c_char_p), ("domain", c_char_p), ("graph", c_char_p),
+    ("dtype", c_char_p), ("reason", c_char_p), ("kind", c_char_p)]
+DemiReportTensor._fields_ = [
+    ("name", c_char_p), ("fate", c_int), ("count", c_uint64), ("overflow", c_uint64),
+    ("underflow", c_uint64), ("subnormal", c_uint64), ("max_abs", c_double), ("min_abs", c_double)]
+DemiReportRow._fields_ = [
+    ("name", c_char_p), ("text_before", c_char_p), ("text_after", c_char_p), ("before", c_uint64),
+    ("after", c_uint64), ("seconds", c_double)]
+DemiString._fields_ = [
+    ("size", c_uint64), ("text", c_char_p)]
+DemiData._fields_ = [
+    ("size", c_uint32), ("kind", c_int), ("dtype", c_int32), ("rank", c_uint32),
+    ("dims", POINTER(c_int64)), ("data", c_void_p), ("count", c_size_t),
+    ("items", POINTER(DemiData))]
+DemiPlanIo._fields_ = [
+    ("size", c_uint32), ("name", c_char_p), ("kind", c_int), ("optional", c_bool),
+    ("dtype", c_int32), ("has_rank", c_bool), ("rank", c_uint32), ("dims", POINTER(c_int64)),
+    ("has_default", c_bool), ("dim_names", POINTER(c_char_p))]
+DemiContextOptions._fields_ = [
+    ("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64), ("seed", c_uint64),
+    ("step_limit", c_uint64), ("kernels", c_int), ("time_limit", c_double), ("small", c_bool),
+    ("device", c_char_p), ("go_on", CFUNCTYPE(c_bool, c_void_p)), ("go_on_user", c_void_p)]
+DemiTuneOptions._fields_ = [
+    ("size", c_uint32), ("seconds", c_double)]
+DemiTuned._fields_ = [
+    ("size", c_uint32), ("kinds", c_size_t), ("changed", c_size_t), ("steps", c_size_t),
+    ("runs", c_size_t), ("before", c_double), ("after", c_double), ("seconds", c_double),
+    ("ended_early", c_bool)]
+DemiStep._fields_ = [
+    ("size", c_uint32), ("number", c_uint32), ("depth", c_uint32), ("name", c_char_p),
+    ("domain", c_char_p), ("op_type", c_char_p), ("kernel", c_char_p), ("start", c_double),
+    ("seconds", c_double), ("input_count", c_size_t), ("output_count", c_size_t),
+    ("input_names", POINTER(c_char_p)), ("output_names", POINTER(c_char_p)),
+    ("inputs", POINTER(DemiData)), ("outputs", POINTER(DemiData))]
+DemiSource._fields_ = [
+    ("size", c_uint32), ("path", c_char_p), ("load", POINTER(DemiLoadOptions)),
+    ("open", DemiOpenFn), ("open_user", c_void_p)]
+DemiDifference._fields_ = [
+    ("size", c_uint32), ("kind", c_int), ("change", c_int), ("graph", c_char_p),
+    ("name", c_char_p), ("op_type", c_char_p), ("what", c_char_p), ("a", c_char_p),
+    ("b", c_char_p)]
+DemiDiffOptions._fields_ = [
+    ("size", c_uint32), ("strict", c_bool)]
+DemiAgainstOptions._fields_ = [
+    ("size", c_uint32), ("made_by", POINTER(DemiConvertOptions))]
+DemiInputValue._fields_ = [
+    ("set", c_size_t), ("name", c_char_p), ("value", POINTER(DemiData))]
+DemiInputOptions._fields_ = [
+    ("size", c_uint32), ("values", POINTER(DemiInputValue)), ("value_count", c_size_t),
+    ("data", c_char_p), ("files", POINTER(c_char_p)), ("file_count", c_size_t),
+    ("shapes", POINTER(c_char_p)), ("shape_count", c_size_t), ("dims", POINTER(c_char_p)),
+    ("dim_count", c_size_t), ("random", c_bool), ("seed", c_uint64), ("sets", c_size_t),
+    ("hint", c_char_p)]
+DemiDistance._fields_ = [
+    ("mismatch", c_char_p), ("count", c_uint64), ("beyond", c_uint64), ("worst", c_uint64),
+    ("worst_got", c_double), ("worst_want", c_double), ("special", c_uint64), ("broken", c_uint64),
+    ("max_abs", c_double), ("mean_abs", c_double), ("scale", c_double), ("error", c_double),
+    ("ulp", c_double), ("ulp_of", c_int32), ("sqnr", c_double), ("cosine", c_double)]
+DemiLimit._fields_ = [
+    ("size", c_uint32), ("error", c_double), ("least", c_double)]
+DemiPick._fields_ = [
+    ("node", c_char_p), ("op_type", c_char_p), ("count", c_uint64), ("same", c_uint64),
+    ("margin", c_double)]
+DemiTrialOptions._fields_ = [
+    ("size", c_uint32), ("inputs", POINTER(DemiInputOptions)),
+    ("compile", POINTER(DemiCompileOptions)), ("context", POINTER(DemiContextOptions)),
+    ("progress", DemiProgressFn), ("progress_user", c_void_p)]
+DemiVerdictTotals._fields_ = [
+    ("error", c_double), ("broken", c_bool), ("stopped", c_bool), ("beyond", c_size_t),
+    ("sets", c_size_t), ("trials", c_size_t), ("assumed", c_char_p), ("limit", DemiLimit)]
+DemiOutputError._fields_ = [
+    ("name", c_char_p), ("set", c_char_p), ("diff", DemiDistance)]
+DemiBroken._fields_ = [
+    ("node", c_char_p), ("op_type", c_char_p), ("value", c_char_p), ("text", c_char_p),
+    ("dtype", c_int32), ("nan", c_bool), ("cast", c_bool), ("reached", c_double)]
+DemiCalibrateOptions._fields_ = [
+    ("size", c_uint32), ("ends", c_bool), ("method", c_int), ("percentile", c_double),
+    ("levels", c_uint32), ("symmetric", c_bool), ("convert", POINTER(DemiConvertOptions))]
+DemiRange._fields_ = [
+    ("name", c_char_p), ("most", c_double), ("low", c_double), ("high", c_double)]
+DemiCompareOptions._fields_ = [
+    ("size", c_uint32), ("inputs", POINTER(DemiInputOptions)),
+    ("compile", POINTER(DemiCompileOptions)), ("context", POINTER(DemiContextOptions)),
+    ("limit", POINTER(DemiLimit)), ("progress", DemiProgressFn), ("progress_user", c_void_p)]
+DemiComparisonTotals._fields_ = [
+    ("beyond", c_bool), ("values_beyond", c_size_t), ("assumed", c_char_p), ("limit", DemiLimit),
+    ("quantized", c_bool)]
+DemiComparedValue._fields_ = [
+    ("name", c_char_p), ("type", c_char_p), ("node", c_char_p), ("op_type", c_char_p),
+    ("dtype", c_int32), ("dtype_reference", c_int32), ("diff", DemiDistance)]
+DemiAdvice._fields_ = [
+    ("state", c_int), ("error", c_double), ("node", c_char_p), ("op_type", c_char_p),
+    ("value", c_char_p), ("type", c_char_p), ("before", c_double), ("diff", DemiDistance)]
+DemiSearchOptions._fields_ = [
+    ("size", c_uint32), ("convert", POINTER(DemiConvertOptions)),
+    ("candidates", POINTER(c_char_p)), ("candidate_count", c_size_t), ("supported", c_char_p),
+    ("all_candidates", c_bool), ("inputs", POINTER(DemiInputOptions)),
+    ("context", POINTER(DemiContextOptions)), ("metric", c_int), ("labels", POINTER(c_int64)),
+    ("label_count", c_size_t), ("score", DemiScoreFn), ("score_user", c_void_p),
+    ("target", c_double), ("drop", c_double), ("most_cost", c_double), ("cost", c_int),
+    ("algorithm", c_int), ("reverse", c_bool), ("fewer_conversions", c_bool),
+    ("cache_bytes", c_uint64), ("probes", c_size_t), ("evaluations", c_size_t),
+    ("seconds", c_double), ("journal", c_char_p), ("part", c_size_t), ("parts", c_size_t),
+    ("combine", DemiCombineFn), ("combine_user", c_void_p), ("progress", DemiProgressFn),
+    ("progress_user", c_void_p)]
+DemiSearchPoint._fields_ = [
+    ("score", c_double), ("cost", c_double), ("bitops", c_double), ("activation_bytes", c_double),
+    ("weight_bytes", c_double), ("seconds", c_double), ("measured", c_double),
+    ("boundaries", c_uint64), ("candidates", POINTER(c_uint8)), ("feasible", c_bool),
+    ("on_front", c_bool)]
+DemiSearchTotals._fields_ = [
+    ("outcome", c_int), ("target", c_double), ("float_score", c_double), ("evaluations", c_size_t),
+    ("replays", c_size_t), ("replayed", c_double), ("seconds", c_double),
+    ("float_seconds", c_double), ("best", c_size_t), ("widest", c_size_t), ("assumed", c_char_p)]
+DemiSearchGroup._fields_ = [
+    ("name", c_char_p), ("node", c_char_p), ("op_type", c_char_p), ("values", c_size_t),
+    ("weights", c_size_t), ("value_names", POINTER(c_char_p)), ("weight_names", POINTER(c_char_p)),
+    ("multiplications", c_double), ("elements", c_double), ("weight_elements", c_double),
+    ("noise", POINTER(c_double)), ("candidate", c_size_t), ("reason", c_char_p)]
+DemiSearchEntry._fields_ = [
+    ("group", c_size_t), ("candidate", c_size_t), ("score", c_double), ("reduction", c_double)]
+DemiSearchPlace._fields_ = [
+    ("relative", c_double), ("score", c_double), ("group", c_size_t), ("candidate", c_size_t),
+    ("entry", c_size_t)]
+
+# What a function gives, and what it takes.
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "demi_version": (c_char_p, []),
+    "demi_version_number": (c_uint32, []),
+    "demi_newest_opset": (c_int64, []),
+    "demi_newest_ir": (c_int64, []),
+    "demi_load_file": (c_int,
+    [c_char_p, POINTER(DemiLoadOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_load_fd": (c_int,
+    [c_int, POINTER(DemiLoadOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_load_callback": (c_int,
+    [DemiReadFn, c_void_p, POINTER(DemiLoadOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_load_memory": (c_int,
+    [c_void_p, c_size_t, POINTER(DemiLoadOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_free": (None, [c_void_p]),
+    "demi_save_file": (c_int, [c_void_p, c_char_p, POINTER(DemiSaveOptions), POINTER(DemiError)]),
+    "demi_save_callback": (c_int,
+    [c_void_p, DemiWriteFn, c_void_p, POINTER(DemiSaveOptions), POINTER(DemiError)]),
+    "demi_print": (c_int, [c_void_p, c_bool, DemiWriteFn, c_void_p, POINTER(DemiError)]),
+    "demi_passes_new": (c_int, [POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_passes_free": (None, [c_void_p]),
+    "demi_passes_load": (c_int, [c_void_p, c_char_p, POINTER(DemiError)]),
+    "demi_passes_add": (c_int, [c_void_p, CFUNCTYPE(c_void_p, c_void_p), POINTER(DemiError)]),
+    "demi_pass_count": (c_size_t, [c_void_p]),
+    "demi_pass_name": (c_char_p, [c_void_p, c_size_t]),
+    "demi_pass_summary": (c_char_p, [c_void_p, c_size_t]),
+    "demi_pass_option": (c_bool, [c_void_p, c_size_t, c_size_t, POINTER(DemiPassOption)]),
+    "demi_check": (c_int, [c_void_p, POINTER(DemiError)]),
+    "demi_run_pipeline": (c_int,
+    [c_void_p, c_char_p, POINTER(DemiRunOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_compile": (c_int,
+    [c_void_p, POINTER(DemiCompileOptions), DemiWriteFn, c_void_p, POINTER(DemiError)]),
+    "demi_convert": (c_int,
+    [c_void_p, POINTER(DemiConvertOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_convert_pipeline": (c_size_t,
+    [POINTER(DemiConvertOptions), c_char_p, c_size_t, POINTER(DemiError)]),
+    "demi_convert_policy": (c_size_t,
+    [POINTER(DemiConvertOptions), c_char_p, c_size_t, POINTER(DemiError)]),
+    "demi_describe": (c_int, [c_void_p, POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_report_free": (None, [c_void_p]),
+    "demi_report_totals": (POINTER(DemiReportTotals), [c_void_p]),
+    "demi_report_node_count": (c_size_t, [c_void_p]),
+    "demi_report_node": (POINTER(DemiReportNode), [c_void_p, c_size_t]),
+    "demi_report_tensor_count": (c_size_t, [c_void_p]),
+    "demi_report_tensor": (POINTER(DemiReportTensor), [c_void_p, c_size_t]),
+    "demi_report_row_count": (c_size_t, [c_void_p, c_int]),
+    "demi_report_row": (POINTER(DemiReportRow), [c_void_p, c_int, c_size_t]),
+    "demi_plan_load": (c_int, [c_char_p, POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_plan_read": (c_int, [c_char_p, POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_plan_from_memory": (c_int, [c_void_p, c_size_t, POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_plan_free": (None, [c_void_p]),
+    "demi_plan_verify": (c_int, [c_void_p, POINTER(DemiError)]),
+    "demi_plan_source": (None, [c_void_p, POINTER(c_uint64)]),
+    "demi_plan_input_count": (c_size_t, [c_void_p]),
+    "demi_plan_output_count": (c_size_t, [c_void_p]),
+    "demi_plan_input": (c_bool, [c_void_p, c_size_t, POINTER(DemiPlanIo)]),
+    "demi_plan_output": (c_bool, [c_void_p, c_size_t, POINTER(DemiPlanIo)]),
+    "demi_onednn_version": (c_char_p, [POINTER(DemiError)]),
+    "demi_context_new": (c_int,
+    [c_void_p, POINTER(DemiContextOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_context_free": (None, [c_void_p]),
+    "demi_context_plan": (c_void_p, [c_void_p]),
+    "demi_context_set_input": (c_int, [c_void_p, c_char_p, POINTER(DemiData), POINTER(DemiError)]),
+    "demi_context_borrow_input": (c_int,
+    [c_void_p, c_char_p, POINTER(DemiData), POINTER(DemiError)]),
+    "demi_context_unset_input": (c_int, [c_void_p, c_char_p, POINTER(DemiError)]),
+    "demi_context_carry": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(DemiError)]),
+    "demi_context_cut": (c_int, [c_void_p, c_char_p, c_uint32, c_int64, POINTER(DemiError)]),
+    "demi_context_run": (c_int, [c_void_p, POINTER(DemiError)]),
+    "demi_context_cancel": (None, [c_void_p]),
+    "demi_context_output": (POINTER(DemiData), [c_void_p, c_size_t]),
+    "demi_context_bind_output": (c_int,
+    [c_void_p, c_char_p, c_void_p, c_uint64, POINTER(DemiError)]),
+    "demi_context_take_output": (c_int,
+    [c_void_p, c_size_t, POINTER(POINTER(DemiData)), POINTER(DemiError)]),
+    "demi_data_free": (None, [POINTER(DemiData)]),
+    "demi_context_peak": (c_uint64, [c_void_p]),
+    "demi_context_tune": (c_int,
+    [c_void_p, POINTER(DemiTuneOptions), DemiPlanWriteFn, c_void_p, POINTER(DemiTuned), POINTER(DemiError)]),
+    "demi_context_watch": (c_int, [c_void_p, DemiStepFn, c_void_p, POINTER(DemiError)]),
+    "demi_plan_open": (c_int,
+    [POINTER(DemiSource), POINTER(DemiCompileOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_context_open": (c_int,
+    [POINTER(DemiSource), POINTER(DemiCompileOptions), POINTER(DemiContextOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_diff_kind_name": (c_char_p, [c_int]),
+    "demi_diff": (c_int,
+    [c_void_p, c_void_p, POINTER(DemiDiffOptions), DemiDiffFn, c_void_p, POINTER(DemiError)]),
+    "demi_against": (c_int,
+    [c_void_p, POINTER(DemiSource), POINTER(DemiAgainstOptions), DemiAgainstFn, c_void_p, POINTER(DemiError)]),
+    "demi_limit_beyond": (c_bool, [POINTER(DemiLimit), POINTER(DemiDistance)]),
+    "demi_pick_beyond": (c_bool, [POINTER(DemiLimit), POINTER(DemiPick)]),
+    "demi_trials_new": (c_int,
+    [POINTER(DemiSource), POINTER(DemiTrialOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_trials_free": (None, [c_void_p]),
+    "demi_trials_set_count": (c_size_t, [c_void_p]),
+    "demi_trials_run": (c_int,
+    [c_void_p, POINTER(DemiConvertOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_trials_judge": (c_int,
+    [c_void_p, POINTER(DemiSource), POINTER(DemiLimit), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_trials_search": (c_int,
+    [c_void_p, POINTER(DemiConvertOptions), c_double, POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_verdict_free": (None, [c_void_p]),
+    "demi_verdict_totals": (POINTER(DemiVerdictTotals), [c_void_p]),
+    "demi_verdict_output_count": (c_size_t, [c_void_p]),
+    "demi_verdict_output": (POINTER(DemiOutputError), [c_void_p, c_size_t]),
+    "demi_verdict_pick_count": (c_size_t, [c_void_p]),
+    "demi_verdict_pick": (POINTER(DemiPick), [c_void_p, c_size_t]),
+    "demi_verdict_broken": (POINTER(DemiBroken), [c_void_p]),
+    "demi_verdict_kept_count": (c_size_t, [c_void_p]),
+    "demi_verdict_kept": (c_char_p, [c_void_p, c_size_t]),
+    "demi_verdict_keep": (POINTER(c_char_p), [c_void_p, POINTER(c_size_t)]),
+    "demi_trials_calibrate": (c_int,
+    [c_void_p, POINTER(DemiCalibrateOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_ranges_free": (None, [c_void_p]),
+    "demi_ranges_count": (c_size_t, [c_void_p]),
+    "demi_ranges_item": (POINTER(DemiRange), [c_void_p, c_size_t]),
+    "demi_ranges_method": (c_int, [c_void_p]),
+    "demi_ranges_texts": (POINTER(c_char_p), [c_void_p]),
+    "demi_compare": (c_int,
+    [POINTER(DemiSource), POINTER(DemiSource), POINTER(DemiCompareOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_comparison_free": (None, [c_void_p]),
+    "demi_comparison_totals": (POINTER(DemiComparisonTotals), [c_void_p]),
+    "demi_comparison_output_count": (c_size_t, [c_void_p]),
+    "demi_comparison_output": (POINTER(DemiOutputError), [c_void_p, c_size_t]),
+    "demi_comparison_pick_count": (c_size_t, [c_void_p]),
+    "demi_comparison_pick": (POINTER(DemiPick), [c_void_p, c_size_t]),
+    "demi_comparison_value_count": (c_size_t, [c_void_p]),
+    "demi_comparison_value": (POINTER(DemiComparedValue), [c_void_p, c_size_t]),
+    "demi_comparison_first": (POINTER(DemiComparedValue), [c_void_p]),
+    "demi_comparison_input_count": (c_size_t, [c_void_p]),
+    "demi_comparison_input": (POINTER(DemiPlanIo), [c_void_p, c_size_t]),
+    "demi_comparison_input_value": (POINTER(DemiData), [c_void_p, c_size_t]),
+    "demi_comparison_advise": (c_int, [c_void_p, c_bool, POINTER(DemiError)]),
+    "demi_comparison_advice": (POINTER(DemiAdvice), [c_void_p]),
+    "demi_comparison_keep": (POINTER(c_char_p), [c_void_p, POINTER(c_size_t)]),
+    "demi_comparison_policy": (c_size_t, [c_void_p, c_char_p, c_size_t, POINTER(DemiError)]),
+    "demi_search_run": (c_int,
+    [POINTER(DemiSource), POINTER(DemiSearchOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_search_free": (None, [c_void_p]),
+    "demi_search_totals": (POINTER(DemiSearchTotals), [c_void_p]),
+    "demi_search_point_count": (c_size_t, [c_void_p]),
+    "demi_search_point": (POINTER(DemiSearchPoint), [c_void_p, c_size_t]),
+    "demi_search_candidate_count": (c_size_t, [c_void_p]),
+    "demi_search_candidate": (c_char_p, [c_void_p, c_size_t]),
+    "demi_search_group_count": (c_size_t, [c_void_p]),
+    "demi_search_group": (POINTER(DemiSearchGroup), [c_void_p, c_size_t]),
+    "demi_search_entry_count": (c_size_t, [c_void_p]),
+    "demi_search_entry": (POINTER(DemiSearchEntry), [c_void_p, c_size_t]),
+    "demi_search_place_count": (c_size_t, [c_void_p]),
+    "demi_search_place": (POINTER(DemiSearchPlace), [c_void_p, c_size_t]),
+    "demi_search_policy": (c_char_p, [c_void_p]),
+}
+
+# Of DemiConvertOptions: what choices are called, and lists with their counts.
+CHOICES: dict[str, dict[str, int]] = {
+    "to": {
+        "float16": 1, "fp16": 1, "half": 1, "bfloat16": 2, "bf16": 2, "int8": 3, "int8-weights": 4,
+        "int4-weights": 5, "fp8-weights": 6},
+    "activations": {
+        "uint8": 1, "int8": 2, "uint16": 3, "int16": 4},
+    "placement": {
+        "mincut": 1, "greedy": 2},
+    "io": {
+        "keep": 1, "low": 2},
+    "parameters": {
+        "offline": 1, "runtime": 2, "both": 3},
+    "overflow": {
+        "pin": 1, "clamp": 2, "inf": 3, "error": 4},
+}
+LISTS: dict[str, str] = {
+    "low_ops": "low_op_count", "fp32_ops": "fp32_op_count", "follow_ops": "follow_op_count",
+    "widest_ops": "widest_op_count", "fp32_when": "fp32_when_count", "keep": "keep_count",
+    "keep_ops": "keep_op_count", "only": "only_count", "declared_ops": "declared_op_count",
+    "input_dtypes": "input_dtype_count", "ranges": "range_count", "values": "value_count",
+    "weights": "weight_count", "low_inputs": "low_input_count", "low_outputs": "low_output_count"}

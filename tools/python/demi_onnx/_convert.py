@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converting and rewriting models, and looking at them."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence, overload
+
+from . import _abi
+from ._errors import ModelError, UsageError, text_of
+from ._lib import Guard, call, encode, lib
+from ._models import (Data, Handle, Inputs, Model, ModelProto, Path, Progress, Source, Writer, choice,
+                      is_path, like, print_text, progress_callback, text_list, texts, write_file)
+from ._passes import passes_pointer
+from ._report import Report, Verdict, report_of, verdict_of
+
+# Everything of DemiConvertOptions that is a plain text, number or truth.
+_TEXTS = ("policy", "before", "after")
+_NUMBERS = ("range_margin", "block")
+_FLAGS = ("allow_unmatched", "symmetric", "fold")
+_OPSETS = {"auto": _abi.DEMI_OPSET_AUTO, "keep": _abi.DEMI_OPSET_KEEP}
+
+
+class ConvertOptions:
+    """DemiConvertOptions of keyword arguments: its members' names, choices by their words."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.value = _abi.DemiConvertOptions()
+        self._kept: list[Any] = []
+        for name, value in given.items():
+            if value is not None:
+                self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        if name in _abi.CHOICES:
+            setattr(self.value, name, choice(_abi.CHOICES[name], value, name))
+        elif name in _abi.LISTS:
+            self.set_list(name, text_list(value, name))
+        elif name == "opset":
+            self.value.opset = value if isinstance(value, int) else choice(_OPSETS, value, name)
+        elif name in _TEXTS:
+            setattr(self.value, name, encode(value))
+        elif name in _NUMBERS or name in _FLAGS:
+            try:
+                setattr(self.value, name, value)
+            except TypeError as error:
+                raise UsageError(f"{name}: {error}") from None
+        else:
+            known = [*_abi.CHOICES, *_abi.LISTS, "opset", *_TEXTS, *_NUMBERS, *_FLAGS]
+            raise UsageError(f"there is no option {name!r}", hint=f"options are: {', '.join(known)}")
+
+    def set_list(self, name: str, items: Sequence[str]) -> None:
+        self._kept.append(texts(items))
+        setattr(self.value, name, self._kept[-1])
+        setattr(self.value, _abi.LISTS[name], len(items))
+
+    @property
+    def ref(self) -> Any:
+        return byref(self.value)
+
+
+class _Runs:
+    """What is run for a conversion: calibration before it, verification or a search for nodes to
+    keep."""
+
+    def __init__(self, model: Model, data: Data, how: Mapping[str, Any], progress: Progress | None,
+                 data_root: Path | None) -> None:
+        self._guard = Guard()
+        self._source = Source(model, data_root)
+        self._inputs = Inputs(data, **how)
+        self._progress = progress_callback(progress, self._guard)
+        self._options = _abi.DemiTrialOptions(inputs=self._inputs.pointer, progress=self._progress)
+        self._trials = ctypes.c_void_p()
+
+    def __enter__(self) -> "_Runs":
+        call(lib.demi_trials_new, self._source.ref, byref(self._options), byref(self._trials),
+             guard=self._guard)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        lib.demi_trials_free(self._trials)
+
+    def calibrate(self, options: ConvertOptions, method: str) -> None:
+        """Adds what values reach to the options."""
+        quantizes = options.value.to == _abi.DEMI_TO_INT8
+        how = _abi.DemiCalibrateOptions(ends=quantizes, method=choice(_METHODS, method, "calibration"))
+        if quantizes:
+            how.convert = ctypes.pointer(options.value)
+            how.symmetric = options.value.symmetric
+        ranges = ctypes.c_void_p()
+        call(lib.demi_trials_calibrate, self._trials, byref(how), byref(ranges), guard=self._guard)
+        try:
+            found = lib.demi_ranges_texts(ranges)
+            items = [text_of(found[i]) for i in range(lib.demi_ranges_count(ranges))]
+        finally:
+            lib.demi_ranges_free(ranges)
+        old = options.value
+        options.set_list("ranges", [text_of(old.ranges[i]) for i in range(old.range_count)] + items)
+
+    def verify(self, options: ConvertOptions, most: float | None) -> Verdict:
+        """The verdict on the conversion; with `most`, on the one that keeps what it must, which the
+        options say then."""
+        verdict = ctypes.c_void_p()
+        if most is None:
+            call(lib.demi_trials_run, self._trials, options.ref, byref(verdict), guard=self._guard)
+        else:
+            call(lib.demi_trials_search, self._trials, options.ref, most, byref(verdict),
+                 guard=self._guard)
+        try:
+            made = verdict_of(verdict)
+            count = ctypes.c_size_t()
+            keep = lib.demi_verdict_keep(verdict, byref(count))
+            if count.value:
+                options.set_list("keep", [text_of(keep[i]) for i in range(count.value)])
+                options.value.allow_unmatched = True
+        finally:
+            lib.demi_verdict_free(verdict)
+        if made.broken:
+            raise ModelError("the converted model gives NaN or infinity where the model has numbers",
+                             hint="give calibrate=data, so that what is too large stays float, or "
+                                  "to='bfloat16'")
+        return made
+
+
+_METHODS = {"minmax": 0, "percentile": 1, "mse": 2, "entropy": 3, "best": 4}
+
+
+def _save(model: ctypes.c_void_p, original: Model, out: Path | None) -> Any:
+    if out is not None:
+        call(lib.demi_save_file, model, encode(out), None)
+        return None
+    guard = Guard()
+    writer = Writer(guard)
+    options = _abi.DemiSaveOptions(format=_abi.DEMI_FORMAT_ONNX)
+    call(lib.demi_save_callback, model, writer.callback, None, byref(options), guard=guard)
+    return writer.bytes() if is_path(original) else like(original, writer.bytes())
+
+
+@overload
+def convert(model: Model, out: Path, *, to: str = ..., verify: Data = ..., max_error: float | None = ...,
+            calibrate: Data = ..., calibration: str = ..., inputs: Mapping[str, Any] | None = ...,
+            progress: Progress | None = ..., data_root: Path | None = ...,
+            **options: Any) -> Report: ...
+@overload
+def convert(model: bytes, out: None = ..., *, to: str = ..., verify: Data = ...,
+            max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
+            inputs: Mapping[str, Any] | None = ..., progress: Progress | None = ...,
+            data_root: Path | None = ..., **options: Any) -> tuple[bytes, Report]: ...
+@overload
+def convert(model: Model, out: None = ..., *, to: str = ..., verify: Data = ...,
+            max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
+            inputs: Mapping[str, Any] | None = ..., progress: Progress | None = ...,
+            data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
+def convert(model: Model, out: Path | None = None, *, to: str = "float16", verify: Data = None,
+            max_error: float | None = None, calibrate: Data = None, calibration: str = "mse",
+            inputs: Mapping[str, Any] | None = None, progress: Progress | None = None,
+            data_root: Path | None = None, **options: Any) -> Any:
+    """Converts a model to mixed precision, or quantizes it.
+
+    With `out`, a path, the result is written there and the Report given back; a path to a path is
+    never loaded into memory as a whole. Without, (model, Report) come back, the model of the kind
+    that was given (of a path: bytes), which itself stays as it is.
+
+    `to` is float16, bfloat16, int8 (with `calibrate`), int8-weights, int4-weights or fp8-weights;
+    `io` keep or low; `keep`, `keep_ops`, `only` name what stays float; `policy` is JSON or a built-in
+    one's name; further options are the members of DemiConvertOptions. `calibrate` and `verify` are
+    "random", a path of inputs, arrays by name, or a list of such sets: the model is run on them,
+    before to see what values reach, and after to see how far the results are off. `max_error` has
+    nodes kept until no output is off by more of its largest magnitude. `inputs` says how random
+    inputs are made: seed=, sets=, dims={name: size}, shapes={name: shape}.
+
+    `progress(what, done, total)` is called now and then; False, or an exception, ends the call."""
+    chosen = ConvertOptions({"to": to, **options})
+    how = dict(inputs or {})
+    verdict = None
+    if calibrate is not None:
+        with _Runs(model, calibrate, how, progress, data_root) as runs:
+            runs.calibrate(chosen, calibration)
+    if verify is not None or max_error is not None:
+        with _Runs(model, verify, how, progress, data_root) as runs:
+            verdict = runs.verify(chosen, max_error)
+    guard = Guard()
+    run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())
+    chosen.value.run = ctypes.pointer(run)
+    raw = ctypes.c_void_p()
+    with Handle(model, data_root) as handle:
+        call(lib.demi_convert, handle, chosen.ref, byref(raw), guard=guard)
+        try:
+            report = report_of(raw, verdict)
+        finally:
+            lib.demi_report_free(raw)
+        made = _save(handle, model, out)
+    return report if out is not None else (made, report)
+
+
+def convert_policy(**options: Any) -> str:
+    """The policy that these options of `convert` stand for, as JSON, which `policy` takes."""
+    return _asked(lib.demi_convert_policy, ConvertOptions(options))
+
+
+def convert_pipeline(**options: Any) -> str:
+    """The passes that `convert` runs for these options, as `run_passes` takes them."""
+    return _asked(lib.demi_convert_pipeline, ConvertOptions(options))
+
+
+def _asked(function: Any, options: ConvertOptions) -> str:
+    error = _abi.DemiError()
+    size = function(options.ref, None, 0, byref(error))
+    if not size:
+        from ._errors import error_of
+        raise error_of(error.status, error)
+    room = ctypes.create_string_buffer(size + 1)
+    function(options.ref, room, size + 1, byref(error))
+    return text_of(room.value)
+
+
+def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path | None = None, *,
+               verify_each: bool = False, print: Any = None, progress: Progress | None = None,
+               data_root: Path | None = None) -> Any:
+    """Runs passes, such as "infer-dtypes,insert-casts{to=float16}" or a list of such, in order. Gives
+    back what `convert` does. `print` is called with what the print pass writes, as text."""
+    pipeline = (str(passes) if isinstance(passes, (str, Pipeline))
+                else ",".join(text_list(passes, "passes")))
+    guard = Guard()
+    run = _abi.DemiRunOptions(verify_each=verify_each, progress=progress_callback(progress, guard),
+                              passes=passes_pointer())
+    if print is not None:
+        def say(_: int, data: int, size: int) -> bool:
+            print(ctypes.string_at(data, size).decode(errors="replace"))
+            return True
+        run.text = _abi.DemiWriteFn(guard.wrap(say, False))
+    raw = ctypes.c_void_p()
+    with Handle(model, data_root) as handle:
+        call(lib.demi_run_pipeline, handle, encode(pipeline), byref(run), byref(raw), guard=guard)
+        try:
+            report = report_of(raw)
+        finally:
+            lib.demi_report_free(raw)
+        made = _save(handle, model, out)
+    return report if out is not None else (made, report)
+
+
+class Pipeline:
+    """Passes with their options, to be run on any number of models.
+
+        Pipeline("infer-dtypes", ("insert-casts", {"to": "bfloat16"}))(model)
+    """
+
+    def __init__(self, *passes: str | tuple[str, Mapping[str, Any]]) -> None:
+        self._passes = [self._text(item) for item in passes]
+
+    @staticmethod
+    def _value(value: Any) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, (list, tuple)):
+            return "[" + ",".join(Pipeline._value(item) for item in value) + "]"
+        if isinstance(value, int):
+            return str(value)
+        return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    @classmethod
+    def _text(cls, item: str | tuple[str, Mapping[str, Any]]) -> str:
+        if isinstance(item, str):
+            return item
+        name, options = item
+        given = ",".join(f"{key.replace('_', '-')}={cls._value(value)}"
+                         for key, value in options.items())
+        return f"{name}{{{given}}}" if given else name
+
+    def __str__(self) -> str:
+        return ",".join(self._passes)
+
+    def __call__(self, model: Model, out: Path | None = None, **how: Any) -> Any:
+        return run_passes(model, str(self), out, **how)
+
+
+# ---- looking -------------------------------------------------------------------------------------------
+
+
+def describe(model: Model, *, data_root: Path | None = None) -> Report:
+    """What a model is: its report, in which before and after are the same."""
+    raw = ctypes.c_void_p()
+    with Handle(model, data_root) as handle:
+        call(lib.demi_describe, handle, byref(raw))
+        try:
+            return report_of(raw)
+        finally:
+            lib.demi_report_free(raw)
+
+
+def show(model: Model, *, full: bool = False, data_root: Path | None = None) -> str:
+    """The model as text; `full`: with all elements of constants, so that it can be read back."""
+    with Handle(model, data_root) as handle:
+        return print_text(handle, full)
+
+
+def check(model: Model, *, against: Model | None = None, data_root: Path | None = None) -> list[str]:
+    """Raises ModelError where the model is not valid. `against` a reference: what differs from it in
+    more than precision, one line each; none: it is the reference but for precision."""
+    found: list[str] = []
+    with Handle(model, data_root) as handle:
+        call(lib.demi_check, handle)
+        if against is not None:
+            guard = Guard()
+
+            def see(_: int, difference: bytes) -> bool:
+                found.append(text_of(difference))
+                return True
+
+            source = Source(against, data_root)
+            call(lib.demi_against, handle, source.ref, None, _abi.DemiAgainstFn(guard.wrap(see, False)),
+                 None, guard=guard)
+    return found
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs between two models: a node, input, weight, …"""
+
+    kind: str
+    change: str
+    graph: str
+    name: str
+    op_type: str
+    what: str
+    a: str
+    b: str
+
+
+_CHANGES = ("removed", "added", "changed")
+
+
+def diff(a: Model, b: Model, *, strict: bool = False, data_root: Path | None = None) -> list[Difference]:
+    """What differs between two models; `strict`: in anything that the files say."""
+    found: list[Difference] = []
+    guard = Guard()
+
+    def see(_: int, pointer: Any) -> bool:
+        raw = pointer.contents
+        found.append(Difference(text_of(lib.demi_diff_kind_name(raw.kind)), _CHANGES[raw.change],
+                                text_of(raw.graph), text_of(raw.name), text_of(raw.op_type),
+                                text_of(raw.what), text_of(raw.a), text_of(raw.b)))
+        return True
+
+    options = _abi.DemiDiffOptions(strict=strict)
+    with Handle(a, data_root) as first, Handle(b, data_root) as second:
+        call(lib.demi_diff, first, second, byref(options), _abi.DemiDiffFn(guard.wrap(see, False)),
+             None, guard=guard)
+    return found
+
+
+def compile(model: Model, out: Path | None = None, *, numerics: str = "fast", keep_values: bool = False,
+            small: bool = False, device: str = "cpu", data_root: Path | None = None) -> bytes | None:
+    """Compiles a model to a plan, which `Session` and `demi run` open at once: to the file `out`, or as
+    bytes."""
+    from ._session import NUMERICS
+    options = _abi.DemiCompileOptions(numerics=choice(NUMERICS, numerics, "numerics"),
+                                      keep_values=keep_values, small=small,
+                                      for_device=device != "cpu")
+    guard = Guard()
+    writer = Writer(guard)
+    with Handle(model, data_root) as handle:
+        call(lib.demi_compile, handle, byref(options), writer.callback, None, guard=guard)
+    if out is None:
+        return writer.bytes()
+    write_file(out, writer.bytes())
+    return None
+
+
+__all__ = ["ConvertOptions", "Difference", "ModelProto", "Pipeline", "check", "compile", "convert",
+           "convert_pipeline", "convert_policy", "describe", "diff", "run_passes", "show"]

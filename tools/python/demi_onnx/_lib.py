@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shared library, found and loaded once, and calls into it.
+
+Calls release the interpreter's lock while they run. Python that they call back (progress, scores,
+passes) must not let exceptions out: `Guard` keeps them until the call is over, which then ends with
+them instead of with the library's own word for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Callable
+
+from . import _abi
+from ._errors import Cancelled, DemiError, EnvironmentFailure, error_of
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def library_path() -> str:
+    """The library of this package, or the one that DEMI_LIBRARY names."""
+    return os.environ.get("DEMI_LIBRARY") or os.path.join(_HERE, "libdemi.so")
+
+
+class Library:
+    """The C functions, as attributes called as the headers have them."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._loaded = ctypes.CDLL(path)
+        except OSError as error:
+            raise ImportError(f"demi's library can't be loaded: {error}") from error
+        for name, (result, operands) in _abi.FUNCTIONS.items():
+            function = getattr(self._loaded, name)
+            function.restype, function.argtypes = result, operands
+            setattr(self, name, function)
+
+    def plain(self, name: str) -> Any:
+        """The function without types of operands: its caller passes what C wants."""
+        return self._loaded[name]
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: all are set above
+        raise AttributeError(name)
+
+
+lib = Library(library_path())
+
+
+class Guard:
+    """Keeps the first exception of callbacks for the end of a call."""
+
+    def __init__(self) -> None:
+        self.caught: BaseException | None = None
+
+    def wrap(self, function: Callable[..., Any], failed: Any) -> Callable[..., Any]:
+        """The function, which gives `failed` where it raises."""
+
+        def guarded(*operands: Any) -> Any:
+            try:
+                return function(*operands)
+            except BaseException as error:  # whatever it is goes on later
+                if self.caught is None:
+                    self.caught = error
+                return failed
+
+        return guarded
+
+
+def call(function: Callable[..., int], *operands: Any, guard: Guard | None = None) -> None:
+    """Calls a function whose last operand is a DemiError; raises what it says, or what a callback
+    raised meanwhile."""
+    error = _abi.DemiError()
+    status = function(*operands, ctypes.byref(error))
+    if guard is not None and guard.caught is not None:
+        raise guard.caught
+    if status == _abi.DEMI_ERR_CANCELLED and guard is not None and not error.message:
+        raise KeyboardInterrupt  # raised where Python could not hand it on
+    if status:
+        raise error_of(status, error)
+
+
+def encode(text: str | os.PathLike[str]) -> bytes:
+    """Text as C has it. UsageError where C can't: it holds a NUL."""
+    raw = os.fsencode(text)
+    if b"\0" in raw:
+        from ._errors import UsageError
+        raise UsageError("a name or path has a NUL character in it")
+    return raw
+
+
+def onednn_version() -> str | None:
+    """The version of oneDNN that runs may use; None where there is none."""
+    version = lib.demi_onednn_version(None)
+    return version.decode() if version else None
+
+
+__all__ = ["Cancelled", "DemiError", "EnvironmentFailure", "Guard", "call", "encode", "lib",
+           "library_path", "onednn_version"]

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models as callers have them: a path, bytes, or an onnx.ModelProto; and options for the library.
+
+What is given back is of the kind that was given. Paths are never loaded into Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Union
+
+from . import _abi
+from ._errors import UsageError
+from ._lib import Guard, call, encode, lib
+from ._values import Holder, value_of
+
+
+class ModelProto(Protocol):
+    """onnx.ModelProto, which need not be installed."""
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802
+
+
+Path = Union[str, "os.PathLike[str]"]
+Model = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, ModelProto]
+# Called with what is under way, how many steps of it are done, and of how many. False ends the call.
+Progress = Callable[[str, int, int], Any]
+
+
+def is_path(model: Any) -> bool:
+    return isinstance(model, (str, os.PathLike))
+
+
+def bytes_of(model: Any) -> bytes:
+    if isinstance(model, bytes):
+        return model
+    if isinstance(model, (bytearray, memoryview)):
+        return bytes(model)
+    if not hasattr(model, "SerializeToString"):
+        raise UsageError("a model is a path, bytes or an onnx.ModelProto, not a "
+                         + type(model).__name__)
+    try:
+        return model.SerializeToString()  # type: ignore[no-any-return]
+    except Exception as error:  # protobuf's, whose class depends on its version
+        raise UsageError(f"the ModelProto can't be serialized: {error}",
+                         hint="above 2 GB give the path of a file with external data") from error
+
+
+def like(model: Any, made: bytes) -> Any:
+    """The bytes as the kind of model that the other one is."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return made
+    proto = type(model)()
+    proto.ParseFromString(made)
+    return proto
+
+
+def load_options(data_root: Path | None) -> _abi.DemiLoadOptions:
+    options = _abi.DemiLoadOptions()
+    if data_root is not None:
+        options.data_root = encode(data_root)
+    return options
+
+
+class Handle:
+    """A model of the library's, to be used in a `with`."""
+
+    def __init__(self, model: Model, data_root: Path | None = None) -> None:
+        self.pointer = ctypes.c_void_p()
+        options = load_options(data_root)
+        if is_path(model):
+            call(lib.demi_load_file, encode(model), ctypes.byref(options),  # type: ignore[arg-type]
+                 ctypes.byref(self.pointer))
+            return
+        self._bytes = bytes_of(model)  # borrowed
+        call(lib.demi_load_memory, self._bytes, len(self._bytes), ctypes.byref(options),
+             ctypes.byref(self.pointer))
+
+    def __enter__(self) -> ctypes.c_void_p:
+        return self.pointer
+
+    def __exit__(self, *_: object) -> None:
+        lib.demi_free(self.pointer)
+
+
+class Source:
+    """A DemiSource: a model that the library opens as often as it needs it."""
+
+    def __init__(self, model: Model, data_root: Path | None = None) -> None:
+        self.value = _abi.DemiSource()
+        self._load = load_options(data_root)
+        self.value.load = ctypes.pointer(self._load)
+        if is_path(model):
+            self.value.path = encode(model)  # type: ignore[arg-type]
+            return
+        self._bytes = bytes_of(model)
+        self._open = _abi.DemiOpenFn(self._open_bytes)
+        self.value.open = self._open
+
+    def _open_bytes(self, _: int, model: Any, error: Any) -> int:
+        status = lib.demi_load_memory(self._bytes, len(self._bytes), ctypes.byref(self._load), model,
+                                      error)
+        return int(status)
+
+    @property
+    def ref(self) -> Any:
+        return ctypes.byref(self.value)
+
+
+class Writer:
+    """A DemiWriteFn that gathers what the library writes."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._pieces: list[bytes] = []
+        self.callback = _abi.DemiWriteFn(guard.wrap(self._take, False))
+
+    def _take(self, _: int, data: int, size: int) -> bool:
+        self._pieces.append(ctypes.string_at(data, size))
+        return True
+
+    def bytes(self) -> bytes:
+        return b"".join(self._pieces)
+
+
+def texts(items: Iterable[str]) -> Any:
+    """A list of texts as C has it."""
+    encoded = [encode(item) for item in items]
+    return (ctypes.c_char_p * max(len(encoded), 1))(*encoded)
+
+
+def text_list(value: Any, name: str) -> list[str]:
+    items = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(item, str) for item in items):
+        raise UsageError(f"{name} is a list of texts")
+    return items
+
+
+def choice(words: Mapping[str, int], value: Any, name: str) -> int:
+    """The number that a word stands for."""
+    if not isinstance(value, str) or value.replace("_", "-") not in words:
+        raise UsageError(f"{name} is one of {', '.join(words)}, not {value!r}")
+    return words[value.replace("_", "-")]
+
+
+def progress_callback(progress: Progress | None, guard: Guard) -> Any:
+    """A DemiProgressFn; there is always one, so that Ctrl-C is noticed between steps."""
+
+    def report(_: int, what: bytes | None, done: int, total: int) -> bool:
+        if progress is None:
+            return True
+        return progress((what or b"").decode(errors="replace"), done, total) is not False
+
+    return _abi.DemiProgressFn(guard.wrap(report, False))
+
+
+def print_text(model: ctypes.c_void_p, full: bool) -> str:
+    guard = Guard()
+    writer = Writer(guard)
+    call(lib.demi_print, model, full, writer.callback, None, guard=guard)
+    return writer.bytes().decode("utf-8", "backslashreplace")
+
+
+def write_file(path: Path, made: bytes) -> None:
+    """The bytes, all of them or none, at the path."""
+    import tempfile
+    folder = os.path.dirname(os.fspath(path)) or "."
+    fd, temporary = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(made)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+# ---- sets of inputs ----------------------------------------------------------------------------------
+
+Feeds = Mapping[str, Any]
+Data = Union[str, "os.PathLike[str]", Feeds, Sequence[Feeds], None]
+
+
+class Inputs:
+    """DemiInputOptions of what a caller gives: "random", a path, a set of arrays by name, or a list of
+    such sets."""
+
+    def __init__(self, data: Data, *, seed: int = 0, sets: int = 0, dims: Mapping[str, int] | None = None,
+                 shapes: Mapping[str, Sequence[int]] | None = None) -> None:
+        self.value = _abi.DemiInputOptions(seed=seed, sets=sets)
+        self.value.hint = b"give an array for the input NAME in `data`"
+        self._kept: list[Any] = []
+        if data is None or (isinstance(data, str) and data == "random"):
+            self.value.random = True
+        elif isinstance(data, (str, os.PathLike)):
+            self.value.data = encode(data)
+        else:
+            self._set_values([data] if isinstance(data, Mapping) else list(data))
+        self._set_list("dims", "dim_count", [f"{k}={v}" for k, v in (dims or {}).items()])
+        self._set_list("shapes", "shape_count", [f"{name}=" + "x".join(map(str, shape))
+                                                 for name, shape in (shapes or {}).items()])
+
+    def _set_list(self, name: str, count: str, items: list[str]) -> None:
+        if items:
+            self._kept.append(texts(items))
+            setattr(self.value, name, self._kept[-1])
+            setattr(self.value, count, len(items))
+
+    def _set_values(self, sets: list[Any]) -> None:
+        holders: list[tuple[int, str, Holder]] = []
+        for number, feeds in enumerate(sets):
+            if not isinstance(feeds, Mapping):
+                raise UsageError("data is a path, arrays by name, or a list of such sets")
+            holders += [(number, name, value_of(value, _abi.DEMI_FLOAT))
+                        for name, value in feeds.items()]
+        values = (_abi.DemiInputValue * max(len(holders), 1))()
+        for value, (number, name, holder) in zip(values, holders):
+            value.set, value.name = number, encode(name)
+            value.value = ctypes.pointer(holder.data)
+        self._kept += [holders, values]
+        self.value.values, self.value.value_count = values, len(holders)
+
+    @property
+    def pointer(self) -> Any:
+        return ctypes.pointer(self.value)

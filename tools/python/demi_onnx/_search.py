@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searching for the cheapest precisions that keep a model as good as it has to be."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+from dataclasses import asdict, dataclass
+from typing import Any, Callable, Mapping, Sequence
+
+from . import _abi
+from ._convert import ConvertOptions
+from ._errors import text_of
+from ._lib import Guard, call, encode, lib
+from ._models import (Data, Inputs, Model, Path, Progress, Source, Writer, choice, progress_callback,
+                      text_list, texts)
+from ._report import finite, table_html, table_text
+
+_METRICS = {"sqnr": 0, "cosine": 1, "top1": 2, "accuracy": 3, "error": 4, "score": 5}
+_COSTS = {"bitops": 0, "bytes": 1, "latency": 2}
+_ALGORITHMS = {"solve": 0, "aimet-binary": 1, "aimet-interpolation": 2, "aimet-brute-force": 3}
+_OUTCOMES = ("found", "trivial", "nothing", "so far", "curve")
+
+
+@dataclass(frozen=True)
+class Point:
+    """An assignment of precisions, as it was run."""
+
+    score: float
+    cost: float
+    bitops: float
+    activation_bytes: float
+    weight_bytes: float
+    seconds: float
+    measured: float
+    boundaries: int
+    feasible: bool
+    on_front: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """What was decided about together, and the precision it has in the result."""
+
+    name: str
+    node: str
+    op_type: str
+    candidate: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """`policy` is what `convert` takes to make the result."""
+
+    outcome: str
+    policy: str
+    best: Point
+    float_score: float
+    target: float
+    evaluations: int
+    seconds: float
+    assumed: str
+    candidates: list[str]
+    points: list[Point]
+    groups: list[Group]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def json(self, **how: Any) -> str:
+        """Everything, as JSON; `how` is json.dumps's. Infinity and NaN are null."""
+        import json
+        return json.dumps(finite(self.to_dict()), **how)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        front = sorted((p for p in self.points if p.on_front), key=lambda p: p.cost)
+        return [("cost", "score", ""),
+                *[(f"{p.cost:.4g}", f"{p.score:.4g}", "result" if p == self.best else "")
+                  for p in front]]
+
+    def __str__(self) -> str:
+        return table_text(self._rows()) + f"\n{self.outcome}: score {self.best.score:.4g} at cost " \
+                                          f"{self.best.cost:.4g}"
+
+    def _repr_html_(self) -> str:
+        return table_html(self._rows())
+
+
+def _point_of(raw: Any) -> Point:
+    return Point(raw.score, raw.cost, raw.bitops, raw.activation_bytes, raw.weight_bytes, raw.seconds,
+                 raw.measured, raw.boundaries, bool(raw.feasible), bool(raw.on_front))
+
+
+def _result_of(search: ctypes.c_void_p) -> SearchResult:
+    totals = lib.demi_search_totals(search).contents
+    candidates = [text_of(lib.demi_search_candidate(search, i))
+                  for i in range(lib.demi_search_candidate_count(search))]
+    points = [_point_of(lib.demi_search_point(search, i).contents)
+              for i in range(lib.demi_search_point_count(search))]
+    raw = [lib.demi_search_group(search, i).contents
+           for i in range(lib.demi_search_group_count(search))]
+    groups = [Group(text_of(g.name), text_of(g.node), text_of(g.op_type), candidates[g.candidate],
+                    text_of(g.reason)) for g in raw]
+    return SearchResult(_OUTCOMES[totals.outcome], text_of(lib.demi_search_policy(search)),
+                        points[totals.best], totals.float_score, totals.target, totals.evaluations,
+                        totals.seconds, text_of(totals.assumed), candidates, points, groups)
+
+
+def _score_callback(score: Callable[[bytes], float], guard: Guard) -> Any:
+    def rate(_: int, model: int, result: Any, __: Any) -> int:
+        writer = Writer(guard)
+        try:
+            status = int(lib.demi_save_callback(model, writer.callback, None, None, None))
+        finally:
+            lib.demi_free(model)
+        if status:
+            return status
+        result[0] = float(score(writer.bytes()))
+        return _abi.DEMI_OK
+
+    return _abi.DemiScoreFn(guard.wrap(rate, _abi.DEMI_ERR_CANCELLED))
+
+
+def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None = None,
+           target: float | None = None, drop: float | None = None, most_cost: float | None = None,
+           metric: str = "sqnr", labels: Sequence[int] | None = None,
+           score: Callable[[bytes], float] | None = None, cost: str = "bitops",
+           algorithm: str = "solve", evaluations: int = 0, seconds: float = 0.0,
+           journal: Path | None = None, convert: Mapping[str, Any] | None = None,
+           inputs: Mapping[str, Any] | None = None, progress: Progress | None = None,
+           data_root: Path | None = None) -> SearchResult:
+    """The cheapest precisions (`cost`: bitops, bytes or latency) with which the model still reaches
+    `target`, or what it has as float less `drop`; neither: the whole curve. Good is what `metric`
+    says: sqnr in dB, cosine, top1, accuracy (with `labels`), error, or `score`, a function of the
+    converted model's bytes. `convert` holds further options of conversions. With a `journal`, a file,
+    a search that was ended goes on where it was."""
+    guard = Guard()
+    source, given = Source(model, data_root), Inputs(data, **dict(inputs or {}))
+    chosen = ConvertOptions(dict(convert or {}))
+    options = _abi.DemiSearchOptions(
+        convert=ctypes.pointer(chosen.value), inputs=given.pointer, seconds=seconds,
+        metric=choice(_METRICS, "score" if score else metric, "metric"), evaluations=evaluations,
+        cost=choice(_COSTS, cost, "cost"), algorithm=choice(_ALGORITHMS, algorithm, "algorithm"),
+        progress=progress_callback(progress, guard))
+    for name, value in (("target", target), ("drop", drop), ("most_cost", most_cost)):
+        if value is not None:
+            setattr(options, name, value)
+    if candidates is not None:
+        names = text_list(candidates, "candidates")
+        options.candidates, options.candidate_count = texts(names), len(names)
+    if labels is not None:
+        options.labels = (ctypes.c_int64 * max(len(labels), 1))(*labels)
+        options.label_count = len(labels)
+    if score is not None:
+        options.score = _score_callback(score, guard)
+    if journal is not None:
+        options.journal = encode(journal)
+    raw = ctypes.c_void_p()
+    call(lib.demi_search_run, source.ref, byref(options), byref(raw), guard=guard)
+    try:
+        return _result_of(raw)
+    finally:
+        lib.demi_search_free(raw)
+
+
+__all__ = ["Group", "Point", "SearchResult", "search"]

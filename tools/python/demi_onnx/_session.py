@@ -1,0 +1,595 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running models, in the shape of onnxruntime's InferenceSession.
+
+A session has one plan and as many contexts (`_Runner`) as threads run it at once: a run takes a
+context that is free, or makes one. What a run does in Python is kept small: contiguous inputs are
+read where they lie; an output of a known shape is made in memory that is bound once (small ones,
+copied out of it) or in a new array (large ones); others are copied, or taken out of the context where
+they are large. So every result belongs to the caller alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from ctypes import addressof, byref, c_char
+from typing import Any, Generator, Mapping, Sequence
+
+import numpy as np
+
+from . import _abi
+from ._errors import Cancelled, DemiError, UsageError, error_of
+from ._lib import call, encode, lib
+from ._models import Model, Path, Source, bytes_of, choice, is_path
+from ._values import (NAMES, STRING, array_of, copy_of, dtype_of, shape_of, value_of, view_of)
+
+# Without checks of operands, which here are of the right types already: those of every run.
+_run = lib.plain("demi_context_run")
+_borrow = lib.plain("demi_context_borrow_input")
+_SMALL = 1 << 16  # bytes of an output that is copied rather than made anew
+_Array = np.ndarray  # the type's own identity is looked at in every run
+NUMERICS = {"fast": _abi.DEMI_NUMERICS_FAST, "faithful": _abi.DEMI_NUMERICS_FAITHFUL}
+KERNELS = {"auto": _abi.DEMI_KERNELS_AUTO, "own": _abi.DEMI_KERNELS_OWN,
+           "onednn": _abi.DEMI_KERNELS_ONEDNN}
+_PROVIDERS = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda"}
+
+
+class NodeArg:
+    """An input or output: its name, shape (a name or None where a size is open) and type."""
+
+    def __init__(self, io: _abi.DemiPlanIo) -> None:
+        self.name: str = (io.name or b"").decode("utf-8", "surrogateescape")
+        self.shape: list[int | str | None] = []
+        self.has_shape: bool = bool(io.has_rank)
+        self.optional: bool = bool(io.optional)
+        self.has_default: bool = bool(io.has_default)
+        self.kind: int = io.kind
+        self.number: int = io.dtype
+        for i in range(io.rank if io.has_rank else 0):
+            name = io.dim_names[i] if io.dim_names else None
+            size = io.dims[i]
+            self.shape.append(size if size >= 0 else name.decode(errors="replace") if name else None)
+
+    @property
+    def type(self) -> str:
+        """As onnxruntime says it: tensor(float), seq(tensor(int64)), optional(tensor(float))."""
+        text = f"tensor({NAMES.get(self.number, 'undefined')})"
+        if self.kind == _abi.DEMI_DATA_SEQUENCE_KIND:
+            text = f"seq({text})"
+        return f"optional({text})" if self.optional else text
+
+    def __repr__(self) -> str:
+        return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
+
+
+class _RawData(ctypes.Structure):
+    """DemiData with plain addresses, which are quicker to read."""
+
+    rank: int
+    dims: int | None
+    data: int | None
+    _fields_ = [("size", ctypes.c_uint32), ("kind", ctypes.c_int), ("dtype", ctypes.c_int32),
+                ("rank", ctypes.c_uint32), ("dims", ctypes.c_void_p), ("data", ctypes.c_void_p),
+                ("count", ctypes.c_size_t), ("items", ctypes.c_void_p)]
+
+
+class _Input:
+    """An input of a context, and what it is set to: an address alone, which is only looked at while
+    a run holds the array."""
+
+    __slots__ = ("arg", "name", "c_name", "dtype", "mask", "shape", "at", "raw", "ref", "kept",
+                 "is_set")
+
+    def __init__(self, arg: NodeArg) -> None:
+        self.arg, self.name = arg, arg.name
+        self.c_name = ctypes.c_char_p(arg.name.encode("utf-8", "surrogateescape"))
+        self.dtype = dtype_of(arg.number)
+        self.mask = min(max(self.dtype.itemsize, 1), 8) - 1
+        self.shape: tuple[int, ...] | None = None  # None: the quick way is not for it
+        self.at: int | None = None
+        self.raw = _RawData()
+        self.ref = byref(self.raw)
+        self.kept: Any = None
+        self.is_set = False
+
+
+class _Output:
+    """An output of a context, and where it is made."""
+
+    __slots__ = ("arg", "number", "c_name", "dtype", "shape", "dims", "bytes", "small", "raw", "place",
+                 "bound")
+
+    def __init__(self, arg: NodeArg, number: int) -> None:
+        self.arg, self.number = arg, number
+        self.c_name = ctypes.c_char_p(arg.name.encode("utf-8", "surrogateescape"))
+        self.dtype = dtype_of(arg.number)
+        self.raw: _RawData | None = None
+        self.place: np.ndarray[Any, Any] | None = None  # of small ones, bound for good
+        self.bound = False
+        sizes = [size for size in arg.shape if isinstance(size, int)]
+        self.bytes = 0  # 0: its shape is not known, it is looked at after the run
+        if (arg.has_shape and len(sizes) == len(arg.shape) and arg.number != STRING
+                and arg.kind == _abi.DEMI_DATA_TENSOR_KIND and not arg.optional):
+            self.bytes = int(np.prod(sizes, dtype=np.int64)) * self.dtype.itemsize
+        self.shape = tuple(sizes)
+        self.dims = np.array(self.shape, np.int64).tobytes()
+        self.small = 0 < self.bytes <= _SMALL
+
+
+class _Taken:
+    """An output that was taken out of its context, as memory that numpy's arrays lie in."""
+
+    def __init__(self, taken: Any) -> None:
+        self._taken = taken
+        data = taken.contents
+        dtype = dtype_of(data.dtype)
+        self.shape, self.dtype = shape_of(data), dtype
+        # ml_dtypes' types are not known to the array interface: their bytes are, and a view is made
+        self.__array_interface__ = {"version": 3, "shape": (int(np.prod(self.shape)) * dtype.itemsize,),
+                                    "typestr": "|u1", "data": (data.data, False)}
+
+    def __del__(self, free: Any = lib.demi_data_free) -> None:
+        free(self._taken)
+
+    def array(self) -> np.ndarray[Any, Any]:
+        return np.asarray(self).view(self.dtype).reshape(self.shape)
+
+
+class _Interrupt:
+    """Lets Python run its signal handlers during long runs. What they raise ends the run, and is kept
+    for its end. The callback is a generator's `send`, so that whatever is raised is raised within its
+    `try`: nothing can escape into C."""
+
+    def __init__(self) -> None:
+        self.caught: BaseException | None = None
+        loop = self._loop()
+        next(loop)
+        self.callback = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(loop.send)
+
+    def _loop(self) -> Generator[bool, Any, None]:
+        go_on = True
+        while True:
+            try:
+                yield go_on
+                go_on = True
+            except GeneratorExit:
+                return
+            except BaseException as error:
+                self.caught, go_on = error, False
+
+    def take(self) -> BaseException | None:
+        caught, self.caught = self.caught, None
+        return caught
+
+
+class _Runner:
+    """A context: inputs and outputs of one run at a time."""
+
+    def __init__(self, plan: "_Plan") -> None:
+        self._plan = plan  # which lives as long as its contexts
+        self._interrupt = _Interrupt()
+        self._context = ctypes.c_void_p()
+        with plan.lock:  # contexts share the options
+            plan.options.go_on = self._interrupt.callback
+            call(lib.demi_context_new, plan.pointer, byref(plan.options), byref(self._context))
+        self._error = _abi.DemiError()
+        self._error_ref = byref(self._error)
+        self._inputs = [_Input(arg) for arg in plan.inputs]
+        self._outputs = [_Output(arg, i) for i, arg in enumerate(plan.outputs)]
+
+    def __del__(self, free: Any = lib.demi_context_free) -> None:
+        if getattr(self, "_context", None):
+            free(self._context)
+
+    # -- errors --
+
+    def _fail(self, status: int) -> DemiError:
+        made = error_of(status, self._error)
+        ctypes.memset(byref(self._error), 0, ctypes.sizeof(self._error))
+        self._error.size = ctypes.sizeof(self._error)
+        return made
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise self._fail(status)
+
+    # -- inputs --
+
+    def _set(self, slot: _Input, value: Any) -> Any:
+        """Any value, by the slow way. Gives what must stay during the run."""
+        slot.shape = None
+        if isinstance(value, (list, tuple)) and slot.arg.kind == _abi.DEMI_DATA_TENSOR_KIND:
+            value = np.asarray(value, dtype=slot.dtype)
+        if value is not None and not isinstance(value, (list, tuple)):
+            value = array_of(value, slot.arg.number)
+        holder = value_of(value, slot.arg.number)
+        self._check(lib.demi_context_borrow_input(self._context, slot.c_name, byref(holder.data),
+                                                  self._error_ref))
+        slot.is_set = True
+        if isinstance(value, _Array) and value.dtype == slot.dtype and holder.data.dtype != STRING:
+            dims = holder.kept[1]
+            raw = slot.raw
+            raw.size, raw.kind = ctypes.sizeof(_RawData), _abi.DEMI_DATA_TENSOR_KIND
+            raw.dtype, raw.rank = holder.data.dtype, value.ndim
+            raw.dims, raw.data = addressof(dims), holder.data.data
+            slot.kept = dims
+            slot.shape, slot.at = value.shape, holder.data.data
+        return holder
+
+    def _miss(self, slot: _Input, feeds: Mapping[str, Any]) -> None:
+        """An input that is not fed."""
+        self._check_names(feeds)
+        if not (slot.arg.optional or slot.arg.has_default):
+            raise UsageError(f"input '{slot.name}': it is not set", operand=f"input '{slot.name}'",
+                             what="it is not set", hint=self._plan.say_inputs())
+        if slot.is_set:
+            self._check(lib.demi_context_unset_input(self._context, slot.c_name, self._error_ref))
+        slot.is_set, slot.shape = False, None
+
+    def _check_names(self, feeds: Mapping[str, Any]) -> None:
+        known = {slot.name for slot in self._inputs}
+        for name in feeds:
+            if name not in known:
+                raise UsageError(f"the model has no input {name!r}", what="the model has no such input",
+                                 hint=self._plan.say_inputs())
+
+    # -- outputs --
+
+    def _bind(self, slot: _Output) -> np.ndarray[Any, Any] | None:
+        """Before a run: a new array for a large output, or the place of a small one."""
+        if slot.small and slot.bound:
+            return slot.place
+        array: np.ndarray[Any, Any] = np.empty(slot.shape, slot.dtype)
+        self._check(lib.demi_context_bind_output(self._context, slot.c_name, array.ctypes.data,
+                                                 slot.bytes, self._error_ref))
+        slot.bound = True
+        if slot.small:
+            slot.place = array
+        return array
+
+    def _unbind(self, slot: _Output) -> None:
+        """Nobody wants it in this run, and the last one's is its caller's."""
+        if slot.bound and not slot.small:
+            self._check(lib.demi_context_bind_output(self._context, slot.c_name, None, 0,
+                                                     self._error_ref))
+            slot.bound = False
+
+    def _look(self, slot: _Output) -> Any:
+        """After a run: an output whose shape is not known before."""
+        output = lib.demi_context_output(self._context, slot.number)
+        if not output:
+            raise UsageError(f"output '{slot.arg.name}' can't be had within the memory budget")
+        data = output.contents
+        if data.kind != _abi.DEMI_DATA_TENSOR_KIND or data.dtype == STRING:
+            return copy_of(data)
+        array = view_of(data)
+        if array.nbytes <= _SMALL:
+            return array.copy()
+        taken = ctypes.POINTER(_abi.DemiData)()
+        self._check(lib.demi_context_take_output(self._context, slot.number, byref(taken),
+                                                 self._error_ref))
+        return _Taken(taken).array()
+
+    def _is_as_declared(self, slot: _Output) -> bool:
+        raw = slot.raw
+        if raw is None:  # where it lies does not change
+            output = lib.demi_context_output(self._context, slot.number)
+            raw = slot.raw = _RawData.from_address(addressof(output.contents))
+        size = 8 * raw.rank
+        return size == len(slot.dims) and (
+            not size or bytes((c_char * size).from_address(raw.dims or 0)) == slot.dims)
+
+    def _give_up_shape(self, slot: _Output) -> Any:
+        """The model declares a shape that its output has not: from now on it is looked at."""
+        output = lib.demi_context_output(self._context, slot.number).contents
+        made = copy_of(output)
+        self._check(lib.demi_context_bind_output(self._context, slot.c_name, None, 0,
+                                                 self._error_ref))
+        slot.bytes, slot.small, slot.bound = 0, False, False
+        return made
+
+    # -- the run --
+
+    def _feed(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """Sets the inputs. What is given must stay during the run."""
+        held: list[Any] = []
+        for slot in self._inputs:
+            try:
+                x = feeds[slot.name]
+            except (KeyError, TypeError):
+                self._refuse_feeds(feeds)
+                self._miss(slot, feeds)
+                continue
+            held.append(x)
+            if (type(x) is _Array and x.dtype is slot.dtype and x.shape == slot.shape
+                    and x.flags.c_contiguous):
+                try:
+                    at = addressof(c_char.from_buffer(x))  # type: ignore[arg-type, unused-ignore]
+                except (TypeError, ValueError):  # read-only, empty, or of a type without buffers
+                    at = x.ctypes.data
+                if at == slot.at:
+                    continue
+                if not at & slot.mask:
+                    slot.raw.data = slot.at = at
+                    status = _borrow(self._context, slot.c_name, slot.ref, self._error_ref)
+                    if status:
+                        slot.shape = None
+                        raise self._fail(status)
+                    continue
+            held.append(self._set(slot, x))
+        if len(feeds) > len(self._inputs):
+            self._check_names(feeds)
+        return held
+
+    def run(self, wanted: Sequence[int] | None, feeds: Mapping[str, Any]) -> list[Any]:
+        """The outputs of these numbers, or all."""
+        held = self._feed(feeds)  # until outputs are read: strings of theirs may be these
+        outputs = self._outputs
+        if wanted is not None:
+            for slot in outputs:
+                if slot.number not in wanted:
+                    self._unbind(slot)
+            outputs = [outputs[i] for i in wanted]
+        places = [self._bind(out) if out.bytes else None for out in outputs]
+        status = _run(self._context, self._error_ref)
+        if status:
+            raise self._end(status)
+        return [self._look(out) if place is None
+                else (place.copy() if out.small else place) if self._is_as_declared(out)
+                else self._give_up_shape(out) for out, place in zip(outputs, places)]
+
+    def run_bound(self, wanted: Sequence[int], feeds: Mapping[str, Any],
+                  given: Mapping[str, np.ndarray[Any, Any]]) -> list[Any]:
+        """The same with outputs in arrays of the caller's, where it gives one."""
+        held = self._feed(feeds)
+        outputs = [self._outputs[i] for i in wanted]
+        for out in self._outputs:
+            array = given.get(out.arg.name) if out.number in wanted else None
+            self._check(lib.demi_context_bind_output(
+                self._context, out.c_name, None if array is None else array.ctypes.data,
+                0 if array is None else array.nbytes, self._error_ref))
+        status = _run(self._context, self._error_ref)
+        if status:
+            raise self._end(status)
+        return [self._in_place(out, given[out.arg.name]) if out.arg.name in given
+                else self._look(out) for out in outputs]
+
+    def _in_place(self, out: _Output, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        shape = shape_of(lib.demi_context_output(self._context, out.number).contents)
+        if shape == array.shape:
+            return array
+        raise UsageError(f"output '{out.arg.name}' is of shape {shape}, and bound to an array of "
+                         f"shape {array.shape}")
+
+    def _refuse_feeds(self, feeds: Any) -> None:
+        if not isinstance(feeds, Mapping):
+            raise UsageError("feeds are arrays by the names of inputs", hint=self._plan.say_inputs())
+
+    def _end(self, status: int) -> BaseException:
+        """What a run that failed ends with. Nothing it was given stays."""
+        for slot in self._inputs:
+            slot.shape = slot.at = None
+        failed = self._fail(status)
+        caught = self._interrupt.take()
+        return caught if caught is not None and isinstance(failed, Cancelled) else failed
+
+    def cancel(self) -> None:
+        lib.demi_context_cancel(self._context)
+
+
+class _Plan:
+    """A plan, and what contexts of it are made with."""
+
+    def __init__(self, source: Source, compile_options: _abi.DemiCompileOptions,
+                 options: _abi.DemiContextOptions) -> None:
+        self.pointer = ctypes.c_void_p()
+        self.options = options
+        self.lock = threading.Lock()
+        call(lib.demi_plan_open, source.ref, byref(compile_options), byref(self.pointer))
+        self.inputs = _args_of(self.pointer, lib.demi_plan_input_count, lib.demi_plan_input)
+        self.outputs = _args_of(self.pointer, lib.demi_plan_output_count, lib.demi_plan_output)
+        self._numbers = {arg.name: i for i, arg in enumerate(self.outputs)}
+
+    def __del__(self, free: Any = lib.demi_plan_free) -> None:
+        if self.pointer:
+            free(self.pointer)
+
+    def say_inputs(self) -> str:
+        if not self.inputs:
+            return "it has no inputs"
+        return "the inputs are: " + ", ".join(f"{arg.name} {arg.type}" for arg in self.inputs)
+
+    def wanted(self, names: Sequence[str]) -> list[int]:
+        """The numbers of these outputs."""
+        if isinstance(names, str):
+            raise UsageError("output_names is a list of names")
+        try:
+            return [self._numbers[name] for name in names]
+        except (KeyError, TypeError):
+            raise UsageError(f"there is no such output among {names!r}",
+                             hint=f"the outputs are: {', '.join(self._numbers)}") from None
+
+
+class Session:
+    """A model that is run.
+
+    `model` is the path of a model or of a plan (`compile`), bytes of a model, or an onnx.ModelProto.
+    `threads` counts those that a run computes with (None: all processors), `numerics` is "fast" or
+    "faithful" (every 16-bit result rounded as if nothing was fused), `device` "cpu" or "cuda[:N]",
+    `kernels` "auto", "own" or "onednn". Limits: `memory_budget` in bytes, `time_limit` in seconds.
+    `small` keeps weights in 16 bit in memory. `sess_options` and `providers` are taken as
+    onnxruntime's: of the first the number of threads counts, of the second CPU and CUDA.
+
+    `run` may be called by any number of threads at once. Sessions are pickled with what they were
+    made of: a path stays a path.
+    """
+
+    def __init__(self, model: Model, sess_options: Any = None,
+                 providers: Sequence[Any] | None = None, provider_options: Any = None, *,
+                 threads: int | None = None, numerics: str = "fast", kernels: str = "auto",
+                 device: str | None = None, memory_budget: int = 0, time_limit: float = 0.0,
+                 seed: int = 0, small: bool = False, keep_values: bool = False,
+                 data_root: Path | None = None) -> None:
+        del provider_options
+        if threads is None:
+            threads = int(getattr(sess_options, "intra_op_num_threads", 0))
+        if threads < 0 or memory_budget < 0:
+            raise UsageError("threads and memory_budget are not negative")
+        if device is None:
+            device = _device_of(providers)
+        self._model = model if is_path(model) else bytes_of(model)
+        self._how = {"threads": threads, "numerics": numerics, "kernels": kernels, "device": device,
+                     "memory_budget": memory_budget, "time_limit": time_limit, "seed": seed,
+                     "small": small, "keep_values": keep_values, "data_root": data_root}
+        self._device = encode(device)
+        try:
+            self._plan = _Plan(
+                Source(self._model, data_root),
+                _abi.DemiCompileOptions(numerics=choice(NUMERICS, numerics, "numerics"), small=small,
+                                        keep_values=keep_values, for_device=device != "cpu"),
+                _abi.DemiContextOptions(threads=threads, kernels=choice(KERNELS, kernels, "kernels"),
+                                        seed=seed, small=small, memory_budget=memory_budget,
+                                        time_limit=time_limit, device=self._device))
+        except TypeError as error:  # a number that is none
+            raise UsageError(str(error)) from None
+        self._free: list[_Runner] = [_Runner(self._plan)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        model = self._model
+        return {"model": os.fspath(model) if is_path(model) else model,  # type: ignore[arg-type]
+                "how": self._how}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["model"], **state["how"])  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        name = os.fspath(self._model) if is_path(self._model) else "model"  # type: ignore[arg-type]
+        return f"<demi_onnx.Session of {name}>"
+
+    def get_inputs(self) -> list[NodeArg]:
+        return list(self._plan.inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        return list(self._plan.outputs)
+
+    def get_providers(self) -> list[str]:
+        """As onnxruntime's: what the session runs on."""
+        cuda = ["CUDAExecutionProvider"] if self._device.startswith(b"cuda") else []
+        return [*cuda, "CPUExecutionProvider"]
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
+            run_options: Any = None) -> list[Any]:
+        """The outputs of these names (None: all) for arrays by the inputs' names. Outputs are arrays
+        of the caller's own, sequences lists of them, an empty optional None."""
+        try:
+            runner = self._free.pop()
+        except IndexError:
+            runner = _Runner(self._plan)
+        try:
+            return runner.run(None if output_names is None else self._plan.wanted(output_names),
+                              input_feed)
+        finally:
+            self._free.append(runner)
+
+    def __call__(self, **feeds: Any) -> list[Any]:
+        """All outputs for inputs given by their names."""
+        return self.run(None, feeds)
+
+    async def run_async(self, output_names: Sequence[str] | None,
+                        input_feed: Mapping[str, Any]) -> list[Any]:
+        """`run` in a thread of the loop's. Cancelling the task ends the run, too."""
+        import asyncio  # who awaits has it already; others need not wait for it
+        try:
+            runner = self._free.pop()
+        except IndexError:
+            runner = _Runner(self._plan)
+        wanted = None if output_names is None else self._plan.wanted(output_names)
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(None, runner.run, wanted, input_feed)
+        try:
+            made = await asyncio.shield(future)
+        except asyncio.CancelledError:
+            runner.cancel()  # and is given up: it may have been over before
+            future.add_done_callback(lambda done: done.exception())
+            raise
+        except BaseException:
+            self._free.append(runner)
+            raise
+        self._free.append(runner)
+        return made
+
+    def io_binding(self) -> "IoBinding":
+        """Inputs and outputs in memory that stays the same for many runs."""
+        return IoBinding(self)
+
+    def run_with_iobinding(self, binding: "IoBinding", run_options: Any = None) -> None:
+        binding._run(self)
+
+
+class IoBinding:
+    """Arrays that inputs are read from and outputs are written to, run after run, without a copy."""
+
+    def __init__(self, session: Session) -> None:
+        self._plan = session._plan
+        self._runner = _Runner(self._plan)
+        self._inputs: dict[str, Any] = {}
+        self._given: dict[str, np.ndarray[Any, Any]] = {}
+        self._wanted: list[int] = []
+        self._outputs: list[Any] = []
+
+    def bind_input(self, name: str, array: Any) -> None:
+        """Runs read the array as it is then. One that is not contiguous is copied in every run."""
+        if name not in (arg.name for arg in self._plan.inputs):
+            raise UsageError(f"the model has no input {name!r}", hint=self._plan.say_inputs())
+        self._inputs[name] = array
+
+    def bind_output(self, name: str, array: np.ndarray[Any, Any] | None = None) -> None:
+        """Runs write to the array, contiguous and of the output's type; None: to new ones."""
+        number = self._plan.wanted([name])[0]
+        if array is not None:
+            arg = self._plan.outputs[number]
+            if (not isinstance(array, np.ndarray) or not array.flags.c_contiguous
+                    or not array.flags.writeable or array.dtype != dtype_of(arg.number)):
+                raise UsageError(f"output '{name}' is bound to a contiguous, writable array of "
+                                 f"{dtype_of(arg.number)}")
+            self._given[name] = array
+        else:
+            self._given.pop(name, None)
+        if number not in self._wanted:
+            self._wanted.append(number)
+
+    def get_outputs(self) -> list[Any]:
+        """Of the last run, in the order they were bound."""
+        return list(self._outputs)
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """The same, as onnxruntime calls it: they are there."""
+        return self.get_outputs()
+
+    def _run(self, session: Session) -> None:
+        if session._plan is not self._plan:
+            raise UsageError("the binding is another session's")
+        self._outputs = self._runner.run_bound(self._wanted, self._inputs, self._given)
+
+
+def _device_of(providers: Sequence[Any] | None) -> str:
+    """Of onnxruntime's providers the first that there is."""
+    for provider in providers or ["CPUExecutionProvider"]:
+        name = provider[0] if isinstance(provider, (tuple, list)) else provider
+        if name in _PROVIDERS:
+            return _PROVIDERS[name]
+    raise UsageError(f"none of the providers is there: {providers}",
+                     hint=f"there are: {', '.join(_PROVIDERS)}")
+
+
+def _args_of(plan: ctypes.c_void_p, count: Any, get: Any) -> list[NodeArg]:
+    args = []
+    for i in range(count(plan)):
+        io = _abi.DemiPlanIo()
+        get(plan, i, byref(io))
+        args.append(NodeArg(io))
+    return args
+
+
+__all__ = ["IoBinding", "NodeArg", "Session"]

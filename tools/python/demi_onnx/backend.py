@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""demi as a backend of ONNX's (onnx.backend.base), so that ONNX's own tests run on it. Needs onnx.
+
+    import onnx.backend.test, demi_onnx.backend
+    tests = onnx.backend.test.BackendTest(demi_onnx.backend, __name__)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import onnx
+from onnx.backend.base import Backend, BackendRep
+
+from ._errors import UsageError
+from ._session import Session
+
+
+class DemiBackendRep(BackendRep):  # type: ignore[misc, unused-ignore]
+    """A model that was prepared."""
+
+    def __init__(self, model: onnx.ModelProto, **how: Any) -> None:
+        self._all = [value.name for value in model.graph.input]
+        constants = {value.name for value in model.graph.initializer}
+        self._names = [name for name in self._all if name not in constants]
+        self._session = Session(model, **how)
+
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        """Outputs for inputs in the model's order, with those that have defaults or without. The last
+        ones may be left out."""
+        if not isinstance(inputs, (list, tuple)):
+            inputs = [inputs]
+        names = self._names if len(inputs) <= len(self._names) else self._all
+        if len(inputs) > len(names):
+            raise UsageError(f"{len(inputs)} inputs for a model of {len(names)}")
+        return tuple(self._session.run(None, dict(zip(names, inputs))))
+
+
+class DemiBackend(Backend):  # type: ignore[misc, unused-ignore]
+    """Runs models by `Session`."""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return device == "CPU"
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **how: Any) -> DemiBackendRep:
+        if not cls.supports_device(device):
+            raise UsageError(f"there is no device {device!r} here")
+        return DemiBackendRep(model, **how)
+
+    @classmethod
+    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU",
+                  **how: Any) -> tuple[Any, ...]:
+        return cls.prepare(model, device, **how).run(inputs)
+
+    @classmethod
+    def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",
+                 outputs_info: Sequence[tuple[Any, Sequence[int]]] | None = None,
+                 **how: Any) -> tuple[Any, ...]:
+        """One node; outputs are declared by `outputs_info` ((numpy type, shape) each), or as what the
+        first input is."""
+        import numpy as np
+        from onnx import helper
+        arrays = [np.asarray(value) for value in inputs]
+        number = helper.np_dtype_to_tensor_dtype
+        given = [helper.make_tensor_value_info(name, number(array.dtype), array.shape)
+                 for name, array in zip((name for name in node.input if name), arrays)]
+        made = [helper.make_tensor_value_info(
+            name, number(np.dtype(outputs_info[i][0]) if outputs_info else arrays[0].dtype),
+            list(outputs_info[i][1]) if outputs_info else None)
+            for i, name in enumerate(node.output) if name]
+        model = helper.make_model(helper.make_graph([node], "node", given, made))
+        return cls.run_model(model, arrays, device, **how)
+
+
+is_compatible = DemiBackend.is_compatible
+prepare = DemiBackend.prepare
+run_model = DemiBackend.run_model
+run_node = DemiBackend.run_node
+supports_device = DemiBackend.supports_device

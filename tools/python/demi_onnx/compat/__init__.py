@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""demi by the names and arguments of other converters."""

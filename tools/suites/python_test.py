@@ -1,0 +1,699 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package demi_onnx: sessions, conversions, passes, errors, and what wrong arguments do.
+
+With DEMI_LIBRARY in the environment it is the package of this tree with that library, else the one that
+is installed. Needs numpy, onnx and ml_dtypes; torch, jax and pandas are used where they are there.
+
+    DEMI_LIBRARY=build/release/libdemi.so tools/suites/python_test.py [unittest's options]
+"""
+
+import ast
+import asyncio
+import contextlib
+import ctypes
+import gc
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import pickle
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+if "DEMI_LIBRARY" in os.environ:
+    sys.path.insert(0, str(ROOT / "tools/python"))
+
+import demi_onnx as demi  # noqa: E402
+
+CONV = str(ROOT / "testdata/models/conv_net.onnx")
+
+
+def info(name, dtype, shape):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def model_of(nodes, inputs, outputs, initializers=(), opset=21):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def unary(op, dtype=TensorProto.FLOAT, shape=("N", 4), out=None, **attrs):
+    return model_of([helper.make_node(op, ["x"], ["y"], **attrs)], [info("x", dtype, shape)],
+                    [info("y", out or dtype, shape)])
+
+
+def matmul(size=64):
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [size, size],
+                                 np.random.default_rng(1).standard_normal(size * size) / size)
+    return model_of([helper.make_node("MatMul", ["x", "w"], ["t"]),
+                     helper.make_node("Relu", ["t"], ["y"])],
+                    [info("x", TensorProto.FLOAT, ["N", size])],
+                    [info("y", TensorProto.FLOAT, ["N", size])], [weights])
+
+
+def endless():
+    """A loop of 2^40 iterations."""
+    body = helper.make_graph([helper.make_node("Identity", ["c"], ["d"]),
+                              helper.make_node("Add", ["s", "s"], ["t"])], "b",
+                             [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []),
+                              info("s", TensorProto.FLOAT, [1])],
+                             [info("d", TensorProto.BOOL, []), info("t", TensorProto.FLOAT, [1])])
+    trip = helper.make_tensor("m", TensorProto.INT64, [], [1 << 40])
+    return model_of([helper.make_node("Loop", ["m", "", "x"], ["y"], body=body)],
+                    [info("x", TensorProto.FLOAT, [1])], [info("y", TensorProto.FLOAT, [1])], [trip])
+
+
+class Values(unittest.TestCase):
+    """What goes in and comes out of runs."""
+
+    def test_shape_of_onnxruntime(self):
+        session = demi.InferenceSession(unary("Relu").SerializeToString(),
+                                        providers=["CPUExecutionProvider"])
+        arg = session.get_inputs()[0]
+        self.assertEqual((arg.name, arg.shape, arg.type), ("x", ["N", 4], "tensor(float)"))
+        self.assertEqual(session.get_outputs()[0].name, "y")
+        x = np.array([[-1, 2, -3, 4]], np.float32)
+        for names in (None, ["y"]):
+            np.testing.assert_array_equal(session.run(names, {"x": x})[0], np.maximum(x, 0))
+
+    def test_results_are_the_callers(self):
+        """Small, large, of known and of open shapes: no result changes with a later run, or ends with
+        the session."""
+        for shape, run in (([1, 4], (1, 4)), (["N", 4], (2, 4)), ([300, 100], (300, 100)),
+                           (["N", 100], (300, 100))):
+            session = demi.Session(unary("Neg", shape=shape))
+            draw = np.random.default_rng(0)
+            xs = [draw.standard_normal(run).astype(np.float32) for _ in range(5)]
+            ys = [session.run(None, {"x": x})[0] for x in xs]
+            del session
+            gc.collect()
+            for x, y in zip(xs, ys):
+                np.testing.assert_array_equal(y, -x)
+                self.assertTrue(y.flags.writeable)
+                y[...] = 0
+
+    def test_no_copy_of_inputs(self):
+        """Contiguous inputs are read where they lie: the library is told their address."""
+        session = demi.Session(unary("Neg", shape=["N", 1000]))
+        x = np.ones((500, 1000), np.float32)
+        session.run(None, {"x": x})
+        slot = session._free[0]._inputs[0]
+        self.assertEqual(slot.raw.data, x.ctypes.data)
+        other = np.full((500, 1000), 2, np.float32)
+        y, = session.run(None, {"x": other})
+        self.assertEqual(slot.raw.data, other.ctypes.data)
+        self.assertEqual(y[0, 0], -2)
+        other[...] = 3 # the same address with other contents
+        self.assertEqual(session.run(None, {"x": other})[0][0, 0], -3)
+
+    def test_no_copy_of_outputs(self):
+        """Large results of known shapes are made where the caller has them."""
+        session = demi.Session(unary("Neg", shape=[500, 1000]))
+        x = np.ones((500, 1000), np.float32)
+        session.run(None, {"x": x})
+        y, = session.run(None, {"x": x})
+        raw = session._free[0]._outputs[0].raw
+        self.assertEqual(raw.data, y.ctypes.data)
+
+    def test_strided_and_readonly(self):
+        session = demi.Session(unary("Neg"))
+        x = np.arange(32, dtype=np.float32).reshape(4, 8)
+        for view in (x[:, ::2], x[::-1, :4], x.T[:, :4], np.asfortranarray(x[:, :4])):
+            np.testing.assert_array_equal(session.run(None, {"x": view})[0], -view)
+        x = x[:, :4].copy()
+        x.flags.writeable = False
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], -x)
+        raw = np.zeros(4 * 4 * 4 + 1, np.uint8)
+        crooked = raw[1:].view(np.float32).reshape(4, 4)
+        np.testing.assert_array_equal(session.run(None, {"x": crooked})[0], -crooked)
+        swapped = np.ones((2, 4), ">f4")
+        np.testing.assert_array_equal(session.run(None, {"x": swapped})[0], -np.ones((2, 4)))
+
+    def test_types(self):
+        for number, dtype in ((TensorProto.FLOAT16, np.float16), (TensorProto.DOUBLE, np.float64),
+                              (TensorProto.INT64, np.int64), (TensorProto.BFLOAT16, ml_dtypes.bfloat16)):
+            session = demi.Session(unary("Neg", number))
+            for rows in (1, 3, 0):
+                x = np.arange(4 * rows).reshape(rows, 4).astype(dtype)
+                for _ in range(2):
+                    y, = session.run(None, {"x": x})
+                    self.assertEqual((y.dtype, y.shape), (x.dtype, x.shape))
+                    np.testing.assert_array_equal(y.astype(np.float64), -x.astype(np.float64))
+        for number, dtype in ((TensorProto.FLOAT8E4M3FN, ml_dtypes.float8_e4m3fn),
+                              (TensorProto.INT4, ml_dtypes.int4), (TensorProto.BOOL, bool),
+                              (TensorProto.UINT8, np.uint8)):
+            session = demi.Session(unary("Identity", number))
+            x = np.array([[0, 1, 0, 1]]).astype(dtype)
+            y, = session.run(None, {"x": x})
+            self.assertEqual(y.dtype, x.dtype)
+            np.testing.assert_array_equal(y.astype(np.float32), x.astype(np.float32))
+
+    def test_large_open_bfloat16(self):
+        """What is taken out of a context is of ml_dtypes' types, too."""
+        session = demi.Session(unary("Neg", TensorProto.BFLOAT16, ("N", 1000)))
+        x = np.ones((200, 1000), ml_dtypes.bfloat16)
+        for _ in range(3):
+            y, = session.run(None, {"x": x})
+            self.assertEqual((y.dtype, y.shape, float(y[3, 7])), (x.dtype, x.shape, -1))
+
+    def test_scalars_and_empty(self):
+        session = demi.Session(unary("Neg", shape=[]))
+        y, = session.run(None, {"x": np.float32(3)})
+        self.assertEqual((y.shape, y[()]), ((), -3))
+        self.assertEqual(session.run(None, {"x": 4.0})[0][()], -4)
+        session = demi.Session(unary("Neg", shape=["N"]))
+        self.assertEqual(session.run(None, {"x": [1.0, 2.0]})[0].tolist(), [-1, -2])
+        self.assertEqual(session.run(None, {"x": np.zeros(0, np.float32)})[0].shape, (0,))
+
+    def test_strings(self):
+        session = demi.Session(unary("Identity", TensorProto.STRING))
+        x = np.array([["a", "Ärger", "", "x\0y"]], dtype=object)
+        for _ in range(2):
+            self.assertEqual(session.run(None, {"x": x})[0].tolist(), x.tolist())
+        self.assertEqual(session.run(None, {"x": x.astype("U")[:, :3].repeat(2, 1)[:, :4]})[0].shape,
+                         (1, 4))
+
+    def test_sequences_and_optionals(self):
+        sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+        model = model_of([helper.make_node("SequenceConstruct", ["x", "x"], ["s"])],
+                         [info("x", TensorProto.FLOAT, ["N"])], [sequence])
+        x = np.ones(3, np.float32)
+        made, = demi.Session(model).run(None, {"x": x})
+        self.assertEqual([v.tolist() for v in made], [[1, 1, 1]] * 2)
+        model = model_of([helper.make_node("SequenceLength", ["s"], ["n"])], [sequence],
+                         [info("n", TensorProto.INT64, [])])
+        self.assertEqual(demi.Session(model).run(None, {"s": [x, x, x]})[0], 3)
+        maybe = onnx.ValueInfoProto(name="o", type=helper.make_optional_type_proto(
+            helper.make_tensor_type_proto(TensorProto.FLOAT, ["N"])))
+        model = model_of([helper.make_node("OptionalHasElement", ["o"], ["b"])], [maybe],
+                         [info("b", TensorProto.BOOL, [])])
+        session = demi.Session(model)
+        for value, has in ((x, True), (None, False), (x, True)):
+            self.assertEqual(bool(session.run(None, {"o": value})[0]), has)
+        self.assertFalse(session.run(None, {})[0])
+
+    def test_defaults(self):
+        """An input that has a default has it again where it is not fed."""
+        one = helper.make_tensor("b", TensorProto.FLOAT, [1], [1])
+        model = model_of([helper.make_node("Add", ["x", "b"], ["y"])],
+                         [info("x", TensorProto.FLOAT, [1]), info("b", TensorProto.FLOAT, [1])],
+                         [info("y", TensorProto.FLOAT, [1])], [one])
+        session = demi.Session(model)
+        x = np.array([5], np.float32)
+        for feeds, want in (({"x": x}, 6), ({"x": x, "b": x}, 10), ({"x": x}, 6)):
+            self.assertEqual(session.run(None, feeds)[0][0], want)
+
+    def test_passed_through(self):
+        """Outputs that are inputs or constants are copies, of strings, too."""
+        model = model_of([], [info("x", TensorProto.FLOAT, ["N"])], [info("x", TensorProto.FLOAT, ["N"])])
+        session = demi.Session(model)
+        x = np.ones(3, np.float32)
+        y, = session.run(None, {"x": x})
+        y[0] = 7
+        self.assertEqual(x[0], 1)
+
+    def test_wrong_shape_declared(self):
+        """Results have the shape that was made, not the declared one."""
+        shape = helper.make_tensor("s", TensorProto.INT64, [2], [-1, 2])
+        model = model_of([helper.make_node("Identity", ["s"], ["t"]),
+                          helper.make_node("Add", ["t", "d"], ["r"]),
+                          helper.make_node("Reshape", ["x", "r"], ["y"])],
+                         [info("x", TensorProto.FLOAT, [4]), info("d", TensorProto.INT64, [2])],
+                         [info("y", TensorProto.FLOAT, [2, 2])], [shape])
+        session = demi.Session(model)
+        x = np.arange(4, dtype=np.float32)
+        for d, want in (([0, 0], (2, 2)), ([0, -1], (4, 1)), ([2, 2], (1, 4)), ([0, 0], (2, 2))):
+            y, = session.run(None, {"x": x, "d": np.array(d, np.int64)})
+            self.assertEqual(y.shape, want)
+            np.testing.assert_array_equal(y.ravel(), x)
+
+    def test_some_outputs(self):
+        model = model_of([helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Abs", ["x"], ["b"])],
+                         [info("x", TensorProto.FLOAT, [200, 200])],
+                         [info("a", TensorProto.FLOAT, [200, 200]),
+                          info("b", TensorProto.FLOAT, [200, 200])])
+        session = demi.Session(model)
+        x = np.full((200, 200), -2, np.float32)
+        a, b = session.run(None, {"x": x})
+        b2, = session.run(["b"], {"x": x + 1})
+        b3, a3 = session.run(["b", "a"], {"x": x})
+        self.assertEqual([v[0, 0] for v in (a, b, b2, b3, a3)], [2, 2, 1, 2, 2])
+
+    def test_dlpack(self):
+        session = demi.Session(unary("Neg", shape=["N", 100]))
+        x = np.ones((300, 100), np.float32)
+        y, = session.run(None, {"x": x})
+        self.assertEqual(np.from_dlpack(y).ctypes.data, y.ctypes.data)
+
+        class Foreign:
+            def __dlpack__(self, **how):
+                return x.__dlpack__(**how)
+
+            def __dlpack_device__(self):
+                return x.__dlpack_device__()
+
+        z, = session.run(None, {"x": Foreign()})
+        self.assertEqual(session._free[0]._inputs[0].raw.data, x.ctypes.data)
+        np.testing.assert_array_equal(y, z)
+        if importlib.util.find_spec("torch"):
+            import torch
+            t = torch.ones((300, 100), requires_grad=True)
+            z, = session.run(None, {"x": t})
+            np.testing.assert_array_equal(torch.from_dlpack(z).numpy(), y)
+
+    def test_io_binding(self):
+        for shape in ([2, 4], ["N", 4]):
+            session = demi.Session(unary("Neg", shape=shape))
+            binding = session.io_binding()
+            x, y = np.ones((2, 4), np.float32), np.zeros((2, 4), np.float32)
+            binding.bind_input("x", x)
+            binding.bind_output("y", y)
+            for k in range(3):
+                x[...] = k
+                session.run_with_iobinding(binding)
+                self.assertIs(binding.get_outputs()[0], y)
+                self.assertEqual(y[1, 3], -k)
+            binding.bind_output("y")
+            session.run_with_iobinding(binding)
+            self.assertIsNot(binding.copy_outputs_to_cpu()[0], y)
+            binding.bind_output("y", np.zeros((1, 4), np.float32))
+            with self.assertRaises(demi.DemiError):
+                session.run_with_iobinding(binding)
+
+
+class Sessions(unittest.TestCase):
+    """Threads, ends of runs, copies of sessions."""
+
+    def test_threads(self):
+        session = demi.Session(matmul(), threads=1)
+        draw = np.random.default_rng(0)
+        xs = [draw.standard_normal((k % 3 + 1, 64)).astype(np.float32) for k in range(12)]
+        wants = [session.run(None, {"x": x})[0] for x in xs]
+        wrong = []
+
+        def work(seed):
+            order = random.Random(seed)
+            for _ in range(300):
+                k = order.randrange(len(xs))
+                if not np.array_equal(session.run(None, {"x": xs[k]})[0], wants[k]):
+                    wrong.append(k)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertLessEqual(len(session._free), 6)
+
+    def test_lock_is_released(self):
+        """Another thread goes on while a run is under way."""
+        session = demi.Session(endless(), time_limit=0.3)
+        counts = []
+        thread = threading.Thread(target=lambda: [counts.append(time.perf_counter())
+                                                  or time.sleep(0.01) for _ in range(10)])
+        thread.start()
+        with self.assertRaises(demi.EnvironmentFailure):
+            session.run(None, {"x": np.ones(1, np.float32)})
+        thread.join()
+        self.assertLess(counts[-1] - counts[0], 0.3)
+
+    def test_interrupt(self):
+        """Ctrl-C ends a run."""
+        session = demi.Session(endless(), time_limit=30)
+        timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        start = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            session.run(None, {"x": np.ones(1, np.float32)})
+        self.assertLess(time.monotonic() - start, 10)
+
+    def test_async(self):
+        session = demi.Session(matmul(), threads=1)
+        x = np.ones((2, 64), np.float32)
+        want, = session.run(None, {"x": x})
+
+        async def all_of():
+            return await asyncio.gather(*[session.run_async(None, {"x": x}) for _ in range(8)])
+
+        for made, in asyncio.run(all_of()):
+            np.testing.assert_array_equal(made, want)
+        slow = demi.Session(endless(), time_limit=30)
+
+        async def cancelled():
+            await asyncio.wait_for(slow.run_async(None, {"x": np.ones(1, np.float32)}), 0.1)
+
+        start = time.monotonic()
+        with self.assertRaises((asyncio.TimeoutError, TimeoutError)):
+            asyncio.run(cancelled())
+        self.assertLess(time.monotonic() - start, 10)
+
+    def test_pickle(self):
+        x = np.ones((1, 3, 8, 8), np.float32)
+        for model in (CONV, open(CONV, "rb").read(), onnx.load(CONV)):
+            session = demi.Session(model, threads=1, numerics="faithful")
+            again = pickle.loads(pickle.dumps(session))
+            np.testing.assert_array_equal(again.run(None, {"x": x})[0], session.run(None, {"x": x})[0])
+            self.assertEqual(again._how["numerics"], "faithful")
+
+    def test_plan(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.plan"
+            demi.compile(CONV, path)
+            x = np.ones((1, 3, 8, 8), np.float32)
+            np.testing.assert_array_equal(demi.Session(path).run(None, {"x": x})[0],
+                                          demi.Session(CONV).run(None, {"x": x})[0])
+            self.assertIsInstance(demi.compile(CONV), bytes)
+
+
+class Conversions(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.out = os.path.join(self.folder.name, "out.onnx")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_kinds(self):
+        """A path, bytes and a ModelProto give the same; what is given stays as it is."""
+        data = open(CONV, "rb").read()
+        proto = onnx.load(CONV)
+        before = proto.SerializeToString()
+        report = demi.convert(CONV, self.out, to="fp16")
+        written = open(self.out, "rb").read()
+        of_bytes, of_report = demi.convert(data, to="float16")
+        of_proto, _ = demi.convert(proto, to="half")
+        self.assertEqual(written, of_bytes)
+        self.assertIsInstance(of_proto, onnx.ModelProto)
+        self.assertEqual(of_proto, onnx.load_from_string(written))
+        self.assertEqual(proto.SerializeToString(), before)
+        self.assertEqual(report.totals.nodes_after, of_report.totals.nodes_after)
+
+    def test_report(self):
+        report = demi.convert(CONV, self.out, keep=["relu"], verify="random")
+        self.assertIn("kept", report.why("relu"))
+        with self.assertRaises(KeyError):
+            report.why("nobody")
+        self.assertEqual(len(json.loads(report.json())["nodes"]), len(report.nodes))
+        self.assertIn("nodes", str(report))
+        self.assertIn("<table>", report._repr_html_())
+        self.assertLess(report.verdict.error, 0.01)
+        if importlib.util.find_spec("pandas"):
+            self.assertEqual(len(report.to_dataframe()), len(report.nodes))
+
+    def test_decided_by_runs(self):
+        data = {"x": np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)}
+        quantized, _ = demi.convert(CONV, to="int8", calibrate=data, calibration="minmax")
+        self.assertIn(b"QuantizeLinear", quantized)
+        _, report = demi.convert(CONV, max_error=1e-3, verify=[data, data])
+        self.assertLessEqual(report.verdict.error, 1e-3)
+        self.assertEqual(report.verdict.sets, 2)
+
+    def test_compare(self):
+        demi.convert(CONV, self.out)
+        found = demi.compare(CONV, self.out)
+        self.assertFalse(found.beyond)
+        self.assertIsNone(found.first_bad)
+        self.assertIn("within", str(found))
+        worse = demi.compare(CONV, self.out, max_error=1e-7, advise=True)
+        self.assertTrue(worse.beyond and worse.first_bad.node)
+        self.assertTrue(json.loads(worse.json())["values"])
+
+    def test_looking(self):
+        demi.convert(CONV, self.out)
+        self.assertEqual(demi.check(CONV), [])
+        self.assertEqual(demi.check(self.out, against=CONV), [])
+        self.assertTrue(demi.check(self.out, against=matmul()))
+        self.assertIn("weight", {d.kind for d in demi.diff(CONV, self.out)})
+        self.assertIn("Conv", demi.show(CONV))
+        self.assertGreater(len(demi.show(CONV, full=True)), len(demi.show(CONV)))
+        self.assertEqual(demi.convert_policy(to="bfloat16")[0], "{")
+        self.assertIn("insert-casts", demi.convert_pipeline())
+        self.assertIn("insert-casts", demi.list_passes())
+        with self.assertRaises(demi.ModelError):
+            demi.check(model_of([helper.make_node("Nothing", ["x"], ["y"])],
+                                [info("x", 1, [1])], [info("y", 1, [1])]))
+
+    def test_search(self):
+        found = demi.search(matmul(16), target=30, evaluations=20, inputs={"dims": {"N": 3}})
+        self.assertGreaterEqual(found.best.score, 30)
+        made, _ = demi.convert(matmul(16), policy=found.policy)
+        self.assertIsInstance(made, onnx.ModelProto)
+        seen = []
+
+        def score(model):
+            seen.append(len(model))
+            return 1.0
+
+        demi.search(matmul(16), score=score, target=0.5, evaluations=3)
+        self.assertTrue(seen)
+
+    def test_bench(self):
+        self.assertGreater(demi.bench(CONV, runs=3, warmup=1).median, 0)
+
+    def test_progress(self):
+        seen = []
+        demi.convert(CONV, progress=lambda *what: seen.append(what))
+        self.assertEqual(seen[-1][1], seen[-1][2])
+
+        def fail(*_):
+            raise LookupError("enough")
+
+        for call in (lambda: demi.convert(CONV, progress=fail),
+                     lambda: demi.convert(CONV, verify="random", progress=fail),
+                     lambda: demi.search(CONV, progress=fail)):
+            with self.assertRaisesRegex(LookupError, "enough"):
+                call()
+        with self.assertRaises(demi.Cancelled):
+            demi.convert(CONV, self.out, progress=lambda *_: False)
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_errors(self):
+        with self.assertRaises(demi.UsageError) as caught:
+            demi.convert(CONV, keep=["nothing*"])
+        self.assertIn("nothing*", caught.exception.what)
+        self.assertIsInstance(caught.exception, ValueError)
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((str(again), again.hint), (str(caught.exception), caught.exception.hint))
+        with self.assertRaises(demi.UsageError) as caught:
+            demi.Session("/nowhere/model.onnx")
+        self.assertEqual(caught.exception.file, "/nowhere/model.onnx")
+        with self.assertRaises(demi.UsageError) as caught:
+            demi.Session(CONV).run(None, {"x": np.ones((1, 3, 8, 8))})
+        self.assertEqual((caught.exception.expected, caught.exception.actual), ("float", "double"))
+        with self.assertRaises(demi.UsageError) as caught:
+            demi.Session(CONV).run(None, {"y": np.ones(1)})
+        self.assertIn("x tensor(float)", caught.exception.hint)
+
+
+class Others(unittest.TestCase):
+    """Names of other converters, and the notebook."""
+
+    def test_onnxconverter_common(self):
+        from demi_onnx.compat.float16 import (convert_float_to_float16,
+                                              convert_float_to_float16_model_path)
+        model = onnx.load(CONV)
+        for keep, want in ((False, (10, 10)), (True, (1, 1)), (["x"], (1, 10)), (["y"], (10, 1))):
+            made = convert_float_to_float16(model, keep_io_types=keep, disable_shape_infer=True)
+            types = tuple(v[0].type.tensor_type.elem_type for v in (made.graph.input, made.graph.output))
+            self.assertEqual(types, want, keep)
+        kept = convert_float_to_float16(model, keep_io_types=True, node_block_list=["conv"],
+                                        op_block_list=["Nothing", "Gemm"])
+        report = demi.describe(kept)
+        self.assertTrue(report.why("conv").startswith("conv (Conv): float:"))
+        with self.assertRaises(ValueError):
+            convert_float_to_float16(convert_float_to_float16(model))
+        convert_float_to_float16(convert_float_to_float16(model), check_fp16_ready=False)
+        for name in ("min_positive_val", "max_finite_val"):
+            with self.assertRaisesRegex(demi.UsageError, name):
+                convert_float_to_float16(model, **{name: 1e-3})
+        self.assertIsInstance(convert_float_to_float16_model_path(CONV), onnx.ModelProto)
+
+    def test_notebook(self):
+        """Its cells run as they are written, one after the other; what a cell ends with can be shown."""
+        cells = json.loads((ROOT / "tools/python/first_five_minutes.ipynb").read_text())["cells"]
+        here, names = os.getcwd(), {}
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(CONV, os.path.join(folder, "model.onnx"))
+            os.chdir(folder)
+            try:
+                for cell in cells:
+                    if cell["cell_type"] != "code":
+                        continue
+                    *body, last = ast.parse("".join(cell["source"])).body
+                    with contextlib.redirect_stdout(io.StringIO()):
+                        exec(compile(ast.Module(body, []), "cell", "exec"), names)
+                        if isinstance(last, ast.Expr):
+                            shown = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+                            self.assertTrue(getattr(shown, "_repr_html_", lambda: "-")())
+                        else:
+                            exec(compile(ast.Module([last], []), "cell", "exec"), names)
+            finally:
+                os.chdir(here)
+        self.assertEqual(names["y"].shape, (2, 4))
+
+
+class Passes(unittest.TestCase):
+    def test_rewrite(self):
+        @demi.register_pass("test-abs", summary="Neg, then Relu", options={"to": "Abs", "count": 3})
+        def rewrite(graph, to, count):
+            """y = Relu(Neg(x)) becomes to(x) + count."""
+            for node in graph.nodes:
+                if node.op_type != "Relu" or node.inputs[0].producer.op_type != "Neg":
+                    continue
+                neg = node.inputs[0].producer
+                number = graph.add_initializer("count", np.array(count, np.float32))
+                one = graph.add_node(to, [neg.inputs[0]], ["t"], before=node, name="one")
+                two = graph.add_node("Add", [one.outputs[0], number], before=node, like=node.outputs[0])
+                node.outputs[0].replace_with(two.outputs[0])
+                node.remove()
+                neg.remove()
+                graph.changed()
+
+        self.assertIn("test-abs", demi.list_passes())
+        model = model_of([helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])],
+                         [info("x", 1, ["N"])], [info("y", 1, ["N"])])
+        x = np.array([-1, 2], np.float32)
+        for pipeline, want in (("test-abs", [4, 5]),
+                               (demi.Pipeline(("test-abs", {"to": "Neg", "count": 1})), [2, -1])):
+            made, report = demi.run_passes(model, pipeline, verify_each=True)
+            self.assertEqual(report.totals.rewrites, 1)
+            self.assertEqual(demi.Session(made).run(None, {"x": x})[0].tolist(), want)
+
+    def test_reads(self):
+        seen = {}
+
+        @demi.register_pass("test-look", options={"flag": False, "names": list, "text": str})
+        def look(graph, flag, names, text):
+            seen.update(flag=flag, names=names, text=text, opset=graph.opset(),
+                        inputs=[v.name for v in graph.inputs], outputs=[v.name for v in graph.outputs])
+            for node in graph.nodes:
+                node.set_attribute("axis", 1)
+                seen.update(axis=node.attribute("axis"), none=node.attribute("none", 5),
+                            users=[n.op_type for n in graph.value("x").users],
+                            shape=graph.value("x").shape, dtype=graph.value("x").dtype)
+            graph.print("100 %\n")
+
+        said = []
+        demi.run_passes(unary("Softmax"), "infer-dtypes,test-look{flag=true,names=[a,b]}",
+                        print=said.append)
+        self.assertEqual(seen, {"flag": True, "names": ["a", "b"], "text": None, "opset": 21,
+                                "inputs": ["x"], "outputs": ["y"], "axis": 1, "none": 5,
+                                "users": ["Softmax"], "shape": ["N", 4],
+                                "dtype": np.dtype("float32")})
+        self.assertIn("100 %", "".join(said))
+
+    def test_failures(self):
+        @demi.register_pass("test-raise")
+        def fail(graph):
+            raise RuntimeError("no 100% today")
+
+        @demi.register_pass("test-refused")
+        def refused(graph):
+            next(graph.nodes).remove()  # its output is read
+
+        for name, text in (("test-raise", "RuntimeError: no 100% today"), ("test-refused", "")):
+            with self.assertRaises(demi.DemiError) as caught:
+                demi.run_passes(unary("Neg"), name)
+            self.assertIn(name, str(caught.exception))
+            self.assertIn(text, str(caught.exception))
+        with self.assertRaises(demi.UsageError):
+            demi.register_pass("test-raise")(fail)  # the name is taken
+
+
+class Wrong(unittest.TestCase):
+    """Whatever a call is given, it raises an exception or works."""
+
+    def things(self, order):
+        return order.choice([
+            None, True, -1, 0, 1 << 40, 1.5, float("nan"), "", "x", "float16", "a\0b", "\udcff", b"", b"x",
+            b"\x08\x08", [], [None], ["x"], [[]], {}, {"x": None}, {"x": [1, 2]}, {1: 2}, object(), len,
+            np.zeros(0), np.ones((2, 3)), np.float32(1), np.array(["s"]), np.array([object()]),
+            np.zeros((0, 4), np.float32), np.broadcast_to(np.float32(1), (1, 4)), CONV, "/nowhere",
+            "/dev/null", "/", onnx.ModelProto(), unary("Relu"), {"x": np.zeros((1, 4), np.float32)},
+            {"x": "x"}, {"x": {"x": 1}}, {"y": np.zeros(3)}, np.zeros((1, 4), np.complex64), ("x", "y"), range(3)])
+
+    def test_fuzz(self):
+        number = int(os.environ.get("DEMI_FUZZ_CALLS", "400"))
+        order = random.Random(7)
+        session = demi.Session(unary("Relu"), threads=1)
+        binding = session.io_binding()
+        options = ["to", "io", "keep", "keep_ops", "policy", "opset", "verify", "calibrate", "max_error",
+                   "inputs", "ranges", "block", "fold", "before", "nothing"]
+        calls = {
+            "convert": lambda t: demi.convert(t(), **{order.choice(options): t()}),
+            "convert-conv": lambda t: demi.convert(CONV, **{order.choice(options): t(),
+                                                            order.choice(options): t()}),
+            "run": lambda t: session.run(t(), t()), "run-all": lambda t: session.run(None, t()),
+            "run-x": lambda t: session.run(None, {"x": t()}),
+            "session": lambda t: demi.Session(t()),
+            "session-how": lambda t: demi.Session(CONV, **{order.choice(
+                ["threads", "numerics", "kernels", "device", "memory_budget", "seed", "data_root"]): t()}),
+            "passes": lambda t: demi.run_passes(CONV, t()), "show": lambda t: demi.show(t()),
+            "check": lambda t: demi.check(CONV, against=t()), "diff": lambda t: demi.diff(CONV, t()),
+            "compare": lambda t: demi.compare(CONV, t(), data=t()),
+            "compile": lambda t: demi.compile(t(), numerics=t()),
+            "search": lambda t: demi.search(CONV, evaluations=1, **{order.choice(
+                ["candidates", "target", "metric", "labels", "cost", "data", "convert"]): t()}),
+            "bench": lambda t: demi.bench(CONV, feeds=t(), runs=1),
+            "bind": lambda t: (binding.bind_input("x", t()), binding.bind_output("y", t()),
+                               session.run_with_iobinding(binding)),
+            "register": lambda t: demi.register_pass(t(), options=t())(len),
+        }
+        raised = 0
+        for _ in range(number):
+            name = order.choice(list(calls))
+            try:
+                calls[name](lambda: self.things(order))
+            except Exception:
+                raised += 1
+        self.assertGreater(raised, number // 2)
+        x = np.array([[-1, 1, -1, 1]], np.float32)  # all is as it was
+        self.assertEqual(session.run(None, {"x": x})[0].tolist(), [[0, 1, 0, 1]])
+
+
+class Leaks(unittest.TestCase):
+    """Conversions and sessions under a limit of memory that a leak would pass."""
+
+    def test_many(self):
+        number = int(os.environ.get("DEMI_LEAK_CALLS", "600"))
+        data = matmul(128).SerializeToString()  # 64 KiB of weights
+        x = np.ones((200, 128), np.float32)
+
+        def once():
+            made, _ = demi.convert(data)
+            demi.Session(made, threads=1).run(None, {"x": x})
+            with self.assertRaises(demi.DemiError):
+                demi.convert(data, keep="nobody")
+            with self.assertRaises(demi.DemiError):
+                demi.Session(b"\x08\x08")
+
+        for _ in range(50):
+            once()
+        gc.collect()
+        pages = lambda: int(open("/proc/self/statm").read().split()[1])  # noqa: E731
+        before = pages()
+        for _ in range(number):
+            once()
+        gc.collect()
+        grown = (pages() - before) * resource.getpagesize()
+        self.assertLess(grown, number * 8192, f"{grown} bytes in {number} rounds")
+
+
+if __name__ == "__main__":
+    assert ctypes  # what the package stands on
+    unittest.main()
