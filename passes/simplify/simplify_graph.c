@@ -51,6 +51,37 @@ bool value_bypass(Value *result, Value *value) {
     return true;
 }
 
+static void count_name(uint32_t *counts, const Value *value) {
+    if (value && !sym_is_empty(value->name)) counts[value->name->number]++;
+}
+
+static void count_names(const Graph *graph, uint32_t *counts) {
+    for (size_t i = 0; i < graph->inputs.count; i++) count_name(counts, graph->inputs.items[i]);
+    for (size_t i = 0; i < graph->initializers.count; i++)
+        if (!graph->initializers.items[i]->input)
+            count_name(counts, graph->initializers.items[i]);
+    for (size_t i = 0; i < graph->sparse_initializers.count; i++)
+        if (!graph->sparse_initializers.items[i]->input)
+            count_name(counts, graph->sparse_initializers.items[i]);
+    for (size_t i = 0; i < graph->undefined.count; i++)
+        count_name(counts, graph->undefined.items[i]);
+    for (const Node *node = graph->first; node; node = node_after(node))
+        for (uint32_t i = 0; i < node->output_count; i++) count_name(counts, node->outputs[i]);
+}
+
+NameCounts names_count(PassCtx *ctx) {
+    size_t size = ctx->model->syms.count;
+    uint32_t *counts = ARENA_ARRAY(ctx->scratch, uint32_t, size + 1);
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) count_names(graphs.items[i], counts);
+    return (NameCounts){counts, size};
+}
+
+bool name_is_single(const NameCounts *names, const Value *value) {
+    return sym_is_empty(value->name) || value->name->number >= names->size ||
+           names->counts[value->name->number] <= 1;
+}
+
 bool model_has_free_initializers(const Model *model) {
     return model->has_ir_version && model->ir_version >= IR_FREE_INITIALIZERS;
 }

@@ -27,6 +27,16 @@ bool simplify_is(const Node *node, const char *op);
 /* True where a graph's output reads the value. */
 bool value_is_output(const Value *value);
 
+/* How many values of the model have a name. */
+typedef struct NameCounts {
+    const uint32_t *counts; /* [size], by Sym.number */
+    size_t size;
+} NameCounts;
+NameCounts names_count(PassCtx *ctx);
+/* True where no other value is called so, or the name was made since: the value can be read, or
+ * lie, in any graph that is inside its own, or around. */
+bool name_is_single(const NameCounts *names, const Value *value);
+
 /* Lets all that reads `result`, which a node gives, read `value` instead, which is of the same type
  * and comes before that node in its graph or one around. An output's name moves to `value`. False,
  * and nothing happens, where a name would be lost or a graph would give out what no node of it
