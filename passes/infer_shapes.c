@@ -663,6 +663,13 @@ bool infer_shapes_strict(PassCtx *ctx, Err *err) {
     return infer_model(&infer, &graphs);
 }
 
+const ShapeOperand *const *infer_shapes_known(PassCtx *ctx, Err *err) {
+    Infer infer = {.model = ctx->model, .scratch = ctx->scratch, .err = err};
+    infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, ctx->model->value_count);
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    return infer_model(&infer, &graphs) ? infer.known : NULL;
+}
+
 static bool run(PassCtx *ctx, const void *data, Err *err) {
     const InferShapesOptions *options = data;
     Model *model = ctx->model;

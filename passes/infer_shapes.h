@@ -4,9 +4,14 @@
 #define DEMI_INFER_SHAPES_H
 
 #include "pass.h"
+#include "shape.h"
 
 /* What the pass infer-shapes{strict=true} does, and the bodies of functions with what each call
  * knows of its operands. */
 bool infer_shapes_strict(PassCtx *ctx, Err *err);
+
+/* What the pass infer-shapes does, and what it found out of each value, contents too: [value_count]
+ * by id, in ctx->scratch; NULL where nothing was asked of a value. NULL with *err set on failure. */
+const ShapeOperand *const *infer_shapes_known(PassCtx *ctx, Err *err);
 
 #endif

@@ -17,6 +17,7 @@
 #include "checked.h"
 #include "constants.h"
 #include "infer_dtypes.h"
+#include "lower_plan.h"
 #include "passes.h"
 #include "plan.h"
 #include "shape_args.h"
@@ -566,6 +567,67 @@ static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
     return true;
 }
 
+/* ---- some nodes alone ------------------------------------------------------------------------ */
+
+static void start(Lower *l) {
+    const uint32_t count = l->model->value_count;
+    plan_builder_init(&l->b, l->ctx->scratch);
+    l->value_of = ARENA_ARRAY(l->ctx->scratch, uint32_t, count + 1);
+    l->constant_of = ARENA_ARRAY(l->ctx->scratch, uint32_t, count + 1);
+    for (uint32_t i = 0; i < count; i++) l->value_of[i] = l->constant_of[i] = PLAN_NONE;
+    l->room = call_size_room(l->model, l->ctx->scratch);
+}
+
+bool lower_plan_has(const Node *node) {
+    const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
+    return plan_has_operator(domain, sym_text(node->op_type),
+                             opset_version(node->graph->opsets, node->domain));
+}
+
+/* The constant that the plan has for what was a node's output; NULL in *tensor where it has none. */
+static bool take_result(Lower *l, const PlanValue *value, const Tensor **tensor) {
+    bool whole = value->kind == PLAN_TENSOR && value->data != PLAN_NO_DATA && !value->stored &&
+                 dtype_bits((Dtype)value->dtype) >= 8;
+    if (!whole) return true;
+    const PlanConstant *constant = plan_constant_of(&l->b, value);
+    void *bytes = arena_alloc(l->ctx->scratch, (size_t)constant->size + 1);
+    if (!constant->read(constant->data, 0, bytes, constant->size, l->err)) return false;
+    *tensor = tensor_new_raw(&l->model->arena, (Dtype)value->dtype,
+                             l->b.numbers.items + value->dims, value->rank, bytes, constant->size);
+    return true;
+}
+
+bool lower_plan_execute(PassCtx *ctx, const LoweredNodes *lowered, const Tensor **results,
+                        Err *err) {
+    Lower l = {.ctx = ctx, .model = ctx->model, .err = err};
+    PlanGraph graph = {0};
+    Steps steps = {0};
+    VEC(uint32_t) outputs = {0};
+    VEC(const Value *) values = {0};
+    start(&l);
+    graph.name = sym_of(&l, NULL);
+    l.b.numerics = PLAN_FAITHFUL;
+    for (size_t i = 0; i < lowered->count; i++) {
+        const Node *node = lowered->nodes[i];
+        if (!lower_node(&l, node, &steps)) return false;
+        for (uint32_t k = 0; k < node->output_count; k++) {
+            if (!node->outputs[k] || !node->outputs[k]->uses) continue;
+            VEC_PUSH(ctx->scratch, &values, node->outputs[k]);
+            VEC_PUSH(ctx->scratch, &outputs, l.value_of[node->outputs[k]->id]);
+        }
+    }
+    graph.outputs = plan_add_operands(&l.b, outputs.items, outputs.count);
+    graph.steps.count = (uint32_t)steps.count;
+    for (size_t i = 0; i < steps.count; i++) VEC_PUSH(ctx->scratch, &l.b.steps, steps.items[i]);
+    VEC_PUSH(ctx->scratch, &l.b.graphs, graph);
+    if (!plan_fold(&l.b, err)) return false;
+    for (size_t i = 0; i < values.count; i++) {
+        uint32_t number = l.b.operands.items[l.b.graphs.items[0].outputs.first + i];
+        if (!take_result(&l, &l.b.values.items[number], &results[values.items[i]->id])) return false;
+    }
+    return true;
+}
+
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static const char *const numerics_names[] = {
@@ -602,15 +664,11 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     Model *model = ctx->model;
     Lower l = {.ctx = ctx, .model = model, .err = err};
     uint32_t first;
-    plan_builder_init(&l.b, ctx->scratch);
+    start(&l);
     l.b.numerics = (PlanNumerics)options->numerics;
     l.b.small = options->small;
     l.b.isa = options->isa == PLAN_ISA_COUNT ? plan_isa_here() : (PlanIsa)options->isa;
     l.b.budget = options->memory > 0 ? (uint64_t)options->memory : 0;
-    l.value_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
-    l.constant_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
-    for (uint32_t i = 0; i < model->value_count; i++) l.value_of[i] = l.constant_of[i] = PLAN_NONE;
-    l.room = call_size_room(model, ctx->scratch);
     if (l.b.budget && l.room > l.b.budget / ROOM_SHARE) l.room = l.b.budget / ROOM_SHARE;
     uint64_t expanded = call_size_expanded(model, ctx->scratch), most = l.room / STEP_BYTES;
     if (expanded > most) {

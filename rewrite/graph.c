@@ -309,6 +309,38 @@ void node_move_before(Node *node, Node *before) {
     model_touch(node->graph->model);
 }
 
+/* Appends the values of a list to another graph's, where they lie from now on. */
+#define LIST_MOVE(list, from, to)                                                                  \
+    do {                                                                                           \
+        for (size_t i_ = 0; i_ < (from)->list.count; i_++) {                                       \
+            (from)->list.items[i_]->graph = (to);                                                  \
+            VEC_PUSH(&(to)->model->arena, &(to)->list, (from)->list.items[i_]);                    \
+        }                                                                                          \
+        (from)->list.count = 0;                                                                    \
+    } while (0)
+
+static void graph_set_parent(Graph *graph, void *parent) {
+    graph->parent = parent;
+}
+
+void graph_move_out(Graph *graph, Node *before) {
+    Graph *to = before->graph;
+    LIST_MOVE(initializers, graph, to);
+    LIST_MOVE(sparse_initializers, graph, to);
+    LIST_MOVE(infos, graph, to);
+    to->unswept = to->unswept || graph->unswept;
+    while (graph->first) {
+        Node *node = graph->first;
+        node_unlink(node);
+        node->graph = to;
+        node_link(node, before);
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) node->outputs[i]->graph = to;
+        node_each_graph(node, graph_set_parent, to);
+    }
+    model_touch(to->model);
+}
+
 void graph_remove_initializers(Graph *graph, Value *const *values, size_t count) {
     if (count == 0) return;
     for (size_t i = 0; i < count; i++) {

@@ -498,6 +498,11 @@ void graph_sweep(Graph *graph);
 /* Moves a node within its graph, before `before` (last where NULL). */
 void node_move_before(Node *node, Node *before);
 
+/* Moves all nodes, initializers and value_info entries of a graph that `before`, or a node around it,
+ * holds to the graph of `before`, the nodes in their order before it. The graph has no inputs; its
+ * outputs stay, and read what they did. Names must be in use nowhere else in that graph. */
+void graph_move_out(Graph *graph, Node *before);
+
 /* Drops an unused initializer and, unless it is also an input, its value. */
 void graph_remove_initializer(Value *value);
 /* The same for many of one graph, in time linear in its lists. */

@@ -156,6 +156,9 @@ enum OpTrait {
                                operator's name (fused_ops.def) */
     OP_BITS = 256, /* it looks at elements as so many bits: what has their values in another type is
                       no operand of it */
+    OP_SAME_BITS = 512, /* every engine gives the same bits: an element is rounded once, as IEEE 754
+                           has it, or not at all. Operators that only move data, or of integers
+                           alone, need no word */
 };
 
 typedef struct OpRecord {

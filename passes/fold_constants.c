@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fold-constants: what depends on constants alone is computed now, by the runtime's kernels.
+ *
+ *   Transpose (W), of a constant W that nothing else reads  ->  a constant
+ *
+ * Without inexact=true, only what every engine computes to the same bits: operators that move data,
+ * those of integers, and those that round once as IEEE 754 has it (OP_SAME_BITS). Nothing is stored
+ * that takes more bytes than the constants that go with it and SIMPLIFY_GROW: a transposed copy of
+ * what others still read is not made, nor a large constant of a small one. Nodes with graphs, random
+ * ones, operators that demi does not know, and calls of functions stay.
+ */
+#include <stddef.h>
+
+#include "checked.h"
+#include "constants.h"
+#include "lower_plan.h"
+#include "op_facts.h"
+#include "op_types.h"
+#include "passes.h"
+#include "simplify_graph.h"
+
+typedef struct FoldConstantsOptions {
+    bool inexact;
+} FoldConstantsOptions;
+
+static const PassOption options_table[] = {
+    {"inexact", OPTION_BOOL, offsetof(FoldConstantsOptions, inexact), NULL, NULL,
+     "also compute what other engines may round otherwise"},
+    {0},
+};
+
+typedef struct Fold {
+    PassCtx *ctx;
+    bool inexact;
+    uint32_t values;   /* that there were when the pass began */
+    bool *constant;    /* [values]: a constant, or what a node gives that may be executed */
+    bool *chosen;      /* [model's nodes]: may be executed */
+    VEC(Node *) nodes; /* those, in order */
+} Fold;
+
+/* ---- what may be executed -------------------------------------------------------------------- */
+
+static bool has_floats(const Node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value && dtype_is_float(type_dtype(node->inputs[i].value->type)))
+            return true;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && dtype_is_float(type_dtype(node->outputs[i]->type))) return true;
+    return false;
+}
+
+/* What a float out of range becomes as an integer, or in 8 bit, is not said. */
+static bool is_open_cast(const Node *node) {
+    if (!node_is_cast(node)) return false;
+    Dtype from = type_dtype(node->inputs[0].value->type), to = type_dtype(node->outputs[0]->type);
+    if (!dtype_is_float(from)) return dtype_is_float(to) && dtype_bits(to) <= 8;
+    return dtype_is_integer(to) || dtype_bits(to) <= 8;
+}
+
+static bool is_exact(const Node *node, const OpRecord *record) {
+    const OpSchema *schema = node_schema(node);
+    if (!has_floats(node)) return true;
+    if (op_has_flags(schema, OP_MOVES) || op_has_flags(schema, OP_SHAPE_ONLY)) return true;
+    return op_record_has(record, OP_SAME_BITS) && !is_open_cast(node);
+}
+
+static void note_graph(Graph *graph, void *data) {
+    (void)graph;
+    *(bool *)data = true;
+}
+
+static bool gives_tensors(const Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const Value *value = node->outputs[i];
+        if (!value) continue;
+        Dtype dtype = type_dtype(value->type);
+        if (value_type(value)->kind != TYPE_TENSOR || dtype == DTYPE_STRING ||
+            dtype_bits(dtype) < 8)
+            return false;
+    }
+    return true;
+}
+
+static bool may_execute(const Fold *fold, const Node *node) {
+    bool holds_graph = false;
+    const OpRecord *record = node_record(node);
+    if (!record || !node_schema(node) || model_find_function(fold->ctx->model, node) ||
+        op_record_has(record, OP_RANDOM) || op_record_has(record, OP_RANDOM_TRAINING) ||
+        !node_may_become_constant(node) || !gives_tensors(node) || !lower_plan_has(node))
+        return false;
+    node_each_graph(node, note_graph, &holds_graph);
+    return !holds_graph && (fold->inexact || is_exact(node, record));
+}
+
+static bool is_constant(const Fold *fold, const Value *value) {
+    return value->producer ? fold->constant[value->id] : value->init && !value->input;
+}
+
+/* A Constant is lowered like the others, where they read it; it is nothing to execute by itself. */
+static void choose(PassCtx *ctx, Node *node, void *data) {
+    Fold *fold = data;
+    bool constant = simplify_is(node, "Constant");
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value && !is_constant(fold, node->inputs[i].value)) return;
+    if (constant ? node->output_count != 1 || !value_is_constant(node->outputs[0]) ||
+                       !gives_tensors(node)
+                 : !may_execute(fold, node))
+        return;
+    fold->chosen[node->id] = !constant;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i]) fold->constant[node->outputs[i]->id] = true;
+    VEC_PUSH(ctx->scratch, &fold->nodes, node);
+}
+
+/* ---- what is worth its bytes ----------------------------------------------------------------- */
+
+static uint64_t bytes_of_type(const Value *value) {
+    const Type *type = value_shaped_type(value);
+    uint64_t count = 1;
+    if (!type) return UINT64_MAX;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (type->dims[i].kind != DIM_KNOWN || type->dims[i].size < 0 ||
+            !checked_mul(count, (uint64_t)type->dims[i].size, &count))
+            return UINT64_MAX;
+    uint64_t each = dtype_bits(type_dtype(type)) / 8, bytes;
+    return checked_mul(count, each, &bytes) ? bytes : UINT64_MAX;
+}
+
+static uint64_t bytes_of_constant(const Value *value, Arena *scratch) {
+    if (value->producer && !value_is_constant(value)) return bytes_of_type(value);
+    const Tensor *tensor = constant_tensor(value, scratch);
+    return tensor && tensor_check(tensor, NULL) ? tensor_raw_size(tensor) : 0;
+}
+
+static bool is_read_by_chosen(const Fold *fold, const Value *value) {
+    if (value->referenced) return false;
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node || !fold->chosen[use->node->id]) return false;
+    return true;
+}
+
+/* Bytes of a constant that go if the chosen nodes do, for each of its readers; 0 where one stays. */
+static uint64_t share_of(const Fold *fold, const Value *value) {
+    if (!is_read_by_chosen(fold, value)) return 0;
+    return bytes_of_constant(value, fold->ctx->scratch) / value->use_count;
+}
+
+/* Bytes of what others than chosen nodes read of the node's outputs, or of all that is read. */
+static uint64_t bytes_made(const Fold *fold, const Node *node, bool all) {
+    uint64_t made = 0;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const Value *value = node->outputs[i];
+        if (!value || !value->uses || (!all && is_read_by_chosen(fold, value))) continue;
+        uint64_t bytes = bytes_of_type(value);
+        made = bytes > UINT64_MAX - made ? UINT64_MAX : made + bytes;
+    }
+    return made;
+}
+
+static bool is_worth_it(const Fold *fold, const Node *node) {
+    uint64_t gone = SIMPLIFY_GROW;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value) gone += share_of(fold, node->inputs[i].value);
+    return bytes_made(fold, node, true) <= gone;
+}
+
+static bool reads_constants(const Fold *fold, const Node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value && !is_constant(fold, node->inputs[i].value)) return false;
+    return true;
+}
+
+/* Chosen nodes that have constants or results in common are a group: some of them may make more of
+ * a constant than their share, if others make less. */
+typedef struct Groups {
+    uint32_t *of_node;  /* [model's nodes]: another one of the group, by id, or itself */
+    uint32_t *of_value; /* [values]: a node of the group that reads or makes it; UINT32_MAX: none */
+    uint64_t *made, *gone; /* [model's nodes]: bytes, by the group's first */
+} Groups;
+
+static uint32_t group_of(const Groups *groups, uint32_t node) {
+    while (groups->of_node[node] != node)
+        node = groups->of_node[node] = groups->of_node[groups->of_node[node]];
+    return node;
+}
+
+static void join(const Groups *groups, const Value *value, uint32_t node) {
+    uint32_t *other = &groups->of_value[value->id];
+    if (*other == UINT32_MAX)
+        *other = node;
+    else
+        groups->of_node[group_of(groups, node)] = group_of(groups, *other);
+}
+
+static void find_groups(const Fold *fold, Groups *groups, size_t nodes) {
+    Arena *scratch = fold->ctx->scratch;
+    groups->of_node = ARENA_ARRAY(scratch, uint32_t, nodes + 1);
+    groups->of_value = ARENA_ARRAY(scratch, uint32_t, fold->values + 1);
+    groups->made = ARENA_ARRAY(scratch, uint64_t, nodes + 1);
+    groups->gone = ARENA_ARRAY(scratch, uint64_t, nodes + 1);
+    for (uint32_t i = 0; i < nodes; i++) groups->of_node[i] = i;
+    for (uint32_t i = 0; i < fold->values; i++) groups->of_value[i] = UINT32_MAX;
+    for (size_t i = 0; i < fold->nodes.count; i++) {
+        const Node *node = fold->nodes.items[i];
+        if (!fold->chosen[node->id]) continue;
+        for (uint32_t k = 0; k < node->input_count; k++)
+            if (node->inputs[k].value) join(groups, node->inputs[k].value, node->id);
+        for (uint32_t k = 0; k < node->output_count; k++)
+            if (node->outputs[k]) join(groups, node->outputs[k], node->id);
+    }
+    for (size_t i = 0; i < fold->nodes.count; i++) {
+        const Node *node = fold->nodes.items[i];
+        if (!fold->chosen[node->id]) continue;
+        uint32_t group = group_of(groups, node->id);
+        uint64_t made = bytes_made(fold, node, false);
+        groups->made[group] = made > UINT64_MAX - groups->made[group] ? UINT64_MAX
+                                                                      : groups->made[group] + made;
+        groups->gone[group] += SIMPLIFY_GROW;
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            const Value *value = node->inputs[k].value;
+            bool given = value && value->producer && fold->chosen[value->producer->id];
+            if (value && !given) groups->gone[group] += share_of(fold, value);
+        }
+    }
+}
+
+static void drop(Fold *fold, const Node *node) {
+    fold->chosen[node->id] = false;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i]) fold->constant[node->outputs[i]->id] = false;
+}
+
+/* Drops nodes that are not worth it, where their group is not, and those that read them, until all
+ * are: one that stays keeps its operands, which may have been what made others worth it. */
+static void drop_costly(Fold *fold) {
+    bool again = true;
+    while (again) {
+        Groups groups;
+        again = false;
+        find_groups(fold, &groups, fold->ctx->model->node_count);
+        for (size_t i = 0; i < fold->nodes.count; i++) {
+            const Node *node = fold->nodes.items[i];
+            if (!fold->chosen[node->id]) continue;
+            uint32_t group = group_of(&groups, node->id);
+            bool worth = groups.made[group] <= groups.gone[group] || is_worth_it(fold, node);
+            if (worth && reads_constants(fold, node)) continue;
+            drop(fold, node);
+            again = true;
+        }
+    }
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+/* Constants that a chosen node reads come along. */
+static LoweredNodes list_chosen(Fold *fold) {
+    Node **nodes = ARENA_ARRAY(fold->ctx->scratch, Node *, fold->nodes.count + 1);
+    LoweredNodes list = {.nodes = nodes};
+    bool any = false;
+    for (size_t i = 0; i < fold->nodes.count; i++) {
+        Node *node = fold->nodes.items[i];
+        bool read = false;
+        if (simplify_is(node, "Constant"))
+            for (const Use *use = node->outputs[0]->uses; use && !read; use = use->next)
+                read = use->node && fold->chosen[use->node->id];
+        if (fold->chosen[node->id] || read) nodes[list.count++] = node;
+        any = any || fold->chosen[node->id];
+    }
+    if (!any) list.count = 0;
+    return list;
+}
+
+static bool is_known(const Node *node, const Tensor *const *results, const Tensor **tensors) {
+    bool any = false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const Value *value = node->outputs[i];
+        if (!value || !value->uses) continue;
+        tensors[i] = results[value->id];
+        if (!tensors[i]) return false;
+        any = true;
+    }
+    return any;
+}
+
+static bool run(PassCtx *ctx, const void *data, Err *err) {
+    const FoldConstantsOptions *options = data;
+    const uint32_t values = ctx->model->value_count;
+    Fold fold = {.ctx = ctx, .inexact = options->inexact, .values = values};
+    fold.constant = ARENA_ARRAY(ctx->scratch, bool, values + 1);
+    fold.chosen = ARENA_ARRAY(ctx->scratch, bool, ctx->model->node_count + 1);
+    simplify_each_node(ctx, choose, &fold);
+    drop_costly(&fold);
+    const LoweredNodes list = list_chosen(&fold);
+    if (list.count == 0) return true;
+    const Tensor **results = ARENA_ARRAY(ctx->scratch, const Tensor *, values + 1);
+    if (!lower_plan_execute(ctx, &list, results, err)) return false;
+    for (size_t i = list.count; i-- > 0;) { /* so that what nobody reads any more is not stored */
+        Node *node = list.nodes[i];
+        const Tensor **tensors = ARENA_ARRAY(ctx->scratch, const Tensor *, node->output_count + 1);
+        if (fold.chosen[node->id] && is_known(node, results, tensors))
+            node_become_constant(ctx, node, tensors);
+    }
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+    return true;
+}
+
+const PassInfo fold_constants_pass = {
+    .name = "fold-constants",
+    .summary = "compute what depends on constants alone",
+    .needs = FACT_DTYPES | FACT_SHAPES,
+    .gives = FACT_DTYPES | FACT_SHAPES,
+    .options = options_table,
+    .options_size = sizeof(FoldConstantsOptions),
+    .idempotent = true,
+    .run = run,
+};

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+/* remove-identities: removes nodes that give what they read, and merges those that follow each other.
+ *
+ *   Identity (x), Dropout (x) when it does not train, Concat (x), Max (x)      ->  x
+ *   Reshape, Expand, Slice, Flatten, Tile … (x) to the shape that x has        ->  x
+ *   Transpose (x) in order, Pad (x) by 0, Mul (x, 1), Div (x, 1), Sub (x, 0)   ->  x
+ *   Transpose (Transpose (x))                                                  ->  Transpose (x), or x
+ *   Reshape (Squeeze (x), shape)                                               ->  Reshape (x, shape)
+ *
+ * All results are the same bits: x + 0 of floats is not x where that is -0, so only x - 0 and x + -0
+ * go. Shapes have to be known to be the same, dim by dim, as numbers or names. What has a name that
+ * is an interface's, and what a graph gives out that no node of it makes, stays.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "constants.h"
+#include "fuse_graph.h"
+#include "simplify_graph.h"
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+/* True where the value is a constant of nothing but this number, of integers or, with its sign, of
+ * floats. `most` elements at most are looked at. */
+static bool is_all(PassCtx *ctx, const Value *value, double number) {
+    enum { MOST = 1 << 16 };
+    const Tensor *tensor =
+        value && value_is_constant(value) ? constant_tensor(value, ctx->scratch) : NULL;
+    int64_t *ints;
+    uint64_t count;
+    if (!tensor || !tensor_check(tensor, NULL)) return false;
+    if (tensor_read_ints(tensor, ctx->scratch, MOST, &ints, &count)) {
+        for (uint64_t i = 0; i < count; i++)
+            if ((double)ints[i] != number) return false;
+        return count > 0;
+    }
+    count = tensor_count(tensor);
+    if (!fuse_takes(value) || count == 0 || count > MOST) return false;
+    float *floats = ARENA_ARRAY(ctx->scratch, float, count);
+    if (!tensor_read_floats(tensor, 0, count, floats, NULL)) return false;
+    for (uint64_t i = 0; i < count; i++)
+        if ((double)floats[i] != number || signbit(floats[i]) != signbit(number)) return false;
+    return true;
+}
+
+static bool is_float(const Value *value) {
+    return dtype_is_float(type_dtype(value->type));
+}
+
+/* ---- nodes that give what they read ---------------------------------------------------------- */
+
+/* Operators of that many operands that give the one there is. */
+static bool is_single(const Node *node) {
+    return node->input_count == 1 && node->output_count == 1;
+}
+
+static bool keeps_shape(const Node *node) {
+    return node->inputs[0].value && fuse_same_shape(node->inputs[0].value, node->outputs[0]);
+}
+
+static bool is_training(PassCtx *ctx, const Node *node) {
+    const Value *mode = fuse_input(node, 2);
+    if (fuse_opset(node) < 7) return node_attr_int(node, "is_test", 0) == 0;
+    return mode && !is_all(ctx, mode, 0);
+}
+
+static bool is_dropout(PassCtx *ctx, const Node *node) {
+    const Value *mask = node->output_count > 1 ? node->outputs[1] : NULL;
+    return !(mask && (mask->uses || mask->referenced)) && !is_training(ctx, node);
+}
+
+static bool is_ordered(const Node *node) {
+    uint32_t count;
+    const int64_t *order = attr_ints(node_attr(node, "perm"), &count);
+    if (!order) return fuse_rank(node->inputs[0].value) == 1;
+    for (uint32_t i = 0; i < count; i++)
+        if (order[i] != (int64_t)i) return false;
+    return true;
+}
+
+/* Steps backwards keep the shape, too. */
+static bool is_whole_slice(PassCtx *ctx, const Node *node) {
+    return keeps_shape(node) && (!fuse_input(node, 4) || is_all(ctx, fuse_input(node, 4), 1));
+}
+
+static bool is_empty_pad(PassCtx *ctx, const Node *node) {
+    uint32_t count;
+    const Attr *attr = node_attr(node, fuse_opset(node) < 2 ? "paddings" : "pads");
+    if (fuse_opset(node) >= 11) return is_all(ctx, fuse_input(node, 1), 0);
+    const int64_t *pads = attr_ints(attr, &count);
+    if (!pads) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (pads[i]) return false;
+    return true;
+}
+
+/* The operand that an elementwise operator of two gives, the other one being neutral. */
+static Value *not_neutral(PassCtx *ctx, const Node *node) {
+    Value *a = fuse_input(node, 0), *b = fuse_input(node, 1);
+    bool mul = simplify_is(node, "Mul"), add = simplify_is(node, "Add");
+    bool from_right = simplify_is(node, "Div") || simplify_is(node, "Sub");
+    if (!a || !b || node->input_count != 2 || !(mul || add || from_right)) return NULL;
+    double neutral = mul || simplify_is(node, "Div") ? 1 : add && is_float(a) ? -0.0 : 0;
+    Value *kept = is_all(ctx, b, neutral) ? a : NULL;
+    if (!kept && !from_right && is_all(ctx, a, neutral)) kept = b;
+    return kept && fuse_same_shape(kept, node->outputs[0]) ? kept : NULL;
+}
+
+/* The operand that the node's first output is; NULL where it is another value. */
+static Value *same_value(PassCtx *ctx, const Node *node) {
+    static const char *const single[] = {"Concat", "Max", "Min", "Sum", "Mean", NULL};
+    static const char *const shaped[] = {"Reshape", "Flatten", "Squeeze",
+                                         "Unsqueeze", "Expand", "Tile", NULL};
+    Value *x = fuse_input(node, 0);
+    if (!x) return NULL;
+    if (simplify_is(node, "Identity")) return x;
+    for (size_t i = 0; single[i]; i++)
+        if (simplify_is(node, single[i])) return is_single(node) ? x : NULL;
+    for (size_t i = 0; shaped[i]; i++)
+        if (simplify_is(node, shaped[i])) return keeps_shape(node) ? x : NULL;
+    if (simplify_is(node, "Dropout")) return is_dropout(ctx, node) ? x : NULL;
+    if (simplify_is(node, "Transpose")) return is_ordered(node) ? x : NULL;
+    if (simplify_is(node, "Slice")) return is_whole_slice(ctx, node) ? x : NULL;
+    if (simplify_is(node, "Pad")) return is_empty_pad(ctx, node) ? x : NULL;
+    return not_neutral(ctx, node);
+}
+
+/* ---- nodes that follow each other ------------------------------------------------------------ */
+
+static void merge_transposes(PassCtx *ctx, Node *outer) {
+    uint32_t count, inner_count;
+    const Node *inner = outer->inputs[0].value->producer;
+    if (!simplify_is(inner, "Transpose") || !inner->inputs[0].value) return;
+    const int64_t *order = attr_ints(node_attr(outer, "perm"), &count);
+    const int64_t *before = attr_ints(node_attr(inner, "perm"), &inner_count);
+    if (!order || !before || count != inner_count) return;
+    int64_t *both = ARENA_ARRAY(ctx->scratch, int64_t, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (order[i] < 0 || order[i] >= count) return;
+        both[i] = before[order[i]];
+    }
+    node_set_attr_ints(outer, "perm", both, count);
+    node_set_input(outer, 0, inner->inputs[0].value);
+    ctx->counts->rewrites++;
+}
+
+static bool only_reshapes(const Node *node) {
+    return simplify_is(node, "Reshape") || simplify_is(node, "Squeeze") ||
+           simplify_is(node, "Unsqueeze") || simplify_is(node, "Flatten");
+}
+
+/* True of a constant shape that does not ask for a size of the operand. */
+static bool is_free_shape(PassCtx *ctx, const Node *reshape) {
+    enum { MOST_DIMS = 1024 };
+    const Value *shape = fuse_input(reshape, 1);
+    const Tensor *tensor =
+        shape && value_is_constant(shape) ? constant_tensor(shape, ctx->scratch) : NULL;
+    int64_t *items;
+    uint64_t count;
+    if (!tensor || !tensor_check(tensor, NULL) || node_attr(reshape, "allowzero") ||
+        !tensor_read_ints(tensor, ctx->scratch, MOST_DIMS, &items, &count))
+        return false;
+    for (uint64_t i = 0; i < count; i++)
+        if (items[i] == 0) return false;
+    return true;
+}
+
+static void merge_reshapes(PassCtx *ctx, Node *outer) {
+    const Node *inner = outer->inputs[0].value->producer;
+    if (!only_reshapes(inner) || !fuse_input(inner, 0) || !is_free_shape(ctx, outer)) return;
+    node_set_input(outer, 0, inner->inputs[0].value);
+    ctx->counts->rewrites++;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static void remove_unread(Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && (node->outputs[i]->uses || node->outputs[i]->referenced)) return;
+    node_remove_unswept(node);
+}
+
+static void visit(PassCtx *ctx, Node *node, void *data) {
+    (void)data;
+    if (!fuse_record(node)) return;
+    const Value *source = NULL;
+    while (fuse_input(node, 0) && source != node->inputs[0].value) {
+        source = node->inputs[0].value;
+        if (simplify_is(node, "Transpose")) merge_transposes(ctx, node);
+        if (simplify_is(node, "Reshape")) merge_reshapes(ctx, node);
+    }
+    Value *same = same_value(ctx, node), *result = node->outputs[0];
+    bool alike = same && type_same_dtypes(same->type, result->type);
+    if (!alike || !result->uses || !value_bypass(result, same)) return;
+    ctx->counts->rewrites++;
+    remove_unread(node);
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)options;
+    (void)err;
+    simplify_each_node(ctx, visit, NULL);
+    return true;
+}
+
+const PassInfo remove_identities_pass = {
+    .name = "remove-identities",
+    .summary = "remove nodes that give what they read, and merge reshapes and transposes in a row",
+    .needs = FACT_DTYPES | FACT_SHAPES,
+    .gives = FACT_DTYPES | FACT_SHAPES,
+    .idempotent = true,
+    .run = run,
+};
