@@ -205,8 +205,15 @@ static bool check_lanes(const Job *job, unsigned lanes, Err *err) {
     return true;
 }
 
+/* Few weights are done before another thread has begun. */
+static Workers *workers_for(const QdqNumbers *numbers, size_t count, Arena *scratch) {
+    uint64_t all = 0;
+    for (size_t i = 0; i < count; i++) all += tensor_count(numbers[i].tensor);
+    return all > 8 * PIECE ? workers_new_streaming(scratch) : workers_new(scratch, 1);
+}
+
 bool qdq_numbers_find(QdqNumbers *numbers, size_t count, Arena *scratch, Err *err) {
-    Workers *workers = workers_new_streaming(scratch);
+    Workers *workers = workers_for(numbers, count, scratch);
     const unsigned lanes = workers_lanes(workers);
     Job job = {.count = count, .lanes = ARENA_ARRAY(scratch, Lane, lanes)};
     Item *items = ARENA_ARRAY(scratch, Item, count + 1);

@@ -65,13 +65,25 @@ static void begin(Arena *arena, MemTrap *trap) {
 
 static void pieces_are_the_whole(void **state) {
     static const Case cases[] = {
-        {1, 300, 700, 0, DTYPE_INT8},     {700, 300, 1, 0, DTYPE_INT8},
-        {50, 64, 49, 0, DTYPE_INT8},      {1, 1, 200001, 0, DTYPE_INT8},
-        {1, 3, 100000, 0, DTYPE_INT16},   {1, 5, 7, 0, DTYPE_INT8},
-        {1, 1003, 257, 32, DTYPE_UINT4},  {1003, 257, 1, 32, DTYPE_UINT4},
-        {1, 999, 333, 3, DTYPE_UINT4},    {999, 333, 1, 7, DTYPE_INT4},
-        {1, 2500, 130, 2000, DTYPE_INT4}, {1, 700, 300, 16, DTYPE_INT8},
-        {300, 700, 1, 0, DTYPE_UINT16},   {1, 10, 9, 32, DTYPE_FLOAT8E4M3FN},
+        {1, 300, 700, 0, DTYPE_INT8},
+        {700, 300, 1, 0, DTYPE_INT8},
+        {50, 64, 49, 0, DTYPE_INT8},
+        {1, 1, 200001, 0, DTYPE_INT8},
+        {1, 3, 100000, 0, DTYPE_INT16},
+        {1, 5, 7, 0, DTYPE_INT8},
+        {1, 1003, 257, 32, DTYPE_UINT4},
+        {1003, 257, 1, 32, DTYPE_UINT4},
+        {1, 999, 333, 3, DTYPE_UINT4},
+        {999, 333, 1, 7, DTYPE_INT4},
+        {1, 2500, 130, 2000, DTYPE_INT4},
+        {1, 700, 300, 16, DTYPE_INT8},
+        {300, 700, 1, 0, DTYPE_UINT16},
+        {1, 10, 9, 32, DTYPE_FLOAT8E4M3FN},
+        /* and of several threads */
+        {1, 1000, 701, 0, DTYPE_INT8},
+        {1000, 701, 1, 0, DTYPE_INT8},
+        {1, 1000, 701, 32, DTYPE_UINT4},
+        {1000, 701, 1, 32, DTYPE_INT4},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -163,6 +175,8 @@ static void drifts_are_what_sums_grow_by(void **state) {
     check_drifts(1, 300, 700);
     check_drifts(700, 300, 1);
     check_drifts(1, 1, 100003);
+    check_drifts(3, 500, 400);
+    check_drifts(900, 700, 1);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */

@@ -243,7 +243,8 @@ typedef struct PhaseRun {
     char *made;
 } PhaseRun;
 
-/* A phase's results, (images, rows, columns, filters), to their places in y. */
+/* A phase's results, (images, rows, columns, filters), to their places in y: along its own lines, which a
+ * pixel's filters would each be another one of. */
 static void spread(KernelCall *call, const PhaseRun *run, const Phase phase[AXES]) {
     const QTransposed *t = run->t;
     KernelTensor *y = &call->outputs[0];
@@ -255,8 +256,8 @@ static void spread(KernelCall *call, const PhaseRun *run, const Phase phase[AXES
     walk.axes[0] =
         (StridedAxis){(int64_t)t->images, t->axes[0].in * row * filters, rows * columns * filters};
     walk.axes[1] = (StridedAxis){rows, t->axes[0].stride * row * pixel, columns * filters};
-    walk.axes[2] = (StridedAxis){columns, t->axes[1].stride * pixel, filters};
-    walk.axes[3] = (StridedAxis){filters, channel, 1};
+    walk.axes[t->last ? 2 : 3] = (StridedAxis){columns, t->axes[1].stride * pixel, filters};
+    walk.axes[t->last ? 3 : 2] = (StridedAxis){filters, channel, 1};
     const int64_t first = (phase[0].first * row + phase[1].first) * pixel;
     strided_copy(&walk, (char *)y->data + (uint64_t)first * size, run->made, size);
 }
