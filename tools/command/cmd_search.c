@@ -23,7 +23,8 @@ static const ArgumentRow arguments[] = {
 static const OptionRow options[] = {
     OPTION_HEADING("What is searched"),
     {"candidates", 'c', OPTION_ROW_LIST, "TYPE,...", NULL,
-     "Precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, a16w8, a8w16, "
+     "Precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, a16w8, "
+     "a8w16, "
      "a8w8 (bits of activations and weights, as integers), w8, w4 (weights alone). Default: "
      "float,float16,a8w8."},
     {"metric", 'm', OPTION_ROW_VALUE, "WHAT", "sqnr cosine top1 accuracy error",
