@@ -138,12 +138,15 @@ DemiStatus demi_search_run(const DemiSource *model, const DemiSearchOptions *opt
                      .model = {.source = DEMI_SOURCE_INIT,
                                .convert = DEMI_CONVERT_OPTIONS_INIT,
                                .how = SESSION_OPTIONS_JUDGED}};
+    DemiInputOptions probe_inputs = DEMI_INPUT_OPTIONS_INIT;
     *search = NULL;
     options_copy(&call, &job.options, sizeof job.options, options);
     options_copy(&call, &job.model.source, sizeof job.model.source, model);
     options_copy(&call, &job.model.convert, sizeof job.model.convert, job.options.convert);
     options_copy(&call, &job.model.how.context, sizeof job.model.how.context, job.options.context);
     options_copy(&call, &job.model.how.inputs, sizeof job.model.how.inputs, job.options.inputs);
+    options_copy(&call, &probe_inputs, sizeof probe_inputs, job.options.probe_inputs);
+    if (job.options.probe_inputs) job.model.probe_inputs = &probe_inputs;
     job.scoring = (Scoring){.metric = job.options.metric,
                             .labels = {job.options.labels, job.options.label_count},
                             .score = job.options.score,

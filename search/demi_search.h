@@ -112,6 +112,8 @@ typedef struct DemiSearchOptions {
     void *combine_user;
     DemiProgressFn progress;
     void *progress_user;
+    const DemiInputOptions
+        *probe_inputs; /* that groups are measured on one by one; NULL: `inputs` */
 } DemiSearchOptions;
 
 #define DEMI_SEARCH_OPTIONS_INIT                                                                   \
@@ -119,7 +121,7 @@ typedef struct DemiSearchOptions {
         sizeof(DemiSearchOptions), NULL, NULL, 0, NULL, false, NULL, NULL, DEMI_METRIC_SQNR, NULL, \
             0, NULL, NULL, __builtin_nan(""), __builtin_nan(""), __builtin_nan(""),                \
             DEMI_COST_BITOPS, DEMI_SEARCH_SOLVE, false, false, 0, 0, 0, 0.0, NULL, 0, 0, NULL,     \
-            NULL, NULL, NULL                                                                       \
+            NULL, NULL, NULL, NULL                                                                 \
     }
 
 typedef enum DemiSearchOutcome {

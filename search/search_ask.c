@@ -41,13 +41,8 @@ static uint64_t hash_values(const DemiData *values, size_t count) {
 }
 
 /* Weights count by the outputs that they give. */
-static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
-    Trials *trials = &job->model.trials;
-    *hash = trials->count;
-    for (uint32_t g = 0; g < search_groups(job)->count; g++) {
-        const char *name = search_model_name(&job->model, g);
-        *hash = hash64_bytes(name, strlen(name), *hash);
-    }
+static bool hash_sets(Trials *trials, uint64_t *hash, Err *err) {
+    *hash = *hash * 31 + trials->count;
     for (size_t i = 0; i < trials->count; i++) {
         if (!trials_bind(trials, i, err)) return false;
         *hash = *hash * 31 + hash_values(trials->sets[i].values, trials->reference->input_count);
@@ -55,6 +50,16 @@ static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
         trials_end_set(trials, i);
     }
     return true;
+}
+
+static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
+    *hash = 0;
+    for (uint32_t g = 0; g < search_groups(job)->count; g++) {
+        const char *name = search_model_name(&job->model, g);
+        *hash = hash64_bytes(name, strlen(name), *hash);
+    }
+    return hash_sets(&job->model.trials, hash, err) &&
+           (!job->model.probe_inputs || hash_sets(&job->model.probes, hash, err));
 }
 
 static const char *candidate_names(const SearchJob *job) {

@@ -261,25 +261,29 @@ static void count_replays(SearchJob *job, const Answers *answers, size_t all) {
 static bool ask(SearchJob *job, const bool *wanted, const uint32_t *bundle, bool *again, bool *some,
                 Err *err) {
     const DemiSearchOptions *o = &job->options;
-    const size_t count = job->model.candidate_count, sets = job->model.trials.count;
+    Trials *trials = search_model_probes(&job->model);
+    const bool labelled = job->scoring.labels.items && trials == &job->model.trials;
+    const size_t count = job->model.candidate_count, sets = trials->count;
     const size_t all = search_groups(job)->count * count;
     const size_t probes = o->probes ? o->probes : as_aimet(job) ? sets : PROBES;
     Answers answers = answers_new(job, all);
     Sensitivities found;
-    const Sensitivity asked = {.trials = &job->model.trials,
+    const Sensitivity asked = {.trials = trials,
                                .model = &job->model.measured,
                                .candidates = job->model.candidates,
                                .candidate_count = count,
                                .wanted = wanted,
                                .bundle = bundle,
                                .ranges = job->model.ranges,
-                               .labels = job->scoring.labels.items ? &job->scoring.labels : NULL,
+                               .labels = labelled ? &job->scoring.labels : NULL,
                                .sets = probes < sets ? probes : sets,
                                .fewer = !o->probes && !as_aimet(job),
                                .cache_bytes = o->cache_bytes ? o->cache_bytes : (uint64_t)256 << 20,
                                .part = o->part,
                                .parts = o->parts ? o->parts : 1};
-    if (!sensitivities_measure(&asked, &found, job->arena, err)) return false;
+    const bool ok = sensitivities_measure(&asked, &found, job->arena, err);
+    job->model.trials.progress.cancelled |= trials->progress.cancelled;
+    if (!ok) return false;
     for (size_t i = 0; i < all; i++)
         if (sensitivity_asked(&asked, (uint32_t)(i / count), i % count))
             take_sums(job, &found, i, &answers);

@@ -81,7 +81,15 @@ bool search_model_open(SearchModel *m, MemTrap *trap, Err *err) {
     m->trials.source = m->source;
     m->trials.source.open = open_measured;
     m->trials.source.open_user = m;
-    return trials_open(&m->trials, err);
+    if (!trials_open(&m->trials, err)) return false;
+    if (!m->probe_inputs) return true;
+    m->probes = (Trials){.arena = m->arena,
+                         .how = m->how,
+                         .source = m->trials.source,
+                         .progress = m->trials.progress};
+    m->probes.how.inputs = *m->probe_inputs;
+    inputs_copy(m->arena, &m->probes.how.inputs);
+    return trials_open(&m->probes, err);
 }
 
 const char *search_model_name(const SearchModel *m, uint32_t group) {

@@ -16,8 +16,10 @@ typedef struct SearchModel {
     SessionOptions how;         /* of all runs */
     DemiModel **held;           /* the model that groups point into */
     MeasuredModel measured;
-    Trials trials;                      /* of the measured model */
-    const Candidate *const *candidates; /* [candidate_count]; the first is the widest */
+    Trials trials;                        /* of the measured model */
+    const DemiInputOptions *probe_inputs; /* NULL: the trials' own; else of: */
+    Trials probes;                        /* that groups are measured on */
+    const Candidate *const *candidates;   /* [candidate_count]; the first is the widest */
     size_t candidate_count;
     const GroupRanges *ranges; /* NULL where no candidate is of integers */
     Dtype half;                /* the 16-bit float among them; DTYPE_UNDEFINED: none */
@@ -37,6 +39,11 @@ DemiConvertOptions search_model_unconverted(const SearchModel *model, Arena *are
 
 /* A source of that conversion; `user` of it lies in `arena`, too. */
 DemiSource search_model_source(SearchModel *model, const DemiConvertOptions *options, Arena *arena);
+
+/* The trials that groups are measured on. */
+static inline Trials *search_model_probes(SearchModel *model) {
+    return model->probe_inputs ? &model->probes : &model->trials;
+}
 
 /* What to call a group: its first value. */
 const char *search_model_name(const SearchModel *model, uint32_t group);

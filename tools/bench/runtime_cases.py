@@ -34,6 +34,7 @@ MADE = {
     "mobilenetv2": lambda: made_models.mobilenetv2(),
     "mobilenetv2-b8": lambda: made_models.batched(made_models.mobilenetv2(), 8),
     "bert": lambda: made_models.bert(),
+    "bert_words": lambda: made_models.bert_words(),
     "bert-b8": lambda: made_models.batched(made_models.bert(), 8),
     "gpt2": lambda: made_models.gpt2(),
     "gpt2-prefill": lambda: made_models.gpt2(past=0, tokens=128),

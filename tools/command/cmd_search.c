@@ -23,7 +23,8 @@ static const ArgumentRow arguments[] = {
 static const OptionRow options[] = {
     OPTION_HEADING("What is searched"),
     {"candidates", 'c', OPTION_ROW_LIST, "TYPE,...", NULL,
-     "Precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, a16w8, a8w16, "
+     "Precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, a16w8, "
+     "a8w16, "
      "a8w8 (bits of activations and weights, as integers), w8, w4 (weights alone). Default: "
      "float,float16,a8w8."},
     {"metric", 'm', OPTION_ROW_VALUE, "WHAT", "sqnr cosine top1 accuracy error",
@@ -65,6 +66,8 @@ static const OptionRow options[] = {
      "On how many of the sets groups are measured one by one; default 2 to 8, as many as it takes "
      "to know a group's noise well, and all for AIMET's algorithms. Converted models are run on "
      "all."},
+    {"probe-data", 0, OPTION_ROW_VALUE, "DIR", NULL,
+     "Sets of inputs that groups are measured on, instead of --data's."},
     {"journal", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Note everything that is measured, so that the same command goes on where it was ended. It is "
      "refused where model, data or options are others."},
@@ -397,6 +400,10 @@ static bool search(Job *job, Err *err) {
     inputs.sets = inputs.data ? 0 : (size_t)sets;
     inputs.random = inputs.random || !inputs.data;
     o->inputs = &inputs;
+    DemiInputOptions probe_inputs = inputs;
+    probe_inputs.data = parsed_value(job->parsed, "probe-data");
+    probe_inputs.sets = 0;
+    if (probe_inputs.data) o->probe_inputs = &probe_inputs;
     o->context = &job->run.context;
     o->convert = &job->convert;
     o->part = job->ranks.part;

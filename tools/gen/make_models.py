@@ -39,7 +39,7 @@ def main() -> None:
                         help="at most N blocks a stage, layers, or LSTMs")
     parser.add_argument("--small", action="store_true", help="sizes for quick tests")
     parser.add_argument("--fused-norm", action="store_true",
-                        help="LayerNormalization as one operator (bert, gpt2)")
+                        help="LayerNormalization as one operator (bert, bert_words, gpt2)")
     parser.add_argument("--feeds", type=pathlib.Path, metavar="NPZ",
                         help="write seeded inputs there")
     args = parser.parse_args()
@@ -55,7 +55,7 @@ def main() -> None:
             parser.error("--layers is at least 1")
         sizes["layers"] = args.layers
     if args.fused_norm:
-        if args.name not in ("bert", "gpt2"):
+        if args.name not in ("bert", "bert_words", "gpt2"):
             parser.error(f"{args.name} has no LayerNormalization")
         sizes["fused_norm"] = True
     model = made_models.MODELS[args.name](**sizes)

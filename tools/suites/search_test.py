@@ -212,6 +212,27 @@ class Search(Case):
                                  f"n={batch}")
             self.assertLess(self.best(result)["cost"], 1)
 
+    def test_groups_are_measured_on_data_of_their_own(self) -> None:
+        """Which decides what groups are thought to do; scores are of the other."""
+        random = np.random.default_rng(8)
+        for name, scale in (("near", 1), ("far", 50)):
+            os.mkdir(self.path(name))
+            for i in range(3):
+                np.savez(self.path(f"{name}/{i}.npz"),
+                         x=scale * random.standard_normal((2, 3, 12, 12), dtype=np.float32))
+        common = ["search", self.net, "--data", self.path("near"), "-c", "float,a8w8", "--target",
+                  "50", "--quiet", "--json=-"]
+        found = [json.loads(self.ok(*common, *words)) for words in
+                 ([], ["--probe-data", self.path("near")], ["--probe-data", self.path("far")])]
+        self.assertEqual(found[0], found[1])
+        noise = [[g["noise"][1] for g in result["groups"]] for result in found]
+        self.assertNotEqual(noise[0], noise[2])
+        self.assertEqual(found[0]["points"][0]["score"], found[2]["points"][0]["score"])
+        self.assertGreaterEqual(self.best(found[2])["score"], 50)
+        journal = ["--journal", self.path("journal")]
+        self.ok(*common, *journal)
+        self.assertIn("data", self.fails(2, *common, *journal, "--probe-data", self.path("far")))
+
     def test_integers_of_any_widths(self) -> None:
         """Everywhere, as onnxruntime has the file: wider is better, and weights count less."""
         random = np.random.default_rng(6)

@@ -132,6 +132,19 @@ class Verify(unittest.TestCase):
         error = json.loads(done.stdout)["outputs"][0]["error"]
         self.assertAlmostEqual(error, found["error"], delta=1e-9)
 
+    def test_few_nodes_bring_most_of_the_error(self):
+        """Of 50, a third of the error takes a few, which are found in the trials that there are."""
+        words = ["deep.onnx", "--verify=random", "--random=3"]
+        bound = self.convert(*words)["verification"]["error"] / 3
+        found = self.convert(*words, "--max-error", bound)["verification"]
+        self.assertLessEqual(found["error"], bound)
+        self.assertLess(found["kept"], 9)
+        self.assertLessEqual(found["trials"], 64)
+        # as many are looked for where nothing helps but nearly all
+        found = self.convert(*words, "--max-error", bound / 100)["verification"]
+        self.assertGreater(found["kept"], 30)
+        self.assertLessEqual(found["trials"], 64)
+
     def test_names_that_look_like_patterns_mean_themselves(self):
         def kept(name: str) -> list[int]:
             report = self.convert(name, "--verify=random", "--random=3", "--max-error", bound)

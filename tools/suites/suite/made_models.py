@@ -282,41 +282,64 @@ def _heads(b: Builder, x: str, order: list[int]) -> str:
     return b.node("Transpose", b.node("Reshape", x, b.ints(0, 0, HEADS, HEAD)), perm=order)
 
 
-def _bert_layer(b: Builder, x: str, mask: str, fused: bool) -> str:
+def _bert_layer(b: Builder, x: str, mask: str, fused: bool, gain: float = 1.0) -> str:
     q = _heads(b, _dense(b, x, [WIDTH, WIDTH]), [0, 2, 1, 3])
     k = _heads(b, _dense(b, x, [WIDTH, WIDTH]), [0, 2, 3, 1])
     v = _heads(b, _dense(b, x, [WIDTH, WIDTH]), [0, 2, 1, 3])
     scores = b.node("Div", b.node("MatMul", q, k), b.constant(math.sqrt(HEAD)))
     shares = b.node("Softmax", b.node("Add", scores, mask), axis=-1)
     mixed = b.node("Transpose", b.node("MatMul", shares, v), perm=[0, 2, 1, 3])
-    mixed = _dense(b, b.node("Reshape", mixed, b.ints(0, 0, WIDTH)), [WIDTH, WIDTH])
+    mixed = _dense(b, b.node("Reshape", mixed, b.ints(0, 0, WIDTH)), [WIDTH, WIDTH], gain)
     x = _layer_norm(b, b.node("Add", mixed, x), 1e-12, fused)
     y = _gelu(b, _dense(b, x, [WIDTH, 4 * WIDTH]))
-    return _layer_norm(b, b.node("Add", _dense(b, y, [4 * WIDTH, WIDTH]), x), 1e-12, fused)
+    return _layer_norm(b, b.node("Add", _dense(b, y, [4 * WIDTH, WIDTH], gain), x), 1e-12, fused)
+
+
+def _bert_body(b: Builder, sizes: tuple[int, int, int], fused: bool,
+               gain: float) -> tuple[str, str]:
+    """What so many layers make of so many tokens, of so many words; and the table of these."""
+    layers, length, words = sizes
+    ids, mask, kinds = (b.input(name, INT64, [1, length])
+                        for name in ("input_ids", "attention_mask", "token_type_ids"))
+    mask = b.node("Unsqueeze", mask, b.ints(1, 2))
+    mask = b.node("Mul", b.node("Sub", b.constant(1), b.node("Cast", mask, to=FLOAT)),
+                  b.constant(-10000))
+    table = b.weight(b.normal([words, WIDTH], 0.5))
+    x = b.node("Add", b.node("Gather", table, ids),
+               b.node("Gather", b.weight(b.normal([2, WIDTH], 0.2)), kinds))
+    x = b.node("Add", x, b.weight(b.normal([1, length, WIDTH], 0.2)))
+    x = _layer_norm(b, x, 1e-12, fused)
+    for _ in range(layers):
+        x = _bert_layer(b, x, mask, fused, gain)
+    return x, table
 
 
 def bert(layers: int | None = None, length: int = 128, fused_norm: bool = False,
          words: int = 30522) -> onnx.ModelProto:
     """BERT-base. With fused_norm LayerNormalization is one operator, as from opset 17 on."""
     b = Builder(12)
-    shape = [1, length]
-    ids, mask, kinds = (b.input(name, INT64, shape)
-                        for name in ("input_ids", "attention_mask", "token_type_ids"))
-    mask = b.node("Unsqueeze", mask, b.ints(1, 2))
-    mask = b.node("Mul", b.node("Sub", b.constant(1), b.node("Cast", mask, to=FLOAT)),
-                  b.constant(-10000))
-    x = b.node("Add", b.node("Gather", b.weight(b.normal([words, WIDTH], 0.5)), ids),
-               b.node("Gather", b.weight(b.normal([2, WIDTH], 0.2)), kinds))
-    x = b.node("Add", x, b.weight(b.normal([1, length, WIDTH], 0.2)))
-    x = _layer_norm(b, x, 1e-12, fused_norm)
-    for _ in range(layers or 12):
-        x = _bert_layer(b, x, mask, fused_norm)
+    x, _ = _bert_body(b, (layers or 12, length, words), fused_norm, 1)
     first = b.node("Gather", x, b.constant(0, dtype=np.int64), axis=1)
     pooled = b.node("Tanh", b.node("Gemm", first, b.weight(b.normal([WIDTH, WIDTH], 0.03)),
                                    b.weight(b.normal([WIDTH], 0.05)), transB=1))
     b.output(x, "last_hidden_state", [1, length, WIDTH])
     b.output(pooled, "pooler_output", [1, WIDTH])
     return b.model("bert", 17 if fused_norm else 13)
+
+
+def bert_words(layers: int | None = None, length: int = 128, fused_norm: bool = False,
+               words: int = 30522) -> onnx.ModelProto:
+    """BERT-base with the head that it is trained with: a score for each word at each place, by the table
+    that words are looked up in. Random layers make all tokens alike, and which score is the largest is
+    chance then. Here what a layer adds is small beside what it is added to, as GPT-2 begins, so that
+    tokens stay what they are, and the word that is there has the largest score, which is what a trained
+    one says of words that are not masked. For what decides by the largest score, as top-1 agreement."""
+    b = Builder(12)
+    count = layers or 12
+    x, table = _bert_body(b, (count, length, words), fused_norm, 1 / math.sqrt(2 * count))
+    scores = b.node("MatMul", x, b.node("Transpose", table, perm=[1, 0]))
+    b.output(scores, "scores", [1, length, words])
+    return b.model("bert_words", 17 if fused_norm else 13)
 
 
 @dataclasses.dataclass
@@ -399,10 +422,10 @@ def lstm(layers: int | None = None, steps: int = 64, inputs: int = 256,
 # ---- all of them ----
 
 MODELS = {"resnet50": resnet50, "resnet152": resnet152, "mobilenetv2": mobilenetv2, "bert": bert,
-          "gpt2": gpt2, "lstm": lstm, "detector": detector}
+          "bert_words": bert_words, "gpt2": gpt2, "lstm": lstm, "detector": detector}
 # Sizes at which each takes a moment and still has every kind of layer.
 SMALL = {"resnet50": {"layers": 2, "size": 64}, "resnet152": {"layers": 3, "size": 64},
-         "mobilenetv2": {"layers": 2, "size": 96}, "bert": {"layers": 1, "words": 500},
+         "mobilenetv2": {"layers": 2, "size": 96}, "bert": {"layers": 1, "words": 500}, "bert_words": {"layers": 2, "words": 500},
          "gpt2": {"layers": 1, "words": 500, "past": 17}, "lstm": {"steps": 5, "hidden": 96},
          "detector": {"layers": 1, "size": 64}}
 
