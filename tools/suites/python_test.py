@@ -290,6 +290,9 @@ class Values(unittest.TestCase):
             binding.bind_output("y")
             session.run_with_iobinding(binding)
             self.assertIsNot(binding.copy_outputs_to_cpu()[0], y)
+            binding.bind_output("y", x)
+            with self.assertRaisesRegex(demi.UsageError, "memory of an input"):
+                session.run_with_iobinding(binding)
             binding.bind_output("y", np.zeros((1, 4), np.float32))
             with self.assertRaises(demi.DemiError):
                 session.run_with_iobinding(binding)
