@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Outputs in the caller's memory, bound before or taken after, are what demi_context_output gives,
- * whatever made them; and a run ends where the caller says so. */
+ * whatever made them; all memory can be the caller's; and a run ends where the caller says so. */
 #include "plan_make_test.h"
 
 #include "context.h"
@@ -275,6 +275,97 @@ static void test_taken_alone(void **state) {
     }
 }
 
+/* ---- memory of the caller's ------------------------------------------------------------------ */
+
+typedef struct Counter {
+    size_t bytes, pieces, most; /* out now; the most bytes there ever were */
+    size_t limit;
+} Counter;
+
+static void *count_allocate(void *user, size_t size, size_t align) {
+    Counter *counter = user;
+    assert_true(align >= 64 && (align & (align - 1)) == 0 && size % align == 0);
+    if (size > counter->limit - counter->bytes) return NULL;
+    counter->bytes += size;
+    counter->pieces++;
+    if (counter->bytes > counter->most) counter->most = counter->bytes;
+    return memset(aligned_alloc(align, size), 0x11, size);
+}
+
+static void count_release(void *user, void *memory, size_t size) {
+    Counter *counter = user;
+    memset(memory, 0x11, size); /* all of it is there */
+    counter->bytes -= size;
+    counter->pieces--;
+    free(memory);
+}
+
+static DemiStatus open_counted(Fixture *f, Counter *counter, DemiError *error) {
+    static float none[1];
+    static const int64_t zero[] = {0}, empty[] = {0, SIZE};
+    const DemiData text = DEMI_DATA_TENSOR(DEMI_STRING, 1, zero, none);
+    const DemiData past = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, empty, none);
+    DemiAllocator allocator = DEMI_ALLOCATOR_INIT;
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    allocator.allocate = count_allocate;
+    allocator.release = count_release;
+    allocator.user = counter;
+    options.allocator = &allocator;
+    options.threads = 1;
+    demi_context_free(f->context);
+    DemiStatus status = demi_context_new(f->plan, &options, &f->context, error);
+    if (status == DEMI_OK) status = demi_context_set_input(f->context, "words", &text, error);
+    if (status == DEMI_OK) status = demi_context_set_input(f->context, "past", &past, error);
+    return status;
+}
+
+/* Everything comes from the allocator, and all of it goes back, what was taken after the context. */
+static void test_allocator(void **state) {
+    Fixture *f = *state;
+    Counter counter = {.limit = SIZE_MAX};
+    DemiData *taken[2];
+    assert_int_equal(open_counted(f, &counter, NULL), DEMI_OK);
+    for (int k = 0; k < 2; k++) {
+        run(f, 20);
+        check_data(f, TWICE, demi_context_output(f->context, TWICE));
+        assert_int_equal(demi_context_take_output(f->context, TWICE, &taken[k], NULL), DEMI_OK);
+    }
+    assert_true(counter.most > 5 * 20 * SIZE * sizeof(float));
+    demi_context_free(f->context);
+    f->context = NULL;
+    assert_int_equal(counter.pieces, 3); /* the second one's elements are a piece of their own */
+    for (int k = 0; k < 2; k++) demi_data_free(taken[k]);
+    assert_int_equal(counter.pieces, 0);
+    assert_int_equal(counter.bytes, 0);
+}
+
+/* At whatever point there is no more, it is an error, and nothing is lost. */
+static void test_allocator_fails(void **state) {
+    Fixture *f = *state;
+    const int64_t dims[] = {20, SIZE};
+    const DemiData x = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, f->x);
+    bool done = false;
+    for (size_t limit = 0; !done; limit += 512) {
+        Counter counter = {.limit = limit};
+        DemiError error = DEMI_ERROR_INIT;
+        DemiStatus status = open_counted(f, &counter, &error);
+        if (status == DEMI_OK) status = demi_context_set_input(f->context, "x", &x, &error);
+        for (int k = 0; k < 3 && status == DEMI_OK; k++)
+            status = demi_context_run(f->context, &error);
+        assert_true(status == DEMI_OK || status == DEMI_ERR_ENV);
+        done = status == DEMI_OK;
+        demi_context_free(f->context);
+        f->context = NULL;
+        assert_int_equal(counter.pieces, 0);
+        assert_int_equal(counter.bytes, 0);
+    }
+    DemiAllocator half = DEMI_ALLOCATOR_INIT;
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    half.allocate = count_allocate;
+    options.allocator = &half;
+    assert_int_equal(demi_context_new(f->plan, &options, &f->context, NULL), DEMI_ERR_USAGE);
+}
+
 /* ---- ending a run ---------------------------------------------------------------------------- */
 
 static void test_cancel(void **state) {
@@ -321,6 +412,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_allocator, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_allocator_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unset, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
         cmocka_unit_test_setup_teardown(test_go_on, setup, teardown),
