@@ -8,7 +8,6 @@
  * for a tensor that nobody else holds in memory of its own, which an output has from the run after it
  * was first taken on. */
 #include <setjmp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "carry.h"
@@ -134,7 +133,9 @@ const DemiData *demi_context_output(const DemiContext *context, size_t i) {
  * context's. */
 typedef struct Taken {
     DemiData data;
-    void *elements; /* NULL, or to be freed */
+    Allocator allocator; /* of all of it */
+    void *elements;      /* NULL, or to be given back, with their size */
+    size_t size, own;    /* own: of this */
 } Taken;
 
 enum { LINE = 64 }; /* elements are aligned to it */
@@ -216,16 +217,19 @@ static Taken *take(DemiContext *context, size_t i, const DemiData *output, Err *
     block_piece(&measure, sizeof(Taken));
     copy_data(&measure, &ignored, output, !moved);
     Block block = {.fits = true};
-    block.at = measure.fits ? aligned_alloc(LINE, (size_t)measure.size) : NULL;
+    const Allocator *allocator = &context->exec.pool.allocator;
+    block.at = measure.fits ? allocator_take(allocator, (size_t)measure.size, LINE) : NULL;
     if (!block.at) {
         err_out_of_memory(err);
         return NULL;
     }
     Taken *taken = block_piece(&block, sizeof *taken);
     copy_data(&block, &taken->data, output, !moved);
+    taken->allocator = *allocator;
+    taken->own = (size_t)measure.size;
     taken->elements = NULL;
     if (moved) {
-        taken->elements = buffer_release(value->tensor->buffer);
+        taken->elements = buffer_release(value->tensor->buffer, &taken->size);
         value->tensor->buffer = NULL;
         rt_value_clear(value);
     } else {
@@ -247,6 +251,7 @@ DemiStatus demi_context_take_output(DemiContext *context, size_t i, DemiData **t
 void demi_data_free(DemiData *taken) {
     if (!taken) return;
     Taken *all = (Taken *)taken; /* its first member */
-    free(all->elements);
-    free(all);
+    const Allocator allocator = all->allocator;
+    if (all->elements) allocator_give(&allocator, all->elements, all->size);
+    allocator_give(&allocator, all, all->own);
 }

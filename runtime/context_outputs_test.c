@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Outputs in the caller's memory, bound before or taken after, are what demi_context_output gives,
- * whatever made them; and a run ends where the caller says so. */
+ * whatever made them; all memory can be the caller's; and a run ends where the caller says so. */
 #include "plan_make_test.h"
 
 #include "context.h"
 #include "demi_runtime.h"
 
-enum { SIZE = 6, MOST = 64, X, WORDS, PAST, INPUTS };
-enum { MINUS, TWICE, FLAT, SAME, CONST, PRESENT, TEXT, COPY, OUTPUTS };
-static const char *const names[] = {"minus", "twice", "flat", "x", "const", "present", "text"};
+enum { SIZE = 6, MOST = 128 };
+enum { MINUS, TWICE, FLAT, SAME, CONST, PRESENT, TEXT, SUM, COPY, OUTPUTS };
+static const char *const names[] = {"minus", "twice",   "flat", "x",
+                                    "const", "present", "text", "sum"};
 
 /* minus = -x; twice = minus + minus; flat = Flatten(minus); x and const as they are;
- * present = Concat(past, x), carried; text = Identity(words); the last is minus once more. */
+ * present = Concat(past, x), carried; text = Concat(words, words); sum = x + x, given
+ * twice. */
 static void build(PlanBuilder *b, void *data) {
     static const int64_t dims[] = {-1, SIZE}, open[] = {-1}, row[] = {SIZE};
     const uint32_t x = add_value(b, "x", DTYPE_FLOAT, dims, 2);
@@ -23,6 +25,7 @@ static void build(PlanBuilder *b, void *data) {
     const uint32_t flat = add_value(b, "flat", DTYPE_FLOAT, dims, 2);
     const uint32_t present = add_value(b, "present", DTYPE_FLOAT, dims, 2);
     const uint32_t text = add_value(b, "text", DTYPE_STRING, open, 1);
+    const uint32_t sum = add_value(b, "sum", DTYPE_FLOAT, dims, 2);
     plan_set_data(b, constant, SIZE * sizeof(float), read_memory, data);
     const PlanAttr axis = {.name = plan_add_text(b, "axis", 4), .kind = PLAIN_INT, .value = 0};
     VEC_PUSH(b->arena, &b->attrs, axis);
@@ -32,12 +35,15 @@ static void build(PlanBuilder *b, void *data) {
     add_step(b, "Flatten", one(b, minus), one(b, flat), (PlanSpan){0});
     add_step(b, "Concat", plan_add_operands(b, (uint32_t[]){past, x}, 2), one(b, present),
              (PlanSpan){0, 1});
-    add_step(b, "Identity", one(b, words), one(b, text), (PlanSpan){0});
+    VEC_PUSH(b->arena, &b->attrs, axis);
+    add_step(b, "Concat", plan_add_operands(b, (uint32_t[]){words, words}, 2), one(b, text),
+             (PlanSpan){1, 1});
+    add_step(b, "Add", plan_add_operands(b, (uint32_t[]){x, x}, 2), one(b, sum), (PlanSpan){0});
     PlanGraph graph = {
         .inputs = plan_add_operands(b, (uint32_t[]){x, words, past}, 3),
         .outputs = plan_add_operands(
-            b, (uint32_t[]){minus, twice, flat, x, constant, present, text, minus}, OUTPUTS),
-        .steps = {0, 5}};
+            b, (uint32_t[]){minus, twice, flat, x, constant, present, text, sum, sum}, OUTPUTS),
+        .steps = {0, 6}};
     VEC_PUSH(b->arena, &b->graphs, graph);
 }
 
@@ -47,6 +53,7 @@ typedef struct Fixture {
     DemiContext *context;
     float x[MOST * SIZE], past[MOST * SIZE];
     int64_t rows, past_rows;
+    bool copies; /* x is set, not borrowed */
 } Fixture;
 
 static float constant[SIZE] = {5, 6, 7, 8, 9, 10};
@@ -87,7 +94,9 @@ static void run(Fixture *f, int64_t rows) {
     memcpy(f->past + f->past_rows * SIZE, f->x, (size_t)rows * SIZE * sizeof *f->x);
     f->rows = rows;
     f->past_rows += rows;
-    assert_int_equal(demi_context_borrow_input(f->context, "x", &x, &error), DEMI_OK);
+    assert_int_equal(f->copies ? demi_context_set_input(f->context, "x", &x, &error)
+                               : demi_context_borrow_input(f->context, "x", &x, &error),
+                     DEMI_OK);
     assert_int_equal(demi_context_run(f->context, &error), DEMI_OK);
 }
 
@@ -95,16 +104,19 @@ static void run(Fixture *f, int64_t rows) {
 static float wanted(const Fixture *f, size_t i, size_t element) {
     if (i == CONST) return constant[element];
     if (i == PRESENT) return f->past[element];
-    return i == TWICE ? -2 * f->x[element] : i == SAME ? f->x[element] : -f->x[element];
+    if (i == SAME) return f->x[element];
+    if (i == TWICE) return -2 * f->x[element];
+    return i == SUM || i == COPY ? 2 * f->x[element] : -f->x[element];
 }
 
 static void check_data(const Fixture *f, size_t i, const DemiData *value) {
     if (i == TEXT) {
         const DemiString *words = value->data;
-        assert_int_equal(value->dims[0], 2);
-        assert_int_equal(words[0].size, 3);
-        assert_memory_equal(words[0].text, "one", 3);
-        assert_int_equal(words[1].size, 0);
+        assert_int_equal(value->dims[0], 4);
+        for (int k = 0; k < 4; k++) {
+            assert_int_equal(words[k].size, k % 2 ? 0 : 3);
+            assert_memory_equal(words[k].text, "one", words[k].size);
+        }
         return;
     }
     const int64_t rows = i == CONST ? 1 : i == PRESENT ? f->past_rows : f->rows;
@@ -136,7 +148,7 @@ static void test_bound(void **state) {
                                                       MOST * SIZE * sizeof(float), &error),
                              DEMI_OK);
         }
-        memset(memory, 0xff, sizeof memory);
+        memset(memory, 0x11, sizeof memory); /* numbers: NaN equals all, to cmocka */
         run(f, rows[k]);
         check(f);
         for (size_t i = 0; i < COPY; i++)
@@ -235,6 +247,125 @@ static void test_unset(void **state) {
     check(f);
 }
 
+/* What was taken is the caller's alone: written over and freed at once, it changes no other output, no
+ * input, no carried cache and no later run. */
+static void test_taken_alone(void **state) {
+    Fixture *f = *state;
+    for (size_t k = 0; k < 4 * OUTPUTS; k++) {
+        const size_t i = k % OUTPUTS;
+        DemiData *taken;
+        f->copies = k % 3 == 0;
+        run(f, 1 + (int64_t)(k / OUTPUTS % 2));
+        assert_int_equal(demi_context_take_output(f->context, i, &taken, NULL), DEMI_OK);
+        check_data(f, i, taken);
+        if (i != TEXT) {
+            int64_t count = 1;
+            for (uint32_t d = 0; d < taken->rank; d++) count *= taken->dims[d];
+            memset((void *)(uintptr_t)taken->data, 0x11, (size_t)count * sizeof(float));
+        }
+        demi_data_free(taken);
+        if (f->copies) { /* the context's own input is still what it was */
+            memcpy(f->past + f->past_rows * SIZE, f->x, (size_t)f->rows * SIZE * sizeof *f->x);
+            f->past_rows += f->rows;
+            assert_int_equal(demi_context_run(f->context, NULL), DEMI_OK);
+        }
+        for (size_t other = 0; other < OUTPUTS; other++)
+            if (other != i || demi_context_output(f->context, other))
+                check_data(f, other, demi_context_output(f->context, other));
+    }
+}
+
+/* ---- memory of the caller's ------------------------------------------------------------------ */
+
+typedef struct Counter {
+    size_t bytes, pieces, most; /* out now; the most bytes there ever were */
+    size_t limit;
+} Counter;
+
+static void *count_allocate(void *user, size_t size, size_t align) {
+    Counter *counter = user;
+    assert_true(align >= 64 && (align & (align - 1)) == 0 && size % align == 0);
+    if (size > counter->limit - counter->bytes) return NULL;
+    counter->bytes += size;
+    counter->pieces++;
+    if (counter->bytes > counter->most) counter->most = counter->bytes;
+    return memset(aligned_alloc(align, size), 0x11, size);
+}
+
+static void count_release(void *user, void *memory, size_t size) {
+    Counter *counter = user;
+    memset(memory, 0x11, size); /* all of it is there */
+    counter->bytes -= size;
+    counter->pieces--;
+    free(memory);
+}
+
+static DemiStatus open_counted(Fixture *f, Counter *counter, DemiError *error) {
+    static float none[1];
+    static const int64_t zero[] = {0}, empty[] = {0, SIZE};
+    const DemiData text = DEMI_DATA_TENSOR(DEMI_STRING, 1, zero, none);
+    const DemiData past = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, empty, none);
+    DemiAllocator allocator = DEMI_ALLOCATOR_INIT;
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    allocator.allocate = count_allocate;
+    allocator.release = count_release;
+    allocator.user = counter;
+    options.allocator = &allocator;
+    options.threads = 1;
+    demi_context_free(f->context);
+    DemiStatus status = demi_context_new(f->plan, &options, &f->context, error);
+    if (status == DEMI_OK) status = demi_context_set_input(f->context, "words", &text, error);
+    if (status == DEMI_OK) status = demi_context_set_input(f->context, "past", &past, error);
+    return status;
+}
+
+/* Everything comes from the allocator, and all of it goes back, what was taken after the context. */
+static void test_allocator(void **state) {
+    Fixture *f = *state;
+    Counter counter = {.limit = SIZE_MAX};
+    DemiData *taken[2];
+    assert_int_equal(open_counted(f, &counter, NULL), DEMI_OK);
+    for (int k = 0; k < 2; k++) {
+        run(f, 20);
+        check_data(f, TWICE, demi_context_output(f->context, TWICE));
+        assert_int_equal(demi_context_take_output(f->context, TWICE, &taken[k], NULL), DEMI_OK);
+    }
+    assert_true(counter.most > 5 * 20 * SIZE * sizeof(float));
+    demi_context_free(f->context);
+    f->context = NULL;
+    assert_int_equal(counter.pieces, 3); /* the second one's elements are a piece of their own */
+    for (int k = 0; k < 2; k++) demi_data_free(taken[k]);
+    assert_int_equal(counter.pieces, 0);
+    assert_int_equal(counter.bytes, 0);
+}
+
+/* At whatever point there is no more, it is an error, and nothing is lost. */
+static void test_allocator_fails(void **state) {
+    Fixture *f = *state;
+    const int64_t dims[] = {20, SIZE};
+    const DemiData x = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, f->x);
+    bool done = false;
+    for (size_t limit = 0; !done; limit += 512) {
+        Counter counter = {.limit = limit};
+        DemiError error = DEMI_ERROR_INIT;
+        DemiStatus status = open_counted(f, &counter, &error);
+        if (status == DEMI_OK) status = demi_context_set_input(f->context, "x", &x, &error);
+        for (int k = 0; k < 3 && status == DEMI_OK; k++)
+            status = demi_context_run(f->context, &error);
+        assert_true(status == DEMI_OK || status == DEMI_ERR_ENV);
+        done = status == DEMI_OK;
+        demi_context_free(f->context);
+        f->context = NULL;
+        assert_int_equal(counter.pieces, 0);
+        assert_int_equal(counter.bytes, 0);
+    }
+    DemiAllocator half = DEMI_ALLOCATOR_INIT;
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    half.allocate = count_allocate;
+    options.allocator = &half;
+    assert_int_equal(demi_context_new(f->plan, &options, &f->context, NULL), DEMI_ERR_USAGE);
+}
+
 /* ---- ending a run ---------------------------------------------------------------------------- */
 
 static void test_cancel(void **state) {
@@ -280,6 +411,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_no_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_taken_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_allocator, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_allocator_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unset, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
         cmocka_unit_test_setup_teardown(test_go_on, setup, teardown),

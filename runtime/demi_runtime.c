@@ -212,13 +212,19 @@ static uint64_t default_budget(void) {
     return (uint64_t)pages * (uint64_t)size / 4 * 3;
 }
 
+static Allocator allocator_of(const DemiAllocator *given) {
+    if (!given) return (Allocator){0};
+    return (Allocator){given->allocate, given->release, given->user};
+}
+
 static void context_fill(DemiContext *context, const DemiContextOptions *options) {
     Exec *exec = &context->exec;
     uint64_t budget = options->memory_budget ? options->memory_budget : default_budget();
     const LoadedPlan *loaded = &context->plan->loaded;
     if (options->device && strcmp(options->device, "cpu") != 0)
         loaded = plan_devices_get(context->plan->devices, loaded, options->device, &context->err);
-    if (!loaded || !exec_init(exec, loaded, budget, &context->arena, &context->err)) return;
+    const PoolFrom from = {budget, allocator_of(options->allocator)};
+    if (!loaded || !exec_init(exec, loaded, &from, &context->arena, &context->err)) return;
     exec->options.workers =
         workers_new(&context->arena, options->threads ? options->threads : processors_usable());
     exec->options.provider = (KernelProvider)options->kernels;
@@ -260,6 +266,10 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
     if (given) memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
     if ((unsigned)options.kernels >= KERNEL_PROVIDER_COUNT) {
         err_set(&err, ERR_USAGE, "kernels is %d", (int)options.kernels);
+        return context_end(&err, error);
+    }
+    if (options.allocator && (!options.allocator->allocate || !options.allocator->release)) {
+        err_set(&err, ERR_USAGE, "an allocator without functions");
         return context_end(&err, error);
     }
     DemiContext *volatile made = calloc(1, sizeof *made);

@@ -144,6 +144,19 @@ typedef enum DemiKernels {
  * context already did; it stays open as long as the program runs. */
 DEMI_API const char *demi_onednn_version(DemiError *error);
 
+/* Memory of the caller's. `size` is a multiple of `align`, a power of two. NULL: there is none, which is
+ * DEMI_ERR_ENV. Both are called in the thread that calls the library, must not call it, and may be
+ * called until the context, and what was taken of it, is freed. */
+typedef struct DemiAllocator {
+    uint32_t size;
+    void *(*allocate)(void *user, size_t size, size_t align);
+    void (*release)(void *user, void *memory, size_t size);
+    void *user;
+} DemiAllocator;
+
+#define DEMI_ALLOCATOR_INIT                                                                        \
+    { sizeof(DemiAllocator), NULL, NULL, NULL }
+
 typedef struct DemiContextOptions {
     uint32_t size;
     uint32_t threads;       /* 0: as many as there are processors to use */
@@ -164,14 +177,21 @@ typedef struct DemiContextOptions {
                                   a second or so; false ends the run with DEMI_ERR_CANCELLED. It must
                                   not use the context. NULL: none */
     void *go_on_user;
+    const DemiAllocator
+        *allocator; /* of values, workspaces, and outputs that are taken; NULL: the C
+                                       library's. Tables and what the plan's contexts share are not
+                                       its. It is copied */
 } DemiContextOptions;
 
 #define DEMI_CONTEXT_OPTIONS_INIT                                                                  \
-    { sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0, false, NULL, NULL, NULL }
+    {                                                                                              \
+        sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0, false, NULL, NULL, NULL,   \
+            NULL                                                                                   \
+    }
 
 /* Makes a context in *context, what runs of a plan need: inputs, memory, outputs. It is freed with
  * demi_context_free, before the plan is; on error it is NULL. NULL options are the defaults.
- * DEMI_ERR_USAGE where `kernels` is none of its enumeration. */
+ * DEMI_ERR_USAGE where `kernels` is none of its enumeration, or the allocator lacks a function. */
 DEMI_API DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *options,
                                      DemiContext **context, DemiError *error);
 DEMI_API void demi_context_free(DemiContext *context);

@@ -57,17 +57,17 @@ static bool check_sizes(Exec *exec) {
     return true;
 }
 
-bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err) {
+bool exec_init(Exec *exec, const LoadedPlan *loaded, const PoolFrom *from, Arena *arena, Err *err) {
     const Plan *plan = &loaded->plan;
     *exec = (Exec){.loaded = loaded, .err = err, .options.step_limit = UINT64_MAX};
     exec->options.faithful = plan->header && plan->header->numerics == PLAN_FAITHFUL;
-    pool_init(&exec->pool, NULL, budget);
+    pool_init(&exec->pool, NULL, from);
     arena_init(&exec->scratch, arena->trap);
     exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
     exec->memory.placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
     exec->forms.memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
     if (loaded->device && !exec_device_init(exec)) return false;
-    return set_constants(exec) && (budget == UINT64_MAX || check_sizes(exec));
+    return set_constants(exec) && (from->budget == UINT64_MAX || check_sizes(exec));
 }
 
 void exec_free(Exec *exec) {

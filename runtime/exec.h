@@ -242,7 +242,7 @@ static inline Pool *exec_pool(Exec *exec, uint32_t value) {
 /* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants
  * set. The rest of the pool's budget, the options (no workers, any number of steps) and the seed
  * (0) are the caller's to change. False with the error set past the budget. */
-bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err);
+bool exec_init(Exec *exec, const LoadedPlan *loaded, const PoolFrom *from, Arena *arena, Err *err);
 /* Frees what does not lie in that arena. Safe on a zeroed Exec. */
 void exec_free(Exec *exec);
 

@@ -14,7 +14,7 @@ static const DeviceKind *kind_of(const Exec *exec) {
 
 bool exec_device_init(Exec *exec) {
     Device *device = exec->loaded->device;
-    pool_init(&exec->device.pool, device, UINT64_MAX);
+    pool_init(&exec->device.pool, device, &(PoolFrom){UINT64_MAX, exec->pool.allocator});
     exec->device.queue = device->kind->queue_new(device, exec->err);
     return exec->device.queue;
 }

@@ -208,12 +208,23 @@ static Pool *pool_of(Exec *exec, bool remote) {
     return remote ? &exec->device.pool : &exec->pool;
 }
 
+enum { LARGE_PAGE = 1 << 21 };
+
+static size_t piece_align(uint64_t size) {
+    return size < LARGE_PAGE ? 64 : LARGE_PAGE;
+}
+static size_t piece_size(uint64_t size) {
+    const size_t align = piece_align(size);
+    return ((size_t)size + align - 1) / align * align;
+}
+
 static void end_piece(Exec *exec, bool remote) {
     Device *device = exec->device.pool.device;
     if (remote && exec->memory.pieces[1].at)
         device->kind->release(device, exec->memory.pieces[1].at);
     else if (!remote)
-        free(exec->memory.pieces[0].at);
+        allocator_give(&exec->pool.allocator, exec->memory.pieces[0].at,
+                       piece_size(exec->memory.pieces[0].size));
     exec->memory.pieces[remote].at = NULL;
 }
 
@@ -225,11 +236,11 @@ static void free_piece(Exec *exec, bool remote) {
 
 /* Of large pages where the system has them to give: touching small ones takes a tenth of the time of a
  * process that runs once. */
-static char *new_piece(uint64_t size) {
-    const size_t large = (size_t)1 << 21, align = size < large ? 64 : large;
-    char *piece = aligned_alloc(align, ((size_t)size + align - 1) / align * align);
+static char *new_piece(const Allocator *allocator, uint64_t size) {
+    char *piece = allocator_take(allocator, piece_size(size), piece_align(size));
 #ifdef MADV_HUGEPAGE
-    if (piece && align == large) madvise(piece, (size_t)size / large * large, MADV_HUGEPAGE);
+    if (piece && !allocator->allocate && size >= LARGE_PAGE)
+        madvise(piece, (size_t)size / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 #endif
     return piece;
 }
@@ -248,7 +259,8 @@ static bool get_piece(Exec *exec, uint64_t size, bool remote) {
     Err ignored = {0};
     exec->memory.pieces[remote].size = size;
     exec->memory.pieces[remote].at =
-        remote ? pool->device->kind->allocate(pool->device, size, &ignored) : new_piece(size);
+        remote ? pool->device->kind->allocate(pool->device, size, &ignored)
+               : new_piece(&exec->pool.allocator, size);
     if (!exec->memory.pieces[remote].at) free_piece(exec, remote);
     return exec->memory.pieces[remote].at;
 }

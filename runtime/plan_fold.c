@@ -276,10 +276,11 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
 }
 
 static bool execute_steps(Fold *f) {
+    const PoolFrom unbounded = {.budget = UINT64_MAX};
     PlanBuilder *b = f->b;
     FoldRun *run = ARENA_NEW(b->arena, FoldRun);
     arena_defer(b->arena, run_free, run);
-    if (!load_steps(f, run) || !exec_init(&run->exec, &run->loaded, UINT64_MAX, b->arena, f->err))
+    if (!load_steps(f, run) || !exec_init(&run->exec, &run->loaded, &unbounded, b->arena, f->err))
         return false;
     run->exec.err = &run->err;
     run->exec.options.workers = workers_new(b->arena, processors_usable());

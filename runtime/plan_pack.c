@@ -213,9 +213,10 @@ static void ask_step(Packer *p, const LoadedStep *step) {
 }
 
 static bool ask(Packer *p, Err *err) {
+    const PoolFrom unbounded = {.budget = UINT64_MAX};
     PlanBuilder *b = p->b;
     find_open(p);
-    if (!load(p, err) || !exec_init(&p->exec, &p->loaded, UINT64_MAX, b->arena, err)) return false;
+    if (!load(p, err) || !exec_init(&p->exec, &p->loaded, &unbounded, b->arena, err)) return false;
     for (uint32_t i = 0; i < b->values.count; i++)
         if (is_large(&b->values.items[i])) {
             p->loaded.constants[i].data = NULL;

@@ -101,7 +101,8 @@ static void begin(Bench *b, Image image) {
         b->loaded.steps[i].rows = rows;
         b->loaded.steps[i].row_count = ROWS;
     }
-    assert_true(exec_init(&b->exec, &b->loaded, 1 << 20, &b->arena, &b->err));
+    assert_true(
+        exec_init(&b->exec, &b->loaded, &(PoolFrom){.budget = 1 << 20}, &b->arena, &b->err));
     b->exec.options.tuned = true;
     memset(ran, 0, sizeof ran);
 }

@@ -148,7 +148,7 @@ static void begin(Bench *b, Dtype dtype, uint64_t budget) {
     b->loaded.share = plan_share_new(NULL);
     b->loaded.steps[0].rows = rows;
     b->loaded.steps[0].row_count = 2;
-    assert_true(exec_init(&b->exec, &b->loaded, budget, &b->arena, &b->err));
+    assert_true(exec_init(&b->exec, &b->loaded, &(PoolFrom){.budget = budget}, &b->arena, &b->err));
 }
 
 /* Runs on `count` rows of ones; true where every column's sum is right. */

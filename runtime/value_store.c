@@ -10,19 +10,36 @@
 enum { HEADER = 64, SMALLEST = 64 };
 _Static_assert(sizeof(Buffer) <= HEADER, "data lies behind the header");
 
-void pool_init(Pool *pool, Device *device, uint64_t budget) {
-    *pool = (Pool){.device = device, .budget = budget};
+void *allocator_take(const Allocator *from, size_t size, size_t align) {
+    return from->allocate ? from->allocate(from->user, size, align) : aligned_alloc(align, size);
+}
+
+void allocator_give(const Allocator *to, void *memory, size_t size) {
+    if (!memory) return;
+    if (to->allocate)
+        to->release(to->user, memory, size);
+    else
+        free(memory);
+}
+
+void pool_init(Pool *pool, Device *device, const PoolFrom *from) {
+    *pool = (Pool){.device = device, .budget = from->budget, .allocator = from->allocator};
+}
+
+/* Bytes of a buffer with its data, where these are the host's. */
+static size_t whole_size(const Pool *pool, uint64_t size) {
+    return pool->device ? HEADER : (size_t)((size + HEADER + 63) / 64 * 64);
 }
 
 static void end_buffer(Buffer *buffer) {
-    Device *device = buffer->pool->device;
-    if (device) device->kind->release(device, buffer->device);
-    free(buffer);
+    const Pool *pool = buffer->pool;
+    if (pool->device) pool->device->kind->release(pool->device, buffer->device);
+    allocator_give(&pool->allocator, buffer, whole_size(pool, buffer->size));
 }
 
 static Buffer *begin_buffer(Pool *pool, uint64_t size, Err *err) {
     Device *device = pool->device;
-    Buffer *buffer = aligned_alloc(64, device ? HEADER : (size_t)((size + HEADER + 63) / 64 * 64));
+    Buffer *buffer = allocator_take(&pool->allocator, whole_size(pool, size), 64);
     if (!buffer) {
         err_out_of_memory(err);
         return NULL;
@@ -31,7 +48,7 @@ static Buffer *begin_buffer(Pool *pool, uint64_t size, Err *err) {
     if (!device) return buffer;
     buffer->device = device->kind->allocate(device, size, err);
     if (buffer->device) return buffer;
-    free(buffer);
+    allocator_give(&pool->allocator, buffer, HEADER);
     return NULL;
 }
 
@@ -145,7 +162,8 @@ bool buffer_is_apart(const Buffer *buffer, const void *data) {
            data == (const char *)buffer + HEADER;
 }
 
-void *buffer_release(Buffer *buffer) {
+void *buffer_release(Buffer *buffer, size_t *size) {
+    *size = whole_size(buffer->pool, buffer->size);
     unlink_buffer(&buffer->pool->live, buffer);
     buffer->pool->used -= buffer->size;
     return buffer;

@@ -18,6 +18,18 @@ enum { POOL_CLASSES = 160 }; /* size classes: four to a power of two, from 64 by
 
 typedef struct Pool Pool;
 
+/* Where a pool's memory of the host comes from: functions of the caller's or, without them, the C
+ * library. What is taken of one is given back to it. */
+typedef struct Allocator {
+    void *(*allocate)(void *user, size_t size, size_t align);
+    void (*release)(void *user, void *memory, size_t size);
+    void *user;
+} Allocator;
+
+/* `size` a multiple of `align`, a power of two; NULL: there is none. */
+void *allocator_take(const Allocator *from, size_t size, size_t align);
+void allocator_give(const Allocator *to, void *memory, size_t size); /* NULL is fine */
+
 typedef struct Buffer {
     struct Buffer *next, *prev; /* in the pool's lists */
     Pool *pool;
@@ -35,14 +47,20 @@ enum { BUFFER_PLACED = POOL_CLASSES };
 
 struct Pool {
     Device *device; /* whose memory it is; NULL: the host's */
+    Allocator allocator;
     Buffer *free[POOL_CLASSES];
     Buffer *live, *placed;
     uint64_t used, kept, peak,
         budget; /* bytes: handed out, in free lists, most ever, most allowed */
 };
 
+typedef struct PoolFrom {
+    uint64_t budget;
+    Allocator allocator;
+} PoolFrom;
+
 /* Of a device's memory, or (NULL) the host's. */
-void pool_init(Pool *pool, Device *device, uint64_t budget);
+void pool_init(Pool *pool, Device *device, const PoolFrom *from);
 /* Gives everything back that is not in use; and everything, whoever still refers to it. */
 void pool_trim(Pool *pool);
 void pool_free(Pool *pool);
@@ -58,8 +76,9 @@ void buffer_unref(Buffer *buffer); /* NULL is fine */
 /* Does it hold just these data, which nobody else refers to, in memory of the host that is no part
  * of another piece? */
 bool buffer_is_apart(const Buffer *buffer, const void *data);
-/* Gives such a buffer away: what comes back is to be freed by free(), and is the pool's no longer. */
-void *buffer_release(Buffer *buffer);
+/* Gives such a buffer away: what comes back is the pool's no longer, and is to be given to its
+ * allocator, *size bytes. */
+void *buffer_release(Buffer *buffer, size_t *size);
 /* Ends a list by sibling. */
 void buffer_unref_all(Buffer *first);
 /* Begins the life of a placed buffer that has none, its size and offset being set. */

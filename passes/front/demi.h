@@ -29,7 +29,7 @@
  *   the same model.
  * - What is between #ifdef DEMI_EXPERIMENTAL and #endif may change in any release; a program that
  *   defines the macro before it includes this header says that it can bear that.
- * - Memory comes from the C library's malloc; there is no hook for another allocator.
+ * - Memory comes from the C library's malloc, but for what contexts compute in (DemiAllocator).
  * - Strings are as found in the file, normally UTF-8. Pointers that the library returns are owned
  *   by the handle they were asked of and live as long as it.
  */

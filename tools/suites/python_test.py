@@ -134,9 +134,10 @@ class Values(unittest.TestCase):
         x = np.arange(32, dtype=np.float32).reshape(4, 8)
         for view in (x[:, ::2], x[::-1, :4], x.T[:, :4], np.asfortranarray(x[:, :4])):
             np.testing.assert_array_equal(session.run(None, {"x": view})[0], -view)
-        x = x[:, :4].copy()
-        x.flags.writeable = False
-        np.testing.assert_array_equal(session.run(None, {"x": x})[0], -x)
+        for k in range(3):  # the second and third go the quick way
+            y = x[:, :4] + k
+            y.flags.writeable = False
+            np.testing.assert_array_equal(session.run(None, {"x": y})[0], -y)
         raw = np.zeros(4 * 4 * 4 + 1, np.uint8)
         crooked = raw[1:].view(np.float32).reshape(4, 4)
         np.testing.assert_array_equal(session.run(None, {"x": crooked})[0], -crooked)
@@ -290,6 +291,9 @@ class Values(unittest.TestCase):
             binding.bind_output("y")
             session.run_with_iobinding(binding)
             self.assertIsNot(binding.copy_outputs_to_cpu()[0], y)
+            binding.bind_output("y", x)
+            with self.assertRaisesRegex(demi.UsageError, "memory of an input"):
+                session.run_with_iobinding(binding)
             binding.bind_output("y", np.zeros((1, 4), np.float32))
             with self.assertRaises(demi.DemiError):
                 session.run_with_iobinding(binding)
@@ -322,15 +326,22 @@ class Sessions(unittest.TestCase):
 
     def test_lock_is_released(self):
         """Another thread goes on while a run is under way."""
-        session = demi.Session(endless(), time_limit=0.3)
-        counts = []
-        thread = threading.Thread(target=lambda: [counts.append(time.perf_counter())
-                                                  or time.sleep(0.01) for _ in range(10)])
+        session = demi.Session(endless(), time_limit=0.5)
+        times, over = [], threading.Event()
+
+        def note():
+            while not over.wait(0.01):
+                times.append(time.perf_counter())
+
+        thread = threading.Thread(target=note)
         thread.start()
+        start = time.perf_counter()
         with self.assertRaises(demi.EnvironmentFailure):
             session.run(None, {"x": np.ones(1, np.float32)})
+        end = time.perf_counter()
+        over.set()
         thread.join()
-        self.assertLess(counts[-1] - counts[0], 0.3)
+        self.assertTrue([t for t in times if start + 0.05 < t < end - 0.05])
 
     def test_interrupt(self):
         """Ctrl-C ends a run."""
@@ -691,7 +702,8 @@ class Leaks(unittest.TestCase):
             once()
         gc.collect()
         grown = (pages() - before) * resource.getpagesize()
-        self.assertLess(grown, number * 8192, f"{grown} bytes in {number} rounds")
+        self.assertLess(grown, (4 << 20) + number * 2048, f"{grown} bytes in {number} rounds")
+        print(f"{grown} bytes more after {number} rounds", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -378,6 +378,13 @@ class DemiPlanIo(Sized):
     dim_names: Any
 
 
+class DemiAllocator(Sized):
+    size: int
+    allocate: Any
+    release: Any
+    user: int | None
+
+
 class DemiContextOptions(Sized):
     size: int
     threads: int
@@ -390,6 +397,7 @@ class DemiContextOptions(Sized):
     device: bytes | None
     go_on: Any
     go_on_user: int | None
+    allocator: Any
 
 
 class DemiTuneOptions(Sized):
@@ -796,10 +804,14 @@ DemiPlanIo._fields_ = [
     ("size", c_uint32), ("name", c_char_p), ("kind", c_int), ("optional", c_bool),
     ("dtype", c_int32), ("has_rank", c_bool), ("rank", c_uint32), ("dims", POINTER(c_int64)),
     ("has_default", c_bool), ("dim_names", POINTER(c_char_p))]
+DemiAllocator._fields_ = [
+    ("size", c_uint32), ("allocate", CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_size_t)),
+    ("release", CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)), ("user", c_void_p)]
 DemiContextOptions._fields_ = [
     ("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64), ("seed", c_uint64),
     ("step_limit", c_uint64), ("kernels", c_int), ("time_limit", c_double), ("small", c_bool),
-    ("device", c_char_p), ("go_on", CFUNCTYPE(c_bool, c_void_p)), ("go_on_user", c_void_p)]
+    ("device", c_char_p), ("go_on", CFUNCTYPE(c_bool, c_void_p)), ("go_on_user", c_void_p),
+    ("allocator", POINTER(DemiAllocator))]
 DemiTuneOptions._fields_ = [
     ("size", c_uint32), ("seconds", c_double)]
 DemiTuned._fields_ = [

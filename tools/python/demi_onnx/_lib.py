@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import Any, Callable
 
 from . import _abi
@@ -89,11 +90,29 @@ def encode(text: str | os.PathLike[str]) -> bytes:
     return raw
 
 
+def find_onednn() -> None:
+    """Before the first run: loads oneDNN from where its Python package puts it, so that the library finds
+    it by its name. It takes a while, which those who only convert need not wait for."""
+    global _looked_for_onednn
+    if not _looked_for_onednn:
+        _looked_for_onednn = True
+        path = os.path.join(sys.prefix, "lib", "libdnnl.so.3")
+        if os.path.exists(path):
+            try:
+                ctypes.CDLL(path)
+            except OSError:
+                pass  # demi's own kernels do
+
+
+_looked_for_onednn = False
+
+
 def onednn_version() -> str | None:
     """The version of oneDNN that runs may use; None where there is none."""
+    find_onednn()
     version = lib.demi_onednn_version(None)
     return version.decode() if version else None
 
 
-__all__ = ["Cancelled", "DemiError", "EnvironmentFailure", "Guard", "call", "encode", "lib",
-           "library_path", "onednn_version"]
+__all__ = ["Cancelled", "DemiError", "EnvironmentFailure", "Guard", "call", "encode", "find_onednn",
+           "lib", "library_path", "onednn_version"]

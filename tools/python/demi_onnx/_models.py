@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Union
 
 from . import _abi
 from ._errors import UsageError
-from ._lib import Guard, call, encode, lib
+from ._lib import Guard, call, encode, find_onednn, lib
 from ._values import Holder, value_of
 
 
@@ -85,9 +85,10 @@ class Handle:
 
 
 class Source:
-    """A DemiSource: a model that the library opens as often as it needs it."""
+    """A DemiSource: a model that the library opens as often as it needs it, to run it."""
 
     def __init__(self, model: Model, data_root: Path | None = None) -> None:
+        find_onednn()
         self.value = _abi.DemiSource()
         self._load = load_options(data_root)
         self.value.load = ctypes.pointer(self._load)

@@ -342,6 +342,9 @@ class _Runner:
     def run_bound(self, wanted: Sequence[int], feeds: Mapping[str, Any],
                   given: Mapping[str, np.ndarray[Any, Any]]) -> list[Any]:
         """The same with outputs in arrays of the caller's, where it gives one."""
+        for name, place in given.items():
+            if any(isinstance(x, _Array) and np.may_share_memory(x, place) for x in feeds.values()):
+                raise UsageError(f"output '{name}' is bound to memory of an input")
         held = self._feed(feeds)
         outputs = [self._outputs[i] for i in wanted]
         for out in self._outputs:
