@@ -109,8 +109,8 @@ static Value *not_neutral(PassCtx *ctx, const Node *node) {
 /* The operand that the node's first output is; NULL where it is another value. */
 static Value *same_value(PassCtx *ctx, const Node *node) {
     static const char *const single[] = {"Concat", "Max", "Min", "Sum", "Mean", NULL};
-    static const char *const shaped[] = {"Reshape", "Flatten", "Squeeze",
-                                         "Unsqueeze", "Expand", "Tile", NULL};
+    static const char *const shaped[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze",
+                                         "Expand",  "Tile",    NULL};
     Value *x = fuse_input(node, 0);
     if (!x) return NULL;
     if (simplify_is(node, "Identity")) return x;

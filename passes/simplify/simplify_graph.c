@@ -58,8 +58,7 @@ static void count_name(uint32_t *counts, const Value *value) {
 static void count_names(const Graph *graph, uint32_t *counts) {
     for (size_t i = 0; i < graph->inputs.count; i++) count_name(counts, graph->inputs.items[i]);
     for (size_t i = 0; i < graph->initializers.count; i++)
-        if (!graph->initializers.items[i]->input)
-            count_name(counts, graph->initializers.items[i]);
+        if (!graph->initializers.items[i]->input) count_name(counts, graph->initializers.items[i]);
     for (size_t i = 0; i < graph->sparse_initializers.count; i++)
         if (!graph->sparse_initializers.items[i]->input)
             count_name(counts, graph->sparse_initializers.items[i]);
