@@ -6,6 +6,7 @@
  *   Transpose (x) in order, Pad (x) by 0, Mul (x, 1), Div (x, 1), Sub (x, 0)   ->  x
  *   Transpose (Transpose (x))                                                  ->  Transpose (x), or x
  *   Reshape (Squeeze (x), shape)                                               ->  Reshape (x, shape)
+ *   Slice (Slice (x)) along different axes                                     ->  Slice (x)
  *
  * All results are the same bits: x + 0 of floats is not x where that is -0, so only x - 0 and x + -0
  * go. Shapes have to be known to be the same, dim by dim, as numbers or names. What has a name that
@@ -16,6 +17,7 @@
 
 #include "constants.h"
 #include "fuse_graph.h"
+#include "merge_slices.h"
 #include "simplify_graph.h"
 
 /* ---- constants ------------------------------------------------------------------------------- */
@@ -78,9 +80,11 @@ static bool is_ordered(const Node *node) {
     return true;
 }
 
-/* Steps backwards keep the shape, too. */
+/* Steps backwards keep the shape, too. From 0 to the largest number is all, whatever the shape. */
 static bool is_whole_slice(PassCtx *ctx, const Node *node) {
-    return keeps_shape(node) && (!fuse_input(node, 4) || is_all(ctx, fuse_input(node, 4), 1));
+    if (fuse_input(node, 4) && !is_all(ctx, fuse_input(node, 4), 1)) return false;
+    return keeps_shape(node) || (is_all(ctx, fuse_input(node, 1), 0) &&
+                                 is_all(ctx, fuse_input(node, 2), (double)INT64_MAX));
 }
 
 static bool is_empty_pad(PassCtx *ctx, const Node *node) {
@@ -188,6 +192,7 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
         source = node->inputs[0].value;
         if (simplify_is(node, "Transpose")) merge_transposes(ctx, node);
         if (simplify_is(node, "Reshape")) merge_reshapes(ctx, node);
+        if (simplify_is(node, "Slice")) slices_merge(ctx, node);
     }
     Value *same = same_value(ctx, node), *result = node->outputs[0];
     bool alike = same && type_same_dtypes(same->type, result->type);
