@@ -40,9 +40,10 @@ bool value_is_output(const Value *value) {
 bool value_bypass(Value *result, Value *value) {
     if (result->referenced) return false;
     if (value_is_output(result)) {
-        if (!value->producer || value->graph != result->graph) return false;
+        if (!value->producer || value->graph != result->graph || value_is_output(value))
+            return false;
         if (value_is_named_output(result)) {
-            if (value->referenced || value_is_named_output(value)) return false;
+            if (value->referenced) return false;
             value_remove_info(value); /* the output declares its type */
             value_swap_names(result, value);
         }
