@@ -41,7 +41,7 @@ static bool is_all(PassCtx *ctx, const Value *value, double number) {
     float *floats = ARENA_ARRAY(ctx->scratch, float, count);
     if (!tensor_read_floats(tensor, 0, count, floats, NULL)) return false;
     for (uint64_t i = 0; i < count; i++)
-        if ((double)floats[i] != number || signbit(floats[i]) != signbit(number)) return false;
+        if ((double)floats[i] != number || !signbit(floats[i]) != !signbit(number)) return false;
     return true;
 }
 

@@ -37,10 +37,17 @@ bool value_is_output(const Value *value) {
     return false;
 }
 
+static bool is_output_of(const Value *value, const Graph *graph) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node && use_graph(use) == graph) return true;
+    return false;
+}
+
 bool value_bypass(Value *result, Value *value) {
     if (result->referenced) return false;
     if (value_is_output(result)) {
-        if (!value->producer || value->graph != result->graph || value_is_output(value))
+        if (!value->producer || value->graph != result->graph ||
+            is_output_of(value, result->graph))
             return false;
         if (value_is_named_output(result)) {
             if (value->referenced) return false;
