@@ -18,6 +18,7 @@
 #include "constants.h"
 #include "fuse_graph.h"
 #include "merge_slices.h"
+#include "op_facts.h"
 #include "simplify_graph.h"
 
 /* ---- constants ------------------------------------------------------------------------------- */
@@ -112,16 +113,12 @@ static Value *not_neutral(PassCtx *ctx, const Node *node) {
 
 /* The operand that the node's first output is; NULL where it is another value. */
 static Value *same_value(PassCtx *ctx, const Node *node) {
-    static const char *const single[] = {"Concat", "Max", "Min", "Sum", "Mean", NULL};
-    static const char *const shaped[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze",
-                                         "Expand",  "Tile",    NULL};
+    const OpRecord *record = fuse_record(node);
     Value *x = fuse_input(node, 0);
     if (!x) return NULL;
     if (simplify_is(node, "Identity")) return x;
-    for (size_t i = 0; single[i]; i++)
-        if (simplify_is(node, single[i])) return is_single(node) ? x : NULL;
-    for (size_t i = 0; shaped[i]; i++)
-        if (simplify_is(node, shaped[i])) return keeps_shape(node) ? x : NULL;
+    if (op_record_has(record, OP_OF_ONE) && is_single(node)) return x;
+    if (op_record_has(record, OP_IN_ORDER)) return keeps_shape(node) ? x : NULL;
     if (simplify_is(node, "Dropout")) return is_dropout(ctx, node) ? x : NULL;
     if (simplify_is(node, "Transpose")) return is_ordered(node) ? x : NULL;
     if (simplify_is(node, "Slice")) return is_whole_slice(ctx, node) ? x : NULL;
@@ -149,8 +146,8 @@ static void merge_transposes(PassCtx *ctx, Node *outer) {
 }
 
 static bool only_reshapes(const Node *node) {
-    return simplify_is(node, "Reshape") || simplify_is(node, "Squeeze") ||
-           simplify_is(node, "Unsqueeze") || simplify_is(node, "Flatten");
+    return op_record_has(fuse_record(node), OP_IN_ORDER) &&
+           op_has_flags(node_schema(node), OP_KEEPS_COUNT);
 }
 
 /* True of a constant shape that does not ask for a size of the operand. */
@@ -171,7 +168,8 @@ static bool is_free_shape(PassCtx *ctx, const Node *reshape) {
 
 static void merge_reshapes(PassCtx *ctx, Node *outer) {
     const Node *inner = outer->inputs[0].value->producer;
-    if (!only_reshapes(inner) || !fuse_input(inner, 0) || !is_free_shape(ctx, outer)) return;
+    if (!inner || !only_reshapes(inner) || !fuse_input(inner, 0) || !is_free_shape(ctx, outer))
+        return;
     node_set_input(outer, 0, inner->inputs[0].value);
     ctx->counts->rewrites++;
 }

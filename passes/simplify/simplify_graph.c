@@ -46,8 +46,7 @@ static bool is_output_of(const Value *value, const Graph *graph) {
 bool value_bypass(Value *result, Value *value) {
     if (result->referenced) return false;
     if (value_is_output(result)) {
-        if (!value->producer || value->graph != result->graph ||
-            is_output_of(value, result->graph))
+        if (!value->producer || value->graph != result->graph || is_output_of(value, result->graph))
             return false;
         if (value_is_named_output(result)) {
             if (value->referenced) return false;
