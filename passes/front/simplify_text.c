@@ -21,7 +21,7 @@ void simplify_put(PipelineText *text, const DemiSimplifyOptions *options) {
     }
     simplify_put_exact(text);
     if (options->inexact)
-        pipeline_put_pass(text, "infer-shapes,fold-affine{store=true},"
+        pipeline_put_pass(text, "infer-shapes,fold-affine{store=true},join-gemm,"
                                 "fold-constants{inexact=true},remove-identities,merge-equal,"
                                 "eliminate-dead");
 }

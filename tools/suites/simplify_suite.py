@@ -166,7 +166,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="judge each n-th backend model")
     parser.add_argument("--only", default="", help="backend models whose name contains this")
     parser.add_argument("--kinds", default="graph,style,entries", help="of random models")
-    parser.add_argument("--seeds", default="1:120", help="FIRST:END of random models")
+    parser.add_argument("--seeds", default="1:100", help="FIRST:END of random models")
     parser.add_argument("--inexact", action="store_true")
     parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
