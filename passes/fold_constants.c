@@ -213,8 +213,8 @@ static void find_groups(const Fold *fold, Groups *groups, size_t nodes) {
         if (!fold->chosen[node->id]) continue;
         uint32_t group = group_of(groups, node->id);
         uint64_t made = bytes_made(fold, node, false);
-        groups->made[group] = made > UINT64_MAX - groups->made[group] ? UINT64_MAX
-                                                                      : groups->made[group] + made;
+        groups->made[group] =
+            made > UINT64_MAX - groups->made[group] ? UINT64_MAX : groups->made[group] + made;
         groups->gone[group] += SIMPLIFY_GROW;
         for (uint32_t k = 0; k < node->input_count; k++) {
             const Value *value = node->inputs[k].value;

@@ -103,8 +103,8 @@ static Value *new_shape(PassCtx *ctx, Node *reader, const int64_t *numbers, uint
     unsigned char *data = arena_alloc(ctx->scratch, (size_t)count * 8 + 1);
     for (uint32_t i = 0; i < count; i++) put_number(data + (size_t)i * 8, 8, numbers[i]);
     value_set_type(value, type_new_shaped(&model->arena, DTYPE_INT64, dim, 1));
-    value_set_init(value, tensor_new_raw(&model->arena, DTYPE_INT64, &length, 1, data,
-                                         (uint64_t)count * 8));
+    value_set_init(
+        value, tensor_new_raw(&model->arena, DTYPE_INT64, &length, 1, data, (uint64_t)count * 8));
     return value;
 }
 

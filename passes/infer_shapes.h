@@ -4,7 +4,7 @@
 #define DEMI_INFER_SHAPES_H
 
 #include "pass.h"
-#include "shape.h"
+#include "shape_args.h"
 
 /* What the pass infer-shapes{strict=true} does, and the bodies of functions with what each call
  * knows of its operands. */

@@ -62,8 +62,7 @@ static void move_out(const Inline *in, Node *node, Graph *branch) {
 
 static void put_identity(PassCtx *ctx, Node *node, uint32_t i, Value *value) {
     Value *result = node->outputs[i];
-    Node *same =
-        node_new(node->graph, node, sym_intern_cstr(&ctx->model->syms, "Identity"), NULL);
+    Node *same = node_new(node->graph, node, sym_intern_cstr(&ctx->model->syms, "Identity"), NULL);
     node_resize_inputs(same, 1);
     node_resize_outputs(same, 1);
     node_set_input(same, 0, value);

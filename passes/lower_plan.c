@@ -623,7 +623,8 @@ bool lower_plan_execute(PassCtx *ctx, const LoweredNodes *lowered, const Tensor 
     if (!plan_fold(&l.b, err)) return false;
     for (size_t i = 0; i < values.count; i++) {
         uint32_t number = l.b.operands.items[l.b.graphs.items[0].outputs.first + i];
-        if (!take_result(&l, &l.b.values.items[number], &results[values.items[i]->id])) return false;
+        if (!take_result(&l, &l.b.values.items[number], &results[values.items[i]->id]))
+            return false;
     }
     return true;
 }

@@ -19,6 +19,7 @@ typedef struct LoweredNodes {
  * their outputs, NULL where a node fails, gives what is no tensor of whole bytes, or has results
  * that are out of proportion (runtime/plan_fold.c). `results` is [model->value_count], all NULL.
  * False with *err set where a constant can't be read. */
-bool lower_plan_execute(PassCtx *ctx, const LoweredNodes *lowered, const Tensor **results, Err *err);
+bool lower_plan_execute(PassCtx *ctx, const LoweredNodes *lowered, const Tensor **results,
+                        Err *err);
 
 #endif

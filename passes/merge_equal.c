@@ -79,8 +79,8 @@ static bool same_tensor(const Tensor *a, const Tensor *b) {
 
 /* True where what reads the value may read the first instead: it is visible there by its name. */
 static bool reaches(const Merge *merge, const Value *first, const Value *value) {
-    return first->graph == value->graph || (graph_is_within(value->graph, first->graph) &&
-                                            name_is_single(&merge->names, first));
+    return first->graph == value->graph ||
+           (graph_is_within(value->graph, first->graph) && name_is_single(&merge->names, first));
 }
 
 static bool merge_constant(Merge *merge, Value *value) {

@@ -6,6 +6,7 @@
  *   Transpose (x) in order, Pad (x) by 0, Mul (x, 1), Div (x, 1), Sub (x, 0)   ->  x
  *   Transpose (Transpose (x))                                                  ->  Transpose (x), or x
  *   Reshape (Squeeze (x), shape)                                               ->  Reshape (x, shape)
+ *   Slice (Slice (x)) along different axes                                     ->  Slice (x)
  *
  * All results are the same bits: x + 0 of floats is not x where that is -0, so only x - 0 and x + -0
  * go. Shapes have to be known to be the same, dim by dim, as numbers or names. What has a name that
@@ -16,6 +17,8 @@
 
 #include "constants.h"
 #include "fuse_graph.h"
+#include "merge_slices.h"
+#include "op_facts.h"
 #include "simplify_graph.h"
 
 /* ---- constants ------------------------------------------------------------------------------- */
@@ -39,7 +42,7 @@ static bool is_all(PassCtx *ctx, const Value *value, double number) {
     float *floats = ARENA_ARRAY(ctx->scratch, float, count);
     if (!tensor_read_floats(tensor, 0, count, floats, NULL)) return false;
     for (uint64_t i = 0; i < count; i++)
-        if ((double)floats[i] != number || signbit(floats[i]) != signbit(number)) return false;
+        if ((double)floats[i] != number || !signbit(floats[i]) != !signbit(number)) return false;
     return true;
 }
 
@@ -78,9 +81,11 @@ static bool is_ordered(const Node *node) {
     return true;
 }
 
-/* Steps backwards keep the shape, too. */
+/* Steps backwards keep the shape, too. From 0 to the largest number is all, whatever the shape. */
 static bool is_whole_slice(PassCtx *ctx, const Node *node) {
-    return keeps_shape(node) && (!fuse_input(node, 4) || is_all(ctx, fuse_input(node, 4), 1));
+    if (fuse_input(node, 4) && !is_all(ctx, fuse_input(node, 4), 1)) return false;
+    return keeps_shape(node) || (is_all(ctx, fuse_input(node, 1), 0) &&
+                                 is_all(ctx, fuse_input(node, 2), (double)INT64_MAX));
 }
 
 static bool is_empty_pad(PassCtx *ctx, const Node *node) {
@@ -108,16 +113,12 @@ static Value *not_neutral(PassCtx *ctx, const Node *node) {
 
 /* The operand that the node's first output is; NULL where it is another value. */
 static Value *same_value(PassCtx *ctx, const Node *node) {
-    static const char *const single[] = {"Concat", "Max", "Min", "Sum", "Mean", NULL};
-    static const char *const shaped[] = {"Reshape", "Flatten", "Squeeze",
-                                         "Unsqueeze", "Expand", "Tile", NULL};
+    const OpRecord *record = fuse_record(node);
     Value *x = fuse_input(node, 0);
     if (!x) return NULL;
     if (simplify_is(node, "Identity")) return x;
-    for (size_t i = 0; single[i]; i++)
-        if (simplify_is(node, single[i])) return is_single(node) ? x : NULL;
-    for (size_t i = 0; shaped[i]; i++)
-        if (simplify_is(node, shaped[i])) return keeps_shape(node) ? x : NULL;
+    if (op_record_has(record, OP_OF_ONE) && is_single(node)) return x;
+    if (op_record_has(record, OP_IN_ORDER)) return keeps_shape(node) ? x : NULL;
     if (simplify_is(node, "Dropout")) return is_dropout(ctx, node) ? x : NULL;
     if (simplify_is(node, "Transpose")) return is_ordered(node) ? x : NULL;
     if (simplify_is(node, "Slice")) return is_whole_slice(ctx, node) ? x : NULL;
@@ -145,8 +146,8 @@ static void merge_transposes(PassCtx *ctx, Node *outer) {
 }
 
 static bool only_reshapes(const Node *node) {
-    return simplify_is(node, "Reshape") || simplify_is(node, "Squeeze") ||
-           simplify_is(node, "Unsqueeze") || simplify_is(node, "Flatten");
+    return op_record_has(fuse_record(node), OP_IN_ORDER) &&
+           op_has_flags(node_schema(node), OP_KEEPS_COUNT);
 }
 
 /* True of a constant shape that does not ask for a size of the operand. */
@@ -167,7 +168,8 @@ static bool is_free_shape(PassCtx *ctx, const Node *reshape) {
 
 static void merge_reshapes(PassCtx *ctx, Node *outer) {
     const Node *inner = outer->inputs[0].value->producer;
-    if (!only_reshapes(inner) || !fuse_input(inner, 0) || !is_free_shape(ctx, outer)) return;
+    if (!inner || !only_reshapes(inner) || !fuse_input(inner, 0) || !is_free_shape(ctx, outer))
+        return;
     node_set_input(outer, 0, inner->inputs[0].value);
     ctx->counts->rewrites++;
 }
@@ -188,6 +190,7 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
         source = node->inputs[0].value;
         if (simplify_is(node, "Transpose")) merge_transposes(ctx, node);
         if (simplify_is(node, "Reshape")) merge_reshapes(ctx, node);
+        if (simplify_is(node, "Slice")) slices_merge(ctx, node);
     }
     Value *same = same_value(ctx, node), *result = node->outputs[0];
     bool alike = same && type_same_dtypes(same->type, result->type);

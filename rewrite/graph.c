@@ -126,6 +126,12 @@ Node *node_new(Graph *graph, Node *before, Sym op_type, Sym domain) {
     return node;
 }
 
+/* The value comes from no node any more. */
+static void value_lose_producer(Value *value) {
+    value->producer = NULL;
+    value->output_index = 0;
+}
+
 void node_resize_inputs(Node *node, uint32_t count) {
     Model *model = node->graph->model;
     if (count == node->input_count) return;
@@ -151,7 +157,7 @@ void node_resize_outputs(Node *node, uint32_t count) {
     Model *model = node->graph->model;
     if (count == node->output_count) return;
     for (uint32_t i = count; i < node->output_count; i++)
-        if (node->outputs[i]) node->outputs[i]->producer = NULL;
+        if (node->outputs[i]) value_lose_producer(node->outputs[i]);
     if (count > node->output_count) {
         Value **grown =
             arena_pool_array(&model->arena, &model->pools.outputs, count, sizeof *grown);
@@ -167,7 +173,7 @@ void node_set_input(Node *node, uint32_t i, Value *value) {
 }
 
 void node_set_output(Node *node, uint32_t i, Value *value) {
-    if (node->outputs[i]) node->outputs[i]->producer = NULL;
+    if (node->outputs[i]) value_lose_producer(node->outputs[i]);
     node->outputs[i] = value;
     if (value) {
         value->producer = node;
@@ -283,7 +289,7 @@ void node_remove_unswept(Node *node) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         Value *value = node->outputs[i];
         if (!value) continue;
-        value->producer = NULL;
+        value_lose_producer(value);
         if (value->info) node->graph->unswept = true;
         value->info = NULL;
     }

@@ -422,6 +422,7 @@ typedef struct DemiConvertOptions {
     bool
         fold; /* normalisations, scales and shifts behind convolutions are computed into their weights
                   before; names are those that are left then */
+    bool simplify; /* what demi_simplify does by default comes before; names as with `fold` */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -430,7 +431,7 @@ typedef struct DemiConvertOptions {
             NULL, 0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, \
             NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
             DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL, DEMI_ACTIVATIONS_DEFAULT, false, 0,    \
-            NULL, 0, NULL, 0, false                                                                \
+            NULL, 0, NULL, 0, false, false                                                         \
     }
 
 /* Converts the model to mixed precision, or quantizes it: runs the pipeline that demi_convert_pipeline prints.
@@ -451,6 +452,39 @@ DEMI_API size_t demi_convert_pipeline(const DemiConvertOptions *options, char *b
  * DemiConvertOptions.policy, alone, and means the same. */
 DEMI_API size_t demi_convert_policy(const DemiConvertOptions *options, char *buffer, size_t size,
                                     DemiError *error);
+
+/* ---- simplifying ----------------------------------------------------------------------------- */
+
+typedef struct DemiSimplifyOptions {
+    uint32_t size;
+    bool inexact; /* also what may round otherwise than the model did: normalisations, scales and
+                     shifts are computed into convolutions' weights, products and their biases
+                     joined, and constants computed of which operator soever. Else all results are
+                     the same bits */
+    const char *const *shapes; /* [shape_count] "NAME=1x3x224x224": sizes of inputs, from now on */
+    size_t shape_count;
+    const char *const
+        *dims; /* [dim_count] "NAME=N": sizes by the names that the model has for them */
+    size_t dim_count;
+    const DemiRunOptions *run; /* NULL: defaults */
+} DemiSimplifyOptions;
+
+#define DEMI_SIMPLIFY_OPTIONS_INIT                                                                 \
+    { sizeof(DemiSimplifyOptions), false, NULL, 0, NULL, 0, NULL }
+
+/* Makes the model smaller: runs the pipeline that demi_simplify_pipeline prints. Constant nodes become
+ * initializers; what is computed of constants and known sizes becomes constant, unless it takes more
+ * bytes than it replaces; branches that are always taken come in place of their If; nodes that give
+ * what they read, that compute the same as another one, or that nobody reads go. Inputs, outputs,
+ * metadata and functions stay. `options` may be NULL. DEMI_ERR_USAGE where a size is malformed,
+ * contradicts the model, or names nothing in it. *report, and what the model is good for after an
+ * error, as for demi_run_pipeline. */
+DEMI_API DemiStatus demi_simplify(DemiModel *model, const DemiSimplifyOptions *options,
+                                  DemiReport **report, DemiError *error);
+
+/* Writes the pipeline of these options to buffer, as demi_convert_pipeline does. */
+DEMI_API size_t demi_simplify_pipeline(const DemiSimplifyOptions *options, char *buffer,
+                                       size_t size, DemiError *error);
 
 /* ---- reports --------------------------------------------------------------------------------- */
 

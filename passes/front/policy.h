@@ -7,6 +7,7 @@
  *       "to": "float16",                      or "bfloat16", "int8", "int8-weights", …
  *       "activations": "uint8", "symmetric": false, "block": 0,    of quantized models
  *       "fold": false,                        normalisations are computed into weights first
+ *       "simplify": false,                    what demi simplify does comes first
  *       "values": {"h": "int8"}, "weights": {"w": "int4"},         what alone is quantized
  *       "opset": "keep",                      or "auto", or a number
  *       "placement": "mincut",                or "greedy"

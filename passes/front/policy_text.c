@@ -2,12 +2,13 @@
 /* A policy from options, and as the text of its pipeline. `convert` is nothing more than this text
  * being run: each setting is an option of the pass that it concerns. */
 #include "op_signature.h"
+#include "pipeline_put.h"
 #include "policy.h"
 
 #include <string.h>
 
 #include "setting_names.h"
-#include "shown.h"
+#include "simplify_text.h"
 
 /* ---- from options ---------------------------------------------------------------------------- */
 
@@ -160,64 +161,6 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
 
 /* ---- as a pipeline --------------------------------------------------------------------------- */
 
-typedef struct Text {
-    Arena *arena;
-    VEC(char) out;
-    bool options; /* of the pass being written: one was */
-} Text;
-
-static void put(Text *text, const char *string) {
-    for (; *string; string++) VEC_PUSH(text->arena, &text->out, *string);
-}
-
-/* A JSON string, so that a pattern may hold any character. */
-static void put_quoted(Text *text, const char *string) {
-    put(text, "\"");
-    for (size_t left = strlen(string), size; left; string += size, left -= size) {
-        bool plain = shown_plain(string, left, &size);
-        unsigned code = utf8_code(string, size);
-        if (!plain && code <= 0xffff && (size > 1 || code < 0x80)) {
-            put(text, arena_printf(text->arena, "\\u%04x", code));
-            continue;
-        }
-        if (*string == '"' || *string == '\\') put(text, "\\");
-        for (size_t i = 0; i < size; i++) VEC_PUSH(text->arena, &text->out, string[i]);
-    }
-    put(text, "\"");
-}
-
-static void put_key(Text *text, const char *key) {
-    put(text, text->options ? "," : "{");
-    put(text, key);
-    put(text, "=");
-    text->options = true;
-}
-
-static void put_choice(Text *text, const char *key, const char *value) {
-    put_key(text, key);
-    put(text, value);
-}
-
-static void put_list(Text *text, const char *key, const PolicyNames *names) {
-    if (names->count == 0) return;
-    put_key(text, key);
-    for (size_t i = 0; i < names->count; i++) {
-        put(text, i ? "," : "[");
-        put_quoted(text, names->items[i]);
-    }
-    put(text, "]");
-}
-
-static void put_pass(Text *text, const char *name) {
-    if (text->out.count) put(text, ",");
-    put(text, name);
-    text->options = false;
-}
-
-static void end_pass(Text *text) {
-    if (text->options) put(text, "}");
-}
-
 /* True where a pipeline says nothing of it: it is what the pass does anyway. */
 static bool is_silent(const ConvertPolicy *policy, SettingId id) {
     switch (policy_settings[id].kind) {
@@ -241,21 +184,23 @@ static bool is_silent(const ConvertPolicy *policy, SettingId id) {
     return policy->lists[id].count == 0;
 }
 
-static void put_setting(Text *text, const ConvertPolicy *policy, SettingId id, const char *key) {
+static void put_setting(PipelineText *text, const ConvertPolicy *policy, SettingId id,
+                        const char *key) {
     const Setting *setting = &policy_settings[id];
     if (!key || is_silent(policy, id)) return;
     if (setting_is_list(setting))
-        put_list(text, key, &policy->lists[id]);
+        pipeline_put_list(text, key, policy->lists[id].items, policy->lists[id].count);
     else if (setting->choices)
-        put_choice(text, key, setting->choices[policy->values[id]].word);
+        pipeline_put_choice(text, key, setting->choices[policy->values[id]].word);
     else if (setting->kind == KIND_FLAG)
-        put_choice(text, key, "true");
+        pipeline_put_choice(text, key, "true");
     else
-        put_choice(text, key, arena_printf(text->arena, "%lld", (long long)policy->values[id]));
+        pipeline_put_choice(text, key,
+                            arena_printf(text->arena, "%lld", (long long)policy->values[id]));
 }
 
 /* Settings that are options of a pass: what is always said, choices, then all others. */
-static void put_settings(Text *text, const ConvertPolicy *policy, SettingPass pass) {
+static void put_settings(PipelineText *text, const ConvertPolicy *policy, SettingPass pass) {
     for (int turn = 0; turn < 3; turn++)
         for (SettingId id = 0; id < SETTING_COUNT; id++) {
             SettingKind kind = policy_settings[id].kind;
@@ -265,15 +210,15 @@ static void put_settings(Text *text, const ConvertPolicy *policy, SettingPass pa
         }
 }
 
-static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
+static void put_insert_casts(PipelineText *text, const ConvertPolicy *policy) {
     bool runtime = policy->values[SETTING_PARAMETERS] == DEMI_PARAMETERS_RUNTIME;
-    put_pass(text, "insert-casts");
+    pipeline_put_pass(text, "insert-casts");
     put_settings(text, policy, SETTINGS_OF_INSERT_CASTS);
     if (runtime && policy->values[SETTING_IO] == DEMI_IO_LOW)
-        put_choice(text, "keep-defaults", "true");
-    if (!runtime) put_choice(text, "store", "true");
+        pipeline_put_choice(text, "keep-defaults", "true");
+    if (!runtime) pipeline_put_choice(text, "store", "true");
     put_settings(text, policy, SETTINGS_OF_NODES);
-    end_pass(text);
+    pipeline_end_pass(text);
 }
 
 static const char *weights_word(const ConvertPolicy *policy) {
@@ -291,81 +236,83 @@ static const char *weights_word(const ConvertPolicy *policy) {
 }
 
 /* What is computed into weights is so before they are stored. */
-static void put_fold(Text *text, const ConvertPolicy *policy) {
+static void put_fold(PipelineText *text, const ConvertPolicy *policy) {
     const bool named = policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
     const bool own = !named && policy->values[SETTING_TO] == DEMI_TO_INT8;
     if (!own && !policy->values[SETTING_FOLD]) return; /* names are those of the model as it is */
-    put_pass(text, "fold-affine");
-    put_choice(text, "store", "true");
-    end_pass(text);
+    pipeline_put_pass(text, "fold-affine");
+    pipeline_put_choice(text, "store", "true");
+    pipeline_end_pass(text);
 }
 
-static void put_insert_qdq(Text *text, const ConvertPolicy *policy) {
+static void put_insert_qdq(PipelineText *text, const ConvertPolicy *policy) {
     const bool named = policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
     const bool activations = policy->values[SETTING_TO] == DEMI_TO_INT8;
     const Setting *setting = &policy_settings[SETTING_ACTIVATIONS];
     if (!named && !quantizes(policy)) return;
-    put_pass(text, "insert-qdq");
+    pipeline_put_pass(text, "insert-qdq");
     if (activations && !named)
-        put_choice(text, "activations", setting->choices[policy->values[SETTING_ACTIVATIONS]].word);
-    if (!named) put_choice(text, "weights", weights_word(policy));
+        pipeline_put_choice(text, "activations",
+                            setting->choices[policy->values[SETTING_ACTIVATIONS]].word);
+    if (!named) pipeline_put_choice(text, "weights", weights_word(policy));
     put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
-    end_pass(text);
+    pipeline_end_pass(text);
 }
 
-static void put_cast_params(Text *text, const ConvertPolicy *policy) {
+static void put_cast_params(PipelineText *text, const ConvertPolicy *policy) {
     _Static_assert(CHOICE_COUNT(PARAMETERS) == 3, "what each means is said here");
     int64_t parameters = policy->values[SETTING_PARAMETERS];
     if (parameters == DEMI_PARAMETERS_RUNTIME) return;
-    put_pass(text, "cast-params");
-    put_choice(text, "own", "true");
-    if (parameters == DEMI_PARAMETERS_BOTH) put_choice(text, "both", "true");
+    pipeline_put_pass(text, "cast-params");
+    pipeline_put_choice(text, "own", "true");
+    if (parameters == DEMI_PARAMETERS_BOTH) pipeline_put_choice(text, "both", "true");
     if (policy->values[SETTING_OVERFLOW] == DEMI_OVERFLOW_CLAMP)
-        put_choice(text, "overflow", "clamp");
+        pipeline_put_choice(text, "overflow", "clamp");
     put_settings(text, policy, SETTINGS_OF_CAST_PARAMS);
-    end_pass(text);
+    pipeline_end_pass(text);
 }
 
-static void put_step(Text *text, const ConvertPolicy *policy, const char *name, SettingPass pass) {
-    put_pass(text, name);
+static void put_step(PipelineText *text, const ConvertPolicy *policy, const char *name,
+                     SettingPass pass) {
+    pipeline_put_pass(text, name);
     put_settings(text, policy, pass);
-    end_pass(text);
+    pipeline_end_pass(text);
 }
 
 /* Before anything is inferred for good, so that all that sees the opset that the model will have.
  */
-static void put_upgrade(Text *text, const ConvertPolicy *policy) {
+static void put_upgrade(PipelineText *text, const ConvertPolicy *policy) {
     int64_t opset = policy->values[SETTING_OPSET];
     if (opset == DEMI_OPSET_KEEP) return;
-    put_pass(text, "upgrade-opset");
+    pipeline_put_pass(text, "upgrade-opset");
     if (opset == DEMI_OPSET_AUTO) {
         put_settings(text, policy, SETTINGS_OF_UPGRADE_OPSET);
         put_settings(text, policy, SETTINGS_OF_NODES);
     } else {
         put_setting(text, policy, SETTING_OPSET, "to");
     }
-    end_pass(text);
+    pipeline_end_pass(text);
 }
 
-static void put_casts(Text *text, const ConvertPolicy *policy) {
+static void put_casts(PipelineText *text, const ConvertPolicy *policy) {
     put_insert_casts(text, policy);
-    put_pass(text, "move-casts");
+    pipeline_put_pass(text, "move-casts");
     put_cast_params(text, policy);
-    put_pass(text, "fuse-casts");
-    put_choice(text, "own", "true");
-    end_pass(text);
+    pipeline_put_pass(text, "fuse-casts");
+    pipeline_put_choice(text, "own", "true");
+    pipeline_end_pass(text);
 }
 
 const char *policy_pipeline(const ConvertPolicy *policy) {
-    Text text = {.arena = policy->arena};
+    PipelineText text = {.arena = policy->arena};
     if (policy->lists[SETTING_SCHEMAS].count)
         put_step(&text, policy, "declare-ops", SETTINGS_OF_DECLARE_OPS);
+    if (policy->values[SETTING_SIMPLIFY]) simplify_put_exact(&text);
     put_upgrade(&text, policy);
     put_step(&text, policy, "infer-dtypes", SETTINGS_OF_INFER_DTYPES);
-    put_pass(&text, "infer-shapes");
+    pipeline_put_pass(&text, "infer-shapes");
     put_fold(&text, policy);
     put_insert_qdq(&text, policy);
     if (!quantizes(policy)) put_casts(&text, policy);
-    VEC_PUSH(text.arena, &text.out, '\0');
-    return text.out.items;
+    return pipeline_text(&text);
 }

@@ -37,12 +37,19 @@ bool value_is_output(const Value *value) {
     return false;
 }
 
+static bool is_output_of(const Value *value, const Graph *graph) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node && use_graph(use) == graph) return true;
+    return false;
+}
+
 bool value_bypass(Value *result, Value *value) {
     if (result->referenced) return false;
     if (value_is_output(result)) {
-        if (!value->producer || value->graph != result->graph) return false;
+        if (!value->producer || value->graph != result->graph || is_output_of(value, result->graph))
+            return false;
         if (value_is_named_output(result)) {
-            if (value->referenced || value_is_named_output(value)) return false;
+            if (value->referenced) return false;
             value_remove_info(value); /* the output declares its type */
             value_swap_names(result, value);
         }
@@ -58,8 +65,7 @@ static void count_name(uint32_t *counts, const Value *value) {
 static void count_names(const Graph *graph, uint32_t *counts) {
     for (size_t i = 0; i < graph->inputs.count; i++) count_name(counts, graph->inputs.items[i]);
     for (size_t i = 0; i < graph->initializers.count; i++)
-        if (!graph->initializers.items[i]->input)
-            count_name(counts, graph->initializers.items[i]);
+        if (!graph->initializers.items[i]->input) count_name(counts, graph->initializers.items[i]);
     for (size_t i = 0; i < graph->sparse_initializers.count; i++)
         if (!graph->sparse_initializers.items[i]->input)
             count_name(counts, graph->sparse_initializers.items[i]);

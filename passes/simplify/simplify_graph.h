@@ -39,8 +39,8 @@ bool name_is_single(const NameCounts *names, const Value *value);
 
 /* Lets all that reads `result`, which a node gives, read `value` instead, which is of the same type
  * and comes before that node in its graph or one around. An output's name moves to `value`. False,
- * and nothing happens, where a name would be lost or a graph would give out what no node of it
- * makes, which engines refuse. */
+ * and nothing happens, where a name would be lost, or a graph would give out what no node of it makes,
+ * which engines refuse, or one value twice, which some compute wrongly. */
 bool value_bypass(Value *result, Value *value);
 
 /* True where constants may take the place of all that the node gives and something reads. */

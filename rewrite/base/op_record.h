@@ -159,6 +159,10 @@ enum OpTrait {
     OP_SAME_BITS = 512, /* every engine gives the same bits: an element is rounded once, as IEEE 754
                            has it, or not at all. Operators that only move data, or of integers
                            alone, need no word */
+    OP_IN_ORDER =
+        1024,         /* elements of operand 0 come out in their order, from the first on: with the
+                           same shape they are the same value */
+    OP_OF_ONE = 2048, /* with one operand it gives that */
 };
 
 typedef struct OpRecord {

@@ -122,6 +122,9 @@ if(TARGET demi)
     endif()
     demi_python_test(real_models real_models.py ${with_demi} ${with_library} PROCESSORS 2)
     demi_python_test(random_models random_models.py ${with_demi} --seeds 1:120 TIMEOUT 300)
+    demi_python_test(simplify simplify_suite.py ${with_demi} PROCESSORS 2)
+    demi_python_test(simplify_inexact simplify_suite.py ${with_demi} --inexact --every 3
+        --seeds 200:260 LABELS full PROCESSORS 2)
     demi_python_test(placement_table placement_table.py ${with_demi} LABELS full PROCESSORS 2)
     demi_python_test(placement_sample placement_table.py ${with_demi} --every 20 LABELS quick)
     demi_python_test(upgrade_test upgrade_test.py ${with_demi}

@@ -7,6 +7,7 @@
 
 extern const Command command_convert;
 extern const Command command_opt;
+extern const Command command_simplify;
 extern const Command command_show;
 extern const Command command_check;
 extern const Command command_diff;

@@ -119,6 +119,7 @@ class OrtEngine:
     """ONNX Runtime, every optimisation off, one thread."""
 
     name = "onnxruntime"
+    entries: dict[str, str] = {}  # of the session's configuration
 
     def __init__(self, data: bytes, model: onnx.ModelProto) -> None:
         for value in [*model.graph.input, *model.graph.output]:
@@ -130,6 +131,8 @@ class OrtEngine:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        for key, value in self.entries.items():
+            options.add_session_config_entry(key, value)
         try:
             self.session = ort.InferenceSession(data, options, ["CPUExecutionProvider"])
         except Exception as error:

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Simplifying models: a pipeline that is made of a few options, and demi_run_pipeline. */
+#include <string.h>
+
+#include "demi_call.h"
+#include "simplify_text.h"
+
+typedef struct SimplifyArgs {
+    DemiSimplifyOptions options;
+    Arena arena; /* the text's */
+    const char *text;
+} SimplifyArgs;
+
+static void text_body(Call *call, void *data) {
+    SimplifyArgs *args = data;
+    arena_init(&args->arena, &call->trap);
+    PipelineText text = {.arena = &args->arena};
+    simplify_put(&text, &args->options);
+    args->text = pipeline_text(&text);
+}
+
+static DemiStatus make_text(SimplifyArgs *args, const DemiSimplifyOptions *options,
+                            DemiError *error) {
+    Call call = {0};
+    args->options = (DemiSimplifyOptions)DEMI_SIMPLIFY_OPTIONS_INIT;
+    options_copy(&call, &args->options, sizeof args->options, options);
+    return call_run(&call, text_body, args, error);
+}
+
+DemiStatus demi_simplify(DemiModel *model, const DemiSimplifyOptions *options, DemiReport **report,
+                         DemiError *error) {
+    SimplifyArgs args = {.text = NULL};
+    if (report) *report = NULL;
+    DemiStatus status = make_text(&args, options, error);
+    if (status == DEMI_OK)
+        status = demi_run_pipeline(model, args.text, args.options.run, report, error);
+    arena_free(&args.arena);
+    return status;
+}
+
+size_t demi_simplify_pipeline(const DemiSimplifyOptions *options, char *buffer, size_t size,
+                              DemiError *error) {
+    SimplifyArgs args = {.text = NULL};
+    size_t length = 0;
+    if (make_text(&args, options, error) == DEMI_OK) {
+        length = strlen(args.text);
+        size_t fits = length < size ? length : size ? size - 1 : 0;
+        memcpy(buffer, args.text, size ? fits : 0);
+        if (size) buffer[fits] = '\0';
+    }
+    arena_free(&args.arena);
+    return length;
+}

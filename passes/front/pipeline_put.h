@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writing the text of a pipeline, pass by pass: what a conversion and a simplification are made of. */
+#ifndef DEMI_PIPELINE_PUT_H
+#define DEMI_PIPELINE_PUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "arena.h"
+#include "vec.h"
+
+/* Starts as {.arena = …}, which the text is of. */
+typedef struct PipelineText {
+    Arena *arena;
+    VEC(char) out;
+    bool options; /* of the pass being written: one was */
+} PipelineText;
+
+/* Text as it is: of a value behind its key, or of whole passes. */
+void pipeline_put(PipelineText *text, const char *string);
+
+/* A pass begins, and its options end. */
+void pipeline_put_pass(PipelineText *text, const char *name);
+void pipeline_end_pass(PipelineText *text);
+
+/* An option of the pass: its key, with what comes next as its value; with a word; with a list of
+ * JSON strings, so that they may hold any character. An empty list is left out. */
+void pipeline_put_key(PipelineText *text, const char *key);
+void pipeline_put_choice(PipelineText *text, const char *key, const char *value);
+void pipeline_put_list(PipelineText *text, const char *key, const char *const *items, size_t count);
+
+/* The whole text, NUL-terminated. */
+const char *pipeline_text(PipelineText *text);
+
+#endif

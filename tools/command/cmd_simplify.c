@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi simplify: folds what is constant and removes what does nothing. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "console.h"
+#include "report_out.h"
+#include "reproducer.h"
+
+static const ArgumentRow arguments[] = {
+    {"IN", "The model: an ONNX file, text (.onnxtxt), or '-'."},
+    {"OUT",
+     "Where the model goes; or -o OUT. '-' is standard output. Without it nothing is written."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the model goes."},
+    {"shape", 0, OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,
+     "The sizes of an input, which the model has from now on. May be repeated."},
+    {"dim", 0, OPTION_ROW_LIST, "NAME=N", NULL,
+     "A size by the name that the model has for it, wherever that is said. May be repeated."},
+    {"inexact", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Also compute normalisations, scales and shifts into the weights of convolutions, and "
+     "constants "
+     "of any operator, which may round otherwise than the model did. Without it results are the "
+     "same "
+     "bits."},
+    {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Print the passes that would run, for 'demi opt --passes', and stop."},
+    OPTION_JSON("Write a report as JSON. Without FILE (as the last word, or before another option) "
+                "it goes to standard output."),
+    OPTION_QUIET,
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_REPRODUCER,
+    OPTION_HELP,
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+typedef struct Job {
+    Program *program;
+    const Parsed *parsed;
+    const char *input, *output;
+    DemiSimplifyOptions how;
+    OutFile *file; /* of OUT; NULL: none */
+    ReportPlan plan;
+    DemiModel *model;
+    DemiReport *report;
+    ReportTitle title;
+} Job;
+
+static void take_options(Job *job) {
+    const Words *shapes = parsed_list(job->parsed, "shape");
+    const Words *dims = parsed_list(job->parsed, "dim");
+    job->how = (DemiSimplifyOptions)DEMI_SIMPLIFY_OPTIONS_INIT;
+    job->how.inexact = parsed_flag(job->parsed, "inexact");
+    job->how.shapes = shapes->items;
+    job->how.shape_count = shapes->count;
+    job->how.dims = dims->items;
+    job->how.dim_count = dims->count;
+}
+
+/* The pipeline of the options, in the program's arena; NULL with *err set. */
+static const char *pipeline_of(const Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    size_t length = demi_simplify_pipeline(&job->how, NULL, 0, &error);
+    if (!error_take(err, error.status, &error)) return NULL;
+    char *text = arena_alloc(job->program->arena, length + 1);
+    demi_simplify_pipeline(&job->how, text, length + 1, NULL);
+    return text;
+}
+
+static void fill_json(JsonWriter *json, void *data) {
+    const Job *job = data;
+    report_write_json(job->report, &job->title, json);
+}
+
+/* Constants that take a bit more than what they replace may add up. */
+static void print_growth(const Job *job) {
+    const DemiReportTotals *totals = demi_report_totals(job->report);
+    if (totals->bytes_after <= totals->bytes_before) return;
+    fprintf(job->plan.text ? job->plan.text : stderr,
+            "note: its constants take %" PRIu64 " bytes more than before\n",
+            totals->bytes_after - totals->bytes_before);
+}
+
+static bool print_reports(Job *job, Err *err) {
+    job->title = (ReportTitle){.input = job->input,
+                               .output = job->output,
+                               .seconds = console_seconds() - job->program->started,
+                               .color = job->plan.color};
+    if (job->plan.text) report_print(job->report, &job->title, job->plan.text);
+    print_growth(job);
+    return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
+}
+
+static bool simplify(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
+    run.verify_each = parsed_flag(job->parsed, "verify-each");
+    run.progress = console_progress;
+    run.progress_user = job->program;
+    job->how.run = &run;
+    DemiStatus status = demi_simplify(job->model, &job->how, &job->report, &error);
+    console_progress_end(job->program);
+    if (!error_take(err, status, &error)) {
+        const char *pipeline = pipeline_of(job, &(Err){0});
+        if (err->code != ERR_USAGE) err_file(err, job->input);
+        if (pipeline) reproducer_write(job->program, job->parsed, pipeline, err);
+        return false;
+    }
+    ModelSave *save = NULL;
+    return (!job->file || console_write_model(job->program, job->model, job->file, &save, err)) &&
+           print_reports(job, err) && outputs_commit(job->program, save, err);
+}
+
+/* Before the work, which may be long. */
+static bool open_outputs(Job *job, Err *err) {
+    const char *reproducer = parsed_value(job->parsed, "reproducer");
+    bool taken = job->output && strcmp(job->output, "-") == 0;
+    if (job->output) {
+        job->file = console_open_model(job->program, job->output, err);
+        if (!job->file) return false;
+    }
+    return report_plan(job->program, taken, &job->plan, err) &&
+           (!reproducer || outputs_try(job->program, "reproducer", reproducer, err));
+}
+
+static bool print_pipeline(const Job *job, Err *err) {
+    const char *text = pipeline_of(job, err);
+    if (text) printf("%s\n", text);
+    return text != NULL;
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    const char *second = parsed_argument(parsed, 1);
+    Job job = {.program = program,
+               .parsed = parsed,
+               .input = parsed_argument(parsed, 0),
+               .output = parsed_value(parsed, "output")};
+    take_options(&job);
+    if (parsed_flag(parsed, "print-pipeline")) return print_pipeline(&job, err);
+    if (!job.input) return console_missing(parsed, "a model to read", err);
+    if (job.output && second)
+        return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, job.output);
+    if (!job.output) job.output = second;
+    if (!open_outputs(&job, err)) return false;
+    if (!console_load(program, parsed, job.input, &job.model, err)) return false;
+    bool ok = simplify(&job, err);
+    demi_report_free(job.report);
+    demi_free(job.model);
+    return ok;
+}
+
+const Command command_simplify = {
+    .name = "simplify",
+    .summary = "fold constants and sizes, and remove what does nothing",
+    .usage = "IN [-o] OUT [OPTIONS]",
+    .about =
+        "Writes the model with fewer nodes: Constant nodes become initializers, what is computed "
+        "of "
+        "constants and of known sizes becomes constant, an If whose condition is constant becomes "
+        "the "
+        "branch that is taken, and nodes go that give what they read, that compute the same as "
+        "another one, or that nobody reads. Reshapes, transposes, slices and casts that follow "
+        "each "
+        "other become one.\n"
+        "\n"
+        "Results are the same bits, unless --inexact is given. Nothing is stored that takes more "
+        "than "
+        "1 KiB beyond the constants that it replaces; where that adds up to more bytes than "
+        "before, a "
+        "note says so. Inputs, outputs, metadata, functions and external data stay as they are. "
+        "Simplifying twice changes nothing more. It is a pipeline, which --print-pipeline shows; "
+        "'demi convert --simplify' runs it before a conversion.",
+    .examples = "demi simplify model.onnx -o small.onnx\n"
+                "# for one size of input alone, so that all shapes fold\n"
+                "demi simplify model.onnx -o small.onnx --shape image=1x3x224x224\n"
+                "# with normalisations in the weights of convolutions\n"
+                "demi simplify model.onnx -o small.onnx --inexact\n",
+    .arguments = arguments,
+    .options = options,
+    .common = "output shape dim inexact json quiet help",
+    .run = run,
+};
