@@ -75,14 +75,32 @@ AVX512_TARGET static inline __attribute__((always_inline)) __mmask16 lanes_of(co
     return (__mmask16)(columns_of(tile) >> 16 * v);
 }
 
-AVX512_TARGET static inline __attribute__((always_inline)) __m512 scaled(const IgemmTile *tile,
-                                                                         uint32_t v, __m512i sum) {
+/* What is said of a tile's columns, read once: results could be any of it for all that the compiler
+ * knows. */
+typedef struct ByteColumns {
+    __m512 factor[IGEMM_VECS_MOST], shift[IGEMM_VECS_MOST];
+    __m512i offset[IGEMM_VECS_MOST];
+    __mmask16 lanes[IGEMM_VECS_MOST];
+} ByteColumns;
+
+AVX512_TARGET static inline __attribute__((always_inline)) ByteColumns
+byte_columns(const IgemmTile *tile, const uint32_t vecs) {
     const IgemmScale *s = &tile->scale;
-    const __mmask16 mask = lanes_of(tile, v);
-    const __m512 factor = _mm512_maskz_loadu_ps(mask, s->factor + v * 16);
-    const __m512 shift = _mm512_maskz_loadu_ps(mask, s->shift + v * 16);
-    sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, s->offset + v * 16));
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, shift);
+    ByteColumns columns;
+    TILE_UNROLL
+    for (uint32_t v = 0; v < vecs; v++) {
+        const __mmask16 mask = columns.lanes[v] = lanes_of(tile, v);
+        columns.factor[v] = _mm512_maskz_loadu_ps(mask, s->factor + v * 16);
+        columns.shift[v] = _mm512_maskz_loadu_ps(mask, s->shift + v * 16);
+        columns.offset[v] = _mm512_maskz_loadu_epi32(mask, s->offset + v * 16);
+    }
+    return columns;
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) __m512 scaled(const ByteColumns *columns,
+                                                                         uint32_t v, __m512i sum) {
+    sum = _mm512_add_epi32(sum, columns->offset[v]);
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), columns->factor[v], columns->shift[v]);
 }
 
 AVX512_TARGET static inline __attribute__((always_inline)) void
@@ -122,14 +140,15 @@ finish_sums(const IgemmTile *given, const __m512i *sums, uint32_t rows, const ui
     const IgemmByteSum *from = tile->scale.sum;
     const ByteSum sum = byte_sum(from);
     const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
+    const ByteColumns columns = byte_columns(tile, vecs);
     const char *z = tile->z_bytes;
     const uint64_t z_row = from->z_row;
     for (uint32_t r = 0; r < rows; r++, sums += vecs, z += z_row) {
         __m512 v[IGEMM_VECS_MOST];
         TILE_UNROLL
         for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++)
-            v[i] = i < vecs ? add_bytes(&sum, _mm_maskz_loadu_epi8(lanes_of(tile, i), z + i * 16),
-                                        scaled(tile, i, sums[i]))
+            v[i] = i < vecs ? add_bytes(&sum, _mm_maskz_loadu_epi8(columns.lanes[i], z + i * 16),
+                                        scaled(&columns, i, sums[i]))
                             : v[0];
         store_bytes(tile, r, &end, v);
     }
@@ -150,11 +169,12 @@ finish_sum_of(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_
 AVX512_TARGET static __attribute__((noinline)) void
 finish_floats(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_t vecs) {
     const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
+    const ByteColumns columns = byte_columns(tile, vecs);
     for (uint32_t r = 0; r < rows; r++, sums += vecs)
         for (uint32_t i = 0; i < vecs; i++)
             _mm512_mask_storeu_ps(
-                (float *)tile->y + r * tile->y_row + i * 16, lanes_of(tile, i),
-                _mm512_min_ps(high, _mm512_max_ps(low, scaled(tile, i, sums[i]))));
+                (float *)tile->y + r * tile->y_row + i * 16, columns.lanes[i],
+                _mm512_min_ps(high, _mm512_max_ps(low, scaled(&columns, i, sums[i]))));
 }
 
 AVX512_TARGET static inline __attribute__((always_inline)) void
@@ -175,12 +195,13 @@ finish(const IgemmTile *given, __m512i acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], co
         return;
     }
     const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
+    const ByteColumns columns = byte_columns(tile, vecs);
     TILE_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
         __m512 v[IGEMM_VECS_MOST];
         TILE_UNROLL
         for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++)
-            v[i] = i < vecs ? scaled(tile, i, acc[r][i]) : v[0];
+            v[i] = i < vecs ? scaled(&columns, i, acc[r][i]) : v[0];
         store_bytes(tile, r, &end, v);
     }
 }
