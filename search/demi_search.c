@@ -114,6 +114,20 @@ static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
            (search_cost(job, err) && search_ask(job, err) && search_corners(job, err));
 }
 
+/* Where the caller ends the measuring, what was seen to be good enough before is the result. */
+static bool measure(SearchJob *job, Err *err) {
+    Progress *progress = &job->model.trials.progress;
+    if (search_measure(job, err)) return true;
+    if (!progress->cancelled || job->options.parts > 1) return false;
+    job->best = solve_cheapest(&job->trace, job->target);
+    if (job->best == SOLVE_NONE) return false;
+    job->decided = true;
+    job->outcome = DEMI_FOUND_SO_FAR;
+    progress->cancelled = false;
+    *err = (Err){.code = ERR_NONE};
+    return true;
+}
+
 static void search_body(Call *call, void *data) {
     SearchJob *job = data;
     Err *err = &call->err;
@@ -125,7 +139,7 @@ static void search_body(Call *call, void *data) {
     job->err = err;
     job->started = clock_seconds();
     inputs_copy(job->arena, &job->model.how.inputs);
-    if (prepare(job, &call->trap, err) && search_measure(job, err) && job->options.part == 0 &&
+    if (prepare(job, &call->trap, err) && measure(job, err) && job->options.part == 0 &&
         search_find(job, err))
         search_tell(job, err);
     call->cancelled = job->model.trials.progress.cancelled && err->code != ERR_NONE;

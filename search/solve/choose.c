@@ -72,12 +72,24 @@ static Choosing begin(SolveTrace *trace, double target) {
     return s;
 }
 
+/* What costs least, by the second cost too as long as it is the least by the first. */
+static bool score_cheapest(Choosing *s) {
+    size_t first, both;
+    solve_bound(&s->first, INFINITY, s->arena, s->assignment);
+    if (!solve_trace_score(s->trace, s->assignment, &first)) return false;
+    s->cheapest = first;
+    solve_bound(&s->joint, INFINITY, s->arena, s->assignment);
+    if (solve_cost(s->p, s->assignment) > solve_point(s->trace, first)->cost) return true;
+    if (!solve_trace_score(s->trace, s->assignment, &both)) return false;
+    s->cheapest = both;
+    return true;
+}
+
 /* The most precise, the cheapest there is, and every candidate everywhere. */
 static void score_uniform(Choosing *s) {
     solve_uniform(s->p, 0, s->assignment);
     if (!solve_trace_score(s->trace, s->assignment, &s->widest)) return;
-    solve_bound(&s->first, INFINITY, s->arena, s->assignment);
-    if (!solve_trace_score(s->trace, s->assignment, &s->cheapest)) return;
+    if (!score_cheapest(s)) return;
     for (uint8_t c = 0; c < s->p->candidates && !ended(s); c++) {
         size_t point;
         solve_uniform(s->p, c, s->assignment);

@@ -538,6 +538,36 @@ static void all_that_can_be_is_lowered(void **unused) {
     arena_free(&arena);
 }
 
+/* ---- costs that are equal -------------------------------------------------------------------- */
+
+static bool last_is_bad(void *user, const uint8_t *assignment, double *score, Err *err) {
+    (void)user;
+    (void)err;
+    *score = assignment[3] ? -1 : 0;
+    return true;
+}
+
+/* Two groups change the second cost alone: the least first cost, which is good enough, is not the end. */
+static void the_second_cost_is_lowered_at_the_least_first(void **unused) {
+    (void)unused;
+    TEST_ARENA(arena);
+    Err err = {0};
+    const double cost[] = {2, 1, 2, 1, 1, 1, 1, 1}, second[] = {2, 1, 2, 1, 2, 1, 2, 1};
+    const double noise[] = {0, 1, 0, 1, 0, 1, 0, 1};
+    const SolveProblem problem = {
+        .groups = 4, .candidates = 2, .cost = cost, .second = second, .noise = noise};
+    const SolveOracle oracle = {.evaluate = last_is_bad};
+    const ChooseOptions options = {.effort = CHOOSE_EFFORT};
+    const uint8_t want[] = {1, 1, 1, 0};
+    ChooseOutcome outcome;
+    SolveTrace trace;
+    solve_trace_init(&trace, &problem, &oracle, &arena, &err);
+    assert_true(choose_search(&trace, 0, &options, &outcome));
+    assert_int_equal(outcome, CHOOSE_FOUND);
+    assert_memory_equal(solve_point(&trace, solve_cheapest(&trace, 0))->assignment, want, 4);
+    arena_free(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_near_the_optimum),
@@ -554,6 +584,7 @@ int main(void) {
         cmocka_unit_test(keeps_within_a_cost),
         cmocka_unit_test(curves_have_a_front),
         cmocka_unit_test(all_that_can_be_is_lowered),
+        cmocka_unit_test(the_second_cost_is_lowered_at_the_least_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
