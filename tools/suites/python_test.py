@@ -493,6 +493,16 @@ class Conversions(unittest.TestCase):
             demi.convert(CONV, self.out, progress=lambda *_: False)
         self.assertFalse(os.path.exists(self.out))
 
+    def test_interrupt(self):
+        """Ctrl-C ends a call as itself, wherever it comes."""
+        for delay in (0.05, 0.15, 0.3):
+            timer = threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGINT))
+            end = time.monotonic() + 20
+            with self.assertRaises(KeyboardInterrupt):
+                timer.start()
+                while time.monotonic() < end:
+                    demi.search(CONV, evaluations=200)
+
     def test_errors(self):
         with self.assertRaises(demi.UsageError) as caught:
             demi.convert(CONV, keep=["nothing*"])

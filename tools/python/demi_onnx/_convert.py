@@ -75,8 +75,12 @@ class _Runs:
         self._trials = ctypes.c_void_p()
 
     def __enter__(self) -> "_Runs":
-        call(lib.demi_trials_new, self._source.ref, byref(self._options), byref(self._trials),
-             guard=self._guard)
+        try:
+            call(lib.demi_trials_new, self._source.ref, byref(self._options), byref(self._trials),
+                 guard=self._guard)
+        except BaseException:
+            lib.demi_trials_free(self._trials)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,8 +94,8 @@ class _Runs:
             how.convert = ctypes.pointer(options.value)
             how.symmetric = options.value.symmetric
         ranges = ctypes.c_void_p()
-        call(lib.demi_trials_calibrate, self._trials, byref(how), byref(ranges), guard=self._guard)
         try:
+            call(lib.demi_trials_calibrate, self._trials, byref(how), byref(ranges), guard=self._guard)
             found = lib.demi_ranges_texts(ranges)
             items = [text_of(found[i]) for i in range(lib.demi_ranges_count(ranges))]
         finally:
@@ -103,12 +107,12 @@ class _Runs:
         """The verdict on the conversion; with `most`, on the one that keeps what it must, which the
         options say then."""
         verdict = ctypes.c_void_p()
-        if most is None:
-            call(lib.demi_trials_run, self._trials, options.ref, byref(verdict), guard=self._guard)
-        else:
-            call(lib.demi_trials_search, self._trials, options.ref, most, byref(verdict),
-                 guard=self._guard)
         try:
+            if most is None:
+                call(lib.demi_trials_run, self._trials, options.ref, byref(verdict), guard=self._guard)
+            else:
+                call(lib.demi_trials_search, self._trials, options.ref, most, byref(verdict),
+                     guard=self._guard)
             made = verdict_of(verdict)
             count = ctypes.c_size_t()
             keep = lib.demi_verdict_keep(verdict, byref(count))
@@ -186,8 +190,8 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     chosen.value.run = ctypes.pointer(run)
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
-        call(lib.demi_convert, handle, chosen.ref, byref(raw), guard=guard)
         try:
+            call(lib.demi_convert, handle, chosen.ref, byref(raw), guard=guard)
             report = report_of(raw, verdict)
         finally:
             lib.demi_report_free(raw)
@@ -233,8 +237,8 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
         run.text = _abi.DemiWriteFn(guard.wrap(say, False))
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
-        call(lib.demi_run_pipeline, handle, encode(pipeline), byref(run), byref(raw), guard=guard)
         try:
+            call(lib.demi_run_pipeline, handle, encode(pipeline), byref(run), byref(raw), guard=guard)
             report = report_of(raw)
         finally:
             lib.demi_report_free(raw)
