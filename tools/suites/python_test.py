@@ -454,6 +454,14 @@ class Conversions(unittest.TestCase):
         self.assertGreater(len(demi.show(CONV, full=True)), len(demi.show(CONV)))
         self.assertEqual(demi.convert_policy(to="bfloat16")[0], "{")
         self.assertIn("insert-casts", demi.convert_pipeline())
+        policy = demi.convert_policy(to="bf16", range_margin=3, fold=True, keep="relu", opset="auto",
+                                     overflow="clamp", low_ops=["+Softmax"])
+        for words in ('"range_margin": 3', '"fold": true', '"relu"', '"auto"', '"clamp"', '"Softmax"'):
+            self.assertIn(words, policy)
+        for wrong in ({"range_margin": "x"}, {"policy": 5}, {"symmetric": object()}, {"size": 3},
+                      {"keep_count": 1}, {"run": None, "to": 7}):
+            with self.assertRaises(demi.UsageError, msg=str(wrong)):
+                demi.convert_policy(**wrong)
         self.assertIn("insert-casts", demi.list_passes())
         with self.assertRaises(demi.ModelError):
             demi.check(model_of([helper.make_node("Nothing", ["x"], ["y"])],

@@ -16,10 +16,9 @@ from ._models import (Data, Handle, Inputs, Model, ModelProto, Path, Progress, S
 from ._passes import passes_pointer
 from ._report import Report, Verdict, report_of, verdict_of
 
-# Everything of DemiConvertOptions that is a plain text, number or truth.
-_TEXTS = ("policy", "before", "after")
-_NUMBERS = ("range_margin", "block")
-_FLAGS = ("allow_unmatched", "symmetric", "fold")
+# What of DemiConvertOptions is a plain text, number or truth: a new setting needs no line here.
+_PLAIN = {name: kind for name, kind, *_ in _abi.DemiConvertOptions._fields_
+          if kind in (ctypes.c_char_p, ctypes.c_int64, ctypes.c_bool) and name != "opset"}
 _OPSETS = {"auto": _abi.DEMI_OPSET_AUTO, "keep": _abi.DEMI_OPSET_KEEP}
 
 
@@ -40,15 +39,14 @@ class ConvertOptions:
             self.set_list(name, text_list(value, name))
         elif name == "opset":
             self.value.opset = value if isinstance(value, int) else choice(_OPSETS, value, name)
-        elif name in _TEXTS:
-            setattr(self.value, name, encode(value))
-        elif name in _NUMBERS or name in _FLAGS:
+        elif name in _PLAIN:
             try:
-                setattr(self.value, name, value)
+                setattr(self.value, name,
+                        encode(value) if _PLAIN[name] is ctypes.c_char_p else value)
             except TypeError as error:
                 raise UsageError(f"{name}: {error}") from None
         else:
-            known = [*_abi.CHOICES, *_abi.LISTS, "opset", *_TEXTS, *_NUMBERS, *_FLAGS]
+            known = [*_abi.CHOICES, *_abi.LISTS, "opset", *_PLAIN]
             raise UsageError(f"there is no option {name!r}", hint=f"options are: {', '.join(known)}")
 
     def set_list(self, name: str, items: Sequence[str]) -> None:
