@@ -454,6 +454,14 @@ class Conversions(unittest.TestCase):
         self.assertGreater(len(demi.show(CONV, full=True)), len(demi.show(CONV)))
         self.assertEqual(demi.convert_policy(to="bfloat16")[0], "{")
         self.assertIn("insert-casts", demi.convert_pipeline())
+        policy = demi.convert_policy(to="bf16", range_margin=3, fold=True, keep="relu", opset="auto",
+                                     overflow="clamp", low_ops=["+Softmax"])
+        for words in ('"range_margin": 3', '"fold": true', '"relu"', '"auto"', '"clamp"', '"Softmax"'):
+            self.assertIn(words, policy)
+        for wrong in ({"range_margin": "x"}, {"policy": 5}, {"symmetric": object()}, {"size": 3},
+                      {"keep_count": 1}, {"run": None, "to": 7}):
+            with self.assertRaises(demi.UsageError, msg=str(wrong)):
+                demi.convert_policy(**wrong)
         self.assertIn("insert-casts", demi.list_passes())
         with self.assertRaises(demi.ModelError):
             demi.check(model_of([helper.make_node("Nothing", ["x"], ["y"])],
@@ -492,6 +500,16 @@ class Conversions(unittest.TestCase):
         with self.assertRaises(demi.Cancelled):
             demi.convert(CONV, self.out, progress=lambda *_: False)
         self.assertFalse(os.path.exists(self.out))
+
+    def test_interrupt(self):
+        """Ctrl-C ends a call as itself, wherever it comes."""
+        for delay in (0.05, 0.15, 0.3):
+            timer = threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGINT))
+            end = time.monotonic() + 20
+            with self.assertRaises(KeyboardInterrupt):
+                timer.start()
+                while time.monotonic() < end:
+                    demi.search(CONV, evaluations=200)
 
     def test_errors(self):
         with self.assertRaises(demi.UsageError) as caught:

@@ -149,8 +149,8 @@ def compare(reference: Model, model: Model, *, data: Data = None, max_error: flo
     options = _abi.DemiCompareOptions(inputs=given.pointer, limit=ctypes.pointer(limit),
                                       progress=progress_callback(progress, guard))
     raw = ctypes.c_void_p()
-    call(lib.demi_compare, sources[0].ref, sources[1].ref, byref(options), byref(raw), guard=guard)
     try:
+        call(lib.demi_compare, sources[0].ref, sources[1].ref, byref(options), byref(raw), guard=guard)
         if advise or try_advice:
             call(lib.demi_comparison_advise, raw, try_advice, guard=guard)
         return _gather(raw, advise or try_advice)

@@ -16,10 +16,9 @@ from ._models import (Data, Handle, Inputs, Model, ModelProto, Path, Progress, S
 from ._passes import passes_pointer
 from ._report import Report, Verdict, report_of, verdict_of
 
-# Everything of DemiConvertOptions that is a plain text, number or truth.
-_TEXTS = ("policy", "before", "after")
-_NUMBERS = ("range_margin", "block")
-_FLAGS = ("allow_unmatched", "symmetric", "fold")
+# What of DemiConvertOptions is a plain text, number or truth: a new setting needs no line here.
+_PLAIN = {name: kind for name, kind, *_ in _abi.DemiConvertOptions._fields_
+          if kind in (ctypes.c_char_p, ctypes.c_int64, ctypes.c_bool) and name != "opset"}
 _OPSETS = {"auto": _abi.DEMI_OPSET_AUTO, "keep": _abi.DEMI_OPSET_KEEP}
 
 
@@ -40,15 +39,14 @@ class ConvertOptions:
             self.set_list(name, text_list(value, name))
         elif name == "opset":
             self.value.opset = value if isinstance(value, int) else choice(_OPSETS, value, name)
-        elif name in _TEXTS:
-            setattr(self.value, name, encode(value))
-        elif name in _NUMBERS or name in _FLAGS:
+        elif name in _PLAIN:
             try:
-                setattr(self.value, name, value)
+                setattr(self.value, name,
+                        encode(value) if _PLAIN[name] is ctypes.c_char_p else value)
             except TypeError as error:
                 raise UsageError(f"{name}: {error}") from None
         else:
-            known = [*_abi.CHOICES, *_abi.LISTS, "opset", *_TEXTS, *_NUMBERS, *_FLAGS]
+            known = [*_abi.CHOICES, *_abi.LISTS, "opset", *_PLAIN]
             raise UsageError(f"there is no option {name!r}", hint=f"options are: {', '.join(known)}")
 
     def set_list(self, name: str, items: Sequence[str]) -> None:
@@ -75,8 +73,12 @@ class _Runs:
         self._trials = ctypes.c_void_p()
 
     def __enter__(self) -> "_Runs":
-        call(lib.demi_trials_new, self._source.ref, byref(self._options), byref(self._trials),
-             guard=self._guard)
+        try:
+            call(lib.demi_trials_new, self._source.ref, byref(self._options), byref(self._trials),
+                 guard=self._guard)
+        except BaseException:
+            lib.demi_trials_free(self._trials)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,8 +92,8 @@ class _Runs:
             how.convert = ctypes.pointer(options.value)
             how.symmetric = options.value.symmetric
         ranges = ctypes.c_void_p()
-        call(lib.demi_trials_calibrate, self._trials, byref(how), byref(ranges), guard=self._guard)
         try:
+            call(lib.demi_trials_calibrate, self._trials, byref(how), byref(ranges), guard=self._guard)
             found = lib.demi_ranges_texts(ranges)
             items = [text_of(found[i]) for i in range(lib.demi_ranges_count(ranges))]
         finally:
@@ -103,12 +105,12 @@ class _Runs:
         """The verdict on the conversion; with `most`, on the one that keeps what it must, which the
         options say then."""
         verdict = ctypes.c_void_p()
-        if most is None:
-            call(lib.demi_trials_run, self._trials, options.ref, byref(verdict), guard=self._guard)
-        else:
-            call(lib.demi_trials_search, self._trials, options.ref, most, byref(verdict),
-                 guard=self._guard)
         try:
+            if most is None:
+                call(lib.demi_trials_run, self._trials, options.ref, byref(verdict), guard=self._guard)
+            else:
+                call(lib.demi_trials_search, self._trials, options.ref, most, byref(verdict),
+                     guard=self._guard)
             made = verdict_of(verdict)
             count = ctypes.c_size_t()
             keep = lib.demi_verdict_keep(verdict, byref(count))
@@ -186,8 +188,8 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     chosen.value.run = ctypes.pointer(run)
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
-        call(lib.demi_convert, handle, chosen.ref, byref(raw), guard=guard)
         try:
+            call(lib.demi_convert, handle, chosen.ref, byref(raw), guard=guard)
             report = report_of(raw, verdict)
         finally:
             lib.demi_report_free(raw)
@@ -233,8 +235,8 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
         run.text = _abi.DemiWriteFn(guard.wrap(say, False))
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
-        call(lib.demi_run_pipeline, handle, encode(pipeline), byref(run), byref(raw), guard=guard)
         try:
+            call(lib.demi_run_pipeline, handle, encode(pipeline), byref(run), byref(raw), guard=guard)
             report = report_of(raw)
         finally:
             lib.demi_report_free(raw)

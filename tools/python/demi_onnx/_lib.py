@@ -8,10 +8,12 @@ them instead of with the library's own word for it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
-from typing import Any, Callable
+import threading
+from typing import Any, Callable, Iterator
 
 from . import _abi
 from ._errors import Cancelled, DemiError, EnvironmentFailure, error_of
@@ -53,6 +55,7 @@ class Guard:
 
     def __init__(self) -> None:
         self.caught: BaseException | None = None
+        self._functions: list[Any] = []
 
     def wrap(self, function: Callable[..., Any], failed: Any) -> Callable[..., Any]:
         """The function, which gives `failed` where it raises."""
@@ -61,22 +64,46 @@ class Guard:
             try:
                 return function(*operands)
             except BaseException as error:  # whatever it is goes on later
-                if self.caught is None:
-                    self.caught = error
+                self._keep(error)
                 return failed
 
+        self._functions.append(guarded)
         return guarded
+
+    def _keep(self, error: BaseException | None) -> None:
+        if self.caught is None:
+            self.caught = error
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        """Keeps what is raised before a callback's `try`, too: Ctrl-C may come at its very first step, and
+        ctypes can only hand that to sys.unraisablehook. It comes in the main thread alone."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        others = sys.unraisablehook
+
+        def hook(raised: Any) -> None:
+            if any(raised.object is function for function in self._functions):
+                self._keep(raised.exc_value)
+            else:
+                others(raised)
+
+        sys.unraisablehook = hook
+        try:
+            yield
+        finally:
+            sys.unraisablehook = others
 
 
 def call(function: Callable[..., int], *operands: Any, guard: Guard | None = None) -> None:
     """Calls a function whose last operand is a DemiError; raises what it says, or what a callback
     raised meanwhile."""
     error = _abi.DemiError()
-    status = function(*operands, ctypes.byref(error))
+    with contextlib.nullcontext() if guard is None else guard.watch():
+        status = function(*operands, ctypes.byref(error))
     if guard is not None and guard.caught is not None:
         raise guard.caught
-    if status == _abi.DEMI_ERR_CANCELLED and guard is not None and not error.message:
-        raise KeyboardInterrupt  # raised where Python could not hand it on
     if status:
         raise error_of(status, error)
 

@@ -157,8 +157,8 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
     if journal is not None:
         options.journal = encode(journal)
     raw = ctypes.c_void_p()
-    call(lib.demi_search_run, source.ref, byref(options), byref(raw), guard=guard)
     try:
+        call(lib.demi_search_run, source.ref, byref(options), byref(raw), guard=guard)
         return _result_of(raw)
     finally:
         lib.demi_search_free(raw)
