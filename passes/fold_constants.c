@@ -231,10 +231,12 @@ static void drop(Fold *fold, const Node *node) {
 }
 
 /* Drops nodes that are not worth it, where their group is not, and those that read them, until all
- * are: one that stays keeps its operands, which may have been what made others worth it. */
+ * are: one that stays keeps its operands, which may have been what made others worth it. Where that
+ * takes many rounds, the whole group goes. */
 static void drop_costly(Fold *fold) {
+    enum { ROUNDS = 16 };
     bool again = true;
-    while (again) {
+    for (unsigned round = 0; again; round++) {
         Groups groups;
         again = false;
         find_groups(fold, &groups, fold->ctx->model->node_count);
@@ -242,7 +244,8 @@ static void drop_costly(Fold *fold) {
             const Node *node = fold->nodes.items[i];
             if (!fold->chosen[node->id]) continue;
             uint32_t group = group_of(&groups, node->id);
-            bool worth = groups.made[group] <= groups.gone[group] || is_worth_it(fold, node);
+            bool worth = groups.made[group] <= groups.gone[group] ||
+                         (round < ROUNDS && is_worth_it(fold, node));
             if (worth && reads_constants(fold, node)) continue;
             drop(fold, node);
             again = true;
@@ -251,6 +254,19 @@ static void drop_costly(Fold *fold) {
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
+
+/* What others than the chosen nodes read of what they give. */
+static void list_wanted(Fold *fold, LoweredNodes *list) {
+    VEC(Value *) wanted = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        const Node *node = list->nodes[i];
+        for (uint32_t k = 0; fold->chosen[node->id] && k < node->output_count; k++)
+            if (node->outputs[k] && !is_read_by_chosen(fold, node->outputs[k]))
+                VEC_PUSH(fold->ctx->scratch, &wanted, node->outputs[k]);
+    }
+    list->wanted = wanted.items;
+    list->wanted_count = wanted.count;
+}
 
 /* Constants that a chosen node reads come along. */
 static LoweredNodes list_chosen(Fold *fold) {
@@ -267,19 +283,30 @@ static LoweredNodes list_chosen(Fold *fold) {
         any = any || fold->chosen[node->id];
     }
     if (!any) list.count = 0;
+    list_wanted(fold, &list);
     return list;
 }
 
 static bool is_known(const Node *node, const Tensor *const *results, const Tensor **tensors) {
-    bool any = false;
     for (uint32_t i = 0; i < node->output_count; i++) {
         const Value *value = node->outputs[i];
         if (!value || !value->uses) continue;
         tensors[i] = results[value->id];
         if (!tensors[i]) return false;
-        any = true;
     }
-    return any;
+    return true;
+}
+
+/* What only nodes read that are gone by now is stored nowhere. */
+static void settle(PassCtx *ctx, Node *node, const Tensor *const *results) {
+    bool read = false;
+    const Tensor **tensors = ARENA_ARRAY(ctx->scratch, const Tensor *, node->output_count + 1);
+    for (uint32_t i = 0; i < node->output_count; i++)
+        read = read || (node->outputs[i] && node->outputs[i]->uses);
+    if (read && is_known(node, results, tensors)) node_become_constant(ctx, node, tensors);
+    if (read) return;
+    node_remove_unswept(node);
+    ctx->counts->rewrites++;
 }
 
 static bool run(PassCtx *ctx, const void *data, Err *err) {
@@ -294,12 +321,8 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
     if (list.count == 0) return true;
     const Tensor **results = ARENA_ARRAY(ctx->scratch, const Tensor *, values + 1);
     if (!lower_plan_execute(ctx, &list, results, err)) return false;
-    for (size_t i = list.count; i-- > 0;) { /* so that what nobody reads any more is not stored */
-        Node *node = list.nodes[i];
-        const Tensor **tensors = ARENA_ARRAY(ctx->scratch, const Tensor *, node->output_count + 1);
-        if (fold.chosen[node->id] && is_known(node, results, tensors))
-            node_become_constant(ctx, node, tensors);
-    }
+    for (size_t i = list.count; i-- > 0;)
+        if (fold.chosen[list.nodes[i]->id]) settle(ctx, list.nodes[i], results);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
     return true;

@@ -602,29 +602,23 @@ bool lower_plan_execute(PassCtx *ctx, const LoweredNodes *lowered, const Tensor 
     Lower l = {.ctx = ctx, .model = ctx->model, .err = err};
     PlanGraph graph = {0};
     Steps steps = {0};
-    VEC(uint32_t) outputs = {0};
-    VEC(const Value *) values = {0};
+    uint32_t *outputs = ARENA_ARRAY(ctx->scratch, uint32_t, lowered->wanted_count + 1);
     start(&l);
     graph.name = sym_of(&l, NULL);
     l.b.numerics = PLAN_FAITHFUL;
-    for (size_t i = 0; i < lowered->count; i++) {
-        const Node *node = lowered->nodes[i];
-        if (!lower_node(&l, node, &steps)) return false;
-        for (uint32_t k = 0; k < node->output_count; k++) {
-            if (!node->outputs[k] || !node->outputs[k]->uses) continue;
-            VEC_PUSH(ctx->scratch, &values, node->outputs[k]);
-            VEC_PUSH(ctx->scratch, &outputs, l.value_of[node->outputs[k]->id]);
-        }
-    }
-    graph.outputs = plan_add_operands(&l.b, outputs.items, outputs.count);
+    for (size_t i = 0; i < lowered->count; i++)
+        if (!lower_node(&l, lowered->nodes[i], &steps)) return false;
+    for (size_t i = 0; i < lowered->wanted_count; i++)
+        outputs[i] = l.value_of[lowered->wanted[i]->id];
+    graph.outputs = plan_add_operands(&l.b, outputs, lowered->wanted_count);
     graph.steps.count = (uint32_t)steps.count;
     for (size_t i = 0; i < steps.count; i++) VEC_PUSH(ctx->scratch, &l.b.steps, steps.items[i]);
     VEC_PUSH(ctx->scratch, &l.b.graphs, graph);
     if (!plan_fold(&l.b, err)) return false;
-    for (size_t i = 0; i < values.count; i++) {
+    for (size_t i = 0; i < lowered->wanted_count; i++) {
         uint32_t number = l.b.operands.items[l.b.graphs.items[0].outputs.first + i];
-        if (!take_result(&l, &l.b.values.items[number], &results[values.items[i]->id]))
-            return false;
+        const Value *value = lowered->wanted[i];
+        if (!take_result(&l, &l.b.values.items[number], &results[value->id])) return false;
     }
     return true;
 }

@@ -13,10 +13,12 @@ typedef struct LoweredNodes {
     Node *const *nodes; /* [count]: operators that the runtime has, without graphs; each reads
                            constants and what others before it give */
     size_t count;
+    Value *const *wanted; /* [wanted_count]: of what they give */
+    size_t wanted_count;
 } LoweredNodes;
 
-/* Executes the nodes and gives what came out, in the model's arena: results[value->id] of each of
- * their outputs, NULL where a node fails, gives what is no tensor of whole bytes, or has results
+/* Executes the nodes and gives what came out, in the model's arena: results[value->id] of each value
+ * that is wanted, NULL where a node fails, gives what is no tensor of whole bytes, or has results
  * that are out of proportion (runtime/plan_fold.c). `results` is [model->value_count], all NULL.
  * False with *err set where a constant can't be read. */
 bool lower_plan_execute(PassCtx *ctx, const LoweredNodes *lowered, const Tensor **results,

@@ -45,11 +45,19 @@ static Seen **slot_of(const Merge *merge, uint64_t hash) {
 }
 
 static void remember(const Merge *merge, Seen seen) {
-    Seen *made = ARENA_NEW(merge->ctx->scratch, Seen);
     Seen **at = slot_of(merge, seen.hash);
-    while (*at) at = &(*at)->next;
+    Seen *made = ARENA_NEW(merge->ctx->scratch, Seen);
+    seen.next = *at;
     *made = seen;
     *at = made;
+}
+
+/* The next one with that hash from `seen` on, or NULL; also after LOOKS of them, so that what only
+ * looks alike costs no more than that. */
+static Seen *next_seen(Seen *seen, uint64_t hash, unsigned *looks) {
+    enum { LOOKS = 64 };
+    while (seen && seen->hash != hash) seen = seen->next;
+    return (*looks)++ < LOOKS ? seen : NULL;
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */
@@ -87,8 +95,10 @@ static bool merge_constant(Merge *merge, Value *value) {
     uint64_t hash;
     if (!value->uses || !has_plain_data(value)) return true;
     if (!hash_constant(merge, value->init, &hash)) return false;
-    for (Seen *seen = *slot_of(merge, hash); seen; seen = seen->next) {
-        if (seen->hash != hash || !seen->value || !reaches(merge, seen->value, value) ||
+    unsigned looks = 0;
+    for (Seen *seen = next_seen(*slot_of(merge, hash), hash, &looks); seen;
+         seen = next_seen(seen->next, hash, &looks)) {
+        if (!seen->value || !reaches(merge, seen->value, value) ||
             !same_tensor(seen->value->init, value->init))
             continue;
         if (!value_bypass(value, seen->value)) return true;
@@ -214,28 +224,31 @@ static bool comes_before(const Merge *merge, const Node *first, const Node *node
     return node && merge->position[first->id] < merge->position[node->id];
 }
 
-static bool merge_into(Merge *merge, Node *node, const Node *first) {
+static void merge_into(const Merge *merge, Node *node, const Node *first) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         Value *value = node->outputs[i];
         if (!value || !value->uses) continue;
-        if (!value_bypass(value, first->outputs[i])) return false;
+        if (!value_bypass(value, first->outputs[i])) return;
         merge->ctx->counts->rewrites++;
     }
     for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i] && node->outputs[i]->referenced) return true;
+        if (node->outputs[i] && node->outputs[i]->referenced) return;
     node_remove_unswept(node);
-    return true;
 }
 
 static void merge_node(PassCtx *ctx, Node *node, void *data) {
     Merge *merge = data;
+    unsigned looks = 0;
     (void)ctx;
     if (!may_merge(merge, node)) return;
     uint64_t hash = hash_node(node);
-    for (Seen *seen = *slot_of(merge, hash); seen; seen = seen->next)
-        if (seen->hash == hash && seen->node && same_node(seen->node, node) &&
-            comes_before(merge, seen->node, node) && merge_into(merge, node, seen->node))
-            return;
+    for (Seen *seen = next_seen(*slot_of(merge, hash), hash, &looks); seen;
+         seen = next_seen(seen->next, hash, &looks)) {
+        if (!seen->node || !same_node(seen->node, node) || !comes_before(merge, seen->node, node))
+            continue;
+        merge_into(merge, node, seen->node);
+        return; /* one that has to stay is for nobody else, either */
+    }
     remember(merge, (Seen){.hash = hash, .node = node});
 }
 

@@ -6,6 +6,7 @@
  *   Transpose (x) in order, Pad (x) by 0, Mul (x, 1), Div (x, 1), Sub (x, 0)   ->  x
  *   Transpose (Transpose (x))                                                  ->  Transpose (x), or x
  *   Reshape (Squeeze (x), shape)                                               ->  Reshape (x, shape)
+ *   Transpose (Reshape (x)) that moves axes of one element                      ->  Reshape (x, shape)
  *   Slice (Slice (x)) along different axes                                     ->  Slice (x)
  *
  * All results are the same bits: x + 0 of floats is not x where that is -0, so only x - 0 and x + -0
@@ -145,33 +146,91 @@ static void merge_transposes(PassCtx *ctx, Node *outer) {
     ctx->counts->rewrites++;
 }
 
+/* True of a Transpose that moves nothing but axes of one element: order stays. */
+static bool moves_ones(const Node *node) {
+    uint32_t count;
+    int64_t last = -1;
+    const int64_t *order = attr_ints(node_attr(node, "perm"), &count);
+    const Value *x = fuse_input(node, 0);
+    if (!simplify_is(node, "Transpose") || !order || !x || fuse_rank(x) != (int64_t)count)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (order[i] < 0 || fuse_dim(x, order[i]) == 1) continue;
+        if (order[i] < last) return false;
+        last = order[i];
+    }
+    return true;
+}
+
 static bool only_reshapes(const Node *node) {
+    if (moves_ones(node)) return true;
     return op_record_has(fuse_record(node), OP_IN_ORDER) &&
            op_has_flags(node_schema(node), OP_KEEPS_COUNT);
 }
 
-/* True of a constant shape that does not ask for a size of the operand. */
-static bool is_free_shape(PassCtx *ctx, const Node *reshape) {
+/* The constant shape of a Reshape, with the operand's sizes where it asks for them, *asks then; NULL
+ * where it is not constant or these are not known. */
+static int64_t *read_shape(PassCtx *ctx, const Node *reshape, uint64_t *count, bool *asks) {
     enum { MOST_DIMS = 1024 };
     const Value *shape = fuse_input(reshape, 1);
     const Tensor *tensor =
         shape && value_is_constant(shape) ? constant_tensor(shape, ctx->scratch) : NULL;
     int64_t *items;
-    uint64_t count;
+    *asks = false;
     if (!tensor || !tensor_check(tensor, NULL) || node_attr(reshape, "allowzero") ||
-        !tensor_read_ints(tensor, ctx->scratch, MOST_DIMS, &items, &count))
-        return false;
-    for (uint64_t i = 0; i < count; i++)
-        if (items[i] == 0) return false;
-    return true;
+        !tensor_read_ints(tensor, ctx->scratch, MOST_DIMS, &items, count))
+        return NULL;
+    for (uint64_t i = 0; i < *count; i++) {
+        if (items[i] != 0) continue;
+        items[i] = fuse_dim(reshape->inputs[0].value, (int64_t)i);
+        if (items[i] <= 0) return NULL;
+        *asks = true;
+    }
+    return items;
 }
 
 static void merge_reshapes(PassCtx *ctx, Node *outer) {
     const Node *inner = outer->inputs[0].value->producer;
-    if (!inner || !only_reshapes(inner) || !fuse_input(inner, 0) || !is_free_shape(ctx, outer))
-        return;
+    Fuse fuse = {.ctx = ctx};
+    uint64_t count;
+    bool asks;
+    if (!inner || !only_reshapes(inner) || !fuse_input(inner, 0)) return;
+    int64_t *items = read_shape(ctx, outer, &count, &asks);
+    if (!items || (asks && !model_has_free_initializers(ctx->model))) return;
+    if (asks) node_set_input(outer, 1, fuse_new_ints(&fuse, outer->graph, items, (uint32_t)count));
     node_set_input(outer, 0, inner->inputs[0].value);
     ctx->counts->rewrites++;
+}
+
+/* A Transpose that is a Reshape, behind another one: both are one. Sizes are known, but for one. */
+static Node *reshape_of(PassCtx *ctx, Node *transpose) {
+    const Node *inner = transpose->inputs[0].value->producer;
+    Value *result = transpose->outputs[0];
+    const int64_t rank = fuse_rank(result);
+    Fuse fuse = {.ctx = ctx};
+    uint32_t open = 0;
+    if (!model_has_free_initializers(ctx->model) || fuse_opset(transpose) < 5 ||
+        !moves_ones(transpose) || !inner || !only_reshapes(inner) || !fuse_input(inner, 0) ||
+        rank < 0)
+        return NULL;
+    int64_t *dims = ARENA_ARRAY(ctx->scratch, int64_t, (size_t)rank + 1);
+    for (int64_t i = 0; i < rank; i++) {
+        dims[i] = fuse_dim(result, i);
+        open += dims[i] < 0;
+        if (dims[i] == 0 || open > 1) return NULL;
+    }
+    Sym op = sym_intern_cstr(&ctx->model->syms, "Reshape");
+    Node *reshape = node_new(transpose->graph, transpose, op, NULL);
+    reshape->name = transpose->name;
+    node_resize_inputs(reshape, 2);
+    node_resize_outputs(reshape, 1);
+    node_set_input(reshape, 0, inner->inputs[0].value);
+    node_set_input(reshape, 1, fuse_new_ints(&fuse, transpose->graph, dims, (uint32_t)rank));
+    node_set_output(transpose, 0, NULL);
+    node_set_output(reshape, 0, result);
+    node_remove_unswept(transpose);
+    ctx->counts->rewrites++;
+    return reshape;
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -185,6 +244,8 @@ static void remove_unread(Node *node) {
 static void visit(PassCtx *ctx, Node *node, void *data) {
     (void)data;
     if (!fuse_record(node)) return;
+    Node *reshape = fuse_input(node, 0) ? reshape_of(ctx, node) : NULL;
+    if (reshape) node = reshape;
     const Value *source = NULL;
     while (fuse_input(node, 0) && source != node->inputs[0].value) {
         source = node->inputs[0].value;
