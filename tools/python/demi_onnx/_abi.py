@@ -295,6 +295,17 @@ class DemiConvertOptions(Sized):
     weights: Any
     weight_count: int
     fold: bool
+    simplify: bool
+
+
+class DemiSimplifyOptions(Sized):
+    size: int
+    inexact: bool
+    shapes: Any
+    shape_count: int
+    dims: Any
+    dim_count: int
+    run: Any
 
 
 class DemiReportTotals(Structure):
@@ -575,6 +586,7 @@ class DemiRange(Structure):
     most: float
     low: float
     high: float
+    mean: float
 
 
 class DemiCompareOptions(Sized):
@@ -648,6 +660,7 @@ class DemiSearchOptions(Sized):
     combine_user: int | None
     progress: Any
     progress_user: int | None
+    probe_inputs: Any
     _defaults = {"target": float("nan"), "drop": float("nan"), "most_cost": float("nan")}
 
 
@@ -776,7 +789,11 @@ DemiConvertOptions._fields_ = [
     ("range_margin", c_int64), ("before", c_char_p), ("after", c_char_p), ("activations", c_int),
     ("symmetric", c_bool), ("block", c_int64), ("values", POINTER(c_char_p)),
     ("value_count", c_size_t), ("weights", POINTER(c_char_p)), ("weight_count", c_size_t),
-    ("fold", c_bool)]
+    ("fold", c_bool), ("simplify", c_bool)]
+DemiSimplifyOptions._fields_ = [
+    ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
+    ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
+    ("run", POINTER(DemiRunOptions))]
 DemiReportTotals._fields_ = [
     ("nodes_before", c_uint64), ("nodes_after", c_uint64), ("bytes_before", c_uint64),
     ("bytes_after", c_uint64), ("casts_added", c_uint64), ("casts_removed", c_uint64),
@@ -869,7 +886,8 @@ DemiCalibrateOptions._fields_ = [
     ("size", c_uint32), ("ends", c_bool), ("method", c_int), ("percentile", c_double),
     ("levels", c_uint32), ("symmetric", c_bool), ("convert", POINTER(DemiConvertOptions))]
 DemiRange._fields_ = [
-    ("name", c_char_p), ("most", c_double), ("low", c_double), ("high", c_double)]
+    ("name", c_char_p), ("most", c_double), ("low", c_double), ("high", c_double),
+    ("mean", c_double)]
 DemiCompareOptions._fields_ = [
     ("size", c_uint32), ("inputs", POINTER(DemiInputOptions)),
     ("compile", POINTER(DemiCompileOptions)), ("context", POINTER(DemiContextOptions)),
@@ -894,7 +912,7 @@ DemiSearchOptions._fields_ = [
     ("cache_bytes", c_uint64), ("probes", c_size_t), ("evaluations", c_size_t),
     ("seconds", c_double), ("journal", c_char_p), ("part", c_size_t), ("parts", c_size_t),
     ("combine", DemiCombineFn), ("combine_user", c_void_p), ("progress", DemiProgressFn),
-    ("progress_user", c_void_p)]
+    ("progress_user", c_void_p), ("probe_inputs", POINTER(DemiInputOptions))]
 DemiSearchPoint._fields_ = [
     ("score", c_double), ("cost", c_double), ("bitops", c_double), ("activation_bytes", c_double),
     ("weight_bytes", c_double), ("seconds", c_double), ("measured", c_double),
@@ -953,6 +971,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     [POINTER(DemiConvertOptions), c_char_p, c_size_t, POINTER(DemiError)]),
     "demi_convert_policy": (c_size_t,
     [POINTER(DemiConvertOptions), c_char_p, c_size_t, POINTER(DemiError)]),
+    "demi_simplify": (c_int,
+    [c_void_p, POINTER(DemiSimplifyOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_simplify_pipeline": (c_size_t,
+    [POINTER(DemiSimplifyOptions), c_char_p, c_size_t, POINTER(DemiError)]),
     "demi_describe": (c_int, [c_void_p, POINTER(c_void_p), POINTER(DemiError)]),
     "demi_report_free": (None, [c_void_p]),
     "demi_report_totals": (POINTER(DemiReportTotals), [c_void_p]),
