@@ -134,10 +134,17 @@ Node *fuse_matmul_alone(Fuse *fuse, Node *product) {
     return begin(fuse, product, &chain) ? make(fuse, &chain) : NULL;
 }
 
+/* A constant, or one in another type, which is computed when compiling. */
+static bool is_settled(const Value *value) {
+    if (value_is_constant(value)) return true;
+    return value->producer && node_is_cast(value->producer) &&
+           value_is_constant(value->producer->inputs[0].value);
+}
+
 /* True for a Gemm by a constant, which the fused kernels pack once for all runs. */
 static bool is_packable(const Fuse *fuse, const Node *product) {
-    return !fuse->faithful && fuse_is(product, "Gemm") &&
-           value_is_constant(fuse_input(product, 1)) && !node_attr_int(product, "transA", 0);
+    return !fuse->faithful && fuse_is(product, "Gemm") && is_settled(fuse_input(product, 1)) &&
+           !node_attr_int(product, "transA", 0);
 }
 
 static void visit(Fuse *fuse, Node *product) {
