@@ -111,7 +111,7 @@ AVX512_INLINE void store_narrow(uint16_t *to, __mmask16 mask, __m256i bits) {
 }
 
 AVX512_INLINE __m256i narrow_half(__m512i bits) {
-    return _mm512_cvtps_ph(_mm512_castsi512_ps(bits), NEAREST_EVEN);
+    return _mm512_maskz_cvtps_ph(0xffff, _mm512_castsi512_ps(bits), NEAREST_EVEN);
 }
 AVX512_INLINE __m512i widen_half(__m256i halves) {
     return _mm512_castps_si512(_mm512_cvtph_ps(halves));
