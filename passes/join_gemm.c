@@ -20,8 +20,8 @@ static bool is_product(const Node *node) {
 }
 
 static bool is_bias(const Value *value, int64_t width) {
-    return fuse_rank(value) == 0 || (fuse_rank(value) == 1 && (fuse_dim(value, 0) == width ||
-                                                               fuse_dim(value, 0) == 1));
+    return fuse_rank(value) == 0 ||
+           (fuse_rank(value) == 1 && (fuse_dim(value, 0) == width || fuse_dim(value, 0) == 1));
 }
 
 static void visit(PassCtx *ctx, Node *node, void *data) {
