@@ -215,6 +215,55 @@ static void test_move_node(void **state) {
     model_free(model);
 }
 
+static void test_move_out(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(
+        &trap,
+        "g (bool c, float[3] x) => (float[3] y) {\n"
+        "  y = If (c) <then_branch = t () => (float[3] q) <float[3] w = {1, 2, 3}, float[3] p> {\n"
+        "    p = Add (x, w)\n"
+        "    q = If (c) <then_branch = u () => (float[3] r) { r = Neg (p) },\n"
+        "                else_branch = v () => (float[3] s) { s = Abs (p) }>\n"
+        "  }, else_branch = e () => (float[3] z) { z = Identity (x) }>\n"
+        "}\n");
+    Graph *graph = model->graph;
+    Node *outer = test_node(graph, "y");
+    Graph *branch = attr_graph(node_attr(outer, "then_branch"));
+    Node *inner = test_node(branch, "q");
+    graph_move_out(branch, outer);
+    assert_int_equal(branch->node_count, 0);
+    assert_int_equal(branch->initializers.count, 0);
+    assert_int_equal(graph->node_count, 3);
+    assert_ptr_equal(graph->last, outer);
+    assert_ptr_equal(test_value(graph, "w")->graph, graph);
+    assert_ptr_equal(inner->graph, graph);
+    assert_ptr_equal(attr_graph(node_attr(inner, "then_branch"))->parent, graph);
+    assert_int_equal(graph->infos.count, 1); /* of p, which lies here now */
+    value_replace_uses(test_value(graph, "y"), inner->outputs[0]);
+    value_swap_names(outer->outputs[0], inner->outputs[0]);
+    node_remove(outer);
+    test_verify(model);
+    model_free(model);
+}
+
+/* What was the second output of a node is nobody's second one any more. */
+static void test_output_becomes_constant(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, "g (float[4] x) => (float[2] y)\n"
+                                     "{ a, b = Split <num_outputs = 2> (x)  y = Neg (b) }\n");
+    Value *b = test_value(model->graph, "b");
+    const int64_t two = 2;
+    const float data[] = {1, 2};
+    assert_int_equal(b->output_index, 1);
+    node_remove(b->producer);
+    value_set_init(b, tensor_new_raw(&model->arena, DTYPE_FLOAT, &two, 1, data, sizeof data));
+    assert_int_equal(b->output_index, 0);
+    test_verify(model);
+    model_free(model);
+}
+
 static void test_initializers(void **state) {
     (void)state;
     TEST_TRAP(&trap);
@@ -509,6 +558,8 @@ int main(void) {
         cmocka_unit_test(test_remove_node),
         cmocka_unit_test(test_remove_branch_output),
         cmocka_unit_test(test_move_node),
+        cmocka_unit_test(test_move_out),
+        cmocka_unit_test(test_output_becomes_constant),
         cmocka_unit_test(test_initializers),
         cmocka_unit_test(test_sparse_initializer),
         cmocka_unit_test(test_info),

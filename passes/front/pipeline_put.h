@@ -16,16 +16,12 @@ typedef struct PipelineText {
     bool options; /* of the pass being written: one was */
 } PipelineText;
 
-/* Text as it is: of a value behind its key, or of whole passes. */
-void pipeline_put(PipelineText *text, const char *string);
-
 /* A pass begins, and its options end. */
 void pipeline_put_pass(PipelineText *text, const char *name);
 void pipeline_end_pass(PipelineText *text);
 
-/* An option of the pass: its key, with what comes next as its value; with a word; with a list of
- * JSON strings, so that they may hold any character. An empty list is left out. */
-void pipeline_put_key(PipelineText *text, const char *key);
+/* An option of the pass: a key with a word; with a list of JSON strings, so that they may hold any
+ * character. An empty list is left out. */
 void pipeline_put_choice(PipelineText *text, const char *key, const char *value);
 void pipeline_put_list(PipelineText *text, const char *key, const char *const *items, size_t count);
 

@@ -31,7 +31,7 @@ bool simplify_is(const Node *node, const char *op) {
            !model_find_function(node->graph->model, node);
 }
 
-bool value_is_output(const Value *value) {
+static bool is_output(const Value *value) {
     for (const Use *use = value->uses; use; use = use->next)
         if (!use->node) return true;
     return false;
@@ -45,7 +45,7 @@ static bool is_output_of(const Value *value, const Graph *graph) {
 
 bool value_bypass(Value *result, Value *value) {
     if (result->referenced) return false;
-    if (value_is_output(result)) {
+    if (is_output(result)) {
         if (!value->producer || value->graph != result->graph || is_output_of(value, result->graph))
             return false;
         if (value_is_named_output(result)) {
@@ -95,7 +95,7 @@ bool model_has_free_initializers(const Model *model) {
 bool node_may_become_constant(const Node *node) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         const Value *value = node->outputs[i];
-        if (value && (value->referenced || value_is_output(value))) return false;
+        if (value && (value->referenced || is_output(value))) return false;
     }
     return true;
 }

@@ -24,9 +24,6 @@ void simplify_each_node(PassCtx *ctx, SimplifyVisit visit, void *data);
 /* True where the node is that operator of ai.onnx, no function of the model. */
 bool simplify_is(const Node *node, const char *op);
 
-/* True where a graph's output reads the value. */
-bool value_is_output(const Value *value);
-
 /* How many values of the model have a name. */
 typedef struct NameCounts {
     const uint32_t *counts; /* [size], by Sym.number */

@@ -137,6 +137,7 @@ static bool find_inputs(Program *program, Err *err) {
     const Parsed *parsed = program->parsed;
     if (program->inputs_found) return true;
     bool writes = strcmp(parsed->command->name, "convert") == 0 ||
+                  strcmp(parsed->command->name, "simplify") == 0 ||
                   strcmp(parsed->command->name, "compile") == 0;
     size_t count = writes ? 1 : parsed->arguments.count;
     for (size_t i = 0; i < count; i++)

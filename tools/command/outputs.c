@@ -115,8 +115,9 @@ static bool clear_of_words(const Program *program, const Destination *to, Err *e
     const Parsed *parsed = program->parsed;
     const OptionRow *rows = parsed->command->options;
     bool model = strcmp(to->option, "output") == 0;
-    bool rewrites =
-        strcmp(parsed->command->name, "convert") == 0 || strcmp(parsed->command->name, "opt") == 0;
+    bool rewrites = strcmp(parsed->command->name, "convert") == 0 ||
+                    strcmp(parsed->command->name, "simplify") == 0 ||
+                    strcmp(parsed->command->name, "opt") == 0;
     for (size_t i = model && rewrites; i < parsed->arguments.count; i++)
         if (is_read(to, parsed->arguments.items[i]))
             return refuse(to, "the input", parsed->arguments.items[i], err);

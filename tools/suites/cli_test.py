@@ -205,6 +205,27 @@ class Options(Case):
         self.assertIn("allow-unmatched=true", out)
         self.assertIn('infer-dtypes{inputs=["x=float"]}', out)
 
+    def test_simplify_is_a_pipeline(self):
+        source, out, same = (self.path(n) for n in ("in.onnxtxt", "out.onnx", "same.onnx"))
+        with open(source, "w") as file:
+            file.write(MODEL.replace("y = Relu (h)", "i = Identity (h)  y = Relu (i)"))
+        passes = text(self.ok("simplify", "--print-pipeline").stdout).strip()
+        self.ok("simplify", source, out, "-q", "--json", self.path("report.json"))
+        self.ok("opt", source, "--passes", passes, "-o", same)
+        with open(out, "rb") as a, open(same, "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        with open(self.path("report.json")) as file:
+            self.assertEqual(json.load(file)["node_count"], {"before": 3, "after": 2})
+        self.assertTrue(self.pipeline("--simplify").startswith(passes + ","))
+        sized = self.ok("simplify", source, "-o", "-", "--shape", "x=4x3").stdout
+        self.assertIn("float[4,3]", text(self.ok("show", "-", "--text", stdin=sized).stdout))
+        named = text(self.ok("simplify", "--print-pipeline", "--dim", 'N"=2', "--inexact").stdout)
+        self.assertTrue(named.startswith('set-shapes{dims=["N\\"=2"]},'))
+        self.assertIn("fold-constants{inexact=true}", named)
+        self.assertIn("'M'", self.fails(2, "simplify", source, "--dim", "M=2"))
+        self.assertIn("known", self.fails(2, "simplify", source, "--shape", "x=4x4"))
+        self.assertIn("two outputs", self.fails(2, "simplify", source, "a", "-o", "b"))
+
     def test_opset(self):
         self.assertEqual(self.pipeline("--opset", "keep"), self.pipeline())
         self.assertTrue(self.pipeline("--opset", "21").startswith("upgrade-opset{to=21},infer"))
