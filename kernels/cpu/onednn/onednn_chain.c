@@ -8,11 +8,18 @@ enum { CHAIN_ALIGN = 64, RANK_MOST = 6 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-void *onednn_chain_new(KernelCall *call, uint64_t size) {
+/* Multiply-adds for which its threads are woken. After a call they look for work for a while, on the
+ * processors that demi's own threads want for the next steps. */
+static const double WORK_FOR_THREADS = 1 << 22;
+
+void *onednn_chain_new(KernelCall *call, const OnednnWork *work, uint64_t size) {
     const Onednn *lib = onednn_get();
+    const double amount = (double)work->batches * (double)work->groups * (double)work->rows *
+                          (double)work->columns * (double)work->depth;
     OnednnChain *chain = lib ? kernel_keep(call, size) : NULL;
     if (!chain) return NULL;
     chain->lib = lib;
+    chain->threads = amount < WORK_FOR_THREADS ? 1 : kernel_threads(call);
     call->prepared = chain; /* before anything is opened: release closes it */
     chain->failed =
         lib->stream_create(&chain->stream, lib->engine, dnnl_stream_default_flags) != dnnl_success;
@@ -234,7 +241,7 @@ uint64_t onednn_layout_hash(const OnednnChain *chain, const_dnnl_memory_desc_t d
 /* KernelPack: job->variant is the hash of pack_to. */
 static bool pack(KernelCall *call, const KernelPackJob *job) {
     const OnednnChain *chain = call->prepared;
-    int before = onednn_enter(chain->lib, kernel_threads(call));
+    int before = onednn_enter(chain->lib, chain->threads);
     bool ok = onednn_copy(chain, chain->pack_from, job->from->data, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
@@ -255,7 +262,7 @@ bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace) {
     const Onednn *lib = chain->lib;
     for (int i = 0; i < chain->memory_count; i++)
         if (chain->offsets[i] != UINT64_MAX) onednn_set(chain, i, onednn_at(chain, i, workspace));
-    int before = onednn_enter(lib, kernel_threads(call));
+    int before = onednn_enter(lib, chain->threads);
     dnnl_status_t status = dnnl_success;
     for (int i = 0; i < chain->step_count && status == dnnl_success; i++) {
         const ChainStep *step = &chain->steps[i];
@@ -263,7 +270,7 @@ bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace) {
     }
     if (status == dnnl_success) status = lib->stream_wait(chain->stream);
     onednn_leave(lib, before);
-    onednn_take_threads(lib, call);
+    if (chain->threads > 1) onednn_take_threads(lib, call);
     if (status == dnnl_success) return true;
     return err_set(call->err, ERR_ENV, "oneDNN %s failed (status %d)", lib->text, (int)status);
 }

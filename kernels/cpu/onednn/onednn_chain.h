@@ -12,6 +12,7 @@
 
 #include "kernel.h"
 #include "onednn_load.h"
+#include "onednn_rules.h"
 
 enum { CHAIN_DESCS = 16, CHAIN_MEMORIES = 16, CHAIN_STEPS = 5, CHAIN_ARGS = 6, CHAIN_NONE = -1 };
 
@@ -24,6 +25,7 @@ typedef struct ChainStep {
 
 typedef struct OnednnChain {
     const Onednn *lib;
+    unsigned threads; /* of the library's; 1: the caller's alone */
     bool failed;
     dnnl_stream_t stream;
     dnnl_memory_desc_t descs[CHAIN_DESCS];
@@ -40,9 +42,10 @@ typedef struct ChainArg {
     int arg, memory;
 } ChainArg;
 
-/* A chain in kernel_keep's memory of `size` bytes, of whose struct it is the first member; sets
- * call->prepared. NULL: decline. */
-void *onednn_chain_new(KernelCall *call, uint64_t size);
+/* A chain for that much work in kernel_keep's memory of `size` bytes, of whose struct it is the first
+ * member; sets call->prepared. NULL: decline. Whoever makes its primitives enters the library with
+ * chain->threads, as running does. */
+void *onednn_chain_new(KernelCall *call, const OnednnWork *work, uint64_t size);
 /* KernelPrepare.release of structs that begin with a chain. */
 void onednn_chain_release(void *prepared);
 

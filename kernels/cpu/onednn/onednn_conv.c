@@ -211,12 +211,12 @@ static KernelReady make(KernelCall *call, bool fused) {
         return KERNEL_FAILED;
     const OnednnWork work = work_of(call, &window);
     const Onednn *lib = shape_make(call, &window, &shape) ? onednn_for(call, &work) : NULL;
-    OnednnConv *conv = lib ? onednn_chain_new(call, sizeof *conv) : NULL;
+    OnednnConv *conv = lib ? onednn_chain_new(call, &work, sizeof *conv) : NULL;
     if (!conv) return KERNEL_DECLINED;
     conv->images = work.batches;
     conv->filters = (uint64_t)w->dims[0];
     conv->columns = window.out;
-    int before = onednn_enter(lib, kernel_threads(call));
+    int before = onednn_enter(lib, conv->chain.threads);
     chain_make(call, conv, &shape);
     onednn_leave(lib, before);
     return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;

@@ -74,7 +74,7 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
         sums[m] = 0;
         for (uint64_t i = 0; i < depth; i++) sums[m] += bytes[m * depth + i];
     }
-    int before = onednn_enter(chain->lib, kernel_threads(call));
+    int before = onednn_enter(chain->lib, chain->threads);
     bool ok = onednn_copy(chain, chain->pack_from, bytes, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
@@ -225,13 +225,13 @@ static KernelReady make(KernelCall *call, const ConvBytes *at) {
                              .depth = (uint64_t)w->dims[1] * window.taps,
                              .constant = true};
     const Onednn *lib = onednn_for(call, &work);
-    BytesConv *conv = lib ? onednn_chain_new(call, sizeof *conv) : NULL;
+    BytesConv *conv = lib ? onednn_chain_new(call, &work, sizeof *conv) : NULL;
     if (!conv) return KERNEL_DECLINED;
     conv->at = at;
     conv->filters = (uint64_t)w->dims[0];
     conv->columns = window.out;
     conv->images = work.batches;
-    int before = onednn_enter(lib, kernel_threads(call));
+    int before = onednn_enter(lib, conv->chain.threads);
     chain_make(call, conv, &shape, work.depth);
     onednn_leave(lib, before);
     return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;

@@ -113,9 +113,9 @@ static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
 static KernelReady make(KernelCall *call, const Product *p) {
     const OnednnWork work = work_of(call, p);
     const Onednn *lib = sizes_suit(p) ? onednn_for(call, &work) : NULL;
-    OnednnMatmul *mm = lib ? onednn_chain_new(call, sizeof *mm) : NULL;
+    OnednnMatmul *mm = lib ? onednn_chain_new(call, &work, sizeof *mm) : NULL;
     if (!mm) return KERNEL_DECLINED;
-    int before = onednn_enter(lib, kernel_threads(call));
+    int before = onednn_enter(lib, mm->chain.threads);
     chain_make(call, mm, p);
     onednn_leave(lib, before);
     return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;

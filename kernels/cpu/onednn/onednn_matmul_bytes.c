@@ -60,7 +60,7 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
     }
     int32_t *sums = (int32_t *)(void *)((char *)job->to + job->size - align(n * sizeof *sums));
     column_sums(bytes, b->count / n, n, sums);
-    int before = onednn_enter(chain->lib, kernel_threads(call));
+    int before = onednn_enter(chain->lib, chain->threads);
     bool ok = onednn_copy(chain, chain->pack_from, bytes, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
@@ -139,9 +139,9 @@ static KernelReady make(KernelCall *call, uint32_t operand) {
                              .depth = s.k,
                              .constant = s.batches == 1 && kernel_is_constant(call, operand)};
     const Onednn *lib = onednn_for(call, &work);
-    BytesMatmul *mm = lib ? onednn_chain_new(call, sizeof *mm) : NULL;
+    BytesMatmul *mm = lib ? onednn_chain_new(call, &work, sizeof *mm) : NULL;
     if (!mm) return KERNEL_DECLINED;
-    int before = onednn_enter(lib, kernel_threads(call));
+    int before = onednn_enter(lib, mm->chain.threads);
     chain_make(call, mm, operand, &s);
     onednn_leave(lib, before);
     return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
