@@ -44,9 +44,11 @@ size_t demi_simplify_pipeline(const DemiSimplifyOptions *options, char *buffer, 
     size_t length = 0;
     if (make_text(&args, options, error) == DEMI_OK) {
         length = strlen(args.text);
-        size_t fits = length < size ? length : size ? size - 1 : 0;
-        memcpy(buffer, args.text, size ? fits : 0);
-        if (size) buffer[fits] = '\0';
+        const size_t fits = length < size ? length : size - 1;
+        if (size) { /* else there may be no buffer */
+            memcpy(buffer, args.text, fits);
+            buffer[fits] = '\0';
+        }
     }
     arena_free(&args.arena);
     return length;
