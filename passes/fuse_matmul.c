@@ -134,11 +134,10 @@ Node *fuse_matmul_alone(Fuse *fuse, Node *product) {
     return begin(fuse, product, &chain) ? make(fuse, &chain) : NULL;
 }
 
-/* A constant, or one in another type, which is computed when compiling. */
+/* A constant, or one in another type, which is computed when compiling. NULL is neither. */
 static bool is_settled(const Value *value) {
-    if (value_is_constant(value)) return true;
-    return value->producer && node_is_cast(value->producer) &&
-           value_is_constant(value->producer->inputs[0].value);
+    if (value && node_is_cast(value->producer)) value = value->producer->inputs[0].value;
+    return value && value_is_constant(value);
 }
 
 /* True for a Gemm by a constant, which the fused kernels pack once for all runs. */
