@@ -17,6 +17,7 @@
 #include "op_facts.h"
 #include "op_types.h"
 #include "passes.h"
+#include "fuse_graph.h"
 #include "simplify_graph.h"
 
 typedef struct FoldConstantsOptions {
@@ -315,7 +316,7 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
     Fold fold = {.ctx = ctx, .inexact = options->inexact, .values = values};
     fold.constant = ARENA_ARRAY(ctx->scratch, bool, values + 1);
     fold.chosen = ARENA_ARRAY(ctx->scratch, bool, ctx->model->node_count + 1);
-    simplify_each_node(ctx, choose, &fold);
+    each_node(ctx, choose, &fold);
     drop_costly(&fold);
     const LoweredNodes list = list_chosen(&fold);
     if (list.count == 0) return true;

@@ -13,6 +13,7 @@
 #include "infer_shapes.h"
 #include "op_types.h"
 #include "passes.h"
+#include "fuse_graph.h"
 #include "simplify_graph.h"
 
 typedef struct Fold {
@@ -128,8 +129,8 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     Fold fold = {.known = infer_shapes_known(ctx, err), .count = ctx->model->value_count};
     if (!fold.known) return false;
-    simplify_each_node(ctx, fold_node, &fold);
-    if (model_has_free_initializers(ctx->model)) simplify_each_node(ctx, fold_reshape, &fold);
+    each_node(ctx, fold_node, &fold);
+    if (model_has_free_initializers(ctx->model)) each_node(ctx, fold_reshape, &fold);
     return true;
 }
 

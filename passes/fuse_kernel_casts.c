@@ -9,9 +9,9 @@
  * demi.fused's. A result that is cast is read by nothing else, and so is the result of a cast that
  * is read. Of products only casts that widen are read: rounding an operand once for all kernels is what
  * makes 16-bit kernels fast. Attention computes in float whatever it reads, and a cache of keys that is
- * float would be rounded whole for each token. Constants are left to be converted when compiling. Faithful: a result that
- * is float is rounded once either way, and widening is exact; a cast of a 16-bit result stays, as
- * it would no longer be rounded.
+ * float would be rounded whole for each token. Constants are left to be converted when compiling.
+ * Faithful: a result that is float is rounded once either way, and widening is exact; a cast of a
+ * 16-bit result stays, as it would no longer be rounded.
  */
 #include "constants.h"
 #include "fuse_graph.h"

@@ -12,6 +12,7 @@
 #include "constants.h"
 #include "op_types.h"
 #include "passes.h"
+#include "fuse_graph.h"
 #include "simplify_graph.h"
 
 typedef struct Inline {
@@ -92,7 +93,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     Inline in = {.names = &names};
     do {
         in.again = false;
-        simplify_each_node(ctx, visit, &in);
+        each_node(ctx, visit, &in);
     } while (in.again);
     return true;
 }

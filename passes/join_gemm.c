@@ -48,7 +48,7 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     (void)err;
-    simplify_each_node(ctx, visit, NULL);
+    each_node(ctx, visit, NULL);
     return true;
 }
 

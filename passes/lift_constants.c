@@ -10,6 +10,7 @@
  */
 #include "constants.h"
 #include "passes.h"
+#include "fuse_graph.h"
 #include "simplify_graph.h"
 
 static void visit(PassCtx *ctx, Node *node, void *data) {
@@ -25,7 +26,7 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     (void)err;
-    if (model_has_free_initializers(ctx->model)) simplify_each_node(ctx, visit, NULL);
+    if (model_has_free_initializers(ctx->model)) each_node(ctx, visit, NULL);
     return true;
 }
 

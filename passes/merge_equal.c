@@ -16,6 +16,7 @@
 #include "hash64.h"
 #include "op_types.h"
 #include "passes.h"
+#include "fuse_graph.h"
 #include "simplify_graph.h"
 
 /* What was met, by its hash: in the order it was met. */
@@ -277,7 +278,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
         if (graph_is_within(graphs.items[i], ctx->model->graph) &&
             !merge_constants(&merge, graphs.items[i]))
             return false;
-    simplify_each_node(ctx, merge_node, &merge);
+    each_node(ctx, merge_node, &merge);
     return true;
 }
 

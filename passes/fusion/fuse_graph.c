@@ -25,8 +25,7 @@ static bool stands(const Node *node) {
     return false;
 }
 
-static void visit_each(Fuse *fuse, FuseVisit visit) {
-    PassCtx *ctx = fuse->ctx;
+void each_node(PassCtx *ctx, NodeVisit *visit, void *data) {
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         const Graph *graph = graphs.items[i];
@@ -35,14 +34,26 @@ static void visit_each(Fuse *fuse, FuseVisit visit) {
         size_t count = 0;
         for (Node *node = graph->first; node; node = node_after(node)) nodes[count++] = node;
         for (size_t k = 0; k < count; k++)
-            if (stands(nodes[k])) visit(fuse, nodes[k]);
+            if (stands(nodes[k])) visit(ctx, nodes[k], data);
     }
     for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
 }
 
+/* One fusion over all nodes. */
+typedef struct FuseWalk {
+    Fuse *fuse;
+    FuseVisit visit;
+} FuseWalk;
+
+static void fuse_node(PassCtx *ctx, Node *node, void *data) {
+    const FuseWalk *walk = data;
+    (void)ctx;
+    walk->visit(walk->fuse, node);
+}
+
 void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits) {
     Fuse fuse = {.ctx = ctx, .faithful = options->numerics == 1, .options = options};
-    for (; *visits; visits++) visit_each(&fuse, *visits);
+    for (; *visits; visits++) each_node(ctx, fuse_node, &(FuseWalk){&fuse, *visits});
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */

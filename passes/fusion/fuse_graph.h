@@ -34,6 +34,12 @@ typedef struct Fuse {
     const FuseOptions *options; /* first in what the pass has of its own */
 } Fuse;
 
+typedef void NodeVisit(PassCtx *ctx, Node *node, void *data);
+
+/* Calls `visit` for the nodes of the main graph and all graphs in it, outer before inner, in order;
+ * not for those that are gone by then. Removed nodes are swept afterwards. */
+void each_node(PassCtx *ctx, NodeVisit *visit, void *data);
+
 /* Fuses what begins with `node`, or nothing. It may remove nodes and add some, and counts
  * rewrites. */
 typedef void (*FuseVisit)(Fuse *fuse, Node *node);

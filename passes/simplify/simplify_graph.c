@@ -6,26 +6,6 @@
 
 enum { IR_FREE_INITIALIZERS = 4 };
 
-static bool stands(const Node *node) {
-    for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i]) return node->outputs[i]->producer == node;
-    return false;
-}
-
-void simplify_each_node(PassCtx *ctx, SimplifyVisit visit, void *data) {
-    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
-    for (size_t i = 0; i < graphs.count; i++) {
-        const Graph *graph = graphs.items[i];
-        if (!graph_is_within(graph, ctx->model->graph)) continue;
-        Node **nodes = ARENA_ARRAY(ctx->scratch, Node *, graph->node_count + 1);
-        size_t count = 0;
-        for (Node *node = graph->first; node; node = node_after(node)) nodes[count++] = node;
-        for (size_t k = 0; k < count; k++)
-            if (stands(nodes[k])) visit(ctx, nodes[k], data);
-    }
-    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
-}
-
 bool simplify_is(const Node *node, const char *op) {
     return node && domain_is_default(node->domain) && sym_equals(node->op_type, op) &&
            !model_find_function(node->graph->model, node);

@@ -15,12 +15,6 @@
  * those they replace: about what a node takes in a file. */
 enum { SIMPLIFY_GROW = 1024 };
 
-typedef void (*SimplifyVisit)(PassCtx *ctx, Node *node, void *data);
-
-/* Calls `visit` for the nodes of the main graph and all graphs in it, outer before inner, in order;
- * not for those that are gone by then. Removed nodes are swept afterwards. */
-void simplify_each_node(PassCtx *ctx, SimplifyVisit visit, void *data);
-
 /* True where the node is that operator of ai.onnx, no function of the model. */
 bool simplify_is(const Node *node, const char *op);
 

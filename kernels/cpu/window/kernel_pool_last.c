@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* MaxPoolLast, AveragePoolLast: pools of channels-last data. A window is a list of pixels, all of
- * whose channels are gone over side by side; the largest of 16-bit floats
- * is found as they are. What padding is, and NaN, is as in kernel_pool.c. */
+ * whose channels are gone over side by side; the largest of 16-bit floats is found as they are. What padding is, and NaN, is as in kernel_pool.c. */
 #include <math.h>
 #include <string.h>
 
