@@ -43,6 +43,8 @@ static void begin_half(KernelCase *c, const char *op, Dtype dtype, const HalfSha
     case_begin(c, op, 20);
     case_in(c, dtype, s->rank, s->x, NULL);
     if (s->y[0]) case_in(c, dtype, s->rank, s->y, NULL);
+    for (int i = 0; strcmp(op, "Clip") == 0 && i < 2; i++)
+        case_in(c, dtype, 0, NULL, NULL); /* bounds */
     case_out(c, truth ? DTYPE_BOOL : dtype, s->rank, s->out);
 }
 
