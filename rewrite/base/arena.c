@@ -94,10 +94,10 @@ static void charge(Arena *arena, size_t size) {
     arena->used += size;
 }
 
-/* A zeroed chunk, counted but not yet in the arena's list. */
-static ArenaChunk *chunk_new(Arena *arena, size_t size) {
+/* A chunk, counted but not yet in the arena's list. */
+static ArenaChunk *chunk_new(Arena *arena, size_t size, bool zeroed) {
     charge(arena, size);
-    ArenaChunk *chunk = calloc(1, sizeof *chunk + size);
+    ArenaChunk *chunk = zeroed ? calloc(1, sizeof *chunk + size) : malloc(sizeof *chunk + size);
     if (!chunk) {
         arena->used -= size;
         arena_exhausted(arena);
@@ -140,8 +140,8 @@ static void large_unlink(Arena *arena, ArenaChunk *chunk) {
     if (chunk->older) chunk->older->newer = chunk->newer;
 }
 
-static void *alloc_large(Arena *arena, size_t size) {
-    ArenaChunk *chunk = chunk_new(arena, size);
+static void *alloc_large(Arena *arena, size_t size, bool zeroed) {
+    ArenaChunk *chunk = chunk_new(arena, size, zeroed);
     large_link(arena, chunk);
     return chunk->bytes;
 }
@@ -157,7 +157,7 @@ void arena_release(Arena *arena, void *bytes, size_t size) {
 void *arena_resize(Arena *arena, void *bytes, size_t old_size, size_t size) {
     size_t now = rounded(arena, size);
     if (!bytes || !is_large(rounded(arena, old_size)) || now < rounded(arena, old_size)) {
-        void *copy = arena_alloc(arena, size);
+        void *copy = arena_alloc_raw(arena, size);
         if (bytes) memcpy(copy, bytes, old_size < size ? old_size : size);
         arena_release(arena, bytes, old_size);
         return copy;
@@ -187,7 +187,7 @@ static void arena_grow(Arena *arena, size_t size) {
     uint64_t left = arena->used < arena->budget ? arena->budget - arena->used : 0;
     if (chunk_size > left) chunk_size = (size_t)left / ALIGN * ALIGN; /* the budget's last bytes */
     if (chunk_size < size) chunk_size = size;
-    ArenaChunk *chunk = chunk_new(arena, chunk_size);
+    ArenaChunk *chunk = chunk_new(arena, chunk_size, true);
     chunk->older = arena->chunks;
     arena->chunks = chunk;
     arena->next = chunk->bytes;
@@ -196,11 +196,16 @@ static void arena_grow(Arena *arena, size_t size) {
 
 void *arena_alloc(Arena *arena, size_t size) {
     size = rounded(arena, size);
-    if (is_large(size)) return alloc_large(arena, size);
+    if (is_large(size)) return alloc_large(arena, size, true);
     if (size > room(arena)) arena_grow(arena, size);
     void *result = arena->next;
     arena->next += size;
     return result;
+}
+
+void *arena_alloc_raw(Arena *arena, size_t size) {
+    size = rounded(arena, size);
+    return is_large(size) ? alloc_large(arena, size, false) : arena_alloc(arena, size);
 }
 
 void *arena_array(Arena *arena, size_t count, size_t size) {

@@ -62,6 +62,9 @@ void arena_reset(Arena *arena);
  * valid unique pointer. */
 void *arena_alloc(Arena *arena, size_t size);
 
+/* The same, but what is large is not zeroed: for who fills it at once. */
+void *arena_alloc_raw(Arena *arena, size_t size);
+
 /* An array of `count` zeroed elements of `size` bytes; a product that overflows is out of
  * memory. */
 void *arena_array(Arena *arena, size_t count, size_t size);

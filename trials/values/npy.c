@@ -185,10 +185,15 @@ static DemiString text_of(Arena *arena, const Header *h, const unsigned char *fr
     return (DemiString){size, text};
 }
 
-static void *elements(Arena *arena, const Header *h, Dtype dtype, Bytes data, uint64_t count) {
+/* As demi lays them out; the file's own bytes where that is how they are there. */
+static const void *elements(Arena *arena, const Header *h, Dtype dtype, Bytes data,
+                            uint64_t count) {
     size_t width = h->kind == 'U' ? (size_t)h->width * 4 : h->width;
     bool text = dtype == DTYPE_STRING;
     size_t size = text ? sizeof(DemiString) : width, unit = width;
+    if (!text && dtype != DTYPE_BOOL && !h->fortran && !is_swapped(h) &&
+        (uintptr_t)data.data % sizeof(uint64_t) == 0)
+        return data.data;
     unsigned char *to = arena_array(arena, count + 1, size);
     if (dtype == DTYPE_COMPLEX64 || dtype == DTYPE_COMPLEX128) unit = width / 2;
     if (!text && !h->fortran && count) memcpy(to, data.data, count * width);

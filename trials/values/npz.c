@@ -193,7 +193,7 @@ bool npz_read(Arena *arena, const Source *source, const NpzMember *member, Bytes
         return false;
     }
     if (member->packed != member->size) return broken(err);
-    unsigned char *data = arena_alloc(arena, (size_t)member->size + 1);
+    unsigned char *data = arena_alloc_raw(arena, (size_t)member->size + 1);
     *bytes = (Bytes){data, (size_t)member->size};
     return source_read(source, start, data, member->size, err);
 }

@@ -339,11 +339,12 @@ static void merge(const Points *p, unsigned times, Merged *m) {
 
 /* As it is: many elements may be one number (a background, what is cut off), and then all hangs on
  * where that lies between levels. In floats, by lanes: the same bits with any vectors. */
-ROW_CLONES static void exact_errors(const Merged *m, const Levels *levels, float sums[LANES]) {
+ROW_CLONES static void exact_errors(const Merged *m, const Levels *levels, const unsigned part[2],
+                                    float sums[LANES]) {
     const float magic = 0x1.8p23f; /* rounds what is added to it */
     const float step = (float)levels->step, by = 1 / step;
     const float low = (float)levels->low, high = (float)levels->high;
-    for (unsigned i = 0; i < m->count; i += LANES)
+    for (unsigned i = part[0]; i < part[1]; i += LANES)
         for (unsigned k = 0; k < LANES; k++) {
             const float at = m->at[i + k];
             float number = at * by;
@@ -355,11 +356,17 @@ ROW_CLONES static void exact_errors(const Merged *m, const Levels *levels, float
         }
 }
 
-static double exact_error(const Merged *m, const Levels *levels) {
+/* As soon as it is `enough`, what it has come to: a part after the other, none of which takes away. */
+static double exact_error(const Merged *m, const Levels *levels, double enough) {
+    enum { PART = 8 * LANES };
     float sums[LANES] = {0};
     double error = 0;
-    exact_errors(m, levels, sums);
-    for (unsigned k = 0; k < LANES; k++) error += (double)sums[k];
+    for (unsigned first = 0; first < m->count && error < enough; first += PART) {
+        const unsigned last = first + PART < m->count ? first + PART : m->count;
+        exact_errors(m, levels, (const unsigned[2]){first, last}, sums);
+        error = 0;
+        for (unsigned k = 0; k < LANES; k++) error += (double)sums[k];
+    }
     return error;
 }
 
@@ -413,7 +420,7 @@ static void try_ends(Search *s, double low_inside, double high_inside) {
     const ValueEnds ends = ends_inside(s->points, low_inside, high_inside);
     if (low_inside < 0 || high_inside < 0 || !is_range(s->points, ends)) return;
     const Levels levels = levels_of(s->choice, ends);
-    const double error = exact_error(s->merged, &levels);
+    const double error = exact_error(s->merged, &levels, s->least);
     if (error >= s->least) return;
     s->least = error;
     s->inside[0] = low_inside;
