@@ -6,7 +6,6 @@
  * not kept. All others are skipped (ExecAgain), the values that they would have made being set. */
 #include "replay.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Reads {
@@ -22,6 +21,7 @@ struct Replay {
     Reads *reads;    /* [steps.count] */
     uint64_t *seeds; /* [step_count]: of steps of the main graph */
     uint64_t bytes;  /* kept */
+    uint64_t most;   /* of them */
     bool recording, ended;
 
     /* of one replay */
@@ -196,14 +196,43 @@ static bool set_values(Replay *r) {
     return true;
 }
 
-/* Text ends with the run that made it. */
+/* Views count as what they are views of, so that what is let go is memory. */
+static uint64_t bytes_of(const RtValue *value) {
+    uint64_t bytes = 0;
+    if (value->state == RT_TENSOR)
+        return value->tensor->tensor.count * kernel_element_size(value->tensor->tensor.dtype);
+    for (uint32_t i = 0; value->state == RT_LIST && i < value->list->count; i++)
+        bytes += bytes_of(&value->list->items[i]);
+    return bytes;
+}
+
+/* The largest that is kept, the last of these, until as much as may be is. */
+static void let_go(Replay *r) {
+    while (r->bytes > r->most) {
+        uint64_t largest = 0;
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < loaded_of(r)->plan.value_count; i++) {
+            if (r->kept[i].state == RT_UNSET || loaded_of(r)->kept[i]) continue;
+            const uint64_t bytes = bytes_of(&r->kept[i]);
+            if (bytes < largest) continue;
+            largest = bytes;
+            found = i;
+        }
+        r->bytes -= largest;
+        rt_value_clear(&r->kept[found]);
+    }
+}
+
+/* Text ends with the run that made it. What is there anyhow does not count. */
 static void keep_outputs(Replay *r, const LoadedStep *step) {
     Exec *exec = &r->context->exec;
     for (uint32_t k = 0; k < step->plan->outputs.count; k++) {
         const uint32_t value = step->outputs[k];
-        if (value != PLAN_NONE && !context_has_text(&exec->values[value]))
-            rt_value_set(&r->kept[value], rt_value_ref(exec->values[value]));
+        if (value == PLAN_NONE || context_has_text(&exec->values[value])) continue;
+        rt_value_set(&r->kept[value], rt_value_ref(exec->values[value]));
+        if (!loaded_of(r)->kept[value]) r->bytes += bytes_of(&r->kept[value]);
     }
+    let_go(r);
 }
 
 static bool change_outputs(Replay *r, const LoadedStep *step) {
@@ -268,43 +297,6 @@ void replay_free(Replay *r) {
     for (uint32_t i = 0; i < loaded_of(r)->plan.value_count; i++) rt_value_clear(&r->kept[i]);
 }
 
-typedef struct Sized {
-    uint64_t bytes;
-    uint32_t value;
-} Sized;
-
-static int by_size(const void *a, const void *b) {
-    const Sized *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
-    return x->value < y->value ? -1 : x->value > y->value;
-}
-
-static uint64_t bytes_of(const RtValue *value) {
-    uint64_t bytes = 0;
-    if (value->state == RT_TENSOR)
-        return value->tensor->tensor.count * kernel_element_size(value->tensor->tensor.dtype);
-    for (uint32_t i = 0; value->state == RT_LIST && i < value->list->count; i++)
-        bytes += bytes_of(&value->list->items[i]);
-    return bytes;
-}
-
-/* Views count as what they are views of, so that what is let go is memory. */
-static void let_go(Replay *r, uint64_t most) {
-    const Plan *plan = &loaded_of(r)->plan;
-    Sized *sizes = ARENA_ARRAY(r->arena, Sized, plan->value_count);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < plan->value_count; i++)
-        if (r->kept[i].state != RT_UNSET && !loaded_of(r)->kept[i])
-            sizes[count++] = (Sized){bytes_of(&r->kept[i]), i};
-    qsort(sizes, count, sizeof *sizes, by_size);
-    for (uint32_t i = 0; i < count; i++) {
-        if (r->bytes + sizes[i].bytes <= most)
-            r->bytes += sizes[i].bytes;
-        else
-            rt_value_clear(&r->kept[sizes[i].value]);
-    }
-}
-
 bool replay_record(DemiContext *context, uint64_t most_bytes, Arena *arena, Replay **replay,
                    Err *err) {
     const Plan *plan = &context->exec.loaded->plan;
@@ -319,12 +311,12 @@ bool replay_record(DemiContext *context, uint64_t most_bytes, Arena *arena, Repl
                   .needed = ARENA_ARRAY(arena, bool, plan->value_count),
                   .skip = ARENA_ARRAY(arena, bool, plan->step_count),
                   .follows = ARENA_ARRAY(arena, bool, plan->graphs[0].steps.count),
+                  .most = most_bytes,
                   .recording = true};
     arena_defer(arena, clear, r);
     find_reads(r);
     const bool ok = run(r, err);
     r->recording = false;
-    if (ok) let_go(r, most_bytes);
     *replay = ok ? r : NULL;
     return ok;
 }
@@ -342,6 +334,10 @@ bool replay_run(Replay *r, const ReplayChange *changes, size_t count, Err *err) 
     find_reached(r);
     choose_steps(r);
     return run(r, err);
+}
+
+void replay_trim(DemiContext *context) {
+    pool_trim(&context->exec.pool);
 }
 
 size_t replay_steps_run(const Replay *r) {

@@ -37,6 +37,9 @@ bool replay_record(DemiContext *context, uint64_t most_bytes, Arena *arena, Repl
                    Err *err);
 void replay_free(Replay *replay);
 
+/* Gives back what the context has of ended recordings, which it would use again. */
+void replay_trim(DemiContext *context);
+
 /* Computes what follows from the changes; the context's outputs are then what they would be. Each
  * value at most once. */
 bool replay_run(Replay *replay, const ReplayChange *changes, size_t count, Err *err);

@@ -255,5 +255,6 @@ bool sensitivities_measure(const Sensitivity *asked, Sensitivities *found, Arena
     bool ok = find_numbers(&m, err);
     for (size_t set = 0; ok && set < asked->sets; set++) ok = measure_set(&m, set, err);
     arena_free(m.arena);
+    replay_trim(asked->trials->reference->context);
     return ok;
 }
