@@ -2,6 +2,7 @@
 /* Calibrating once; see group_ranges.h. */
 #include "group_ranges.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "sym.h"
@@ -9,27 +10,27 @@
 enum { NARROW, WIDE, WIDTHS };
 
 /* By the values' numbers what lists have by name. */
-static ValueEnds *by_number(const Groups *groups, uint32_t value_count, const RangeList *list,
-                            Arena *arena) {
-    ValueEnds *ends = ARENA_ARRAY(arena, ValueEnds, value_count + 1);
+static GroupRange *by_number(const Groups *groups, uint32_t value_count, const RangeList *list,
+                             Arena *arena) {
+    GroupRange *found = ARENA_ARRAY(arena, GroupRange, value_count + 1);
     Arena *within = arena_child(arena);
     SymTable names;
-    VEC(ValueEnds) items = {0}; /* by name */
+    VEC(GroupRange) items = {0}; /* by name */
     sym_table_init(&names, within);
     for (size_t i = 0; i < list->count; i++) {
         const DemiRange *range = &list->items[i];
         if (sym_intern_cstr(&names, range->name)->number == items.count)
-            VEC_PUSH(within, &items, ((ValueEnds){range->low, range->high}));
+            VEC_PUSH(within, &items, ((GroupRange){{range->low, range->high}, range->mean}));
     }
-    for (uint32_t v = 0; v < value_count; v++) ends[v] = (ValueEnds)VALUE_NO_ENDS;
+    for (uint32_t v = 0; v < value_count; v++) found[v] = (GroupRange){VALUE_NO_ENDS, NAN};
     for (uint32_t g = 0; g < groups->count; g++)
         for (size_t i = 0; i < groups->items[g].values.count; i++) {
             const Value *value = groups->items[g].values.items[i];
             const Sym sym = sym_find(&names, value->name->text, value->name->length);
-            if (sym) ends[value->id] = items.items[sym->number];
+            if (sym) found[value->id] = items.items[sym->number];
         }
     arena_free(within);
-    return ends;
+    return found;
 }
 
 bool group_ranges_measure(const Groups *groups, uint32_t value_count, Trials *trials,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Between which ends groups' values are quantized: as `convert --calibrate` finds them by default, by
- * the least squared error over all sets of inputs. One run of the sets serves all widths. */
+ * the least squared error over all sets of inputs; and what they are on average, by which biases make up
+ * for rounded weights. One run of the sets serves all widths. */
 #ifndef DEMI_GROUP_RANGES_H
 #define DEMI_GROUP_RANGES_H
 
@@ -8,13 +9,18 @@
 #include "trial.h"
 #include "value_histogram.h"
 
-/* By value number; low > high where no run gave the value; may be infinite. */
+typedef struct GroupRange {
+    ValueEnds ends; /* low > high where no run gave the value; may be infinite */
+    double mean;    /* of its elements; NaN where they were not counted */
+} GroupRange;
+
+/* By value number. */
 typedef struct GroupRanges {
-    ValueEnds *narrow, *wide; /* [value_count]: for types of 8 and of 16 bits */
+    GroupRange *narrow, *wide; /* [value_count]: for types of 8 and of 16 bits */
 } GroupRanges;
 
 /* Of a value that is stored in an integer type. */
-static inline ValueEnds group_range(const GroupRanges *ranges, uint32_t value, Dtype type) {
+static inline GroupRange group_range(const GroupRanges *ranges, uint32_t value, Dtype type) {
     return (dtype_bits(type) > 8 ? ranges->wide : ranges->narrow)[value];
 }
 

@@ -57,6 +57,19 @@ static void round_weights(const Rounding *r, float *to, const float *from) {
         }
 }
 
+/* By channel, without blocks. */
+static void take_drift(const Rounding *r, float *to, const float *from) {
+    const uint64_t step = r->axis * r->inner;
+    for (uint64_t a = 0; a < r->axis; a++) {
+        double drift = 0;
+        for (uint64_t at = a * r->inner; at < r->outer * step; at += step)
+            for (uint64_t i = at; i < at + r->inner; i++) drift += (double)to[i] - (double)from[i];
+        const float less = (float)(drift / (double)(r->outer * r->inner));
+        for (uint64_t at = a * r->inner; at < r->outer * step; at += step)
+            for (uint64_t i = at; i < at + r->inner; i++) to[i] -= less;
+    }
+}
+
 void rounding_apply(void *rounding, void *to, const void *from, uint64_t count) {
     const Rounding *r = rounding;
     if (r->type == DTYPE_FLOAT16)
@@ -67,4 +80,5 @@ void rounding_apply(void *rounding, void *to, const void *from, uint64_t count) 
         round_weights(r, to, from);
     else
         round_values(r, to, from, count);
+    if (r->even) take_drift(r, to, from);
 }

@@ -5,6 +5,7 @@
 #ifndef DEMI_ROUNDING_H
 #define DEMI_ROUNDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "dtype.h"
@@ -15,7 +16,9 @@ typedef struct Rounding {
     Dtype type;
     double low, high; /* integers: the range of activations, which a type is spread over */
     uint64_t outer, axis, inner, block; /* axis: 0 where they are no weights */
-    float *scales;                      /* of weights: room for qdq_scale_count's */
+    bool even;     /* biases make up for what rounding adds to each channel's sum, on average: as if
+                      that were taken from all of its weights alike */
+    float *scales; /* of weights: room for qdq_scale_count's */
 } Rounding;
 
 /* A ReplayChangeFn: user is a Rounding. */

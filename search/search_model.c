@@ -9,6 +9,7 @@
 #include "model_source.h"
 #include "node_pattern.h"
 #include "qdq_plan.h"
+#include "trial_fit.h"
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -168,13 +169,16 @@ static void quantize_group(const SearchModel *m, const Group *group, const Candi
                            Quantized *q, Arena *arena) {
     for (size_t i = 0; !dtype_is_float(candidate->activations) && i < group->values.count; i++) {
         const Value *value = group->values.items[i];
-        const ValueEnds ends = group_range(m->ranges, value->id, candidate->activations);
+        const GroupRange found = group_range(m->ranges, value->id, candidate->activations);
+        const DemiRange range = {.name = value->name->text,
+                                 .low = found.ends.low,
+                                 .high = found.ends.high,
+                                 .mean = found.mean};
         need_opset(q, qdq_opset_of(candidate->activations, false, false));
         VEC_PUSH(
             arena, &q->values,
             arena_printf(arena, "%s=%s", value->name->text, dtype_name(candidate->activations)));
-        VEC_PUSH(arena, &q->ranges,
-                 arena_printf(arena, "%s=%.9g:%.9g", value->name->text, ends.low, ends.high));
+        VEC_PUSH(arena, &q->ranges, range_text(arena, &range, true));
     }
     for (size_t i = 0; !dtype_is_float(candidate->weights) && i < group->weights.count; i++) {
         need_opset(q, qdq_opset_of(candidate->weights, true, false));

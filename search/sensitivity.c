@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "constants.h"
 #include "qdq_plan.h"
 #include "qdq_scale.h"
 #include "replay.h"
@@ -74,10 +75,19 @@ static ReplayChange change_to(Arena *arena, uint32_t number, const Rounding *rou
                           .user = arena_copy(arena, rounding, sizeof *rounding)};
 }
 
+/* Whether insert-qdq has a bias make up for what rounding adds to the weights' sums (qdq_store.c): it
+ * knows what the product's other factor is on average where that is quantized, too. */
+static bool is_made_up_for(const Node *product, const Value *weights, Dtype activations) {
+    const Use *bias = dtype_is_integer(activations) ? qdq_bias_use(product) : NULL;
+    return bias && value_is_constant(bias->value) &&
+           qdq_sums_channels(product, (uint32_t)qdq_rank(weights));
+}
+
 /* As insert-qdq stores weights by name: a scale a channel, and of 4 bits a scale for as many of what is
  * summed, where that is one axis of two. */
-static Rounding weights_rounding(const Measuring *m, const Value *weights, Dtype type,
-                                 Arena *arena) {
+static Rounding weights_rounding(const Measuring *m, const Value *weights,
+                                 const Candidate *candidate, Arena *arena) {
+    const Dtype type = candidate->weights;
     const Type *shape = value_shaped_type(weights);
     const GroupWork *work = m->works[weights->id];
     Rounding rounding = {.type = type, .outer = 1, .inner = 1};
@@ -93,6 +103,8 @@ static Rounding weights_rounding(const Measuring *m, const Value *weights, Dtype
                                               : &rounding.inner;
         *size = i == axis ? (uint64_t)shape->dims[i].size : *size * (uint64_t)shape->dims[i].size;
     }
+    rounding.even =
+        axis >= 0 && !blocks && is_made_up_for(work->node, weights, candidate->activations);
     if (!rounding.axis) { /* one scale for all */
         rounding.axis = 1;
         rounding.inner = rounding.outer;
@@ -112,15 +124,14 @@ static void add_changes(const Measuring *m, const Group *group, const Candidate 
         const uint32_t id = group->values.items[i]->id;
         Rounding rounding = {.type = candidate->activations};
         if (m->asked->ranges && dtype_is_integer(candidate->activations)) {
-            const ValueEnds ends = group_range(m->asked->ranges, id, candidate->activations);
+            const ValueEnds ends = group_range(m->asked->ranges, id, candidate->activations).ends;
             rounding.low = ends.low;
             rounding.high = ends.high;
         }
         VEC_PUSH(arena, changes, change_to(arena, m->numbers[id], &rounding));
     }
     for (size_t i = 0; candidate->weights != DTYPE_FLOAT && i < group->weights.count; i++) {
-        const Rounding rounding =
-            weights_rounding(m, group->weights.items[i], candidate->weights, arena);
+        const Rounding rounding = weights_rounding(m, group->weights.items[i], candidate, arena);
         VEC_PUSH(arena, changes,
                  change_to(arena, m->numbers[group->weights.items[i]->id], &rounding));
     }

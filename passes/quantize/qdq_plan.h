@@ -124,6 +124,13 @@ bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame)
 /* The axis of the weights' channels; -1 where there is none. */
 int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *weights);
 
+/* What reads the bias of a product: itself, or a sum of two that alone reads what it gives. NULL where there
+ * is none. */
+Use *qdq_bias_use(const Node *product);
+/* Whether each number that the product gives is one sum over all of a channel's weights, which are of that
+ * rank. */
+bool qdq_sums_channels(const Node *product, uint32_t rank);
+
 /* Whether such weights can have scales by blocks of what is summed, which those of 4 bits must. */
 bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights);
 /* The constant behind operand i of the product, itself or turned by a Transpose that nothing else

@@ -82,21 +82,12 @@ static QdqWeights layout_of(const QdqWeight *weight, const Tensor *tensor) {
     return w;
 }
 
-/* What reads the bias of the weight's product: the product itself, or a sum that is all that reads
- * it and is part of it. NULL where there is none. */
+/* What reads the bias of the weight's product, where a sum that does is part of it. */
 static Use *bias_use(const QdqPlan *plan, const QdqWeight *weight) {
-    const OpRecord *record = weight->product ? node_record(weight->product) : NULL;
-    if (!record) return NULL;
-    if (record->bias) {
-        const bool there = qdq_input(weight->product, record->bias);
-        return there ? &weight->product->inputs[record->bias] : NULL;
-    }
-    const Value *y = weight->product->outputs[0];
-    Node *sum = y->use_count == 1 ? y->uses->node : NULL;
-    const OpRecord *added = sum ? node_record(sum) : NULL;
-    if (!added || plan->nodes[sum->id].role != QDQ_FOLDED || added->quantized != QUANTIZED_PAIR)
-        return NULL;
-    return &sum->inputs[1 - y->uses->index];
+    Use *use = weight->product ? qdq_bias_use(weight->product) : NULL;
+    const bool part =
+        use && (use->node == weight->product || plan->nodes[use->node->id].role == QDQ_FOLDED);
+    return part ? use : NULL;
 }
 
 /* The bias of the weight's product as floats, one for each channel or several times as many; NULL
@@ -206,15 +197,14 @@ static void put_weights(const QdqGroup *group, Arena *scratch) {
 /* ---- biases ---------------------------------------------------------------------------------- */
 
 /* Whether the bias of the weight's product can make up for what rounding adds to sums of weights, by the
- * mean of what they multiply: where each number that the product gives is one sum over all of a
- * channel's weights. */
+ * mean of what they multiply. */
 static bool has_mean(const QdqGroup *group, const QdqWeight *weight) {
     const QdqPlan *plan = group->store->plan;
-    const OpRecord *record = weight->product ? node_record(weight->product) : NULL;
-    if (!record || weight->block || weight->axis < 0 || dtype_is_float(weight->dtype)) return false;
-    const bool whole = record->channels == CHANNELS_FIRST || group->numbers->tensor->rank == 2;
+    if (!weight->product || weight->block || weight->axis < 0 || dtype_is_float(weight->dtype))
+        return false;
     const RangeRow *range = plan->values[qdq_input(weight->product, 0)->id].range;
-    return whole && record->channels != CHANNELS_SECOND && range && isfinite(range->mean);
+    return qdq_sums_channels(weight->product, group->numbers->tensor->rank) && range &&
+           isfinite(range->mean);
 }
 
 /* The bias less what weights, as they are stored, add to the product on average. */

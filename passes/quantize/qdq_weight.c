@@ -17,6 +17,25 @@ int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *w
     return -1;
 }
 
+Use *qdq_bias_use(const Node *product) {
+    const OpRecord *record = node_record(product);
+    if (!record) return NULL;
+    if (record->bias)
+        return qdq_input(product, record->bias) ? &product->inputs[record->bias] : NULL;
+    const Value *y = product->outputs[0];
+    Node *sum = y && y->use_count == 1 ? y->uses->node : NULL;
+    const OpRecord *added = sum ? node_record(sum) : NULL;
+    const bool pair =
+        added && added->quantized == QUANTIZED_PAIR && op_record_has(added, OP_LINEAR | OP_STEADY);
+    return pair && sum->input_count == 2 ? &sum->inputs[1 - y->uses->index] : NULL;
+}
+
+bool qdq_sums_channels(const Node *product, uint32_t rank) {
+    const OpRecord *record = node_record(product);
+    return record && (record->channels == CHANNELS_FIRST || rank == 2) &&
+           record->channels != CHANNELS_SECOND;
+}
+
 /* A Transpose of a constant that the product alone reads. */
 static bool turns(const QdqPlan *plan, const Value *value) {
     const Node *turn = value->producer;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Weights as they are measured: rounded by channel, and with sums that are kept where biases make up for
+ * what rounding adds to them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "rounding.h"
+
+enum { OUTER = 3, AXIS = 5, INNER = 7, COUNT = OUTER * AXIS * INNER };
+
+static double channel_sum(const float *items, int a) {
+    double sum = 0;
+    for (int o = 0; o < OUTER; o++)
+        for (int i = 0; i < INNER; i++) sum += (double)items[(o * AXIS + a) * INNER + i];
+    return sum;
+}
+
+static void check(bool even) {
+    float from[COUNT], to[COUNT], scales[AXIS];
+    double off = 0;
+    for (int i = 0; i < COUNT; i++) from[i] = (float)(i * i % 101) / 37 - 1;
+    Rounding rounding = {.type = DTYPE_INT8,
+                         .outer = OUTER,
+                         .axis = AXIS,
+                         .inner = INNER,
+                         .even = even,
+                         .scales = scales};
+    rounding_apply(&rounding, to, from, COUNT);
+    for (int a = 0; a < AXIS; a++)
+        off = fmax(off, fabs(channel_sum(to, a) - channel_sum(from, a)) / (double)scales[a]);
+    if (even)
+        assert_true(off < 1e-3);
+    else
+        assert_true(off > 0.1);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(fabsf(to[i] - from[i]) <= scales[i / INNER % AXIS] * 1.01f);
+}
+
+static void test_sums(void **state) {
+    (void)state;
+    check(false);
+    check(true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
