@@ -2,8 +2,12 @@
 /* Products by packed constants; see packed_product.h. */
 #include "packed_product.h"
 
-/* A single row is as fast by weights as they are: so is what the plan has packed already. */
-enum { LEAST_ROWS = 2 };
+/* A single row reads each weight once: as fast where a column's lie side by side as they are, and then
+ * what the plan has packed already serves, too. Where they don't, packed ones are one stream for a thread
+ * instead of a row's piece after the other, which memory gives at two thirds of the rate. */
+static bool gains(const KernelCall *call, const PackedProduct *p) {
+    return !call->small && (call->outputs[0].count / p->n > 1 || !p->transposed);
+}
 
 static IgemmWeights weights_of(const PackedProduct *p) {
     return (IgemmWeights){.kind = p->kind,
@@ -66,7 +70,7 @@ bool packed_product_make(KernelCall *call, bool transposed) {
     PackedProduct *p = kernel_keep(call, sizeof *p);
     if (!p) return !call->choice;
     *p = made;
-    const bool is_worth = !call->small && call->outputs[0].count / made.n >= LEAST_ROWS;
+    const bool is_worth = gains(call, p);
     if (!takes_choice(call, p, is_worth)) return false;
     return finish(call, p, is_worth) || call->choice <= PACKED_PRODUCT_PLAIN;
 }

@@ -95,7 +95,7 @@ static void test_choices(void **unused) {
     if (setjmp(trap.env)) fail_msg("out of memory");
     arena_init(&arena, &trap);
     Workers *workers = workers_new(&arena, 2);
-    for (uint32_t i = 0; i < 40 * (PACKED_PRODUCT_CHOICES + 1); i++) {
+    for (uint32_t i = 0; i < 100 * (PACKED_PRODUCT_CHOICES + 1); i++) {
         const bool is_fused = i % 2;
         const Sizes s = {.rows = i % 3 ? 1 + random_below(500) : 1,
                          .depth = 1 + random_below(120),
