@@ -23,32 +23,35 @@ static bool one_type(KernelCall *call) {
     return kernel_fail(call, "operands of several types");
 }
 
-/* A second matrix that is constant stays as the plan has it where each element is read but once, so
- * that reading it is what takes the time; else it is widened once for all, and packed. */
-static void take_stored(KernelCall *call) {
+/* A second matrix that is constant stays as the plan has it in 16 bit where each element is read but
+ * once, so that reading it is what takes the time, or where memory comes first; else it is widened once
+ * for all, and packed. */
+static bool reads_once(const KernelCall *call) {
     const KernelTensor *b = &call->inputs[1], *y = &call->outputs[0];
     uint64_t columns = b->rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
-    if (!call->prepared && (call->small || y->count <= columns)) kernel_take_stored(call, 1);
+    return y->count <= columns;
 }
 
 static KernelReady make_product(KernelCall *call) {
-    take_stored(call);
+    if (call->small || reads_once(call)) kernel_take_stored(call, 1);
+    return KERNEL_READY;
+}
+
+/* Packed, where `packs` and the matrix does not stay in 16 bit. */
+static KernelReady make_packed(KernelCall *call, bool packs, bool transposed) {
+    if (reads_once(call) && kernel_take_stored(call, 1)) packs = false;
+    if (!(packs ? packed_product_make(call, transposed) : !call->choice)) return KERNEL_DECLINED;
+    if (call->small && !call->prepared) kernel_take_stored(call, 1);
     return KERNEL_READY;
 }
 
 static KernelReady make_matmul(KernelCall *call) {
-    if (!packed_product_make(call, false)) return KERNEL_DECLINED;
-    take_stored(call);
-    return KERNEL_READY;
+    return make_packed(call, true, false);
 }
 
 static KernelReady make_fused_matmul(KernelCall *call) {
     const GemmAttrs *attrs = call->attrs;
-    const bool is_made =
-        attrs->trans_a ? !call->choice : packed_product_make(call, attrs->trans_b != 0);
-    if (!is_made) return KERNEL_DECLINED;
-    take_stored(call);
-    return KERNEL_READY;
+    return make_packed(call, !attrs->trans_a, attrs->trans_b != 0);
 }
 
 const KernelPrepare kernel_prepare_product = {make_product, NULL, 0};
