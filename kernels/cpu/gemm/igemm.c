@@ -190,6 +190,11 @@ static double share_cost(const Igemm *g, double rows, double vectors) {
            vectors * depth * WEIGHT_BYTE;
 }
 
+/* Bytes of weights that each thread's second-level cache holds beside rows. */
+enum { CLOSE_WEIGHTS = 512 << 10 };
+
+/* By rows where there are enough of them and weights are few: so do steps around it, by channel or element
+ * by element, and a thread finds in its own caches what it reads. */
 static void share_out(Job *job, unsigned threads) {
     const Igemm *g = job->g;
     const uint64_t most = job->isa->most[least(job->panels.vectors, job->panels.vecs) - 1];
@@ -198,7 +203,9 @@ static void share_out(Job *job, unsigned threads) {
     const double rows_each = (double)(div_up(div_up(g->rows, most), threads) * most);
     const double by_rows = share_cost(g, rows_each < rows ? rows_each : rows, vectors);
     const double by_panels = share_cost(g, rows, (double)div_up(job->panels.count, threads) * each);
-    job->by_rows = (by_rows < by_panels) != (g->way == IGEMM_OTHER_SHARES);
+    const bool close =
+        g->rows >= 3 * most * threads && g->columns * g->taps * g->depth * WORD <= CLOSE_WEIGHTS;
+    job->by_rows = (close || by_rows < by_panels) != (g->way == IGEMM_OTHER_SHARES);
     const uint64_t units = job->by_rows ? div_up(g->rows, most) : job->panels.count;
     job->shares = (unsigned)least(threads, units);
 }
