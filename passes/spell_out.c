@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/* spell-out: operators of ONNX Runtime become those that have kernels, for plans.
+ *
+ *   com.microsoft.BiasGelu(A, B)  ->  demi.fused.Gelu(Add(A, B))
+ *   com.microsoft.QLinearAdd(…)   ->  QuantizeLinear(Add(DequantizeLinear(A), DequantizeLinear(B)))
+ *
+ * and so on: spell.h has the list, passes/spell/ the recipes. What a recipe can't spell is refused
+ * with the operator's name. Operators that have kernels of their own stay. Ranks are asked of shapes, so
+ * infer-shapes comes first; what is new has none, so it is run again where there is anything new.
+ */
+#include <string.h>
+
+#include "infer_shapes.h"
+#include "op_types.h"
+#include "passes.h"
+#include "spell.h"
+
+static const struct Recipe {
+    const char *domain, *op;
+    SpellRecipe *spell;
+} recipes[] = {
+#define X(domain, op, name) {domain, op, spell_##name},
+    SPELL_RECIPES(X)
+#undef X
+};
+
+typedef struct SpellRun {
+    Err *err;
+    bool failed;
+} SpellRun;
+
+static const struct Recipe *recipe_of(const Node *node) {
+    const OpRecord *record = node_record(node);
+    if (!op_record_has(record, OP_SPELT) || model_find_function(node->graph->model, node))
+        return NULL;
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
+        if (strcmp(recipes[i].op, record->name) == 0 &&
+            strcmp(recipes[i].domain, record->domain) == 0)
+            return &recipes[i];
+    return NULL;
+}
+
+static void visit(PassCtx *ctx, Node *node, void *data) {
+    SpellRun *run = data;
+    const struct Recipe *recipe = run->failed ? NULL : recipe_of(node);
+    if (!recipe) return;
+    Spell spell = {.fuse = {.ctx = ctx}, .node = node, .err = run->err, .opset = fuse_opset(node)};
+    if (!recipe->spell(&spell)) {
+        run->failed = true;
+        return;
+    }
+    node_remove_unswept(node);
+    ctx->counts->rewrites++;
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    SpellRun spelt = {.err = err};
+    const uint64_t before = ctx->counts->rewrites;
+    (void)options;
+    each_node(ctx, visit, &spelt);
+    if (spelt.failed) return false;
+    if (ctx->counts->rewrites == before) return true;
+    const uint64_t made = ctx->counts->rewrites;
+    const void *defaults = arena_alloc(ctx->scratch, infer_shapes_pass.options_size);
+    const bool inferred = infer_shapes_pass.run(ctx, defaults, err);
+    ctx->counts->rewrites = made;
+    return inferred;
+}
+
+const PassInfo spell_out_pass = {
+    .name = "spell-out",
+    .summary = "spell operators of com.microsoft in those that have kernels, for plans",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .idempotent = true,
+    .run = run,
+};
