@@ -184,6 +184,8 @@ if(TARGET demi)
             --libdemi $<TARGET_FILE:demi_shared> --seeds 1:60)
         demi_python_test(weights weights_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(optimized optimized_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(contrib contrib_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
     endif()
