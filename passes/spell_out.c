@@ -7,6 +7,9 @@
  * and so on: spell.h has the list, passes/spell/ the recipes. What a recipe can't spell is refused
  * with the operator's name. Operators that have kernels of their own stay. Ranks are asked of shapes, so
  * infer-shapes comes first; what is new has none, so it is run again where there is anything new.
+ *
+ * Products of bytes are integers' in faithful plans. In others they are those of the numbers that the
+ * bytes stand for, which fuse-quantized makes faster ones of integers of.
  */
 #include <string.h>
 
@@ -25,6 +28,7 @@ static const struct Recipe {
 };
 
 typedef struct SpellRun {
+    const FuseOptions *options;
     Err *err;
     bool failed;
 } SpellRun;
@@ -44,7 +48,10 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
     SpellRun *run = data;
     const struct Recipe *recipe = run->failed ? NULL : recipe_of(node);
     if (!recipe) return;
-    Spell spell = {.fuse = {.ctx = ctx}, .node = node, .err = run->err, .opset = fuse_opset(node)};
+    Spell spell = {.fuse = {ctx, run->options->numerics == 1, run->options},
+                   .node = node,
+                   .err = run->err,
+                   .opset = fuse_opset(node)};
     if (!recipe->spell(&spell)) {
         run->failed = true;
         return;
@@ -54,9 +61,8 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
 }
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {
-    SpellRun spelt = {.err = err};
+    SpellRun spelt = {.options = options, .err = err};
     const uint64_t before = ctx->counts->rewrites;
-    (void)options;
     each_node(ctx, visit, &spelt);
     if (spelt.failed) return false;
     if (ctx->counts->rewrites == before) return true;
@@ -72,6 +78,8 @@ const PassInfo spell_out_pass = {
     .summary = "spell operators of com.microsoft in those that have kernels, for plans",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
+    .options = fuse_options,
+    .options_size = sizeof(FuseOptions),
     .idempotent = true,
     .run = run,
 };

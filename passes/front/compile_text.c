@@ -30,8 +30,8 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
                                         [DEMI_ISA_AVX512] = "avx512"};
 static const char compile_small[] = COMPILE_PIPELINE("fast", "", "") ",small=true";
 static const char compile_device[] = COMPILE_PIPELINE("fast", "", "choose-layouts,") ",small=true";
-static const char compile_plainly[] =
-    "infer-dtypes,infer-shapes,spell-out,eliminate-dead,lower-plan{numerics=faithful";
+static const char compile_plainly[] = "infer-dtypes,infer-shapes,spell-out{numerics=faithful},"
+                                      "eliminate-dead,lower-plan{numerics=faithful";
 _Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,",
                                        "choose-layouts,fuse-separable,") +
                        48 <=

@@ -64,6 +64,11 @@ Value *spell_ints(Spell *spell, const int64_t *items, uint32_t count);
 Value *spell_floats(Spell *spell, float number, int64_t count);
 Value *spell_zero(Spell *spell, Dtype dtype);
 
+/* Gives `made` those of the node's attributes that have these names, which mean the same there. False,
+ * refusing, where one is of a kind that it can't be. `names` ends with NULL. */
+bool spell_keep_attrs(Spell *spell, Node *made, const char *const *names);
+extern const char *const spell_window_attrs[]; /* of convolutions and pools */
+
 Value *spell_transpose(Spell *spell, Value *x, const int64_t *perm, uint32_t rank);
 Value *spell_cast(Spell *spell, Value *x, Dtype to);
 
@@ -97,6 +102,7 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
     X("com.microsoft", "QLinearAdd", q_add)                                                        \
     X("com.microsoft", "QLinearAveragePool", q_average_pool)                                       \
     X("com.microsoft", "QLinearConcat", q_concat)                                                  \
+    X("com.microsoft", "QLinearConv", q_conv)                                                      \
     X("com.microsoft", "QLinearGlobalAveragePool", q_global_average_pool)                          \
     X("com.microsoft", "QLinearLeakyRelu", q_leaky_relu)                                           \
     X("com.microsoft", "QLinearMul", q_mul)                                                        \
@@ -111,8 +117,8 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
 SpellRecipe spell_attention, spell_bias_gelu, spell_bias_split_gelu, spell_dynamic_quantize_matmul,
     spell_embed_layer_norm, spell_fast_gelu, spell_fused_conv, spell_fused_gemm, spell_fused_matmul,
     spell_group_norm, spell_matmul_integer_to_float, spell_nhwc_conv, spell_nhwc_max_pool,
-    spell_q_gemm, spell_q_add, spell_q_average_pool, spell_q_concat, spell_q_global_average_pool,
-    spell_q_leaky_relu, spell_q_mul, spell_q_sigmoid, spell_q_softmax, spell_q_where,
-    spell_simplified_layer_norm, spell_skip_layer_norm;
+    spell_q_gemm, spell_q_add, spell_q_average_pool, spell_q_concat, spell_q_conv,
+    spell_q_global_average_pool, spell_q_leaky_relu, spell_q_mul, spell_q_sigmoid, spell_q_softmax,
+    spell_q_where, spell_simplified_layer_norm, spell_skip_layer_norm;
 
 #endif

@@ -264,33 +264,6 @@ bool spell_embed_layer_norm(Spell *spell) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Copies an attribute of the node, if it has it, to one that means the same. */
-static bool keep_attrs(Spell *spell, Node *made, const char *const *names) {
-    for (; *names; names++) {
-        const Attr *attr = node_attr(spell->node, *names);
-        int64_t number;
-        uint32_t count;
-        Bytes text;
-        if (!attr) continue;
-        if (attr_int(attr, &number)) {
-            node_set_attr_int(made, *names, number);
-        } else if (attr_string(attr, &text)) {
-            node_set_attr_string(made, *names,
-                                 arena_printf(spell->fuse.ctx->scratch, "%.*s", (int)text.size,
-                                              (const char *)text.data));
-        } else if (attr_ints(attr, &count)) {
-            const int64_t *ints = attr_ints(attr, &count);
-            node_set_attr_ints(made, *names, ints, count);
-        } else {
-            return spell_refuse(spell, "with this '%s'", *names);
-        }
-    }
-    return true;
-}
-
-static const char *const window_attrs[] = {"auto_pad",     "ceil_mode", "dilations", "group",
-                                           "kernel_shape", "pads",      "strides",   NULL};
-
 /* An activation at a product's end. */
 typedef struct End {
     const char *name;
@@ -319,7 +292,7 @@ bool spell_fused_conv(Spell *spell) {
     Node *made =
         spell_node(spell, FUSED_DOMAIN, "Conv", spell->node->input_count, type_dtype(x->type));
     for (uint32_t i = 0; i < made->input_count; i++) node_set_input(made, i, spell_input(spell, i));
-    if (!keep_attrs(spell, made, window_attrs)) return false;
+    if (!spell_keep_attrs(spell, made, spell_window_attrs)) return false;
     if (end) node_set_attr_string(made, "activation", end->name);
     uint32_t count;
     const float *params = attr_floats(node_attr(spell->node, "activation_params"), &count);
@@ -340,7 +313,7 @@ bool spell_nhwc_conv(Spell *spell) {
     Value *const inputs[] = {x, first, spell_input(spell, 2)};
     for (uint32_t i = 0; i < 3; i++) node_set_input(made, i, inputs[i]);
     if (!inputs[2]) node_resize_inputs(made, 2);
-    if (!keep_attrs(spell, made, window_attrs)) return false;
+    if (!spell_keep_attrs(spell, made, spell_window_attrs)) return false;
     spell_give(spell, 0, made->outputs[0]);
     return true;
 }
@@ -349,7 +322,7 @@ bool spell_nhwc_max_pool(Spell *spell) {
     Value *x = spell_input(spell, 0);
     Node *made = spell_node(spell, FUSED_DOMAIN, "MaxPoolLast", 1, type_dtype(x->type));
     node_set_input(made, 0, x);
-    if (!keep_attrs(spell, made, window_attrs)) return false;
+    if (!spell_keep_attrs(spell, made, spell_window_attrs)) return false;
     spell_give(spell, 0, made->outputs[0]);
     return true;
 }
@@ -377,7 +350,7 @@ bool spell_fused_gemm(Spell *spell) {
         return false;
     Value *a = spell_wide(spell, 0), *b = spell_wide(spell, 1), *c = spell_wide(spell, 2);
     Value *y = SPELL(spell, "Gemm", type_dtype(a->type), a, b, c);
-    if (!keep_attrs(spell, y->producer, kept)) return false;
+    if (!spell_keep_attrs(spell, y->producer, kept)) return false;
     node_set_attr_float(y->producer, "alpha", spell_real(spell, "alpha", 1));
     node_set_attr_float(y->producer, "beta", spell_real(spell, "beta", 1));
     y = activated(spell, y);

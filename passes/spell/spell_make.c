@@ -160,6 +160,32 @@ Value *spell_channels(Spell *spell, Value *x, uint32_t rank, bool first) {
     return spell_transpose(spell, x, perm, rank);
 }
 
+bool spell_keep_attrs(Spell *spell, Node *made, const char *const *names) {
+    for (; *names; names++) {
+        const Attr *attr = node_attr(spell->node, *names);
+        int64_t number;
+        uint32_t count;
+        Bytes text;
+        if (!attr) continue;
+        if (attr_int(attr, &number)) {
+            node_set_attr_int(made, *names, number);
+        } else if (attr_string(attr, &text)) {
+            node_set_attr_string(made, *names,
+                                 arena_printf(spell->fuse.ctx->scratch, "%.*s", (int)text.size,
+                                              (const char *)text.data));
+        } else if (attr_ints(attr, &count)) {
+            const int64_t *ints = attr_ints(attr, &count);
+            node_set_attr_ints(made, *names, ints, count);
+        } else {
+            return spell_refuse(spell, "with this '%s'", *names);
+        }
+    }
+    return true;
+}
+
+const char *const spell_window_attrs[] = {"auto_pad",     "ceil_mode", "dilations", "group",
+                                          "kernel_shape", "pads",      "strides",   NULL};
+
 void spell_give(Spell *spell, uint32_t output, Value *value) {
     Node *node = spell->node;
     if (output >= node->output_count || !node->outputs[output]) return;

@@ -204,10 +204,8 @@ static Value *maybe_turned(Spell *spell, uint32_t i, const char *turn) {
     return spell_int(spell, turn, 0) ? spell_transpose(spell, x, perm, 2) : x;
 }
 
-/* Bytes where the result has a zero point, else floats. */
-bool spell_q_gemm(Spell *spell) {
-    enum { Y_SCALE = 7, Y_ZERO = 8 };
-    if (!spell_needs(spell, ZERO_OF_ITS_TYPE)) return false;
+/* QGemm of integers. */
+static Value *gemm_of_bytes(Spell *spell) {
     Value *a = maybe_turned(spell, 0, "transA");
     const ByteProduct job = {.a = a,
                              .a_scale = spell_input(spell, 1),
@@ -217,11 +215,85 @@ bool spell_q_gemm(Spell *spell) {
                              .b_zero = spell_input(spell, 5),
                              .whole = spell_input(spell, 6),
                              .alpha = spell_real(spell, "alpha", 1)};
-    Value *y = multiplied(spell, &job);
-    if (spell_input(spell, Y_ZERO)) {
-        if (!spell_input(spell, Y_SCALE)) return spell_refuse(spell, "without y_scale");
-        return give_bytes(spell, y, Y_SCALE);
-    }
+    return multiplied(spell, &job);
+}
+
+/* The numbers that `bias`, integers, adds to a product of operands 0 and 3. */
+static Value *bias_numbers(Spell *spell, uint32_t bias) {
+    if (!spell_input(spell, bias)) return NULL;
+    Value *step = SPELL(spell, "Mul", DTYPE_FLOAT, spell_input(spell, 1), spell_input(spell, 4));
+    Value *numbers = spell_cast(spell, spell_input(spell, bias), DTYPE_FLOAT);
+    return SPELL(spell, "Mul", DTYPE_FLOAT, numbers, step);
+}
+
+/* The numbers of the weights, operand 3, which may have a scale for each index of an axis. False where
+ * there are more, but no axis yet. */
+static bool weight_numbers(Spell *spell, int64_t axis, Value **numbers) {
+    enum { AXIS_SINCE = 13 };
+    const bool each = fuse_rank(spell_input(spell, 4)) != 0;
+    if (each && !spell_needs(spell, AXIS_SINCE)) return false;
+    *numbers = numbers_of(spell, 3);
+    if (each) node_set_attr_int((*numbers)->producer, "axis", axis);
+    return true;
+}
+
+static bool gemm_of_numbers(Spell *spell, Value **result) {
+    const float alpha = spell_real(spell, "alpha", 1);
+    Value *a = numbers_of(spell, 0), *b;
+    if (!weight_numbers(spell, spell_int(spell, "transB", 0) ? 0 : 1, &b)) return false;
+    Value *c = bias_numbers(spell, 6);
+    Value *y = *result = SPELL(spell, "Gemm", DTYPE_FLOAT, a, b, c);
+    node_set_attr_float(y->producer, "alpha", alpha);
+    node_set_attr_float(y->producer, "beta", alpha);
+    node_set_attr_int(y->producer, "transA", spell_int(spell, "transA", 0));
+    node_set_attr_int(y->producer, "transB", spell_int(spell, "transB", 0));
+    return true;
+}
+
+/* Bytes where the result has a zero point, else floats. */
+bool spell_q_gemm(Spell *spell) {
+    enum { Y_SCALE = 7, Y_ZERO = 8, C_OPTIONAL_SINCE = 11 };
+    Value *y;
+    if (!spell_needs(spell, C_OPTIONAL_SINCE)) return false;
+    if (spell_input(spell, Y_ZERO) && !spell_input(spell, Y_SCALE))
+        return spell_refuse(spell, "without y_scale");
+    if (spell->fuse.faithful)
+        y = gemm_of_bytes(spell);
+    else if (!gemm_of_numbers(spell, &y))
+        return false;
+    if (spell_input(spell, Y_ZERO)) return give_bytes(spell, y, Y_SCALE);
+    spell_give(spell, 0, y);
+    return true;
+}
+
+/* ai.onnx's convolution of bytes, by the same operands. */
+static Node *conv_of_bytes(Spell *spell, Value *x) {
+    const Dtype dtype = type_dtype(spell->node->outputs[0]->type);
+    Node *made = spell_node(spell, "", "QLinearConv", spell->node->input_count, dtype);
+    node_set_input(made, 0, x);
+    for (uint32_t i = 1; i < made->input_count; i++) node_set_input(made, i, spell_input(spell, i));
+    return made;
+}
+
+/* As ai.onnx's QLinearConv, but that channels of data may be last. */
+bool spell_q_conv(Spell *spell) {
+    const int64_t rank = fuse_rank(spell_input(spell, 3));
+    const bool last = spell_int(spell, "channels_last", 0) != 0, exact = spell->fuse.faithful;
+    enum { RANK_LIMIT = 16 };
+    Value *w = NULL;
+    if (!spell_needs(spell, ZERO_OF_ITS_TYPE)) return false;
+    if (last && (rank < 3 || rank > RANK_LIMIT))
+        return spell_refuse(spell, "with channels last, of this or no known rank");
+    if (!exact && !weight_numbers(spell, 0, &w)) return false;
+    Value *x = exact ? spell_input(spell, 0) : numbers_of(spell, 0);
+    if (last) x = spell_channels(spell, x, (uint32_t)rank, true);
+    Value *bias = exact ? NULL : bias_numbers(spell, 8);
+    Node *made =
+        exact ? conv_of_bytes(spell, x) : SPELL(spell, "Conv", DTYPE_FLOAT, x, w, bias)->producer;
+    if (!spell_keep_attrs(spell, made, spell_window_attrs)) return false;
+    Value *y = made->outputs[0];
+    if (last) y = spell_channels(spell, y, (uint32_t)rank, false);
+    if (!exact) return give_bytes(spell, y, 6);
     spell_give(spell, 0, y);
     return true;
 }

@@ -175,6 +175,14 @@ QLinearConcat
   types T8=uint8,int8 TF=float TV=uint8,int8,float
   attrs axis:int!
 
+QLinearConv
+  in x:T1 x_scale:float x_zero_point:T1 w:T2 w_scale:float w_zero_point:T2 y_scale:float
+  in y_zero_point:T3 B:T4?
+  out y:T3
+  types T1=int8,uint8 T2=int8,uint8 T3=int8,uint8 T4=int32
+  attrs auto_pad:string=NOTSET channels_last:int=0 dilations:ints group:int=1
+  attrs kernel_shape:ints pads:ints strides:ints
+
 QLinearGlobalAveragePool
   in X:T x_scale:float x_zero_point:T y_scale:float y_zero_point:T
   out Y:T

@@ -553,6 +553,22 @@ class ContribTest(unittest.TestCase):
                         [n for n in feeds if n != "a"], transA=int(a), transB=int(b))
         self.quantized(gemm)
 
+        def conv(r: Random, dtype: type) -> Case:
+            group, channels, filters, last = r.size(2), r.size(3), 2 * r.size(3), r.flag()
+            other = np.int8 if dtype == np.int8 or r.flag() else np.uint8
+            shape = (1, r.size() + 2, r.size() + 2, group * channels)
+            each = r.flag()
+            feeds: Feeds = {
+                "x": r.bytes(dtype, *(shape if last else (1, *shape[:0:-1]))), "xs": r.scale(),
+                "xz": r.bytes(dtype), "w": r.bytes(other, group * filters, channels, 3, 3),
+                "ws": r.scale(group * filters) if each else r.scale(),
+                "wz": np.zeros(group * filters if each else (), other), "ys": r.scale() * 9,
+                "yz": r.bytes(dtype),
+                "b": r.ints(999, group * filters) if r.flag() else None}
+            return Case("QLinearConv", feeds, constants=[n for n in feeds if n != "x"],
+                        channels_last=int(last), group=group, pads=[1, 1, 1, 1], strides=[1, 2])
+        self.quantized(conv)
+
         def to_float(r: Random, dtype: type) -> Case:
             k, n = r.size(), r.size()
             other = np.int8 if dtype == np.int8 or r.flag() else np.uint8

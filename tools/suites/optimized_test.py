@@ -9,6 +9,8 @@ as its onnxruntime.transformers does. Of each:
   - converted, every node has a reason, none of them that demi does not know it; operators of 16 bit
     are in 16 bit; in float16 ONNX Runtime runs the file, and both give results within HALF. (In
     bfloat16 its processor's kernels do not run any model.)
+Models that demi quantized become operators of bytes, with channels last at the level above; plans
+give what the models gave within QUANTA, some quanta of their outputs.
 
     tools/suites/optimized_test.py --demi build/release/demi --libdemi build/release/libdemi.so
 """
@@ -33,7 +35,7 @@ from suite import made_models, runtime
 from suite.made_models import HEAD, HEADS, WIDTH, Builder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FLOAT, HALF, BRAIN = 2e-5, 5e-3, 5e-2
+FLOAT, HALF, BRAIN, QUANTA = 2e-5, 5e-3, 5e-2, 0.03
 FLOAT_TYPE, INT64 = TensorProto.FLOAT, TensorProto.INT64
 LOW = {"Attention", "Conv", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul"}
 args = argparse.Namespace()
@@ -174,6 +176,28 @@ class OptimizedTest(unittest.TestCase):
                 ops = {node.op_type for node in onnx.load(path).graph.node}
                 self.assertIn(EXTENDED[name], ops)
                 self.check(path, feeds, want)
+
+    def test_quantized(self) -> None:
+        levels = ort.GraphOptimizationLevel
+        for name, op in (("resnet", "QGemm"), ("mobilenet", "QLinearGlobalAveragePool"),
+                         ("detector", "QLinearConcat"), ("bert", "SkipLayerNormalization")):
+            model = MODELS[name]()
+            feeds, source = made_models.feeds_of(model), self.folder / "source.onnx"
+            onnx.save(model, source)
+            np.savez(self.folder / "samples.npz", **feeds)
+            quantized = self.folder / "int8.onnx"
+            subprocess.run([args.demi, "convert", source, "-o", quantized, "--to", "int8",
+                            "--calibrate", self.folder / "samples.npz", "--quiet"], check=True)
+            for level in (levels.ORT_ENABLE_EXTENDED, levels.ORT_ENABLE_ALL):
+                path = self.folder / "optimized.onnx"
+                with self.subTest(model=name, level=level.name):
+                    want = by_ort(quantized.read_bytes(), feeds, graph_optimization_level=level,
+                                  optimized_model_filepath=str(path))
+                    self.assertIn(op, {node.op_type for node in onnx.load(path).graph.node})
+                    for numerics in ("fast", "faithful"):
+                        plan = runtime.PlanRunner(
+                            library, library.compile(path.read_bytes(), numerics))
+                        self.assertLessEqual(distance(plan.run(feeds), want), QUANTA, numerics)
 
     def test_transformers(self) -> None:
         """The Python package's own fusions, which make Attention."""
