@@ -44,6 +44,23 @@ static const struct Recipe *recipe_of(const Node *node) {
     return NULL;
 }
 
+/* A later version of the runtime may have more of an operator, which would be left out unseen. */
+static bool is_as_defined(Spell *spell) {
+    const Node *node = spell->node;
+    const OpSchema *schema = node_schema(node);
+    if (!schema) return spell_refuse(spell, "of this version");
+    if (node->input_count > schema->max_input || node->output_count > schema->max_output)
+        return spell_refuse(spell, "with %u inputs and %u outputs", node->input_count,
+                            node->output_count);
+    for (uint32_t i = 0; i < schema->input_count; i++)
+        if (op_schema_input_is_required(schema, i) && !fuse_input(node, i))
+            return spell_refuse(spell, "without input %u", i);
+    for (const Attr *attr = node->attrs; attr; attr = attr->next)
+        if (!op_schema_attr(schema, sym_text(attr->name)))
+            return spell_refuse(spell, "with an attribute '%s'", sym_text(attr->name));
+    return true;
+}
+
 static void visit(PassCtx *ctx, Node *node, void *data) {
     SpellRun *run = data;
     const struct Recipe *recipe = run->failed ? NULL : recipe_of(node);
@@ -52,7 +69,7 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
                    .node = node,
                    .err = run->err,
                    .opset = fuse_opset(node)};
-    if (!recipe->spell(&spell)) {
+    if (!is_as_defined(&spell) || !recipe->spell(&spell)) {
         run->failed = true;
         return;
     }

@@ -230,7 +230,8 @@ static Value *bias_numbers(Spell *spell, uint32_t bias) {
  * there are more, but no axis yet. */
 static bool weight_numbers(Spell *spell, int64_t axis, Value **numbers) {
     enum { AXIS_SINCE = 13 };
-    const bool each = fuse_rank(spell_input(spell, 4)) != 0;
+    const Value *scale = spell_input(spell, 4);
+    const bool each = fuse_rank(scale) != 0 && fuse_dim(scale, 0) != 1;
     if (each && !spell_needs(spell, AXIS_SINCE)) return false;
     *numbers = numbers_of(spell, 3);
     if (each) node_set_attr_int((*numbers)->producer, "axis", axis);
