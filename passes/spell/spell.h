@@ -51,11 +51,13 @@ float spell_real(const Spell *spell, const char *name, float otherwise);
 Value *spell_make(Spell *spell, const char *op, Value *const operands[3], Dtype dtype);
 #define SPELL(spell, op, dtype, ...) spell_make(spell, op, (Value *const[3]){__VA_ARGS__}, dtype)
 
-/* A node of demi.fused, of ai.onnx ("") or of a domain that the node's graph imports, with that many
- * operands and one result. */
-Node *spell_node(Spell *spell, const char *domain, const char *op, uint32_t inputs, Dtype dtype);
+/* A node of ai.onnx, of demi.fused, or of the domain of the node that is spelt, with that many operands
+ * and one result. */
+Node *spell_plain(Spell *spell, const char *op, uint32_t inputs, Dtype dtype);
+Node *spell_fused(Spell *spell, const char *op, uint32_t inputs, Dtype dtype);
+Node *spell_own(Spell *spell, const char *op, uint32_t inputs, Dtype dtype);
 
-/* A further result of a node that spell_node made. */
+/* A further result of a node that one of these made. */
 Value *spell_output(Spell *spell, Node *node, Dtype dtype);
 
 /* Constants: a list of int64, `count` floats that are all `number` (a scalar where count is 0), a

@@ -25,7 +25,7 @@ static Value *first_axis(Spell *spell, const char *op, Value *x) {
 static Node *split(Spell *spell, Value *x, int64_t axis, const int64_t *sizes, uint32_t count) {
     const bool listed = sizes && spell->opset >= LISTS_ARE_INPUTS;
     Value *list = listed ? spell_ints(spell, sizes, count) : NULL;
-    Node *made = spell_node(spell, "", "Split", listed ? 2 : 1, DTYPE_FLOAT);
+    Node *made = spell_plain(spell, "Split", listed ? 2 : 1, DTYPE_FLOAT);
     node_set_input(made, 0, x);
     if (listed) node_set_input(made, 1, list);
     for (uint32_t i = 1; i < count; i++) spell_output(spell, made, DTYPE_FLOAT);
@@ -39,8 +39,7 @@ static Node *split(Spell *spell, Value *x, int64_t axis, const int64_t *sizes, u
 static Node *projected(Spell *spell) {
     uint32_t count;
     const int64_t *sizes = attr_ints(node_attr(spell->node, "qkv_hidden_sizes"), &count);
-    Node *product =
-        spell_node(spell, FUSED_DOMAIN, "MatMul", spell_input(spell, BIAS) ? 3 : 2, DTYPE_FLOAT);
+    Node *product = spell_fused(spell, "MatMul", spell_input(spell, BIAS) ? 3 : 2, DTYPE_FLOAT);
     for (uint32_t i = 0; i < product->input_count; i++)
         node_set_input(product, i, spell_input(spell, i));
     node_set_attr_int(product, "to", DTYPE_FLOAT);
@@ -68,8 +67,7 @@ bool spell_attention(Spell *spell) {
     }
     uint32_t count = 8;
     while (!inputs[count - 1]) count--;
-    const char *domain = sym_text(spell->node->domain);
-    Node *made = spell_node(spell, domain, "MultiHeadAttention", count, DTYPE_FLOAT);
+    Node *made = spell_own(spell, "MultiHeadAttention", count, DTYPE_FLOAT);
     for (uint32_t i = 0; i < count; i++) node_set_input(made, i, inputs[i]);
     node_set_attr_int(made, "num_heads", spell_int(spell, "num_heads", 0));
     node_set_attr_int(made, "unidirectional", spell_int(spell, "unidirectional", 0));

@@ -23,7 +23,7 @@ static Value *wide_sum(Spell *spell, uint32_t i, uint32_t k) {
 }
 
 static Value *fused_gelu(Spell *spell, Value *x, bool tanh) {
-    Node *gelu = spell_node(spell, FUSED_DOMAIN, "Gelu", 1, type_dtype(x->type));
+    Node *gelu = spell_fused(spell, "Gelu", 1, type_dtype(x->type));
     node_set_input(gelu, 0, x);
     if (tanh) node_set_attr_string(gelu, "approximate", "tanh");
     return gelu->outputs[0];
@@ -51,7 +51,7 @@ bool spell_bias_split_gelu(Spell *spell) {
     enum { NUM_OUTPUTS_SINCE = 18, NEGATIVE_SINCE = 11 };
     if (!spell_needs(spell, NEGATIVE_SINCE)) return false;
     Value *x = wide_sum(spell, 0, 1);
-    Node *split = spell_node(spell, "", "Split", 1, DTYPE_FLOAT);
+    Node *split = spell_plain(spell, "Split", 1, DTYPE_FLOAT);
     node_set_input(split, 0, x);
     node_set_attr_int(split, "axis", -1);
     if (spell->opset >= NUM_OUTPUTS_SINCE) node_set_attr_int(split, "num_outputs", 2);
@@ -72,8 +72,7 @@ typedef struct Norm {
 
 static Node *norm_node(Spell *spell, const Norm *norm) {
     Value *const inputs[] = {norm->x, norm->skip, norm->scale, norm->bias};
-    Node *made =
-        spell_node(spell, FUSED_DOMAIN, "LayerNormalization", 4, type_dtype(norm->x->type));
+    Node *made = spell_fused(spell, "LayerNormalization", 4, type_dtype(norm->x->type));
     for (uint32_t i = 0; i < 4; i++) node_set_input(made, i, inputs[i]);
     if (!norm->bias) node_resize_inputs(made, 3);
     node_set_attr_int(made, "axis", norm->axis);
@@ -211,7 +210,7 @@ static Value *positions(Spell *spell) {
     Value *table = spell_input(spell, POSITIONS), *begin = spell_ints(spell, &zero, 1);
     Value *end = length_of(spell, spell_input(spell, 0), 1);
     Value *const inputs[] = {table, begin, end, begin}; /* the first axis is 0, too */
-    Node *slice = spell_node(spell, "", "Slice", 4, type_dtype(table->type));
+    Node *slice = spell_plain(spell, "Slice", 4, type_dtype(table->type));
     for (uint32_t i = 0; i < 4; i++) node_set_input(slice, i, inputs[i]);
     return widened(spell, slice->outputs[0]);
 }
@@ -289,8 +288,7 @@ bool spell_fused_conv(Spell *spell) {
     if (!spell_takes(spell, x)) return false;
     if (activation && !attr_is_text(activation, "") && (!end || !end->conv))
         return spell_refuse(spell, "with this activation");
-    Node *made =
-        spell_node(spell, FUSED_DOMAIN, "Conv", spell->node->input_count, type_dtype(x->type));
+    Node *made = spell_fused(spell, "Conv", spell->node->input_count, type_dtype(x->type));
     for (uint32_t i = 0; i < made->input_count; i++) node_set_input(made, i, spell_input(spell, i));
     if (!spell_keep_attrs(spell, made, spell_window_attrs)) return false;
     if (end) node_set_attr_string(made, "activation", end->name);
@@ -309,7 +307,7 @@ bool spell_nhwc_conv(Spell *spell) {
     if (rank < 3 || rank > RANK_LIMIT)
         return spell_refuse(spell, "with weights of this or no known rank");
     Value *first = spell_channels(spell, w, (uint32_t)rank, true);
-    Node *made = spell_node(spell, FUSED_DOMAIN, "ConvLast", 3, type_dtype(x->type));
+    Node *made = spell_fused(spell, "ConvLast", 3, type_dtype(x->type));
     Value *const inputs[] = {x, first, spell_input(spell, 2)};
     for (uint32_t i = 0; i < 3; i++) node_set_input(made, i, inputs[i]);
     if (!inputs[2]) node_resize_inputs(made, 2);
@@ -320,7 +318,7 @@ bool spell_nhwc_conv(Spell *spell) {
 
 bool spell_nhwc_max_pool(Spell *spell) {
     Value *x = spell_input(spell, 0);
-    Node *made = spell_node(spell, FUSED_DOMAIN, "MaxPoolLast", 1, type_dtype(x->type));
+    Node *made = spell_fused(spell, "MaxPoolLast", 1, type_dtype(x->type));
     node_set_input(made, 0, x);
     if (!spell_keep_attrs(spell, made, spell_window_attrs)) return false;
     spell_give(spell, 0, made->outputs[0]);
@@ -405,7 +403,7 @@ bool spell_fused_matmul(Spell *spell) {
         spell_give(spell, 0, SPELL(spell, "Mul", dtype, y, factor));
         return true;
     }
-    Node *made = spell_node(spell, FUSED_DOMAIN, "MatMul", 2, type_dtype(a->type));
+    Node *made = spell_fused(spell, "MatMul", 2, type_dtype(a->type));
     for (uint32_t i = 0; i < 2; i++) node_set_input(made, i, operands[i]);
     node_set_attr_float(made, "alpha", alpha);
     if (turn_a) node_set_attr_int(made, "transA", 1);

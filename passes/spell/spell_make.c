@@ -84,24 +84,35 @@ Value *spell_output(Spell *spell, Node *node, Dtype dtype) {
     return value;
 }
 
-Node *spell_node(Spell *spell, const char *domain, const char *op, uint32_t inputs, Dtype dtype) {
+static Node *new_node(Spell *spell, const char *op, Sym domain) {
     Model *model = spell->fuse.ctx->model;
-    Node *node;
-    if (strcmp(domain, FUSED_DOMAIN) == 0) {
-        node = fuse_new(&spell->fuse, spell->node, op, spell->node, inputs);
-        node_resize_outputs(node, 0);
-    } else {
-        node = node_new(spell->node->graph, spell->node, sym_intern_cstr(&model->syms, op),
-                        *domain ? sym_intern_cstr(&model->syms, domain) : NULL);
-        node_resize_inputs(node, inputs);
-    }
+    return node_new(spell->node->graph, spell->node, sym_intern_cstr(&model->syms, op), domain);
+}
+
+Node *spell_plain(Spell *spell, const char *op, uint32_t inputs, Dtype dtype) {
+    Node *node = new_node(spell, op, NULL);
+    node_resize_inputs(node, inputs);
+    spell_output(spell, node, dtype);
+    return node;
+}
+
+Node *spell_own(Spell *spell, const char *op, uint32_t inputs, Dtype dtype) {
+    Node *node = new_node(spell, op, spell->node->domain);
+    node_resize_inputs(node, inputs);
+    spell_output(spell, node, dtype);
+    return node;
+}
+
+Node *spell_fused(Spell *spell, const char *op, uint32_t inputs, Dtype dtype) {
+    Node *node = fuse_new(&spell->fuse, spell->node, op, spell->node, inputs);
+    node_resize_outputs(node, 0);
     spell_output(spell, node, dtype);
     return node;
 }
 
 Value *spell_make(Spell *spell, const char *op, Value *const operands[3], Dtype dtype) {
     uint32_t count = operands[2] ? 3 : operands[1] ? 2 : 1;
-    Node *node = spell_node(spell, "", op, count, dtype);
+    Node *node = spell_plain(spell, op, count, dtype);
     for (uint32_t i = 0; i < count; i++) node_set_input(node, i, operands[i]);
     return node->outputs[0];
 }

@@ -85,7 +85,7 @@ bool spell_q_concat(Spell *spell) {
     for (uint32_t i = 2; i < count; i++)
         if (!spell_input(spell, i) || (i % 3 != 0 && !fuse_takes_bytes(spell_input(spell, i))))
             return spell_refuse(spell, "of operands that are no bytes");
-    Node *joined = spell_node(spell, "", "Concat", (count - 2) / 3, DTYPE_FLOAT);
+    Node *joined = spell_plain(spell, "Concat", (count - 2) / 3, DTYPE_FLOAT);
     for (uint32_t i = 2; i < count; i += 3) node_set_input(joined, i / 3, numbers_of(spell, i));
     node_move_before(joined, spell->node);
     node_set_attr_int(joined, "axis", spell_int(spell, "axis", 0));
@@ -150,7 +150,7 @@ typedef struct ByteProduct {
 /* The product as floats. */
 static Value *multiplied(Spell *spell, const ByteProduct *job) {
     const uint32_t operands = job->b_zero ? 4 : job->a_zero ? 3 : 2;
-    Node *product = spell_node(spell, "", "MatMulInteger", operands, DTYPE_INT32);
+    Node *product = spell_plain(spell, "MatMulInteger", operands, DTYPE_INT32);
     Value *const inputs[] = {job->a, job->b, job->a_zero, job->b_zero};
     for (uint32_t i = 0; i < operands; i++) node_set_input(product, i, inputs[i]);
     Value *y = product->outputs[0];
@@ -182,7 +182,7 @@ bool spell_matmul_integer_to_float(Spell *spell) {
 bool spell_dynamic_quantize_matmul(Spell *spell) {
     enum { DYNAMIC_SINCE = 11 };
     if (!spell_needs(spell, DYNAMIC_SINCE)) return false;
-    Node *bytes = spell_node(spell, "", "DynamicQuantizeLinear", 1, DTYPE_UINT8);
+    Node *bytes = spell_plain(spell, "DynamicQuantizeLinear", 1, DTYPE_UINT8);
     node_set_input(bytes, 0, spell_input(spell, 0));
     Value *scale = spell_output(spell, bytes, DTYPE_FLOAT);
     Value *zero = spell_output(spell, bytes, DTYPE_UINT8);
@@ -270,7 +270,7 @@ bool spell_q_gemm(Spell *spell) {
 /* ai.onnx's convolution of bytes, by the same operands. */
 static Node *conv_of_bytes(Spell *spell, Value *x) {
     const Dtype dtype = type_dtype(spell->node->outputs[0]->type);
-    Node *made = spell_node(spell, "", "QLinearConv", spell->node->input_count, dtype);
+    Node *made = spell_plain(spell, "QLinearConv", spell->node->input_count, dtype);
     node_set_input(made, 0, x);
     for (uint32_t i = 1; i < made->input_count; i++) node_set_input(made, i, spell_input(spell, i));
     return made;

@@ -16,32 +16,33 @@ static ShapeNum half_of(ShapeNum num, int64_t parts) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* One operand as it is multiplied: its first axis behind the batches where turn_batch, then its last
- * two exchanged where turn. */
-static bool turned(ShapeCall *call, uint32_t index, int64_t turn, int64_t turn_batch,
-                   ShapeOperand *result) {
-    const ShapeOperand *x = shape_ranked(call, index);
-    *result = *shape_input(call, index);
-    if (!x || (!turn && !turn_batch)) return true;
-    if (x->rank < 2) return turn_batch ? shape_invalid(call, "a vector has no batches") : true;
+/* What becomes of an operand before it is multiplied: its first axis goes behind the batches, then its
+ * last two are exchanged. */
+typedef struct Turns {
+    bool last, batches;
+} Turns;
+
+static bool turn(ShapeCall *call, Turns turns, ShapeOperand *x) {
+    if (!x->present || !x->has_rank || (!turns.last && !turns.batches)) return true;
+    if (x->rank < 2) return !turns.batches || shape_invalid(call, "a vector has no batches");
     ShapeNum *dims = ARENA_ARRAY(call->arena, ShapeNum, x->rank);
     for (uint32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
-    for (uint32_t i = 0; turn_batch && i + 1 < x->rank; i++)
+    for (uint32_t i = 0; turns.batches && i + 1 < x->rank; i++)
         dims[i] = x->dims[i + 2 < x->rank ? i + 1 : 0];
-    if (turn) {
+    if (turns.last) {
         const ShapeNum last = dims[x->rank - 1];
         dims[x->rank - 1] = dims[x->rank - 2];
         dims[x->rank - 2] = last;
     }
-    result->dims = dims;
+    x->dims = dims;
     return true;
 }
 
 bool shape_turned_matmul(ShapeCall *call) {
     const GemmAttrs *attrs = call->attrs;
-    ShapeOperand inputs[2];
-    if (!turned(call, 0, attrs->trans_a, attrs->batch_a, &inputs[0]) ||
-        !turned(call, 1, attrs->trans_b, attrs->batch_b, &inputs[1]))
+    ShapeOperand inputs[] = {*shape_input(call, 0), *shape_input(call, 1)};
+    if (!turn(call, (Turns){attrs->trans_a != 0, attrs->batch_a != 0}, &inputs[0]) ||
+        !turn(call, (Turns){attrs->trans_b != 0, attrs->batch_b != 0}, &inputs[1]))
         return false;
     ShapeCall product = *call;
     const ShapeRow row = {.variant = SHAPE_INPUTS_0_1};
