@@ -6,26 +6,36 @@
 
 #include "attend.h"
 
-/* Of each sample: heads of rows. Steps are in elements, a row's are side by side. */
+/* Heads of rows, of each sample. Steps are in elements, a row's are side by side. */
 typedef struct HeadRows {
     const float *data;
-    uint64_t heads, rows, size;
+    uint64_t batches, heads, rows, size;
     uint64_t batch, head, row; /* steps */
 } HeadRows;
 
-/* Views a tensor of rank 3 (batch, rows, heads * size), of rank 4 (batch, heads, rows, size), or of
- * rank 5 (batch, rows, heads, parts, size), of which that part is read. False with the error set
- * where it is none. */
-bool head_rows_view(KernelCall *call, const KernelTensor *t, int64_t heads, uint64_t part,
-                    HeadRows *view);
+/* What of a tensor is viewed: of rank 3 (batch, rows, heads * size), of rank 4 (batch, heads, rows,
+ * size), or, of rank 5 (batch, rows, heads, parts, size), that part. */
+typedef struct HeadSource {
+    const KernelTensor *tensor;
+    int64_t heads;
+    uint64_t part;
+} HeadSource;
+
+/* False with the error set where the tensor is none. */
+bool head_rows_view(KernelCall *call, HeadSource source, HeadRows *view);
 
 /* Adds numbers to each row, `bias` being [heads * size], in memory of the call's. */
-bool head_rows_add(KernelCall *call, uint64_t batches, const float *bias, HeadRows *view);
+void head_rows_add(KernelCall *call, const float *bias, HeadRows *view);
 
-/* The rows behind those of `past` (batch, heads, rows, size), NULL for none, in `present` where that
- * is not NULL, whose dims are checked, else in memory of the call's. */
-bool head_rows_join(KernelCall *call, uint64_t batches, const KernelTensor *past,
-                    KernelTensor *present, HeadRows *view);
+/* What was there before, (batch, heads, rows, size), NULL for nothing; and where it is kept with what
+ * is new, NULL for in memory of the call's. */
+typedef struct HeadCache {
+    const KernelTensor *past;
+    KernelTensor *present;
+} HeadCache;
+
+/* The rows behind those of the past. False with the error set where a cache has other dims. */
+bool head_rows_join(KernelCall *call, HeadCache cache, HeadRows *view);
 
 /* For attend.h. */
 AttendOperand head_rows_operand(const HeadRows *view);

@@ -415,15 +415,18 @@ bool kernel_attention(KernelCall *call) {
 
 /* ---- RotaryEmbedding ------------------------------------------------------------------------- */
 
-/* The caches, by row; `size` elements of a head are rotated. */
-static bool find_caches(KernelCall *call, const KernelTensor *const caches[2], int64_t size,
-                        const HeadView *x, Rotary *job) {
+/* How many elements of a head are rotated: all where the size, an attribute, is 0. */
+static bool find_pairs(KernelCall *call, int64_t size, const HeadView *x, Rotary *job) {
     const RotaryAttrs *attrs = call->attrs;
     const uint64_t turned = size > 0 ? (uint64_t)size : x->size;
     *job = (Rotary){.head = x->size, .half = turned / 2, .interleaved = attrs->interleaved > 0};
-    if (size < 0 || turned > x->size || turned % 2)
-        return kernel_fail(call, "rotation of %lld elements of %llu", (long long)size,
-                           (unsigned long long)x->size);
+    return (size >= 0 && turned <= x->size && turned % 2 == 0) ||
+           kernel_fail(call, "rotation of %lld elements of %llu", (long long)size,
+                       (unsigned long long)x->size);
+}
+
+/* The caches, by row. */
+static bool find_caches(KernelCall *call, const KernelTensor *const caches[2], Rotary *job) {
     for (uint32_t i = 0; i < 2; i++) {
         const KernelTensor *t = caches[i];
         if (!t || !t->rank || (uint64_t)t->dims[t->rank - 1] != job->half)
@@ -451,7 +454,7 @@ static bool find_rotary(KernelCall *call, const HeadView *x, Rotary *job, const 
     const uint64_t tokens = x->batches * x->rows;
     if (positions && !kernel_want_count(call, positions, tokens, "position_ids")) return false;
     if (positions && !(*ids = kernel_ints(call, positions))) return false;
-    if (!find_caches(call, caches, attrs->size, x, job)) return false;
+    if (!find_pairs(call, attrs->size, x, job) || !find_caches(call, caches, job)) return false;
     for (uint32_t i = 0; i < 2; i++) {
         const KernelTensor *t = caches[i];
         if (t->rank != (positions ? 2 : 3)) return kernel_fail(call, "a cache has other dims");
@@ -508,7 +511,7 @@ bool kernel_rotary_by_position(KernelCall *call) {
     if (!heads && input->rank == 3 && caches[0]->dims[1] > 0)
         heads = input->dims[2] / 2 / caches[0]->dims[1];
     if (!kernel_want_same_count(call) || !view_input(call, 0, heads, &x) ||
-        !find_caches(call, caches, size, &x, &job))
+        !find_pairs(call, size, &x, &job) || !find_caches(call, caches, &job))
         return false;
     const int64_t *given = kernel_ints(call, positions);
     const uint64_t tokens = input->count ? x.batches * x.rows : 0;

@@ -36,6 +36,7 @@ typedef struct Group {
     uint64_t batches, kept; /* rows of the caches that come out */
     HeadRows q, k, v;       /* new rows */
     HeadRows keys, values;  /* with those before */
+    float *cache;           /* where either are being put */
     const int64_t *lengths; /* less 1 */
     bool prompt;
     int64_t window; /* how many keys a query sees at most; -1: all before it */
@@ -71,10 +72,10 @@ static bool refuse_unknown(KernelCall *call) {
 static bool split_packed(KernelCall *call, Group *job) {
     const HeadsAttrs *attrs = call->attrs;
     const uint64_t heads = (uint64_t)attrs->heads, groups = (uint64_t)attrs->kv_heads;
+    const HeadSource source = {&call->inputs[QUERY], attrs->heads + 2 * attrs->kv_heads, 0};
     HeadRows all;
     if (kernel_input(call, VALUE)) return kernel_fail(call, "a value without a key");
-    if (!head_rows_view(call, &call->inputs[QUERY], attrs->heads + 2 * attrs->kv_heads, 0, &all))
-        return false;
+    if (!head_rows_view(call, source, &all)) return false;
     job->q = job->k = job->v = all;
     job->q.heads = heads;
     job->k.heads = job->v.heads = groups;
@@ -96,11 +97,12 @@ static bool find_views(KernelCall *call, Group *job) {
     if (q->rank != 3) return kernel_fail(call, "a query of rank %u", q->rank);
     job->batches = (uint64_t)q->dims[0];
     if (!k) return split_packed(call, job);
-    if (!v || k->rank != 3 || v->rank != 3 || !head_rows_view(call, q, attrs->heads, 0, &job->q) ||
-        !head_rows_view(call, k, attrs->kv_heads, 0, &job->k) ||
-        !head_rows_view(call, v, attrs->kv_heads, 0, &job->v))
+    if (!v || k->rank != 3 || v->rank != 3 ||
+        !head_rows_view(call, (HeadSource){q, attrs->heads, 0}, &job->q) ||
+        !head_rows_view(call, (HeadSource){k, attrs->kv_heads, 0}, &job->k) ||
+        !head_rows_view(call, (HeadSource){v, attrs->kv_heads, 0}, &job->v))
         return kernel_fail(call, "query, key and value are no heads");
-    if ((uint64_t)k->dims[0] != job->batches || (uint64_t)v->dims[0] != job->batches ||
+    if (job->k.batches != job->batches || job->v.batches != job->batches ||
         job->k.rows != job->q.rows || job->v.rows != job->q.rows || job->k.size != job->q.size ||
         job->v.size != job->q.size)
         return kernel_fail(call, "query, key and value do not fit together");
@@ -176,7 +178,7 @@ static void turn_row(const Turn *turn, uint64_t place, float *x) {
 static bool turn_rows(KernelCall *call, const Group *job, const Turn *turn, HeadRows *view) {
     const uint64_t width = view->heads * view->size;
     const float *zeros = ARENA_ARRAY(call->scratch, float, width + 1);
-    head_rows_add(call, job->batches, zeros, view);
+    head_rows_add(call, zeros, view);
     float *to = (float *)(uintptr_t)view->data;
     for (uint64_t n = 0; width && n < job->batches * view->rows; n++) {
         const uint64_t b = n / view->rows, r = n % view->rows;
@@ -200,32 +202,32 @@ static bool rotate(KernelCall *call, Group *job) {
 
 /* ---- caches ---------------------------------------------------------------------------------- */
 
-/* A head's rows: those of the past that count, the new ones, and zeros. */
-static void keep_head(const Group *job, const HeadRows *now, uint64_t batch, const float *past,
-                      const float *from, float *to) {
-    const uint64_t before = place_of(job, batch), size = now->size;
-    if (before) memcpy(to, past, before * size * sizeof *to);
+/* Head i of all: the past's rows that count, the new ones, and zeros. */
+static void keep_head(const Group *job, const HeadRows *now, const KernelTensor *past, uint64_t i) {
+    const uint64_t batch = i / now->heads, before = place_of(job, batch), size = now->size;
+    const float *from = now->data + batch * now->batch + i % now->heads * now->head;
+    float *to = job->cache + i * job->kept * size;
+    if (before)
+        memcpy(to, (const float *)past->data + i * (uint64_t)past->dims[2] * size,
+               before * size * sizeof *to);
     for (uint64_t r = 0; r < now->rows; r++)
         memcpy(to + (before + r) * size, from + r * now->row, size * sizeof *to);
     const uint64_t end = before + now->rows;
     memset(to + end * size, 0, (job->kept - end) * size * sizeof *to);
 }
 
-/* What comes out of a cache, and rows of it that are read. */
-static bool keep(KernelCall *call, const Group *job, uint32_t cache, const HeadRows *now,
-                 HeadRows *all) {
+/* What comes out of cache 0 or 1, of keys or values, which is read. */
+static bool keep(KernelCall *call, Group *job, uint32_t cache) {
+    const HeadRows *now = cache ? &job->v : &job->k;
     const KernelTensor *past = kernel_input(call, PAST_KEY + cache);
     KernelTensor *present = kernel_result(call, 1 + cache);
-    const uint64_t size = now->size, head = job->kept * size, heads = job->batches * now->heads;
-    const uint64_t room = past ? (uint64_t)past->dims[2] : 0;
-    if (present && !kernel_want_count(call, present, heads * head, "the cache")) return false;
-    float *to = present ? present->data : ARENA_ARRAY(call->scratch, float, heads *head + 1);
-    for (uint64_t i = 0; head && i < heads; i++) {
-        const uint64_t b = i / now->heads, h = i % now->heads;
-        keep_head(job, now, b, past ? (const float *)past->data + i * room * size : NULL,
-                  now->data + b * now->batch + h * now->head, to + i * head);
-    }
-    *all = (HeadRows){to, now->heads, job->kept, size, now->heads * head, head, size};
+    const uint64_t head = job->kept * now->size, all = job->batches * now->heads;
+    if (present && !kernel_want_count(call, present, all * head, "the cache")) return false;
+    job->cache = present ? present->data : ARENA_ARRAY(call->scratch, float, all *head + 1);
+    for (uint64_t i = 0; head && i < all; i++) keep_head(job, now, past, i);
+    *(cache ? &job->values : &job->keys) =
+        (HeadRows){job->cache, job->batches,      now->heads, job->kept,
+                   now->size,  now->heads * head, head,       now->size};
     return true;
 }
 
@@ -264,41 +266,59 @@ static void range_of(const void *context, uint64_t batch, uint64_t row, uint64_t
     if (range[0] > range[1]) range[0] = range[1];
 }
 
-/* The scores of one query, capped and with what is added. */
-static void score_row(const Group *job, uint64_t b, uint64_t h, uint64_t r, float *score) {
-    const HeadRows *q = &job->q, *k = &job->keys;
+/* One query of a head, and the keys that it sees. */
+typedef struct Query {
+    uint64_t batch, head, row, from, count;
+} Query;
+
+static Query query_of(const Group *job, uint64_t n) {
+    const uint64_t rows = job->q.rows, heads = job->q.heads;
+    Query query = {.batch = n / rows / heads, .head = n / rows % heads, .row = n % rows};
     uint64_t range[2];
-    range_of(job, b, r, range);
-    const uint64_t count = range[1] - range[0], kv = h / (q->heads / k->heads);
+    range_of(job, query.batch, query.row, range);
+    query.from = range[0];
+    query.count = range[1] - range[0];
+    return query;
+}
+
+/* The first row that the query sees of keys or values. */
+static const float *seen(const Group *job, const HeadRows *x, const Query *query) {
+    const uint64_t head = query->head / (job->q.heads / x->heads);
+    return x->data + query->batch * x->batch + head * x->head + query->from * x->row;
+}
+
+/* Its scores, capped and with what is added. */
+static void score_query(const Group *job, const Query *query, float *score) {
+    const HeadRows *q = &job->q, *k = &job->keys;
     const float *bias = job->bias.data;
-    if (bias) bias += b * job->bias.batch + h * job->bias.head + r * job->bias.row + range[0];
-    memset(score, 0, count * sizeof *score);
-    job->loops->dots(score, k->data + b * k->batch + kv * k->head + range[0] * k->row, k->row,
-                     q->data + b * q->batch + h * q->head + r * q->row, count, q->size);
-    for (uint64_t t = 0; t < count; t++) {
+    if (bias)
+        bias += query->batch * job->bias.batch + query->head * job->bias.head +
+                query->row * job->bias.row + query->from;
+    memset(score, 0, query->count * sizeof *score);
+    job->loops->dots(score, seen(job, k, query), k->row,
+                     q->data + query->batch * q->batch + query->head * q->head +
+                         query->row * q->row,
+                     query->count, q->size);
+    for (uint64_t t = 0; t < query->count; t++) {
         score[t] *= job->scale;
         if (job->softcap > 0) score[t] = job->softcap * tanhf(score[t] / job->softcap);
         if (bias) score[t] += bias[t];
     }
 }
 
-/* One query of a head whose softmax has the sink's share, too. */
-static void sink_query(const Group *job, uint64_t b, uint64_t h, uint64_t r, float *score) {
+/* One query whose softmax has the sink's share, too. */
+static void sink_query(const Group *job, const Query *query, float *score) {
     const HeadRows *v = &job->values, *q = &job->q;
-    uint64_t range[2];
-    range_of(job, b, r, range);
-    const uint64_t count = range[1] - range[0], kv = h / (q->heads / v->heads);
-    float *y = job->y + ((b * q->rows + r) * q->heads + h) * v->size;
-    float top = job->sink ? job->sink[h] : 0;
-    const float sink = top;
-    score_row(job, b, h, r, score);
-    for (uint64_t t = 0; t < count; t++) top = score[t] > top ? score[t] : top;
+    float *y = job->y + ((query->batch * q->rows + query->row) * q->heads + query->head) * v->size;
+    const float sink = job->sink ? job->sink[query->head] : 0;
+    float top = sink;
+    score_query(job, query, score);
+    for (uint64_t t = 0; t < query->count; t++) top = score[t] > top ? score[t] : top;
     double sum = exp((double)(sink - top));
-    for (uint64_t t = 0; t < count; t++) sum += (double)(score[t] = expf(score[t] - top));
-    for (uint64_t t = 0; t < count; t++) score[t] = (float)((double)score[t] / sum);
+    for (uint64_t t = 0; t < query->count; t++) sum += (double)(score[t] = expf(score[t] - top));
+    for (uint64_t t = 0; t < query->count; t++) score[t] = (float)((double)score[t] / sum);
     memset(y, 0, v->size * sizeof *y);
-    job->loops->gemv(y, v->data + b * v->batch + kv * v->head + range[0] * v->row, v->row, score,
-                     count, v->size);
+    job->loops->gemv(y, seen(job, v, query), v->row, score, query->count, v->size);
 }
 
 typedef struct SinkParts {
@@ -309,10 +329,10 @@ typedef struct SinkParts {
 
 static void sink_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const SinkParts *parts = data;
-    const HeadRows *q = &parts->job->q;
-    for (uint64_t n = first; n < end; n++)
-        sink_query(parts->job, n / q->rows / q->heads, n / q->rows % q->heads, n % q->rows,
-                   parts->scores + lane * parts->size);
+    for (uint64_t n = first; n < end; n++) {
+        const Query query = query_of(parts->job, n);
+        sink_query(parts->job, &query, parts->scores + lane * parts->size);
+    }
 }
 
 static bool run_sinks(KernelCall *call, const Group *job) {
@@ -371,8 +391,8 @@ bool kernel_group_attention(KernelCall *call) {
     Group job = {0};
     KernelTensor *y = &call->outputs[0];
     if (!refuse_unknown(call) || !find_views(call, &job) || !find_lengths(call, &job) ||
-        !find_kept(call, &job) || !rotate(call, &job) || !keep(call, &job, 0, &job.k, &job.keys) ||
-        !keep(call, &job, 1, &job.v, &job.values) ||
+        !find_kept(call, &job) || !rotate(call, &job) || !keep(call, &job, 0) ||
+        !keep(call, &job, 1) ||
         !kernel_want_count(call, y, job.batches * job.q.rows * job.q.heads * job.q.size,
                            "the output"))
         return false;

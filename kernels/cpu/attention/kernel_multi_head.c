@@ -43,12 +43,12 @@ static bool find_views(KernelCall *call, MultiHead *job) {
         return kernel_fail(call, "other than three parts, or two of keys and values");
     const KernelTensor *keys = k ? k : q, *values = v ? v : keys;
     const uint64_t key_part = k ? 0 : 1, value_part = v ? 0 : k ? 1 : 2;
-    if (!head_rows_view(call, q, attrs->heads, 0, &job->q) ||
-        !head_rows_view(call, keys, attrs->heads, key_part, &job->k) ||
-        !head_rows_view(call, values, attrs->heads, value_part, &job->v))
+    if (!head_rows_view(call, (HeadSource){q, attrs->heads, 0}, &job->q) ||
+        !head_rows_view(call, (HeadSource){keys, attrs->heads, key_part}, &job->k) ||
+        !head_rows_view(call, (HeadSource){values, attrs->heads, value_part}, &job->v))
         return false;
-    job->batches = (uint64_t)q->dims[0];
-    if ((uint64_t)keys->dims[0] != job->batches || (uint64_t)values->dims[0] != job->batches ||
+    job->batches = job->q.batches;
+    if (job->k.batches != job->batches || job->v.batches != job->batches ||
         job->k.rows != job->v.rows || job->q.size != job->k.size)
         return kernel_fail(call, "query, key and value do not fit together");
     return true;
@@ -60,18 +60,18 @@ static bool add_biases(KernelCall *call, MultiHead *job) {
     if (!bias) return true;
     if (!kernel_want_count(call, bias, 2 * width + value, "bias")) return false;
     const float *numbers = bias->data;
-    head_rows_add(call, job->batches, numbers, &job->q);
+    head_rows_add(call, numbers, &job->q);
     if (k && k->rank == 4) return true; /* keys and values that were computed before */
-    head_rows_add(call, job->batches, numbers + width, &job->k);
-    head_rows_add(call, job->batches, numbers + 2 * width, &job->v);
+    head_rows_add(call, numbers + width, &job->k);
+    head_rows_add(call, numbers + 2 * width, &job->v);
     return true;
 }
 
 static bool join_past(KernelCall *call, MultiHead *job) {
     const KernelTensor *key = kernel_input(call, PAST_KEY), *value = kernel_input(call, PAST_VALUE);
     if (!key != !value) return kernel_fail(call, "past_key and past_value belong together");
-    if (!head_rows_join(call, job->batches, key, kernel_result(call, 1), &job->k) ||
-        !head_rows_join(call, job->batches, value, kernel_result(call, 2), &job->v))
+    if (!head_rows_join(call, (HeadCache){key, kernel_result(call, 1)}, &job->k) ||
+        !head_rows_join(call, (HeadCache){value, kernel_result(call, 2)}, &job->v))
         return false;
     if (job->k.rows != job->v.rows) return kernel_fail(call, "keys and values differ in number");
     job->past = key ? (uint64_t)key->dims[2] : 0;
