@@ -89,6 +89,7 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
     X("com.microsoft", "Attention", attention)                                                     \
     X("com.microsoft", "BiasGelu", bias_gelu)                                                      \
     X("com.microsoft", "BiasSplitGelu", bias_split_gelu)                                           \
+    X("com.microsoft", "DequantizeLinear", dequantize)                                             \
     X("com.microsoft", "DynamicQuantizeMatMul", dynamic_quantize_matmul)                           \
     X("com.microsoft", "EmbedLayerNormalization", embed_layer_norm)                                \
     X("com.microsoft", "FastGelu", fast_gelu)                                                      \
@@ -111,16 +112,18 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
     X("com.microsoft", "QLinearSigmoid", q_sigmoid)                                                \
     X("com.microsoft", "QLinearSoftmax", q_softmax)                                                \
     X("com.microsoft", "QLinearWhere", q_where)                                                    \
+    X("com.microsoft", "QuantizeLinear", quantize)                                                 \
     X("com.microsoft", "SkipGroupNorm", group_norm)                                                \
     X("com.microsoft", "SkipLayerNormalization", skip_layer_norm)                                  \
     X("com.microsoft", "SkipSimplifiedLayerNormalization", skip_layer_norm)                        \
     X("com.microsoft", "TransposeMatMul", fused_matmul)
 
-SpellRecipe spell_attention, spell_bias_gelu, spell_bias_split_gelu, spell_dynamic_quantize_matmul,
-    spell_embed_layer_norm, spell_fast_gelu, spell_fused_conv, spell_fused_gemm, spell_fused_matmul,
-    spell_group_norm, spell_matmul_integer_to_float, spell_nhwc_conv, spell_nhwc_max_pool,
-    spell_q_gemm, spell_q_add, spell_q_average_pool, spell_q_concat, spell_q_conv,
-    spell_q_global_average_pool, spell_q_leaky_relu, spell_q_mul, spell_q_sigmoid, spell_q_softmax,
-    spell_q_where, spell_simplified_layer_norm, spell_skip_layer_norm;
+SpellRecipe spell_attention, spell_dequantize, spell_quantize, spell_bias_gelu,
+    spell_bias_split_gelu, spell_dynamic_quantize_matmul, spell_embed_layer_norm, spell_fast_gelu,
+    spell_fused_conv, spell_fused_gemm, spell_fused_matmul, spell_group_norm,
+    spell_matmul_integer_to_float, spell_nhwc_conv, spell_nhwc_max_pool, spell_q_gemm, spell_q_add,
+    spell_q_average_pool, spell_q_concat, spell_q_conv, spell_q_global_average_pool,
+    spell_q_leaky_relu, spell_q_mul, spell_q_sigmoid, spell_q_softmax, spell_q_where,
+    spell_simplified_layer_norm, spell_skip_layer_norm;
 
 #endif

@@ -23,6 +23,37 @@ static bool give_bytes(Spell *spell, Value *y, uint32_t scale) {
     return true;
 }
 
+/* The axis that has a scale for each index, where there is one and opset 13 has it. */
+static bool keep_axis(Spell *spell, Value *made) {
+    enum { AXIS_SINCE = 13 };
+    const bool one =
+        fuse_rank(spell_input(spell, 1)) == 0 || fuse_dim(spell_input(spell, 1), 0) == 1;
+    if (one) return true;
+    node_set_attr_int(made->producer, "axis", spell_int(spell, "axis", 1));
+    return spell_needs(spell, AXIS_SINCE);
+}
+
+/* As ai.onnx's, which have 16 bits from opset 21 on, and 16-bit scales from 19 on. */
+bool spell_dequantize(Spell *spell) {
+    if (!spell_needs(spell, ZERO_OF_ITS_TYPE)) return false;
+    Value *scale = spell_wide(spell, 1);
+    Value *y = SPELL(spell, "DequantizeLinear", DTYPE_FLOAT, spell_input(spell, 0), scale,
+                     spell_input(spell, 2));
+    if (!keep_axis(spell, y)) return false;
+    spell_give(spell, 0, y);
+    return true;
+}
+
+bool spell_quantize(Spell *spell) {
+    if (!spell_needs(spell, ZERO_OF_ITS_TYPE)) return false;
+    Value *x = spell_wide(spell, 0), *scale = spell_wide(spell, 1);
+    Value *y = SPELL(spell, "QuantizeLinear", type_dtype(spell->node->outputs[0]->type), x, scale,
+                     spell_input(spell, 2));
+    if (!keep_axis(spell, y)) return false;
+    spell_give(spell, 0, y);
+    return true;
+}
+
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
 /* A, its scale and zero point, B and its, then the result's. */

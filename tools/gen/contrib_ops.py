@@ -45,6 +45,12 @@ BiasSplitGelu
   out Y:T
   types T=float16,float
 
+DequantizeLinear
+  in x:T1 x_scale:T2 x_zero_point:T1?
+  out y:T2
+  types T1=int8,uint8,int16,uint16,int32,int4,uint4 T2=float16,float
+  attrs axis:int
+
 DynamicQuantizeLSTM
   in X:T W:T2 R:T2 B:T? sequence_lens:T1? initial_h:T? initial_c:T? P:T? W_scale:T
   in W_zero_point:T2 R_scale:T R_zero_point:T2
@@ -217,6 +223,12 @@ QLinearWhere
   in z_zero_point:T
   out Z:T
   types B=bool TF=float T=uint8,int8
+
+QuantizeLinear
+  in x:T1 y_scale:T1 y_zero_point:T2?
+  out y:T2
+  types T1=float16,float T2=int8,uint8,int16,uint16,int4,uint4
+  attrs axis:int
 
 QuickGelu
   in X:T

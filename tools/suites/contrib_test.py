@@ -448,6 +448,21 @@ class ContribTest(unittest.TestCase):
 
     # ---- bytes ----
 
+    def test_quantizing(self) -> None:
+        """Also to 16 bits, before ONNX's own have them; with a scale for each index of an axis."""
+        for kind in (np.uint8, np.int8, np.uint16, np.int16):
+            def make(r: Random, down: bool, kind: type = kind) -> Case:
+                shape, axis = (r.size(), r.size(), r.size()), int(r.random.integers(3))
+                each = (shape[axis],) if r.flag() else ()
+                step = 1 if np.dtype(kind).itemsize == 1 else 1e-2
+                scale = np.asarray(r.scale(*each) * step, r.dtype)
+                x = r.floats(*shape) if down else r.bytes(kind, *shape)
+                return Case("QuantizeLinear" if down else "DequantizeLinear",
+                            {"x": x, "scale": scale, "zero": np.asarray(r.bytes(kind, *each) // 4)},
+                            (kind if down else r.dtype,), axis=axis)
+            self.each(lambda r, make=make: make(r, True), STEP, halves=False)
+            self.each(lambda r, make=make: make(r, False), halves=False)
+
     def quantized(self, make: Callable[[Random, type], Case], step: float = STEP) -> None:
         for dtype in (np.uint8, np.int8):
             self.each(lambda r, dtype=dtype: make(r, dtype), step, halves=False)
