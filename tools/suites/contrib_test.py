@@ -7,7 +7,8 @@ and in float16: what demi computes, in fast and in faithful plans, is within FLO
 largest number of what ONNX Runtime computes, and quantized results are within one step. One case of
 each is converted to float16: its node has a reason, ONNX Runtime runs the file, and results are
 within LOWERED. Operators that ONNX Runtime has no processor's kernel for are held against their
-formula in numpy. What demi does not run of an operator is refused by name.
+formula in numpy. In bfloat16, which its processor's kernels have of few, results are the float ones,
+rounded once. What demi does not run of an operator is refused by name.
 
     tools/suites/contrib_test.py --demi build/release/demi --libdemi build/release/libdemi.so
 """
@@ -21,6 +22,7 @@ import tempfile
 import unittest
 from collections.abc import Callable, Sequence
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -600,6 +602,34 @@ class ContribTest(unittest.TestCase):
                 "bz": r.bytes(dtype) if r.flag() else None, "bias": r.maybe(n)},
                 constants=("b", "bs", "bz"))
         self.quantized(dynamic)
+
+    # ---- one rounding ----
+
+    def test_bfloat16(self) -> None:
+        """Results are those of float arithmetic on the same numbers, rounded once, to the bit."""
+        def feeds(**shapes: tuple[int, ...]) -> Feeds:
+            r = Random(len(shapes))
+            return {name: r.floats(*shape).astype(ml_dtypes.bfloat16)
+                    for name, shape in shapes.items()}
+        row, heads = (2, 3, 8), {"num_heads": 4}
+        places: Feeds = {**feeds(x=(2, 3, 32)), "places": np.array([1], np.int64),
+                         **feeds(cos=(8, 4), sin=(8, 4))}
+        for op, given, attributes in (
+                ("Gelu", feeds(x=row), {}), ("BiasGelu", feeds(x=row, b=(8,)), {}),
+                ("FastGelu", feeds(x=row, b=(8,)), {}), ("QuickGelu", feeds(x=row), {}),
+                ("FusedMatMul", feeds(a=(3, 64), b=(64, 5)), {"alpha": 0.3}),
+                ("SkipLayerNormalization", feeds(x=row, s=row, g=(8,), b=(8,), c=(8,)), {}),
+                ("SkipSimplifiedLayerNormalization", feeds(x=row, s=row, g=(8,), c=(8,)), {}),
+                ("MultiHeadAttention", feeds(q=(2, 3, 32), k=(2, 5, 32), v=(2, 5, 32)), heads),
+                ("Attention", feeds(x=(2, 3, 16), w=(16, 96), b=(96,)), heads),
+                ("RotaryEmbedding", places, {})):
+            wide = {n: a.astype(np.float32) if a.dtype == ml_dtypes.bfloat16 else a
+                    for n, a in given.items()}
+            for numerics in ("fast", "faithful"):
+                with self.subTest(op=op, numerics=numerics):
+                    want = Case(op, dict(wide), **attributes).by_demi(numerics)[0]
+                    got = Case(op, dict(given), **attributes).by_demi(numerics)[0]
+                    self.assertEqual(got.tobytes(), want.astype(ml_dtypes.bfloat16).tobytes())
 
     # ---- what is not there ----
 
