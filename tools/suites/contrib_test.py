@@ -367,8 +367,10 @@ class ContribTest(unittest.TestCase):
             past, width = r.flag(), 4 * r.size(4)
             keys, value = s + p * past, h if past or r.flag() else 4 * r.size(4)
             ends = np.concatenate([r.random.integers(1, keys + 1, b), np.zeros(b)])
-            masks = [None, r.mask(b, keys), r.mask(b, s, keys), ends[:b], ends]
-            mask = masks[int(r.random.integers(5))]
+            starts = np.concatenate([ends[:b], np.arange(2 * b + 2)])
+            masks = [None, r.mask(b, keys), r.mask(b, s, keys), ends[:b], ends, starts,
+                     np.zeros((r.random.choice([1, b]), 1))]
+            mask = masks[int(r.random.integers(7))]
             feeds: Feeds = {
                 "x": r.floats(b, s, width), "w": r.floats(width, n * (2 * h + value)),
                 "bias": r.floats(n * (2 * h + value)),

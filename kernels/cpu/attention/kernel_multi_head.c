@@ -93,8 +93,8 @@ static void fill_ends(const MultiHead *job, const int64_t *ends, bool starts, fl
 }
 
 /* What the mask adds to scores: [batches][its rows][keys]. NULL with the error set for masks of other
- * dims: (batches) and (2 batches) have ends, and firsts; (batches, keys) and (batches, rows, keys)
- * are 0 where a key is excluded. */
+ * dims: (batches) has ends, (2 batches) firsts behind them, (3 batches + 2) what a GPU wants to know;
+ * (batches, keys) and (batches, rows, keys) are 0 where a key is excluded. */
 static float *padding_of(KernelCall *call, const MultiHead *job, const KernelTensor *mask,
                          uint64_t *rows) {
     const HeadScores *s = &job->scores;
@@ -102,7 +102,8 @@ static float *padding_of(KernelCall *call, const MultiHead *job, const KernelTen
     const uint64_t d[3] = {mask->rank > 0 ? (uint64_t)mask->dims[0] : 0,
                            mask->rank > 1 ? (uint64_t)mask->dims[1] : 0,
                            mask->rank > 2 ? (uint64_t)mask->dims[2] : 0};
-    const bool ends = mask->rank == 1 && (d[0] == s->batches || d[0] == 2 * s->batches);
+    const bool ends = mask->rank == 1 &&
+                      (d[0] == s->batches || d[0] == 2 * s->batches || d[0] == 3 * s->batches + 2);
     const bool flat = mask->rank == 2 && d[0] == s->batches && d[1] == s->keys;
     const bool whole = mask->rank == 3 && d[0] == s->batches && d[1] == s->rows && d[2] == s->keys;
     if (!numbers) return NULL;
@@ -114,7 +115,7 @@ static float *padding_of(KernelCall *call, const MultiHead *job, const KernelTen
     const uint64_t count = s->batches * *rows * s->keys;
     float *to = ARENA_ARRAY(call->scratch, float, count + 1);
     if (ends) {
-        fill_ends(job, numbers, d[0] != s->batches, to);
+        fill_ends(job, numbers, d[0] == 2 * s->batches, to);
         return to;
     }
     for (uint64_t i = 0; i < count; i++) to[i] = numbers[i] > 0 ? 0 : job->filter;
@@ -140,13 +141,19 @@ static void add_masks(KernelCall *call, const HeadScores *s, const AttendMask *p
                          .key = 1};
 }
 
+/* True of one number for all keys, which excludes none: all would be excluded. */
+static bool is_idle(const MultiHead *job, const KernelTensor *mask) {
+    return mask->rank == 2 && mask->dims[1] == 1 &&
+           (mask->dims[0] == 1 || (uint64_t)mask->dims[0] == job->batches);
+}
+
 static bool find_masks(KernelCall *call, MultiHead *job) {
     const KernelTensor *padding = kernel_input(call, PADDING),
                        *bias = kernel_input(call, SCORES_BIAS);
     const HeadScores *s = &job->scores;
     uint64_t rows = 0;
     if (bias && !head_rows_bias(call, bias, s, &job->bias)) return false;
-    if (!padding) return true;
+    if (!padding || is_idle(job, padding)) return true;
     AttendMask mask = {.data = padding_of(call, job, padding, &rows), .key = 1};
     if (!mask.data) return false;
     mask.batch = rows * s->keys;
