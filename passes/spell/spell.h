@@ -83,7 +83,7 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
 
 /* ---- recipes --------------------------------------------------------------------------------- */
 
-/* Sorted as the table in spell_out.c. */
+/* X(domain, operator, recipe), by domain and name. Several operators may have one recipe. */
 #define SPELL_RECIPES(X)                                                                           \
     X("", "SimplifiedLayerNormalization", simplified_layer_norm)                                   \
     X("com.microsoft", "Attention", attention)                                                     \
