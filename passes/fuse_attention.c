@@ -4,7 +4,8 @@
  *   S = MatMul(Q, K^T) [* scale] [Where(keep, S, low)] [+ bias]
  *   Transpose(MatMul(Softmax(S), V))        ->  demi.fused.Attention(Q, K, V, keep, bias)
  *
- * The scale is products with and quotients by one number, of S, Q or K. Q, K and V are read before
+ * The scale is products with and quotients by one number, of S, Q or K; the product may be
+ * demi.fused's, with a scale of its own and K as it is. Q, K and V are read before
  * the Transposes that split them into heads, and before one part is taken of a tensor that holds
  * all three (Gather, or Slice and Squeeze); heads of K and V that are repeated (Unsqueeze, Expand,
  * Reshape) are read once. Y is written as the Transpose behind it has it. What is between is read
@@ -31,6 +32,7 @@ typedef enum Stage { STAGE_BIAS, STAGE_KEEP, STAGE_SCALE } Stage;
 
 typedef struct Chain {
     Node *product; /* of Q and K */
+    bool rows;     /* which lie as keys do, not turned */
     Value *keep, *bias;
     bool inverted; /* keep says what is masked */
     float fill;
@@ -99,6 +101,19 @@ static bool read_where(Chain *chain, const Node *where, int depth) {
     return false;
 }
 
+/* A product that was fused before (spell-out): of two matrices alone, the first as it is. */
+static bool read_fused(Chain *chain, Node *node) {
+    float alpha;
+    if (!sym_equals(node->domain, FUSED_DOMAIN) || !sym_equals(node->op_type, "MatMul") ||
+        node->input_count != 2 || node_attr(node, "activation") || node_attr(node, "to") ||
+        node_attr_int(node, "transA", 0) || !fuse_attr_float(node, "alpha", 1, &alpha))
+        return false;
+    chain->product = node;
+    chain->rows = node_attr_int(node, "transB", 0) != 0;
+    chain->scale *= (double)alpha;
+    return true;
+}
+
 /* What makes `value`, which `reader` alone reads, back to the product of Q and K. */
 static bool read_scores(Chain *chain, const Value *value, const Node *reader, int depth) {
     Node *node = value->producer;
@@ -110,6 +125,7 @@ static bool read_scores(Chain *chain, const Value *value, const Node *reader, in
         chain->product = node;
         return true;
     }
+    if (read_fused(chain, node)) return true;
     if (is_float_cast(node)) return read_scores(chain, node->inputs[0].value, node, depth);
     if (fuse_is(node, "Add")) return read_add(chain, node, depth);
     if (fuse_is(node, "Where")) return read_where(chain, node, depth);
@@ -351,7 +367,8 @@ static void visit(Fuse *fuse, Node *softmax) {
     if (!q || !k || fuse_rank(q) != rank || fuse_rank(k) != rank || fuse_rank(v) != rank ||
         !fuse_takes(q) || !fuse_takes(k) || !fuse_takes(v))
         return;
-    Operand operands[] = {operand_begin(q, false), operand_begin(k, true), operand_begin(v, false)};
+    Operand operands[] = {operand_begin(q, false), operand_begin(k, !chain.rows),
+                          operand_begin(v, false)};
     if (!heads_fit(&operands[0], &operands[1]) || !heads_fit(&operands[0], &operands[2])) return;
     resolve(fuse, &operands[0], softmax->graph, &chain.scale);
     resolve(fuse, &operands[1], softmax->graph, &chain.scale);

@@ -18,6 +18,7 @@
 #include "constants.h"
 #include "infer_dtypes.h"
 #include "lower_plan.h"
+#include "op_types.h"
 #include "passes.h"
 #include "plan.h"
 #include "shape_args.h"
@@ -443,7 +444,9 @@ static bool lower_step(Lower *l, const Node *node, Steps *steps) {
     int64_t opset = opset_version(node->graph->opsets, node->domain);
     if (!plan_has_operator(domain, sym_text(node->op_type), opset))
         return node_error(node, l->err, ERR_MODEL,
-                          "demi's runtime has no such operator at opset %lld", (long long)opset);
+                          "demi's runtime has no such operator%s: %s%s%s at opset %lld",
+                          op_record_has(node_record(node), OP_SPELT) ? " in functions" : "", domain,
+                          *domain ? "." : "", sym_text(node->op_type), (long long)opset);
     PlanStep step = {.op = plan_add_op(&l->b, domain, sym_text(node->op_type), opset)};
     const char *label = node_label(node);
     step.name = plan_add_text(&l->b, label, strlen(label));

@@ -201,7 +201,8 @@ static void check_kernel(const OpSchema *op) {
     size_t count;
     bool runs =
         kernel_find(op->domain, op->name, op->since, &count) || exec_find(op->domain, op->name);
-    const char *why = why_no_kernel(op);
+    const bool spelt = op_record_has(op_record_find(op->domain, op->name), OP_SPELT);
+    const char *why = spelt ? "spell-out spells it" : why_no_kernel(op);
     if (!runs && !why && !op->deprecated)
         lacks(op, "kernels.def",
               "KERNEL(...); or exec_operators.def where it handles whole values");

@@ -163,6 +163,8 @@ enum OpTrait {
         1024,         /* elements of operand 0 come out in their order, from the first on: with the
                            same shape they are the same value */
     OP_OF_ONE = 2048, /* with one operand it gives that */
+    OP_SPELT = 4096, /* plans have it spelt in other operators (passes/spell_out.c), which reads its
+                         attributes: there is no kernel for it */
 };
 
 typedef struct OpRecord {

@@ -74,8 +74,9 @@ bool shape_matmul_bits(ShapeCall *call) {
 
 bool shape_gemm(ShapeCall *call) {
     const GemmAttrs *attrs = call->attrs;
-    const ShapeOperand *a = shape_ranked(call, 0), *b = shape_ranked(call, 1);
-    if (!shape_want_rank(call, 0, 2) || !shape_want_rank(call, 1, 2)) return false;
+    const uint32_t second = call->row->variant == SHAPE_INPUTS_0_3 ? 3 : 1;
+    const ShapeOperand *a = shape_ranked(call, 0), *b = shape_ranked(call, second);
+    if (!shape_want_rank(call, 0, 2) || !shape_want_rank(call, second, 2)) return false;
     ShapeNum *dims = shape_output(call, 0, 2);
     if (a) dims[0] = a->dims[attrs->trans_a ? 1 : 0];
     if (b) dims[1] = b->dims[attrs->trans_b ? 0 : 1];

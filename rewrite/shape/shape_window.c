@@ -146,6 +146,19 @@ bool shape_conv(ShapeCall *call) {
     return conv_shape(call, w, w);
 }
 
+/* com.microsoft: weights are channels-last, too. */
+bool shape_conv_nhwc(ShapeCall *call) {
+    const ShapeOperand *w = shape_ranked(call, 1);
+    if (!w || w->rank < 2) return conv_shape(call, w, w);
+    ShapeOperand first = *w;
+    ShapeNum *dims = ARENA_ARRAY(call->arena, ShapeNum, w->rank);
+    dims[0] = w->dims[0];
+    dims[1] = w->dims[w->rank - 1];
+    for (uint32_t i = 2; i < w->rank; i++) dims[i] = w->dims[i - 1];
+    first.dims = dims;
+    return conv_shape(call, &first, &first);
+}
+
 bool shape_separable_conv(ShapeCall *call) {
     const ShapeOperand *w = shape_ranked(call, 1);
     return conv_shape(call, w, shape_input(call, 5)->present ? shape_ranked(call, 5) : w);

@@ -184,6 +184,10 @@ if(TARGET demi)
             --libdemi $<TARGET_FILE:demi_shared> --seeds 1:60)
         demi_python_test(weights weights_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(optimized optimized_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(contrib contrib_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)

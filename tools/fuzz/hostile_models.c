@@ -47,7 +47,8 @@ static const char *const lines[] = {
     "convert %0 -o - --quiet --to bfloat16 --io low",
     "check %0 --against %1",
     "opt %0 -o - --quiet --passes "
-    "infer-dtypes,infer-shapes,fuse-gelu,fuse-rotary,fuse-one-hot,fold-affine,fuse-conv,fuse-"
+    "infer-dtypes,infer-shapes,spell-out,fuse-gelu,fuse-rotary,fuse-one-hot,fold-affine,fuse-conv,"
+    "fuse-"
     "attention,"
     "fuse-matmul,join-products,fuse-layer-norm,fuse-kernel-casts,choose-layouts,fuse-separable,"
     "lower-plan{fold=true}",

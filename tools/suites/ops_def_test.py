@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Regenerates the tables made of the operators' definitions and compares them byte for byte.
+"""Regenerates the tables made of the operators' definitions and compares them byte for byte, and
+holds what is written down of ONNX Runtime's operators against that runtime, where it is installed.
 
     tools/suites/ops_def_test.py [--allow-missing]
 
@@ -28,8 +29,49 @@ def main():
         print("ops_def_test.py: the onnx package is not installed; nothing compared",
               file=sys.stderr)
         return SKIPPED if sys.argv[1:] else 1
-    same = [is_current(*pair) for pair in GENERATED]
+    same = [is_current(*pair) for pair in GENERATED] + [contrib_is_current()]
     return 0 if all(same) else 1
+
+
+def described(schema, option, default):
+    """What a definition says, in an order of its own; both packages' have the same members."""
+    def operand(formal):
+        kind = {option.Optional: "?", option.Variadic: "*"}.get(formal.option, "")
+        return formal.name, getattr(formal, "type_str", None) or formal.typeStr, kind
+    return ([operand(p) for p in schema.inputs], [operand(p) for p in schema.outputs],
+            sorted((c.type_param_str, tuple(sorted(c.allowed_type_strs)))
+                   for c in schema.type_constraints),
+            sorted((n, str(a.type).rpartition(".")[2], a.required, default(a))
+                   for n, a in schema.attributes.items()))
+
+
+def contrib_is_current():
+    """Is contrib_ops.py what ONNX Runtime says?"""
+    if importlib.util.find_spec("onnxruntime") is None:
+        print("contrib_ops.py: onnxruntime is not installed; not compared")
+        return True
+    import onnx
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    sys.path.insert(0, str(ROOT / "tools/gen"))
+    import contrib_ops
+
+    def parsed(attribute):
+        made = onnx.AttributeProto()
+        made.ParseFromString(attribute._default_value)
+        return made.SerializeToString() if made.type else b""
+    theirs = {(s.domain, s.name, s.since_version): described(
+        s, state.schemadef.OpSchema.FormalParameterOption, parsed)
+        for s in state.get_all_operator_schema()}
+    same = True
+    for schema in contrib_ops.schemas():
+        ours = described(schema, onnx.defs.OpSchema.FormalParameterOption,
+                         lambda a: a.default_value.SerializeToString())
+        key = schema.domain, schema.name, schema.since_version
+        if theirs.get(key) != ours:
+            print(f"contrib_ops.py: {schema.name}: ONNX Runtime has {theirs.get(key)}, not {ours}")
+            same = False
+    print(f"contrib_ops.py: {len(contrib_ops.schemas())} definitions, as ONNX Runtime's" * same)
+    return same
 
 
 def is_current(generator, kept):

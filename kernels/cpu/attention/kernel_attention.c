@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention (23 to 25) and RotaryEmbedding.
+/* Attention (23 to 25) and RotaryEmbedding, that of com.microsoft too.
  *
  * softmax(cap(q k^T * scale) + bias) v: in blocks of queries and keys (attend.h), or one query at a
  * time, where memory is one row of scores. Which keys a query may see at all (causal frontier,
@@ -415,30 +415,72 @@ bool kernel_attention(KernelCall *call) {
 
 /* ---- RotaryEmbedding ------------------------------------------------------------------------- */
 
-/* Rows of the caches: one a position id, or one a token. */
-static bool find_rotary(KernelCall *call, const HeadView *x, Rotary *job, const int64_t **ids) {
+/* How many elements of a head are rotated: all where the size, an attribute, is 0. */
+static bool find_pairs(KernelCall *call, int64_t size, const HeadView *x, Rotary *job) {
     const RotaryAttrs *attrs = call->attrs;
-    const KernelTensor *caches[] = {kernel_input(call, 1), kernel_input(call, 2)};
-    const KernelTensor *positions = kernel_input(call, 3);
-    uint64_t tokens = x->batches * x->rows, size = attrs->size ? (uint64_t)attrs->size : x->size;
-    *job = (Rotary){.head = x->size, .half = size / 2, .interleaved = attrs->interleaved != 0};
-    if (attrs->size < 0 || size > x->size || size % 2)
-        return kernel_fail(call, "rotation of %lld elements of %llu", (long long)attrs->size,
-                           (unsigned long long)x->size);
-    if (positions && !kernel_want_count(call, positions, tokens, "position_ids")) return false;
-    if (positions && !(*ids = kernel_ints(call, positions))) return false;
+    const uint64_t turned = size > 0 ? (uint64_t)size : x->size;
+    *job = (Rotary){.head = x->size, .half = turned / 2, .interleaved = attrs->interleaved > 0};
+    return (size >= 0 && turned <= x->size && turned % 2 == 0) ||
+           kernel_fail(call, "rotation of %lld elements of %llu", (long long)size,
+                       (unsigned long long)x->size);
+}
+
+/* The caches, by row. */
+static bool find_caches(KernelCall *call, const KernelTensor *const caches[2], Rotary *job) {
     for (uint32_t i = 0; i < 2; i++) {
         const KernelTensor *t = caches[i];
-        if (!t || t->rank != (positions ? 2 : 3) || (uint64_t)t->dims[t->rank - 1] != job->half)
+        if (!t || !t->rank || (uint64_t)t->dims[t->rank - 1] != job->half)
             return kernel_fail(call, "a cache has other dims");
-        if (!positions && ((uint64_t)t->dims[0] != x->batches || (uint64_t)t->dims[1] != x->rows))
-            return kernel_fail(call, "a cache has other dims than the tokens");
         const void **to = i ? &job->sine : &job->cosine;
         if (!(*to = kernel_reals(call, t, kernel_reals_dtype(call)))) return false;
     }
-    for (uint64_t i = 0; *ids && i < tokens; i++)
-        if ((*ids)[i] < 0 || (*ids)[i] >= caches[0]->dims[0] || (*ids)[i] >= caches[1]->dims[0])
-            return kernel_fail(call, "position %lld is not in the cache", (long long)(*ids)[i]);
+    return true;
+}
+
+/* Places are rows of both caches. */
+static bool are_places(KernelCall *call, const KernelTensor *const caches[2], const int64_t *ids,
+                       uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= caches[0]->dims[0] || ids[i] >= caches[1]->dims[0])
+            return kernel_fail(call, "position %lld is not in the cache", (long long)ids[i]);
+    return true;
+}
+
+/* Rows of the caches: one a position id, or one a token. */
+static bool find_rotary(KernelCall *call, const HeadView *x, Rotary *job, const int64_t **ids) {
+    const RotaryAttrs *attrs = call->attrs;
+    const KernelTensor *const caches[] = {kernel_input(call, 1), kernel_input(call, 2)};
+    const KernelTensor *positions = kernel_input(call, 3);
+    const uint64_t tokens = x->batches * x->rows;
+    if (positions && !kernel_want_count(call, positions, tokens, "position_ids")) return false;
+    if (positions && !(*ids = kernel_ints(call, positions))) return false;
+    if (!find_pairs(call, attrs->size, x, job) || !find_caches(call, caches, job)) return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        const KernelTensor *t = caches[i];
+        if (t->rank != (positions ? 2 : 3)) return kernel_fail(call, "a cache has other dims");
+        if (!positions && ((uint64_t)t->dims[0] != x->batches || (uint64_t)t->dims[1] != x->rows))
+            return kernel_fail(call, "a cache has other dims than the tokens");
+    }
+    return !*ids || are_places(call, caches, *ids, tokens);
+}
+
+/* Turns x by what is found; token i by row ids[i], or i. */
+static bool turn_tokens(KernelCall *call, const HeadView *x, const Rotary *job,
+                        const int64_t *ids) {
+    Dtype dtype = kernel_reals_dtype(call);
+    KernelTensor *out = &call->outputs[0];
+    void *y = kernel_reals_for(call, out, dtype);
+    if (!y) return false;
+    for (uint64_t n = 0; out->count && n < x->batches * x->heads * x->rows; n++) {
+        uint64_t b = n / x->rows / x->heads, h = n / x->rows % x->heads, i = n % x->rows;
+        uint64_t token = b * x->rows + i, row = ids ? (uint64_t)ids[token] : token;
+        uint64_t at = b * x->batch + h * x->head + i * x->row;
+        if (dtype == DTYPE_FLOAT)
+            rotate_float(job, (const float *)x->data + at, (float *)y + at, row);
+        else
+            rotate_double(job, (const double *)x->data + at, (double *)y + at, row);
+    }
+    kernel_reals_done(out, y, dtype);
     return true;
 }
 
@@ -447,22 +489,40 @@ bool kernel_rotary(KernelCall *call) {
     const int64_t *ids = NULL;
     HeadView x;
     Rotary job;
-    if (!kernel_want_same_count(call) || !view_input(call, 0, attrs->heads, &x) ||
-        !find_rotary(call, &x, &job, &ids))
+    return kernel_want_same_count(call) && view_input(call, 0, attrs->heads, &x) &&
+           find_rotary(call, &x, &job, &ids) && turn_tokens(call, &x, &job, ids);
+}
+
+/* com.microsoft's: (x, positions, cosines, sines). One position is that of all sequences' first
+ * token; heads of rank 3, where their number is absent, are as large as the caches tell. */
+bool kernel_rotary_by_position(KernelCall *call) {
+    const RotaryAttrs *attrs = call->attrs;
+    const KernelTensor *const caches[] = {&call->inputs[2], &call->inputs[3]};
+    const KernelTensor *input = &call->inputs[0], *positions = &call->inputs[1];
+    const int64_t size = attrs->size > 0 ? attrs->size : 0;
+    int64_t heads = attrs->heads > 0 ? attrs->heads : 0;
+    HeadView x;
+    Rotary job;
+    if (attrs->packed > 0) return kernel_fail(call, "is_packed_batching is not known");
+    if (attrs->scale.count && attrs->scale.items[0] != 1.0F)
+        return kernel_fail(call, "a scale is not known");
+    if (caches[0]->rank != 2 || caches[1]->rank != 2)
+        return kernel_fail(call, "a cache is no matrix");
+    if (!heads && input->rank == 3 && caches[0]->dims[1] > 0)
+        heads = input->dims[2] / 2 / caches[0]->dims[1];
+    if (!kernel_want_same_count(call) || !view_input(call, 0, heads, &x) ||
+        !find_pairs(call, size, &x, &job) || !find_caches(call, caches, &job))
         return false;
-    Dtype dtype = kernel_reals_dtype(call);
-    KernelTensor *out = &call->outputs[0];
-    void *y = kernel_reals_for(call, out, dtype);
-    if (!y) return false;
-    for (uint64_t n = 0; out->count && n < x.batches * x.heads * x.rows; n++) {
-        uint64_t b = n / x.rows / x.heads, h = n / x.rows % x.heads, i = n % x.rows;
-        uint64_t token = b * x.rows + i, row = ids ? (uint64_t)ids[token] : token;
-        uint64_t at = b * x.batch + h * x.head + i * x.row;
-        if (dtype == DTYPE_FLOAT)
-            rotate_float(&job, (const float *)x.data + at, (float *)y + at, row);
-        else
-            rotate_double(&job, (const double *)x.data + at, (double *)y + at, row);
+    const int64_t *given = kernel_ints(call, positions);
+    const uint64_t tokens = input->count ? x.batches * x.rows : 0;
+    if (!given) return false;
+    if (positions->count != 1 && !kernel_want_count(call, positions, tokens, "position_ids"))
+        return false;
+    int64_t *ids = ARENA_ARRAY(call->scratch, int64_t, tokens + 1);
+    for (uint64_t i = 0; i < tokens; i++) {
+        const int64_t first = positions->count == 1 ? given[0] : given[i];
+        const int64_t more = positions->count == 1 ? (int64_t)(i % x.rows) : 0;
+        ids[i] = first > INT64_MAX - more ? -1 : first + more;
     }
-    kernel_reals_done(out, y, dtype);
-    return true;
+    return are_places(call, caches, ids, tokens) && turn_tokens(call, &x, &job, ids);
 }

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+/* com.microsoft's GroupQueryAttention: heads of queries share heads of keys and values, which are
+ * kept in caches with room for more.
+ *
+ * seqlens_k has one less than the keys that each sample has afterwards. Where there are as many new
+ * rows as keys in all, it is the prompt: new rows are at the cache's begin, and seqlens_k only says
+ * how many of them count. Else they are the last of the sample's keys. What lies behind a sample's
+ * keys in the cache that comes out is 0. A query sees what is not later than it, and of that, with
+ * local_window_size, the last ones alone.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "head_rows.h"
+#include "kernel_functions.h"
+#include "kernel_parts.h"
+#include "kernel_reals.h"
+
+enum {
+    QUERY,
+    KEY,
+    VALUE,
+    PAST_KEY,
+    PAST_VALUE,
+    LENGTHS,
+    TOTAL,
+    COSINE,
+    SINE,
+    POSITIONS,
+    SCORES_BIAS,
+    SINK,
+    FIRST_UNKNOWN /* scales of quantized caches, weights of norms */
+};
+
+typedef struct Group {
+    uint64_t batches, kept; /* rows of the caches that come out */
+    HeadRows q, k, v;       /* new rows */
+    HeadRows keys, values;  /* with those before */
+    float *cache;           /* where either are being put */
+    const int64_t *lengths; /* less 1 */
+    bool prompt;
+    int64_t window; /* how many keys a query sees at most; -1: all before it */
+    bool causal;
+    AttendMask bias;
+    const float *sink; /* [heads], or NULL */
+    bool smooth;       /* a sink of 0 for each head */
+    float scale, softcap;
+    float *y;
+    const GemmLoops *loops;
+} Group;
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static bool is_none(const AttrText *text) {
+    return !text->present || (text->size == 4 && memcmp(text->text, "NONE", 4) == 0);
+}
+
+static bool refuse_unknown(KernelCall *call) {
+    const HeadsAttrs *attrs = call->attrs;
+    for (uint32_t i = FIRST_UNKNOWN; i < call->input_count; i++)
+        if (kernel_input(call, i)) return kernel_fail(call, "input %u is not known", i);
+    if (!is_none(&attrs->k_quantized) || !is_none(&attrs->v_quantized) || attrs->bit_width > 0)
+        return kernel_fail(call, "quantized caches are not known");
+    if (kernel_result(call, 3) || attrs->scores)
+        return kernel_fail(call, "the output 'output_qk' is not known");
+    if (attrs->sliding) return kernel_fail(call, "sliding_window_cache is not known");
+    if (attrs->window < -1) return kernel_fail(call, "a window below -1");
+    return true;
+}
+
+/* Queries, keys and values side by side in one tensor. */
+static bool split_packed(KernelCall *call, Group *job) {
+    const HeadsAttrs *attrs = call->attrs;
+    const uint64_t heads = (uint64_t)attrs->heads, groups = (uint64_t)attrs->kv_heads;
+    const HeadSource source = {&call->inputs[QUERY], attrs->heads + 2 * attrs->kv_heads, 0};
+    HeadRows all;
+    if (kernel_input(call, VALUE)) return kernel_fail(call, "a value without a key");
+    if (!head_rows_view(call, source, &all)) return false;
+    job->q = job->k = job->v = all;
+    job->q.heads = heads;
+    job->k.heads = job->v.heads = groups;
+    if (call->inputs[QUERY].count) {
+        job->k.data = all.data + heads * all.size;
+        job->v.data = job->k.data + groups * all.size;
+    }
+    return true;
+}
+
+static bool find_views(KernelCall *call, Group *job) {
+    const HeadsAttrs *attrs = call->attrs;
+    const KernelTensor *q = &call->inputs[QUERY], *k = kernel_input(call, KEY),
+                       *v = kernel_input(call, VALUE);
+    enum { MOST_HEADS = 1 << 30 };
+    if (attrs->heads < 1 || attrs->kv_heads < 1 || attrs->heads > MOST_HEADS ||
+        attrs->kv_heads > MOST_HEADS || attrs->heads % attrs->kv_heads)
+        return kernel_fail(call, "heads do not divide into groups");
+    if (q->rank != 3) return kernel_fail(call, "a query of rank %u", q->rank);
+    job->batches = (uint64_t)q->dims[0];
+    if (!k) return split_packed(call, job);
+    if (!v || k->rank != 3 || v->rank != 3 ||
+        !head_rows_view(call, (HeadSource){q, attrs->heads, 0}, &job->q) ||
+        !head_rows_view(call, (HeadSource){k, attrs->kv_heads, 0}, &job->k) ||
+        !head_rows_view(call, (HeadSource){v, attrs->kv_heads, 0}, &job->v))
+        return kernel_fail(call, "query, key and value are no heads");
+    if (job->k.batches != job->batches || job->v.batches != job->batches ||
+        job->k.rows != job->q.rows || job->v.rows != job->q.rows || job->k.size != job->q.size ||
+        job->v.size != job->q.size)
+        return kernel_fail(call, "query, key and value do not fit together");
+    return true;
+}
+
+/* How many keys each sample has, and where its new ones are. */
+static bool find_lengths(KernelCall *call, Group *job) {
+    const KernelTensor *lengths = &call->inputs[LENGTHS], *total = &call->inputs[TOTAL];
+    if (!kernel_want_count(call, lengths, job->batches, "seqlens_k") ||
+        !kernel_want_count(call, total, 1, "total_sequence_length"))
+        return false;
+    job->lengths = kernel_ints(call, lengths);
+    const int64_t *all = kernel_ints(call, total);
+    if (!job->lengths || !all) return false;
+    job->prompt = (uint64_t)all[0] == job->q.rows;
+    for (uint64_t b = 0; b < job->batches; b++) {
+        const int64_t length = job->lengths[b];
+        if (length < 0 || length >= all[0] || (!job->prompt && (uint64_t)length + 1 < job->q.rows))
+            return kernel_fail(call, "%lld keys of %lld", (long long)length + 1, (long long)all[0]);
+    }
+    return true;
+}
+
+/* The keys of a sample, and the place of its first new row among them. */
+static uint64_t keys_of(const Group *job, uint64_t batch) {
+    return (uint64_t)job->lengths[batch] + 1;
+}
+static uint64_t place_of(const Group *job, uint64_t batch) {
+    return job->prompt ? 0 : keys_of(job, batch) - job->q.rows;
+}
+
+/* ---- rotation -------------------------------------------------------------------------------- */
+
+typedef struct Turn {
+    const float *cosine, *sine; /* [rows][half] */
+    const int64_t *positions;   /* [batches][rows], or NULL */
+    uint64_t rows, half;
+    bool interleaved;
+} Turn;
+
+static bool find_turn(KernelCall *call, const Group *job, Turn *turn) {
+    const HeadsAttrs *attrs = call->attrs;
+    const KernelTensor *cosine = kernel_input(call, COSINE), *sine = kernel_input(call, SINE),
+                       *positions = kernel_input(call, POSITIONS);
+    if (!cosine || !sine || cosine->rank != 2 || sine->rank != 2 ||
+        cosine->dims[0] != sine->dims[0] || cosine->dims[1] != sine->dims[1] ||
+        (uint64_t)cosine->dims[1] > job->q.size / 2)
+        return kernel_fail(call, "cos_cache and sin_cache are not there, or of other dims");
+    *turn = (Turn){.cosine = cosine->data,
+                   .sine = sine->data,
+                   .rows = (uint64_t)cosine->dims[0],
+                   .half = (uint64_t)cosine->dims[1],
+                   .interleaved = attrs->interleaved > 0};
+    if (!positions) return true;
+    turn->positions = kernel_ints(call, positions);
+    return turn->positions &&
+           kernel_want_count(call, positions, job->batches * job->q.rows, "position_ids");
+}
+
+static void turn_row(const Turn *turn, uint64_t place, float *x) {
+    const float *cosine = turn->cosine + place * turn->half,
+                *sine = turn->sine + place * turn->half;
+    const uint64_t step = turn->interleaved ? 2 : 1, apart = turn->interleaved ? 1 : turn->half;
+    for (uint64_t i = 0; i < turn->half; i++) {
+        const float a = x[i * step], b = x[i * step + apart];
+        x[i * step] = cosine[i] * a - sine[i] * b;
+        x[i * step + apart] = sine[i] * a + cosine[i] * b;
+    }
+}
+
+/* Turns all heads of the rows, in a copy. */
+static bool turn_rows(KernelCall *call, const Group *job, const Turn *turn, HeadRows *view) {
+    const uint64_t width = view->heads * view->size;
+    const float *zeros = ARENA_ARRAY(call->scratch, float, width + 1);
+    head_rows_add(call, zeros, view);
+    float *to = (float *)(uintptr_t)view->data;
+    for (uint64_t n = 0; width && n < job->batches * view->rows; n++) {
+        const uint64_t b = n / view->rows, r = n % view->rows;
+        const int64_t place =
+            turn->positions ? turn->positions[n] : (int64_t)(place_of(job, b) + r);
+        if (place < 0 || (uint64_t)place >= turn->rows)
+            return kernel_fail(call, "position %lld is not in the cache", (long long)place);
+        for (uint64_t h = 0; h < view->heads; h++)
+            turn_row(turn, (uint64_t)place, to + n * width + h * view->size);
+    }
+    return true;
+}
+
+static bool rotate(KernelCall *call, Group *job) {
+    const HeadsAttrs *attrs = call->attrs;
+    Turn turn;
+    if (attrs->rotary <= 0) return true;
+    return find_turn(call, job, &turn) && turn_rows(call, job, &turn, &job->q) &&
+           turn_rows(call, job, &turn, &job->k);
+}
+
+/* ---- caches ---------------------------------------------------------------------------------- */
+
+/* Head i of all: the past's rows that count, the new ones, and zeros. */
+static void keep_head(const Group *job, const HeadRows *now, const KernelTensor *past, uint64_t i) {
+    const uint64_t batch = i / now->heads, before = place_of(job, batch), size = now->size;
+    const float *from = now->data + batch * now->batch + i % now->heads * now->head;
+    float *to = job->cache + i * job->kept * size;
+    if (before)
+        memcpy(to, (const float *)past->data + i * (uint64_t)past->dims[2] * size,
+               before * size * sizeof *to);
+    for (uint64_t r = 0; r < now->rows; r++)
+        memcpy(to + (before + r) * size, from + r * now->row, size * sizeof *to);
+    const uint64_t end = before + now->rows;
+    memset(to + end * size, 0, (job->kept - end) * size * sizeof *to);
+}
+
+/* What comes out of cache 0 or 1, of keys or values, which is read. */
+static bool keep(KernelCall *call, Group *job, uint32_t cache) {
+    const HeadRows *now = cache ? &job->v : &job->k;
+    const KernelTensor *past = kernel_input(call, PAST_KEY + cache);
+    KernelTensor *present = kernel_result(call, 1 + cache);
+    const uint64_t head = job->kept * now->size, all = job->batches * now->heads;
+    if (present && !kernel_want_count(call, present, all * head, "the cache")) return false;
+    job->cache = present ? present->data : ARENA_ARRAY(call->scratch, float, all *head + 1);
+    for (uint64_t i = 0; head && i < all; i++) keep_head(job, now, past, i);
+    *(cache ? &job->values : &job->keys) =
+        (HeadRows){job->cache, job->batches,      now->heads, job->kept,
+                   now->size,  now->heads * head, head,       now->size};
+    return true;
+}
+
+static bool find_kept(KernelCall *call, Group *job) {
+    const KernelTensor *past = kernel_input(call, PAST_KEY),
+                       *value = kernel_input(call, PAST_VALUE);
+    const int64_t *total = kernel_ints(call, &call->inputs[TOTAL]);
+    uint64_t room = 0;
+    if (!total || total[0] < 0) return kernel_fail(call, "total_sequence_length is negative");
+    if (!past != !value) return kernel_fail(call, "past_key and past_value belong together");
+    for (uint32_t i = 0; past && i < 2; i++) {
+        const KernelTensor *t = i ? value : past;
+        if (t->rank != 4 || (uint64_t)t->dims[0] != job->batches ||
+            (uint64_t)t->dims[1] != job->k.heads || (uint64_t)t->dims[3] != job->k.size ||
+            t->dims[2] != past->dims[2])
+            return kernel_fail(call, "a cache has other dims");
+        room = (uint64_t)t->dims[2];
+    }
+    for (uint64_t b = 0; b < job->batches; b++)
+        if (place_of(job, b) > room)
+            return kernel_fail(call, "%llu keys before, of %llu",
+                               (unsigned long long)place_of(job, b), (unsigned long long)room);
+    job->kept = (uint64_t)total[0] > room ? (uint64_t)total[0] : room;
+    return true;
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+static void range_of(const void *context, uint64_t batch, uint64_t row, uint64_t range[2]) {
+    const Group *job = context;
+    const uint64_t keys = keys_of(job, batch), place = place_of(job, batch) + row;
+    range[0] = 0;
+    range[1] = job->causal && place + 1 < keys ? place + 1 : keys;
+    if (job->window >= 0 && job->causal && place + 1 > (uint64_t)job->window)
+        range[0] = place + 1 - (uint64_t)job->window;
+    if (range[0] > range[1]) range[0] = range[1];
+}
+
+/* One query of a head, and the keys that it sees. */
+typedef struct Query {
+    uint64_t batch, head, row, from, count;
+} Query;
+
+static Query query_of(const Group *job, uint64_t n) {
+    const uint64_t rows = job->q.rows, heads = job->q.heads;
+    Query query = {.batch = n / rows / heads, .head = n / rows % heads, .row = n % rows};
+    uint64_t range[2];
+    range_of(job, query.batch, query.row, range);
+    query.from = range[0];
+    query.count = range[1] - range[0];
+    return query;
+}
+
+/* The first row that the query sees of keys or values. */
+static const float *seen(const Group *job, const HeadRows *x, const Query *query) {
+    const uint64_t head = query->head / (job->q.heads / x->heads);
+    return x->data + query->batch * x->batch + head * x->head + query->from * x->row;
+}
+
+/* Its scores, capped and with what is added. */
+static void score_query(const Group *job, const Query *query, float *score) {
+    const HeadRows *q = &job->q, *k = &job->keys;
+    const float *bias = job->bias.data;
+    if (bias)
+        bias += query->batch * job->bias.batch + query->head * job->bias.head +
+                query->row * job->bias.row + query->from;
+    memset(score, 0, query->count * sizeof *score);
+    job->loops->dots(score, seen(job, k, query), k->row,
+                     q->data + query->batch * q->batch + query->head * q->head +
+                         query->row * q->row,
+                     query->count, q->size);
+    for (uint64_t t = 0; t < query->count; t++) {
+        score[t] *= job->scale;
+        if (job->softcap > 0) score[t] = job->softcap * tanhf(score[t] / job->softcap);
+        if (bias) score[t] += bias[t];
+    }
+}
+
+/* One query whose softmax has the sink's share, too. */
+static void sink_query(const Group *job, const Query *query, float *score) {
+    const HeadRows *v = &job->values, *q = &job->q;
+    float *y = job->y + ((query->batch * q->rows + query->row) * q->heads + query->head) * v->size;
+    const float sink = job->sink ? job->sink[query->head] : 0;
+    float top = sink;
+    score_query(job, query, score);
+    for (uint64_t t = 0; t < query->count; t++) top = score[t] > top ? score[t] : top;
+    double sum = exp((double)(sink - top));
+    for (uint64_t t = 0; t < query->count; t++) sum += (double)(score[t] = expf(score[t] - top));
+    for (uint64_t t = 0; t < query->count; t++) score[t] = (float)((double)score[t] / sum);
+    memset(y, 0, v->size * sizeof *y);
+    job->loops->gemv(y, seen(job, v, query), v->row, score, query->count, v->size);
+}
+
+typedef struct SinkParts {
+    const Group *job;
+    float *scores;
+    uint64_t size; /* of a thread's scores */
+} SinkParts;
+
+static void sink_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const SinkParts *parts = data;
+    for (uint64_t n = first; n < end; n++) {
+        const Query query = query_of(parts->job, n);
+        sink_query(parts->job, &query, parts->scores + lane * parts->size);
+    }
+}
+
+static bool run_sinks(KernelCall *call, const Group *job) {
+    const uint64_t count = job->batches * job->q.heads * job->q.rows;
+    SinkParts parts = {.job = job, .size = job->kept / 16 * 16 + 16};
+    parts.scores =
+        arena_array(call->scratch, kernel_threads(call), parts.size * sizeof *parts.scores);
+    const double work = (double)count * (double)job->kept * 2 * (double)job->q.size;
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, count), sink_part, &parts);
+    return true;
+}
+
+static bool run_attention(KernelCall *call, const Group *job) {
+    const uint64_t width = job->q.heads * job->q.size;
+    const Attend attend = {
+        .batches = job->batches,
+        .heads = job->q.heads,
+        .rows = job->q.rows,
+        .keys = job->kept,
+        .size = job->q.size,
+        .value = job->q.size,
+        .group = job->q.heads / job->k.heads,
+        .q = head_rows_operand(&job->q),
+        .k = head_rows_operand(&job->keys),
+        .v = head_rows_operand(&job->values),
+        .y = {job->y, DTYPE_UNDEFINED, job->q.rows * width, job->q.size, width, 1},
+        .scale = job->scale,
+        .softcap = job->softcap,
+        .bias = job->bias,
+        .range = range_of,
+        .context = job,
+        .excludes = true};
+    return job->sink || job->smooth ? run_sinks(call, job) : attend_run(call, &attend);
+}
+
+/* Biases of scores may end where the keys of all samples do, before the cache does. */
+static bool find_extras(KernelCall *call, Group *job) {
+    const HeadsAttrs *attrs = call->attrs;
+    const KernelTensor *bias = kernel_input(call, SCORES_BIAS), *sink = kernel_input(call, SINK);
+    const int64_t *total = kernel_ints(call, &call->inputs[TOTAL]);
+    const HeadScores scores = {job->batches, job->q.heads, job->q.rows, (uint64_t)total[0]};
+    const float own = attrs->scale.count ? attrs->scale.items[0] : 0;
+    if (bias && !head_rows_bias(call, bias, &scores, &job->bias)) return false;
+    if (sink && !kernel_want_count(call, sink, job->q.heads, "head_sink")) return false;
+    job->sink = sink ? sink->data : NULL;
+    job->smooth = attrs->smooth > 0;
+    job->window = attrs->window;
+    job->causal = attrs->causal != 0;
+    job->softcap = attrs->softcap.count ? attrs->softcap.items[0] : 0;
+    job->scale = own != 0 ? own : 1 / sqrtf((float)job->q.size);
+    job->loops = gemm_loops(isa_best());
+    return true;
+}
+
+bool kernel_group_attention(KernelCall *call) {
+    Group job = {0};
+    KernelTensor *y = &call->outputs[0];
+    if (!refuse_unknown(call) || !find_views(call, &job) || !find_lengths(call, &job) ||
+        !find_kept(call, &job) || !rotate(call, &job) || !keep(call, &job, 0) ||
+        !keep(call, &job, 1) ||
+        !kernel_want_count(call, y, job.batches * job.q.rows * job.q.heads * job.q.size,
+                           "the output"))
+        return false;
+    if (y->count == 0) return true;
+    job.y = y->data;
+    return find_extras(call, &job) && run_attention(call, &job);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Each operator that is said to be spelt (OP_SPELT) has a recipe, and no other has one. What recipes
+ * make is testdata/golden/spell-out.txt's, what that computes tools/suites/contrib_test.py's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op_record.h"
+#include "spell.h"
+
+static const struct {
+    const char *domain, *op;
+} recipes[] = {
+#define X(domain, op, name) {domain, op},
+    SPELL_RECIPES(X)
+#undef X
+};
+enum { RECIPES = sizeof recipes / sizeof *recipes };
+
+static void test_recipes(void **state) {
+    (void)state;
+    size_t spelt = 0;
+    for (size_t i = 0; i < RECIPES; i++)
+        if (!op_record_has(op_record_find(recipes[i].domain, recipes[i].op), OP_SPELT))
+            fail_msg("%s has a recipe, but is not OP_SPELT", recipes[i].op);
+    for (size_t i = 0; i < op_record_count(); i++)
+        spelt += op_record_has(op_record_at(i), OP_SPELT);
+    assert_int_equal(spelt, RECIPES);
+}
+
+/* By domain and name, so that each is there once. */
+static void test_order(void **state) {
+    (void)state;
+    for (size_t i = 1; i < RECIPES; i++) {
+        const int domain = strcmp(recipes[i - 1].domain, recipes[i].domain);
+        if (domain > 0 || (domain == 0 && strcmp(recipes[i - 1].op, recipes[i].op) >= 0))
+            fail_msg("%s is not behind %s", recipes[i].op, recipes[i - 1].op);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

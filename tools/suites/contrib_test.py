@@ -1,0 +1,665 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of ONNX Runtime's domain com.microsoft, beside that runtime, on random shapes.
+
+Each operator's cases are made at random from a seed, with optional operands there or not, in float
+and in float16: what demi computes, in fast and in faithful plans, is within FLOAT or HALF of the
+largest number of what ONNX Runtime computes, and quantized results are within one step. One case of
+each is converted to float16: its node has a reason, ONNX Runtime runs the file, and results are
+within LOWERED. Operators that ONNX Runtime has no processor's kernel for are held against their
+formula in numpy. In bfloat16, which its processor's kernels have of few, results are the float ones,
+rounded once. What demi does not run of an operator is refused by name.
+
+    tools/suites/contrib_test.py --demi build/release/demi --libdemi build/release/libdemi.so
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Callable, Sequence
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+from suite import runtime
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FLOAT, HALF, LOWERED, STEP = 2e-5, 3e-3, 1e-2, 1
+ROUNDS = 4
+args = argparse.Namespace()
+library: runtime.LibDemi
+Feeds = dict[str, np.ndarray | None]
+
+
+class Case:
+    """A model of one node: operands are inputs, or constants where `constants` names them."""
+
+    def __init__(self, op: str, feeds: Feeds, outputs: Sequence[object] = (None,),
+                 constants: Sequence[str] = (), opset: int = 17, domain: str = "com.microsoft",
+                 **attributes: object) -> None:
+        self.op, self.attributes = op, attributes
+        while feeds and list(feeds.values())[-1] is None:
+            feeds.popitem()
+        given = {name: a for name, a in feeds.items() if a is not None}
+        self.feeds = {n: a for n, a in given.items() if n not in constants}
+        first = next(iter(given.values())).dtype
+        names = ["" if kind is False else f"y{i}" for i, kind in enumerate(outputs)]
+        node = helper.make_node(op, [n if a is not None else "" for n, a in feeds.items()], names,
+                                name="it", domain=domain, **attributes)
+        results = [helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(np.dtype(kind or first)), None)
+            for name, kind in zip(names, outputs) if name]
+        graph = helper.make_graph(
+            [node], "g", [helper.make_tensor_value_info(
+                n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+                for n, a in self.feeds.items()], results,
+            [numpy_helper.from_array(given[n], n) for n in constants if n in given])
+        self.model = helper.make_model(graph, ir_version=10, opset_imports=[
+            helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)],
+        ).SerializeToString()
+
+    def by_demi(self, numerics: str) -> list[np.ndarray]:
+        return runtime.PlanRunner(library, library.compile(self.model, numerics)).run(self.feeds)
+
+    def by_ort(self, model: bytes = b"") -> list[np.ndarray]:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        session = ort.InferenceSession(model or self.model, options, ["CPUExecutionProvider"])
+        return session.run(None, self.feeds)
+
+    def converted(self) -> tuple[bytes, list[dict[str, str]]]:
+        """The model in float16, and what is said of its nodes."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = pathlib.Path(folder, "m.onnx"), pathlib.Path(folder, "low.onnx")
+            source.write_bytes(self.model)
+            done = subprocess.run([args.demi, "convert", source, "-o", target, "--json=-"],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise AssertionError(done.stderr)
+            return target.read_bytes(), json.loads(done.stdout)["nodes"]
+
+
+class Random:
+    def __init__(self, seed: int, dtype: type = np.float32) -> None:
+        self.random, self.dtype = np.random.default_rng(seed), np.dtype(dtype)
+        self.half = dtype == np.float16
+
+    def size(self, most: int = 7) -> int:
+        return int(self.random.integers(1, most + 1))
+
+    def flag(self) -> bool:
+        return bool(self.random.integers(2))
+
+    def floats(self, *shape: int) -> np.ndarray:
+        return self.random.standard_normal(shape).astype(self.dtype)
+
+    def maybe(self, *shape: int) -> np.ndarray | None:
+        return self.floats(*shape) if self.flag() else None
+
+    def ints(self, most: int, *shape: int, dtype: type = np.int32) -> np.ndarray:
+        return self.random.integers(0, most, shape).astype(dtype)
+
+    def mask(self, *shape: int) -> np.ndarray:
+        """Zeros and ones, but for the first key: of rows without ones, to which -10000 is added
+        as a whole, rounding leaves little."""
+        made = self.ints(2, *shape)
+        made[..., 0] = 1
+        return made
+
+    def bytes(self, dtype: type, *shape: int) -> np.ndarray:
+        ends = np.iinfo(dtype)
+        return self.random.integers(ends.min, ends.max + 1, shape).astype(dtype)
+
+    def scale(self, *shape: int) -> np.ndarray:
+        return self.random.uniform(0.01, 0.09, shape).astype(np.float32)
+
+
+class ContribTest(unittest.TestCase):
+    def compare(self, case: Case, want: list[np.ndarray], step: float = 0) -> None:
+        half = any(a.dtype == np.float16 for a in want)
+        for numerics in ("fast", "faithful"):
+            got = case.by_demi(numerics)
+            self.assertEqual([(g.dtype, g.shape) for g in got], [(w.dtype, w.shape) for w in want])
+            for one, other in zip(got, want):
+                most = float(np.max(np.abs(other.astype(np.float64)), initial=1))
+                near = step if other.dtype.kind in "iu" else (HALF if half else FLOAT) * most
+                np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64),
+                                           rtol=0, atol=near, err_msg=f"{case.op} {numerics}")
+
+    def each(self, make: Callable[[Random], Case], step: float = 0, halves: bool = True,
+             rounds: int = ROUNDS) -> None:
+        for dtype in (np.float32, np.float16) if halves else (np.float32,):
+            for seed in range(rounds):
+                case = make(Random(seed, dtype))
+                with self.subTest(op=case.op, seed=seed, dtype=dtype.__name__,
+                                  attributes=case.attributes):
+                    want = case.by_ort()
+                    self.compare(case, want, step)
+                    if seed == 0 and dtype == np.float32:
+                        self.convert(case, want, step)
+
+    def convert(self, case: Case, want: list[np.ndarray], step: float) -> None:
+        model, nodes = case.converted()
+        for node in nodes:
+            self.assertTrue(node["reason"] and "unknown" not in node["reason"], node)
+        for one, other in zip(case.by_ort(model), want):
+            most = float(np.max(np.abs(other.astype(np.float64)), initial=1))
+            near = step if other.dtype.kind in "iu" else LOWERED * most
+            np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=0,
+                                       atol=near, err_msg=f"{case.op} converted")
+
+    # ---- activations ----
+
+    def test_gelus(self) -> None:
+        def shapes(r: Random) -> tuple[int, ...]:
+            return tuple(r.size() for _ in range(r.size(4)))
+        for op in ("Gelu", "QuickGelu"):
+            self.each(lambda r, op=op: Case(op, {"x": r.floats(*shapes(r))}))
+        self.each(lambda r: Case("QuickGelu", {"x": r.floats(*shapes(r))}, alpha=0.7))
+
+        def biased(r: Random, op: str, always: bool) -> Case:
+            shape = shapes(r)
+            bias = r.floats(shape[-1]) if always else r.maybe(shape[-1])
+            return Case(op, {"x": r.floats(*shape), "bias": bias})
+        self.each(lambda r: biased(r, "BiasGelu", True))
+        self.each(lambda r: biased(r, "FastGelu", False))
+
+    def test_split_gelu(self) -> None:
+        """By its formula: ONNX Runtime has it for GPUs alone."""
+        from math import erf
+        for dtype in (np.float32, np.float16):
+            r = Random(3, dtype)
+            x, bias = r.floats(2, 3, 10), r.floats(10)
+            left, right = np.split(x.astype(np.float32) + bias.astype(np.float32), 2, axis=2)
+            gate = right * 0.5 * (1 + np.vectorize(erf)(right / np.sqrt(2)))
+            self.compare(Case("BiasSplitGelu", {"x": x, "bias": bias}),
+                         [(left * gate).astype(dtype)])
+
+    # ---- norms ----
+
+    def test_skip_norms(self) -> None:
+        def make(r: Random, simple: bool) -> Case:
+            b, s, h = r.size(3), r.size(), 4 * r.size()
+            skip = [(b, s, h), (1, s, h), (s, h)][int(r.random.integers(1 if simple else 3))]
+            feeds: Feeds = {"x": r.floats(b, s, h), "skip": r.floats(*skip), "gamma": r.floats(h)}
+            if not simple:
+                feeds["beta"] = r.maybe(h)
+            feeds["bias"] = r.maybe(h)
+            outputs = (None, False, False, None) if r.flag() else (None,)
+            return Case("SkipSimplifiedLayerNormalization" if simple else "SkipLayerNormalization",
+                        feeds, outputs, epsilon=1e-5)
+        for simple in (False, True):
+            self.each(lambda r, simple=simple: make(r, simple))
+
+    def test_norms_of_the_default_domain(self) -> None:
+        """What ONNX Runtime's files have there, at opsets that do not have it."""
+        def make(r: Random, op: str) -> Case:
+            h = 4 * r.size()
+            feeds: Feeds = {"x": r.floats(2, r.size(), h), "scale": r.floats(h)}
+            if op == "LayerNormalization":
+                feeds["bias"] = r.maybe(h)
+            return Case(op, feeds, domain="", opset=12, epsilon=1e-5, axis=-1)
+        for op in ("SimplifiedLayerNormalization", "LayerNormalization"):
+            self.each(lambda r, op=op: make(r, op))
+
+    def test_embeddings(self) -> None:
+        def make(r: Random) -> Case:
+            b, s, h = r.size(3), r.size(), 4 * r.size()
+            segments = r.flag()
+            feeds: Feeds = {
+                "ids": r.ints(9, b, s), "segments": r.ints(2, b, s) if segments else None,
+                "words": r.floats(9, h), "positions": r.floats(8, h),
+                "segment_rows": r.floats(2, h) if segments else None, "gamma": r.floats(h),
+                "beta": r.floats(h), "mask": r.ints(2, b, s) if r.flag() else None,
+                "position_ids": r.ints(8, b, s) if r.flag() else None}
+            outputs = (r.dtype, np.int32, r.dtype)[:3 if r.flag() else 2]
+            return Case("EmbedLayerNormalization", feeds, outputs, epsilon=1e-5,
+                        opset=(12, 17)[r.flag()])
+        self.each(make)
+
+    def test_group_norm(self) -> None:
+        """By its formula: ONNX Runtime has it for GPUs alone."""
+        for seed in range(8):
+            r = Random(seed, (np.float32, np.float16)[seed % 2])
+            last, activation, skips = r.flag(), int(r.flag()), seed > 3
+            x = r.floats(2, 4, 3, 8)
+            gamma, beta = (r.random.standard_normal(8).astype(np.float32) for _ in range(2))
+            feeds: Feeds = {"x": x if last else np.moveaxis(x, 3, 1), "gamma": gamma, "beta": beta}
+            total = x.astype(np.float32)
+            if skips:
+                skip, bias = r.floats(2, 8), r.maybe(8)
+                feeds |= {"skip": skip, "bias": bias}
+                total = total + skip.astype(np.float32)[:, None, None]
+                total = total + (0 if bias is None else bias.astype(np.float32))
+            parts = total.reshape(2, 12, 2, 4)
+            mean, var = (f(parts, axis=(1, 3), keepdims=True) for f in (np.mean, np.var))
+            y = ((parts - mean) / np.sqrt(var + 1e-5)).reshape(total.shape) * gamma + beta
+            y = y / (1 + np.exp(-y)) if activation else y
+            want = [a if last else np.moveaxis(a, 3, 1) for a in (y, total)[:1 + skips]]
+            with self.subTest(seed=seed):
+                self.compare(Case("SkipGroupNorm" if skips else "GroupNorm", feeds,
+                                  (r.dtype,) * len(want), groups=2, activation=activation,
+                                  channels_last=int(last)), [a.astype(r.dtype) for a in want])
+
+    # ---- products ----
+
+    def test_fused_matmul(self) -> None:
+        def make(r: Random, batches: bool) -> Case:
+            m, k, n, rank = r.size(), r.size(), r.size(), r.size(3) + 1
+            outer = [r.size(3) for _ in range(rank - 2)]
+            a, b = r.flag(), r.flag()
+            left, right = [(k, m), (n, k)], [(m, k), (k, n)]
+            shapes = [[*outer, *(left if turn else right)[i]] for i, turn in enumerate((a, b))]
+            turned = [batches and rank > 2 and r.flag() for _ in range(2)]
+            shapes = [[s[-2], *s[:-2], s[-1]] if t else s for s, t in zip(shapes, turned)]
+            extra = {"transBatchA": int(turned[0]), "transBatchB": int(turned[1])}
+            return Case("FusedMatMul" if batches else "TransposeMatMul",
+                        {"a": r.floats(*shapes[0]), "b": r.floats(*shapes[1])}, alpha=0.5,
+                        transA=int(a), transB=int(b), **(extra if batches else {}))
+        self.each(lambda r: make(r, True), rounds=4 * ROUNDS)
+        self.each(lambda r: make(r, False))
+
+    def test_fused_gemm(self) -> None:
+        ends = [("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("LeakyRelu", {"alpha": 0.3}),
+                ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}), ("Elu", {"alpha": 0.7})]
+
+        def make(r: Random, end: str, params: dict[str, float]) -> Case:
+            m, k, n, a, b = r.size(), r.size(), r.size(), r.flag(), r.flag()
+            c = [None, r.floats(n), r.floats(m, 1)][int(r.random.integers(3))]
+            return Case("FusedGemm", {"a": r.floats(*((k, m) if a else (m, k))),
+                                      "b": r.floats(*((n, k) if b else (k, n))), "c": c},
+                        transA=int(a), transB=int(b), alpha=0.5, beta=2.0, activation=end,
+                        **{f"activation_{name}": value for name, value in params.items()})
+        for end, params in ends:
+            self.each(lambda r, end=end, params=params: make(r, end, params))
+
+    def test_fused_conv(self) -> None:
+        ends = [("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.3]),
+                ("Clip", [-0.5, 0.7]), ("HardSigmoid", [0.3, 0.4])]
+
+        def make(r: Random, end: str, params: list[float]) -> Case:
+            group, channels, side = r.size(2), r.size(3), r.size(5) + 3
+            filters = group * r.size(3)
+            feeds: Feeds = {"x": r.floats(1, group * channels, side, side),
+                            "w": r.floats(filters, channels, 3, 3), "b": r.floats(filters)}
+            if end == "Relu":
+                feeds["z"] = r.floats(1, filters, side, side)
+            more = {"activation_params": params} if params else {}
+            return Case("FusedConv", feeds, group=group, pads=[1, 1, 1, 1], activation=end, **more)
+        for end, params in ends:
+            self.each(lambda r, end=end, params=params: make(r, end, params))
+
+    def test_conv_with_channels_last(self) -> None:
+        """ONNX's Conv of the same data: ONNX Runtime has it for GPUs alone."""
+        for dtype in (np.float32, np.float16):
+            r = Random(1, dtype)
+            x, w, b = r.floats(1, 4, 6, 6), r.floats(8, 2, 3, 3), r.floats(8)
+            plain = Case("Conv", {"x": x, "w": w, "b": b}, domain="", group=2, pads=[1, 1, 1, 1])
+            last = Case("NhwcConv", {"x": np.moveaxis(x, 1, 3).copy(),
+                                     "w": np.moveaxis(w, 1, 3).copy(), "b": b}, group=2,
+                        pads=[1, 1, 1, 1])
+            self.compare(last, [np.moveaxis(plain.by_ort()[0], 1, 3)])
+
+    def test_inverse(self) -> None:
+        self.each(lambda r: Case("Inverse", {"x": (r.floats(r.size(3), *(n := r.size(),) * 2)
+                                                   + 4 * np.eye(n)).astype(r.dtype)}))
+
+    # ---- attention ----
+
+    def test_multi_head_attention(self) -> None:
+        def make(r: Random, past: bool) -> Case:
+            b, s, n, h, p = r.size(3), r.size(), r.size(4), 4 * r.size(4), r.size()
+            rows = s if past else r.size()
+            keys, value = rows + p * past, h if past else 4 * r.size(4)
+            masks = [None, r.mask(b, keys), r.mask(b, s, keys),
+                     r.random.integers(1, keys + 1, b).astype(np.int32)]
+            feeds: Feeds = {
+                "q": r.floats(b, s, n * h), "k": r.floats(b, rows, n * h),
+                "v": r.floats(b, rows, n * value), "bias": r.maybe(n * (2 * h + value)),
+                "mask": masks[int(r.random.integers(4))],
+                "scores": r.maybe(*[(b, n), (1, n), (b, 1)][int(r.random.integers(3))], s, keys),
+                "past_key": r.floats(b, n, p, h) if past else None,
+                "past_value": r.floats(b, n, p, h) if past else None}
+            more = {"scale": 0.3} if r.flag() else {}
+            return Case("MultiHeadAttention", feeds, (r.dtype,) * (3 if past else 1), num_heads=n,
+                        unidirectional=int(past and r.flag()), **more)
+        for past in (False, True):
+            self.each(lambda r, past=past: make(r, past), rounds=4 * ROUNDS)
+
+    def test_keys_of_another_sequence(self) -> None:
+        def make(r: Random) -> Case:
+            b, s, rows, n, h = r.size(3), r.size(), r.size(), r.size(4), 4 * r.size(4)
+            return Case("MultiHeadAttention", {
+                "q": r.floats(b, s, n * h), "k": r.floats(b, n, rows, h),
+                "v": r.floats(b, n, rows, h), "bias": r.maybe(3 * n * h)}, num_heads=n)
+        self.each(make)
+
+    def test_all_keys_masked(self) -> None:
+        """mask_filter_value is added, so that what is excluded as a whole still counts."""
+        r = Random(2)
+        q, mask = r.floats(2, 3, 8), np.zeros((2, 3), np.int32)
+        mask[1, 2] = 1
+        case = Case("MultiHeadAttention", {"q": q, "k": q, "v": q, "bias": None, "mask": mask},
+                    num_heads=2, mask_filter_value=-3.0)
+        self.compare(case, case.by_ort())
+
+    def test_packed_heads(self) -> None:
+        """Against operands that are apart: ONNX Runtime's processor's kernel does not take them."""
+        for dtype in (np.float32, np.float16):
+            r = Random(5, dtype)
+            parts = r.floats(2, 3, 4, 3, 8)
+            q, k, v = (np.ascontiguousarray(parts[:, :, :, i]).reshape(2, 3, 32) for i in range(3))
+            want = Case("MultiHeadAttention", {"q": q, "k": k, "v": v}, num_heads=4).by_ort()
+            for feeds in ({"q": parts}, {"q": q, "k": np.ascontiguousarray(parts[:, :, :, 1:])}):
+                self.compare(Case("MultiHeadAttention", dict(feeds), num_heads=4), want)
+
+    def test_attention(self) -> None:
+        def make(r: Random) -> Case:
+            b, s, n, h, p = r.size(3), r.size(), r.size(4), 4 * r.size(4), r.size()
+            past, width = r.flag(), 4 * r.size(4)
+            keys, value = s + p * past, h if past or r.flag() else 4 * r.size(4)
+            ends = np.concatenate([r.random.integers(1, keys + 1, b), np.zeros(b)])
+            starts = np.concatenate([ends[:b], np.arange(2 * b + 2)])
+            masks = [None, r.mask(b, keys), r.mask(b, s, keys), ends[:b], ends, starts,
+                     np.zeros((r.random.choice([1, b]), 1))]
+            mask = masks[int(r.random.integers(7))]
+            feeds: Feeds = {
+                "x": r.floats(b, s, width), "w": r.floats(width, n * (2 * h + value)),
+                "bias": r.floats(n * (2 * h + value)),
+                "mask": None if mask is None else mask.astype(np.int32),
+                "past": r.floats(2, b, n, p, h) if past else None,
+                "scores": None if past else r.maybe(b, n, s, keys)}
+            more = {} if value == h else {"qkv_hidden_sizes": [n * h, n * h, n * value]}
+            return Case("Attention", feeds, (r.dtype,) * (2 if past else 1),
+                        ("w", "bias") if r.flag() else (), opset=(12, 17, 20)[r.size(3) - 1],
+                        num_heads=n, unidirectional=int(r.flag()), **more)
+        self.each(make, rounds=6 * ROUNDS)
+
+    def test_rotary_embedding(self) -> None:
+        def make(r: Random) -> Case:
+            b, s, n, half = r.size(3), r.size(), r.size(4), 4 * r.size(4)
+            partly = r.flag()
+            size = 2 * half * (2 if partly else 1)
+            angles = r.random.uniform(0, 6, (12, half))
+            shape = (b, n, s, size) if r.flag() else (b, s, n * size)
+            places = r.ints(12, b, s, dtype=np.int64) if r.flag() else np.array([3], np.int64)
+            more = {"rotary_embedding_dim": 2 * half, "num_heads": n} if partly else {}
+            return Case("RotaryEmbedding", {
+                "x": r.floats(*shape), "places": places, "cos": np.cos(angles).astype(r.dtype),
+                "sin": np.sin(angles).astype(r.dtype)}, interleaved=int(r.flag()), **more)
+        self.each(make, rounds=2 * ROUNDS)
+
+    def group_query(self, r: Random, state: str) -> Case:
+        k, group, size = r.size(3), r.size(3), 16 * r.size(2)
+        n, b = k * group, 1 if state == "chunk" else r.size(3)
+        rows = {"prompt": r.size(), "step": 1, "chunk": 1 + r.size(4)}[state]
+        total = rows + (0 if state == "prompt" else r.size())
+        lengths = np.full(b, total - 1)
+        if state == "step":
+            lengths = r.random.integers(0, total, b)
+            lengths[0] = total - 1
+        room = None if state == "prompt" and r.flag() else total + int(r.random.integers(0, 3))
+        packed, turn = r.flag(), r.flag()
+        angles = r.random.uniform(0, 6, (16, size // 2))
+        sink = r.maybe(n)
+        feeds: Feeds = {
+            "q": r.floats(b, rows, (n + 2 * k if packed else n) * size),
+            "k": None if packed else r.floats(b, rows, k * size),
+            "v": None if packed else r.floats(b, rows, k * size),
+            "past_key": None if room is None else r.floats(b, k, room, size),
+            "past_value": None if room is None else r.floats(b, k, room, size),
+            "lengths": lengths.astype(np.int32), "total": np.array(total, np.int32),
+            "cos": np.cos(angles).astype(r.dtype) if turn else None,
+            "sin": np.sin(angles).astype(r.dtype) if turn else None, "positions": None,
+            "scores": r.maybe([1, b][r.flag()], [1, n][r.flag()], rows, total), "sink": sink}
+        more: dict[str, object] = {"softcap": 2.0} if r.flag() else {"scale": 0.3}
+        if r.flag():
+            more["local_window_size"] = r.size()
+        if sink is None and r.flag():
+            more["smooth_softmax"] = 1
+        return Case("GroupQueryAttention", feeds, (r.dtype,) * 3, ("total",), num_heads=n,
+                    kv_num_heads=k, do_rotary=int(turn), rotary_interleaved=int(turn and r.flag()),
+                    **more)
+
+    def test_group_query_attention(self) -> None:
+        """Rows of caches behind a sample's keys say nothing."""
+        for state in ("prompt", "step", "chunk"):
+            for dtype in (np.float32, np.float16):
+                for seed in range(3 * ROUNDS):
+                    case = self.group_query(Random(seed, dtype), state)
+                    want, got = case.by_ort(), [case.by_demi(n) for n in ("fast", "faithful")]
+                    if state == "prompt" and dtype == np.float32:
+                        self.convert(case, [want[0]], 0)
+                    lengths = case.feeds["lengths"]
+                    for one in got:
+                        self.assertEqual([a.shape for a in one], [a.shape for a in want])
+                        for cache in (1, 2):
+                            for b, length in enumerate(lengths):
+                                one[cache][b, :, length + 1:] = want[cache][b, :, length + 1:]
+                    for one in got:
+                        for a, w in zip(one, want):
+                            with self.subTest(state=state, dtype=dtype.__name__, seed=seed,
+                                              attributes=case.attributes):
+                                np.testing.assert_allclose(
+                                    a.astype(np.float32), w.astype(np.float32), rtol=0,
+                                    atol=HALF * 3 if dtype == np.float16 else FLOAT)
+
+    # ---- bytes ----
+
+    def test_quantizing(self) -> None:
+        """Also to 16 bits, before ONNX's own have them; with a scale for each index of an axis."""
+        for kind in (np.uint8, np.int8, np.uint16, np.int16):
+            def make(r: Random, down: bool, kind: type = kind) -> Case:
+                shape, axis = (r.size(), r.size(), r.size()), int(r.random.integers(3))
+                each = (shape[axis],) if r.flag() else ()
+                step = 1 if np.dtype(kind).itemsize == 1 else 1e-2
+                scale = np.asarray(r.scale(*each) * step, r.dtype)
+                x = r.floats(*shape) if down else r.bytes(kind, *shape)
+                return Case("QuantizeLinear" if down else "DequantizeLinear",
+                            {"x": x, "scale": scale, "zero": np.asarray(r.bytes(kind, *each) // 4)},
+                            (kind if down else r.dtype,), axis=axis)
+            self.each(lambda r, make=make: make(r, True), STEP, halves=False)
+            self.each(lambda r, make=make: make(r, False), halves=False)
+
+    def quantized(self, make: Callable[[Random, type], Case], step: float = STEP) -> None:
+        for dtype in (np.uint8, np.int8):
+            self.each(lambda r, dtype=dtype: make(r, dtype), step, halves=False)
+
+    def test_quantized_pairs(self) -> None:
+        def make(r: Random, dtype: type, op: str) -> Case:
+            shape = (r.size(3), r.size(), r.size())
+            feeds: Feeds = {"a": r.bytes(dtype, *shape), "a_scale": r.scale(),
+                            "a_zero": r.bytes(dtype), "b": r.bytes(dtype, 1, *shape[1:]),
+                            "b_scale": r.scale(), "b_zero": r.bytes(dtype), "c_scale": r.scale(),
+                            "c_zero": r.bytes(dtype)}
+            return Case(op, feeds, constants=[n for n in feeds if n not in "ab"])
+        for op in ("QLinearAdd", "QLinearMul"):
+            self.quantized(lambda r, dtype, op=op: make(r, dtype, op))
+
+    def test_zero_points_that_are_not_there(self) -> None:
+        """They are 0, of the data's type, in the result too."""
+        for dtype in (np.uint8, np.int8):
+            r, zero = Random(1), np.zeros((), dtype)
+            feeds: Feeds = {"a": r.bytes(dtype, 9), "as": r.scale(), "az": zero,
+                            "b": r.bytes(dtype, 9), "bs": r.scale(), "bz": zero, "cs": r.scale(),
+                            "cz": zero}
+            want = Case("QLinearAdd", dict(feeds), constants=[n for n in feeds if n not in "ab"])
+            feeds |= {"az": None, "bz": None, "cz": None}
+            case = Case("QLinearAdd", feeds, constants=[n for n in feeds if n not in "ab"])
+            self.compare(case, want.by_ort(), STEP)
+
+    def one_quantized(self, op: str, **attributes: object) -> None:
+        def make(r: Random, dtype: type) -> Case:
+            feeds: Feeds = {"x": r.bytes(dtype, r.size(2), 3, r.size(4) + 2, r.size(4) + 2),
+                            "x_scale": r.scale(), "x_zero": r.bytes(dtype), "y_scale": r.scale(),
+                            "y_zero": r.bytes(dtype)}
+            return Case(op, feeds, constants=list(feeds)[1:], **attributes)
+        self.quantized(make)
+
+    def test_quantized_activations(self) -> None:
+        self.one_quantized("QLinearSigmoid")
+        self.one_quantized("QLinearLeakyRelu", alpha=0.3)
+
+    def test_quantized_softmax(self) -> None:
+        for opset, axis in ((17, -1), (17, 1), (12, 1)):
+            for dtype in (np.uint8, np.int8):
+                r = Random(opset + axis, np.float32)
+                x = r.bytes(dtype, 2, 3, 4)
+                constants = [numpy_helper.from_array(np.array(a), n) for n, a in (
+                    ("s", np.float32(0.05)), ("z", dtype(3)), ("t", np.float32(1 / 256)),
+                    ("w", np.iinfo(dtype).min * np.ones((), dtype)))]
+                kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+                node = helper.make_node("QLinearSoftmax", ["x", "s", "z", "t", "w"], ["y"],
+                                        domain="com.microsoft", axis=axis, opset=opset)
+                graph = helper.make_graph(
+                    [node], "g", [helper.make_tensor_value_info("x", kind, x.shape)],
+                    [helper.make_tensor_value_info("y", kind, None)], constants)
+                case = Case("Gelu", {"x": x})
+                case.op, case.model = "QLinearSoftmax", helper.make_model(
+                    graph, ir_version=8, opset_imports=[
+                        helper.make_opsetid("", opset),
+                        helper.make_opsetid("com.microsoft", 1)]).SerializeToString()
+                with self.subTest(opset=opset, axis=axis, dtype=dtype.__name__):
+                    self.compare(case, case.by_ort(), STEP)
+
+    def test_quantized_pools(self) -> None:
+        for last in (0, 1):
+            self.one_quantized("QLinearGlobalAveragePool", channels_last=last)
+            self.one_quantized("QLinearAveragePool", channels_last=last, kernel_shape=[2, 2],
+                               pads=[1, 1, 1, 1], strides=[2, 1], count_include_pad=last)
+        self.quantized(lambda r, dtype: Case(
+            "NhwcMaxPool", {"x": r.bytes(dtype, 1, r.size() + 3, r.size() + 3, r.size())},
+            kernel_shape=[3, 2], pads=[1, 0, 1, 1], strides=[2, 1]))
+
+    def test_quantized_moves(self) -> None:
+        def joined(r: Random, dtype: type) -> Case:
+            feeds: Feeds = {"scale": r.scale(), "zero": r.bytes(dtype)}
+            for i in range(r.size(3) + 1):
+                feeds |= {f"x{i}": r.bytes(dtype, 2, r.size()), f"s{i}": r.scale(),
+                          f"z{i}": r.bytes(dtype)}
+            return Case("QLinearConcat", feeds, (dtype,), [n for n in feeds if n[0] != "x"],
+                        axis=1)
+        self.quantized(joined)
+
+        def chosen(r: Random, dtype: type) -> Case:
+            n = r.size()
+            feeds: Feeds = {"if": r.ints(2, 2, n).astype(bool), "x": r.bytes(dtype, 2, n),
+                            "xs": r.scale(), "xz": r.bytes(dtype), "y": r.bytes(dtype, 1, n),
+                            "ys": r.scale(), "yz": r.bytes(dtype), "zs": r.scale(),
+                            "zz": r.bytes(dtype)}
+            return Case("QLinearWhere", feeds, (dtype,), [n for n in feeds if n[1:] in ("s", "z")])
+        self.quantized(chosen)
+
+    def test_quantized_products(self) -> None:
+        def gemm(r: Random, dtype: type) -> Case:
+            m, k, n, a, b = r.size(), r.size(), r.size(), r.flag(), r.flag()
+            other = np.int8 if dtype == np.int8 or r.flag() else np.uint8
+            each, floats = r.flag(), r.flag()
+            feeds: Feeds = {
+                "a": r.bytes(dtype, *((k, m) if a else (m, k))), "as": r.scale(),
+                "az": r.bytes(dtype), "b": r.bytes(other, *((n, k) if b else (k, n))),
+                "bs": r.scale(n) if each else r.scale(),
+                "bz": r.bytes(other, n) if each else r.bytes(other),
+                "c": r.ints(200, n) if r.flag() else None, "ys": None if floats else r.scale(),
+                "yz": None if floats else r.bytes(dtype)}
+            return Case("QGemm", feeds, (np.float32 if floats else dtype,),
+                        [n for n in feeds if n != "a"], transA=int(a), transB=int(b))
+        self.quantized(gemm)
+
+        def conv(r: Random, dtype: type) -> Case:
+            group, channels, filters, last = r.size(2), r.size(3), 2 * r.size(3), r.flag()
+            other = np.int8 if dtype == np.int8 or r.flag() else np.uint8
+            shape = (1, r.size() + 2, r.size() + 2, group * channels)
+            each = r.flag()
+            feeds: Feeds = {
+                "x": r.bytes(dtype, *(shape if last else (1, *shape[:0:-1]))), "xs": r.scale(),
+                "xz": r.bytes(dtype), "w": r.bytes(other, group * filters, channels, 3, 3),
+                "ws": r.scale(group * filters) if each else r.scale(),
+                "wz": np.zeros(group * filters if each else (), other), "ys": r.scale() * 9,
+                "yz": r.bytes(dtype),
+                "b": r.ints(999, group * filters) if r.flag() else None}
+            return Case("QLinearConv", feeds, constants=[n for n in feeds if n != "x"],
+                        channels_last=int(last), group=group, pads=[1, 1, 1, 1], strides=[1, 2])
+        self.quantized(conv)
+
+        def to_float(r: Random, dtype: type) -> Case:
+            k, n = r.size(), r.size()
+            other = np.int8 if dtype == np.int8 or r.flag() else np.uint8
+            return Case("MatMulIntegerToFloat", {
+                "a": r.bytes(dtype, 2, r.size(), k), "b": r.bytes(other, k, n), "as": r.scale(),
+                "bs": r.scale(n) if r.flag() else r.scale(), "az": r.bytes(dtype),
+                "bz": r.bytes(other, n) if r.flag() else None, "bias": r.maybe(n)}, (np.float32,))
+        self.quantized(to_float)
+
+        def dynamic(r: Random, dtype: type) -> Case:
+            k, n = r.size(), r.size()
+            return Case("DynamicQuantizeMatMul", {
+                "a": r.floats(2, r.size(), k), "b": r.bytes(dtype, k, n), "bs": r.scale(),
+                "bz": r.bytes(dtype) if r.flag() else None, "bias": r.maybe(n)},
+                constants=("b", "bs", "bz"))
+        self.quantized(dynamic)
+
+    # ---- one rounding ----
+
+    def test_bfloat16(self) -> None:
+        """Results are those of float arithmetic on the same numbers, rounded once, to the bit."""
+        def feeds(**shapes: tuple[int, ...]) -> Feeds:
+            r = Random(len(shapes))
+            return {name: r.floats(*shape).astype(ml_dtypes.bfloat16)
+                    for name, shape in shapes.items()}
+        row, heads = (2, 3, 8), {"num_heads": 4}
+        places: Feeds = {**feeds(x=(2, 3, 32)), "places": np.array([1], np.int64),
+                         **feeds(cos=(8, 4), sin=(8, 4))}
+        for op, given, attributes in (
+                ("Gelu", feeds(x=row), {}), ("BiasGelu", feeds(x=row, b=(8,)), {}),
+                ("FastGelu", feeds(x=row, b=(8,)), {}), ("QuickGelu", feeds(x=row), {}),
+                ("FusedMatMul", feeds(a=(3, 64), b=(64, 5)), {"alpha": 0.3}),
+                ("SkipLayerNormalization", feeds(x=row, s=row, g=(8,), b=(8,), c=(8,)), {}),
+                ("SkipSimplifiedLayerNormalization", feeds(x=row, s=row, g=(8,), c=(8,)), {}),
+                ("MultiHeadAttention", feeds(q=(2, 3, 32), k=(2, 5, 32), v=(2, 5, 32)), heads),
+                ("Attention", feeds(x=(2, 3, 16), w=(16, 96), b=(96,)), heads),
+                ("RotaryEmbedding", places, {})):
+            wide = {n: a.astype(np.float32) if a.dtype == ml_dtypes.bfloat16 else a
+                    for n, a in given.items()}
+            for numerics in ("fast", "faithful"):
+                with self.subTest(op=op, numerics=numerics):
+                    want = Case(op, dict(wide), **attributes).by_demi(numerics)[0]
+                    got = Case(op, dict(given), **attributes).by_demi(numerics)[0]
+                    self.assertEqual(got.tobytes(), want.astype(ml_dtypes.bfloat16).tobytes())
+
+    # ---- what is not there ----
+
+    def test_refusals(self) -> None:
+        r = Random(0)
+        x, g = r.floats(2, 3, 8), r.floats(8)
+        for case, says in (
+                (Case("SkipLayerNormalization", {"x": x, "s": x, "g": g}, (None, np.float32)),
+                 "com.microsoft.SkipLayerNormalization with its output 'mean'"),
+                (Case("Attention", {"x": x, "w": r.floats(8, 24)}, num_heads=2, do_rotary=1),
+                 "com.microsoft.Attention with do_rotary"),
+                (Case("FusedConv", {"x": r.floats(1, 2, 4, 4), "w": r.floats(2, 2, 3, 3)},
+                      activation="Softplus"), "com.microsoft.FusedConv with this activation"),
+                (Case("LongformerAttention", {"x": x}), "com.microsoft.LongformerAttention"),
+                (Case("BertTokenizer", {"x": x}, domain="ai.onnx.contrib"),
+                 "ai.onnx.contrib.BertTokenizer")):
+            model = onnx.load_from_string(case.model)
+            model.opset_import.append(helper.make_opsetid("ai.onnx.contrib", 1))
+            with self.assertRaisesRegex(Exception, says):
+                library.compile(model.SerializeToString(), "fast")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
+    args, rest = parser.parse_known_args()
+    library = runtime.LibDemi(args.libdemi)
+    unittest.main(argv=[sys.argv[0], *rest])
