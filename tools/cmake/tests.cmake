@@ -144,6 +144,18 @@ if(TARGET demi)
             set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
                 "DEMI_LIBRARY=$<TARGET_FILE:demi_shared>")
         endforeach()
+        if(TARGET demi_fake_driver) # tools/fake_cuda: what runs are the kernels' instructions
+            demi_python_test(plan_suite_cuda plan_suite.py PROCESSORS 2
+                ARGS --libdemi $<TARGET_FILE:demi_shared> --device cuda)
+            set(cuda_tests plan_suite_cuda)
+            foreach(to float16 bfloat16)
+                demi_python_test(plan_${to}_cuda plan_suite.py PROCESSORS 2
+                    ARGS --libdemi $<TARGET_FILE:demi_shared> --device cuda --to ${to} --io low)
+                list(APPEND cuda_tests plan_${to}_cuda)
+            endforeach()
+            set_property(TEST ${cuda_tests} APPEND PROPERTY ENVIRONMENT
+                "LD_LIBRARY_PATH=${fake_folder}")
+        endif()
         demi_python_test(check_suite check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             LABELS full PROCESSORS 2)
         demi_python_test(check_sample check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
