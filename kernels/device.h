@@ -78,8 +78,9 @@ struct DeviceKind {
      * whenever they run. */
     void *(*pin)(Device *device, uint64_t size, Err *err);
     void (*unpin)(Device *device, void *memory);
-    /* From record on, what is put into the queue is not run but noted; recorded ends that. Copies must
-     * be from and to pinned memory then. NULL with the error set where the work can't be repeated. */
+    /* From record on, what is put into the queue is not run but noted; recorded ends that, and has to
+     * be called by the same thread. Copies must be from and to pinned memory then. NULL with the error
+     * set where the work can't be repeated. */
     bool (*record)(DeviceQueue *queue, Err *err);
     DeviceWork *(*recorded)(DeviceQueue *queue, Err *err);
     bool (*replay)(DeviceQueue *queue, DeviceWork *work, Err *err);

@@ -313,7 +313,7 @@ static KernelReady make(KernelCall *call) {
         *r = (Ready){.blas = blas};
     }
     cuda_leave(device);
-    return ok ? KERNEL_READY : KERNEL_FAILED;
+    return ok && call->err->code == ERR_NONE ? KERNEL_READY : KERNEL_FAILED;
 }
 
 const KernelPrepare cuda_prepare_product = {make, release, 0};
