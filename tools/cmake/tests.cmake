@@ -153,6 +153,15 @@ if(TARGET demi)
                     ARGS --libdemi $<TARGET_FILE:demi_shared> --device cuda --to ${to} --io low)
                 list(APPEND cuda_tests plan_${to}_cuda)
             endforeach()
+            demi_python_test(cuda_cases cuda_cases_test.py PROCESSORS 2 LABELS full
+                ARGS --libdemi $<TARGET_FILE:demi_shared> --seeds 0:12000 --all-kernels)
+            demi_python_test(cuda_cases_sample cuda_cases_test.py LABELS quick
+                ARGS --libdemi $<TARGET_FILE:demi_shared> --seeds 0:1500)
+            demi_python_test(cuda cuda_test.py ${with_demi} LABELS full
+                --libdemi $<TARGET_FILE:demi_shared>)
+            demi_python_test(cuda_sample cuda_test.py ${with_demi} LABELS quick
+                --libdemi $<TARGET_FILE:demi_shared> --most 3)
+            list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample)
             set_property(TEST ${cuda_tests} APPEND PROPERTY ENVIRONMENT
                 "LD_LIBRARY_PATH=${fake_folder}")
         endif()

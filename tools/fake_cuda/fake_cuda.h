@@ -32,7 +32,7 @@ enum {
  *   driver=12080         cuDriverGetVersion
  *   capability=75        10 major + minor
  *   memory=BYTES         of the device
- *   fail=NAME:N[:CODE]   the N-th call of that function gives CODE (999); N 0: none
+ *   fail=NAME:N[:CODE]   the N-th call of that function gives CODE (999); N 0: each
  *   log=FILE             at the end: how often each function was called, and each kernel launched */
 typedef struct FakeSettings {
     bool no_device;
@@ -63,6 +63,9 @@ void fake_leave(void);
 /* Something that the program may not do: said on stderr; the process ends with 97 then, whatever else
  * it would have said. Returns the code. */
 int fake_complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether a call failed, as the settings say or by a complaint: from then on the program may give back
+ * what it has without a wait. */
+bool fake_has_failed(void);
 /* From now on, all calls fail with it. */
 void fake_lose(int code);
 /* Counts for the log. */

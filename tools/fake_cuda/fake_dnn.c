@@ -362,7 +362,7 @@ int cudnnBackendFinalize(void *descriptor) {
 
 static int get_results(const Descriptor *d, int64_t room, int64_t *count, void *items) {
     const Descriptor *graph = part(d, 201);
-    *count = 0;
+    *count = ENGINES;
     for (int k = 0; k < ENGINES && k < room; k++) {
         Descriptor *config = ((void **)items)[k];
         if (!is(config, CONFIG, false)) return BAD_PARAM;
@@ -370,7 +370,6 @@ static int get_results(const Descriptor *d, int64_t room, int64_t *count, void *
         config->precompiled = graph->precompiled;
         config->engine = k;
         config->finished = true;
-        *count = k + 1;
     }
     return 0;
 }
@@ -383,7 +382,8 @@ static int get_notes(const Descriptor *d, int name, int64_t *count, int *items) 
 }
 
 static int get(const Descriptor *d, int name, int type, int64_t room, int64_t *count, void *items) {
-    if (!d || d->magic != HANDLE + 1 || !d->finished || room < 1) return BAD_PARAM;
+    if (!d || d->magic != HANDLE + 1 || !d->finished || room < 0) return BAD_PARAM;
+    if (!room && name != 202) return BAD_PARAM;
     *count = 1;
     if (d->kind == HEURISTIC && name == 202 && type == T_DESCRIPTOR)
         return get_results(d, room, count, items);

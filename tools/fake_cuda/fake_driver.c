@@ -81,6 +81,16 @@ bool fake_is_stream(const void *stream) {
 #define NEED(condition, code, ...)                                                                 \
     if (!(condition)) FAKE_RETURN(fake_complain(code, __VA_ARGS__))
 
+/* Whether work is left in any stream; after a call that failed it is done first, as drivers do. */
+static bool is_busy(void) {
+    bool busy = false;
+    for (CuStream s = streams; s; s = s->next) {
+        if (fake_has_failed()) fake_finish(s);
+        busy = busy || s->work.first;
+    }
+    return busy;
+}
+
 /* ---- the driver and its devices -------------------------------------------------------------- */
 
 static const struct {
@@ -269,8 +279,7 @@ CuResult cuModuleLoadData(CuModule *module, const void *image) {
 CuResult cuModuleUnload(CuModule module) {
     BEGIN("cuModuleUnload");
     NEED(is_in(modules, module), FAKE_INVALID_HANDLE, "a module is unloaded that is none");
-    for (CuStream s = streams; s; s = s->next)
-        NEED(!s->work.first, FAKE_INVALID_HANDLE, "a module is unloaded before work is done");
+    NEED(!is_busy(), FAKE_INVALID_HANDLE, "a module is unloaded before work is done");
     for (CuFunction f = module->functions, next; f; f = next) {
         next = f->next;
         free(f);
@@ -320,12 +329,6 @@ CuResult cuMemAlloc_v2(CuAddress *memory, size_t size) {
     FAKE_RETURN(*memory ? 0 : FAKE_OUT_OF_MEMORY);
 }
 
-/* Whether work is left in any stream. */
-static bool is_busy(void) {
-    for (CuStream s = streams; s; s = s->next)
-        if (s->work.first) return true;
-    return false;
-}
 CuResult cuMemFree_v2(CuAddress memory) {
     BEGIN("cuMemFree_v2");
     NEED(!is_busy(), FAKE_INVALID_VALUE, "memory is freed before work is done");
@@ -441,16 +444,18 @@ CuResult cuStreamBeginCapture_v2(CuStream stream, int mode) {
     stream->captures = true;
     FAKE_RETURN(0);
 }
+/* Ends the capture even where it fails. */
 CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph) {
+    const int to_fail = fake_enter("cuStreamEndCapture");
     *graph = NULL;
-    BEGIN("cuStreamEndCapture");
+    NEED(fake_has_context(), FAKE_INVALID_CONTEXT, "a capture ends without a context");
     NEED(is_in(streams, stream) && stream->captures, FAKE_INVALID_VALUE,
          "a capture ends that is none");
     const bool broken = stream->broken;
     stream->captures = stream->broken = false;
-    if (broken) {
+    if (broken || to_fail) {
         fake_list_free(&stream->captured);
-        FAKE_RETURN(FAKE_CAPTURE_INVALIDATED);
+        FAKE_RETURN(to_fail ? to_fail : FAKE_CAPTURE_INVALIDATED);
     }
     CuGraph g = calloc(1, sizeof *g);
     if (!g) abort();

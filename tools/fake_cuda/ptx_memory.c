@@ -9,8 +9,6 @@
 
 #include "ptx_code.h"
 
-static const char *const space_names[] = {"global", "shared", "local", "parameter"};
-
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 /* Whether the other thread's access is behind one of its warp's barriers, or is this thread's. */
@@ -176,13 +174,18 @@ static uint64_t address_of(const PtxWarp *w, const PtxInstr *i, uint32_t at, int
     return base + (uint64_t)i->offset;
 }
 
-static void put_element(PtxWarp *w, const PtxInstr *i, uint32_t at, int lane, const uint8_t *from) {
+/* An element as it is in a register. */
+static uint64_t widen(const PtxInstr *i, const uint8_t *from) {
     uint64_t bits = 0;
     memcpy(&bits, from, i->size);
     if (i->sign && i->size < 8) {
         const uint32_t left = 64 - 8u * i->size;
         bits = (uint64_t)((int64_t)(bits << left) >> left);
     }
+    return bits;
+}
+
+static void put_element(PtxWarp *w, const PtxInstr *i, uint32_t at, int lane, uint64_t bits) {
     memcpy(w->registers + at + (size_t)lane * i->width, &bits, i->width);
 }
 
@@ -203,7 +206,8 @@ void ptx_load(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
         if (!read_lane(w, i, l, address_of(w, i, i->at[i->count], l), bytes, size)) return;
-        for (uint32_t k = 0; k < i->count; k++) put_element(w, i, i->at[k], l, bytes + k * i->size);
+        for (uint32_t k = 0; k < i->count; k++)
+            put_element(w, i, i->at[k], l, widen(i, bytes + k * i->size));
     }
 }
 
@@ -226,20 +230,24 @@ void ptx_store(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     }
 }
 
-/* Of the kernel's own parameters. */
+/* Of the kernel's own parameters: most often the same for all lanes. */
 void ptx_load_param(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     const uint32_t size = (uint32_t)i->size * i->count, room = w->grid->kernel->info.params;
     const uint8_t *params = w->grid->launch->params;
+    uint64_t bits[4] = {0}, before = UINT64_MAX;
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
         const uint64_t at = address_of(w, i, i->at[i->count], l);
         if (at % size || at > room || room - at < size) {
-            ptx_fault(w, i, l, "%s address %llu, %u bytes: there are %u", space_names[i->space],
+            ptx_fault(w, i, l, "parameter address %llu, %u bytes: there are %u",
                       (unsigned long long)at, size, room);
             return;
         }
-        for (uint32_t k = 0; k < i->count; k++)
-            put_element(w, i, i->at[k], l, params + at + k * i->size);
+        for (uint32_t k = 0; k < i->count; k++) {
+            if (at != before) bits[k] = widen(i, params + at + k * i->size);
+            put_element(w, i, i->at[k], l, bits[k]);
+        }
+        before = at;
     }
 }
 
