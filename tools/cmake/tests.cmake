@@ -153,14 +153,14 @@ if(TARGET demi)
                     ARGS --libdemi $<TARGET_FILE:demi_shared> --device cuda --to ${to} --io low)
                 list(APPEND cuda_tests plan_${to}_cuda)
             endforeach()
-            demi_python_test(cuda_cases cuda_cases_test.py PROCESSORS 2 LABELS full
-                ARGS --libdemi $<TARGET_FILE:demi_shared> --seeds 0:12000 --all-kernels)
-            demi_python_test(cuda_cases_sample cuda_cases_test.py LABELS quick
-                ARGS --libdemi $<TARGET_FILE:demi_shared> --seeds 0:1500)
-            demi_python_test(cuda cuda_test.py ${with_demi} LABELS full
-                --libdemi $<TARGET_FILE:demi_shared>)
-            demi_python_test(cuda_sample cuda_test.py ${with_demi} LABELS quick
-                --libdemi $<TARGET_FILE:demi_shared> --most 3)
+            demi_python_test(cuda_cases cuda_cases_test.py ARGS --seeds 0:12000 --all-kernels
+                --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
+            demi_python_test(cuda_cases_sample cuda_cases_test.py ARGS --seeds 0:1500
+                --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
+            demi_python_test(cuda cuda_test.py ${with_demi} --most 12
+                --libdemi $<TARGET_FILE:demi_shared> LABELS full)
+            demi_python_test(cuda_sample cuda_test.py ${with_demi} --most 3
+                --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
             list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample)
             set_property(TEST ${cuda_tests} APPEND PROPERTY ENVIRONMENT
                 "LD_LIBRARY_PATH=${fake_folder}")
