@@ -154,9 +154,16 @@ void ptx_warp_run(PtxWarp *warp);
 PtxRun ptx_load, ptx_store, ptx_load_param, ptx_copy_async, ptx_commit, ptx_wait_group,
     ptx_move_pair, ptx_split_pair;
 PtxRun ptx_mma_f16, ptx_mma_bf16, ptx_load_matrices, ptx_load_turned;
-/* Reads shared memory for a lane, checked; false after a fault. */
-bool ptx_shared_read(PtxWarp *warp, const PtxInstr *instr, int lane, uint64_t at, void *to,
-                     uint32_t size);
+/* What a lane reads or writes. */
+typedef struct PtxAccess {
+    PtxWarp *warp;
+    const PtxInstr *instr;
+    int lane;
+    uint32_t size;
+    uint64_t at;
+} PtxAccess;
+/* Reads shared memory, checked; false after a fault. */
+bool ptx_shared_read(const PtxAccess *access, void *to);
 /* The module's own data at that address. */
 const PtxRegion *ptx_module_data(const PtxModule *module, uint64_t address);
 

@@ -15,8 +15,8 @@ static void load(PtxWarp *w, const PtxInstr *i, bool turned) {
         for (uint32_t r = 0; r < 8; r++) {
             const int lane = (int)(8 * k + r);
             const uint32_t base = PTX_REG(uint32_t, w, i->at[i->count])[lane];
-            if (!ptx_shared_read(w, i, lane, base + (uint64_t)i->offset, rows[r], sizeof rows[r]))
-                return;
+            const PtxAccess row = {w, i, lane, sizeof rows[r], base + (uint64_t)i->offset};
+            if (!ptx_shared_read(&row, rows[r])) return;
         }
         for (uint32_t l = 0; l < PTX_LANES; l++) {
             const uint32_t r = l / 4, c = l % 4 * 2;

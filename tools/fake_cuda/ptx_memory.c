@@ -16,28 +16,33 @@ static bool ordered(const PtxWarp *w, uint32_t thread, uint32_t other, uint32_t 
     return other == thread || (other / PTX_LANES == thread / PTX_LANES && sync < w->sync);
 }
 
-static bool race(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, const char *what,
-                 uint32_t other) {
-    ptx_fault(w, i, lane, "no barrier orders it and %s thread %u of shared address %llu", what,
-              other, (unsigned long long)at);
+static bool race(const PtxAccess *a, const char *what, uint32_t other) {
+    ptx_fault(a->warp, a->instr, a->lane,
+              "no barrier orders it and %s thread %u of shared address %llu", what, other,
+              (unsigned long long)a->at);
     return false;
 }
 
-static bool may_read(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, PtxMark *m) {
+static uint32_t thread_of(const PtxAccess *a) {
+    return a->warp->number * PTX_LANES + (uint32_t)a->lane;
+}
+
+static bool may_read(const PtxAccess *a, PtxMark *m) {
+    const PtxWarp *w = a->warp;
     const PtxGrid *grid = w->grid;
-    const uint32_t thread = w->number * PTX_LANES + (uint32_t)lane;
+    const uint32_t thread = thread_of(a);
     if (m->pending) {
-        ptx_fault(w, i, lane, "shared address %llu is still being copied to",
-                  (unsigned long long)at);
+        ptx_fault(a->warp, a->instr, a->lane, "shared address %llu is still being copied to",
+                  (unsigned long long)a->at);
         return false;
     }
     if (m->write_epoch < grid->first_epoch) {
-        ptx_fault(w, i, lane, "shared address %llu is read before it was written",
-                  (unsigned long long)at);
+        ptx_fault(a->warp, a->instr, a->lane, "shared address %llu is read before it was written",
+                  (unsigned long long)a->at);
         return false;
     }
     if (m->write_epoch == grid->epoch && !ordered(w, thread, m->writer, m->write_sync))
-        return race(w, i, lane, at, "the write by", m->writer);
+        return race(a, "the write by", m->writer);
     const bool before = m->read_epoch == grid->epoch;
     if (before && m->reader / PTX_LANES != w->number)
         m->spread = 2;
@@ -51,48 +56,51 @@ static bool may_read(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, PtxMa
     return true;
 }
 
-static bool may_write(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, PtxMark *m) {
+static bool may_write(const PtxAccess *a, PtxMark *m) {
+    const PtxWarp *w = a->warp;
     const PtxGrid *grid = w->grid;
-    const uint32_t thread = w->number * PTX_LANES + (uint32_t)lane;
+    const uint32_t thread = thread_of(a);
     if (m->write_epoch == grid->epoch && !ordered(w, thread, m->writer, m->write_sync))
-        return race(w, i, lane, at, "the write by", m->writer);
+        return race(a, "the write by", m->writer);
     if (m->read_epoch == grid->epoch &&
         (m->spread == 2 || !ordered(w, thread, m->reader, m->read_sync) ||
          (m->spread == 1 && m->read_sync >= w->sync)))
-        return race(w, i, lane, at, "the read by", m->reader);
+        return race(a, "the read by", m->reader);
     m->write_epoch = grid->epoch;
     m->writer = (uint16_t)thread;
     m->write_sync = w->sync;
     return true;
 }
 
-static bool inside_shared(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, uint32_t size) {
-    const char *wrong = at % size != 0 ? "not aligned"
-                        : at > w->grid->shared_size || w->grid->shared_size - at < size ? "outside"
-                                                                                        : NULL;
+static bool inside_shared(const PtxAccess *a) {
+    const uint32_t room = a->warp->grid->shared_size;
+    const char *wrong = a->at % a->size != 0                     ? "not aligned"
+                        : a->at > room || room - a->at < a->size ? "outside"
+                                                                 : NULL;
     if (wrong)
-        ptx_fault(w, i, lane, "shared address %llu, %u bytes, is %s (the block has %u)",
-                  (unsigned long long)at, size, wrong, w->grid->shared_size);
+        ptx_fault(a->warp, a->instr, a->lane,
+                  "shared address %llu, %u bytes, is %s (the block has %u)",
+                  (unsigned long long)a->at, a->size, wrong, room);
     return !wrong;
 }
 
-bool ptx_shared_read(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, void *to,
-                     uint32_t size) {
-    const uint32_t shift = w->grid->kernel->shift;
-    if (!inside_shared(w, i, lane, at, size)) return false;
-    for (uint64_t g = at >> shift; g <= (at + size - 1) >> shift; g++)
-        if (!may_read(w, i, lane, at, &w->grid->marks[g])) return false;
-    memcpy(to, w->grid->shared + at, size);
+bool ptx_shared_read(const PtxAccess *a, void *to) {
+    const PtxGrid *grid = a->warp->grid;
+    const uint32_t shift = grid->kernel->shift;
+    if (!inside_shared(a)) return false;
+    for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
+        if (!may_read(a, &grid->marks[g])) return false;
+    memcpy(to, grid->shared + a->at, a->size);
     return true;
 }
 
-static bool shared_write(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, const void *from,
-                         uint32_t size) {
-    const uint32_t shift = w->grid->kernel->shift;
-    if (!inside_shared(w, i, lane, at, size)) return false;
-    for (uint64_t g = at >> shift; g <= (at + size - 1) >> shift; g++)
-        if (!may_write(w, i, lane, at, &w->grid->marks[g])) return false;
-    memcpy(w->grid->shared + at, from, size);
+static bool shared_write(const PtxAccess *a, const void *from) {
+    const PtxGrid *grid = a->warp->grid;
+    const uint32_t shift = grid->kernel->shift;
+    if (!inside_shared(a)) return false;
+    for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
+        if (!may_write(a, &grid->marks[g])) return false;
+    memcpy(grid->shared + a->at, from, a->size);
     return true;
 }
 
@@ -108,18 +116,18 @@ static const PtxRegion *region_at(PtxGrid *grid, uint64_t at) {
 }
 
 /* Where it lies in the emulator's memory, and which bytes of it are known; NULL after a fault. */
-static uint8_t *global_at(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, uint32_t size,
-                          uint8_t **known) {
-    const PtxRegion *r = region_at(w->grid, at);
-    const uint64_t offset = r ? at - r->address : 0;
-    if (!r || r->size - offset < size) {
-        ptx_fault(w, i, lane, "global address 0x%llx, %u bytes, is %s", (unsigned long long)at,
-                  size, r ? "at the end of an allocation" : "in no allocation");
+static uint8_t *global_at(const PtxAccess *a, uint8_t **known) {
+    const PtxRegion *r = region_at(a->warp->grid, a->at);
+    const uint64_t offset = r ? a->at - r->address : 0;
+    if (!r || r->size - offset < a->size) {
+        ptx_fault(a->warp, a->instr, a->lane, "global address 0x%llx, %u bytes, is %s",
+                  (unsigned long long)a->at, a->size,
+                  r ? "at the end of an allocation" : "in no allocation");
         return NULL;
     }
-    if (at % size) {
-        ptx_fault(w, i, lane, "global address 0x%llx is not aligned to %u bytes",
-                  (unsigned long long)at, size);
+    if (a->at % a->size) {
+        ptx_fault(a->warp, a->instr, a->lane, "global address 0x%llx is not aligned to %u bytes",
+                  (unsigned long long)a->at, a->size);
         return NULL;
     }
     *known = r->known ? r->known + offset : NULL;
@@ -131,38 +139,38 @@ static bool all_known(const uint8_t *known, uint32_t size) {
     return !known || memcmp(known, ones, size) == 0;
 }
 
-static bool global_read(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, void *to,
-                        uint32_t size) {
-    uint8_t *known, *from = global_at(w, i, lane, at, size, &known);
+static bool global_read(const PtxAccess *a, void *to) {
+    uint8_t *known, *from = global_at(a, &known);
     if (!from) return false;
-    if (!all_known(known, size)) {
-        ptx_fault(w, i, lane, "global address 0x%llx, %u bytes, is read before it was written",
-                  (unsigned long long)at, size);
+    if (!all_known(known, a->size)) {
+        ptx_fault(a->warp, a->instr, a->lane,
+                  "global address 0x%llx, %u bytes, is read before it was written",
+                  (unsigned long long)a->at, a->size);
         return false;
     }
-    memcpy(to, from, size);
+    memcpy(to, from, a->size);
     return true;
 }
 
-static bool global_write(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, const void *from,
-                         uint32_t size) {
-    uint8_t *known, *to = global_at(w, i, lane, at, size, &known);
+static bool global_write(const PtxAccess *a, const void *from) {
+    uint8_t *known, *to = global_at(a, &known);
     if (!to) return false;
     if (!known) {
-        ptx_fault(w, i, lane, "global address 0x%llx is a constant", (unsigned long long)at);
+        ptx_fault(a->warp, a->instr, a->lane, "global address 0x%llx is a constant",
+                  (unsigned long long)a->at);
         return false;
     }
-    memcpy(to, from, size);
-    memset(known, 1, size);
+    memcpy(to, from, a->size);
+    memset(known, 1, a->size);
     return true;
 }
 
-static uint8_t *local_at(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, uint32_t size) {
-    const uint32_t room = w->grid->kernel->local;
-    if (at % size == 0 && at <= room && room - at >= size)
-        return w->local + (size_t)lane * room + at;
-    ptx_fault(w, i, lane, "local address %llu, %u bytes: the thread has %u", (unsigned long long)at,
-              size, room);
+static uint8_t *local_at(const PtxAccess *a) {
+    const uint32_t room = a->warp->grid->kernel->local;
+    if (a->at % a->size == 0 && a->at <= room && room - a->at >= a->size)
+        return a->warp->local + (size_t)a->lane * room + a->at;
+    ptx_fault(a->warp, a->instr, a->lane, "local address %llu, %u bytes: the thread has %u",
+              (unsigned long long)a->at, a->size, room);
     return NULL;
 }
 
@@ -185,48 +193,55 @@ static uint64_t widen(const PtxInstr *i, const uint8_t *from) {
     return bits;
 }
 
-static void put_element(PtxWarp *w, const PtxInstr *i, uint32_t at, int lane, uint64_t bits) {
-    memcpy(w->registers + at + (size_t)lane * i->width, &bits, i->width);
+/* Sets a lane of the register for element k. */
+static void put_element(PtxWarp *w, const PtxInstr *i, uint32_t k, size_t lane, uint64_t bits) {
+    memcpy(w->registers + i->at[k] + lane * i->width, &bits, i->width);
 }
 
-static bool read_lane(PtxWarp *w, const PtxInstr *i, int lane, uint64_t at, uint8_t *to,
-                      uint32_t size) {
+static bool read_lane(const PtxAccess *a, uint8_t *to) {
     const uint8_t *local;
-    if (i->space == PTX_GLOBAL) return global_read(w, i, lane, at, to, size);
-    if (i->space == PTX_SHARED) return ptx_shared_read(w, i, lane, at, to, size);
-    if (!(local = local_at(w, i, lane, at, size))) return false;
-    memcpy(to, local, size);
+    if (a->instr->space == PTX_GLOBAL) return global_read(a, to);
+    if (a->instr->space == PTX_SHARED) return ptx_shared_read(a, to);
+    if (!(local = local_at(a))) return false;
+    memcpy(to, local, a->size);
     return true;
+}
+
+static bool write_lane(const PtxAccess *a, const uint8_t *from) {
+    uint8_t *local;
+    if (a->instr->space == PTX_GLOBAL) return global_write(a, from);
+    if (a->instr->space == PTX_SHARED) return shared_write(a, from);
+    if (!(local = local_at(a))) return false;
+    memcpy(local, from, a->size);
+    return true;
+}
+
+/* A lane's access to all elements of a load or store. */
+static PtxAccess access_of(PtxWarp *w, const PtxInstr *i, int lane) {
+    return (PtxAccess){w, i, lane, (uint32_t)i->size * i->count,
+                       address_of(w, i, i->at[i->count], lane)};
 }
 
 /* at: elements; behind them the address. */
 void ptx_load(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
-    const uint32_t size = (uint32_t)i->size * i->count;
     uint8_t bytes[32];
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
-        if (!read_lane(w, i, l, address_of(w, i, i->at[i->count], l), bytes, size)) return;
+        const PtxAccess access = access_of(w, i, l);
+        if (!read_lane(&access, bytes)) return;
         for (uint32_t k = 0; k < i->count; k++)
-            put_element(w, i, i->at[k], l, widen(i, bytes + k * i->size));
+            put_element(w, i, k, (size_t)l, widen(i, bytes + k * i->size));
     }
 }
 
 void ptx_store(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
-    const uint32_t size = (uint32_t)i->size * i->count;
-    uint8_t bytes[32], *local;
+    uint8_t bytes[32];
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
-        const uint64_t at = address_of(w, i, i->at[i->count], l);
+        const PtxAccess access = access_of(w, i, l);
         for (uint32_t k = 0; k < i->count; k++)
             memcpy(bytes + k * i->size, w->registers + i->at[k] + (size_t)l * i->width, i->size);
-        if (i->space == PTX_GLOBAL) {
-            if (!global_write(w, i, l, at, bytes, size)) return;
-        } else if (i->space == PTX_SHARED) {
-            if (!shared_write(w, i, l, at, bytes, size)) return;
-        } else {
-            if (!(local = local_at(w, i, l, at, size))) return;
-            memcpy(local, bytes, size);
-        }
+        if (!write_lane(&access, bytes)) return;
     }
 }
 
@@ -245,7 +260,7 @@ void ptx_load_param(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
         }
         for (uint32_t k = 0; k < i->count; k++) {
             if (at != before) bits[k] = widen(i, params + at + k * i->size);
-            put_element(w, i, i->at[k], l, bits[k]);
+            put_element(w, i, k, (size_t)l, bits[k]);
         }
         before = at;
     }
@@ -295,19 +310,17 @@ void ptx_copy_async(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     static const uint8_t zeros[16];
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
-        const uint64_t to = PTX_REG(uint32_t, w, i->at[0])[l];
+        const PtxAccess to = {w, i, l, 16, PTX_REG(uint32_t, w, i->at[0])[l]};
+        const PtxAccess from = {w, i, l, 16, PTX_REG(uint64_t, w, i->at[1])[l]};
         const uint32_t size = PTX_REG(uint32_t, w, i->at[2])[l];
-        uint8_t bytes[16] = {0};
+        PtxCopy copy = {(uint32_t)to.at, (uint32_t)l, w->groups[l], {0}};
         if (size != 0 && size != 16) {
             ptx_fault(w, i, l, "a copy of %u bytes", size);
             return;
         }
-        if (size && !global_read(w, i, l, PTX_REG(uint64_t, w, i->at[1])[l], bytes, size)) return;
-        if (!shared_write(w, i, l, to, zeros, sizeof zeros)) return;
-        PtxCopy *copy = next_copy(w);
-        *copy = (PtxCopy){(uint32_t)to, (uint32_t)l, w->groups[l], {0}};
-        memcpy(copy->bytes, bytes, sizeof bytes);
-        set_pending(w, to, 1);
+        if ((size && !global_read(&from, copy.bytes)) || !shared_write(&to, zeros)) return;
+        *next_copy(w) = copy;
+        set_pending(w, to.at, 1);
     }
 }
 
@@ -327,7 +340,8 @@ void ptx_wait_group(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
             continue;
         }
         set_pending(w, copy.at, -1);
-        if (!shared_write(w, i, (int)copy.lane, copy.at, copy.bytes, 16)) return;
+        const PtxAccess to = {w, i, (int)copy.lane, 16, copy.at};
+        if (!shared_write(&to, copy.bytes)) return;
     }
     w->copy_count = left;
 }
