@@ -65,6 +65,12 @@ if(DEMI_SANITIZE)
         demi_python_test(python_asan python_test.py ARGS Values Passes Wrong LABELS full)
         set_property(TEST python_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
             "ASAN_OPTIONS=detect_leaks=0" "DEMI_LIBRARY=$<TARGET_FILE:demi_shared>")
+        if(TARGET demi_fake_driver)
+            demi_python_test(cuda_asan cuda_test.py ${with_demi} --most 1
+                --libdemi $<TARGET_FILE:demi_shared> Failures LABELS full)
+            set_property(TEST cuda_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
+                "ASAN_OPTIONS=detect_leaks=0" "LD_LIBRARY_PATH=${fake_folder}")
+        endif()
         set_property(TEST plan_suite_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
             "ASAN_OPTIONS=detect_leaks=0")
     endif()

@@ -63,15 +63,15 @@ MUTANTS = (
     Mutant("a bound is off by one", CU + "pointwise.cu", "i < a.count", "i <= a.count"),
     Mutant("a gathered index is not checked", CU + "move.cu",
            "if (index >= 0 && index < a.size)", "if (index < a.size)"),
-    Mutant("halves are cut, not rounded", CU + "cuda_types.cuh",
-           "return __float2half_rn(x);", "return __float2half_rz(x);", "pointwise"),
+    Mutant("halves are rounded twice", CU + "cuda_types.cuh", "return __float2half_rn(x);",
+           "return __float2half_rn(__bfloat162float(__float2bfloat16_rn(x)));", "pointwise"),
     Mutant("a fragment's halves are exchanged", CU + "mma.cuh", "{%8, %9}", "{%9, %8}", "tile attention"),
     Mutant("a fragment's row is wrong", CU + "tile.cu", "k + lane / 16 * 8]", "k + lane % 16 / 8 * 8]"),
     Mutant("the last keys count too", CU + "attention.cu", "+ i % 2 >= a.keys)", "+ i % 2 > a.keys)"),
-    Mutant("a pack of 4 is loaded where 2 fit", CU + "cuda_broadcast.c",
-           "return at % 16 ? 1 : pack;", "return pack;"),
+    Mutant("rows that are no whole packs are packed", CU + "cuda_broadcast.c",
+           "if (args->sizes[last] % pack) return 1;", ""),
     Mutant("strides of packs are not looked at", CU + "cuda_broadcast.c",
-           "if (args->strides[k][axis] % pack) return 1;", ""),
+           "if (args->strides[k][axis] % pack) return 1;", ";"),
     Mutant("the last block is missing", CU + "cuda_launch.c",
            "+ (count % per_block != 0)", "+ (count < per_block)"),
     Mutant("large dynamic shared memory is not asked for", CU + "cuda_launch.c",
@@ -201,7 +201,7 @@ def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
     suites = pathlib.Path(__file__).parent
     for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Networks")):
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Indices", "Networks")):
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()

@@ -224,6 +224,23 @@ class Failures(OnDevice):
         self.sweep(SMALL)
 
 
+class Indices(OnDevice):
+    def test_out_of_range(self) -> None:
+        """A slice that there is none of is 0; nothing beside the operand is read."""
+        model = onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[3,4] x, int64[5] i) => (float[5,4] y) { y = Gather (x, i) }""")
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(model.SerializeToString(), for_device=True)
+        x, at = np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.array([2, -1, 3, -4, 1 << 40])
+
+        def work() -> int:
+            got = runtime.PlanRunner(library, plan, device="cuda").run({"x": x, "i": at})[0]
+            np.testing.assert_array_equal(got, [x[2], x[2], [0] * 4, [0] * 4, [0] * 4])
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+
+
 class Networks(OnDevice):
     """Small ones of known shapes, in float and in float16."""
 
