@@ -72,8 +72,6 @@ MUTANTS = (
            "if (args->sizes[last] % pack) return 1;", ""),
     Mutant("the last block is missing", CU + "cuda_launch.c",
            "+ (count % per_block != 0)", "+ (count < per_block)"),
-    Mutant("large dynamic shared memory is not asked for", CU + "cuda_launch.c",
-           "found && launch->shared > found->shared", "found && !launch->shared && found->shared == 1"),
     Mutant("a transposed factor is not", CU + "cuda_product.c",
            "p->trans_b ? s->k : s->n, p->trans_b ? s->n : s->k", "s->n, s->k"),
     Mutant("uneven batches are aligned as even ones", CU + "cuda_product.c",

@@ -263,7 +263,7 @@ def norm(case: Case) -> None:
     case.loose = 8
     if op in ("LayerNormalization", "RMSNormalization", "skip"):
         shape = case.shape(int(case.rng.integers(1, 4)), empty=False)
-        if case.chance(8): # rows that take more shared memory than there is without a word
+        if case.chance(8): # rows that shared memory has no room for
             shape = [2, int(case.pick((5000, 12500, 13001)))]
         x, n = case.operand(case.values(shape, dtype)), shape[-1]
         if op == "skip":
