@@ -215,6 +215,8 @@ class Failures(OnDevice):
                 self.assertIn(code, (0, 3), where)
                 self.assertTrue(code == 0 or said.strip(), where)
                 self.assertNotIn(FAKE, said, where)
+                if code:
+                    self.assertRegex(said, "CUDA|cuBLASLt|cuDNN", where)
         self.assertGreater(positions, 100)
 
     def test_recorded(self) -> None:
@@ -252,6 +254,28 @@ class Operands(OnDevice):
                 t = Abs (s) m = Reshape (t, shape) y = Clip (x, m) }""",
                    {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array([-2], np.float32),
                     "shape": np.zeros(0, np.int64)}, [2, 2, 2, 5])
+
+
+    def test_sizes_that_change(self) -> None:
+        """A recording goes with the memory that it knows."""
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[n,4] x) => (float[m,4] y) {
+                a = Relu (x) b = Softmax (a) c = Add (a, b) y = Concat <axis = 0> (c, a) }"""
+        ).SerializeToString(), for_device=True)
+        inputs = [np.arange(4 * n, dtype=np.float32).reshape(n, 4) / n
+                  for n in (16, 16, 16, 900, 900, 900, 16, 900, 16)]
+        processor = runtime.PlanRunner(library, plan)
+        want = [processor.run({"x": x})[0] for x in inputs]
+
+        def work() -> int:
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            for x, y in zip(inputs, want):
+                np.testing.assert_allclose(runner.run({"x": x})[0], y, 1e-5)
+            del runner
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
 
 
 class Models(OnDevice):
