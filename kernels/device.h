@@ -50,6 +50,8 @@ struct DeviceQueue {
     DeviceCounts counts;
 };
 
+enum { DEVICE_ALIGN = 256 }; /* bytes that memory and values are aligned to: libraries expect it */
+
 struct DeviceKind {
     const char *name; /* "cuda" */
     /* The device with that number, opened if it is not yet; NULL with ERR_ENV that says exactly what
@@ -59,7 +61,7 @@ struct DeviceKind {
     void (*describe)(const Device *device, DeviceInfo *info);
     /* The operator's rows, as kernel_find. */
     const KernelRow *(*find)(const char *domain, const char *op, int64_t opset, size_t *count);
-    /* Memory of the device, aligned to 256 bytes. NULL with ERR_ENV where there is not as much. */
+    /* Memory of the device, aligned to DEVICE_ALIGN. NULL with ERR_ENV where there is not as much. */
     void *(*allocate)(Device *device, uint64_t size, Err *err);
     void (*release)(Device *device, void *memory);
     DeviceQueue *(*queue_new)(Device *device, Err *err);
@@ -76,8 +78,9 @@ struct DeviceKind {
      * whenever they run. */
     void *(*pin)(Device *device, uint64_t size, Err *err);
     void (*unpin)(Device *device, void *memory);
-    /* From record on, what is put into the queue is not run but noted; recorded ends that. Copies must
-     * be from and to pinned memory then. NULL with the error set where the work can't be repeated. */
+    /* From record on, what is put into the queue is not run but noted; recorded ends that, and has to
+     * be called by the same thread. Copies must be from and to pinned memory then. NULL with the error
+     * set where the work can't be repeated. */
     bool (*record)(DeviceQueue *queue, Err *err);
     DeviceWork *(*recorded)(DeviceQueue *queue, Err *err);
     bool (*replay)(DeviceQueue *queue, DeviceWork *work, Err *err);

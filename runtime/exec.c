@@ -153,6 +153,7 @@ bool exec_graph(Exec *exec, uint32_t graph) {
         arena_reset(&exec->scratch);
     }
     exec->progress.depth--;
-    if (exec->device.queue && exec->progress.depth == 0) ok = exec_device_wait(exec) && ok;
+    if (exec->device.queue && (exec->device.pending || exec->progress.depth == 0))
+        ok = exec_device_wait(exec) && ok; /* what runs a graph reads its outputs */
     return ok;
 }

@@ -41,9 +41,18 @@ bool exec_device_wait(Exec *exec) {
     return exec->device.record || kind_of(exec)->wait(exec->device.queue, exec->err);
 }
 
+/* Whether the processor reads an input that may be on its way. */
+static bool reads_input(const Exec *exec, const LoadedStep *step) {
+    for (uint32_t i = 0; i < step->plan->inputs.count && i < 32; i++)
+        if (step->rows->host >> i & 1 && step->inputs[i] != PLAN_NONE &&
+            !exec->loaded->constants[step->inputs[i]].present)
+            return true;
+    return false;
+}
+
 bool exec_device_before(Exec *exec, const LoadedStep *step) {
-    if (!exec->device.pending || step->device || step->reason == PLACE_COPY) return true;
-    return exec_device_wait(exec);
+    if (!exec->device.pending || step->reason == PLACE_COPY) return true;
+    return (step->device && !reads_input(exec, step)) || exec_device_wait(exec);
 }
 
 /* ---- recorded work --------------------------------------------------------------------------- */

@@ -108,6 +108,12 @@ typedef struct Lives {
     const uint32_t *last;
 } Lives;
 
+/* Bytes of a block, so that the next one begins where the device's memory may. */
+static uint64_t block_size(uint64_t size, bool remote) {
+    uint64_t rounded;
+    return remote && checked_align(size, DEVICE_ALIGN, &rounded) ? rounded : size;
+}
+
 /* Places values of the main graph in the host's memory, or in the device's. */
 static void plan_places(Exec *exec, const Lives *lives, bool remote, PlaceMap *map) {
     const PlanSpan steps = exec->loaded->plan.graphs[0].steps;
@@ -121,13 +127,13 @@ static void plan_places(Exec *exec, const Lives *lives, bool remote, PlaceMap *m
             if (value == PLAN_NONE || !lives->sizes[value] || exec_is_remote(exec, value) != remote)
                 continue;
             const uint32_t last = lives->last[value] < s ? s : lives->last[value];
-            blocks[count] = (MemoryBlock){lives->sizes[value], s, last, 0};
+            blocks[count] = (MemoryBlock){block_size(lives->sizes[value], remote), s, last, 0};
             numbers[count++] = value;
         }
     }
     map->totals[remote] = memory_plan(blocks, count, &exec->scratch);
     for (uint32_t i = 0; i < count; i++)
-        map->places[numbers[i]] = (Place){blocks[i].offset, blocks[i].size};
+        map->places[numbers[i]] = (Place){blocks[i].offset, lives->sizes[numbers[i]]};
 }
 
 /* Where the values of the main graph lie; NULL without memory for the table. */

@@ -143,12 +143,40 @@ static bool repeat_anew(Exec *exec, DeviceRecord *record) {
     return true;
 }
 
+/* Inputs end with the steps that read them last: they are kept for a run after one that failed. */
+typedef struct KeptInput {
+    uint32_t number;
+    RtValue value;
+} KeptInput;
+
+static KeptInput *keep_inputs(Exec *exec, PlanSpan inputs) {
+    KeptInput *kept = calloc((size_t)inputs.count + 1, sizeof *kept);
+    for (uint32_t i = 0; kept && i < inputs.count; i++) {
+        kept[i].number = exec->loaded->plan.operands[inputs.first + i];
+        kept[i].value = rt_value_ref(exec->values[kept[i].number]);
+    }
+    return kept;
+}
+
+static void give_inputs(Exec *exec, PlanSpan inputs, KeptInput *kept, bool again) {
+    for (uint32_t i = 0; i < inputs.count; i++)
+        if (again)
+            rt_value_set(&exec->values[kept[i].number], kept[i].value);
+        else
+            rt_value_clear(&kept[i].value);
+    free(kept);
+}
+
 bool exec_record_run(Exec *exec) {
+    const PlanSpan inputs = exec->loaded->plan.graphs[0].inputs;
     DeviceRecord **slot = exec_memory_record(exec);
     if (!slot || !exec->loaded->repeats || exec->options.after || exec->again)
         return exec_graph(exec, 0);
     if (*slot && (*slot)->work) return repeat_anew(exec, *slot);
     if (*slot || !(*slot = calloc(1, sizeof **slot))) return exec_graph(exec, 0);
-    if (record_graph(exec, *slot)) return repeat(exec, *slot);
-    return exec_graph(exec, 0); /* as it can't be recorded */
+    KeptInput *kept = keep_inputs(exec, inputs);
+    if (!kept) return exec_graph(exec, 0);
+    const bool recorded = record_graph(exec, *slot);
+    give_inputs(exec, inputs, kept, !recorded);
+    return recorded ? repeat(exec, *slot) : exec_graph(exec, 0); /* as it can't be recorded */
 }

@@ -56,13 +56,12 @@ static bool same(const ShareKey *a, const ShareKey *b) {
 }
 
 /* Bytes that were made in the host's memory, in the device's. */
-static void *send(PlanShare *share, void *bytes, uint64_t size) {
+static void *send(PlanShare *share, void *bytes, uint64_t size, Err *err) {
     Device *device = share->device;
-    Err ignored = {0};
-    void *there = device->kind->allocate(device, size, &ignored);
-    if (!share->queue) share->queue = device->kind->queue_new(device, &ignored);
-    if (there && share->queue && device->kind->upload(share->queue, there, bytes, size, &ignored) &&
-        device->kind->wait(share->queue, &ignored))
+    void *there = device->kind->allocate(device, size, err);
+    if (there && !share->queue) share->queue = device->kind->queue_new(device, err);
+    if (there && share->queue && device->kind->upload(share->queue, there, bytes, size, err) &&
+        device->kind->wait(share->queue, err))
         return there;
     device->kind->release(device, there);
     return NULL;
@@ -75,7 +74,7 @@ static ShareEntry *make(PlanShare *share, const ShareKey *key, const ShareFill *
     if (key->size <= SIZE_MAX - 64) entry->bytes = aligned_alloc(64, (key->size + 64) / 64 * 64);
     if (entry->bytes && fill->function(fill->data, entry->bytes)) {
         if (!share->device) return entry;
-        void *there = send(share, entry->bytes, key->size);
+        void *there = send(share, entry->bytes, key->size, fill->err);
         free(entry->bytes);
         entry->bytes = there;
         if (there) return entry;

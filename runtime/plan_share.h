@@ -23,6 +23,7 @@ typedef struct ShareKey {
 typedef struct ShareFill {
     bool (*function)(void *data, void *to);
     void *data;
+    Err *err; /* set where a device fails; may be NULL */
 } ShareFill;
 
 /* Of the host's memory, or of a device's, where `fill` writes to the host's and what it wrote is

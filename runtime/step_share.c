@@ -209,7 +209,7 @@ static const void *share(PackJob *job) {
                     size,
                     {.word = 0}};
     if (job->layout) key.layout = *job->layout;
-    ShareFill filling = {fill, job};
+    ShareFill filling = {fill, job, exec->err};
     uint32_t number = 0;
     const void *bytes = plan_share_get(shared, &key, NULL, &number);
     if (bytes && is_counted(exec, counted_as(s, number))) return bytes;
@@ -277,7 +277,7 @@ static bool fill_plain(void *data, void *to) {
 const void *step_plain(const LoadedPlan *loaded, uint32_t value) {
     const KernelTensor *tensor = &loaded->constants[value];
     PlainJob job = {loaded, value};
-    ShareFill filling = {fill_plain, &job};
+    ShareFill filling = {fill_plain, &job, NULL};
     ShareKey key = {.value = value,
                     .dtype = tensor->dtype,
                     .size = tensor->count * kernel_element_size(tensor->dtype)};

@@ -127,12 +127,13 @@ static bool cuda_wait(DeviceQueue *queue, Err *err) {
 
 /* ---- recorded work --------------------------------------------------------------------------- */
 
+/* The context stays the thread's until the end, so that nothing can keep the end from coming. */
 static bool cuda_record(DeviceQueue *queue, Err *err) {
     CudaDevice *device = device_of(queue);
     if (!cuda_enter(device, err)) return false;
     const CuResult result =
         device->driver->stream_record(cuda_queue_of(queue)->stream, CU_CAPTURE_RELAXED);
-    cuda_leave(device);
+    if (result) cuda_leave(device);
     return cuda_ok(device->driver, result, err, "recording");
 }
 
@@ -140,10 +141,6 @@ static DeviceWork *cuda_recorded(DeviceQueue *queue, Err *err) {
     CudaDevice *device = device_of(queue);
     DeviceWork *work = calloc(1, sizeof *work);
     CuGraph graph = NULL;
-    if (!cuda_enter(device, err)) {
-        free(work);
-        return NULL;
-    }
     bool ok = cuda_ok(device->driver,
                       device->driver->stream_recorded(cuda_queue_of(queue)->stream, &graph), err,
                       "recorded work") &&

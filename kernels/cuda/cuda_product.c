@@ -178,14 +178,33 @@ static bool describe(KernelCall *call, const Product *p, Ready *r) {
            set_layout(r, &r->y, p->result, s->n, s->m, batches, (int64_t)(s->m * s->n), err);
 }
 
+/* Uneven batches are products of their own: bytes that every `step`-th element is aligned to. */
+static uint32_t alignment_of(const Product *p, uint64_t step, Dtype dtype) {
+    const uint64_t bytes = step * kernel_element_size(dtype) | DEVICE_ALIGN;
+    return p->a_batch < 0 || p->b_batch < 0 ? (uint32_t)(bytes & (0 - bytes)) : DEVICE_ALIGN;
+}
+
+static bool set_alignments(KernelCall *call, const Product *p, const Ready *r, void *wish) {
+    const MatmulBatches *s = &p->sizes;
+    const uint32_t y = alignment_of(p, s->m * s->n, p->result);
+    const uint32_t least[] = {alignment_of(p, s->k * s->n, p->compute),
+                              alignment_of(p, s->m * s->k, p->compute), y, y};
+    for (int i = 0; i < 4; i++)
+        if (!cuda_blas_ok(r->blas->wish_set(wish, BLAS_ALIGNMENT_A + i, &least[i], sizeof least[i]),
+                          call->err, "an alignment"))
+            return false;
+    return true;
+}
+
 /* The algorithm that the library takes for the best. */
-static bool choose(KernelCall *call, Ready *r) {
+static bool choose(KernelCall *call, const Product *p, Ready *r) {
     void *wish = NULL;
     const uint64_t most = WORKSPACE;
     int count = 0;
     bool ok = cuda_blas_ok(r->blas->wish_new(&wish), call->err, "a wish") &&
               cuda_blas_ok(r->blas->wish_set(wish, BLAS_WORKSPACE, &most, sizeof most), call->err,
-                           "workspace");
+                           "workspace") &&
+              set_alignments(call, p, r, wish);
     ok = ok &&
          r->blas->find(r->handle, r->product, r->b, r->a, r->y, r->y, wish, 1, &r->found, &count) ==
              0 &&
@@ -289,12 +308,12 @@ static KernelReady make(KernelCall *call) {
         cuda_leave(device);
         return KERNEL_READY;
     }
-    if (ok && !choose(call, r)) { /* it has no such product */
+    if (ok && !choose(call, &p, r)) { /* it has no such product */
         release(r);
         *r = (Ready){.blas = blas};
     }
     cuda_leave(device);
-    return ok ? KERNEL_READY : KERNEL_FAILED;
+    return ok && call->err->code == ERR_NONE ? KERNEL_READY : KERNEL_FAILED;
 }
 
 const KernelPrepare cuda_prepare_product = {make, release, 0};

@@ -58,14 +58,19 @@ template <typename T> static __device__ void gather(const GatherArgs &a) {
     extern "C" __global__ void __launch_bounds__(256) rows_##suffix(RowsArgs a) {                  \
         rows<T>(a);                                                                                \
     }                                                                                              \
-    extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TurnArgs a) {                  \
-        turn<T>(a);                                                                                \
-    }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) gather_##suffix(GatherArgs a) {              \
         gather<T>(a);                                                                              \
+    }
+#define TURNS(suffix, T)                                                                           \
+    extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TurnArgs a) {                  \
+        turn<T>(a);                                                                                \
     }
 MOVES(x1, uint8_t)
 MOVES(x2, uint16_t)
 MOVES(x4, uint32_t)
 MOVES(x8, uint64_t)
 MOVES(x16, Wide)
+TURNS(x1, uint8_t)
+TURNS(x2, uint16_t)
+TURNS(x4, uint32_t)
+TURNS(x8, uint64_t)

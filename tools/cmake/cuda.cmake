@@ -9,7 +9,8 @@ set(DEMI_CUDA_ARCHITECTURES 80 90 CACHE STRING "Compute capabilities to build CU
 
 set(demi_nvcc "")
 if(NOT DEMI_CUDA STREQUAL "OFF")
-    find_program(DEMI_NVCC nvcc PATHS /usr/local/cuda/bin)
+    find_program(DEMI_NVCC nvcc HINTS ${CMAKE_CURRENT_SOURCE_DIR}/build/nvcc/bin # tools/test's
+        PATHS /usr/local/cuda/bin)
     if(DEMI_NVCC)
         execute_process(COMMAND ${DEMI_NVCC} --version OUTPUT_VARIABLE version ERROR_QUIET)
         string(REGEX MATCH "release ([0-9]+)\\.([0-9]+)" found "${version}")

@@ -65,6 +65,12 @@ if(DEMI_SANITIZE)
         demi_python_test(python_asan python_test.py ARGS Values Passes Wrong LABELS full)
         set_property(TEST python_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
             "ASAN_OPTIONS=detect_leaks=0" "DEMI_LIBRARY=$<TARGET_FILE:demi_shared>")
+        if(TARGET demi_fake_driver)
+            demi_python_test(cuda_asan cuda_test.py ${with_demi} --most 1
+                --libdemi $<TARGET_FILE:demi_shared> Failures LABELS full)
+            set_property(TEST cuda_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
+                "ASAN_OPTIONS=detect_leaks=0" "LD_LIBRARY_PATH=${fake_folder}")
+        endif()
         set_property(TEST plan_suite_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
             "ASAN_OPTIONS=detect_leaks=0")
     endif()
@@ -144,6 +150,27 @@ if(TARGET demi)
             set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
                 "DEMI_LIBRARY=$<TARGET_FILE:demi_shared>")
         endforeach()
+        if(TARGET demi_fake_driver) # tools/fake_cuda: what runs are the kernels' instructions
+            demi_python_test(plan_suite_cuda plan_suite.py PROCESSORS 2
+                ARGS --libdemi $<TARGET_FILE:demi_shared> --device cuda)
+            set(cuda_tests plan_suite_cuda)
+            foreach(to float16 bfloat16)
+                demi_python_test(plan_${to}_cuda plan_suite.py PROCESSORS 2
+                    ARGS --libdemi $<TARGET_FILE:demi_shared> --device cuda --to ${to} --io low)
+                list(APPEND cuda_tests plan_${to}_cuda)
+            endforeach()
+            demi_python_test(cuda_cases cuda_cases_test.py ARGS --seeds 0:12000 --all-kernels
+                --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
+            demi_python_test(cuda_cases_sample cuda_cases_test.py ARGS --seeds 0:1500
+                --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
+            demi_python_test(cuda cuda_test.py ${with_demi} --most 12 --full
+                --libdemi $<TARGET_FILE:demi_shared> LABELS full)
+            demi_python_test(cuda_sample cuda_test.py ${with_demi} --most 3
+                --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
+            list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample)
+            set_property(TEST ${cuda_tests} APPEND PROPERTY ENVIRONMENT
+                "LD_LIBRARY_PATH=${fake_folder}")
+        endif()
         demi_python_test(check_suite check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             LABELS full PROCESSORS 2)
         demi_python_test(check_sample check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>

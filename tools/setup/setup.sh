@@ -188,6 +188,44 @@ setup_onednn() {
         touch "$stamp"
 }
 
+# setup_has_nvcc: whether there is one of CUDA 13 where CMake looks.
+setup_has_nvcc() {
+    local nvcc
+    for nvcc in nvcc /usr/local/cuda/bin/nvcc; do
+        case "$("$nvcc" --version 2>/dev/null)" in
+        *'release 13.'*) return 0 ;;
+        esac
+    done
+    return 1
+}
+
+# setup_fetch_nvcc: its wheels, unpacked to build/nvcc.
+setup_fetch_nvcc() {
+    local name
+    for name in nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl nvidia-nvvm; do
+        setup_fetch "$name" || return 1
+    done
+    build/venv/bin/python tools/setup/unpack_nvcc.py build/downloads build/nvcc
+}
+
+# setup_nvcc: nvcc, which the build takes from build/nvcc where the system has none. Where it can't be
+# had either, there are no CUDA kernels, and no tests of them.
+setup_nvcc() {
+    local stamp
+    [ "$(uname -m)" = x86_64 ] || return 0
+    stamp=build/nvcc/.unpacked-$(grep '^nvidia-' tools/setup/requirements-data.txt | setup_stamp -)
+    [ -e "$stamp" ] && return 0
+    if setup_has_nvcc; then
+        say "nvcc: the system's"
+        return 0
+    fi
+    if setup_fetch_nvcc; then
+        touch "$stamp"
+    else
+        say "nvcc: none, and its wheels can't be had: the tests of CUDA kernels are left out"
+    fi
+}
+
 # setup_jobs: how many compilations at once.
 setup_jobs() { nproc 2>/dev/null || echo 2; }
 

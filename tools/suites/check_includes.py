@@ -81,6 +81,7 @@ ROOMS = {
     "search/solve": BASE,
     "tools/command": LIBRARIES,
     "tools/examples": set(),
+    "tools/fake_cuda": SHAPE | {"kernels", "kernels/cuda"},
     "tools/fuzz": LIBRARIES,
     "tools/suites": LIBRARIES | {"passes/casts", "passes/fusion", "passes/quantize", "passes/upgrade"},
 }

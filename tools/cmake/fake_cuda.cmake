@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# The fake device (tools/fake_cuda): libraries with the names that the driver, cuBLASLt and cuDNN have,
+# in a folder that tests put into LD_LIBRARY_PATH, and the kernels' PTX beside their images. Where there
+# is no nvcc, there is nothing to run, and its tests are left out with a line that says so.
+if(NOT cuda_images)
+    message(STATUS "No CUDA kernels: no tests of them on the fake device")
+    return()
+endif()
+set(fake_folder ${CMAKE_CURRENT_BINARY_DIR}/fake_cuda)
+set(fake_ptx "")
+foreach(image ${cuda_images})
+    get_filename_component(family ${image} NAME_WE)
+    set(source ${cuda_folder}/${family}.cu)
+    add_custom_command(OUTPUT ${cuda_build}/${family}.ptx
+        COMMAND ${demi_nvcc} -ptx -arch=compute_${cuda_last} -std=c++17 -O3
+                -I${CMAKE_CURRENT_SOURCE_DIR}/rewrite/base -I${cuda_folder}
+                -o ${cuda_build}/${family}.ptx ${source}
+        DEPENDS ${source} ${cuda_headers} COMMENT "nvcc ${family}.ptx" VERBATIM)
+    list(APPEND fake_ptx ${cuda_build}/${family}.ptx)
+endforeach()
+add_custom_target(demi_fake_ptx ALL DEPENDS ${fake_ptx} ${cuda_images})
+
+# They run in other programs' processes: optimised and without sanitizers, whatever those have.
+add_library(demi_fake_flags INTERFACE)
+target_compile_options(demi_fake_flags INTERFACE -O3 -Wall -Wextra -Wshadow -Wconversion
+    -Wstrict-prototypes -Wmissing-prototypes -fno-math-errno -fno-trapping-math
+    $<$<BOOL:${DEMI_WERROR}>:-Werror>)
+target_include_directories(demi_fake_flags INTERFACE tools/fake_cuda kernels/cuda kernels
+    rewrite/base rewrite/shape)
+target_compile_definitions(demi_fake_flags INTERFACE FAKE_CUDA_FOLDER="${cuda_build}")
+
+# demi_fake(NAME FILE source…): a library FILE
+function(demi_fake name file)
+    list(TRANSFORM ARGN PREPEND tools/fake_cuda/)
+    add_library(${name} SHARED ${ARGN})
+    target_link_libraries(${name} PRIVATE demi_fake_flags m Threads::Threads)
+    set_target_properties(${name} PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME ${file}
+        LIBRARY_OUTPUT_DIRECTORY ${fake_folder} C_VISIBILITY_PRESET default
+        BUILD_RPATH ${fake_folder})
+endfunction()
+set(fake_emulator ptx_half.c ptx_matrix.c ptx_memory.c ptx_ops.c ptx_read.c ptx_read_ops.c ptx_text.c
+    ptx_warp.c)
+demi_fake(demi_fake_driver libcuda.so.1 ${fake_emulator} fake_driver.c fake_memory.c fake_state.c
+    fake_stream.c)
+demi_fake(demi_fake_blas libcublasLt.so.13 fake_blas.c)
+demi_fake(demi_fake_dnn libcudnn.so.9 fake_dnn.c fake_dnn_run.c)
+target_link_libraries(demi_fake_blas PRIVATE demi_fake_driver)
+target_link_libraries(demi_fake_dnn PRIVATE demi_fake_driver)
+
+# The emulator by itself, in this program.
+list(TRANSFORM fake_emulator PREPEND tools/fake_cuda/)
+add_executable(ptx_test tools/fake_cuda/ptx_test.c ${fake_emulator})
+target_link_libraries(ptx_test PRIVATE demi_flags demi_fake_flags m PkgConfig::CMOCKA)
+add_dependencies(ptx_test demi_fake_ptx)
+add_test(NAME ptx_test COMMAND ptx_test)
+set_tests_properties(ptx_test PROPERTIES LABELS unit)

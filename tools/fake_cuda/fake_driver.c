@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A libcuda.so.1 for tests: the functions of kernels/cuda/cuda_driver.def, on a device that is the
+ * emulator of ptx.h. It is stricter than a driver: see README.md. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_cuda.h"
+
+#define DRIVER(name, symbol, arguments) CuResult symbol arguments;
+#include "cuda_driver.def"
+#undef DRIVER
+
+enum {
+    DEVICES = 2,
+    DEPTH = 8,
+    MULTIPROCESSORS = 4,
+    SHARED_OPTIN = 232448,
+    PLAIN_SHARED = 48 << 10
+};
+
+struct CuFunctionOpaque {
+    struct CuFunctionOpaque *next;
+    const PtxKernel *kernel;
+    uint32_t dynamic_most;
+};
+struct CuModuleOpaque {
+    struct CuModuleOpaque *next;
+    PtxModule *ptx;
+    char *text;
+    CuFunction functions;
+};
+struct CuGraphOpaque {
+    struct CuGraphOpaque *next;
+    FakeList work;
+};
+struct CuGraphExecOpaque {
+    struct CuGraphExecOpaque *next;
+    FakeList work;
+};
+struct CuContextOpaque {
+    int users;
+};
+
+static bool started;
+static struct CuContextOpaque contexts[DEVICES];
+static CuModule modules;
+static CuStream streams;
+static CuGraph graphs;
+static CuGraphExec execs;
+static _Thread_local CuContext current[DEPTH];
+static _Thread_local int depth;
+
+bool fake_has_context(void) {
+    return depth && current[depth - 1]->users > 0;
+}
+
+/* Members of a list, whose first member is `next`. */
+static bool is_in(const void *list, const void *item) {
+    for (const void *at = list; at; at = *(void *const *)at)
+        if (at == item) return true;
+    return false;
+}
+static void take_out(void *list, void *item) {
+    void **at = list;
+    while (*at != item) at = *at;
+    *at = *(void **)item;
+    free(item);
+}
+
+bool fake_is_stream(const void *stream) {
+    return is_in(streams, stream);
+}
+
+/* What all that needs a context begins with. */
+#define BEGIN(function)                                                                            \
+    FAKE_ENTER(function);                                                                          \
+    if (!fake_has_context())                                                                       \
+    FAKE_RETURN(fake_complain(FAKE_INVALID_CONTEXT, "%s without a context", function))
+#define NEED(condition, code, ...)                                                                 \
+    if (!(condition)) FAKE_RETURN(fake_complain(code, __VA_ARGS__))
+
+/* Whether work is left in any stream; after a call that failed it is done first, as drivers do. */
+static bool is_busy(void) {
+    bool busy = false;
+    for (CuStream s = streams; s; s = s->next) {
+        if (fake_has_failed()) fake_finish(s);
+        busy = busy || s->work.first;
+    }
+    return busy;
+}
+
+/* ---- the driver and its devices -------------------------------------------------------------- */
+
+static const struct {
+    CuResult code;
+    const char *name, *text;
+} errors[] = {
+    {0, "CUDA_SUCCESS", "no error"},
+    {FAKE_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {FAKE_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {FAKE_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {CU_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image for the device"},
+    {CU_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "PTX is too new"},
+    {FAKE_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {FAKE_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {FAKE_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {FAKE_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not while capturing"},
+    {FAKE_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "the capture failed"},
+};
+
+/* Both texts; NULL where there is none. */
+static int explain(CuResult error, const char **text, bool name) {
+    *text = NULL;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == error) *text = name ? errors[i].name : errors[i].text;
+    return *text ? 0 : FAKE_INVALID_VALUE;
+}
+CuResult cuGetErrorName(CuResult error, const char **text) {
+    FAKE_ENTER("cuGetErrorName");
+    FAKE_RETURN(explain(error, text, true));
+}
+CuResult cuGetErrorString(CuResult error, const char **text) {
+    FAKE_ENTER("cuGetErrorString");
+    FAKE_RETURN(explain(error, text, false));
+}
+
+CuResult cuInit(unsigned flags) {
+    FAKE_ENTER("cuInit");
+    NEED(flags == 0, FAKE_INVALID_VALUE, "cuInit(%u)", flags);
+    if (fake_settings()->no_device) FAKE_RETURN(CU_NO_DEVICE);
+    started = true;
+    FAKE_RETURN(0);
+}
+CuResult cuDriverGetVersion(int *version) {
+    FAKE_ENTER("cuDriverGetVersion");
+    *version = fake_settings()->driver;
+    FAKE_RETURN(0);
+}
+CuResult cuDeviceGetCount(int *count) {
+    FAKE_ENTER("cuDeviceGetCount");
+    NEED(started, FAKE_DEINITIALIZED, "cuDeviceGetCount before cuInit");
+    *count = DEVICES;
+    FAKE_RETURN(0);
+}
+CuResult cuDeviceGet(CuDevice *device, int ordinal) {
+    FAKE_ENTER("cuDeviceGet");
+    NEED(started && ordinal >= 0 && ordinal < DEVICES, FAKE_INVALID_VALUE, "no device %d", ordinal);
+    *device = ordinal;
+    FAKE_RETURN(0);
+}
+
+static bool is_device(CuDevice device) {
+    return started && device >= 0 && device < DEVICES;
+}
+CuResult cuDeviceGetName(char *name, int size, CuDevice device) {
+    FAKE_ENTER("cuDeviceGetName");
+    NEED(is_device(device) && size > 0, FAKE_INVALID_VALUE, "the name of no device");
+    snprintf(name, (size_t)size, "Fake device");
+    FAKE_RETURN(0);
+}
+CuResult cuDeviceGetAttribute(int *value, int attribute, CuDevice device) {
+    FAKE_ENTER("cuDeviceGetAttribute");
+    NEED(is_device(device), FAKE_INVALID_VALUE, "an attribute of no device");
+    switch (attribute) {
+    case CU_ATTRIBUTE_MULTIPROCESSORS: *value = MULTIPROCESSORS; break;
+    case CU_ATTRIBUTE_MAJOR: *value = fake_settings()->capability / 10; break;
+    case CU_ATTRIBUTE_MINOR: *value = fake_settings()->capability % 10; break;
+    case CU_ATTRIBUTE_SHARED_OPTIN: *value = SHARED_OPTIN; break;
+    default: FAKE_RETURN(fake_complain(FAKE_INVALID_VALUE, "unknown attribute %d", attribute));
+    }
+    FAKE_RETURN(0);
+}
+CuResult cuDeviceTotalMem_v2(size_t *bytes, CuDevice device) {
+    FAKE_ENTER("cuDeviceTotalMem_v2");
+    NEED(is_device(device), FAKE_INVALID_VALUE, "the memory of no device");
+    *bytes = fake_settings()->memory;
+    FAKE_RETURN(0);
+}
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+CuResult cuDevicePrimaryCtxRetain(CuContext *context, CuDevice device) {
+    FAKE_ENTER("cuDevicePrimaryCtxRetain");
+    NEED(is_device(device), FAKE_INVALID_VALUE, "the context of no device");
+    *context = &contexts[device];
+    contexts[device].users++;
+    fake_made("contexts", 1);
+    FAKE_RETURN(0);
+}
+CuResult cuDevicePrimaryCtxRelease_v2(CuDevice device) {
+    FAKE_ENTER("cuDevicePrimaryCtxRelease_v2");
+    NEED(is_device(device) && contexts[device].users > 0, FAKE_INVALID_CONTEXT,
+         "a context is released once too often");
+    contexts[device].users--;
+    fake_made("contexts", -1);
+    FAKE_RETURN(0);
+}
+CuResult cuCtxPushCurrent_v2(CuContext context) {
+    FAKE_ENTER("cuCtxPushCurrent_v2");
+    NEED(context >= contexts && context < contexts + DEVICES && context->users > 0,
+         FAKE_INVALID_CONTEXT, "a context that is none is made the thread's");
+    NEED(depth < DEPTH, FAKE_INVALID_CONTEXT, "contexts are pushed, but not popped");
+    current[depth++] = context;
+    FAKE_RETURN(0);
+}
+/* Not among what is made to fail: there is nothing that a program could do then. */
+CuResult cuCtxPopCurrent_v2(CuContext *context) {
+    const int code = fake_enter("cuCtxPopCurrent_v2");
+    NEED(depth > 0, FAKE_INVALID_CONTEXT, "a context is popped that was not pushed");
+    *context = current[--depth];
+    FAKE_RETURN(code);
+}
+
+/* ---- modules --------------------------------------------------------------------------------- */
+
+static char *read_file(const char *path, size_t *size) {
+    FILE *from = fopen(path, "rb");
+    if (!from) return NULL;
+    fseek(from, 0, SEEK_END);
+    *size = (size_t)ftell(from);
+    rewind(from);
+    char *text = calloc(1, *size + 1);
+    if (!text) abort();
+    if (fread(text, 1, *size, from) != *size) *size = 0;
+    fclose(from);
+    return text;
+}
+
+/* Whether memory begins with the file's bytes; no further than they are the same. */
+static bool holds(const unsigned char *image, const char *path) {
+    size_t size = 0, same = 0;
+    char *bytes = read_file(path, &size);
+    while (same < size && image[same] == (unsigned char)bytes[same]) same++;
+    free(bytes);
+    return size && same == size;
+}
+
+/* The PTX of an image: what the build made of the same source, beside the image's file. */
+static char *text_of(const void *image) {
+    static const char *const families[] = {
+#define FAMILY(name) #name,
+#include "cuda_families.def"
+#undef FAMILY
+    };
+    const char *folder = getenv("FAKE_CUDA_FOLDER");
+    if (!folder) folder = FAKE_CUDA_FOLDER;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        char path[1024];
+        size_t size;
+        snprintf(path, sizeof path, "%s/%s.fatbin", folder, families[i]);
+        if (!holds(image, path)) continue;
+        snprintf(path, sizeof path, "%s/%s.ptx", folder, families[i]);
+        return read_file(path, &size);
+    }
+    return NULL;
+}
+
+CuResult cuModuleLoadData(CuModule *module, const void *image) {
+    char why[PTX_WHY] = "";
+    BEGIN("cuModuleLoadData");
+    CuModule m = calloc(1, sizeof *m);
+    if (!m) abort();
+    m->text = text_of(image);
+    m->ptx = m->text ? ptx_open(m->text, why) : NULL;
+    if (!m->ptx) {
+        free(m->text);
+        free(m);
+        FAKE_RETURN(
+            fake_complain(CU_NO_BINARY_FOR_GPU, "no PTX of a module beside its image %s", why));
+    }
+    m->next = modules;
+    *module = modules = m;
+    fake_made("modules", 1);
+    FAKE_RETURN(0);
+}
+CuResult cuModuleUnload(CuModule module) {
+    BEGIN("cuModuleUnload");
+    NEED(is_in(modules, module), FAKE_INVALID_HANDLE, "a module is unloaded that is none");
+    NEED(!is_busy(), FAKE_INVALID_HANDLE, "a module is unloaded before work is done");
+    for (CuFunction f = module->functions, next; f; f = next) {
+        next = f->next;
+        free(f);
+    }
+    ptx_close(module->ptx);
+    free(module->text);
+    take_out(&modules, module);
+    fake_made("modules", -1);
+    FAKE_RETURN(0);
+}
+CuResult cuModuleGetFunction(CuFunction *function, CuModule module, const char *name) {
+    char why[PTX_WHY];
+    BEGIN("cuModuleGetFunction");
+    NEED(is_in(modules, module), FAKE_INVALID_HANDLE, "a function of no module");
+    const PtxKernel *kernel = ptx_find(module->ptx, name, why);
+    NEED(kernel, FAKE_NOT_FOUND, "%s", why);
+    CuFunction f = calloc(1, sizeof *f);
+    if (!f) abort();
+    f->kernel = kernel;
+    f->next = module->functions;
+    f->dynamic_most = PLAIN_SHARED;
+    *function = module->functions = f;
+    FAKE_RETURN(0);
+}
+
+static bool is_function(CuFunction function) {
+    for (CuModule m = modules; m; m = m->next)
+        if (is_in(m->functions, function)) return true;
+    return false;
+}
+CuResult cuFuncSetAttribute(CuFunction function, int attribute, int value) {
+    BEGIN("cuFuncSetAttribute");
+    NEED(is_function(function), FAKE_INVALID_HANDLE, "an attribute of no function");
+    const uint32_t fixed = ptx_info(function->kernel)->shared;
+    NEED(attribute == CU_FUNCTION_SHARED && value >= 0 && (uint32_t)value + fixed <= SHARED_OPTIN,
+         FAKE_INVALID_VALUE, "attribute %d of a function may not be %d", attribute, value);
+    function->dynamic_most = (uint32_t)value;
+    FAKE_RETURN(0);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+CuResult cuMemAlloc_v2(CuAddress *memory, size_t size) {
+    BEGIN("cuMemAlloc_v2");
+    NEED(size > 0, FAKE_INVALID_VALUE, "an allocation of 0 bytes");
+    *memory = fake_allocate(size);
+    FAKE_RETURN(*memory ? 0 : FAKE_OUT_OF_MEMORY);
+}
+
+CuResult cuMemFree_v2(CuAddress memory) {
+    BEGIN("cuMemFree_v2");
+    NEED(!is_busy(), FAKE_INVALID_VALUE, "memory is freed before work is done");
+    NEED(fake_free(memory), FAKE_INVALID_VALUE, "0x%llx is freed, which was not allocated",
+         (unsigned long long)memory);
+    FAKE_RETURN(0);
+}
+CuResult cuMemHostAlloc(void **memory, size_t size, unsigned flags) {
+    BEGIN("cuMemHostAlloc");
+    NEED(size > 0 && flags == 0, FAKE_INVALID_VALUE, "cuMemHostAlloc of %zu bytes, %u", size,
+         flags);
+    *memory = fake_pin(size);
+    FAKE_RETURN(*memory ? 0 : FAKE_OUT_OF_MEMORY);
+}
+CuResult cuMemFreeHost(void *memory) {
+    BEGIN("cuMemFreeHost");
+    NEED(!is_busy(), FAKE_INVALID_VALUE, "pinned memory is freed before work is done");
+    NEED(fake_unpin(memory), FAKE_INVALID_VALUE, "host memory is freed that was not pinned");
+    FAKE_RETURN(0);
+}
+
+/* ---- copies and launches --------------------------------------------------------------------- */
+
+static int put_copy(CuStream stream, FakeKind kind, uint64_t to, uint64_t from, uint64_t size) {
+    const void *host = (const void *)(uintptr_t)(kind == FAKE_UPLOAD ? from : to);
+    const bool pinned = kind == FAKE_MOVE || fake_is_pinned(host, size);
+    if (!is_in(streams, stream)) return fake_complain(FAKE_INVALID_HANDLE, "a copy in no stream");
+    if (!size) return fake_complain(FAKE_INVALID_VALUE, "a copy of nothing");
+    if (stream->captures && !pinned)
+        return fake_complain(FAKE_CAPTURE_UNSUPPORTED,
+                             "a captured copy of memory that is not pinned");
+    const uint64_t taken = kind == FAKE_UPLOAD && !pinned ? size : 0;
+    FakeWork *w = fake_work(kind, taken);
+    w->to = to;
+    w->from = from;
+    w->size = size;
+    if (taken) memcpy(w->data, host, size);
+    if (kind == FAKE_DOWNLOAD && !stream->captures)
+        memset((void *)(uintptr_t)to, 0xcb, size); /* who does not wait reads this */
+    return fake_put(stream, w);
+}
+CuResult cuMemcpyHtoDAsync_v2(CuAddress to, const void *from, size_t size, CuStream stream) {
+    BEGIN("cuMemcpyHtoDAsync_v2");
+    FAKE_RETURN(put_copy(stream, FAKE_UPLOAD, to, (uintptr_t)from, size));
+}
+CuResult cuMemcpyDtoHAsync_v2(void *to, CuAddress from, size_t size, CuStream stream) {
+    BEGIN("cuMemcpyDtoHAsync_v2");
+    FAKE_RETURN(put_copy(stream, FAKE_DOWNLOAD, (uintptr_t)to, from, size));
+}
+CuResult cuMemcpyDtoDAsync_v2(CuAddress to, CuAddress from, size_t size, CuStream stream) {
+    BEGIN("cuMemcpyDtoDAsync_v2");
+    FAKE_RETURN(put_copy(stream, FAKE_MOVE, to, from, size));
+}
+
+CuResult cuLaunchKernel(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                        CuStream stream, void **arguments, void **extra) {
+    BEGIN("cuLaunchKernel");
+    NEED(is_function(function), FAKE_INVALID_HANDLE, "a launch of no function");
+    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "a launch in no stream");
+    NEED(!extra && arguments, FAKE_INVALID_VALUE, "a launch without arguments");
+    NEED(grid_x <= INT32_MAX && grid_y <= UINT16_MAX && grid_z <= UINT16_MAX && block_z <= 64,
+         FAKE_INVALID_VALUE, "a grid of %u x %u x %u blocks", grid_x, grid_y, grid_z);
+    NEED(shared <= function->dynamic_most, FAKE_INVALID_VALUE,
+         "%u bytes of dynamic shared memory, it may have %u", shared, function->dynamic_most);
+    const uint32_t params = ptx_info(function->kernel)->params;
+    FakeWork *w = fake_work(FAKE_KERNEL, params);
+    w->kernel = function->kernel;
+    w->launch = (PtxLaunch){
+        .grid = {grid_x, grid_y, grid_z}, .block = {block_x, block_y, block_z}, .shared = shared};
+    if (params) memcpy(w->data, arguments[0], params);
+    fake_count(stream->captures ? "captured" : "launched", ptx_kernel_name(function->kernel));
+    FAKE_RETURN(fake_put(stream, w));
+}
+
+/* ---- streams and graphs ---------------------------------------------------------------------- */
+
+CuResult cuStreamCreate(CuStream *stream, unsigned flags) {
+    BEGIN("cuStreamCreate");
+    NEED(flags <= 1, FAKE_INVALID_VALUE, "a stream with flags %u", flags);
+    CuStream s = calloc(1, sizeof *s);
+    if (!s) abort();
+    s->next = streams;
+    *stream = streams = s;
+    fake_made("streams", 1);
+    FAKE_RETURN(0);
+}
+CuResult cuStreamDestroy_v2(CuStream stream) {
+    BEGIN("cuStreamDestroy_v2");
+    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "a stream is destroyed that is none");
+    NEED(!stream->captures, FAKE_CAPTURE_UNSUPPORTED, "a stream is destroyed that captures");
+    const int code = fake_finish(stream);
+    fake_list_free(&stream->captured);
+    take_out(&streams, stream);
+    fake_made("streams", -1);
+    FAKE_RETURN(code);
+}
+CuResult cuStreamSynchronize(CuStream stream) {
+    BEGIN("cuStreamSynchronize");
+    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "no stream is waited for");
+    if (stream->captures) {
+        stream->broken = true;
+        FAKE_RETURN(
+            fake_complain(FAKE_CAPTURE_UNSUPPORTED, "a stream is waited for that captures"));
+    }
+    FAKE_RETURN(fake_finish(stream));
+}
+CuResult cuStreamBeginCapture_v2(CuStream stream, int mode) {
+    BEGIN("cuStreamBeginCapture_v2");
+    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "a capture of no stream");
+    NEED(mode == CU_CAPTURE_RELAXED && !stream->captures, FAKE_INVALID_VALUE,
+         "a capture within a capture, or of mode %d", mode);
+    stream->captures = true;
+    FAKE_RETURN(0);
+}
+/* Ends the capture even where it fails. */
+CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph) {
+    const int to_fail = fake_enter("cuStreamEndCapture");
+    *graph = NULL;
+    NEED(fake_has_context(), FAKE_INVALID_CONTEXT, "a capture ends without a context");
+    NEED(is_in(streams, stream) && stream->captures, FAKE_INVALID_VALUE,
+         "a capture ends that is none");
+    const bool broken = stream->broken;
+    stream->captures = stream->broken = false;
+    if (broken || to_fail) {
+        fake_list_free(&stream->captured);
+        FAKE_RETURN(to_fail ? to_fail : FAKE_CAPTURE_INVALIDATED);
+    }
+    CuGraph g = calloc(1, sizeof *g);
+    if (!g) abort();
+    g->work = stream->captured;
+    stream->captured = (FakeList){0};
+    g->next = graphs;
+    *graph = graphs = g;
+    fake_made("graphs", 1);
+    FAKE_RETURN(0);
+}
+CuResult cuGraphInstantiateWithFlags(CuGraphExec *ready, CuGraph graph, unsigned long long flags) {
+    BEGIN("cuGraphInstantiateWithFlags");
+    NEED(is_in(graphs, graph) && flags == 0, FAKE_INVALID_VALUE, "no graph is made ready");
+    CuGraphExec e = calloc(1, sizeof *e);
+    if (!e) abort();
+    fake_list_repeat(&e->work, &graph->work);
+    e->next = execs;
+    *ready = execs = e;
+    fake_made("graphs that are ready", 1);
+    FAKE_RETURN(0);
+}
+CuResult cuGraphLaunch(CuGraphExec ready, CuStream stream) {
+    BEGIN("cuGraphLaunch");
+    NEED(is_in(execs, ready) && is_in(streams, stream), FAKE_INVALID_HANDLE,
+         "a launch of no graph, or in no stream");
+    NEED(!stream->captures, FAKE_CAPTURE_UNSUPPORTED, "a graph in a stream that captures");
+    for (const FakeWork *w = ready->work.first; w; w = w->next)
+        if (w->kind == FAKE_DOWNLOAD) memset((void *)(uintptr_t)w->to, 0xcb, w->size);
+    fake_list_repeat(&stream->work, &ready->work);
+    FAKE_RETURN(0);
+}
+CuResult cuGraphExecDestroy(CuGraphExec ready) {
+    BEGIN("cuGraphExecDestroy");
+    NEED(is_in(execs, ready), FAKE_INVALID_HANDLE, "a graph is destroyed that is none");
+    fake_list_free(&ready->work);
+    take_out(&execs, ready);
+    fake_made("graphs that are ready", -1);
+    FAKE_RETURN(0);
+}
+CuResult cuGraphDestroy(CuGraph graph) {
+    BEGIN("cuGraphDestroy");
+    NEED(is_in(graphs, graph), FAKE_INVALID_HANDLE, "a graph is destroyed that is none");
+    fake_list_free(&graph->work);
+    take_out(&graphs, graph);
+    fake_made("graphs", -1);
+    FAKE_RETURN(0);
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loads, stores and copies of the emulator, and what they may not do.
+ *
+ * Of each granule of shared memory it is known who wrote and who read it last, and how many barriers of
+ * the block and of the warp were before: two accesses of different threads, one of them a write, with
+ * no barrier between that both were in, are a race. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx_code.h"
+
+/* ---- shared memory --------------------------------------------------------------------------- */
+
+/* Whether the other thread's access is behind one of its warp's barriers, or is this thread's. */
+static bool ordered(const PtxWarp *w, uint32_t thread, uint32_t other, uint32_t sync) {
+    return other == thread || (other / PTX_LANES == thread / PTX_LANES && sync < w->sync);
+}
+
+static bool race(const PtxAccess *a, const char *what, uint32_t other) {
+    ptx_fault(a->warp, a->instr, a->lane,
+              "no barrier orders it and %s thread %u of shared address %llu", what, other,
+              (unsigned long long)a->at);
+    return false;
+}
+
+static uint32_t thread_of(const PtxAccess *a) {
+    return a->warp->number * PTX_LANES + (uint32_t)a->lane;
+}
+
+static bool may_read(const PtxAccess *a, PtxMark *m) {
+    const PtxWarp *w = a->warp;
+    const PtxGrid *grid = w->grid;
+    const uint32_t thread = thread_of(a);
+    if (m->pending) {
+        ptx_fault(a->warp, a->instr, a->lane, "shared address %llu is still being copied to",
+                  (unsigned long long)a->at);
+        return false;
+    }
+    if (m->write_epoch < grid->first_epoch) {
+        ptx_fault(a->warp, a->instr, a->lane, "shared address %llu is read before it was written",
+                  (unsigned long long)a->at);
+        return false;
+    }
+    if (m->write_epoch == grid->epoch && !ordered(w, thread, m->writer, m->write_sync))
+        return race(a, "the write by", m->writer);
+    const bool before = m->read_epoch == grid->epoch;
+    if (before && m->reader / PTX_LANES != w->number)
+        m->spread = 2;
+    else if (!before || (m->spread < 2 && m->read_sync < w->sync))
+        m->spread = 0;
+    else if (m->reader != thread && m->spread == 0)
+        m->spread = 1;
+    m->read_epoch = grid->epoch;
+    m->reader = (uint16_t)thread;
+    m->read_sync = w->sync;
+    return true;
+}
+
+static bool may_write(const PtxAccess *a, PtxMark *m) {
+    const PtxWarp *w = a->warp;
+    const PtxGrid *grid = w->grid;
+    const uint32_t thread = thread_of(a);
+    if (m->write_epoch == grid->epoch && !ordered(w, thread, m->writer, m->write_sync))
+        return race(a, "the write by", m->writer);
+    if (m->read_epoch == grid->epoch &&
+        (m->spread == 2 || !ordered(w, thread, m->reader, m->read_sync) ||
+         (m->spread == 1 && m->read_sync >= w->sync)))
+        return race(a, "the read by", m->reader);
+    m->write_epoch = grid->epoch;
+    m->writer = (uint16_t)thread;
+    m->write_sync = w->sync;
+    return true;
+}
+
+static bool inside_shared(const PtxAccess *a) {
+    const uint32_t room = a->warp->grid->shared_size;
+    const char *wrong = a->at % a->size != 0                     ? "not aligned"
+                        : a->at > room || room - a->at < a->size ? "outside"
+                                                                 : NULL;
+    if (wrong)
+        ptx_fault(a->warp, a->instr, a->lane,
+                  "shared address %llu, %u bytes, is %s (the block has %u)",
+                  (unsigned long long)a->at, a->size, wrong, room);
+    return !wrong;
+}
+
+bool ptx_shared_read(const PtxAccess *a, void *to) {
+    const PtxGrid *grid = a->warp->grid;
+    const uint32_t shift = grid->kernel->shift;
+    if (!inside_shared(a)) return false;
+    for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
+        if (!may_read(a, &grid->marks[g])) return false;
+    memcpy(to, grid->shared + a->at, a->size);
+    return true;
+}
+
+static bool shared_write(const PtxAccess *a, const void *from) {
+    const PtxGrid *grid = a->warp->grid;
+    const uint32_t shift = grid->kernel->shift;
+    if (!inside_shared(a)) return false;
+    for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
+        if (!may_write(a, &grid->marks[g])) return false;
+    memcpy(grid->shared + a->at, from, a->size);
+    return true;
+}
+
+/* ---- global and local memory ----------------------------------------------------------------- */
+
+static const PtxRegion *region_at(PtxGrid *grid, uint64_t at) {
+    const PtxRegion *r = grid->last;
+    if (r && at - r->address < r->size) return r;
+    r = grid->launch->find(grid->launch->owner, at);
+    if (!r) r = ptx_module_data(grid->kernel->module, at);
+    if (r) grid->last = r;
+    return r;
+}
+
+/* Where it lies in the emulator's memory, and which bytes of it are known; NULL after a fault. */
+static uint8_t *global_at(const PtxAccess *a, uint8_t **known) {
+    const PtxRegion *r = region_at(a->warp->grid, a->at);
+    const uint64_t offset = r ? a->at - r->address : 0;
+    if (!r || r->size - offset < a->size) {
+        ptx_fault(a->warp, a->instr, a->lane, "global address 0x%llx, %u bytes, is %s",
+                  (unsigned long long)a->at, a->size,
+                  r ? "at the end of an allocation" : "in no allocation");
+        return NULL;
+    }
+    if (a->at % a->size) {
+        ptx_fault(a->warp, a->instr, a->lane, "global address 0x%llx is not aligned to %u bytes",
+                  (unsigned long long)a->at, a->size);
+        return NULL;
+    }
+    *known = r->known ? r->known + offset : NULL;
+    return r->bytes + offset;
+}
+
+static bool all_known(const uint8_t *known, uint32_t size) {
+    static const uint8_t ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    return !known || memcmp(known, ones, size) == 0;
+}
+
+static bool global_read(const PtxAccess *a, void *to) {
+    uint8_t *known, *from = global_at(a, &known);
+    if (!from) return false;
+    if (!all_known(known, a->size)) {
+        ptx_fault(a->warp, a->instr, a->lane,
+                  "global address 0x%llx, %u bytes, is read before it was written",
+                  (unsigned long long)a->at, a->size);
+        return false;
+    }
+    memcpy(to, from, a->size);
+    return true;
+}
+
+static bool global_write(const PtxAccess *a, const void *from) {
+    uint8_t *known, *to = global_at(a, &known);
+    if (!to) return false;
+    if (!known) {
+        ptx_fault(a->warp, a->instr, a->lane, "global address 0x%llx is a constant",
+                  (unsigned long long)a->at);
+        return false;
+    }
+    memcpy(to, from, a->size);
+    memset(known, 1, a->size);
+    return true;
+}
+
+static uint8_t *local_at(const PtxAccess *a) {
+    const uint32_t room = a->warp->grid->kernel->local;
+    if (a->at % a->size == 0 && a->at <= room && room - a->at >= a->size)
+        return a->warp->local + (size_t)a->lane * room + a->at;
+    ptx_fault(a->warp, a->instr, a->lane, "local address %llu, %u bytes: the thread has %u",
+              (unsigned long long)a->at, a->size, room);
+    return NULL;
+}
+
+/* ---- loads and stores ------------------------------------------------------------------------ */
+
+static uint64_t address_of(const PtxWarp *w, const PtxInstr *i, uint32_t at, int lane) {
+    const uint64_t base =
+        i->address_width == 8 ? PTX_REG(uint64_t, w, at)[lane] : PTX_REG(uint32_t, w, at)[lane];
+    return base + (uint64_t)i->offset;
+}
+
+/* An element as it is in a register. */
+static uint64_t widen(const PtxInstr *i, const uint8_t *from) {
+    uint64_t bits = 0;
+    memcpy(&bits, from, i->size);
+    if (i->sign && i->size < 8) {
+        const uint32_t left = 64 - 8u * i->size;
+        bits = (uint64_t)((int64_t)(bits << left) >> left);
+    }
+    return bits;
+}
+
+/* Sets a lane of the register for element k. */
+static void put_element(PtxWarp *w, const PtxInstr *i, uint32_t k, size_t lane, uint64_t bits) {
+    memcpy(w->registers + i->at[k] + lane * i->width, &bits, i->width);
+}
+
+static bool read_lane(const PtxAccess *a, uint8_t *to) {
+    const uint8_t *local;
+    if (a->instr->space == PTX_GLOBAL) return global_read(a, to);
+    if (a->instr->space == PTX_SHARED) return ptx_shared_read(a, to);
+    if (!(local = local_at(a))) return false;
+    memcpy(to, local, a->size);
+    return true;
+}
+
+static bool write_lane(const PtxAccess *a, const uint8_t *from) {
+    uint8_t *local;
+    if (a->instr->space == PTX_GLOBAL) return global_write(a, from);
+    if (a->instr->space == PTX_SHARED) return shared_write(a, from);
+    if (!(local = local_at(a))) return false;
+    memcpy(local, from, a->size);
+    return true;
+}
+
+/* A lane's access to all elements of a load or store. */
+static PtxAccess access_of(PtxWarp *w, const PtxInstr *i, int lane) {
+    return (PtxAccess){w, i, lane, (uint32_t)i->size * i->count,
+                       address_of(w, i, i->at[i->count], lane)};
+}
+
+/* at: elements; behind them the address. */
+void ptx_load(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    uint8_t bytes[32];
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(lanes >> l & 1)) continue;
+        const PtxAccess access = access_of(w, i, l);
+        if (!read_lane(&access, bytes)) return;
+        for (uint32_t k = 0; k < i->count; k++)
+            put_element(w, i, k, (size_t)l, widen(i, bytes + k * i->size));
+    }
+}
+
+void ptx_store(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    uint8_t bytes[32];
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(lanes >> l & 1)) continue;
+        const PtxAccess access = access_of(w, i, l);
+        for (uint32_t k = 0; k < i->count; k++)
+            memcpy(bytes + k * i->size, w->registers + i->at[k] + (size_t)l * i->width, i->size);
+        if (!write_lane(&access, bytes)) return;
+    }
+}
+
+/* Of the kernel's own parameters: most often the same for all lanes. */
+void ptx_load_param(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    const uint32_t size = (uint32_t)i->size * i->count, room = w->grid->kernel->info.params;
+    const uint8_t *params = w->grid->launch->params;
+    uint64_t bits[4] = {0}, before = UINT64_MAX;
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(lanes >> l & 1)) continue;
+        const uint64_t at = address_of(w, i, i->at[i->count], l);
+        if (at % size || at > room || room - at < size) {
+            ptx_fault(w, i, l, "parameter address %llu, %u bytes: there are %u",
+                      (unsigned long long)at, size, room);
+            return;
+        }
+        for (uint32_t k = 0; k < i->count; k++) {
+            if (at != before) bits[k] = widen(i, params + at + k * i->size);
+            put_element(w, i, k, (size_t)l, bits[k]);
+        }
+        before = at;
+    }
+}
+
+/* mov of a register's halves: the whole, low, high; and low, high, the whole. `size` is the halves'. */
+void ptx_move_pair(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    for (size_t l = 0; l < PTX_LANES; l++) {
+        uint8_t both[8];
+        if (!(lanes >> l & 1)) continue;
+        memcpy(both, w->registers + i->at[1] + l * i->size, i->size);
+        memcpy(both + i->size, w->registers + i->at[2] + l * i->size, i->size);
+        memcpy(w->registers + i->at[0] + l * 2 * i->size, both, 2u * i->size);
+    }
+}
+void ptx_split_pair(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    for (size_t l = 0; l < PTX_LANES; l++) {
+        uint8_t both[8];
+        if (!(lanes >> l & 1)) continue;
+        memcpy(both, w->registers + i->at[2] + l * 2 * i->size, 2u * i->size);
+        memcpy(w->registers + i->at[0] + l * i->size, both, i->size);
+        memcpy(w->registers + i->at[1] + l * i->size, both + i->size, i->size);
+    }
+}
+
+/* ---- copies to shared memory ----------------------------------------------------------------- */
+
+static PtxCopy *next_copy(PtxWarp *w) {
+    if (w->copy_count == w->copy_room) {
+        const uint32_t room = w->copy_room ? 2 * w->copy_room : 256;
+        PtxCopy *larger = realloc(w->copies, room * sizeof *larger);
+        if (!larger) abort();
+        w->copies = larger;
+        w->copy_room = room;
+    }
+    return &w->copies[w->copy_count++];
+}
+
+static void set_pending(PtxWarp *w, uint64_t at, int by) {
+    const uint32_t shift = w->grid->kernel->shift;
+    for (uint64_t g = at >> shift; g <= (at + 15) >> shift; g++)
+        w->grid->marks[g].pending = (uint8_t)(w->grid->marks[g].pending + by);
+}
+
+/* at: address in shared memory, in global memory, bytes that are read there; the rest becomes 0. */
+void ptx_copy_async(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    static const uint8_t zeros[16];
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(lanes >> l & 1)) continue;
+        const PtxAccess to = {w, i, l, 16, PTX_REG(uint32_t, w, i->at[0])[l]};
+        const PtxAccess from = {w, i, l, 16, PTX_REG(uint64_t, w, i->at[1])[l]};
+        const uint32_t size = PTX_REG(uint32_t, w, i->at[2])[l];
+        PtxCopy copy = {(uint32_t)to.at, (uint32_t)l, w->groups[l], {0}};
+        if (size != 0 && size != 16) {
+            ptx_fault(w, i, l, "a copy of %u bytes", size);
+            return;
+        }
+        if ((size && !global_read(&from, copy.bytes)) || !shared_write(&to, zeros)) return;
+        *next_copy(w) = copy;
+        set_pending(w, to.at, 1);
+    }
+}
+
+void ptx_commit(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    (void)i;
+    PTX_EACH(w->groups[l]++;)
+}
+
+/* Until at most `offset` groups of a lane are on their way. */
+void ptx_wait_group(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    uint32_t left = 0;
+    for (uint32_t k = 0; k < w->copy_count; k++) {
+        const PtxCopy copy = w->copies[k];
+        const bool done = copy.group + (uint64_t)i->offset < w->groups[copy.lane];
+        if (!(lanes >> copy.lane & 1) || !done) {
+            w->copies[left++] = copy;
+            continue;
+        }
+        set_pending(w, copy.at, -1);
+        const PtxAccess to = {w, i, (int)copy.lane, 16, copy.at};
+        if (!shared_write(&to, copy.bytes)) return;
+    }
+    w->copy_count = left;
+}

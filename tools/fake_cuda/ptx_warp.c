@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Running grids: blocks one after the other, their warps in turn between barriers; see ptx_code.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx_code.h"
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+void ptx_fault(PtxWarp *w, const PtxInstr *i, int lane, const char *format, ...) {
+    PtxGrid *grid = w->grid;
+    const uint32_t *block = grid->launch->block;
+    if (grid->failed) return;
+    grid->failed = true;
+    const uint32_t thread = w->number * PTX_LANES + (lane == PTX_ALL ? 0 : (uint32_t)lane);
+    int length = snprintf(grid->why, PTX_WHY, "kernel %s, block (%u, %u, %u), ", grid->kernel->name,
+                          grid->block[0], grid->block[1], grid->block[2]);
+    char *at = grid->why + length;
+    size_t left = PTX_WHY - (size_t)length;
+    if (lane == PTX_ALL)
+        length = snprintf(at, left, "warp %u, ", w->number);
+    else
+        length = snprintf(at, left, "thread (%u, %u, %u), ", thread % block[0],
+                          thread / block[0] % block[1], thread / block[0] / block[1]);
+    at += length, left -= (size_t)length;
+    length = snprintf(at, left, "%.*s: ", (int)strcspn(i->text, ";\n"), i->text);
+    if (length < 0 || (size_t)length >= left) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(at + length, left - (size_t)length, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- one warp -------------------------------------------------------------------------------- */
+
+/* Lanes that go on together: the lowest of those that are ready, until where the next lowest are. */
+typedef struct Group {
+    uint32_t lanes, pc, limit;
+} Group;
+
+static Group choose(const PtxWarp *w, uint32_t ready) {
+    Group g = {0, UINT32_MAX, UINT32_MAX};
+    for (uint32_t l = 0; l < PTX_LANES; l++)
+        if (ready >> l & 1 && w->pc[l] < g.pc) g.pc = w->pc[l];
+    for (uint32_t l = 0; l < PTX_LANES; l++) {
+        if (!(ready >> l & 1)) continue;
+        if (w->pc[l] == g.pc)
+            g.lanes |= UINT32_C(1) << l;
+        else if (w->pc[l] < g.limit)
+            g.limit = w->pc[l];
+    }
+    return g;
+}
+
+static void set_pc(PtxWarp *w, uint32_t lanes, uint32_t pc) {
+    PTX_EACH(w->pc[l] = pc;)
+}
+
+/* Waits for lanes that have to be there; true when they are. Lanes that waited join the group. */
+static bool meet(PtxWarp *w, const PtxInstr *i, Group *g, uint32_t mine, uint32_t members) {
+    uint32_t here = mine;
+    for (uint32_t l = 0; l < PTX_LANES; l++)
+        if (w->waiting >> l & 1 && w->pc[l] == g->pc) here |= UINT32_C(1) << l;
+    if (members & ~w->alive) {
+        ptx_fault(w, i, PTX_ALL, "lanes 0x%08x take part, but 0x%08x have ended", members,
+                  members & ~w->alive);
+        return false;
+    }
+    if (mine & ~members) {
+        ptx_fault(w, i, PTX_ALL, "lanes 0x%08x are not among those that take part, 0x%08x",
+                  mine & ~members, members);
+        return false;
+    }
+    if (members & ~here) {
+        w->waiting |= mine;
+        return false;
+    }
+    w->waiting &= ~here;
+    g->lanes |= here;
+    return true;
+}
+
+static bool run_sync(PtxWarp *w, const PtxInstr *i, Group *g, uint32_t mine) {
+    uint32_t members = UINT32_MAX;
+    if (i->kind == PTX_SYNC) members = PTX_REG(uint32_t, w, i->at[3])[__builtin_ctz(mine)];
+    if (!meet(w, i, g, mine, members)) return false;
+    i->run(w, i, members);
+    g->pc++;
+    return true;
+}
+
+/* What is not computed. False: the lanes are to be chosen anew. */
+static bool step(PtxWarp *w, const PtxInstr *i, Group *g, uint32_t lanes) {
+    switch ((PtxKind)i->kind) {
+    case PTX_PLAIN: break;
+    case PTX_CALL: {
+        const uint32_t back = g->pc + 1;
+        uint32_t *to = PTX_REG(uint32_t, w, i->at[0]);
+        PTX_EACH(to[l] = back;)
+    } /* fall through */
+    case PTX_BRANCH:
+        set_pc(w, g->lanes, g->pc + 1);
+        set_pc(w, lanes, i->target);
+        if (lanes != g->lanes || g->limit != UINT32_MAX) return false;
+        g->pc = i->target;
+        return true;
+    case PTX_RETURN: {
+        const uint32_t *to = PTX_REG(uint32_t, w, i->at[0]);
+        set_pc(w, g->lanes, g->pc + 1);
+        PTX_EACH(w->pc[l] = to[l];)
+        return false;
+    }
+    case PTX_EXIT:
+        set_pc(w, g->lanes, g->pc + 1);
+        w->alive &= ~lanes;
+        return false;
+    case PTX_SYNC:
+    case PTX_ALIGNED:
+        set_pc(w, g->lanes, g->pc);
+        if (lanes != g->lanes) {
+            ptx_fault(w, i, PTX_ALL, "not all of its lanes do it");
+            return false;
+        }
+        return run_sync(w, i, g, lanes);
+    case PTX_BARRIER:
+        set_pc(w, g->lanes, g->pc);
+        w->blocked |= lanes;
+        if (lanes != g->lanes) ptx_fault(w, i, PTX_ALL, "not all of its lanes do it");
+        return false;
+    }
+    return false;
+}
+
+/* Until the lanes part, or meet others. */
+static void run_group(PtxWarp *w, Group *g) {
+    const PtxInstr *code = w->grid->kernel->code;
+    while (g->pc < g->limit) {
+        const PtxInstr *i = &code[g->pc];
+        uint32_t lanes = g->lanes;
+        if (i->guard) {
+            const uint32_t bits = *PTX_REG(uint32_t, w, i->guard);
+            lanes &= i->negated ? ~bits : bits;
+        }
+        if (!lanes) {
+            g->pc++;
+        } else if (i->kind == PTX_PLAIN) {
+            i->run(w, i, lanes);
+            g->pc++;
+        } else if (!step(w, i, g, lanes)) {
+            return;
+        }
+        if (w->grid->failed) return;
+    }
+    set_pc(w, g->lanes, g->pc);
+}
+
+void ptx_warp_run(PtxWarp *w) {
+    while (!w->grid->failed) {
+        const uint32_t ready = w->alive & ~w->waiting & ~w->blocked;
+        if (!ready) break;
+        Group g = choose(w, ready);
+        run_group(w, &g);
+    }
+    if (w->grid->failed || !w->waiting) return;
+    const uint32_t first = (uint32_t)__builtin_ctz(w->waiting);
+    ptx_fault(w, &w->grid->kernel->code[w->pc[first]], (int)first,
+              "it waits for lanes that do not come (0x%08x wait, 0x%08x are in a barrier)",
+              w->waiting, w->blocked);
+}
+
+/* ---- one block ------------------------------------------------------------------------------- */
+
+/* All warps stopped: true where all are in one barrier, and go on; false where all have ended. */
+static bool release(PtxGrid *grid) {
+    uint32_t pc = UINT32_MAX;
+    for (uint32_t k = 0; k < grid->warp_count; k++) {
+        PtxWarp *w = &grid->warps[k];
+        if (!w->blocked) continue;
+        const uint32_t first = (uint32_t)__builtin_ctz(w->blocked), at = w->pc[first];
+        const PtxInstr *i = &grid->kernel->code[at];
+        if (w->blocked != UINT32_MAX)
+            ptx_fault(w, i, PTX_ALL, "only lanes 0x%08x of the warp are in the barrier",
+                      w->blocked);
+        for (uint32_t l = first; l < PTX_LANES; l++)
+            if (w->pc[l] != at) ptx_fault(w, i, PTX_ALL, "its lanes are in different barriers");
+        if (pc != UINT32_MAX && pc != at)
+            ptx_fault(w, i, PTX_ALL, "another warp is in another barrier");
+        pc = at;
+    }
+    if (pc == UINT32_MAX || grid->failed) return false;
+    for (uint32_t k = 0; k < grid->warp_count; k++) {
+        PtxWarp *w = &grid->warps[k];
+        if (w->blocked)
+            for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l]++;
+        w->blocked = 0;
+        w->sync++;
+    }
+    grid->epoch++;
+    return true;
+}
+
+static uint32_t special_value(const PtxGrid *grid, uint32_t which, uint32_t thread) {
+    const uint32_t *block = grid->launch->block;
+    switch (which) {
+    case PTX_TID: return thread % block[0];
+    case PTX_TID + 1: return thread / block[0] % block[1];
+    case PTX_TID + 2: return thread / block[0] / block[1];
+    case PTX_LANE: return thread % PTX_LANES;
+    default: break;
+    }
+    if (which < PTX_CTAID) return block[which - PTX_NTID];
+    if (which < PTX_NCTAID) return grid->block[which - PTX_CTAID];
+    return grid->launch->grid[which - PTX_NCTAID];
+}
+
+static void begin_block(PtxGrid *grid) {
+    const PtxKernel *kernel = grid->kernel;
+    for (uint32_t k = 0; k < grid->warp_count; k++) {
+        PtxWarp *w = &grid->warps[k];
+        for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l] = kernel->entry, w->groups[l] = 0;
+        w->alive = UINT32_MAX;
+        w->waiting = w->blocked = w->copy_count = 0;
+        for (uint32_t s = 0; s < PTX_SPECIALS; s++)
+            if (kernel->specials[s])
+                for (uint32_t l = 0; l < PTX_LANES; l++) PTX_REG(uint32_t, w, kernel->specials[s])
+        [l] = special_value(grid, s, k * PTX_LANES + l);
+    }
+    grid->first_epoch = ++grid->epoch;
+}
+
+/* Copies that no one waited for end with the block. */
+static void end_block(PtxGrid *grid) {
+    for (uint32_t k = 0; k < grid->warp_count; k++) {
+        const PtxWarp *w = &grid->warps[k];
+        for (uint32_t c = 0; c < w->copy_count; c++)
+            for (uint32_t b = 0; b < 16; b++)
+                grid->marks[(w->copies[c].at + b) >> grid->kernel->shift].pending = 0;
+    }
+}
+
+static void run_block(PtxGrid *grid) {
+    begin_block(grid);
+    do
+        for (uint32_t k = 0; k < grid->warp_count && !grid->failed; k++)
+            ptx_warp_run(&grid->warps[k]);
+    while (!grid->failed && release(grid));
+    end_block(grid);
+}
+
+/* ---- the grid -------------------------------------------------------------------------------- */
+
+static void fill_constants(const PtxKernel *kernel, PtxWarp *w) {
+    for (uint32_t k = 0; k < kernel->constant_count; k++) {
+        const PtxConstant *c = &kernel->constants[k];
+        if (c->width == 0) *PTX_REG(uint32_t, w, c->at) = c->value ? UINT32_MAX : 0;
+        for (size_t l = 0; l < PTX_LANES; l++)
+            memcpy(w->registers + c->at + l * c->width, &c->value, c->width);
+    }
+}
+
+static bool grid_alloc(PtxGrid *grid) {
+    const PtxKernel *kernel = grid->kernel;
+    grid->shared = calloc(1, grid->shared_size + 16u);
+    grid->marks = calloc((grid->shared_size >> kernel->shift) + 16u, sizeof *grid->marks);
+    grid->warps = calloc(grid->warp_count, sizeof *grid->warps);
+    if (!grid->shared || !grid->marks || !grid->warps) return false;
+    for (uint32_t k = 0; k < grid->warp_count; k++) {
+        PtxWarp *w = &grid->warps[k];
+        w->grid = grid;
+        w->number = k;
+        w->registers = aligned_alloc(64, kernel->registers);
+        w->local = calloc(PTX_LANES, kernel->local + 1u);
+        if (!w->registers || !w->local) return false;
+        memset(w->registers, 0xa5, kernel->registers); /* what is used before it is set */
+        fill_constants(kernel, w);
+    }
+    return true;
+}
+
+static void grid_free(PtxGrid *grid) {
+    for (uint32_t k = 0; grid->warps && k < grid->warp_count; k++) {
+        free(grid->warps[k].registers);
+        free(grid->warps[k].local);
+        free(grid->warps[k].copies);
+    }
+    free(grid->warps);
+    free(grid->marks);
+    free(grid->shared);
+}
+
+static bool check(const PtxKernel *kernel, const PtxLaunch *launch, uint64_t threads, char *why) {
+    if (threads == 0 || threads > 1024 || threads % PTX_LANES)
+        snprintf(why, PTX_WHY, "kernel %s: a block of %llu threads", kernel->name,
+                 (unsigned long long)threads);
+    else if (kernel->info.most_threads && threads > kernel->info.most_threads)
+        snprintf(why, PTX_WHY, "kernel %s: a block of %llu threads, it was built for %u",
+                 kernel->name, (unsigned long long)threads, kernel->info.most_threads);
+    else if (!launch->grid[0] || !launch->grid[1] || !launch->grid[2])
+        snprintf(why, PTX_WHY, "kernel %s: a grid without blocks", kernel->name);
+    else
+        return true;
+    return false;
+}
+
+bool ptx_run(const PtxKernel *kernel, const PtxLaunch *launch, char *why) {
+    const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
+    if (!check(kernel, launch, threads, why)) return false;
+    PtxGrid grid = {.kernel = kernel,
+                    .launch = launch,
+                    .shared_size = ((kernel->info.shared + 15) & ~15u) + launch->shared,
+                    .warp_count = (uint32_t)(threads / PTX_LANES),
+                    .why = why};
+    if (!grid_alloc(&grid)) {
+        grid.failed = true;
+        snprintf(why, PTX_WHY, "kernel %s: no memory to run it", kernel->name);
+    }
+    for (uint32_t z = 0; z < launch->grid[2] && !grid.failed; z++)
+        for (uint32_t y = 0; y < launch->grid[1] && !grid.failed; y++)
+            for (uint32_t x = 0; x < launch->grid[0] && !grid.failed; x++) {
+                grid.block[0] = x, grid.block[1] = y, grid.block[2] = z;
+                run_block(&grid);
+            }
+    grid_free(&grid);
+    return !grid.failed;
+}

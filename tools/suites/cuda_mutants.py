@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks kernels/cuda and what runs it, one change at a time, and expects the tests of the fake device to
+see each: barriers, waits and releases that are forgotten, overruns, wrong layouts and orders.
+
+A kernel's change is compiled to PTX alone, a change of the host's code to an object that a copy of the
+library is linked with; the tree stays as it is. Takes some minutes; needs a release build with nvcc.
+
+    LD_LIBRARY_PATH=build/release/fake_cuda tools/suites/cuda_mutants.py [--only WORDS]
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """One change: the text is in the file just once, or the first of several is meant."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    families: str = "" # of a header that kernels include
+
+
+CU, RUN = "kernels/cuda/", "runtime/"
+MUTANTS = (
+    Mutant("a sum's barrier is missing", CU + "cuda_types.cuh",
+           "if (lane == 0) room[warp] = x;\n    __syncthreads();\n    return warp_sum(",
+           "if (lane == 0) room[warp] = x;\n    return warp_sum(", "norm"),
+    Mutant("the barrier before a sum's room is used again is missing", CU + "cuda_types.cuh",
+           "__syncthreads(); /* the last use of room is over */", "", "norm"),
+    Mutant("a transposed tile is read too early", CU + "move.cu",
+           "column + threadIdx.x];\n        __syncthreads();", "column + threadIdx.x];"),
+    Mutant("a stage is read before it is there", CU + "tile.cu", "wait_groups<STAGES - 2>();", ""),
+    Mutant("a stage is filled while others read it", CU + "tile.cu",
+           "__syncthreads(); /* this stage is there, and the last one was read */", ""),
+    Mutant("sums are written over stages that are read", CU + "tile.cu",
+           "__syncthreads(); /* what was read of the stages gives way to sums */", ""),
+    Mutant("keys are fetched over those that are read", CU + "attention.cu",
+           "__syncthreads(); /* they were read */", ""),
+    Mutant("a row's sums are written over the last one's", CU + "attention.cu",
+           "if (r) __syncthreads(); /* the last row's sums were read */", ""),
+    Mutant("lanes without keys leave the loop early", CU + "attention.cu",
+           "const int64_t turns = (a.keys + GROUPS - 1) / GROUPS;",
+           "const int64_t turns = (a.keys - group + GROUPS - 1) / GROUPS;"),
+    Mutant("threads end before a barrier", CU + "reduce.cu",
+           "__shared__ float room[WARP];\n    for (int64_t r",
+           "__shared__ float room[WARP];\n    if (threadIdx.x >= a.reduced) return;\n    for (int64_t r"),
+    Mutant("one element too many is moved", CU + "move.cu", "i < (n); ", "i <= (n);"),
+    Mutant("a bound is off by one", CU + "pointwise.cu", "i < a.count", "i <= a.count"),
+    Mutant("a gathered index is not checked", CU + "move.cu",
+           "if (index >= 0 && index < a.size)", "if (index < a.size)"),
+    Mutant("halves are rounded twice", CU + "cuda_types.cuh", "return __float2half_rn(x);",
+           "return __float2half_rn(__bfloat162float(__float2bfloat16_rn(x)));", "pointwise"),
+    Mutant("a fragment's halves are exchanged", CU + "mma.cuh", "{%8, %9}", "{%9, %8}", "tile attention"),
+    Mutant("a fragment's row is wrong", CU + "tile.cu", "k + lane / 16 * 8]", "k + lane % 16 / 8 * 8]"),
+    Mutant("the last keys count too", CU + "attention.cu", "+ i % 2 >= a.keys)", "+ i % 2 > a.keys)"),
+    Mutant("rows that are no whole packs are packed", CU + "cuda_broadcast.c",
+           "if (args->sizes[last] % pack) return 1;", ""),
+    Mutant("the last block is missing", CU + "cuda_launch.c",
+           "+ (count % per_block != 0)", "+ (count < per_block)"),
+    Mutant("a transposed factor is not", CU + "cuda_product.c",
+           "p->trans_b ? s->k : s->n, p->trans_b ? s->n : s->k", "s->n, s->k"),
+    Mutant("uneven batches are aligned as even ones", CU + "cuda_product.c",
+           "(uint32_t)(bytes & (0 - bytes)) : DEVICE_ALIGN", "DEVICE_ALIGN : DEVICE_ALIGN"),
+    Mutant("batches are one matrix", CU + "cuda_product.c",
+           "BLAS_BATCH_STRIDE, &stride, sizeof stride", "BLAS_BATCH_STRIDE, &(int64_t){0}, 8"),
+    Mutant("a residual is forgotten where there is a bias", CU + "cuda_dnn.c",
+           "if (c->residual) {", "if (c->residual && !c->bias) {"),
+    Mutant("a convolution's pads are exchanged", CU + "cuda_dnn.c",
+           "put(d, g, CONV_BEGINS, T_INT64, axes, c->begins);",
+           "put(d, g, CONV_BEGINS, T_INT64, axes, c->ends);"),
+    Mutant("a stream is never waited for", CU + "cuda_kind.c",
+           "device->driver->stream_wait(cuda_queue_of(queue)->stream);\n    cuda_leave(device);\n"
+           "    return cuda_ok(device->driver, result, err, \"work on the device\")",
+           "0;\n    cuda_leave(device);\n"
+           "    return cuda_ok(device->driver, result, err, \"work on the device\")"),
+    Mutant("an error of work is not told", CU + "cuda_kind.c",
+           "return cuda_ok(device->driver, result, err, \"work on the device\");", "return true;"),
+    Mutant("streams are not given back", CU + "cuda_kind.c",
+           "device->driver->stream_free(cuda_queue_of(freed)->stream);", ""),
+    Mutant("graphs are not given back", CU + "cuda_kind.c",
+           "if (graph) device->driver->graph_free(graph);", ""),
+    Mutant("steps of the processor do not wait", RUN + "exec_device.c",
+           "return (step->device && !reads_input(exec, step)) || exec_device_wait(exec);",
+           "return true;"),
+    Mutant("an operand that the host reads is not waited for", RUN + "exec_device.c",
+           "step->device && !reads_input(exec, step)", "step->device"),
+    Mutant("what runs a graph does not wait for it", RUN + "exec.c",
+           "exec->device.pending || exec->progress.depth == 0", "exec->progress.depth == 0"),
+    Mutant("constants are not waited for", RUN + "plan_share.c",
+           "device->kind->wait(share->queue, err))", "true)"),
+    Mutant("constants are not given back", RUN + "plan_share.c",
+           "share->device->kind->release(share->device, bytes);", ";"),
+    Mutant("a recording has its first inputs", RUN + "exec_record.c",
+           "memcpy(staging->pinned, value->tensor->tensor.data, staging->size);", "continue;"),
+    Mutant("inputs are gone after a recording that failed", RUN + "exec_record.c",
+           "give_inputs(exec, inputs, kept, !recorded);", "give_inputs(exec, inputs, kept, false);"),
+    Mutant("recordings outlive their memory", RUN + "exec_memory.c",
+           "if (remote) exec_device_forget(exec);", ""),
+    Mutant("values lie closer than libraries think", RUN + "exec_memory.c",
+           "return remote && checked_align(size, DEVICE_ALIGN, &rounded) ? rounded : size;",
+           "(void)remote, (void)rounded;\n    return size;"),
+)
+
+
+def run(*words: object, cwd: pathlib.Path = ROOT, **more: object) -> subprocess.CompletedProcess:
+    return subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True,
+                          check=False, **more)
+
+
+class Bench:
+    """Where mutants are made and tried."""
+
+    def __init__(self, build: pathlib.Path, folder: pathlib.Path) -> None:
+        self.build, self.folder = build, folder
+        self.commands = {pathlib.Path(c["file"]): c for c in
+                         json.loads((build / "compile_commands.json").read_text())
+                         if "libdemi" not in c["command"] and "/demi_fake" not in c["command"]}
+        self.nvcc = re.search(r"DEMI_NVCC:FILEPATH=(.*)", (build / "CMakeCache.txt").read_text())[1]
+
+    def source(self, mutant: Mutant) -> pathlib.Path:
+        """The changed file, in a folder that has what it includes."""
+        text = (ROOT / mutant.file).read_text()
+        if mutant.old not in text:
+            sys.exit(f"cuda_mutants: {mutant.what}: {mutant.file} has no {mutant.old!r}")
+        shutil.rmtree(self.folder / "src", ignore_errors=True)
+        target = self.folder / "src" / pathlib.Path(mutant.file).name
+        if mutant.file.startswith(CU):
+            shutil.copytree(ROOT / CU, target.parent)
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text.replace(mutant.old, mutant.new, 1))
+        return target
+
+    def kernels(self, mutant: Mutant) -> dict[str, str]:
+        """The environment with the changed PTX."""
+        made, source = self.folder / "ptx", self.source(mutant)
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        for path in (self.build / "cuda").glob("*.*"):
+            if path.suffix in (".ptx", ".fatbin"):
+                (made / path.name).symlink_to(path)
+        for family in mutant.families.split() or [source.stem]:
+            output = made / f"{family}.ptx"
+            output.unlink()
+            done = run(self.nvcc, "-ptx", "-arch=compute_90", "-std=c++17", "-O3", f"-I{source.parent}",
+                       f"-I{ROOT / 'rewrite/base'}", "-o", output, source.parent / f"{family}.cu")
+            if done.returncode:
+                sys.exit(f"cuda_mutants: {mutant.what}: {done.stderr}")
+        return {"FAKE_CUDA_FOLDER": str(made)}
+
+    def library(self, mutant: Mutant) -> pathlib.Path:
+        """A library with the changed file; its object comes first, the other's symbols are not used."""
+        command, source = self.commands[ROOT / mutant.file], self.source(mutant)
+        words = [w for w in shlex.split(command["command"]) if w not in ("-Werror", "ccache")]
+        at, out = words.index("-o"), self.folder / "mutant.o"
+        words[at + 1] = str(out)
+        words = [str(source) if w == command["file"] else w for w in words]
+        done = run(*words, f"-I{(ROOT / mutant.file).parent}", cwd=pathlib.Path(command["directory"]))
+        if done.returncode:
+            sys.exit(f"cuda_mutants: {mutant.what}: {done.stderr}")
+        parts = [self.build / f"libdemi_{p}.a" for p in (
+            "search", "trials", "solve", "passes", "proto", "onnx_pb", "rewrite", "runtime", "kernels",
+            "shape", "base")]
+        library = self.folder / "libdemi.so"
+        done = run("cc", "-shared", "-o", library, out, "-Wl,--allow-multiple-definition",
+                   "-Wl,--whole-archive", *parts, "-Wl,--no-whole-archive", "-lprotobuf-c",
+                   "-ljansson", "-lz", "-lm", "-ldl", "-lpthread")
+        if done.returncode:
+            sys.exit(f"cuda_mutants: {mutant.what}: {done.stderr}")
+        return library
+
+    def caught(self, mutant: Mutant) -> str:
+        """What saw it: the first line that a test says; "" where none did."""
+        library, environment = self.build / "libdemi.so", dict(os.environ)
+        if mutant.file.endswith((".cu", ".cuh")):
+            environment |= self.kernels(mutant)
+        else:
+            library = self.library(mutant)
+        return tried(library, environment)
+
+
+def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
+    suites = pathlib.Path(__file__).parent
+    for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
+                  (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Networks")):
+        done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
+        if done.returncode:
+            lines = (done.stdout + done.stderr).splitlines()
+            return next((line for line in lines if line.startswith(("FAIL", "fake", "Assert"))),
+                        f"{words[0].name}: exit {done.returncode}")
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--only", default="", help="mutants with these words")
+    args, left = parser.parse_args(), 0
+    mutants = [m for m in MUTANTS if args.only in m.what]
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(args.build.resolve(), pathlib.Path(folder))
+        if text := tried(bench.build / "libdemi.so", dict(os.environ)):
+            sys.exit(f"cuda_mutants: the tests fail without a change: {text}")
+        for mutant in mutants:
+            start = time.monotonic()
+            text = bench.caught(mutant)
+            left += not text
+            print(f"{'seen  ' if text else 'MISSED'} {mutant.what} ({time.monotonic() - start:.0f} s)"
+                  f"{': ' * bool(text)}{text[:200]}", flush=True)
+    print(f"{len(mutants) - left} of {len(mutants)} seen")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA without a GPU: what is said where something is missing, and, on the fake device
+(tools/fake_cuda, named in LD_LIBRARY_PATH), every call of driver and libraries that fails once, and
+what whole networks make of the device.
+
+A call that fails ends the run with an error, or does not matter; in either case the runs after it, in
+the same context, are right, and nothing is left behind at the end. Networks give what they give on the
+processor, all on the device, and move inputs and outputs alone; from the second run on a recording is
+repeated. In 16 bit convolutional ones launch no more than in float, and cast nothing by itself.
+"""
+
+import argparse
+import collections
+import ctypes
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import parser as onnx_parser
+
+from suite import made_models, metric, runtime
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "testdata/models/conv_net.onnx"
+FAKE = "fake CUDA"
+SOON_S = 0.1
+args = argparse.Namespace()
+
+# Products, convolutions of both kinds, what follows them, a step of the processor in the midst.
+SMALL = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
+{
+    c = Conv <pads = [1, 1, 1, 1]> (x, w)
+    d = Relu (c)
+    e = Conv <pads = [1, 1, 1, 1], group = 8> (d, dw)
+    f = HardSwish (e)
+    p = GlobalAveragePool (f)
+    r = Flatten (p)
+    m = MatMul (r, b)
+    n = Add (m, z)
+    y = Softmax (n)
+    s = Squeeze (y)
+    axis = Constant <value = int64 {0}> ()
+    sums = CumSum (s, axis)
+}
+"""
+# The same without the processor: it is recorded.
+WHOLE = re.sub(r", float\[9\] sums\)", ")", SMALL).split("    s = Squeeze")[0] + "}\n"
+
+
+def small_model(text: str) -> bytes:
+    model, rng = onnx_parser.parse_model(text), np.random.default_rng(3)
+    for name, shape in (("w", (8, 8, 3, 3)), ("dw", (8, 1, 3, 3)), ("b", (8, 9))):
+        array = (rng.standard_normal(shape) * 0.3).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return model.SerializeToString()
+
+
+def settings(text: str) -> dict[str, str]:
+    return os.environ | {"FAKE_CUDA": text}
+
+
+class Refusals(unittest.TestCase):
+    """One line, exit 3, nothing left behind."""
+
+    def refused(self, environment: dict[str, str], expected: str, device: str = "cuda") -> float:
+        start = time.monotonic()
+        done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", device],
+                              env=environment, capture_output=True, text=True, check=False)
+        took = time.monotonic() - start
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, expected)
+        self.assertNotIn(FAKE, done.stderr)
+        self.assertEqual(done.stdout, "")
+        return took
+
+    def test_no_driver(self) -> None:
+        """What is missing, at once, and nothing is computed by the processor instead."""
+        plain = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+        try:
+            ctypes.CDLL("libcuda.so.1")
+            found = "fake_cuda" not in os.environ.get("LD_LIBRARY_PATH", "")
+        except OSError:
+            found = False
+        if found:
+            self.skipTest("there is a driver")
+        took = [self.refused(plain, r"the CUDA driver can't be loaded: libcuda\.so\.1")
+                for _ in range(3)]
+        self.assertLess(min(took), SOON_S)
+
+    def test_no_device(self) -> None:
+        self.refused(settings("no-device"), "there is no CUDA device\n")
+        self.refused(settings(""), "there is no CUDA device 9", "cuda:9")
+
+    def test_too_old(self) -> None:
+        self.refused(settings("driver=12080"), r"driver is too old.*13\.0 or later.*12\.8")
+        self.refused(settings("capability=75"), r"too old for demi's kernels.*8\.0 or later.*7\.5")
+
+    def test_other_architecture(self) -> None:
+        for code in (209, 222):
+            self.refused(settings(f"fail=cuModuleLoadData:1:{code}"),
+                         "were not built for Fake device.*DEMI_CUDA_ARCHITECTURES=90")
+
+    def test_no_memory(self) -> None:
+        self.refused(settings("memory=1000"), r"(no \d+ bytes left|no room)")
+
+    def test_lost(self) -> None:
+        for at in (1, 2, 3):
+            self.refused(settings(f"fail=cuStreamSynchronize:{at}:719"),
+                         "unspecified launch failure")
+
+    def test_second_device(self) -> None:
+        done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda:1"],
+                              env=settings(""), capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Child:
+    """What a child process did with a plan on the device."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder, self.errors, self.log = folder, folder / "errors", folder / "log"
+
+    def run(self, work: Callable[[], int], fails: str = "") -> tuple[int, str]:
+        """Its exit code, and what it said; it ends as programs do, with what libraries do then."""
+        self.log.unlink(missing_ok=True)
+        child = os.fork()
+        if child == 0:
+            code = 70
+            try:
+                with self.errors.open("wb") as errors:
+                    os.dup2(errors.fileno(), 2)
+                os.environ["FAKE_CUDA"] = f"log={self.log}{',fail=' * bool(fails)}{fails}"
+                code = work()
+            except BaseException as error:  # noqa: BLE001
+                os.write(2, f"{type(error).__name__}: {error}".encode())
+            ctypes.CDLL(None).exit(code)
+        status = os.waitpid(child, 0)[1]
+        return os.waitstatus_to_exitcode(status), self.errors.read_text(errors="replace")
+
+    def counts(self) -> collections.Counter:
+        made = collections.Counter()
+        for line in self.log.read_text().splitlines():
+            kind, name, count = line.rsplit(" ", 2)
+            made[kind, name] = int(count)
+        return made
+
+
+class OnDevice(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.child = Child(self.folder)
+
+    def tearDown(self) -> None:
+        shutil.rmtree(self.folder)
+
+
+def feeds_for(model: bytes) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(4)
+    return {i.name: rng.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim])
+            .astype(np.float32) for i in onnx.load_from_string(model).graph.input}
+
+
+class Failures(OnDevice):
+    """Each call fails once, at each position."""
+
+    RUNS = 5
+
+    def sweep(self, text: str) -> None:
+        model = small_model(text)
+        library, feeds = runtime.LibDemi(args.libdemi), feeds_for(model)
+        plan = library.compile(model, for_device=True)
+        want = runtime.PlanRunner(library, plan).run(feeds)
+
+        def work() -> int:
+            failed = 0
+            try:
+                runner = runtime.PlanRunner(library, plan, device="cuda")
+            except runtime.Failed as error:
+                os.write(2, f"{error}\n".encode())
+                return 3
+            for _ in range(self.RUNS):
+                try:
+                    got = runner.run(feeds)
+                except runtime.Failed as error:
+                    os.write(2, f"{error}\n".encode())
+                    failed += 1
+                    continue
+                for y, y0 in zip(got, want):
+                    np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+            del runner
+            return 0 if failed == 0 else 3 if failed == 1 else 4
+
+        code, said = self.child.run(work)
+        self.assertEqual((code, said), (0, ""))
+        calls = {name: count for (kind, name), count in self.child.counts().items()
+                 if kind == "call" and not name.startswith(("cuGetError", "cuCtxPop"))}
+        positions = 0
+        for name, count in calls.items():
+            for at in range(1, count + 1):
+                if at > args.most and at % 7:
+                    continue
+                positions += 1
+                code, said = self.child.run(work, f"{name}:{at}:999")
+                where = f"call {at} of {name}: exit {code}: {said}"
+                self.assertIn(code, (0, 3), where)
+                self.assertTrue(code == 0 or said.strip(), where)
+                self.assertNotIn(FAKE, said, where)
+                if code:
+                    self.assertRegex(said, "CUDA|cuBLASLt|cuDNN", where)
+        self.assertGreater(positions, 100)
+
+    def test_recorded(self) -> None:
+        self.sweep(WHOLE)
+
+    def test_with_the_processor(self) -> None:
+        self.sweep(SMALL)
+
+
+class Operands(OnDevice):
+    def gives(self, text: str, feeds: dict[str, np.ndarray], want: list) -> None:
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True)
+
+        def work() -> int:
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            for _ in range(3):
+                np.testing.assert_array_equal(runner.run(feeds)[0], want)
+            del runner
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+
+    def test_indices_out_of_range(self) -> None:
+        """A slice that there is none of is 0; nothing beside the operand is read."""
+        x, at = np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.array([2, -1, 3, -4, 1 << 40])
+        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[3,4] x, int64[5] i) => (float[5,4] y) { y = Gather (x, i) }""",
+                   {"x": x, "i": at}, [x[2], x[2], [0] * 4, [0] * 4, [0] * 4])
+
+    def test_host_operand_that_the_device_makes(self) -> None:
+        """A bound that the host reads, of a shape that is not known before."""
+        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[4] x, float[1] s, int64[r] shape) => (float[4] y) {
+                t = Abs (s) m = Reshape (t, shape) y = Clip (x, m) }""",
+                   {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array([-2], np.float32),
+                    "shape": np.zeros(0, np.int64)}, [2, 2, 2, 5])
+
+
+    def test_sizes_that_change(self) -> None:
+        """A recording goes with the memory that it knows."""
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[n,4] x) => (float[m,4] y) {
+                a = Relu (x) b = Softmax (a) c = Add (a, b) y = Concat <axis = 0> (c, a) }"""
+        ).SerializeToString(), for_device=True)
+        inputs = [np.arange(4 * n, dtype=np.float32).reshape(n, 4) / n
+                  for n in (16, 16, 16, 900, 900, 900, 16, 900, 16)]
+        processor = runtime.PlanRunner(library, plan)
+        want = [processor.run({"x": x})[0] for x in inputs]
+
+        def work() -> int:
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            for x, y in zip(inputs, want):
+                np.testing.assert_allclose(runner.run({"x": x})[0], y, 1e-5)
+            del runner
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+
+
+class Models(OnDevice):
+    """Trained ones, with what of them the processor has to do."""
+
+    def outputs(self, model: pathlib.Path, device: str) -> dict[str, np.ndarray]:
+        folder = self.folder / model.stem / device
+        folder.mkdir(parents=True)
+        done = subprocess.run([args.demi, "run", model, "--random", "1", "--device", device, "-o", folder],
+                              env=settings(""), capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return {path.name: np.load(path) for path in folder.glob("*.npy")}
+
+    def test_models(self) -> None:
+        for model in sorted((ROOT / "build/data/models").rglob("*.onnx")):
+            with self.subTest(model.name):
+                want, got = self.outputs(model, "cpu"), self.outputs(model, "cuda")
+                self.assertEqual(got.keys(), want.keys())
+                for name, y0 in want.items():
+                    error, text = metric.float_error(got[name], y0, 1e-3)
+                    self.assertEqual(text, "")
+                    self.assertLess(error, 1e-4, name)
+
+
+class Networks(OnDevice):
+    """Those of known shapes, in float and in float16; small, or (--full) with their own sizes and two
+    layers where they are transformers."""
+
+    RUNS = 3
+
+    def show(self, plan: bytes) -> str:
+        path = self.folder / "m.plan"
+        path.write_bytes(plan)
+        return subprocess.run([args.demi, "show", path, "--device", "cuda"], capture_output=True,
+                              text=True, check=True).stdout
+
+    def run_one(self, model: onnx.ModelProto, low: bool) -> tuple[collections.Counter, str]:
+        """What was called in all runs, and the plan."""
+        library, feeds = runtime.LibDemi(args.libdemi), made_models.feeds_of(model)
+        data = model.SerializeToString()
+        want = runtime.PlanRunner(library, library.compile(data)).run(feeds)
+        data = library.convert(data, "float16", "low") if low else data
+        plan = library.compile(data, for_device=True)
+        limit = metric.TOLERANCE["float16"] if low else 1e-4
+        given = {name: metric.to_low(x, "float16") if low and x.dtype == np.float32 else x
+                 for name, x in feeds.items()}
+
+        def work() -> int:
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            for _ in range(self.RUNS):
+                for y, y0 in zip(runner.run(given), want):
+                    text = metric.compare(y, y0, limit, "it")[1]
+                    assert not text, text
+            del runner
+            return 0
+
+        code, said = self.child.run(work)
+        self.assertEqual((code, said), (0, ""))
+        return self.child.counts(), self.show(plan)
+
+    def launches(self, counts: collections.Counter) -> int:
+        """Of one run: all were put into the queue twice, and then repeated."""
+        own = sum(n for (kind, _), n in counts.items() if kind in ("launched", "captured"))
+        of_libraries = counts["call", "cublasLtMatmul"] + counts["call", "cudnnBackendExecute"]
+        self.assertEqual((own + of_libraries) % 2, 0)
+        return (own + of_libraries) // 2
+
+    def network(self, name: str, more: int = 0) -> None:
+        """`more`: launches in 16 bit that float has not."""
+        layers = {"layers": 2} if name in ("bert", "gpt2") else {}
+        model = made_models.MODELS[name](**(layers if args.full else made_models.SMALL[name]))
+        made, casts = [], []
+        for low in (False, True):
+            counts, plan = self.run_one(model, low)
+            made.append(self.launches(counts))
+            placed = re.search(r"placed: (\d+) steps on the device, (\d+) on the processor, (\d+)",
+                               plan)
+            steps, others, copies = map(int, placed.groups())
+            ends = len(model.graph.input) + len(model.graph.output)
+            if name != "lstm": # there are no recurrent kernels
+                self.assertEqual((others, copies), (0, ends), plan)
+            self.assertEqual(counts["call", "cuGraphLaunch"], self.RUNS - 1)
+            self.assertLessEqual(made[-1], steps * 2)
+            self.assertEqual(counts["engine", "compiled"], 0)
+            casts.append(len(re.findall(r"= Cast-", plan)))
+        self.assertLessEqual(made[1], made[0] + more, f"{name}: launches in float and in float16")
+        if not more:
+            self.assertLessEqual(casts[1], casts[0], f"{name}: casts, which the model has itself")
+
+    def test_resnet(self) -> None:
+        self.network("resnet50")
+
+    def test_mobilenet(self) -> None:
+        self.network("mobilenetv2")
+
+    def test_bert(self) -> None:
+        self.network("bert", more=6)
+
+    def test_gpt(self) -> None:
+        self.network("gpt2", more=8)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    parser.add_argument("--libdemi", required=True, help="demi's shared library")
+    parser.add_argument("--full", action="store_true", help="networks of their own sizes")
+    parser.add_argument("--most", type=int, default=1000,
+                        help="positions of a call that fail, all; behind them each seventh")
+    parser.parse_known_args(namespace=args)
+    rest = parser.parse_known_args()[1]
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,501 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random models of an operator or two, for what a device has kernels of: sizes with tails, packs, no
+elements and one, broadcast axes, odd strides; operands that are inputs or constants.
+
+`build(seed)` gives a model, its inputs and what it is of. Every maker of MAKERS takes a Case and adds
+nodes; which rows of kernels/cuda/cuda_rows.def it comes to is for the plan to decide.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+FLOATS = (np.float32, np.float16, ml_dtypes.bfloat16)
+NUMBERS = FLOATS + (np.float64, np.int32, np.int64)
+BYTES = NUMBERS + (np.int8, np.uint8, np.int16, np.bool_)
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 256, 257)
+LARGEST = 6000  # elements of an operand
+OPSET = 23
+
+
+@dataclasses.dataclass
+class Case:
+    """A model in the making."""
+
+    rng: np.random.Generator
+    nodes: list[onnx.NodeProto] = dataclasses.field(default_factory=list)
+    feeds: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    constants: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    loose: float = 1.0  # how far float sums and functions may be apart, in units of 2^-20
+    between: int = 0  # values between that one side rounds, and the other does not
+    coarse: type | None = None  # the type that they have, if not the result's
+    count: int = 0
+
+    def chance(self, of: int) -> bool:
+        return self.rng.integers(of) == 0
+
+    def pick(self, items: tuple | list) -> object:
+        return items[self.rng.integers(len(items))]
+
+    def size(self, most: int = LARGEST) -> int:
+        return int(self.pick([s for s in SIZES if s <= max(most, 1)]))
+
+    def shape(self, rank: int, largest: int = LARGEST, empty: bool = True) -> list[int]:
+        made: list[int] = []
+        for _ in range(rank):
+            made.append(self.size(largest // max(int(np.prod(made)), 1)))
+        self.rng.shuffle(made)
+        if made and empty and self.chance(40):
+            made[self.rng.integers(rank)] = 0
+        return made
+
+    def values(self, shape: list[int], dtype: type, scale: float = 1.0) -> np.ndarray:
+        kind = np.dtype(dtype).kind
+        if kind == "b":
+            return self.rng.integers(0, 2, shape).astype(bool)
+        if kind in "iu":
+            return self.rng.integers(0 if kind == "u" else -9, 10, shape).astype(dtype)
+        return np.asarray(self.rng.standard_normal(shape) * scale).astype(dtype)
+
+    def operand(self, array: np.ndarray, constant: bool | None = None) -> str:
+        """A name for it, of an input or a constant."""
+        self.count += 1
+        name = f"x{self.count}"
+        fixed = self.chance(3) if constant is None else constant
+        (self.constants if fixed and self.feeds else self.feeds)[name] = np.asarray(array)
+        return name
+
+    def node(self, op: str, *inputs: str, outputs: int = 1, **attributes: object) -> str | list[str]:
+        self.count += 1
+        names = [f"y{self.count}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(op, list(inputs), names, f"n{self.count}", **attributes))
+        return names if outputs > 1 else names[0]
+
+    def ints(self, *items: int) -> str:
+        return self.operand(np.array(items, np.int64), True)
+
+    def model(self) -> onnx.ModelProto:
+        def info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+            return helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+        read = {name for node in self.nodes for name in node.input}
+        ends = [n for node in self.nodes for n in node.output if n not in read]
+        graph = helper.make_graph(
+            self.nodes, "g", [info(n, a) for n, a in self.feeds.items()],
+            [onnx.ValueInfoProto(name=n) for n in ends],
+            [numpy_helper.from_array(a, n) for n, a in self.constants.items()])
+        model = helper.make_model(graph, ir_version=10,
+                                  opset_imports=[helper.make_opsetid("", OPSET)])
+        return onnx.shape_inference.infer_shapes(model)
+
+
+# ---- element by element ----
+
+UNARY = ("Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Sqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos",
+         "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Sigmoid", "Tanh",
+         "Softplus", "Softsign", "Relu", "LeakyRelu", "Elu", "Celu", "Selu", "ThresholdedRelu",
+         "HardSigmoid", "HardSwish", "Mish", "Gelu", "Shrink", "Identity")
+DOMAIN = {"Sqrt": np.abs, "Log": np.abs, "Acosh": lambda x: 1 + np.abs(x), "Asin": np.tanh,
+          "Acos": np.tanh, "Atanh": lambda x: np.tanh(x) / 2}
+# Where a unit of the operand is many of the result, or the two sides have other formulas.
+STEEP = {"Tan", "Atanh", "Acosh", "Reciprocal", "Log", "Sinh", "Cosh", "Exp"}
+
+
+def unary(case: Case) -> None:
+    op, dtype = case.pick(UNARY), case.pick(FLOATS)
+    if op == "Celu":
+        dtype = np.float32
+    array = case.values(case.shape(case.rng.integers(0, 4)), np.float64)
+    array = DOMAIN.get(op, lambda x: x)(array).astype(dtype)
+    attributes = {"approximate": case.pick(["none", "tanh"])} if op == "Gelu" else {}
+    if op == "LeakyRelu":
+        attributes["alpha"] = 0.2
+    case.loose = 20 if op in STEEP else 4
+    made = case.node(op, case.operand(array), **attributes)
+    if case.chance(3):
+        case.node("Abs", made)
+
+
+def cast(case: Case) -> None:
+    source, target = case.pick(BYTES), case.pick(BYTES)
+    array = np.abs(case.values(case.shape(case.rng.integers(0, 3)), source))
+    made = case.operand(array)
+    if case.chance(2) and source in FLOATS:
+        made = case.node("Neg", case.node("Neg", made))
+    case.node("Cast", made, to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
+
+
+def broadcast(case: Case, count: int, dtype: type) -> list[np.ndarray]:
+    whole = case.shape(case.rng.integers(1, 5))
+    made = []
+    for k in range(count):
+        shape = [1 if k and case.chance(3) else size for size in whole]
+        made.append(case.values(shape[int(case.rng.integers(len(shape))) * (k and case.chance(3)):],
+                                dtype))
+    return made
+
+
+def binary(case: Case) -> None:
+    op = case.pick(("Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu", "Pow", "Mod", "Mean", "Sum"))
+    dtype = case.pick(FLOATS if op in ("Mean", "Sum", "Pow") else NUMBERS)
+    a, b = broadcast(case, 2, dtype)
+    if op == "Pow":
+        a, b = np.abs(a) + np.asarray(0.5, dtype), np.clip(b, -2, 2)
+    if op in ("Div", "Mod"):
+        b = np.where(b == 0, np.asarray(3, dtype), b).astype(dtype)
+    fmod = {"fmod": 1} if op == "Mod" and np.dtype(dtype).kind not in "iu" else {}
+    if op == "PRelu" and b.ndim > a.ndim:
+        a, b = b, a
+    if op in ("Add", "Mul", "Sub") and case.chance(2):
+        a, b = b, a
+    case.loose = 400 if op in ("Pow", "Mod") else 4
+    if op in ("Mod",) and fmod:
+        a, b = np.abs(a).astype(dtype), (np.abs(b) + np.asarray(1, dtype)).astype(dtype)
+    operands = [a, b]
+    if op in ("Max", "Min", "Sum", "Mean") and case.chance(2):
+        operands.append(case.values(list(a.shape), dtype))
+        case.between = 1
+    try:
+        np.broadcast_shapes(*(x.shape for x in operands))
+    except ValueError:
+        return
+    case.node(op, *(case.operand(x.astype(dtype)) for x in operands), **fmod)
+
+
+def compare(case: Case) -> None:
+    op = case.pick(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor"))
+    dtype = np.bool_ if op in ("And", "Or", "Xor") else case.pick(NUMBERS)
+    made = case.node(op, *(case.operand(x) for x in broadcast(case, 2, dtype)))
+    if case.chance(2):
+        case.node("Not", made)
+
+
+def where(case: Case) -> None:
+    a, b, c = broadcast(case, 3, case.pick(BYTES))
+    case.node("Where", case.operand(case.values(list(c.shape), np.bool_)), case.operand(a),
+              case.operand(b))
+
+
+def clip(case: Case) -> None:
+    dtype = case.pick(FLOATS)
+    x = case.operand(case.values(case.shape(2), dtype))
+    case.node("Clip", x, case.operand(np.asarray(-0.5, dtype), True),
+              case.operand(np.asarray(0.75, dtype), True))
+
+
+# ---- moving data ----
+
+def transpose(case: Case) -> None:
+    rank = int(case.rng.integers(1, 6))
+    x = case.operand(case.values(case.shape(rank), case.pick(BYTES)))
+    case.node("Transpose", x, perm=list(map(int, case.rng.permutation(rank))))
+
+
+def concat(case: Case) -> None:
+    rank, dtype = int(case.rng.integers(1, 4)), case.pick(BYTES)
+    shape, axis = case.shape(rank), int(case.rng.integers(rank))
+    parts = [shape[:axis] + [case.size(40)] + shape[axis + 1:] for _ in range(case.rng.integers(1, 5))]
+    case.node("Concat", *(case.operand(case.values(p, dtype)) for p in parts), axis=axis)
+
+
+def split(case: Case) -> None:
+    rank = int(case.rng.integers(1, 4))
+    shape, axis = case.shape(rank, empty=False), int(case.rng.integers(rank))
+    first = int(case.rng.integers(shape[axis] + 1))
+    case.node("Split", case.operand(case.values(shape, case.pick(BYTES))),
+              case.ints(first, shape[axis] - first), outputs=2, axis=axis)
+
+
+def slices(case: Case) -> None:
+    rank = int(case.rng.integers(1, 4))
+    shape = case.shape(rank)
+    axis, step = int(case.rng.integers(rank)), int(case.pick((1, 1, 2, 3, -1, -2)))
+    ends = (0, shape[axis]) if step > 0 else (shape[axis] - 1, -shape[axis] - 1)
+    start = ends[0] + int(case.rng.integers(3)) * (1 if step > 0 else -1)
+    case.node("Slice", case.operand(case.values(shape, case.pick(BYTES))), case.ints(start),
+              case.ints(ends[1]), case.ints(axis), case.ints(step))
+
+
+def gather(case: Case) -> None:
+    rank = int(case.rng.integers(1, 4))
+    shape, axis = case.shape(rank, empty=False), int(case.rng.integers(rank))
+    at = case.rng.integers(-shape[axis], shape[axis], case.shape(case.rng.integers(0, 3), 64))
+    x = case.operand(case.values(shape, case.pick(BYTES)))
+    case.node("Gather", x, case.operand(np.asarray(at, case.pick((np.int32, np.int64)))), axis=axis)
+
+
+def expand(case: Case) -> None:
+    whole = case.shape(int(case.rng.integers(1, 4)))
+    shape = [1 if case.chance(2) else size for size in whole]
+    x = case.operand(case.values(shape, case.pick(BYTES)))
+    case.node("Expand", x, case.ints(*whole))
+
+
+# ---- rows ----
+
+def softmax(case: Case) -> None:
+    rank = int(case.rng.integers(1, 5))
+    x = case.operand(case.values(case.shape(rank), case.pick(FLOATS), 3))
+    case.loose = 4
+    case.node(case.pick(("Softmax", "LogSoftmax")), x, axis=int(case.rng.integers(-rank, rank)))
+
+
+def reduce(case: Case) -> None:
+    op = case.pick(("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"))
+    rank = int(case.rng.integers(1, 5))
+    axes = list(map(int, case.rng.permutation(rank)[:case.rng.integers(1, rank + 1)]))
+    x = case.values(case.shape(rank, empty=False), case.pick(FLOATS))
+    if op in ("LogSum", "Prod"):
+        x = (np.abs(x) * 0.5 + 0.75).astype(x.dtype)
+    case.loose = 40 if op in ("Prod", "LogSum") else 8
+    case.node(f"Reduce{op}", case.operand(x), case.ints(*axes), keepdims=int(case.rng.integers(2)))
+
+
+def norm(case: Case) -> None:
+    op = case.pick(("LayerNormalization", "RMSNormalization", "GroupNormalization",
+                    "InstanceNormalization", "BatchNormalization", "skip"))
+    dtype = case.pick(FLOATS)
+    case.loose = 8
+    if op in ("LayerNormalization", "RMSNormalization", "skip"):
+        shape = case.shape(int(case.rng.integers(1, 4)), empty=False)
+        if case.chance(8): # rows that shared memory has no room for
+            shape = [2, int(case.pick((5000, 12500, 13001)))]
+        x, n = case.operand(case.values(shape, dtype)), shape[-1]
+        if op == "skip":
+            x = case.node("Add", x, case.operand(case.values(shape, dtype)))
+        weights = [case.operand(case.values([n], dtype), True)
+                   for _ in range(1 if op[0] == "R" else case.rng.integers(1, 3))]
+        case.node("LayerNormalization" if op == "skip" else op, x, *weights, axis=-1)
+        return
+    groups = int(case.pick((1, 2, 4)))
+    shape = [case.size(3), groups * case.size(6)] + case.shape(case.rng.integers(1, 3), 400, False)
+    x, n = case.operand(case.values(shape, dtype)), shape[1]
+    weights = [case.operand(case.values([n], dtype)) for _ in range(2)]
+    if op == "GroupNormalization":
+        case.node(op, x, *weights, num_groups=groups)
+    elif op == "InstanceNormalization":
+        case.node(op, x, *weights)
+    else:
+        mean = case.operand(case.values([n], dtype), True)
+        variance = case.operand((np.abs(case.values([n], np.float32)) + 0.5).astype(dtype), True)
+        case.node(op, x, *weights, mean, variance)
+
+
+# ---- products ----
+
+ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSwish", "HardSigmoid", "Gelu")
+
+
+def follow(case: Case, made: str, shape: list[int], dtype: type, channel: int) -> None:
+    """A bias, a residual, an activation: what a product's kernel may do itself."""
+    case.between += 2
+    if case.chance(2):
+        bias = [shape[channel]] + [1] * (len(shape) - 1 - channel)
+        made = case.node("Add", made, case.operand(case.values(bias, dtype), True))
+    if case.chance(3):
+        made = case.node("Add", made, case.operand(case.values(shape, dtype)))
+    if case.chance(2):
+        case.node(case.pick(ACTIVATIONS), made)
+
+
+def matmul(case: Case) -> None:
+    dtype = case.pick(FLOATS * 3 + (np.float64, np.int32, np.int64))
+    m, k, n = case.size(100), case.size(130), case.size(100)
+    if case.chance(3):
+        k = 8 * max(k // 8, 1)
+    batch = case.shape(int(case.rng.integers(0, 3)), 6)
+    a_batch = [1 if case.chance(4) else size for size in batch]
+    b_batch = [] if case.chance(2) else [1 if case.chance(3) else size for size in batch]
+    a = case.operand(case.values([*a_batch, m, k], dtype, 0.5))
+    b = case.operand(case.values([*b_batch, k, n], dtype, 0.5), case.chance(2))
+    case.loose = 16
+    out = list(np.broadcast_shapes(tuple(a_batch), tuple(b_batch)))
+    made = case.node("MatMul", a, b)
+    if dtype in FLOATS:
+        follow(case, made, [*out, m, n], dtype, len(out) + 1)
+
+
+def gemm(case: Case) -> None:
+    dtype = case.pick(FLOATS)
+    m, k, n = case.size(100), case.size(130), case.size(100)
+    turned = [int(case.rng.integers(2)), int(case.rng.integers(2))]
+    a = case.operand(case.values([k, m] if turned[0] else [m, k], dtype, 0.5))
+    b = case.operand(case.values([n, k] if turned[1] else [k, n], dtype, 0.5))
+    c = [case.operand(case.values(case.pick(([n], [1], [m, n], [m, 1], [1, n], [])), dtype))]
+    case.loose, case.between = 16, 2
+    made = case.node("Gemm", a, b, *c[:case.rng.integers(2)], transA=turned[0], transB=turned[1],
+                     alpha=float(case.pick((1.0, 0.5))), beta=float(case.pick((1.0, 2.0))))
+    follow(case, made, [m, n], dtype, 1)
+
+
+def window(case: Case, spatial: int) -> tuple[list[int], dict[str, list[int]]]:
+    taps = [int(case.pick((1, 2, 3, 3, 5))) for _ in range(spatial)]
+    if case.chance(2):
+        taps = [int(case.pick((1, 3, 5)))] * spatial
+    attributes = {"kernel_shape": taps, "strides": [int(case.pick((1, 1, 2)))] * spatial,
+                  "pads": [int(case.rng.integers(t // 2 + 1)) for t in taps * 2]}
+    return taps, attributes
+
+
+def conv(case: Case) -> None:
+    dtype, spatial = case.pick(FLOATS), int(case.pick((1, 2, 2, 2, 3)))
+    taps, attributes = window(case, spatial)
+    attributes["dilations"] = [int(case.pick((1, 1, 1, 2)))] * spatial
+    groups = int(case.pick((1, 1, 2, 4)))
+    inner, outer = case.size(32), case.size(40)
+    if case.chance(3): # by channel
+        groups, inner, outer = case.size(40), 1, int(case.pick((1, 1, 2)))
+    sizes = [d * (t - 1) + 1 + int(case.rng.integers(1, 8))
+             for t, d in zip(taps, attributes["dilations"])]
+    shape = [int(case.pick((1, 1, 2, 3))), groups * inner, *sizes]
+    w = case.values([groups * outer, inner, *taps], dtype, 1 / np.sqrt(inner * np.prod(taps)))
+    x = case.operand(case.values(shape, dtype))
+    w = case.operand(w, not case.chance(4))
+    bias = [case.operand(case.values([groups * outer], dtype), True)] if case.chance(2) else []
+    case.loose = 16
+    if case.chance(2):
+        x = case.node("Relu", x)
+    made = case.node("Conv", x, w, *bias, group=groups, **attributes)
+    out = [(s + attributes["pads"][i] + attributes["pads"][i + spatial] - d * (t - 1) - 1) // step + 1
+           for i, (s, t, d, step) in enumerate(zip(sizes, taps, attributes["dilations"],
+                                                   attributes["strides"]))]
+    case.between = 2
+    if bias and case.chance(2):
+        case.node(case.pick(ACTIVATIONS), made)
+    elif case.chance(2):
+        follow(case, made, [shape[0], groups * outer, *out], dtype, 1)
+
+
+def tiles(case: Case) -> None:
+    """What has many pixels or filters: blocks of all sizes, and what no library does behind them."""
+    dtype = case.pick(FLOATS[1:])
+    side, inner = int(case.pick((5, 12, 24))), 8 * int(case.rng.integers(1, 4))
+    case.loose, case.between = 32, 12
+    x = case.operand(case.values([int(case.pick((1, 3))), inner, side, side], dtype))
+    for outer in (8 * int(case.rng.integers(1, 9)), case.size(70)):
+        w = case.operand(case.values([outer, inner, 3, 3], dtype, 1 / np.sqrt(9 * inner)), True)
+        bias = case.operand(case.values([outer], dtype), True)
+        x = case.node("Conv", x, w, bias, pads=[1, 1, 1, 1])
+        x = case.node(case.pick(("Sigmoid", "HardSwish", "LeakyRelu")), x)
+        inner = outer
+
+
+def network(case: Case) -> None:
+    """Convolutions that are turned to channels-last together, some of them by channel."""
+    dtype = case.pick(FLOATS)
+    inner, middle, side = case.size(33), int(case.pick((8, 16, 24, 20, 12, 7))), case.size(12)
+    case.loose, case.between = 32, 12
+    shape = [int(case.pick((1, 2))), inner, side, side]
+    x = case.operand(case.values(shape, dtype))
+    for channels, taps, groups in ((middle, 3, 1), (middle, int(case.pick((3, 5, 1, 7))), middle),
+                                   (2 * middle, 1, 1), (2 * middle, 3, 2 * middle), (16, 3, 1)):
+        w = case.values([channels, inner // groups, taps, taps], dtype,
+                        1 / np.sqrt(taps * taps * (inner // groups)))
+        bias = case.operand(case.values([channels], dtype), True)
+        x = case.node("Conv", x, case.operand(w, True), bias, group=groups,
+                      pads=[taps // 2] * 4, kernel_shape=[taps, taps])
+        x = case.node(case.pick(("Relu", "HardSwish", "Sigmoid")), x) if case.chance(2) else x
+        inner = channels
+    if case.chance(2):
+        case.node("GlobalAveragePool", x)
+
+
+def pool(case: Case) -> None:
+    spatial, dtype = int(case.rng.integers(1, 4)), case.pick(FLOATS)
+    op = case.pick(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"))
+    taps, attributes = window(case, spatial)
+    shape = [case.size(2), case.size(16), *(t + int(case.rng.integers(1, 8)) for t in taps)]
+    if op == "AveragePool":
+        attributes["count_include_pad"] = int(case.rng.integers(2))
+    x = case.operand(case.values(shape, dtype))
+    case.loose = 4
+    case.node(op, x, **({} if op.startswith("Global") else attributes))
+
+
+# ---- attention ----
+
+def attention(case: Case) -> None:
+    """Scores, a mask, softmax, a sum of values, as exporters write it."""
+    dtype = case.pick(FLOATS)
+    size = int(case.pick((8, 16, 32, 40, 64, 96, 128, 33, 130, 256)))
+    batch, heads = int(case.pick((1, 2))), int(case.pick((1, 2, 3)))
+    rows = int(case.pick((1, 1, 2, 5, 8, 33, 70)))
+    keys = int(case.pick((1, 7, 64, 65, 100)))
+    q = case.operand(case.values([batch, heads, rows, size], dtype))
+    k = case.operand(case.values([batch, heads, keys, size], dtype), False)
+    v = case.operand(case.values([batch, heads, keys, size], dtype), False)
+    turned = case.node("Transpose", k, perm=[0, 1, 3, 2])
+    scale = case.operand(np.asarray(1 / np.sqrt(size), dtype), True)
+    scores = case.node("Mul", case.node("MatMul", q, turned), scale)
+    if case.chance(2):
+        mask = case.values([case.pick((1, batch)), 1, case.pick((1, rows)), keys], dtype)
+        scores = case.node("Add", scores, case.operand(mask))
+    elif case.chance(2):
+        mask = case.values([case.pick((1, batch)), 1, case.pick((1, rows)), keys], np.bool_)
+        mask[..., 0] = True
+        low = case.operand(np.asarray(-100, dtype), True)
+        scores = case.node("Where", case.operand(mask), scores, low)
+    case.loose, case.between = 32, 2
+    made = case.node("MatMul", case.node("Softmax", scores, axis=-1), v)
+    if case.chance(2):
+        case.node("Transpose", made, perm=[0, 2, 1, 3])
+
+
+def rotary(case: Case) -> None:
+    """The halves of rows, turned by angles."""
+    dtype = case.pick(FLOATS)
+    half = case.size(40)
+    shape = [*case.shape(2, 40), 2 * half]
+    x = case.operand(case.values(shape, dtype))
+    c, s = (case.operand(case.values(case.pick((shape, shape[1:], shape[2:])), dtype))
+            for _ in range(2))
+    first, second = case.node("Split", x, case.ints(half, half), outputs=2, axis=2)
+    turned = case.node("Concat", case.node("Neg", second), first, axis=2)
+    case.loose, case.between = 4, 2
+    case.node("Add", case.node("Mul", x, c), case.node("Mul", turned, s))
+
+
+def mixed(case: Case) -> None:
+    """Casts between float types in front of an operator and behind it."""
+    source, middle, target = (case.pick(FLOATS) for _ in range(3))
+    m, n = case.size(64), case.size(64)
+
+    def given(array: np.ndarray, constant: bool | None = None) -> str:
+        made = case.operand(np.asarray(array).astype(source), constant)
+        return case.node("Cast", made, to=helper.np_dtype_to_tensor_dtype(np.dtype(middle)))
+
+    case.loose, case.between = 16, 8
+    case.coarse = max(source, middle, target, key=lambda t: float(ml_dtypes.finfo(t).eps))
+    x = given(case.values([m, n], np.float32, 0.5))
+    op = case.pick(("Sigmoid", "Relu", "MatMul", "Add", "Softmax", "ReduceSum", "Conv"))
+    if op == "MatMul":
+        made = case.node(op, x, given(case.values([n, 16], np.float32, 0.2)))
+        if case.chance(2):
+            made = case.node("Add", made, given(case.values([16], np.float32)))
+    elif op == "Conv":
+        image = case.node("Unsqueeze", x, case.ints(0, 3))
+        w = given(case.values([8, m, 1, 1], np.float32, 0.2), True)
+        made = case.node(op, image, w)
+    elif op == "Add":
+        made = case.node(op, x, given(case.values([m, n], np.float32)))
+    else:
+        made = case.node(op, x)
+    case.node("Cast", made, to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
+
+
+MAKERS: tuple[Callable[[Case], None], ...] = (
+    unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
+    expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed)
+
+
+def build(seed: int) -> tuple[str, Case]:
+    """The maker's name and what it made; without nodes where there is no such model."""
+    case = Case(np.random.default_rng([seed, 17]))
+    maker = MAKERS[seed % len(MAKERS)]
+    maker(case)
+    return maker.__name__, case
