@@ -529,6 +529,37 @@ class Conversions(unittest.TestCase):
         self.assertIn("x tensor(float)", caught.exception.hint)
 
 
+class Simplified(unittest.TestCase):
+    def model(self):
+        nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Identity", ["x"], ["i"]),
+                 helper.make_node("Reshape", ["i", "s"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
+        return model_of(nodes, [info("x", 1, ["N", 4])], [info("y", 1, ["N", 4])])
+
+    def test_sizes(self):
+        for how in ({"dims": {"N": 3}}, {"shapes": {"x": [3, 4]}}):
+            made, report = demi.simplify(self.model(), **how)
+            self.assertEqual([n.op_type for n in made.graph.node], ["Neg"])
+            self.assertEqual((report.totals.nodes_before, report.totals.nodes_after), (4, 1))
+            self.assertEqual(made.graph.input[0].type.tensor_type.shape.dim[0].dim_value, 3)
+
+    def test_kinds(self):
+        exact, _ = demi.simplify(CONV)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out.onnx")
+            report = demi.simplify(CONV, path, inexact=True)
+            with open(path, "rb") as file:
+                data = file.read()
+        self.assertLess(report.totals.nodes_after, report.totals.nodes_before)
+        self.assertEqual(data, demi.simplify(CONV, inexact=True)[0])
+        self.assertLess(report.totals.nodes_after, demi.describe(exact).totals.nodes_after)
+
+    def test_wrong(self):
+        with self.assertRaisesRegex(demi.UsageError, "M"):
+            demi.simplify(self.model(), dims={"M": 3})
+        with self.assertRaises(demi.Cancelled):
+            demi.simplify(self.model(), progress=lambda *_: False)
+
+
 class Others(unittest.TestCase):
     """Names of other converters, and the notebook."""
 

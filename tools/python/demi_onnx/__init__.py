@@ -13,7 +13,7 @@ Models are paths, bytes, or onnx.ModelProto. Errors are DemiError, with its part
 from ._bench import Bench, bench
 from ._compare import ComparedValue, Comparison, Pick, compare
 from ._convert import (Difference, Pipeline, check, compile, convert, convert_pipeline, convert_policy,
-                       describe, diff, run_passes, show)
+                       describe, diff, run_passes, show, simplify)
 from ._errors import Cancelled, DemiError, EnvironmentFailure, ModelError, UsageError
 from ._lib import lib as _library, onednn_version
 from ._passes import Graph, Node, PassError, Value, list_passes, load_passes, register_pass
@@ -30,4 +30,4 @@ __all__ = ["Bench", "Cancelled", "ComparedValue", "Comparison", "DemiError", "Di
            "NodeArg", "PassError", "Pick", "Pipeline", "Report", "SearchResult", "Session", "UsageError",
            "Value", "Verdict", "bench", "check", "compare", "compile", "convert", "convert_pipeline",
            "convert_policy", "describe", "diff", "list_passes", "load_passes", "onednn_version",
-           "register_pass", "run_passes", "search", "show"]
+           "register_pass", "run_passes", "search", "show", "simplify"]

@@ -12,7 +12,8 @@ from . import _abi
 from ._errors import ModelError, UsageError, text_of
 from ._lib import Guard, call, encode, lib
 from ._models import (Data, Handle, Inputs, Model, ModelProto, Path, Progress, Source, Writer, choice,
-                      is_path, like, print_text, progress_callback, text_list, texts, write_file)
+                      is_path, like, print_text, progress_callback, set_sizes, text_list,
+                      texts, write_file)
 from ._passes import passes_pointer
 from ._report import Report, Verdict, report_of, verdict_of
 
@@ -237,6 +238,28 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
     with Handle(model, data_root) as handle:
         try:
             call(lib.demi_run_pipeline, handle, encode(pipeline), byref(run), byref(raw), guard=guard)
+            report = report_of(raw)
+        finally:
+            lib.demi_report_free(raw)
+        made = _save(handle, model, out)
+    return report if out is not None else (made, report)
+
+
+def simplify(model: Model, out: Path | None = None, *, inexact: bool = False,
+             shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
+             progress: Progress | None = None, data_root: Path | None = None) -> Any:
+    """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
+    what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
+    `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
+    it has from then on."""
+    guard = Guard()
+    run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())
+    how = _abi.DemiSimplifyOptions(inexact=inexact, run=ctypes.pointer(run))
+    set_sizes(how, dims, shapes)
+    raw = ctypes.c_void_p()
+    with Handle(model, data_root) as handle:
+        try:
+            call(lib.demi_simplify, handle, byref(how), byref(raw), guard=guard)
             report = report_of(raw)
         finally:
             lib.demi_report_free(raw)

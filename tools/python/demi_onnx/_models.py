@@ -185,6 +185,14 @@ Feeds = Mapping[str, Any]
 Data = Union[str, "os.PathLike[str]", Feeds, Sequence[Feeds], None]
 
 
+def set_sizes(options: Any, dims: Mapping[str, int] | None,
+              shapes: Mapping[str, Sequence[int]] | None) -> None:
+    """Of a structure with `dims` and `shapes`, which keeps their texts."""
+    options.dims, options.dim_count = texts([f"{k}={v}" for k, v in (dims or {}).items()]), len(dims or {})
+    options.shapes = texts([f"{k}=" + "x".join(map(str, v)) for k, v in (shapes or {}).items()])
+    options.shape_count = len(shapes or {})
+
+
 class Inputs:
     """DemiInputOptions of what a caller gives: "random", a path, a set of arrays by name, or a list of
     such sets."""
@@ -200,15 +208,7 @@ class Inputs:
             self.value.data = encode(data)
         else:
             self._set_values([data] if isinstance(data, Mapping) else list(data))
-        self._set_list("dims", "dim_count", [f"{k}={v}" for k, v in (dims or {}).items()])
-        self._set_list("shapes", "shape_count", [f"{name}=" + "x".join(map(str, shape))
-                                                 for name, shape in (shapes or {}).items()])
-
-    def _set_list(self, name: str, count: str, items: list[str]) -> None:
-        if items:
-            self._kept.append(texts(items))
-            setattr(self.value, name, self._kept[-1])
-            setattr(self.value, count, len(items))
+        set_sizes(self.value, dims, shapes)
 
     def _set_values(self, sets: list[Any]) -> None:
         holders: list[tuple[int, str, Holder]] = []
