@@ -289,15 +289,27 @@ static PlanSpan push_operands(const Placer *p, Tables *t, const uint32_t *items,
     return span;
 }
 
+/* What the processor's Identities hand on, before them: what a repeated run gives anew are the model's
+ * inputs themselves. */
+static uint32_t handed_on(const Placer *p, uint32_t value) {
+    for (uint32_t number; !p->remote[value] && (number = p->producer[value]) != PLAN_NONE;) {
+        const PlanStep *step = &p->from->steps[number];
+        const uint32_t from = p->from->operands[step->inputs.first];
+        if (!is_named(p, step, "Identity") || from == PLAN_NONE || p->remote[from]) break;
+        value = from;
+    }
+    return value;
+}
+
 /* The value on the other side, and the step that copies it. */
 static void push_copy(Placer *p, Tables *t, uint32_t value) {
-    const uint32_t copy = (uint32_t)t->values.count;
+    const uint32_t source = handed_on(p, value), copy = (uint32_t)t->values.count;
     PlanValue like = p->from->values[value];
     PlanStep step = {.op = p->remote[value] ? t->download : t->upload, .name = like.name};
     p->other[value] = copy;
     VEC_PUSH(p->arena, &t->values, like);
     VEC_PUSH(p->arena, &t->remote, !p->remote[value]);
-    step.inputs = push_operands(p, t, &value, 1);
+    step.inputs = push_operands(p, t, &source, 1);
     step.outputs = push_operands(p, t, &copy, 1);
     VEC_PUSH(p->arena, &t->steps, step);
     VEC_PUSH(p->arena, &t->reasons, PLACE_COPY);
