@@ -32,7 +32,7 @@ class Mutant:
     file: str
     old: str
     new: str
-    families: str = "" # of a header that kernels include
+    families: str = ""  # of a header that kernels include
 
 
 CU, RUN = "kernels/cuda/", "runtime/"
@@ -130,7 +130,9 @@ class Bench:
         self.commands = {pathlib.Path(c["file"]): c for c in
                          json.loads((build / "compile_commands.json").read_text())
                          if "libdemi" not in c["command"] and "/demi_fake" not in c["command"]}
-        self.nvcc = re.search(r"DEMI_NVCC:FILEPATH=(.*)", (build / "CMakeCache.txt").read_text())[1]
+        cache = (build / "CMakeCache.txt").read_text()
+        self.nvcc = re.search(r"^DEMI_NVCC:FILEPATH=(.*)", cache, re.M)[1]
+        self.cc = re.search(r"^CMAKE_C_COMPILER:\w+=(.*)", cache, re.M)[1]
 
     def source(self, mutant: Mutant) -> pathlib.Path:
         """The changed file, in a folder that has what it includes."""
@@ -165,7 +167,8 @@ class Bench:
     def library(self, mutant: Mutant) -> pathlib.Path:
         """A library with the changed file; its object comes first, the other's symbols are not used."""
         command, source = self.commands[ROOT / mutant.file], self.source(mutant)
-        words = [w for w in shlex.split(command["command"]) if w not in ("-Werror", "ccache")]
+        words = [w for w in shlex.split(command["command"]) if w != "-Werror"]
+        words = words[words.index(self.cc):]  # without what may launch it
         at, out = words.index("-o"), self.folder / "mutant.o"
         words[at + 1] = str(out)
         words = [str(source) if w == command["file"] else w for w in words]
@@ -176,7 +179,7 @@ class Bench:
             "search", "trials", "solve", "passes", "proto", "onnx_pb", "rewrite", "runtime", "kernels",
             "shape", "base")]
         library = self.folder / "libdemi.so"
-        done = run("cc", "-shared", "-o", library, out, "-Wl,--allow-multiple-definition",
+        done = run(self.cc, "-shared", "-o", library, out, "-Wl,--allow-multiple-definition",
                    "-Wl,--whole-archive", *parts, "-Wl,--no-whole-archive", "-lprotobuf-c",
                    "-ljansson", "-lz", "-lm", "-ldl", "-lpthread")
         if done.returncode:
