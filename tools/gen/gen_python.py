@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tools/python/demi_onnx/_abi.py, the public C headers as ctypes has them, and _abi_plugin.py, the
-structures of demi_plugin.h, which take as long to make as all others and are wanted by few.
+"""Writes the public C headers as ctypes has them into tools/python/demi_onnx: _abi.py, constants, structures
+and callbacks; _abi_functions.py; and _abi_plugin.py, the structures of demi_plugin.h, which take as long to
+make as all others and are wanted by few.
 
-    tools/gen/gen_python.py            writes it
-    tools/gen/gen_python.py --check    exit 1 where it is not what the headers say
+    tools/gen/gen_python.py            writes them
+    tools/gen/gen_python.py --check    exit 1 where one is not what the headers say
     tools/gen/gen_python.py --probe    prints a C program that prints every size, offset and
                                        enumerator: what a test holds the module against
 
@@ -25,6 +26,7 @@ HEADERS = ["rewrite/base/demi_error.h", "rewrite/base/demi_dtype.h", "passes/fro
            "passes/front/demi_plugin.h"]
 SETTINGS = ROOT / "passes/policy.def"
 OUTPUT = ROOT / "tools/python/demi_onnx/_abi.py"
+FUNCTIONS_OUTPUT = OUTPUT.with_name("_abi_functions.py")
 PLUGIN_OUTPUT = OUTPUT.with_name("_abi_plugin.py")
 PLAIN = {"uint8_t": "c_uint8", "int32_t": "c_int32", "uint32_t": "c_uint32", "int64_t": "c_int64",
          "uint64_t": "c_uint64", "size_t": "c_size_t", "bool": "c_bool", "double": "c_double",
@@ -257,7 +259,7 @@ def read_headers() -> Table:
 # ---- what is written -------------------------------------------------------------------------------
 
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
-"""demi's C interface as ctypes has it: constants, structures, callbacks and functions.
+"""{what}
 
 Written by tools/gen/gen_python.py from the public headers; not to be changed by hand.
 """
@@ -309,18 +311,36 @@ def fields_text(table: Table, name: str) -> str:
     return f"{name}._fields_ = [\n" + "\n".join(wrapped(fields, "    ", "]")) + "\n"
 
 
+def head_text(what: str, names: list[str] | None = None) -> str:
+    """The head of a module that is `what`, and takes these names from _abi."""
+    head = HEAD.replace("{what}", what)
+    if not names:
+        return head
+    taken = "\n".join(wrapped(names, "                   ", ")")).lstrip()
+    return head.replace("import Any\n", f"import Any\n\nfrom ._abi import ({taken}\n")
+
+
 def plugin_text(table: Table) -> str:
     names = [name for name in table.structs if name in table.plugin]
-    head = HEAD.replace("demi's C interface as ctypes has it: constants, structures, callbacks and functions.",
-                        "The structures of plug-ins (demi_plugin.h) as ctypes has them.")
-    head = head.replace("from typing import Any\n", "from typing import Any\n\nfrom ._abi import Sized\n")
+    head = head_text("The structures of plug-ins (demi_plugin.h) as ctypes has them.", ["Sized"])
     return head + "".join("\n".join(struct_text(table, name)) + "\n" for name in names) + "\n" \
         + "".join(fields_text(table, name) for name in names)
 
 
+def functions_text(table: Table) -> str:
+    used = set(re.findall(r"\bDemi\w+", " ".join(" ".join(f) for f in table.functions.values())))
+    body = [head_text("demi's C functions as ctypes has them.", sorted(used)),
+            "# What a function gives, and what it takes.\nFUNCTIONS: dict[str, tuple[Any, list[Any]]] = {\n"]
+    for name, (result, *operands) in table.functions.items():
+        body.append("\n".join(wrapped([f'"{name}": ({result}', f"[{', '.join(operands)}])"], "    ",
+                                      ",")) + "\n")
+    return "".join([*body, "}\n"])
+
+
 def module_text(table: Table) -> str:
     lines = [f"{name} = {value}" for name, value in table.constants.items()]
-    body = [HEAD + "\n".join(lines) + "\n", BASE]
+    body = [head_text("demi's C interface as ctypes has it: constants, structures and callbacks.")
+            + "\n".join(lines) + "\n", BASE]
     common = [name for name in table.structs if name not in table.plugin]
     for name in common:
         body.append("\n".join(struct_text(table, name)) + "\n")
@@ -330,11 +350,7 @@ def module_text(table: Table) -> str:
                                                                     1) + "\n")
     body.append("\n")
     body += [fields_text(table, name) for name in common]
-    body.append("\n# What a function gives, and what it takes.\nFUNCTIONS: dict[str, tuple[Any, list[Any]]] = {\n")
-    for name, (result, *operands) in table.functions.items():
-        body.append("\n".join(wrapped([f'"{name}": ({result}', f"[{', '.join(operands)}])"], "    ",
-                                      ",")) + "\n")
-    body.append("}\n\n# Of DemiConvertOptions: what choices are called, and lists with their counts.\n")
+    body.append("\n# Of DemiConvertOptions: what choices are called, and lists with their counts.\n")
     body.append("CHOICES: dict[str, dict[str, int]] = {\n")
     for member, words in table.choices.items():
         pairs = [f'"{word}": {value}' for word, value in words.items()]
@@ -368,7 +384,8 @@ def main() -> None:
     if args.probe:
         sys.stdout.write(probe_text(table))
         return
-    for path, text in ((OUTPUT, module_text(table)), (PLUGIN_OUTPUT, plugin_text(table))):
+    for path, text in ((OUTPUT, module_text(table)), (FUNCTIONS_OUTPUT, functions_text(table)),
+                       (PLUGIN_OUTPUT, plugin_text(table))):
         if not args.check:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/python/demi_onnx/_abi.py is what the public headers say: as tools/gen/gen_python.py writes it,
+"""tools/python/demi_onnx/_abi*.py are what the public headers say: as tools/gen/gen_python.py writes them,
 and as the compiler lays out every structure, numbers every enumerator and gives every INIT macro's
 members. --self-test shows that a wrong offset is noticed. Exit 1 names what differs.
 """
@@ -55,12 +55,12 @@ def differences(abi: object, said: list[list[str]]) -> list[str]:
 
 
 def load_abi(folder: pathlib.Path) -> object:
-    """What both modules define, without the package that they are of: it would load the library."""
+    """What the modules define, without the package that they are of: it would load the library."""
     package = types.ModuleType("probed")
     package.__path__ = [str(folder)]
     sys.modules["probed"] = package
     made = types.SimpleNamespace()
-    for name in ("_abi", "_abi_plugin"):
+    for name in ("_abi", "_abi_functions", "_abi_plugin"):
         vars(made).update(vars(importlib.import_module(f"probed.{name}")))
     return made
 

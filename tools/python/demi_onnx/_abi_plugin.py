@@ -11,7 +11,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_d
                     c_void_p, sizeof)
 from typing import Any
 
-from ._abi import Sized
+from ._abi import (Sized)
 
 
 class DemiPluginOption(Sized):

@@ -16,6 +16,7 @@ import threading
 from typing import Any, Callable, Iterator
 
 from . import _abi
+from ._abi_functions import FUNCTIONS
 from ._errors import Cancelled, DemiError, EnvironmentFailure, error_of
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,7 +35,7 @@ class Library:
             self._loaded = ctypes.CDLL(path)
         except OSError as error:
             raise ImportError(f"demi's library can't be loaded: {error}") from error
-        for name, (result, operands) in _abi.FUNCTIONS.items():
+        for name, (result, operands) in FUNCTIONS.items():
             function = getattr(self._loaded, name)
             function.restype, function.argtypes = result, operands
             setattr(self, name, function)
