@@ -10,8 +10,8 @@
  *
  * Each part may be absent, of a Gemm by a constant B all of them: Gemm itself packs nothing. The
  * adds come in any order. `bias` has one element a column (all other dims 1), B is not a vector then;
- * Z has exactly the result's shape; C is either of both, with beta 1. The activations are fuse_activation.c's. Faithful: an activation of a float32 result without C
- * alone. */
+ * Z has exactly the result's shape; C is either of both, with beta 1. The activations are
+ * fuse_activation.c's. Faithful: an activation of a float32 result without C alone. */
 #include "constants.h"
 #include "fuse_graph.h"
 

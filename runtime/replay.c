@@ -210,7 +210,7 @@ static uint64_t bytes_of(const RtValue *value) {
 static void let_go(Replay *r) {
     while (r->bytes > r->most) {
         uint64_t largest = 0;
-        uint32_t found = 0;
+        uint32_t found = PLAN_NONE;
         for (uint32_t i = 0; i < loaded_of(r)->plan.value_count; i++) {
             if (r->kept[i].state == RT_UNSET || loaded_of(r)->kept[i]) continue;
             const uint64_t bytes = bytes_of(&r->kept[i]);
@@ -218,6 +218,7 @@ static void let_go(Replay *r) {
             largest = bytes;
             found = i;
         }
+        if (found == PLAN_NONE) return;
         r->bytes -= largest;
         rt_value_clear(&r->kept[found]);
     }

@@ -71,6 +71,7 @@ Value *spell_zero(Spell *spell, Dtype dtype);
 bool spell_keep_attrs(Spell *spell, Node *made, const char *const *names);
 extern const char *const spell_window_attrs[]; /* of convolutions and pools */
 
+enum { SPELL_RANK_MOST = 16 }; /* of what recipes transpose or reshape */
 Value *spell_transpose(Spell *spell, Value *x, const int64_t *perm, uint32_t rank);
 Value *spell_cast(Spell *spell, Value *x, Dtype to);
 

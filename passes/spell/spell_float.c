@@ -4,8 +4,6 @@
 
 #include "spell.h"
 
-enum { RANK_LIMIT = 16 };
-
 static bool is_op(const Spell *spell, const char *op) {
     return sym_equals(spell->node->op_type, op);
 }
@@ -140,7 +138,7 @@ static Value *in_groups(Spell *spell, Value *x, uint32_t rank, int64_t groups) {
 /* One number a channel, as it broadcasts to x. */
 static Value *by_channel(Spell *spell, Value *numbers, uint32_t rank) {
     if (!numbers || spell_int(spell, "channels_last", 1)) return numbers;
-    int64_t shape[RANK_LIMIT];
+    int64_t shape[SPELL_RANK_MOST];
     for (uint32_t i = 0; i + 1 < rank; i++) shape[i] = i ? 1 : -1;
     return SPELL(spell, "Reshape", DTYPE_FLOAT, numbers, spell_ints(spell, shape, rank - 1));
 }
@@ -149,7 +147,7 @@ static Value *by_channel(Spell *spell, Value *numbers, uint32_t rank) {
 static Value *skip_of(Spell *spell, uint32_t rank) {
     Value *skip = spell_wide(spell, 3);
     if (fuse_rank(spell_input(spell, 3)) != 2) return skip;
-    int64_t shape[RANK_LIMIT];
+    int64_t shape[SPELL_RANK_MOST];
     const uint32_t channels = spell_int(spell, "channels_last", 1) ? rank - 1 : 1;
     for (uint32_t i = 0; i < rank; i++) shape[i] = i == 0 ? 0 : i == channels ? -1 : 1;
     return SPELL(spell, "Reshape", DTYPE_FLOAT, skip, spell_ints(spell, shape, rank));
@@ -160,7 +158,7 @@ bool spell_group_norm(Spell *spell) {
     const int64_t groups = spell_int(spell, "groups", 0), rank = fuse_rank(spell_input(spell, 0)),
                   activation = spell_int(spell, "activation", 0);
     const bool skips = is_op(spell, "SkipGroupNorm");
-    if (rank < 3 || rank > RANK_LIMIT) return spell_refuse(spell, "of this or no known rank");
+    if (rank < 3 || rank > SPELL_RANK_MOST) return spell_refuse(spell, "of this or no known rank");
     if (groups < 1 || groups > INT32_MAX)
         return spell_refuse(spell, "of %lld groups", (long long)groups);
     if (activation != 0 && activation != 1)
@@ -304,7 +302,7 @@ bool spell_nhwc_conv(Spell *spell) {
     Value *x = spell_input(spell, 0), *w = spell_input(spell, 1);
     const int64_t rank = fuse_rank(w);
     if (!spell_takes(spell, x)) return false;
-    if (rank < 3 || rank > RANK_LIMIT)
+    if (rank < 3 || rank > SPELL_RANK_MOST)
         return spell_refuse(spell, "with weights of this or no known rank");
     Value *first = spell_channels(spell, w, (uint32_t)rank, true);
     Node *made = spell_fused(spell, "ConvLast", 3, type_dtype(x->type));
@@ -375,9 +373,9 @@ static bool matrix_of(Spell *spell, uint32_t i, bool fused, Value **result) {
     bool turn = spell_int(spell, i ? "transB" : "transA", 0) != 0 && !fused;
     const bool batch = spell_int(spell, i ? "transBatchB" : "transBatchA", 0) != 0;
     const int64_t rank = fuse_rank(x);
-    int64_t perm[RANK_LIMIT];
+    int64_t perm[SPELL_RANK_MOST];
     if (!turn && !batch) return true;
-    if (rank < 1 || rank > RANK_LIMIT)
+    if (rank < 1 || rank > SPELL_RANK_MOST)
         return spell_refuse(spell, "transposing what has this or no known rank");
     if (rank == 1) return true;
     if (find_order(rank, turn, batch, perm))

@@ -194,8 +194,9 @@ bool spell_keep_attrs(Spell *spell, Node *made, const char *const *names) {
     return true;
 }
 
-const char *const spell_window_attrs[] = {"auto_pad",     "ceil_mode", "dilations", "group",
-                                          "kernel_shape", "pads",      "strides",   NULL};
+const char *const spell_window_attrs[] = {"auto_pad",  "ceil_mode", "count_include_pad",
+                                          "dilations", "group",     "kernel_shape",
+                                          "pads",      "strides",   NULL};
 
 void spell_give(Spell *spell, uint32_t output, Value *value) {
     Node *node = spell->node;

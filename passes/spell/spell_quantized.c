@@ -129,8 +129,7 @@ bool spell_q_concat(Spell *spell) {
 static Value *pooled(Spell *spell, const char *op) {
     const bool last = spell_int(spell, "channels_last", 0) != 0;
     const int64_t rank = fuse_rank(spell_input(spell, 0));
-    enum { RANK_LIMIT = 16 };
-    if (last && (rank < 3 || rank > RANK_LIMIT)) {
+    if (last && (rank < 3 || rank > SPELL_RANK_MOST)) {
         spell_refuse(spell, "with channels last, of this or no known rank");
         return NULL;
     }
@@ -151,21 +150,8 @@ bool spell_q_global_average_pool(Spell *spell) {
 }
 
 bool spell_q_average_pool(Spell *spell) {
-    static const char *const lists[] = {"kernel_shape", "pads", "strides"};
     Value *y = spell_needs(spell, ZERO_OF_ITS_TYPE) ? pooled(spell, "AveragePool") : NULL;
-    if (!y) return false;
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        uint32_t count;
-        const int64_t *ints = attr_ints(node_attr(spell->node, lists[i]), &count);
-        if (ints) node_set_attr_ints(y->producer, lists[i], ints, count);
-    }
-    Bytes pad;
-    if (attr_string(node_attr(spell->node, "auto_pad"), &pad))
-        node_set_attr_string(
-            y->producer, "auto_pad",
-            arena_printf(spell->fuse.ctx->scratch, "%.*s", (int)pad.size, (const char *)pad.data));
-    node_set_attr_int(y->producer, "ceil_mode", spell_int(spell, "ceil_mode", 0));
-    node_set_attr_int(y->producer, "count_include_pad", spell_int(spell, "count_include_pad", 0));
+    if (!y || !spell_keep_attrs(spell, y->producer, spell_window_attrs)) return false;
     return give_pooled(spell, y);
 }
 
@@ -311,10 +297,9 @@ static Node *conv_of_bytes(Spell *spell, Value *x) {
 bool spell_q_conv(Spell *spell) {
     const int64_t rank = fuse_rank(spell_input(spell, 3));
     const bool last = spell_int(spell, "channels_last", 0) != 0, exact = spell->fuse.faithful;
-    enum { RANK_LIMIT = 16 };
     Value *w = NULL;
     if (!spell_needs(spell, ZERO_OF_ITS_TYPE)) return false;
-    if (last && (rank < 3 || rank > RANK_LIMIT))
+    if (last && (rank < 3 || rank > SPELL_RANK_MOST))
         return spell_refuse(spell, "with channels last, of this or no known rank");
     if (!exact && !weight_numbers(spell, 0, &w)) return false;
     Value *x = exact ? spell_input(spell, 0) : numbers_of(spell, 0);
