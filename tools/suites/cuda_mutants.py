@@ -107,6 +107,8 @@ MUTANTS = (
            "share->device->kind->release(share->device, bytes);", ";"),
     Mutant("a recording has its first inputs", RUN + "exec_record.c",
            "memcpy(staging->pinned, value->tensor->tensor.data, staging->size);", "continue;"),
+    Mutant("a recording does not see inputs behind Identities", RUN + "step_place.c",
+           "source = handed_on(p, value), copy", "source = value, copy"),
     Mutant("inputs are gone after a recording that failed", RUN + "exec_record.c",
            "give_inputs(exec, inputs, kept, !recorded);", "give_inputs(exec, inputs, kept, false);"),
     Mutant("recordings outlive their memory", RUN + "exec_memory.c",

@@ -227,18 +227,24 @@ class Failures(OnDevice):
 
 
 class Operands(OnDevice):
-    def gives(self, text: str, feeds: dict[str, np.ndarray], want: list) -> None:
+    def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
+        """One context runs these one after the other, and gives `want` or what the processor gives."""
         library = runtime.LibDemi(args.libdemi)
         plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True)
+        processor = runtime.PlanRunner(library, plan)
+        expected = [want or processor.run(feeds)[0] for feeds in inputs]
 
         def work() -> int:
             runner = runtime.PlanRunner(library, plan, device="cuda")
-            for _ in range(3):
-                np.testing.assert_array_equal(runner.run(feeds)[0], want)
+            for feeds, y in zip(inputs, expected):
+                np.testing.assert_allclose(runner.run(feeds)[0], y, 0 if want else 1e-5)
             del runner
             return 0
 
         self.assertEqual(self.child.run(work), (0, ""))
+
+    def gives(self, text: str, feeds: dict[str, np.ndarray], want: list) -> None:
+        self.follows(text, [feeds] * 3, want)
 
     def test_indices_out_of_range(self) -> None:
         """A slice that there is none of is 0; nothing beside the operand is read."""
@@ -255,27 +261,21 @@ class Operands(OnDevice):
                    {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array([-2], np.float32),
                     "shape": np.zeros(0, np.int64)}, [2, 2, 2, 5])
 
-
     def test_sizes_that_change(self) -> None:
         """A recording goes with the memory that it knows."""
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        self.follows("""<ir_version: 10, opset_import: ["" : 21]>
             g (float[n,4] x) => (float[m,4] y) {
-                a = Relu (x) b = Softmax (a) c = Add (a, b) y = Concat <axis = 0> (c, a) }"""
-        ).SerializeToString(), for_device=True)
-        inputs = [np.arange(4 * n, dtype=np.float32).reshape(n, 4) / n
-                  for n in (16, 16, 16, 900, 900, 900, 16, 900, 16)]
-        processor = runtime.PlanRunner(library, plan)
-        want = [processor.run({"x": x})[0] for x in inputs]
+                a = Relu (x) b = Softmax (a) c = Add (a, b) y = Concat <axis = 0> (c, a) }""",
+                     [{"x": np.arange(4 * n, dtype=np.float32).reshape(n, 4) / n}
+                      for n in (16, 16, 16, 900, 900, 900, 16, 900, 16)])
 
-        def work() -> int:
-            runner = runtime.PlanRunner(library, plan, device="cuda")
-            for x, y in zip(inputs, want):
-                np.testing.assert_allclose(runner.run({"x": x})[0], y, 1e-5)
-            del runner
-            return 0
-
-        self.assertEqual(self.child.run(work), (0, ""))
+    def test_inputs_that_are_handed_on(self) -> None:
+        """A recording reads them anew behind an Identity, too."""
+        for body in ("a = Identity (x) y = Abs (a)", "a = Identity (x) b = Identity (a) y = Add (b, x)"):
+            with self.subTest(body):
+                self.follows('<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {'
+                             + body + "}",
+                             [{"x": np.arange(4, dtype=np.float32) - k} for k in range(5)])
 
 
 class Models(OnDevice):
