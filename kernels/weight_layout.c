@@ -12,8 +12,9 @@ enum {
     ALIGN = 64,
     LANES_MOST = 64,
     TILE = 16, /* columns that are turned together */
-    TAPS = 3,  /* of tiles, along an axis; and their points */
-    SIDE = 4
+    TAPS = 3,  /* of square tiles, along an axis; and their points */
+    SIDE = 4,
+    LINE = 6 /* points of a line */
 };
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
@@ -43,7 +44,7 @@ static uint64_t taps_of(const WeightLayout *l) {
 }
 
 static uint64_t groups_of(const WeightLayout *l) {
-    return l->word == WEIGHT_TILES ? WEIGHT_POINTS : l->groups;
+    return l->word == WEIGHT_TILES ? weight_points(l->taps) : l->groups;
 }
 
 static uint64_t words_of(const WeightLayout *l) {
@@ -94,7 +95,7 @@ bool weight_layout_fits(const WeightLayout *l, Dtype dtype, uint64_t count, uint
         !l->lanes || l->lanes > LANES_MOST || !l->vecs || !l->inner ||
         !product(elements, 4, &there) || there != count || l->depth % l->inner ||
         (l->has_sums && weight_layout_dtype(l) != DTYPE_INT8) ||
-        (l->word == WEIGHT_TILES && (l->taps != TAPS * TAPS || l->groups != 1)) ||
+        (l->word == WEIGHT_TILES && (!weight_points(l->taps) || l->groups != 1)) ||
         !last_element(l, &last) || last >= count)
         return false;
     /* whole vectors and words are at most so many times as much */
@@ -239,17 +240,42 @@ static void turn_taps(const Lanes *g, uint32_t step, Lanes u[SIDE]) {
     }
 }
 
-/* The points of some columns at one depth: all in one reading. */
-static void turn_points(const WeightLayout *l, const float *from, uint64_t count,
-                        Lanes points[WEIGHT_POINTS]) {
-    Lanes g[TAPS * TAPS] = {{0}}, columns[TAPS][SIDE], row[TAPS];
-    for (uint64_t n = 0; n < count; n++)
-        for (uint32_t t = 0; t < TAPS * TAPS; t++) g[t][n] = from[n * l->column + t * l->tap];
+static void turn_square(const Lanes g[TAPS * TAPS], Lanes points[SIDE * SIDE]) {
+    Lanes columns[TAPS][SIDE], row[TAPS];
     for (uint32_t x = 0; x < TAPS; x++) turn_taps(g + x, TAPS, columns[x]);
     for (uint32_t y = 0; y < SIDE; y++) {
         for (uint32_t x = 0; x < TAPS; x++) memcpy(row[x], columns[x][y], sizeof row[x]);
         turn_taps(row, 1, points + (size_t)y * SIDE);
     }
+}
+
+/* G times taps in a line: their polynomial at 0, 1, -1, 2, -2 and infinity, by Lagrange's factors. */
+static void turn_line(const Lanes *g, uint64_t taps, Lanes points[LINE]) {
+    for (uint32_t n = 0; n < TILE; n++) {
+        float even = g[0][n], odd = 0, even2 = g[0][n], odd2 = 0, power = 2;
+        for (uint64_t t = 1; t < taps; t++, power *= 2) {
+            *(t % 2 ? &odd : &even) += g[t][n];
+            *(t % 2 ? &odd2 : &even2) += g[t][n] * power;
+        }
+        points[0][n] = g[0][n] / 4;
+        points[1][n] = (even + odd) / -6;
+        points[2][n] = (even - odd) / -6;
+        points[3][n] = (even2 + odd2) / 24;
+        points[4][n] = (even2 - odd2) / 24;
+        points[5][n] = g[taps - 1][n];
+    }
+}
+
+/* The points of some columns at one depth: all in one reading. */
+static void turn_points(const WeightLayout *l, const float *from, uint64_t count,
+                        Lanes points[WEIGHT_POINTS]) {
+    Lanes g[TAPS * TAPS] = {{0}};
+    for (uint64_t n = 0; n < count; n++)
+        for (uint32_t t = 0; t < l->taps; t++) g[t][n] = from[n * l->column + t * l->tap];
+    if (l->taps == TAPS * TAPS)
+        turn_square(g, points);
+    else
+        turn_line(g, l->taps, points);
 }
 
 /* The panel of every point; columns behind the last become 0. */
@@ -262,7 +288,7 @@ static void pack_points(const Panel *p, const float *from, float *to) {
         for (uint64_t k = 0; k < p->words; k++) {
             Lanes points[WEIGHT_POINTS];
             turn_points(l, count ? from + depth_at(l, k) + n * l->column : from, count, points);
-            for (uint32_t i = 0; i < WEIGHT_POINTS; i++)
+            for (uint32_t i = 0; i < weight_points(l->taps); i++)
                 memcpy(to + i * point + k * p->width + n, points[i], width * sizeof *to);
         }
     }

@@ -10,9 +10,10 @@
  * groups there may be the sums of columns. So nothing is lost: where another order is wanted, the
  * constant is made of it again.
  *
- * Tiles are what 3x3 taps g become in convolutions by fewer multiplications (winograd.h): the 4x4
- * points G g G', each a matrix of one tap, [point][panel][depth][columns of the panel]. They are
- * rounded, so that the constant can't be had of them: they lie beside it.
+ * Tiles are what taps g become in convolutions by fewer multiplications (winograd.h): of 3x3 taps the
+ * 4x4 points G g G', of 3 or 5 taps in a line the 6 points G g, each a matrix of one tap,
+ * [point][panel][depth][columns of the panel]. They are rounded, so that the constant can't be had of
+ * them: they lie beside it.
  */
 #ifndef DEMI_WEIGHT_LAYOUT_H
 #define DEMI_WEIGHT_LAYOUT_H
@@ -26,7 +27,7 @@ typedef enum WeightWord {
     WEIGHT_FLOATS,  /* a float */
     WEIGHT_QUADS,   /* four int8 */
     WEIGHT_PAIRS,   /* two int8, each widened to int16 */
-    WEIGHT_TILES,   /* a float, of points: 9 taps, one group */
+    WEIGHT_TILES,   /* a float, of points: 9, 3 or 5 taps, one group */
     WEIGHT_BFLOATS, /* two bfloat16 */
     WEIGHT_WORD_COUNT
 } WeightWord;
@@ -51,7 +52,12 @@ static inline bool weight_layout_loses(const WeightLayout *layout) {
     return layout->word == WEIGHT_TILES;
 }
 
-enum { WEIGHT_POINTS = 16 };
+enum { WEIGHT_POINTS = 16 }; /* most points of tiles */
+
+/* The points of tiles of so many taps; 0 where there are no such tiles. */
+static inline uint32_t weight_points(uint64_t taps) {
+    return taps == 9 ? WEIGHT_POINTS : taps == 3 || taps == 5 ? 6 : 0;
+}
 
 /* Of constants that are there, by layouts of kernels: bytes of a group (of tiles, of a point), where
  * the sums are, and of all. */

@@ -171,17 +171,33 @@ static double point_of(const WeightLayout *l, const float *data, uint64_t y, uin
     return sum;
 }
 
+/* Of taps in a line: their polynomial at a point, by the product of its distances from the others. */
+static double line_point_of(const WeightLayout *l, const float *data, uint64_t point,
+                            const uint64_t at[2]) {
+    static const double places[] = {0, 1, -1, 2, -2};
+    double sum = 0, power = 1;
+    if (at[1] >= l->columns) return 0;
+    if (point == 5) return (double)data[place(l, (const uint64_t[]){0, l->taps - 1, at[0], at[1]})];
+    for (uint64_t i = 0; i < l->taps; i++, power *= places[point])
+        sum += power * (double)data[place(l, (const uint64_t[]){0, i, at[0], at[1]})];
+    for (uint64_t k = 0; k < 5; k++)
+        if (k != point) sum /= places[point] - places[k];
+    return sum;
+}
+
 static void check_points(const WeightLayout *l, const float *data, const float *packed) {
     const uint64_t vectors = (l->columns + l->lanes - 1) / l->lanes;
     const uint64_t panels = (vectors + l->vecs - 1) / l->vecs;
-    for (uint64_t point = 0; point < WEIGHT_POINTS; point++)
+    for (uint64_t point = 0; point < weight_points(l->taps); point++)
         for (uint64_t p = 0, first = 0, width; p < panels; p++, first += width) {
             width = (vectors / panels + (p < vectors % panels)) * l->lanes;
             for (uint64_t k = 0; k < l->depth; k++)
                 for (uint64_t n = first; n < first + width; n++, packed++) {
                     const uint64_t at[] = {k, n};
-                    const double off =
-                        (double)*packed - point_of(l, data, point / 4, point % 4, at);
+                    const double expected = l->taps == 9
+                                                ? point_of(l, data, point / 4, point % 4, at)
+                                                : line_point_of(l, data, point, at);
+                    const double off = (double)*packed - expected;
                     assert_true(off < 1e-3 && off > -1e-3);
                 }
         }
@@ -195,7 +211,7 @@ static void test_tiles(void **unused) {
         uint64_t size;
         l.word = WEIGHT_TILES;
         l.groups = 1;
-        l.taps = 9;
+        l.taps = (const uint64_t[]){9, 3, 5}[i % 3];
         l.has_sums = 0;
         set_strides(&l);
         const uint64_t count = count_of(&l);
@@ -209,9 +225,10 @@ static void test_tiles(void **unused) {
         weight_layout_pack(&l, data, packed);
         assert_int_equal(((char *)packed)[size], 0x55);
         check_points(&l, data, packed);
+        const uint64_t taps = l.taps;
         l.taps = 8;
-        assert_false(weight_layout_fits(&l, DTYPE_FLOAT, count / 9 * 8, &size));
-        l.taps = 9;
+        assert_false(weight_layout_fits(&l, DTYPE_FLOAT, count / taps * 8, &size));
+        l.taps = taps;
         l.groups = 2;
         assert_false(weight_layout_fits(&l, DTYPE_FLOAT, count * 2, &size));
         free(data);
@@ -258,7 +275,7 @@ static void test_hostile(void **unused) {
     for (int i = 0; i < 60000; i++) {
         WeightLayout l = random_layout();
         if (below(4) == 0) l.word = WEIGHT_TILES;
-        if (below(2)) l.taps = 9;
+        if (below(2)) l.taps = (const uint64_t[]){9, 3, 5}[below(3)];
         const uint64_t count = count_of(&l), number = numbers[below(15)];
         const uint32_t member = below(14), narrow = (uint32_t)number;
         uint64_t size, *wide[] = {&l.groups, &l.taps, &l.depth, &l.inner, &l.columns,

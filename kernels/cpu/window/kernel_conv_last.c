@@ -3,7 +3,7 @@
  * weights (igemm.h) of the pixels that its taps see, wherever they lie; depthwise ones go channel by
  * channel. Where a pixel has few channels, the taps of a row are one run of memory: the input is
  * copied with its padding, and each row of taps is one tap of that many channels. Where it takes less
- * time, 3x3 taps of constant weights are computed by tiles (winograd.h).
+ * time, 3x3 taps of constant weights, and 3 or 5 in a line, are computed by tiles (winograd.h).
  *
  * Of bfloat16 it is the same with words of two channels, where the processor multiplies them, and weights
  * of depthwise ones are widened once; an odd number of channels is the float row's, but in rows of
@@ -64,7 +64,7 @@ static WeightLayout layout_of(const ConvLast *conv) {
 }
 
 static WinogradWeights tile_weights(const ConvLast *conv) {
-    return (WinogradWeights){conv->channels, conv->filters, conv->level};
+    return (WinogradWeights){conv->channels, conv->filters, conv->window.taps, conv->level};
 }
 
 /* What the call may choose: tiles, in blocks of three sizes, or taps, by the rule or another way of

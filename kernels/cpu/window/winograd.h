@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions of 3x3 taps, one pixel apart, with fewer multiplications: F(2x2, 3x3) of Winograd,
- * as Lavin and Gray (2015) use it. Of a tile of 4x4 pixels d, channels last, the 2x2 results are
+/* Convolutions with fewer multiplications, Winograd's, as Lavin and Gray (2015) use them: of 3x3 taps,
+ * or of 3 or 5 in a line, one pixel apart. Of a tile of pixels d, channels last, the results of taps
+ * g are
  *
  *     Y = A' [ (G g G') . (B' d B) ] A
  *
- * where . multiplies elementwise and sums over channels: 16 products of matrices, tiles by channels
- * and channels by filters (igemm.h), instead of 36. B' and A' add and subtract, G halves, so errors
- * are small beside what is largest in a tile. They need not be beside one of its four results: one
+ * (in a line without what stands to the right of g, d and the brackets), where . multiplies
+ * elementwise and sums over channels: a product of matrices for each point, tiles by channels and
+ * channels by filters (igemm.h). Of squares these are 16 products where taps have 36, of lines 6 where
+ * they have 12 (3 taps) or 10 (5). tile_forms.h has the transformations.
+ *
+ * Errors are small beside what is largest in a tile. They need not be beside one of its results: one
  * whose taps do not see a sentinel of 1e9, Inf or NaN that its neighbours see would be spoilt by it.
  * winograd_run finds that out, and the caller computes tap by tap instead.
  */
@@ -24,9 +28,10 @@ bool winograd_can(const Window *window, uint64_t channels, uint64_t filters);
 /* True where that is likely to be the faster way, too: `window` has channels last, groups of channels and filters. */
 bool winograd_takes(const Window *window, uint64_t images, uint64_t channels, uint64_t filters);
 
-/* Weights (filters, channels, 3, 3), for a level this processor has; or, of the layout alone, any. */
+/* Weights (filters, channels, taps ...) of a window that can, for a level this processor has; or, of the
+ * layout alone, any. */
 typedef struct WinogradWeights {
-    uint64_t channels, filters;
+    uint64_t channels, filters, taps; /* taps: of the window */
     IsaLevel level;
 } WinogradWeights;
 
