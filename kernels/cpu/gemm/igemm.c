@@ -173,6 +173,7 @@ typedef struct Job {
     uint64_t block;         /* rows of a block */
     uint64_t table, buffer; /* bytes of a share's table of addresses, and of all its memory */
     EpilogueBounds bounds;  /* part of the micro-kernels; what else there may be follows */
+    bool swish;             /* part of them, too, and no more of bounds.rest */
     size_t element;         /* bytes of one of y's */
     char *buffers;
 } Job;
@@ -224,6 +225,14 @@ void igemm_bounds(const Igemm *g, float *low, float *high) {
     if (g->scale && g->scale->to != DTYPE_FLOAT) bound_bytes(&bounds, g->scale);
     *low = bounds.low;
     *high = bounds.high;
+}
+
+/* What micro-kernels of floats and bfloats do beside bounds; what is left is *bounds'. */
+static bool takes_swish(const Igemm *g, EpilogueBounds *bounds) {
+    const bool floats = g->kind == IGEMM_FLOAT || g->kind == IGEMM_BFLOATS;
+    if (!floats || bounds->rest.activation != ACTIVATION_HARD_SWISH) return false;
+    bounds->rest = (Epilogue){.activation = ACTIVATION_NONE};
+    return true;
 }
 
 static void run_rest(const EpilogueBounds *bounds, const EpilogueBlock *block) {
@@ -287,7 +296,8 @@ static IgemmTile panel_tile(const Block *block, uint64_t column, uint64_t width)
                        .z_row = residual_row(g),
                        .narrow = g->kind == IGEMM_BFLOATS && !g->wide,
                        .low = job->bounds.low,
-                       .high = job->bounds.high};
+                       .high = job->bounds.high,
+                       .swish = job->swish};
 }
 
 /* The end of a tile of bfloats with an activation that is not the micro-kernel's: what that is of has
@@ -423,6 +433,7 @@ bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
         g->rows < SPEED ? (double)g->rows : SPEED; /* a row reads weights, and little else */
     share_out(&job, kernel_work_threads(call, work / speed, UINT64_MAX));
     job.bounds = epilogue_bounds(g->epilogue);
+    job.swish = takes_swish(g, &job.bounds);
     job.element = element_of(g);
     if (job.element == 1) bound_bytes(&job.bounds, g->scale);
     job.block = least(block_rows(g->way, g->depth), g->rows);
@@ -454,11 +465,12 @@ void igemm_multiply(const IgemmBlock *block, IsaLevel level) {
                      .y_row = block->columns,
                      .epilogue = block->epilogue};
     const IgemmIsa *isa = isa_of(IGEMM_FLOAT, level);
-    const Job job = {.g = &g,
-                     .isa = isa,
-                     .panels = panels_of(isa, g.way, g.columns),
-                     .bounds = epilogue_bounds(block->epilogue),
-                     .element = sizeof(float)};
+    Job job = {.g = &g,
+               .isa = isa,
+               .panels = panels_of(isa, g.way, g.columns),
+               .bounds = epilogue_bounds(block->epilogue),
+               .element = sizeof(float)};
+    job.swish = takes_swish(&g, &job.bounds);
     Block whole = {.job = &job, .rows = g.rows, .table = table};
     run_block(&whole, 0, job.panels.count);
 }
@@ -469,6 +481,7 @@ typedef struct ChannelsJob {
     const Igemm *g;
     const IgemmIsa *isa;
     EpilogueBounds bounds; /* part of the micro-kernels; what else there may be follows */
+    bool swish;            /* as in Job */
     const void **tables;   /* [lanes][table_size] */
     float *floats; /* [lanes][IGEMM_LINE][columns]: of bfloats, before an activation that is not
                               the micro-kernels'; otherwise NULL */
@@ -509,7 +522,8 @@ static IgemmPixels pixels_at(const ChannelsJob *job, float *floats, uint64_t row
                          .z = z,
                          .z_row = residual_row(g),
                          .low = job->bounds.low,
-                         .high = job->bounds.high};
+                         .high = job->bounds.high,
+                         .swish = job->swish};
 }
 
 static void finish_pixels(const ChannelsJob *job, const IgemmPixels *pixels, uint64_t row) {
@@ -573,10 +587,11 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
 }
 
 void igemm_channels_block(const Igemm *g, IsaLevel level, const void **table) {
-    const ChannelsJob job = {.g = g,
-                             .isa = isa_of(g->kind, level),
-                             .bounds = epilogue_bounds(g->epilogue),
-                             .tables = table};
+    ChannelsJob job = {.g = g,
+                       .isa = isa_of(g->kind, level),
+                       .bounds = epilogue_bounds(g->epilogue),
+                       .tables = table};
+    job.swish = takes_swish(g, &job.bounds);
     run_channels(&job, 0, g->rows, 0);
 }
 
@@ -584,6 +599,7 @@ bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     ChannelsJob job = {
         .g = g, .isa = isa_of(g->kind, level), .bounds = epilogue_bounds(g->epilogue)};
     if (!g->rows || !g->columns) return true;
+    job.swish = takes_swish(g, &job.bounds);
     const uint64_t table = igemm_channels_table(g) * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;

@@ -105,6 +105,7 @@ typedef struct IgemmTile {
     const float *z;            /* the residual's, or NULL */
     uint64_t z_row;
     float low, high; /* bounds of the result */
+    bool swish;      /* of float and bfloats: HardSwish of it is what is stored */
 } IgemmTile;
 
 typedef void IgemmTileFunction(const IgemmTile *tile);
@@ -122,7 +123,8 @@ typedef struct IgemmPixels {
     const void *z;     /* or NULL; as rows are: float, or of bfloats bfloat16 */
     uint64_t z_row;
     float low, high;
-    bool wide; /* of bfloats: y is float */
+    bool swish; /* HardSwish of what is within the bounds is stored */
+    bool wide;  /* of bfloats: y is float */
 } IgemmPixels;
 
 /* How taps lie in a line of pixels: `taps` side by side, those of the next output `step` further. */

@@ -18,6 +18,7 @@
 #define TILE_SPREAD(x)              _mm256_set1_ps(x)
 #define TILE_STEP(acc, a, b)        _mm256_fmadd_ps(a, b, acc)
 #define TILE_ADD(a, b)              _mm256_add_ps(a, b)
+#define TILE_MUL(a, b)              _mm256_mul_ps(a, b)
 #define TILE_MAX(a, b)              _mm256_max_ps(a, b)
 #define TILE_MIN(a, b)              _mm256_min_ps(a, b)
 #define TILE_MASK                   __m256i

@@ -18,6 +18,7 @@
 #define TILE_SPREAD(x)              _mm512_set1_ps(x)
 #define TILE_STEP(acc, a, b)        _mm512_fmadd_ps(a, b, acc)
 #define TILE_ADD(a, b)              _mm512_add_ps(a, b)
+#define TILE_MUL(a, b)              _mm512_mul_ps(a, b)
 #define TILE_MAX(a, b)              _mm512_max_ps(a, b)
 #define TILE_MIN(a, b)              _mm512_min_ps(a, b)
 #define TILE_MASK                   __mmask16
@@ -311,6 +312,7 @@ finish_any_bfloats(const IgemmTile *given, const uint32_t rows, const uint32_t v
             if (tile->z) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, tile->z + z));
             if (tile->z_bfloats) sum = _mm512_add_ps(sum, bfloats_wide(tile->z_bfloats + z, mask));
             sum = bfloat_bound(&end, sum);
+            if (tile->swish) sum = TILE_NAME(swish)(sum);
             if (tile->narrow)
                 _mm256_mask_storeu_epi16((uint16_t *)tile->y + y, mask, bfloats_round(sum));
             else
@@ -319,39 +321,40 @@ finish_any_bfloats(const IgemmTile *given, const uint32_t rows, const uint32_t v
     }
 }
 
-/* Most of them: to bfloat16, of whole vectors of columns. */
+/* Rows of whole vectors to bfloat16. What there is to be added and done is known at every use. */
 BFLOAT_TARGET static inline __attribute__((always_inline)) void
-finish_bfloats(const IgemmTile *tile, const uint32_t rows, const uint32_t vecs,
-               __m512 acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST]) {
-    if (!tile->narrow || tile->columns < vecs * 16 || tile->z) {
-        finish_any_bfloats(tile, rows, vecs, acc);
-        return;
-    }
+narrow_rows(const IgemmTile *tile, const uint32_t rows, const uint32_t vecs,
+            __m512 acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], const bool adds, const bool swish) {
     const BfloatEnd end = bfloat_end(tile, vecs);
     const uint64_t y_row = tile->y_row, z_row = tile->z_row;
     const uint16_t *z = tile->z_bfloats;
     uint16_t *y = tile->y;
-    if (z) {
-        TILE_UNROLL
-        for (uint32_t r = 0; r < rows; r++, y += y_row, z += z_row) {
-            TILE_UNROLL
-            for (uint32_t v = 0; v < vecs; v++) {
-                const __m512 sum = _mm512_add_ps(acc[r][v], end.bias[v]);
-                const __m512 both = _mm512_add_ps(sum, bfloats_wide(z + v * 16, 0xffff));
-                _mm256_storeu_si256((__m256i_u *)(y + v * 16),
-                                    bfloats_round(bfloat_bound(&end, both)));
-            }
-        }
-        return;
-    }
     TILE_UNROLL
-    for (uint32_t r = 0; r < rows; r++, y += y_row) {
+    for (uint32_t r = 0; r < rows; r++, y += y_row, z += adds ? z_row : 0) {
         TILE_UNROLL
-        for (uint32_t v = 0; v < vecs; v++)
-            _mm256_storeu_si256(
-                (__m256i_u *)(y + v * 16),
-                bfloats_round(bfloat_bound(&end, _mm512_add_ps(acc[r][v], end.bias[v]))));
+        for (uint32_t v = 0; v < vecs; v++) {
+            __m512 sum = _mm512_add_ps(acc[r][v], end.bias[v]);
+            if (adds) sum = _mm512_add_ps(sum, bfloats_wide(z + v * 16, 0xffff));
+            sum = bfloat_bound(&end, sum);
+            if (swish) sum = TILE_NAME(swish)(sum);
+            _mm256_storeu_si256((__m256i_u *)(y + v * 16), bfloats_round(sum));
+        }
     }
+}
+
+/* Most of them: to bfloat16, of whole vectors of columns. */
+BFLOAT_TARGET static inline __attribute__((always_inline)) void
+finish_bfloats(const IgemmTile *tile, const uint32_t rows, const uint32_t vecs,
+               __m512 acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST]) {
+    const bool plain = tile->narrow && tile->columns >= vecs * 16 && !tile->z;
+    if (!plain || (tile->z_bfloats && tile->swish))
+        finish_any_bfloats(tile, rows, vecs, acc);
+    else if (tile->z_bfloats)
+        narrow_rows(tile, rows, vecs, acc, true, false);
+    else if (tile->swish)
+        narrow_rows(tile, rows, vecs, acc, false, true);
+    else
+        narrow_rows(tile, rows, vecs, acc, false, false);
 }
 
 #undef BYTES_TARGET

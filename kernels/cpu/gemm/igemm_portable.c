@@ -32,6 +32,9 @@ static inline Four four_step(Four acc, Four a, Four b) {
 static inline Four four_add(Four a, Four b) {
     FOUR_EACH(a.lane[i] + b.lane[i]);
 }
+static inline Four four_mul(Four a, Four b) {
+    FOUR_EACH(a.lane[i] * b.lane[i]);
+}
 static inline Four four_max(Four a, Four b) {
     FOUR_EACH(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]);
 }
@@ -50,6 +53,7 @@ static inline Four four_min(Four a, Four b) {
 #define TILE_SPREAD(x)              four_fill(x)
 #define TILE_STEP(acc, a, b)        four_step(acc, a, b)
 #define TILE_ADD(a, b)              four_add(a, b)
+#define TILE_MUL(a, b)              four_mul(a, b)
 #define TILE_MAX(a, b)              four_max(a, b)
 #define TILE_MIN(a, b)              four_min(a, b)
 #define TILE_MASK                   uint64_t
