@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise kernels on 16-bit floats: to the bit what the same kernels give of floats, rounded once. */
+/* Elementwise kernels and reductions on 16-bit floats: to the bit what the same kernels give of floats, rounded once. */
 #include "kernel_case_test.h"
 
 #include "kernel_convert.h"
@@ -53,29 +53,33 @@ static bool is_nan(Dtype dtype, uint16_t half) {
 }
 
 /* What halves give is what floats give, rounded once; a NaN is one, of any payload. */
-static void compare_halves(const char *op, bool binary, Dtype dtype) {
-    HalfShape s = half_shape(binary);
-    KernelCase half, wide;
-    if (!binary) s.y[0] = 0;
-    begin_half(&half, op, dtype, &s);
-    begin_half(&wide, op, DTYPE_FLOAT, &s);
-    for (uint32_t i = 0; i < half.call.input_count; i++)
-        fill_halves(&half.inputs[i], &wide.inputs[i]);
-    if (!case_run(&half)) fail_msg("%s: %s", op, half.err.what);
-    if (!case_run(&wide)) fail_msg("%s: %s", op, wide.err.what);
-    const KernelTensor *got = &half.outputs[0], *want = &wide.outputs[0];
+static void compare_cases(const char *op, KernelCase *half, KernelCase *wide) {
+    for (uint32_t i = 0; i < half->call.input_count; i++)
+        fill_halves(&half->inputs[i], &wide->inputs[i]);
+    if (!case_run(half)) fail_msg("%s: %s", op, half->err.what);
+    if (!case_run(wide)) fail_msg("%s: %s", op, wide->err.what);
+    const KernelTensor *got = &half->outputs[0], *want = &wide->outputs[0];
     const size_t size = kernel_element_size(got->dtype);
-    char *rounded = arena_alloc(&wide.arena, want->count * size + 1);
+    char *rounded = arena_alloc(&wide->arena, want->count * size + 1);
     kernel_convert(got->dtype, rounded, want->dtype, want->data, want->count, NULL);
     for (uint64_t k = 0; k < want->count; k++) {
         uint16_t is = 0, wanted = 0;
         memcpy(&is, (const char *)got->data + k * size, size);
         memcpy(&wanted, rounded + k * size, size);
         if (is != wanted && !(is_nan(got->dtype, is) && is_nan(got->dtype, wanted)))
-            fail_msg("%s of %s: %04x for %04x", op, dtype_name(dtype), is, wanted);
+            fail_msg("%s of %s: %04x for %04x", op, dtype_name(half->inputs[0].dtype), is, wanted);
     }
-    case_end(&half);
-    case_end(&wide);
+    case_end(half);
+    case_end(wide);
+}
+
+static void compare_halves(const char *op, bool binary, Dtype dtype) {
+    HalfShape s = half_shape(binary);
+    KernelCase half, wide;
+    if (!binary) s.y[0] = 0;
+    begin_half(&half, op, dtype, &s);
+    begin_half(&wide, op, DTYPE_FLOAT, &s);
+    compare_cases(op, &half, &wide);
 }
 
 static void test_halves(void **state) {
@@ -87,6 +91,45 @@ static void test_halves(void **state) {
         const Dtype dtype = i & 1 ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
         compare_halves(binary[i / 2 % 6], true, dtype);
         compare_halves(unary[i / 2 % 10], false, dtype);
+    }
+}
+
+static void begin_reduction(KernelCase *c, const char *op, Dtype dtype, const HalfShape *s,
+                            const int64_t *axes, uint32_t count) {
+    case_begin(c, op, 11);
+    case_in(c, dtype, s->rank, s->x, NULL);
+    case_attr(c, "axes", (PlainAttr){.kind = PLAIN_INTS, .count = count, .v.ints = axes});
+    case_out(c, dtype, s->rank, s->out);
+}
+
+/* Of few columns, of rows longer than a piece, and so many elements to a result that they go in
+ * chunks. Products are left out: whether they underflow before something infinite is their order's. */
+static void test_reductions(void **state) {
+    static const char *const ops[] = {"ReduceMean",      "ReduceSum",    "ReduceMax",
+                                      "ReduceMin",       "ReduceL1",     "ReduceL2",
+                                      "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
+    static const int64_t large[][4] = {{3, 600000, 1, 1}, {40000, 33, 1, 1}, {20, 40000, 3, 1}};
+    (void)state;
+    for (int i = 0; i < 600; i++) {
+        HalfShape s = half_shape(false);
+        int64_t axes[4];
+        uint32_t count = 0;
+        if (i % 100 == 7) {
+            s.rank = 4;
+            memcpy(s.x, large[i / 100 % 3], sizeof s.x);
+        }
+        memcpy(s.out, s.x, sizeof s.out);
+        for (uint32_t axis = 0; axis < s.rank; axis++) {
+            const bool longest = i % 100 == 7 && s.x[axis] >= 40000;
+            if (!longest && (i % 100 == 7 || random_below(2))) continue;
+            axes[count++] = axis;
+            s.out[axis] = 1;
+        }
+        if (!count) continue;
+        KernelCase half, wide;
+        begin_reduction(&half, ops[i % 9], i & 1 ? DTYPE_BFLOAT16 : DTYPE_FLOAT16, &s, axes, count);
+        begin_reduction(&wide, ops[i % 9], DTYPE_FLOAT, &s, axes, count);
+        compare_cases(ops[i % 9], &half, &wide);
     }
 }
 
@@ -115,6 +158,7 @@ static void test_types_of_gelu(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_halves),
+                                       cmocka_unit_test(test_reductions),
                                        cmocka_unit_test(test_types_of_gelu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "half_pieces.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
@@ -356,11 +357,11 @@ static bool reduce(KernelCall *call, const ReduceSet *set) {
     bool *reduced = ARENA_ARRAY(call->scratch, bool, x->rank + 1);
     if (!reduce_find(call, reduced)) return false;
     reduce_loops(call->scratch, x, reduced, &loops);
-    if (!set->of[x->dtype])
-        return kernel_fail(call, "it is not defined for %s", dtype_name(x->dtype));
+    const ReduceKind *kind = set->of[half_is(x->dtype) ? DTYPE_FLOAT : x->dtype];
+    if (!kind) return kernel_fail(call, "it is not defined for %s", dtype_name(x->dtype));
     if (loops.results != y->count) return kernel_fail(call, "the output has other dims");
     if (y->count == 0) return true;
-    return reduce_run(call, set->of[x->dtype], &loops, x, y->data);
+    return reduce_run(call, kind, &loops, x, y->data);
 }
 
 #define NUMBERS(op)                                                                                \

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See reduce_run.h. Results are spread over threads. Where there are few, of many elements each,
- * the elements are: they make chunks, whose sums are put together in their order. */
+ * the elements are: they make chunks, whose sums are put together in their order. 16-bit floats are
+ * widened a piece at a time, and their results rounded once. */
 #include "reduce_run.h"
 
+#include "half_pieces.h"
 #include "kernel_parts.h"
 
 enum {
@@ -15,9 +17,10 @@ typedef struct ReduceJob {
     const ReduceKind *kind;
     const ReduceLoops *loops;
     const char *x;
-    char *out, *partial; /* partial: [CHUNKS][results] accumulators */
-    size_t element;
-    uint64_t blocks; /* of columns */
+    char *out, *partial;    /* partial: [CHUNKS][results] accumulators */
+    size_t element, result; /* bytes of one */
+    Dtype half;             /* 16-bit floats, for a kind of floats; else 0 */
+    uint64_t blocks;        /* of columns */
 } ReduceJob;
 
 /* Runs [first, end), and of their elements [from, to), where rows are reduced. */
@@ -37,6 +40,50 @@ static const char *at(const ReduceJob *job, uint64_t element) {
     return job->x + element * job->element;
 }
 
+/* The widened runs of a tile, one behind the other; those of rows that are longer in parts. */
+static void add_halves(const ReduceJob *job, const ReduceTile *tile, bool columns, void *sums) {
+    float piece[HALF_PIECE];
+    const uint64_t part = tile->length < HALF_PIECE ? tile->length : HALF_PIECE;
+    const uint64_t most = part ? HALF_PIECE / part : tile->count;
+    for (uint64_t r = 0, count; r < tile->count; r += count) {
+        char *sum = (char *)sums + (columns ? 0 : r * job->kind->size);
+        count = tile->count - r < most ? tile->count - r : most;
+        for (uint64_t i = 0, length; i < tile->length; i += length) {
+            length = tile->length - i < part ? tile->length - i : part;
+            const uint64_t first = r * tile->stride + i;
+            half_widen(
+                piece, job->half,
+                (HalfRows){(uint16_t *)(uintptr_t)tile->x + first, count, length, tile->stride});
+            const ReduceTile wide = {piece, count, length, length};
+            if (columns)
+                job->kind->columns(sum, &wide);
+            else
+                job->kind->rows(sum, &wide);
+        }
+    }
+}
+
+static void add_tile(const ReduceJob *job, const ReduceTile *tile, bool columns, void *sums) {
+    if (job->half)
+        add_halves(job, tile, columns, sums);
+    else if (columns)
+        job->kind->columns(sums, tile);
+    else
+        job->kind->rows(sums, tile);
+}
+
+/* Results [first, first + count), of at most REDUCE_BLOCK. */
+static void end_results(const ReduceJob *job, uint64_t first, const void *sums, uint64_t count) {
+    char *out = job->out + first * job->result;
+    if (!job->half) {
+        job->kind->end(out, sums, count, job->loops->reduced);
+        return;
+    }
+    float wide[REDUCE_BLOCK];
+    job->kind->end(wide, sums, count, job->loops->reduced);
+    half_narrow((HalfRows){out, 1, count, 0}, job->half, wide);
+}
+
 /* Results o, o + 1, … of rows, as many as are regular and fit `end`: their number. */
 static uint64_t add_rows(const ReduceJob *job, uint64_t o, uint64_t end, const ReduceSpan *span,
                          void *sums) {
@@ -47,7 +94,7 @@ static uint64_t add_rows(const ReduceJob *job, uint64_t o, uint64_t end, const R
     uint64_t start = reduce_offset(&loops->outer, o) + span->from;
     for (uint64_t r = span->first; r < span->end; r++) {
         tile.x = at(job, start + reduce_offset(&loops->runs, r));
-        job->kind->rows(sums, &tile);
+        add_tile(job, &tile, false, sums);
     }
     return tile.count;
 }
@@ -61,7 +108,7 @@ static void add_columns(const ReduceJob *job, uint64_t o, uint64_t column, uint6
     for (uint64_t r = span->first; r < span->end; r += tile.count) {
         tile.count = regular(&loops->runs, r, span->end, &tile.stride);
         tile.x = at(job, start + reduce_offset(&loops->runs, r));
-        job->kind->columns(sums, &tile);
+        add_tile(job, &tile, true, sums);
     }
 }
 
@@ -87,7 +134,7 @@ static void row_results(const void *data, uint64_t first, uint64_t end, unsigned
         uint64_t most = end - o < REDUCE_BLOCK ? end - o : REDUCE_BLOCK;
         job->kind->clear(&sums, most);
         count = add_rows(job, o, o + most, &all, &sums);
-        job->kind->end(job->out + o * job->kind->result, &sums, count, loops->reduced);
+        end_results(job, o, &sums, count);
     }
 }
 
@@ -102,8 +149,7 @@ static void column_results(const void *data, uint64_t first, uint64_t end, unsig
         uint64_t count = block_columns(job, column);
         job->kind->clear(&sums, count);
         add_columns(job, o, column, count, &all, &sums);
-        job->kind->end(job->out + (o * loops->width + column) * job->kind->result, &sums, count,
-                       loops->reduced);
+        end_results(job, o * loops->width + column, &sums, count);
     }
 }
 
@@ -146,7 +192,11 @@ static bool by_chunks(KernelCall *call, ReduceJob *job, unsigned threads) {
     kernel_run_parts(call->workers, cut, chunk_sums, job);
     for (unsigned c = 1; c < CHUNKS; c++)
         job->kind->merge(job->partial, job->partial + c * size, loops->results);
-    job->kind->end(job->out, job->partial, loops->results, loops->reduced);
+    for (uint64_t i = 0; i < loops->results; i += REDUCE_BLOCK) {
+        const uint64_t left = loops->results - i;
+        end_results(job, i, job->partial + i * job->kind->size,
+                    left < REDUCE_BLOCK ? left : REDUCE_BLOCK);
+    }
     return true;
 }
 
@@ -154,6 +204,8 @@ bool reduce_run(KernelCall *call, const ReduceKind *kind, const ReduceLoops *loo
                 const KernelTensor *x, void *out) {
     ReduceJob job = {.kind = kind, .loops = loops, .x = x->data, .out = out};
     job.element = kernel_element_size(x->dtype);
+    job.half = half_is(x->dtype) ? x->dtype : 0;
+    job.result = job.half ? job.element : kind->result;
     job.blocks = loops->width / REDUCE_BLOCK + (loops->width % REDUCE_BLOCK != 0);
     bool rows = loops->width == 1;
     uint64_t tasks = rows ? loops->outer_count : loops->outer_count * job.blocks;

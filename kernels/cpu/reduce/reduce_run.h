@@ -41,7 +41,8 @@ extern const ReduceKind reduce_total_int8_t, reduce_total_uint8_t;
  * (AxesAttrs). False with the error set. */
 bool reduce_find(KernelCall *call, bool *reduced);
 
-/* x reduced by `loops` to `out`. False with the error set. */
+/* x reduced by `loops` to `out`; 16-bit floats by a kind of floats, to the same. False with the error
+ * set. */
 bool reduce_run(KernelCall *call, const ReduceKind *kind, const ReduceLoops *loops,
                 const KernelTensor *x, void *out);
 
