@@ -217,10 +217,25 @@ typedef struct PadJob {
     uint64_t pixel, whole;       /* bytes: of a pixel, and of one filled up to whole words */
 } PadJob;
 
+/* Pixels of three halves, as images have them, but for the last one, behind which nothing may be read. */
+static uint64_t copy_colours(char *to, const char *from, uint64_t pixels) {
+    uint64_t i = 0;
+    for (; i + 1 < pixels; i++) {
+        uint64_t pixel;
+        memcpy(&pixel, from + i * 6, sizeof pixel);
+        pixel &= (UINT64_C(1) << 48) - 1; /* bfloat16 is of little-endian processors alone */
+        memcpy(to + i * 8, &pixel, sizeof pixel);
+    }
+    return i;
+}
+
 /* Pixels of an odd number of halves, each filled up with a 0 to whole words. */
 static void copy_pixels(const PadJob *job, char *to, const char *from) {
     const uint64_t pixels = job->row / job->pixel, words = job->pixel / 4;
-    for (uint64_t i = 0; i < pixels; i++, from += 2, to += 4) {
+    const uint64_t done = job->pixel == 6 ? copy_colours(to, from, pixels) : 0;
+    from += done * job->pixel;
+    to += done * job->whole;
+    for (uint64_t i = done; i < pixels; i++, from += 2, to += 4) {
         for (uint64_t k = 0; k < words; k++, from += 4, to += 4) memcpy(to, from, 4);
         uint16_t half;
         memcpy(&half, from, sizeof half);
