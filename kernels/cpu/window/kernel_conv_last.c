@@ -286,7 +286,7 @@ static const char *row_window(KernelCall *call, const ConvLast *conv, RowWindow 
                         .pixel = pixel,
                         .whole = whole};
     if (!job.to) return NULL;
-    const double work = (double)count * (double)job.padded / 16;
+    const double work = (double)count * (double)job.padded / 2;
     kernel_run_parts(call->workers, kernel_work_cut(call, work, count), pad_rows, &job);
     rows->window = conv->window;
     memcpy(rows->axes, conv->axes, sizeof rows->axes);
