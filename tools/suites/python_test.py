@@ -77,6 +77,11 @@ def endless():
                     [info("x", TensorProto.FLOAT, [1])], [info("y", TensorProto.FLOAT, [1])], [trip])
 
 
+def memory(key):
+    """Bytes of this process, as the kernel counts them."""
+    return 1024 * int(next(line for line in open("/proc/self/status") if line.startswith(key)).split()[1])
+
+
 class Values(unittest.TestCase):
     """What goes in and comes out of runs."""
 
@@ -724,6 +729,112 @@ class Wrong(unittest.TestCase):
         self.assertGreater(raised, number // 2)
         x = np.array([[-1, 1, -1, 1]], np.float32)  # all is as it was
         self.assertEqual(session.run(None, {"x": x})[0].tolist(), [[0, 1, 0, 1]])
+
+
+def apart_models():
+    """Models whose weights lie in initializers, in a constant node, in a subgraph, and typed."""
+    rng = np.random.default_rng(5)
+    weights = [onnx.numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), name)
+               for name in "abc"]
+    typed = helper.make_tensor("d", TensorProto.FLOAT, [64], np.linspace(0, 1, 64).tolist())
+    branches = [helper.make_graph([helper.make_node("MatMul", ["x", name], [f"{name}y"])], name, [],
+                                  [info(f"{name}y", TensorProto.FLOAT, None)], [weight])
+                for name, weight in (("b", weights[1]), ("c", weights[2]))]
+    nodes = [helper.make_node("Constant", [], ["k"], value=weights[1]),
+             helper.make_node("MatMul", ["x", "a"], ["t"]), helper.make_node("MatMul", ["t", "k"], ["u"]),
+             helper.make_node("Add", ["u", "d"], ["v"]),
+             helper.make_node("If", ["q"], ["w"], then_branch=branches[0], else_branch=branches[1]),
+             helper.make_node("Add", ["v", "w"], ["y"])]
+    model = model_of(nodes, [info("x", TensorProto.FLOAT, ["N", 64]), info("q", TensorProto.BOOL, [])],
+                     [info("y", TensorProto.FLOAT, ["N", 64])], [weights[0], typed])
+    model.metadata_props.add(key="who", value="me")
+    return {"parts": model, "typed": matmul(64)}
+
+
+class Large(unittest.TestCase):
+    """ModelProtos whose weights stay where they are, by a lowered limit; of the real size with
+    DEMI_LARGE_MODEL=1, which takes 7 GB and some minutes."""
+
+    def setUp(self):
+        self.limit, demi._large.LIMIT = demi._large.LIMIT, 1000
+
+    def tearDown(self):
+        demi._large.LIMIT = self.limit
+
+    def test_same_model(self):
+        for name, model in apart_models().items():
+            before = model.SerializeToString()
+            demi._large.LIMIT = 1 << 30
+            wanted, report = demi.convert(model)
+            simple, _ = demi.simplify(model)
+            demi._large.LIMIT = 1000
+            made, other = demi.convert(model)
+            with self.subTest(name):
+                self.assertEqual(made.SerializeToString(deterministic=True),
+                                 wanted.SerializeToString(deterministic=True))
+                self.assertEqual(report.totals.casts_added, other.totals.casts_added)
+                self.assertEqual(demi.simplify(model)[0].SerializeToString(deterministic=True),
+                                 simple.SerializeToString(deterministic=True))
+                self.assertEqual(model.SerializeToString(), before)
+                demi.check(model)
+                demi.check(made, against=model)
+
+    def test_session(self):
+        model = apart_models()["parts"]
+        feeds = {"x": np.random.default_rng(1).random((3, 64), np.float32), "q": np.array(True)}
+        demi._large.LIMIT = 1 << 30
+        wanted, = demi.Session(model).run(None, feeds)
+        demi._large.LIMIT = 1000
+        session = demi.Session(model)
+        self.assertIsInstance(session._model, demi._large.LargeModel)
+        self.assertEqual(session.run(None, feeds)[0].tobytes(), wanted.tobytes())
+        again = pickle.loads(pickle.dumps(session))
+        del session, model
+        self.assertEqual(again.run(None, feeds)[0].tobytes(), wanted.tobytes())
+
+    def test_unknown_fields(self):
+        model = apart_models()["parts"]
+        model.graph.MergeFromString(bytes([0xc2, 0x3e, 0x02, 0x68, 0x69]))  # field 1000, "hi"
+        with self.assertRaises(demi.UsageError):
+            demi.convert(model)
+
+    def test_files_beside(self):
+        model = apart_models()["parts"]
+        other = model.graph.initializer.add(name="z", data_type=TensorProto.FLOAT, dims=[2])
+        other.data_location = TensorProto.EXTERNAL
+        other.external_data.add(key="location", value="z.bin")
+        with self.assertRaisesRegex(demi.DemiError, "z.bin"):
+            demi.convert(model)
+
+    @unittest.skipUnless(os.environ.get("DEMI_LARGE_MODEL"), "DEMI_LARGE_MODEL=1: by hand")
+    def test_real_size(self):
+        demi._large.LIMIT = self.limit
+        size, layers = 8192, 9  # 2.4 GB
+        rng = np.random.default_rng(1)
+        raw = (rng.random(size * size, np.float32) / size).tobytes()
+        weights = [TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=[size, size], raw_data=raw)
+                   for i in range(layers)]
+        nodes = [helper.make_node("MatMul", [f"t{i}", f"w{i}"], [f"t{i + 1}"]) for i in range(layers)]
+        model = model_of(nodes, [info("t0", TensorProto.FLOAT, ["N", size])],
+                         [info(f"t{layers}", TensorProto.FLOAT, ["N", size])])
+        while weights:
+            model.graph.initializer.append(weights.pop(0))
+        del raw
+        gc.collect()
+        held, bound = memory("VmRSS"), sum(len(t.raw_data) for t in model.graph.initializer)
+        resource.setrlimit(resource.RLIMIT_AS, (int(memory("VmSize") + 1.5 * bound), -1))
+        start = time.monotonic()
+        made, report = demi.convert(model)
+        took, more = time.monotonic() - start, memory("VmHWM") - held
+        print(f"{bound / 1e9:.2f} GB: converted in {took:.1f} s, {more / 1e9:.2f} GB more at most",
+              file=sys.stderr)
+        self.assertEqual(sum(len(t.raw_data) for t in made.graph.initializer), bound // 2)
+        demi.check(model)
+        resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+        x = rng.random((1, size), np.float32)
+        y, = demi.Session(made, threads=2, small=True).run(None, {"t0": x})
+        z, = demi.Session(model, threads=2).run(None, {"t0": x})
+        self.assertLess(np.max(np.abs(y - z)), 0.01 * np.max(np.abs(z)))
 
 
 class Leaks(unittest.TestCase):

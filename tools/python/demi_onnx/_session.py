@@ -21,7 +21,7 @@ import numpy as np
 from . import _abi
 from ._errors import Cancelled, DemiError, UsageError, error_of
 from ._lib import call, encode, lib
-from ._models import Model, Path, Source, bytes_of, choice, is_path
+from ._models import Model, Path, Source, choice, held, is_path
 from ._values import (NAMES, STRING, array_of, copy_of, dtype_of, shape_of, value_of, view_of)
 
 # Without checks of operands, which here are of the right types already: those of every run.
@@ -441,7 +441,7 @@ class Session:
             raise UsageError("threads and memory_budget are not negative")
         if device is None:
             device = _device_of(providers)
-        self._model = model if is_path(model) else bytes_of(model)
+        self._model = model if is_path(model) else held(model)
         self._how = {"threads": threads, "numerics": numerics, "kernels": kernels, "device": device,
                      "memory_budget": memory_budget, "time_limit": time_limit, "seed": seed,
                      "small": small, "keep_values": keep_values, "data_root": data_root}
