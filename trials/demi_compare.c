@@ -272,7 +272,7 @@ static void advise_body(Call *call, void *data) {
                            .progress = &c->progress};
     compare_advise(&ac, &c->advice);
     call->cancelled = c->progress.cancelled;
-    if (call->cancelled) err_set(&call->err, ERR_ENV, "cancelled");
+    if (call->cancelled) err_set(&call->err, ERR_CANCELLED, "cancelled");
 }
 
 DemiStatus demi_comparison_advise(DemiComparison *comparison, bool try_it, DemiError *error) {
