@@ -304,6 +304,85 @@ class Values(unittest.TestCase):
                 session.run_with_iobinding(binding)
 
 
+def cached(names=("k", "v")):
+    """y = the sum of all rows there have been, by caches that grow along axis 1."""
+    nodes, ends = [], []
+    for name in names:
+        nodes += [helper.make_node("Concat", [f"past.{name}", "x"], [f"present.{name}"], axis=1),
+                  helper.make_node("ReduceSum", [f"present.{name}", "axis"], [f"s{name}"], keepdims=0)]
+        ends.append(f"s{name}")
+    nodes.append(helper.make_node("Sum", ends, ["y"]))
+    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [1])
+    return model_of(nodes, [info("x", TensorProto.FLOAT, [1, "new", 8]),
+                            *(info(f"past.{n}", TensorProto.FLOAT, [1, f"old_{n}", 8]) for n in names)],
+                    [info("y", TensorProto.FLOAT, [1, 8]),
+                     *(info(f"present.{n}", TensorProto.FLOAT, [1, f"all_{n}", 8]) for n in names)],
+                    [axis])
+
+
+class Stateful(unittest.TestCase):
+    """Outputs that are inputs of the next run."""
+
+    def setUp(self):
+        self.session = demi.Session(cached(), threads=1)
+        self.none = {f"past.{n}": np.zeros((1, 0, 8), np.float32) for n in "kv"}
+        self.rng = np.random.default_rng(3)
+
+    def rows(self, count=1):
+        return self.rng.integers(-9, 9, (1, count, 8)).astype(np.float32)
+
+    def test_goes_on(self):
+        stream, other = (self.session.stateful({"present.*": "past.*"}) for _ in range(2))
+        seen = self.rows(5)
+        y, = stream.run(None, {"x": seen, **self.none})
+        self.assertEqual(y.tolist(), (2 * seen.sum(1)).tolist())
+        other.run(None, {"x": self.rows(), **self.none})
+        for count in (1, 1, 3, 1, 40):
+            x = self.rows(count)
+            y, = stream.run(None, {"x": x})
+            seen = np.concatenate([seen, x], 1)
+            x[:] = np.nan  # it was read, and is the caller's again
+            self.assertEqual(y.tolist(), (2 * seen.sum(1)).tolist())
+        kept, = stream.run(["present.k"], {"x": self.rows(0)})
+        self.assertEqual(kept.tolist(), seen.tolist())
+        kept[:] = 0
+        stream.cut("past.k", 1, 5)
+        stream.cut("past.v", 1, 0)
+        y, kept = stream.run(["y", "present.k"], {"x": self.rows(0)})
+        self.assertEqual(y.tolist(), seen[:, :5].sum(1).tolist())
+        self.assertEqual(kept.tolist(), seen[:, :5].tolist())
+        anew = self.rows(2)
+        self.none["past.k"] = anew
+        y, = stream.run(None, {"x": self.rows(0), "past.k": anew})
+        self.assertEqual(y.tolist(), anew.sum(1).tolist())
+        stream.forget()
+        with self.assertRaisesRegex(demi.UsageError, "past.k.*not set"):
+            stream.run(None, {"x": self.rows()})
+
+    def test_recurrent(self):
+        """A state of a fixed shape, which the same array is fed for twice."""
+        model = model_of([helper.make_node("Add", ["s", "x"], ["t"])],
+                         [info("x", TensorProto.FLOAT, [4]), info("s", TensorProto.FLOAT, [4])],
+                         [info("t", TensorProto.FLOAT, [4])])
+        stream = demi.Session(model, threads=1).stateful({"t": "s"})
+        ones, zeros = np.ones(4, np.float32), np.zeros(4, np.float32)
+        for i in range(1, 5):
+            t, = stream.run(["t"], {"x": ones, **({"s": zeros} if i == 1 else {})})
+            self.assertEqual(t.tolist(), [i] * 4)
+            t[:] = 100
+        t, = stream.run(["t"], {"x": ones, "s": zeros})
+        self.assertEqual(t.tolist(), [1] * 4)
+        self.assertEqual(stream.run(None, {"x": ones}), [])
+
+    def test_wrong(self):
+        for carry in ({"nothing": "past.k"}, {"present.k": "nothing"}, {"present.*": "past.k"},
+                      {"present.k": "x", "present.v": "x"}, {"*.*": "*.*"}, {"y": "past.*"}):
+            with self.subTest(str(carry)), self.assertRaises(demi.UsageError):
+                self.session.stateful(carry)
+        with self.assertRaises(demi.UsageError):
+            self.session.stateful({"present.*": "past.*"}).cut("x", 1, 0)
+
+
 class Sessions(unittest.TestCase):
     """Threads, ends of runs, copies of sessions."""
 
