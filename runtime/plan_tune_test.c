@@ -318,8 +318,8 @@ static void test_refused(void **unused) {
     assert_true(loads(&good));
     for (int i = 0; i < 9; i++) {
         Chosen bad = good;
-        if (i == 0) bad.choices[2].step = 2;   /* there are two */
-        if (i == 1) bad.choices[2].row = 4;    /* of MatMul's three */
+        if (i == 0) bad.choices[2].step = 2; /* there are two */
+        if (i == 1) bad.choices[2].row = 4;  /* of MatMul's three */
         if (i == 2) bad.choices[2].choice = 200;
         if (i == 3) bad.choices[1].choice = 1; /* of no row */
         if (i == 4) bad.choices[1].alone = 2;
