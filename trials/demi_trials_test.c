@@ -359,8 +359,9 @@ static void test_comparison(void **state) {
     assert_true(demi_comparison_totals(c)->beyond);
     assert_int_equal(demi_comparison_input_count(c), 1);
     assert_string_equal(demi_comparison_input(c, 0)->name, "x");
-    assert_ptr_equal(demi_comparison_input_value(c, 0)->data, given.x[0]); /* the first set */
-    assert_int_equal(demi_comparison_totals(c)->sets, 1);
+    assert_ptr_equal(demi_comparison_input_value(c, 0)->data, given.x[0]); /* the worse set */
+    assert_int_equal(demi_comparison_totals(c)->sets, 2);
+    assert_int_equal(demi_comparison_totals(c)->set, 0);
     assert_null(demi_comparison_input(c, 1));
     assert_int_equal(demi_comparison_advice(c)->state, DEMI_ADVICE_NONE);
     assert_int_equal(demi_comparison_advise(c, true, NULL), DEMI_OK); /* neither is low */
