@@ -471,7 +471,6 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     context->output_count = 0;
     exec->progress.depth = 0;
     exec->progress.steps = 0;
-    context->end.cancelled = false;
     if (context->end.go_on) context->end.asked = exec_now();
     exec->options.deadline = context->time_limit > 0 ? exec_now() + context->time_limit : 0;
     clear_values(context);
@@ -488,9 +487,7 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     }
     exec_memory_end(exec, context->err.code == ERR_NONE);
     arena_free(&exec->scratch);
-    if (!context->end.cancelled) return context_end(&context->err, error);
-    error_fill(error, DEMI_ERR_CANCELLED, &context->err);
-    return DEMI_ERR_CANCELLED;
+    return context_end(&context->err, error);
 }
 
 void demi_context_cancel(DemiContext *context) {

@@ -104,9 +104,8 @@ static bool is_wanted(Exec *exec) {
         end->asked = exec_now();
     }
     if (wanted) return true;
-    end->cancelled = true;
     atomic_store(&end->cancel, false);
-    return err_set(exec->err, ERR_ENV, "the run was cancelled");
+    return err_set(exec->err, ERR_CANCELLED, "the run was cancelled");
 }
 
 static bool may_go_on(Exec *exec) {

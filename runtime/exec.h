@@ -109,7 +109,6 @@ typedef struct StepChooser {
 /* How a caller ends a run that is under way. */
 typedef struct ExecEnd {
     atomic_bool cancel; /* another thread said so */
-    bool cancelled;     /* this run was ended */
     bool (*go_on)(void *user);
     void *user;
     double asked; /* when go_on was last, of exec_now's clock */

@@ -118,7 +118,7 @@ static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
 static bool measure(SearchJob *job, Err *err) {
     Progress *progress = &job->model.trials.progress;
     if (search_measure(job, err)) return true;
-    if (!progress->cancelled || job->options.parts > 1) return false;
+    if (err->code != ERR_CANCELLED || job->options.parts > 1) return false;
     job->best = solve_cheapest(&job->trace, job->target);
     if (job->best == SOLVE_NONE) return false;
     job->decided = true;

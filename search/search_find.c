@@ -219,7 +219,7 @@ bool search_find(SearchJob *job, Err *err) {
     if (job->best == SOLVE_NONE) job->best = widest_point(job);
     if (job->best == SOLVE_NONE) {
         job->model.trials.progress.cancelled = true;
-        err_set(err, ERR_ENV, "cancelled");
+        err_set(err, ERR_CANCELLED, "cancelled");
         err_hint(err, "nothing was good enough by then");
         return false;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The front of comparisons, value by value, and of the advice that follows from one. What is
  * compared with what is in compare_runs.c, the advice in compare_advice.c. */
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -38,15 +39,17 @@ static Session *first_session(const DemiComparison *c) {
 /* ---- running --------------------------------------------------------------------------------- */
 
 static bool find_inputs(DemiComparison *c, Err *err) {
-    Words sets;
+    SessionSets sets;
     Session *first = first_session(c);
-    const DemiInputOptions *inputs = &c->how.inputs;
-    size_t number = 0;
-    if (!session_data_sets(first, &c->arena, inputs->data, &sets, err)) return false;
-    const SessionSet set = {.path = sets.count ? sets.items[0] : NULL,
-                            .values = inputs->value_count ? &number : NULL,
-                            .random = true};
-    return session_find_inputs(first, &c->arena, &set, err) &&
+    if (!session_input_sets(first, &c->arena, &c->how.inputs, &sets, err)) return false;
+    const SessionSet *set = &sets.items[c->totals.set];
+    c->totals.sets = sets.count;
+    c->totals.set_name = set->path ? session_set_name(&c->arena, set->path) : "";
+    if (c->folder && sets.count > 1)
+        return err_set(err, ERR_USAGE, "%zu sets of inputs, and saved values of one run",
+                       sets.count);
+    if (!set->path && !set->values) first->set = (unsigned)c->totals.set;
+    return session_find_inputs(first, &c->arena, set, err) &&
            (c->folder ||
             (session_take_inputs(c->b, &c->arena, c->a, err) && session_bind(c->a, err))) &&
            session_bind(c->b, err);
@@ -133,7 +136,8 @@ typedef struct CompareArgs {
     DemiCompareOptions options;
     SessionOptions how;
     DemiLimit limit;
-    DemiComparison *comparison;
+    DemiComparison *comparison; /* the furthest off of those that were made */
+    DemiComparison *other;      /* the one that is being made; NULL: none */
 } CompareArgs;
 
 static bool compare(DemiComparison *c, Err *err) {
@@ -151,13 +155,13 @@ static bool compare(DemiComparison *c, Err *err) {
     return true;
 }
 
-static void compare_body(Call *call, void *data) {
-    CompareArgs *args = data;
+/* Makes args->other, of one set of inputs. */
+static bool compare_set(Call *call, CompareArgs *args, size_t set) {
     Arena arena;
     arena_init(&arena, &call->trap);
     DemiComparison *c = ARENA_NEW(&arena, DemiComparison);
     c->arena = arena;
-    args->comparison = c;
+    args->other = c;
     c->how = args->how;
     inputs_copy(&c->arena, &c->how.inputs);
     c->reference = args->reference;
@@ -166,7 +170,44 @@ static void compare_body(Call *call, void *data) {
     source_copy(&c->arena, &c->model);
     c->progress = (Progress){.tell = args->options.progress, .user = args->options.progress_user};
     c->totals.limit = args->limit;
-    compare(c, &call->err);
+    c->totals.set = set;
+    return compare(c, &call->err);
+}
+
+static double largest_error(const DemiComparison *c) {
+    double largest = 0;
+    for (size_t i = 0; i < c->outputs.count; i++) {
+        const DemiDistance *diff = &c->outputs.items[i].diff;
+        const double error = diff->mismatch || isnan(diff->error) ? INFINITY : diff->error;
+        if (error > largest) largest = error;
+    }
+    return largest;
+}
+
+static bool is_further(const DemiComparison *one, const DemiComparison *other) {
+    if (one->totals.beyond != other->totals.beyond) return one->totals.beyond;
+    return largest_error(one) > largest_error(other);
+}
+
+/* Keeps the one that is further off. */
+static void settle(CompareArgs *args) {
+    DemiComparison *one = args->comparison, *other = args->other;
+    const bool further = !one || is_further(other, one);
+    args->comparison = further ? other : one;
+    args->other = NULL;
+    demi_comparison_free(further ? one : other);
+}
+
+static void compare_body(Call *call, void *data) {
+    CompareArgs *args = data;
+    Progress progress = {.tell = args->options.progress, .user = args->options.progress_user};
+    size_t count = 1;
+    for (size_t set = 0; set < count; set++) {
+        if (set > 0 && !progress_tell(&progress, "comparing", set, count, &call->err)) return;
+        if (!compare_set(call, args, set)) return;
+        count = args->other->totals.sets;
+        settle(args);
+    }
 }
 
 DemiStatus demi_compare(const DemiSource *reference, const DemiSource *model,
@@ -192,6 +233,7 @@ DemiStatus demi_compare(const DemiSource *reference, const DemiSource *model,
         *comparison = args.comparison;
     else
         demi_comparison_free(args.comparison);
+    demi_comparison_free(args.other);
     return status;
 }
 
@@ -272,7 +314,7 @@ static void advise_body(Call *call, void *data) {
                            .progress = &c->progress};
     compare_advise(&ac, &c->advice);
     call->cancelled = c->progress.cancelled;
-    if (call->cancelled) err_set(&call->err, ERR_ENV, "cancelled");
+    if (call->cancelled) err_set(&call->err, ERR_CANCELLED, "cancelled");
 }
 
 DemiStatus demi_comparison_advise(DemiComparison *comparison, bool try_it, DemiError *error) {

@@ -399,20 +399,24 @@ typedef struct DemiComparison DemiComparison;
 
 typedef struct DemiCompareOptions {
     uint32_t size;
-    const DemiInputOptions *inputs;    /* the first set of them; what nothing gives is random */
+    const DemiInputOptions *inputs;    /* what nothing gives is random */
     const DemiCompileOptions *compile; /* as of DemiTrialOptions */
     const DemiContextOptions *context;
-    const DemiLimit *limit;  /* NULL: the defaults */
-    DemiProgressFn progress; /* of advice: "trying what to keep", "looking for nodes to keep"; as of
-                                DemiTrialOptions; may be NULL */
+    const DemiLimit *limit; /* NULL: the defaults */
+    DemiProgressFn
+        progress; /* "comparing", before a set where there are several; of advice: "trying
+                                what to keep", "looking for nodes to keep"; as of DemiTrialOptions;
+                                may be NULL */
     void *progress_user;
 } DemiCompareOptions;
 
 #define DEMI_COMPARE_OPTIONS_INIT                                                                  \
     { sizeof(DemiCompareOptions), NULL, NULL, NULL, NULL, NULL, NULL }
 
-/* Runs both; a source's path may be a plan's, which runs as it is. The reference may also be a
- * folder of values that were saved: output_N.pb and NAME.npy, of inner values too. Makes
+/* Runs both, on each set of inputs; what is given back is about the set that is furthest off: one
+ * that is beyond the limit before others, then the one with the largest error of an output. A
+ * source's path may be a plan's, which runs as it is. The reference may also be a folder of values
+ * that were saved, by a run on one set: output_N.pb and NAME.npy, of inner values too. Makes
  * *comparison, to be freed with demi_comparison_free; on error it is NULL. What callbacks use must
  * stay as long as it does, values of inputs too. Errors: the sources'; DEMI_ERR_MODEL where a model
  * can't be compiled or run, or a file of values is damaged; DEMI_ERR_USAGE where inputs or outputs
@@ -430,6 +434,9 @@ typedef struct DemiComparisonTotals {
     const char *assumed;  /* "seq_len 16, batch 1": sizes of inputs that nobody said; else "" */
     DemiLimit limit;      /* that holds */
     bool quantized;       /* the model has quantized values, and the reference has none */
+    size_t sets;          /* of inputs that both ran on */
+    size_t set;           /* the one that all else is about: of them the furthest off */
+    const char *set_name; /* of files the last part of their path; else "" */
 } DemiComparisonTotals;
 DEMI_API const DemiComparisonTotals *demi_comparison_totals(const DemiComparison *comparison);
 

@@ -261,6 +261,36 @@ static void test_cancelling(void **state) {
     demi_trials_free(trials);
 }
 
+/* A run that takes long: the callback of its context ends it, and with it the trial. */
+static bool never(void *user) {
+    ++*(unsigned *)user;
+    return false;
+}
+
+static void test_cancelled_run(void **state) {
+    (void)state;
+    static const char endless[] =
+        "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+        "g (float[1] x) => (float[1] y)\n<int64 m = {1099511627776}, bool c = {1}> {\n"
+        "  y = Loop (m, c, x) <body = b (int64 i, bool go, float[1] s) => (bool on, float[1] t) {\n"
+        "    on = Identity (go)\n    t = Add (s, s)\n  }>\n}";
+    unsigned asked = 0;
+    DemiContextOptions context = DEMI_CONTEXT_OPTIONS_INIT;
+    DemiTrialOptions options = DEMI_TRIAL_OPTIONS_INIT;
+    DemiVerdict *verdict = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    context.go_on = never;
+    context.go_on_user = &asked;
+    options.context = &context;
+    DemiTrials *trials = open_trials(endless, &options);
+    assert_int_equal(demi_trials_run(trials, NULL, &verdict, &error), DEMI_ERR_CANCELLED);
+    assert_int_equal(error.status, DEMI_ERR_CANCELLED);
+    assert_null(verdict);
+    assert_int_equal(asked, 1);
+    assert_int_equal(demi_trials_search(trials, NULL, 0.01, &verdict, NULL), DEMI_ERR_CANCELLED);
+    demi_trials_free(trials);
+}
+
 /* A source by its path; options of loading need not stay. */
 static void test_path(void **state) {
     (void)state;
@@ -329,7 +359,9 @@ static void test_comparison(void **state) {
     assert_true(demi_comparison_totals(c)->beyond);
     assert_int_equal(demi_comparison_input_count(c), 1);
     assert_string_equal(demi_comparison_input(c, 0)->name, "x");
-    assert_ptr_equal(demi_comparison_input_value(c, 0)->data, given.x[0]); /* the first set */
+    assert_ptr_equal(demi_comparison_input_value(c, 0)->data, given.x[0]); /* the worse set */
+    assert_int_equal(demi_comparison_totals(c)->sets, 2);
+    assert_int_equal(demi_comparison_totals(c)->set, 0);
     assert_null(demi_comparison_input(c, 1));
     assert_int_equal(demi_comparison_advice(c)->state, DEMI_ADVICE_NONE);
     assert_int_equal(demi_comparison_advise(c, true, NULL), DEMI_OK); /* neither is low */
@@ -390,6 +422,7 @@ int main(void) {
         cmocka_unit_test(test_another_model),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_cancelling),
+        cmocka_unit_test(test_cancelled_run),
         cmocka_unit_test(test_path),
         cmocka_unit_test(test_random_sets),
         cmocka_unit_test(test_comparison),

@@ -222,7 +222,7 @@ static bool search(Search *s) {
 static bool settle(Search *s, bool ok, KeptNodes *kept) {
     Progress *progress = &s->trials->progress;
     const Tried *best = best_tried(s);
-    if (!ok && !progress->cancelled) return false;
+    if (!ok && s->err->code != ERR_CANCELLED) return false;
     if (!ok && !best) {
         err_hint(s->err, "no choice of nodes was good enough by then");
         return false;

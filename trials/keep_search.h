@@ -27,7 +27,7 @@ typedef struct KeptNodes {
 /* Adds to options->keep what must stay float for the error to be at most `most`; all of it lies in
  * kept->result.arena, which is set. ERR_MODEL where
  * even without any node that runs low it is larger: with inputs or outputs that are low, or
- * constants that do not fit. ERR_ENV where it was cancelled too early. */
+ * constants that do not fit. ERR_CANCELLED where it was cancelled too early. */
 bool keep_search(Trials *trials, DemiConvertOptions *options, double most, KeptNodes *kept,
                  Err *err);
 

@@ -12,12 +12,12 @@ typedef struct Progress {
     bool cancelled; /* what is underway is ended by an error that says so */
 } Progress;
 
-/* False with ERR_ENV where the caller cancels. */
+/* False with ERR_CANCELLED where the caller cancels. */
 static inline bool progress_tell(Progress *progress, const char *what, size_t done, size_t total,
                                  Err *err) {
     if (!progress->tell || progress->tell(progress->user, what, done, total)) return true;
     progress->cancelled = true;
-    return err_set(err, ERR_ENV, "cancelled");
+    return err_set(err, ERR_CANCELLED, "cancelled");
 }
 
 #endif

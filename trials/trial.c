@@ -17,31 +17,12 @@ enum { MOST_KEPT = 512 << 20 };
 
 /* ---- the model itself ------------------------------------------------------------------------ */
 
-static size_t sets_of_values(const DemiInputOptions *inputs) {
-    size_t count = 0;
-    for (size_t i = 0; i < inputs->value_count; i++)
-        if (inputs->values[i].set >= count) count = inputs->values[i].set + 1;
-    return count;
-}
-
 static bool find_sets(Trials *t, Err *err) {
-    const DemiInputOptions *inputs = &t->how.inputs;
-    Words paths = {0};
-    bool values = inputs->value_count != 0;
-    if (values && inputs->data)
-        return err_set(err, ERR_USAGE, "inputs are either values or files of `data`");
-    if (!session_data_sets(t->reference, t->arena, inputs->data, &paths, err)) return false;
-    t->count = values         ? sets_of_values(inputs)
-               : inputs->data ? paths.count
-               : inputs->sets ? inputs->sets
-                              : 1;
+    SessionSets sets;
+    if (!session_input_sets(t->reference, t->arena, &t->how.inputs, &sets, err)) return false;
+    t->count = sets.count;
     t->sets = ARENA_ARRAY(t->arena, TrialSet, t->count);
-    for (size_t i = 0; i < t->count; i++) {
-        SessionSet *set = &t->sets[i].from;
-        set->random = inputs->random || (!values && !inputs->data);
-        if (inputs->data) set->path = paths.items[i];
-        if (values) set->values = arena_copy(t->arena, &i, sizeof i);
-    }
+    for (size_t i = 0; i < t->count; i++) t->sets[i].from = sets.items[i];
     return true;
 }
 

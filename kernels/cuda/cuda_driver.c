@@ -2,9 +2,10 @@
 /* Loading libcuda.so.1; see cuda_driver.h. */
 #include "cuda_driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+
+#include "shared_object.h"
 
 enum { OLDEST_DRIVER = 13000 }; /* what the kernels' machine code and PTX ask for: CUDA 13.0 */
 
@@ -24,7 +25,7 @@ bool cuda_ok(const CudaDriver *driver, CuResult result, Err *err, const char *wh
 static bool find_symbols(void *library, Err *err) {
     /* POSIX has no way but this from an object's address to that of a function */
 #define DRIVER(name, symbol, arguments)                                                            \
-    *(void **)&table.name = dlsym(library, #symbol);                                               \
+    *(void **)&table.name = object_symbol(library, #symbol);                                       \
     if (!table.name) {                                                                             \
         err_set(err, ERR_ENV, "the CUDA driver, %s, has no %s", file, #symbol);                    \
         err_hint(err, "a newer driver has it: CUDA 13.0's, 580 or later");                         \
@@ -50,13 +51,11 @@ static bool begin(Err *err) {
 }
 
 static bool load(Err *err) {
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        const char *why = dlerror();
-        return err_set(err, ERR_ENV, "the CUDA driver can't be loaded: %s", why ? why : file);
-    }
+    const char *why;
+    void *library = object_open(file, OBJECT_ALONE, &why);
+    if (!library) return err_set(err, ERR_ENV, "the CUDA driver can't be loaded: %s", why);
     if (find_symbols(library, err) && begin(err)) return true;
-    dlclose(library);
+    object_close(library);
     return false;
 }
 

@@ -2,17 +2,19 @@
 /* See cuda_library.h. */
 #include "cuda_library.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
+
+#include "shared_object.h"
 
 void *cuda_library_open(const char *name, Err *err) {
     static const char *const folders[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib",
                                           "/usr/lib/x86_64-linux-gnu"};
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    const char *why;
+    void *library = object_open(name, OBJECT_ALONE, &why);
     for (size_t i = 0; !library && i < sizeof folders / sizeof *folders; i++) {
         char path[256];
         snprintf(path, sizeof path, "%s/%s", folders[i], name);
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        library = object_open(path, OBJECT_ALONE, &why);
     }
     if (library) return library;
     err_set(err, ERR_ENV, "%s is missing", name);
@@ -21,7 +23,7 @@ void *cuda_library_open(const char *name, Err *err) {
 }
 
 void *cuda_library_symbol(void *library, const char *name, const char *symbol, Err *err) {
-    void *found = dlsym(library, symbol);
+    void *found = object_symbol(library, symbol);
     if (!found) err_set(err, ERR_ENV, "%s has no %s", name, symbol);
     return found;
 }

@@ -18,7 +18,7 @@ DemiStatus call_run(Call *call, CallBody body, void *args, DemiError *error) {
         if (setjmp(call->trap.env) == 0)
             body(call, args);
         else if (call->cancelled)
-            err_set(&call->err, ERR_ENV, "cancelled");
+            err_set(&call->err, ERR_CANCELLED, "cancelled");
         else
             err_out_of_memory(&call->err);
         arena_free(&call->scratch);

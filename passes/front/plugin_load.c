@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a shared object to rows of a pass table. What a plug-in describes is checked and copied, so
  * that a faulty description is an error that names it and not a fault later. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "plugin.h"
+#include "shared_object.h"
 
 const DemiApi *plugin_api_new(Arena *arena) {
     DemiApi *api = ARENA_NEW(arena, DemiApi);
@@ -25,17 +25,11 @@ const DemiApi *plugin_api_new(Arena *arena) {
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* The reason the system's loader gives, without the path before it. */
-static bool loader_error(const char *path, Err *err) {
-    const char *text = dlerror();
+static bool loader_error(const char *path, const char *text, Err *err) {
     size_t length = strlen(path);
-    if (!text) text = "unknown reason";
     if (strncmp(text, path, length) == 0 && strncmp(text + length, ": ", 2) == 0)
         text += length + 2;
     return err_set(err, ERR_USAGE, "cannot load: %s", text);
-}
-
-static void close_object(void *object) {
-    dlclose(object);
 }
 
 static bool is_file(const char *path, Err *err) {
@@ -47,12 +41,12 @@ static bool is_file(const char *path, Err *err) {
 /* What a plug-in for other versions exports, if the object does; else NULL. */
 static bool find_entry(void *object, DemiPluginEntry *entry, Err *err) {
     enum { NEWEST_GUESS = 9 };
-    void *symbol = dlsym(object, "demi_plugin_v1");
+    void *symbol = object_symbol(object, "demi_plugin_v1");
     memcpy(entry, &symbol, sizeof symbol); /* C has no cast from object to function pointer */
     for (int version = 2; !symbol && version <= NEWEST_GUESS; version++) {
         char name[32];
         snprintf(name, sizeof name, "demi_plugin_v%d", version);
-        if (dlsym(object, name))
+        if (object_symbol(object, name))
             return err_set(err, ERR_USAGE, "a plug-in for interface %d; this demi (%s) has 1",
                            version, DEMI_VERSION_STRING);
     }
@@ -65,10 +59,10 @@ static bool open_object(const char *path, Arena *arena, PluginSource *source, Er
     if (!is_file(path, err)) return false;
     /* A name without a slash would be looked for in the system's folders. */
     const char *place = strchr(path, '/') ? path : arena_printf(arena, "./%s", path);
-    dlerror();
-    void *object = dlopen(place, RTLD_NOW | RTLD_LOCAL);
-    if (!object) return loader_error(place, err);
-    arena_defer(arena, close_object, object);
+    const char *why;
+    void *object = object_open(place, OBJECT_ALONE, &why);
+    if (!object) return loader_error(place, why, err);
+    arena_defer(arena, object_close, object);
     source->file = arena_copy(arena, path, strlen(path));
     return find_entry(object, &source->entry, err);
 }

@@ -79,17 +79,52 @@ static Node *norm_node(Spell *spell, const Norm *norm) {
     return made;
 }
 
+/* The mean of each row, of the last axis. */
+static Value *row_mean(Spell *spell, Value *x) {
+    enum { AXES_AN_INPUT = 18 };
+    static const int64_t last = -1;
+    Value *axes = spell->opset >= AXES_AN_INPUT ? spell_ints(spell, &last, 1) : NULL;
+    Value *mean = SPELL(spell, "ReduceMean", DTYPE_FLOAT, x, axes);
+    if (!axes) node_set_attr_ints(mean->producer, "axes", &last, 1);
+    return mean;
+}
+
+/* 1 by the root of each row's variance, of x that has mean 0 or is taken as it is. */
+static Value *inverse_deviation(Spell *spell, Value *x, float epsilon) {
+    Value *variance = row_mean(spell, SPELL(spell, "Mul", DTYPE_FLOAT, x, x));
+    Value *more = SPELL(spell, "Add", DTYPE_FLOAT, variance, spell_floats(spell, epsilon, 1));
+    return SPELL(spell, "Reciprocal", DTYPE_FLOAT, SPELL(spell, "Sqrt", DTYPE_FLOAT, more));
+}
+
 /* An operator that ONNX Runtime's files have in ONNX's own domain. */
 bool spell_simplified_layer_norm(Spell *spell) {
-    if (!spell_takes(spell, spell_input(spell, 0)) || !spell_takes(spell, spell_input(spell, 1)) ||
-        !spell_lacks(spell, 1, "inv_std_var"))
+    if (!spell_takes(spell, spell_input(spell, 0)) || !spell_takes(spell, spell_input(spell, 1)))
         return false;
+    const bool rows = spell_int(spell, "axis", -1) == -1;
+    if (!rows && !spell_lacks(spell, 1, "inv_std_var")) return false;
     const Norm norm = {.x = spell_input(spell, 0),
                        .scale = spell_input(spell, 1),
                        .axis = spell_int(spell, "axis", -1),
                        .epsilon = spell_real(spell, "epsilon", 1e-5F),
                        .rms = true};
+    if (spell_wants(spell, 1))
+        spell_give(spell, 1, inverse_deviation(spell, spell_wide(spell, 0), norm.epsilon));
     spell_give(spell, 0, norm_node(spell, &norm)->outputs[0]);
+    return true;
+}
+
+/* Outputs 1 and 2 of a skip norm, where they are wanted: of the sum, in float. */
+static bool give_moments(Spell *spell, const Norm *norm, Value *bias) {
+    enum { MEAN = 1, DEVIATION };
+    if (norm->rms && !spell_lacks(spell, MEAN, "mean")) return false;
+    if (!spell_wants(spell, MEAN) && !spell_wants(spell, DEVIATION)) return true;
+    Value *x = sum_of(spell, wide_sum(spell, 0, 1), bias);
+    Value *mean = norm->rms ? NULL : row_mean(spell, x);
+    if (spell_wants(spell, DEVIATION)) {
+        Value *centred = mean ? SPELL(spell, "Sub", DTYPE_FLOAT, x, mean) : x;
+        spell_give(spell, DEVIATION, inverse_deviation(spell, centred, norm->epsilon));
+    }
+    if (mean && spell_wants(spell, MEAN)) spell_give(spell, MEAN, mean); /* what reads it is made */
     return true;
 }
 
@@ -98,7 +133,6 @@ bool spell_simplified_layer_norm(Spell *spell) {
 bool spell_skip_layer_norm(Spell *spell) {
     enum { SUM = 3 };
     const bool rms = is_op(spell, "SkipSimplifiedLayerNormalization");
-    if (!spell_lacks(spell, 1, "mean") || !spell_lacks(spell, 2, "inv_std_var")) return false;
     Value *skip = spell_input(spell, 1), *more = spell_input(spell, rms ? 3 : 4);
     Norm norm = {.x = more ? wide_sum(spell, 0, rms ? 3 : 4) : spell_input(spell, 0),
                  .skip = skip,
@@ -107,6 +141,7 @@ bool spell_skip_layer_norm(Spell *spell) {
                  .axis = -1,
                  .epsilon = spell_real(spell, "epsilon", 1e-12F),
                  .rms = rms};
+    if (!give_moments(spell, &norm, spell_wide(spell, rms ? 3 : 4))) return false;
     if (!fuse_same_shape(spell_input(spell, 0), skip)) {
         norm.x = more ? norm.x : spell_wide(spell, 0);
         norm.x = sum_of(spell, norm.x, spell_wide(spell, 1));

@@ -15,10 +15,11 @@
 
 typedef enum ErrCode {
     ERR_NONE = 0,
-    ERR_MODEL = 1, /* the model or data is at fault */
-    ERR_USAGE = 2, /* options, policy, pipeline, unmatched pattern, missing input dtype */
-    ERR_ENV = 3,   /* disk, memory, device */
-} ErrCode;         /* the values are the command's exit codes */
+    ERR_MODEL = 1,     /* the model or data is at fault */
+    ERR_USAGE = 2,     /* options, policy, pipeline, unmatched pattern, missing input dtype */
+    ERR_ENV = 3,       /* disk, memory, device; these are the command's exit codes */
+    ERR_CANCELLED = 4, /* the caller ended it, by a callback or from another thread */
+} ErrCode;             /* the values are DemiStatus's */
 
 typedef struct Err {
     ErrCode code;

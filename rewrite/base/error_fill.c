@@ -33,7 +33,7 @@ _Static_assert(sizeof((DemiError *)0)->file == sizeof((Err *)0)->file &&
 bool error_take(Err *err, DemiStatus status, const DemiError *error) {
     if (status == DEMI_OK) return true;
     if (err->code != ERR_NONE) return false;
-    *err = (Err){.code = status == DEMI_ERR_CANCELLED ? ERR_ENV : (ErrCode)status};
+    *err = (Err){.code = (ErrCode)status};
     memcpy(err->file, error->file, sizeof err->file);
     memcpy(err->graph, error->graph, sizeof err->graph);
     memcpy(err->node, error->node, sizeof err->node);

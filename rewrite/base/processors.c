@@ -45,12 +45,6 @@ bool processors_confine(pthread_t thread, const ProcessorSet *set) {
     return pthread_setaffinity_np(thread, sizeof wanted, &wanted) == 0;
 }
 
-bool processors_confine_new(pthread_attr_t *attributes, const ProcessorSet *set) {
-    cpu_set_t wanted;
-    memcpy(&wanted, set, sizeof wanted);
-    return pthread_attr_setaffinity_np(attributes, sizeof wanted, &wanted) == 0;
-}
-
 bool processors_without(ProcessorSet *set, const int *others, unsigned count) {
     cpu_set_t rest;
     memcpy(&rest, set, sizeof rest);

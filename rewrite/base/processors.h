@@ -20,9 +20,8 @@ typedef struct ProcessorSet {
 
 /* Where the thread may run now; false where the system does not tell. */
 bool processors_of(pthread_t thread, ProcessorSet *set);
-/* Where it may run from now on; the same of a thread that is to be made. */
+/* Where it may run from now on. */
 bool processors_confine(pthread_t thread, const ProcessorSet *set);
-bool processors_confine_new(pthread_attr_t *attributes, const ProcessorSet *set);
 
 /* The set without those (none is < 0); false, and all of it, where nothing is left. */
 bool processors_without(ProcessorSet *set, const int *others, unsigned count);

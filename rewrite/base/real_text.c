@@ -59,17 +59,22 @@ static bool names_infinity(const char *text) {
     return strchr(text, 'i') || strchr(text, 'I');
 }
 
+/* Not every C library gives a NaN the sign that the text has: musl doesn't. */
+static float sign_of(const char *text) {
+    return *text == '-' ? -1 : 1;
+}
+
 bool real_read_float(const char *text, size_t length, float *value) {
     char copy[NUMBER_COPY + POINT_MOST], *end;
     if (!copy_number(copy, text, length)) return false;
-    *value = strtof(copy, &end);
+    *value = copysignf(strtof(copy, &end), sign_of(copy));
     return *end == '\0' && (!isinf(*value) || names_infinity(copy));
 }
 
 bool real_read_rounded(const char *text, size_t length, double *value) {
     char copy[NUMBER_COPY + POINT_MOST], *end;
     if (!copy_number(copy, text, length)) return false;
-    *value = strtod(copy, &end);
+    *value = copysign(strtod(copy, &end), sign_of(copy));
     return *end == '\0';
 }
 

@@ -52,6 +52,9 @@ static void check_all(void) {
     }
     assert_true(real_read_float("16777217.5", 10, &small) && small == 16777218.0f);
     assert_true(real_read("nan", 3, &value) && isnan(value));
+    assert_true(real_read("-nan", 4, &value) && isnan(value) && signbit(value));
+    assert_true(real_read_float("-NaN", 4, &small) && isnan(small) && signbit(small));
+    assert_true(real_read_float("nan", 3, &small) && isnan(small) && !signbit(small));
     assert_true(real_read("-Infinity", 9, &value) && value == -INFINITY);
     assert_true(real_read(".5", 2, &value) && value == 0.5);
     assert_true(real_read("5.tail", 2, &value) && value == 5);

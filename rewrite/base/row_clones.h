@@ -4,6 +4,8 @@
 #ifndef DEMI_BASE_ROW_CLONES_H
 #define DEMI_BASE_ROW_CLONES_H
 
+#include <limits.h> /* or any header: it tells which C library this is */
+
 /* Before a loop whose arrays are apart. clang has such a pragma too, but then warns of each loop that
  * it does not vectorise. */
 #if defined(__clang__)
@@ -12,10 +14,19 @@
 #define ROW_LOOP _Pragma("GCC ivdep")
 #endif
 
-/* Before a function: it is compiled for several instruction sets, one of which is chosen at load time;
- * what it calls is inline. Not under sanitizers, whose start-up the choice would precede. */
+/* Whether functions may have clones, of which one is chosen at load time (IFUNC): x86-64's, by gcc, where
+ * the C library chooses: glibc does, musl does not, but static_start.c for the static command. Not under
+ * sanitizers, whose start-up the choice would precede. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) &&   \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                             \
+    (defined(__GLIBC__) || defined(DEMI_STATIC))
+#define ROW_HAS_CLONES 1
+#else
+#define ROW_HAS_CLONES 0
+#endif
+
+/* Before a function: it is compiled for several instruction sets; what it calls is inline. */
+#if ROW_HAS_CLONES
 #define ROW_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define ROW_CLONES

@@ -2,16 +2,15 @@
 /* The job at hand is one number that all threads compare and swap, the ticket: which job it is, and
  * how many of its tasks nobody has taken. The number of the job is what makes it safe to read what
  * to call before the swap: where the swap succeeds, it is still that job. */
-#define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "workers.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "processors.h"
+#include "thread_start.h"
 
 enum {
     CACHE_LINE = 64,
@@ -106,6 +105,13 @@ static void wake_apart(Lane *lane) {
     if (place_lane(lane, &set) && processors_confine(lane->thread, &set)) lane->confined = true;
 }
 
+/* Of the thread itself, which the system likes to start where its maker runs. */
+static void begin_apart(Lane *lane) {
+    if (!processors_of(pthread_self(), &lane->may_use)) return;
+    ProcessorSet set = lane->may_use;
+    lane->confined = place_lane(lane, &set) && processors_confine(pthread_self(), &set);
+}
+
 /* Awake, it may go where it might before. */
 static void set_free(Lane *lane) {
     if (lane->confined) processors_confine(pthread_self(), &lane->may_use);
@@ -128,6 +134,7 @@ static void sleep_until_news(Lane *lane) {
 static void *thread_main(void *data) {
     Lane *lane = data;
     Workers *w = lane->workers;
+    begin_apart(lane);
     set_free(lane);
     while (!atomic_load(&w->ending)) {
         unsigned spins = 0;
@@ -150,34 +157,16 @@ static void end_threads(void *data) {
     pthread_mutex_destroy(&w->lock);
 }
 
-static bool start_thread(Lane *lane) {
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0) return false;
-    if (processors_of(pthread_self(), &lane->may_use)) {
-        ProcessorSet set = lane->may_use;
-        lane->confined = place_lane(lane, &set) && processors_confine_new(&attributes, &set);
-    }
-    const bool made = pthread_create(&lane->thread, &attributes, thread_main, lane) == 0;
-    pthread_attr_destroy(&attributes);
-    return made;
-}
-
 /* As many as can be had: with none, the caller does it all. */
 static void start_threads(Workers *w) {
     w->started = true;
     if (w->lanes == 1) return;
     atomic_store(&w->lane[0].processor, processors_here());
-    sigset_t all, kept;
-    sigfillset(&all);
-    /* Signals are the caller's: threads inherit the mask. But a fault is the thread's own, and where
-     * it is blocked the system ends the program without asking the caller's handler. */
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    pthread_sigmask(SIG_BLOCK, &all, &kept);
-    while (w->made + 1 < w->lanes && start_thread(&w->lane[w->made + 1])) w->made++;
-    pthread_sigmask(SIG_SETMASK, &kept, NULL);
+    while (w->made + 1 < w->lanes) {
+        Lane *lane = &w->lane[w->made + 1];
+        if (!thread_start(&lane->thread, thread_main, lane)) break;
+        w->made++;
+    }
 }
 
 /* ---- the caller's side ----------------------------------------------------------------------- */

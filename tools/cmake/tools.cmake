@@ -21,6 +21,9 @@ target_include_directories(demi PRIVATE tools/command)
 target_link_libraries(demi PRIVATE demi_flags demi_search demi_trials demi_passes demi_proto demi_runtime
     demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi)
+if(DEMI_STATIC)
+    target_link_options(demi PRIVATE -static -no-pie) # static_start.c
+endif()
 
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,

@@ -219,13 +219,18 @@ static void print_advice(const Job *job, FILE *out) {
 }
 
 static void print_report(const Job *job, FILE *out) {
-    const char *assumed = demi_comparison_totals(job->comparison)->assumed;
+    const DemiComparisonTotals *totals = demi_comparison_totals(job->comparison);
+    const char *assumed = totals->assumed;
     fputs("reference ", out);
     report_puts(out, job->reference);
     fputs("\ncompared  ", out);
     report_puts(out, job->other);
     if (assumed[0]) fputs("; sizes assumed: ", out);
     report_puts(out, assumed);
+    if (totals->sets > 1)
+        fprintf(out, "\nthe furthest off of %zu sets of inputs: %zu%s", totals->sets,
+                totals->set + 1, totals->set_name[0] ? ", " : "");
+    report_puts(out, totals->set_name);
     fputs("\n\noutputs\n", out);
     print_header(out);
     for (size_t i = 0; i < demi_comparison_output_count(job->comparison); i++) {
@@ -297,6 +302,8 @@ static void fill_json(JsonWriter *json, void *data) {
     json_text(json, "compared", job->other);
     json_number(json, "max_error", job->limit.error);
     json_number(json, "atol", job->limit.least);
+    json_number(json, "sets", (double)demi_comparison_totals(job->comparison)->sets);
+    json_number(json, "set", (double)demi_comparison_totals(job->comparison)->set);
     json_open(json, "outputs", '[');
     for (size_t i = 0; i < demi_comparison_output_count(job->comparison); i++) {
         const DemiOutputError *row = demi_comparison_output(job->comparison, i);
@@ -468,6 +475,9 @@ const Command command_compare = {
         "an output is beyond it, the exit code is 1, and the nodes that bring the error are told "
         "as --keep arguments for 'demi convert'; with two models, A is converted anew with these "
         "kept, until they are enough.\n"
+        "\n"
+        "Of several sets of inputs all are run, and the one whose outputs are furthest off is told "
+        "about.\n"
         "\n"
         "Where B's TopK, NonMaxSuppression, ArgMax or comparisons pick otherwise than A's, the "
         "values behind are compared with A's picks, and the picks by how far they are from a "

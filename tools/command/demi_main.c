@@ -136,7 +136,7 @@ static int run(Program *program, MemTrap *trap, int count, char **words) {
     if (gone || outfile_is_gone(&err)) return 0;
     if (err.code == ERR_NONE) return program->exit_code;
     console_print_error(color, &err);
-    return (int)err.code;
+    return err.code == ERR_CANCELLED ? (int)ERR_ENV : (int)err.code;
 }
 
 /* What a pass gave back is what the next one asks for. The GNU allocator would return it to the

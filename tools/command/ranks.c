@@ -3,9 +3,10 @@
  * exports. */
 #include "ranks.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "shared_object.h"
 
 typedef int InitFn(int *count, char ***words);
 typedef int FinalizeFn(void);
@@ -14,7 +15,7 @@ typedef int ReduceFn(const void *from, void *to, int count, void *type, void *op
                      void *communicator);
 
 static void *find(const Ranks *ranks, const char *name) {
-    return dlsym(ranks->library, name);
+    return object_symbol(ranks->library, name);
 }
 
 /* A function's address from an object's, which ISO C has no cast for. */
@@ -28,11 +29,12 @@ static void *find(const Ranks *ranks, const char *name) {
 
 static bool open_library(Ranks *ranks, Err *err) {
     static const char *const names[] = {"libmpi.so.40", "libmpi.so.20", "libmpi.so"};
+    const char *why = "";
     for (size_t i = 0; i < sizeof names / sizeof *names && !ranks->library; i++)
-        ranks->library = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL); /* it loads parts of its own */
+        ranks->library = object_open(names[i], OBJECT_SHARED, &why);
     if (!ranks->library)
         return err_set(err, ERR_ENV, "mpirun started this, but Open MPI's libmpi is not here: %s",
-                       dlerror());
+                       why);
     if (find(ranks, "ompi_mpi_comm_world")) return true;
     return err_set(err, ERR_ENV, "mpirun started this, but libmpi is not Open MPI's");
 }

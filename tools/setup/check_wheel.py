@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 
 ALLOWED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2",
-           "ld-linux-aarch64.so.1"}
+           "ld-linux-aarch64.so.1", "libc.so"}  # the last one is musl
 MOST_BYTES = 8 << 20
 NEEDED = ["demi_onnx/libdemi.so", "demi_onnx/py.typed", "demi_onnx/_abi.py", ".data/scripts/demi",
           "licenses/LICENSE", "NOTICE"]
@@ -35,8 +35,8 @@ def binary_problems(path: pathlib.Path, newest: str | None) -> list[str]:
     if newest:
         problems += [f"{path.name} asks for {name} of {version}" for name, version in sorted(versions)
                      if numbers(version) > numbers(newest)]
-    most = max((version for _, version in versions), key=numbers)
-    print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB, glibc from {most}")
+    most = max((version for _, version in versions), key=numbers, default=None)
+    print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB, " + (f"glibc from {most}" if most else "musl"))
     return problems
 
 

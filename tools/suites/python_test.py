@@ -444,6 +444,19 @@ class Conversions(unittest.TestCase):
         self.assertTrue(worse.beyond and worse.first_bad.node)
         self.assertTrue(json.loads(worse.json())["values"])
 
+    def test_compare_sets(self):
+        ones = np.ones((1, 4), np.float32)
+        sets = [{"x": ones}, {"x": -ones}, {"x": 2 * ones}]
+        found = demi.compare(unary("Relu"), unary("Identity"), data=sets)
+        self.assertTrue(found.beyond)
+        self.assertEqual((found.sets, found.set), (3, 1))
+        self.assertIn("set 2 of 3", str(found))
+        one = demi.compare(unary("Relu"), unary("Identity"), data=sets[2])
+        self.assertEqual((one.beyond, one.sets, one.set), (False, 1, 0))
+        with self.assertRaises(demi.Cancelled):
+            demi.compare(unary("Relu"), unary("Identity"), data=sets,
+                         progress=lambda what, done, total: what != "comparing")
+
     def test_looking(self):
         demi.convert(CONV, self.out)
         self.assertEqual(demi.check(CONV), [])

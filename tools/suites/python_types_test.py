@@ -2,8 +2,11 @@
 """The types of tools/python/demi_onnx: mypy --strict, as pyproject.toml has it, finds no fault; every file
 is of Python 3.9's syntax; and what a program would write is typed: a wrong call is noticed. Exit 1
 otherwise.
+
+    pip install basedpyright && tools/suites/python_types_test.py --pyright basedpyright
 """
 
+import argparse
 import ast
 import os
 import pathlib
@@ -35,8 +38,19 @@ def mypy(*words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def pyright(program: str) -> list[str]:
+    """What that program, pyright or basedpyright, finds in the package; as pyproject.toml has it."""
+    done = subprocess.run([program, "--pythonpath", sys.executable], cwd=ROOT, check=False,
+                          capture_output=True, text=True)
+    print(done.stdout.splitlines()[-1] if done.stdout else done.stderr)
+    return [done.stdout + done.stderr] if done.returncode else []
+
+
 def main() -> int:
-    problems = []
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pyright", help="also what this program says, which the set-up has not")
+    args = parser.parse_args()
+    problems = pyright(args.pyright) if args.pyright else []
     for path in sorted((ROOT / "tools/python").rglob("*.py")):
         try:
             ast.parse(path.read_text(), feature_version=OLDEST)

@@ -90,6 +90,16 @@ typedef struct SessionSet {
                                   lists the inputs */
 } SessionSet;
 
+typedef struct SessionSets {
+    SessionSet *items; /* [count] */
+    size_t count;
+} SessionSets;
+
+/* The sets that the options say: those of `values`, of `data`, or as many random ones as are asked
+ * for; at least one. ERR_USAGE where values and data are both given, or there is no such data. */
+bool session_input_sets(const Session *session, Arena *arena, const DemiInputOptions *inputs,
+                        SessionSets *sets, Err *err);
+
 /* Fills `values` from the options and the set. Where sizes have to be assumed, the model is run to
  * see which it takes. */
 bool session_find_inputs(Session *session, Arena *arena, const SessionSet *set, Err *err);

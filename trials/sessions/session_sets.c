@@ -195,3 +195,33 @@ bool session_read_set(Session *s, Arena *arena, const char *set, Err *err) {
     if (numbered(arena, set, "input", 0)) return read_numbered(s, arena, set, err);
     return read_named(s, arena, set, err);
 }
+
+/* ---- all sets of the options ----------------------------------------------------------------- */
+
+static size_t sets_of_values(const DemiInputOptions *inputs) {
+    size_t count = 0;
+    for (size_t i = 0; i < inputs->value_count; i++)
+        if (inputs->values[i].set >= count) count = inputs->values[i].set + 1;
+    return count;
+}
+
+bool session_input_sets(const Session *s, Arena *arena, const DemiInputOptions *inputs,
+                        SessionSets *sets, Err *err) {
+    Words paths = {0};
+    const bool values = inputs->value_count != 0;
+    if (values && inputs->data)
+        return err_set(err, ERR_USAGE, "inputs are either values or files of `data`");
+    if (!session_data_sets(s, arena, inputs->data, &paths, err)) return false;
+    sets->count = values         ? sets_of_values(inputs)
+                  : inputs->data ? paths.count
+                  : inputs->sets ? inputs->sets
+                                 : 1;
+    sets->items = ARENA_ARRAY(arena, SessionSet, sets->count);
+    for (size_t i = 0; i < sets->count; i++) {
+        SessionSet *set = &sets->items[i];
+        *set = (SessionSet){.random = inputs->random || (!values && !inputs->data)};
+        if (inputs->data) set->path = paths.items[i];
+        if (values) set->values = arena_copy(arena, &i, sizeof i);
+    }
+    return true;
+}

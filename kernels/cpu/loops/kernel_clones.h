@@ -2,12 +2,13 @@
 /* KERNEL_CLONES before a function: compiled for the baseline, AVX2 and AVX-512, chosen when the
  * program starts. All give the same bits: nothing is contracted to fused operations, and sums are in
  * lanes whose number the code says. For loops that hold their whole work; callees must be inline.
- * Not under sanitizers, whose start-up the choice would precede. */
+ * Not everywhere: row_clones.h. */
 #ifndef DEMI_KERNEL_CLONES_H
 #define DEMI_KERNEL_CLONES_H
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) &&   \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include "row_clones.h"
+
+#if ROW_HAS_CLONES
 #define KERNEL_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define KERNEL_CLONES

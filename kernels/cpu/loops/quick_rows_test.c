@@ -97,7 +97,7 @@ static void test_softmax(void **state) {
     for (uint64_t n = 1; n <= 200; n++) {
         double sum = 0, top = -HUGE_VAL;
         for (uint64_t i = 0; i < n; i++) x[i] = (float)((i * 7919 + n) % 1000) / 100 - 5;
-        for (uint64_t i = 0; i < n; i++) top = fmax(top, (double)x[i]);
+        for (uint64_t i = 0; i < n; i++) top = (double)x[i] > top ? (double)x[i] : top;
         for (uint64_t i = 0; i < n; i++) sum += exp((double)x[i] - top);
         quick_softmax(y, x, n);
         for (uint64_t i = 0; i < n; i++) {

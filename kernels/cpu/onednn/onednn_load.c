@@ -7,13 +7,14 @@
 #define _DEFAULT_SOURCE
 #include "onednn_load.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "shared_object.h"
 
 #define LIBRARY "libdnnl.so.3"
 
@@ -37,7 +38,7 @@ static bool refuse(const char *format, ...) {
 
 /* C has no cast from object to function pointers; on systems with dlsym they are alike. */
 static bool find(void *handle, const char *name, void *function) {
-    void *symbol = dlsym(handle, name);
+    void *symbol = object_symbol(handle, name);
     memcpy(function, &symbol, sizeof symbol);
     return symbol || refuse("%s has no %s", LIBRARY, name);
 }
@@ -67,7 +68,7 @@ static bool find_threads(void *handle, unsigned runtime, Onednn *lib) {
                       : runtime == DNNL_RUNTIME_THREADPOOL ? "a thread pool"
                       : runtime == DNNL_RUNTIME_SYCL       ? "SYCL"
                                                            : "no CPU");
-    void *parallel = dlsym(handle, "GOMP_parallel");
+    void *parallel = object_symbol(handle, "GOMP_parallel");
     memcpy(&lib->parallel, &parallel, sizeof parallel);
     return find(handle, "omp_set_num_threads", &lib->set_threads) &&
            find(handle, "omp_get_max_threads", &lib->most_threads) &&
@@ -98,10 +99,10 @@ static void limit_cache(const Onednn *lib, bool is_ours) {
 }
 
 static bool open_library(Onednn *lib) {
-    void *before = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
-    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    const char *reason = handle ? NULL : dlerror();
-    if (!handle) return refuse("%s", reason ? reason : LIBRARY " can't be loaded");
+    const char *why;
+    const bool before = object_is_loaded(LIBRARY);
+    void *handle = object_open(LIBRARY, OBJECT_ALONE, &why);
+    if (!handle) return refuse("%s", why);
     /* It is never closed: threads of its OpenMP may outlive any call. */
     if (!find(handle, "dnnl_version", &lib->version)) return false;
     const dnnl_version_t *version = lib->version();

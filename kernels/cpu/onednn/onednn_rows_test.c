@@ -472,7 +472,11 @@ static void qlinear_matmul(Bench *b) {
 
 /* What a processor must have for all rows; others decline there. */
 static bool has_all(void) {
+#if defined(__x86_64__)
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
 }
 
 static void repeat(void (*one)(Bench *b)) {

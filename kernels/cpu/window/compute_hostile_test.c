@@ -259,7 +259,7 @@ static void test_equations(void **unused) {
 static void test_offsets(void **unused) {
     (void)unused;
     static const float places[] = {NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 1e10f};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    for (volatile size_t i = 0; i < sizeof places / sizeof *places; i = i + 1) {
         Bench b;
         bench_begin(&b);
         if (setjmp(b.trap.env)) fail();

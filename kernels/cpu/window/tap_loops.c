@@ -2,6 +2,8 @@
 /* The choice of an instruction set; see tap_loops.h. */
 #include "tap_loops.h"
 
+#include <stddef.h>
+
 #include "simd.h"
 
 const TapLoops *tap_loops(IsaLevel level) {

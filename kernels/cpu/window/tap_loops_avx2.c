@@ -2,6 +2,8 @@
 /* The loops of tap_loops.h in AVX2 with FMA. */
 #include "tap_loops.h"
 
+#include <stddef.h>
+
 #include "simd.h"
 
 #if defined(__x86_64__) || defined(__i386__)

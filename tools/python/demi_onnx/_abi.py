@@ -605,6 +605,9 @@ class DemiComparisonTotals(Structure):
     assumed: bytes | None
     limit: DemiLimit
     quantized: bool
+    sets: int
+    set: int
+    set_name: bytes | None
 
 
 class DemiComparedValue(Structure):
@@ -894,7 +897,7 @@ DemiCompareOptions._fields_ = [
     ("limit", POINTER(DemiLimit)), ("progress", DemiProgressFn), ("progress_user", c_void_p)]
 DemiComparisonTotals._fields_ = [
     ("beyond", c_bool), ("values_beyond", c_size_t), ("assumed", c_char_p), ("limit", DemiLimit),
-    ("quantized", c_bool)]
+    ("quantized", c_bool), ("sets", c_size_t), ("set", c_size_t), ("set_name", c_char_p)]
 DemiComparedValue._fields_ = [
     ("name", c_char_p), ("type", c_char_p), ("node", c_char_p), ("op_type", c_char_p),
     ("dtype", c_int32), ("dtype_reference", c_int32), ("diff", DemiDistance)]

@@ -57,6 +57,8 @@ class Comparison:
     first_bad: ComparedValue | None
     keep: list[str]
     policy: str
+    sets: int = 1
+    set: int = 0  # which of the sets of inputs all this is about: the one that is furthest off
 
     @property
     def error(self) -> float:
@@ -84,6 +86,10 @@ class Comparison:
         return rows
 
     def _verdict(self) -> str:
+        of = f"set {self.set + 1} of {self.sets}, the furthest off: " if self.sets > 1 else ""
+        return of + self._verdict_of_set()
+
+    def _verdict_of_set(self) -> str:
         if self.first_bad is None:
             return f"within {self.limit_error:g} of the largest magnitude"
         return (f"first beyond {self.limit_error:g}: {self.first_bad.name}, of {self.first_bad.node} "
@@ -131,14 +137,15 @@ def _gather(comparison: ctypes.c_void_p, advised: bool) -> Comparison:
     return Comparison(bool(totals.beyond), limit.error, limit.least, text_of(totals.assumed), outputs,
                       picks, values, _value_of(first.contents, limit) if first else None,
                       [text_of(keep[i]) for i in range(count.value)] if keep else [],
-                      _policy_of(comparison) if count.value else "")
+                      _policy_of(comparison) if count.value else "", totals.sets, totals.set)
 
 
 def compare(reference: Model, model: Model, *, data: Data = None, max_error: float | None = None,
             advise: bool = False, try_advice: bool = False, inputs: Mapping[str, Any] | None = None,
             progress: Progress | None = None, data_root: Path | None = None) -> Comparison:
-    """Runs both models on the same inputs (`data` as `convert`'s; of several sets the first) and holds
-    every value of the second against that of the first. `advise` looks for the nodes that bring the
+    """Runs both models on the same inputs (`data` as `convert`'s) and holds every value of the second
+    against that of the first. Of several sets all are run, and the one that is furthest off is what
+    comes back. `advise` looks for the nodes that bring the
     error where an output is beyond the limit, and `try_advice` tries whether keeping them helps."""
     guard = Guard()
     sources = Source(reference, data_root), Source(model, data_root)

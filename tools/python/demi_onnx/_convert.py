@@ -11,8 +11,8 @@ from typing import Any, Mapping, Sequence, overload
 from . import _abi
 from ._errors import ModelError, UsageError, text_of
 from ._lib import Guard, call, encode, lib
-from ._models import (Data, Handle, Inputs, Model, ModelProto, Path, Progress, Source, Writer, choice,
-                      is_path, like, print_text, progress_callback, set_sizes, text_list,
+from ._models import (Data, Handle, Inputs, Model, ModelProto, Path, Pointer, Progress, Source,
+                      Writer, choice, print_text, progress_callback, save_like, set_sizes, text_list,
                       texts, write_file)
 from ._passes import passes_pointer
 from ._report import Report, Verdict, report_of, verdict_of
@@ -130,15 +130,11 @@ class _Runs:
 _METHODS = {"minmax": 0, "percentile": 1, "mse": 2, "entropy": 3, "best": 4}
 
 
-def _save(model: ctypes.c_void_p, original: Model, out: Path | None) -> Any:
+def _save(model: Pointer, original: Model, out: Path | None) -> Any:
     if out is not None:
         call(lib.demi_save_file, model, encode(out), None)
         return None
-    guard = Guard()
-    writer = Writer(guard)
-    options = _abi.DemiSaveOptions(format=_abi.DEMI_FORMAT_ONNX)
-    call(lib.demi_save_callback, model, writer.callback, None, byref(options), guard=guard)
-    return writer.bytes() if is_path(original) else like(original, writer.bytes())
+    return save_like(model, original)
 
 
 @overload

@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Union
 
 from . import _abi
 from ._errors import UsageError
+from ._large import LargeModel, Weights, is_large
 from ._lib import Guard, call, encode, find_onednn, lib
 from ._values import Holder, value_of
 
@@ -32,28 +33,27 @@ def is_path(model: Any) -> bool:
     return isinstance(model, (str, os.PathLike))
 
 
-def bytes_of(model: Any) -> bytes:
-    if isinstance(model, bytes):
+def is_proto(model: Any) -> bool:
+    return hasattr(model, "SerializeToString") and hasattr(model, "graph")
+
+
+def held(model: Any) -> bytes | LargeModel:
+    """The model, which is no path, as the library reads it: in one part, or above 2 GB in two."""
+    if isinstance(model, (bytes, LargeModel)):
         return model
     if isinstance(model, (bytearray, memoryview)):
         return bytes(model)
-    if not hasattr(model, "SerializeToString"):
+    if not is_proto(model):
         raise UsageError("a model is a path, bytes or an onnx.ModelProto, not a "
                          + type(model).__name__)
+    if is_large(model):
+        return LargeModel(model)
     try:
         return model.SerializeToString()  # type: ignore[no-any-return]
-    except Exception as error:  # protobuf's, whose class depends on its version
-        raise UsageError(f"the ModelProto can't be serialized: {error}",
-                         hint="above 2 GB give the path of a file with external data") from error
+    except Exception:  # protobuf's, whose class depends on its version: where subgraphs are large
+        return LargeModel(model)
 
 
-def like(model: Any, made: bytes) -> Any:
-    """The bytes as the kind of model that the other one is."""
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return made
-    proto = type(model)()
-    proto.ParseFromString(made)
-    return proto
 
 
 def load_options(data_root: Path | None) -> _abi.DemiLoadOptions:
@@ -63,21 +63,36 @@ def load_options(data_root: Path | None) -> _abi.DemiLoadOptions:
     return options
 
 
+def _part_of(model: Any, options: _abi.DemiLoadOptions) -> tuple[Any, bytes]:
+    """What has to stay as long as the library's model does, and the bytes to load."""
+    kept = held(model)
+    if isinstance(kept, bytes):
+        return kept, kept
+    kept.options(options)
+    return kept, kept.shell
+
+
+class Pointer(ctypes.c_void_p):
+    """A DemiModel; whether its weights were given apart."""
+
+    is_apart = False
+
+
 class Handle:
     """A model of the library's, to be used in a `with`."""
 
     def __init__(self, model: Model, data_root: Path | None = None) -> None:
-        self.pointer = ctypes.c_void_p()
+        self.pointer = Pointer()
         options = load_options(data_root)
         if is_path(model):
             call(lib.demi_load_file, encode(model), ctypes.byref(options),  # type: ignore[arg-type]
                  ctypes.byref(self.pointer))
             return
-        self._bytes = bytes_of(model)  # borrowed
-        call(lib.demi_load_memory, self._bytes, len(self._bytes), ctypes.byref(options),
-             ctypes.byref(self.pointer))
+        self._held, data = _part_of(model, options)  # borrowed
+        self.pointer.is_apart = isinstance(self._held, LargeModel)
+        call(lib.demi_load_memory, data, len(data), ctypes.byref(options), ctypes.byref(self.pointer))
 
-    def __enter__(self) -> ctypes.c_void_p:
+    def __enter__(self) -> Pointer:
         return self.pointer
 
     def __exit__(self, *_: object) -> None:
@@ -87,7 +102,7 @@ class Handle:
 class Source:
     """A DemiSource: a model that the library opens as often as it needs it, to run it."""
 
-    def __init__(self, model: Model, data_root: Path | None = None) -> None:
+    def __init__(self, model: Model | LargeModel, data_root: Path | None = None) -> None:
         find_onednn()
         self.value = _abi.DemiSource()
         self._load = load_options(data_root)
@@ -95,7 +110,7 @@ class Source:
         if is_path(model):
             self.value.path = encode(model)  # type: ignore[arg-type]
             return
-        self._bytes = bytes_of(model)
+        self._held, self._bytes = _part_of(model, self._load)
         self._open = _abi.DemiOpenFn(self._open_bytes)
         self.value.open = self._open
 
@@ -122,6 +137,22 @@ class Writer:
 
     def bytes(self) -> bytes:
         return b"".join(self._pieces)
+
+
+def save_like(model: Pointer, original: Model) -> Any:
+    """The library's model as the kind of model that the original is; of a path bytes."""
+    guard = Guard()
+    writer, weights = Writer(guard), Weights()
+    options = _abi.DemiSaveOptions(format=_abi.DEMI_FORMAT_ONNX)
+    if model.is_apart:
+        options.data_name = encode(weights.name)
+        options.data = _abi.DemiWriteFn(guard.wrap(weights.take, False))
+    call(lib.demi_save_callback, model, writer.callback, None, ctypes.byref(options), guard=guard)
+    if not is_proto(original):
+        return writer.bytes()
+    proto: Any = type(original)()  # type: ignore[call-arg]
+    proto.ParseFromString(writer.bytes())
+    return weights.fill(proto) if model.is_apart else proto
 
 
 def texts(items: Iterable[str]) -> Any:

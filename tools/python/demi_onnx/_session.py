@@ -14,15 +14,18 @@ import ctypes
 import os
 import threading
 from ctypes import addressof, byref, c_char
-from typing import Any, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generator, Mapping, Sequence
 
 import numpy as np
 
 from . import _abi
 from ._errors import Cancelled, DemiError, UsageError, error_of
 from ._lib import call, encode, lib
-from ._models import Model, Path, Source, bytes_of, choice, is_path
+from ._models import Model, Path, Source, choice, held, is_path
 from ._values import (NAMES, STRING, array_of, copy_of, dtype_of, shape_of, value_of, view_of)
+
+if TYPE_CHECKING:
+    from ._stateful import Stateful
 
 # Without checks of operands, which here are of the right types already: those of every run.
 _run = lib.plain("demi_context_run")
@@ -441,7 +444,7 @@ class Session:
             raise UsageError("threads and memory_budget are not negative")
         if device is None:
             device = _device_of(providers)
-        self._model = model if is_path(model) else bytes_of(model)
+        self._model = model if is_path(model) else held(model)
         self._how = {"threads": threads, "numerics": numerics, "kernels": kernels, "device": device,
                      "memory_budget": memory_budget, "time_limit": time_limit, "seed": seed,
                      "small": small, "keep_values": keep_values, "data_root": data_root}
@@ -521,6 +524,13 @@ class Session:
             raise
         self._free.append(runner)
         return made
+
+    def stateful(self, carry: Mapping[str, str]) -> "Stateful":
+        """Runs whose outputs are inputs of the next: {"present.*": "past.*"}, an output's name and the
+        input's; '*' in both is any text. Caches grow in place, and are never copied. Any number of these
+        may go on beside one another, and beside `run`."""
+        from ._stateful import Stateful
+        return Stateful(self._plan, carry)
 
     def io_binding(self) -> "IoBinding":
         """Inputs and outputs in memory that stays the same for many runs."""

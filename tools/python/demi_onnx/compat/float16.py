@@ -15,7 +15,7 @@ from typing import Any, Sequence
 
 from .._convert import convert, describe
 from .._errors import UsageError
-from .._models import Model, Path, bytes_of, is_path, like
+from .._models import Model, Path, is_path
 
 _LEAST, _MOST = 1e-7, 1e4
 
@@ -83,7 +83,9 @@ def convert_float_to_float16_model_path(model_path: Path, min_positive_val: floa
     if not is_path(model_path):
         raise UsageError("model_path is a path")
     made = convert_float_to_float16(model_path, min_positive_val, max_finite_val, keep_io_types)
-    return like(onnx.ModelProto(), bytes_of(made))
+    proto = onnx.ModelProto()
+    proto.ParseFromString(made)
+    return proto
 
 
 __all__ = ["convert_float_to_float16", "convert_float_to_float16_model_path"]

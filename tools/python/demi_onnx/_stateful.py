@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of which one goes on where the last one ended: what was an output is an input of the next run.
+
+So the keys and values of a language model grow in place in the library, and never pass through Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ._errors import UsageError
+from ._lib import lib
+from ._session import _Input, _Output, _Plan, _Runner
+from ._values import copy_of
+
+
+def _pairs_of(plan: _Plan, carry: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Names of outputs and inputs; a '*' in both stands for any text."""
+    found: list[tuple[str, str]] = []
+    for output, name in carry.items():
+        if output.count("*") != name.count("*") or "*" in output.replace("*", "", 1):
+            raise UsageError(f"carry: one '*' in both of {output!r} and {name!r}, or in none")
+        before, star, after = output.partition("*")
+        names = [arg.name for arg in plan.outputs
+                 if (len(arg.name) >= len(before + after) and arg.name.startswith(before)
+                     and arg.name.endswith(after) if star else arg.name == output)]
+        if not names:
+            raise UsageError(f"carry: the model has no output {output!r}",
+                             hint="the outputs are: " + ", ".join(arg.name for arg in plan.outputs))
+        found += [(made, name.replace("*", made[len(before):len(made) - len(after)]))
+                  for made in names]
+    return found
+
+
+class _Carrier(_Runner):
+    """A context with carried inputs."""
+
+    def __init__(self, plan: _Plan, pairs: Sequence[tuple[str, str]]) -> None:
+        super().__init__(plan)
+        self._into = [slot for slot in self._inputs if slot.name in {name for _, name in pairs}]
+        self.carried = {output for output, _ in pairs}
+        self._held: set[str] = set()  # inputs that a run has set
+        for output, name in pairs:
+            self._check(lib.demi_context_carry(self._context, output.encode("utf-8", "surrogateescape"),
+                                               name.encode("utf-8", "surrogateescape"),
+                                               self._error_ref))
+        for out in self._outputs:
+            if out.arg.name in self.carried:
+                out.bytes, out.small = 0, False  # the library's own memory, which is never lent
+
+    def _miss(self, slot: _Input, feeds: Mapping[str, Any]) -> None:
+        if slot.name not in self._held:
+            super()._miss(slot, feeds)
+
+    def _look(self, slot: _Output) -> Any:
+        if slot.arg.name not in self.carried:
+            return super()._look(slot)
+        output = lib.demi_context_output(self._context, slot.number)
+        if not output:
+            raise UsageError(f"output '{slot.arg.name}' can't be had within the memory budget")
+        return copy_of(output.contents)
+
+    def run(self, wanted: Sequence[int] | None, feeds: Mapping[str, Any]) -> list[Any]:
+        made = super().run(wanted, feeds)
+        for slot in self._into:
+            slot.shape, slot.at, slot.is_set = None, None, True
+            self._held.add(slot.name)
+        return made
+
+    def cut(self, name: str, axis: int, length: int) -> None:
+        self._check(lib.demi_context_cut(self._context, name.encode("utf-8", "surrogateescape"), axis,
+                                         length, self._error_ref))
+
+    def forget(self) -> None:
+        for slot in self._into:
+            if slot.name in self._held:
+                self._check(lib.demi_context_unset_input(self._context, slot.c_name, self._error_ref))
+            slot.shape, slot.at, slot.is_set = None, None, False
+        self._held.clear()
+
+
+class Stateful:
+    """Runs of a session, one after the other, by one thread at a time (`Session.stateful`)."""
+
+    def __init__(self, plan: _Plan, carry: Mapping[str, str]) -> None:
+        pairs = _pairs_of(plan, carry)
+        self._plan = plan
+        self._runner = _Carrier(plan, pairs)
+        self._others = [i for i, arg in enumerate(plan.outputs) if arg.name not in self._runner.carried]
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
+        """As Session.run. A carried input need be given in the first run alone; given later, it begins
+        anew with that. None: the outputs that are not carried; one that is, asked for by its name, is
+        copied."""
+        wanted = self._others if output_names is None else self._plan.wanted(output_names)
+        return self._runner.run(wanted, input_feed)
+
+    def __call__(self, **feeds: Any) -> list[Any]:
+        return self.run(None, feeds)
+
+    def cut(self, name: str, axis: int, length: int) -> None:
+        """Of a carried input keeps the first `length` slices of that axis: goes back to where the cache
+        had that many."""
+        self._runner.cut(name, axis, length)
+
+    def forget(self) -> None:
+        """Carried inputs are to be given again."""
+        self._runner.forget()
+
+
+__all__ = ["Stateful"]
