@@ -134,6 +134,7 @@ if(TARGET demi)
         --seeds 200:260 LABELS full PROCESSORS 2)
     demi_python_test(placement_table placement_table.py ${with_demi} LABELS full PROCESSORS 2)
     demi_python_test(placement_sample placement_table.py ${with_demi} --every 20 LABELS quick)
+    demi_python_test(gradient gradient_test.py ${with_demi} LABELS quick)
     demi_python_test(upgrade_test upgrade_test.py ${with_demi}
         LABELS full TIMEOUT 1200 PROCESSORS 2)
     demi_python_test(upgrade_made upgrade_test.py ${with_demi} --made LABELS quick)
