@@ -13,8 +13,7 @@ static Value *scatter(Grad *g, const char *op, Value *like, Value *places, Value
     return made;
 }
 
-/* The same at places that are counted through all of `like`. */
-static Value *scatter_flat(Grad *g, Value *like, Value *places, Value *flow) {
+Value *grad_scatter_flat(Grad *g, Value *like, Value *places, Value *flow) {
     Value *size = GRAD(g, "Reshape", GRAD_AS(g, "Size", DTYPE_INT64, like), grad_int_list(g, 1));
     Value *zeros = GRAD_AS(g, "Expand", type_dtype(flow->type), grad_number(g, 0, flow), size);
     Value *sum = GRAD(g, "ScatterElements", zeros, GRAD(g, "Reshape", places, grad_int_list(g, -1)),
@@ -36,7 +35,7 @@ void gradient_moved(Grad *g) {
     for (uint32_t i = 1; i < g->node->input_count; i++) node_set_input(again, i, grad_in(g, i));
     grad_keep_attrs(g, again);
     Value *places = make_output(&g->make, again, DTYPE_INT64);
-    grad_give(g, 0, scatter_flat(g, x, places, grad_flow(g, 0)));
+    grad_give(g, 0, grad_scatter_flat(g, x, places, grad_flow(g, 0)));
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */

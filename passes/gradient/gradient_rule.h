@@ -136,6 +136,10 @@ Value *grad_axes(Grad *g, const char *op, Value *value, const int64_t *axes, uin
 /* Gives a node the attributes of the one that is differentiated. It has none yet. */
 void grad_keep_attrs(Grad *g, Node *made);
 
+/* Zeros of the shape of `like`, to which elements of `flow` are added at places that are counted
+ * through all of it (gradient_move.c). */
+Value *grad_scatter_flat(Grad *g, Value *like, Value *places, Value *flow);
+
 /* `value`, of the shape that `shape` says (NULL where that is not known), summed over all that
  * `like` was broadcast along to it. */
 Value *grad_sum_to(Grad *g, Value *value, const Type *shape, Value *like);

@@ -14,7 +14,6 @@ substituted, gradients of gradients, training graphs, and each error.
 """
 
 import argparse
-import math
 import pathlib
 import re
 import sys
@@ -28,7 +27,7 @@ import onnx
 import onnx.parser
 from onnx import TensorProto, helper, numpy_helper, reference
 
-from suite import engines, gradient_cases, validity
+from suite import engines, gradient_cases, gradient_ops
 from suite.command import Demi
 from suite.gradient_cases import Case
 
@@ -98,28 +97,8 @@ def made_shape(info: onnx.ValueInfoProto | None) -> list:
     return [d.dim_param or d.dim_value for d in info.type.tensor_type.shape.dim] if info else []
 
 
-class Erf(reference.op_run.OpRun):
-    """ONNX's own gives floats."""
-
-    op_domain = ""
-
-    def _run(self, x: np.ndarray) -> tuple:
-        return (np.vectorize(math.erf, otypes=[x.dtype])(x),)
-
-
-class Gelu(reference.op_run.OpRun):
-    op_domain = ""
-
-    def _run(self, x: np.ndarray, approximate: str = "none") -> tuple:
-        if approximate == "tanh":
-            inner = np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3))
-        else:
-            inner = np.vectorize(math.erf, otypes=[x.dtype])(x / np.sqrt(2))
-        return ((0.5 * x * (1 + inner)).astype(x.dtype),)
-
-
 def evaluator(model: onnx.ModelProto) -> reference.ReferenceEvaluator:
-    return reference.ReferenceEvaluator(model, new_ops=[Erf, Gelu])
+    return reference.ReferenceEvaluator(model, new_ops=gradient_ops.OPERATORS)
 
 
 def evaluate(model: onnx.ModelProto, feeds: dict) -> list:

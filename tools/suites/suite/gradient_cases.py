@@ -333,3 +333,75 @@ def blocks(rng: Rng) -> Iterator[Case]:
     for mode in ("DCR", "CRD"):
         yield Case("DepthToSpace", [away(rng, (2, 8, 2, 1))], {"blocksize": 2, "mode": mode})
     yield Case("SpaceToDepth", [away(rng, (2, 1, 4, 2))], {"blocksize": 2})
+
+
+# ---- windows -----------------------------------------------------------------------------------
+
+WINDOWS = [  # spatial sizes, kernel, attributes
+    ((5,), (3,), {}),
+    ((7,), (3,), {"strides": [2], "pads": [1, 0]}),
+    ((6,), (3,), {"strides": [2]}),
+    ((9,), (2,), {"strides": [3], "dilations": [2], "pads": [0, 1]}),
+    ((5, 4), (3, 2), {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+    ((6, 5), (2, 3), {"strides": [3, 2], "dilations": [2, 1]}),
+    ((5, 6), (3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    ((5, 6), (2, 2), {"auto_pad": "SAME_LOWER", "strides": [2, 1]}),
+    ((3, 4, 3), (2, 2, 2), {"pads": [1, 0, 0, 0, 1, 0]}),
+]
+
+
+@maker("Conv")
+def conv(rng: Rng) -> Iterator[Case]:
+    for i, (sizes, kernel, attrs) in enumerate(WINDOWS):
+        group = (1, 2)[i % 2]
+        x, w = away(rng, (2, 4, *sizes)), away(rng, (4, 4 // group, *kernel))
+        bias = [away(rng, (4,))] if i % 3 else []
+        yield Case("Conv", [x, w, *bias], {**attrs, "group": group})
+    yield Case("Conv", [away(rng, (2, 3, 4, 4)), away(rng, (6, 1, 3, 3))], {"group": 3})
+    yield Case("Conv", [away(rng, (1, 2, 4)), away(rng, (3, 2, 1))], opset=9)
+
+
+@maker("ConvTranspose")
+def conv_transpose(rng: Rng) -> Iterator[Case]:
+    for i, (sizes, kernel, attrs) in enumerate(WINDOWS):
+        group = (2, 1)[i % 2]
+        x, w = away(rng, (2, 4, *sizes)), away(rng, (4, 3, *kernel))
+        if "auto_pad" in attrs or len(sizes) > 2:
+            continue
+        bias = [away(rng, (3 * group,))] if i % 3 else []
+        yield Case("ConvTranspose", [x, w, *bias], {**attrs, "group": group})
+    x, w = away(rng, (1, 2, 3, 3)), away(rng, (2, 2, 3, 2))
+    yield Case("ConvTranspose", [x, w], {"strides": [2, 2], "output_padding": [1, 1]})
+    yield Case("ConvTranspose", [x, w], {"strides": [2, 3], "output_padding": [1, 2],
+                                         "pads": [1, 0, 1, 1]})
+
+
+@maker("AveragePool", "MaxPool", "LpPool")
+def pools(rng: Rng) -> Iterator[Case]:
+    for sizes, kernel, attrs in WINDOWS:
+        count = int(np.prod((2, 2, *sizes)))
+        x = rng.permutation(count).reshape(2, 2, *sizes) * 0.13 - count * 0.06
+        given = {**attrs, "kernel_shape": list(kernel)}
+        yield Case("MaxPool", [x], given, outputs=1)
+        if "dilations" not in attrs:
+            yield Case("AveragePool", [x], given)
+            yield Case("AveragePool", [x], {**given, "count_include_pad": 1})
+        if len(sizes) == 1 and "dilations" not in attrs:
+            yield Case("LpPool", [away(rng, x.shape)], {**given, "p": 3})
+    x = away(rng, (1, 2, 5, 5), scale=3)
+    ceil = {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}
+    yield Case("AveragePool", [x], ceil)
+    yield Case("MaxPool", [x], ceil)
+    yield Case("MaxPool", [x], ceil, outputs=2)
+    yield Case("LpPool", [x], {"kernel_shape": [3, 2]})
+
+
+@maker("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "MaxUnpool")
+def global_pools(rng: Rng) -> Iterator[Case]:
+    for op in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"):
+        attrs = {"p": 2} if op == "GlobalLpPool" else {}
+        yield Case(op, [away(rng, (2, 3, 4, 3))], attrs)
+        yield Case(op, [away(rng, (2, 3, 4))], attrs, open_dims=True)
+    places = np.array([[[[5, 7], [13, 15]]]], dtype=np.int64)
+    yield Case("MaxUnpool", [away(rng, (1, 1, 2, 2)), places],
+               {"kernel_shape": [2, 2], "strides": [2, 2]})

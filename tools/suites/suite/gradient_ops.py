@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that ONNX's reference evaluator lacks, computes in float, or has otherwise than they are
+defined (groups of convolutions, places of MaxPool), in plain numpy, in the type of their operands."""
+
+import itertools
+import math
+
+import numpy as np
+from onnx.reference.op_run import OpRun
+
+
+class Erf(OpRun):
+    op_domain = ""
+
+    def _run(self, x: np.ndarray) -> tuple:
+        return (np.vectorize(math.erf, otypes=[x.dtype])(x),)
+
+
+class Gelu(OpRun):
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, approximate: str = "none") -> tuple:
+        if approximate == "tanh":
+            inner = np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3))
+        else:
+            inner = np.vectorize(math.erf, otypes=[x.dtype])(x / np.sqrt(2))
+        return ((0.5 * x * (1 + inner)).astype(x.dtype),)
+
+
+class Window:
+    """Where a window of a kernel reads: one slice of the padded input an offset in the kernel."""
+
+    def __init__(self, sizes: tuple, kernel: tuple, attrs: dict) -> None:
+        axes = len(kernel)
+        self.kernel, self.sizes = kernel, sizes
+        self.strides = attrs.get("strides") or [1] * axes
+        self.dilations = attrs.get("dilations") or [1] * axes
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, self.dilations)]
+        pads, auto = attrs.get("pads") or [0] * 2 * axes, attrs.get("auto_pad") or "NOTSET"
+        self.before, self.behind, self.out = list(pads[:axes]), list(pads[axes:]), []
+        for i in range(axes):
+            if auto.startswith("SAME"):
+                out = -(-sizes[i] // self.strides[i])
+                total = max((out - 1) * self.strides[i] + reach[i] - sizes[i], 0)
+                small = total // 2
+                self.before[i] = small if auto == "SAME_UPPER" else total - small
+                self.behind[i] = total - self.before[i]
+            else:
+                room = sizes[i] + self.before[i] + self.behind[i] - reach[i]
+                out = room // self.strides[i] + 1
+                if attrs.get("ceil_mode"):
+                    out = -(-room // self.strides[i]) + 1
+                    out -= (out - 1) * self.strides[i] >= sizes[i] + self.before[i]
+            self.out.append(out)
+        self.room = [(o - 1) * s + r for o, s, r in zip(self.out, self.strides, reach)]
+
+    def padded(self, x: np.ndarray, fill: float) -> np.ndarray:
+        wide = [max(r, s + b) for r, s, b in zip(self.room, self.sizes, self.before)]
+        made = np.full((*x.shape[:2], *wide), fill, dtype=x.dtype)
+        made[(..., *(slice(b, b + s) for b, s in zip(self.before, self.sizes)))] = x
+        return made
+
+    def offsets(self) -> list:
+        """(offset in the kernel, what it reads of the padded input)."""
+        return [(at, tuple(slice(a * d, a * d + (o - 1) * s + 1, s) for a, d, o, s in
+                           zip(at, self.dilations, self.out, self.strides)))
+                for at in itertools.product(*(range(k) for k in self.kernel))]
+
+
+class Conv(OpRun):
+    op_domain = ""
+
+    def _run(self, x, w, b=None, auto_pad=None, dilations=None, group=None, kernel_shape=None,
+             pads=None, strides=None) -> tuple:
+        window = Window(x.shape[2:], w.shape[2:], {"auto_pad": auto_pad, "dilations": dilations,
+                                                   "pads": pads, "strides": strides})
+        wide, group = window.padded(x, 0), group or 1
+        parts = []
+        for xs, ws in zip(np.split(wide, group, 1), np.split(w, group, 0)):
+            parts.append(sum(np.einsum("nc...,mc->nm...", xs[(..., *where)], ws[(..., *at)])
+                             for at, where in window.offsets()))
+        y = np.concatenate(parts, 1)
+        return (y if b is None else y + b.reshape(-1, *[1] * (x.ndim - 2)),)
+
+
+class ConvTranspose(OpRun):
+    op_domain = ""
+
+    def _run(self, x, w, b=None, auto_pad=None, dilations=None, group=None, kernel_shape=None,
+             output_padding=None, output_shape=None, pads=None, strides=None) -> tuple:
+        axes, group = x.ndim - 2, group or 1
+        assert not output_shape and (auto_pad or "NOTSET") == "NOTSET"
+        more, pads = output_padding or [0] * axes, pads or [0] * 2 * axes
+        window = Window((1,) * axes, w.shape[2:], {"dilations": dilations, "strides": strides})
+        window.out = list(x.shape[2:])
+        full = [(o - 1) * s + (k - 1) * d + 1 + m for o, s, k, d, m in
+                zip(window.out, window.strides, window.kernel, window.dilations, more)]
+        y = np.zeros((x.shape[0], w.shape[1] * group, *full), dtype=x.dtype)
+        for ys, xs, ws in zip(np.split(y, group, 1), np.split(x, group, 1), np.split(w, group, 0)):
+            for at, where in window.offsets():
+                ys[(..., *where)] += np.einsum("nc...,cm->nm...", xs, ws[(..., *at)])
+        y = y[(..., *(slice(pads[i], full[i] - pads[axes + i]) for i in range(axes)))]
+        return (y if b is None else y + b.reshape(-1, *[1] * axes),)
+
+
+class MaxPool(OpRun):
+    op_domain = ""
+
+    def _run(self, x, auto_pad=None, ceil_mode=None, dilations=None, kernel_shape=None, pads=None,
+             storage_order=None, strides=None) -> tuple:
+        window = Window(x.shape[2:], tuple(kernel_shape), {
+            "auto_pad": auto_pad, "ceil_mode": ceil_mode, "dilations": dilations, "pads": pads,
+            "strides": strides})
+        wide = window.padded(x, -np.inf)
+        numbers = window.padded(np.arange(x.size).reshape(x.shape).astype(np.float64), -1)
+        parts = np.stack([wide[(..., *where)] for _, where in window.offsets()])
+        places = np.stack([numbers[(..., *where)] for _, where in window.offsets()])
+        best = parts.argmax(0)[None]
+        return (np.take_along_axis(parts, best, 0)[0],
+                np.take_along_axis(places, best, 0)[0].astype(np.int64))[:len(self.onnx_node.output)]
+
+
+class GlobalLpPool(OpRun):
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, p: int = 2) -> tuple:
+        return ((np.abs(x) ** p).sum(tuple(range(2, x.ndim)), keepdims=True) ** (1 / p),)
+
+
+class GlobalMaxPool(OpRun):
+    op_domain = ""
+
+    def _run(self, x: np.ndarray) -> tuple:
+        return (x.max(tuple(range(2, x.ndim)), keepdims=True),)
+
+
+OPERATORS = [Erf, Gelu, Conv, ConvTranspose, MaxPool, GlobalLpPool, GlobalMaxPool]
