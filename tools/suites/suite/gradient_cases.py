@@ -405,3 +405,58 @@ def global_pools(rng: Rng) -> Iterator[Case]:
     places = np.array([[[[5, 7], [13, 15]]]], dtype=np.int64)
     yield Case("MaxUnpool", [away(rng, (1, 1, 2, 2)), places],
                {"kernel_shape": [2, 2], "strides": [2, 2]})
+
+
+# ---- normalisations ----------------------------------------------------------------------------
+
+@maker("BatchNormalization")
+def batch_normalization(rng: Rng) -> Iterator[Case]:
+    for shape in ((3, 2, 4), (2, 3, 2, 2), (4, 3)):
+        c = shape[1]
+        operands = [away(rng, shape), away(rng, (c,)), away(rng, (c,)), away(rng, (c,)),
+                    between(rng, 0.4, 2, (c,))]
+        yield Case("BatchNormalization", operands, {"epsilon": 0.01})
+        yield Case("BatchNormalization", operands, {"training_mode": 1, "epsilon": 0.01},
+                   outputs=3, read=(0,), wants=(0, 1, 2))
+    yield Case("BatchNormalization", operands, opset=14)
+
+
+@maker("LayerNormalization", "RMSNormalization")
+def layer_normalization(rng: Rng) -> Iterator[Case]:
+    x = away(rng, (2, 3, 4))
+    for axis, shape in ((-1, (4,)), (1, (3, 4)), (-2, (3, 4))):
+        yield Case("LayerNormalization", [x, away(rng, shape), away(rng, shape)], {"axis": axis})
+        yield Case("RMSNormalization", [x, away(rng, shape)], {"axis": axis}, opset=23)
+    yield Case("LayerNormalization", [x, away(rng, (4,))], {"epsilon": 0.1}, outputs=3,
+               read=(0,))
+    yield Case("LayerNormalization", [x, away(rng, (4,))], open_dims=True)
+
+
+@maker("InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization", "LRN")
+def sample_norms(rng: Rng) -> Iterator[Case]:
+    for shape in ((2, 4, 5), (2, 4, 2, 3)):
+        c = (shape[1],)
+        yield Case("InstanceNormalization", [away(rng, shape), away(rng, c), away(rng, c)])
+        yield Case("GroupNormalization", [away(rng, shape), away(rng, c), away(rng, c)],
+                   {"num_groups": 2})
+    yield Case("MeanVarianceNormalization", [away(rng, (2, 3, 2, 2))])
+    yield Case("MeanVarianceNormalization", [away(rng, (2, 3, 4))], {"axes": [1, 2]})
+    for size in (3, 2):
+        yield Case("LRN", [away(rng, (2, 5, 2, 2))],
+                   {"size": size, "alpha": 0.3, "beta": 0.6, "bias": 1.2})
+
+
+# ---- losses ------------------------------------------------------------------------------------
+
+@maker("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+def losses(rng: Rng) -> Iterator[Case]:
+    for op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
+        for shape in ((5, 3), (2, 3, 4)):
+            labels = rng.integers(0, 3, (shape[0], *shape[2:]))
+            for reduction in ("none", "sum", "mean"):
+                attrs = {"reduction": reduction}
+                yield Case(op, [away(rng, shape), labels], attrs)
+                yield Case(op, [away(rng, shape), labels, between(rng, 0.3, 2, (3,))],
+                           {**attrs, "ignore_index": 1})
+        yield Case(op, [away(rng, (4, 3)), np.array([0, -100, 2, 1])], {"ignore_index": -100})
+    yield Case("SoftmaxCrossEntropyLoss", [away(rng, (4, 3)), rng.integers(0, 3, (4,))], outputs=2)

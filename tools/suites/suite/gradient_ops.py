@@ -134,4 +134,34 @@ class GlobalMaxPool(OpRun):
         return (x.max(tuple(range(2, x.ndim)), keepdims=True),)
 
 
-OPERATORS = [Erf, Gelu, Conv, ConvTranspose, MaxPool, GlobalLpPool, GlobalMaxPool]
+class LRN(OpRun):
+    op_domain = ""
+
+    def _run(self, x, alpha=1e-4, beta=0.75, bias=1.0, size=None) -> tuple:
+        low, high = (size - 1) // 2, size // 2
+        squares = np.stack([(x[:, max(0, c - low):c + high + 1] ** 2).sum(1)
+                            for c in range(x.shape[1])], 1)
+        return (x / (bias + alpha / size * squares) ** beta,)
+
+
+class MeanVarianceNormalization(OpRun):
+    op_domain = ""
+
+    def _run(self, x, axes=None) -> tuple:
+        over = tuple(axes or (0, 2, 3))
+        return ((x - x.mean(over, keepdims=True)) / (x.std(over, keepdims=True) + 1e-9),)
+
+
+class GroupNormalization(OpRun):
+    op_domain = ""
+
+    def _run(self, x, scale, shift, epsilon=1e-5, num_groups=None, stash_type=1) -> tuple:
+        parts = x.reshape(x.shape[0], num_groups, -1)
+        normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) +
+                                                                  epsilon)
+        by_channel = (-1, *[1] * (x.ndim - 2))
+        return (normal.reshape(x.shape) * scale.reshape(by_channel) + shift.reshape(by_channel),)
+
+
+OPERATORS = [Erf, Gelu, Conv, ConvTranspose, MaxPool, GlobalLpPool, GlobalMaxPool, LRN,
+             MeanVarianceNormalization, GroupNormalization]
