@@ -163,8 +163,10 @@ static Term parse(Formula *f) {
 }
 
 Value *grad_formula(Grad *g, const char *formula, Value *const values[3]) {
-    Value *flow = grad_flow(g, 0);
-    Formula f = {g, formula, values, flow ? flow : values[0], 0};
+    const Value *like = grad_flow(g, 0);
+    for (int i = 2; i >= 0; i--)
+        if (values[i] && type_dtype(values[i]->type) != DTYPE_BOOL) like = values[i];
+    Formula f = {g, formula, values, like, 0};
     const Term term = parse(&f);
     skip_spaces(&f);
     assert(!*f.at);

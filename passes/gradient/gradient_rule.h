@@ -159,7 +159,8 @@ void grad_give_sum(Grad *g, uint32_t i, Value *value);
  *
  * x (also a), b, c are the operands, y the first output, dy what flows into it, p, q, r the further
  * values that a rule hands in; $name is an attribute's number; operators of ai.onnx are called by
- * name, those of arithmetic and comparisons are written between. Numbers have dy's type. */
+ * name, those of arithmetic and comparisons are written between. Numbers have the type of
+ * the first value handed in that is no bool, else dy's. */
 Value *grad_formula(Grad *g, const char *formula, Value *const values[3]);
 #define GRAD_CALC(g, formula, ...) grad_formula(g, formula, (Value *const[3]){__VA_ARGS__})
 

@@ -460,3 +460,34 @@ def losses(rng: Rng) -> Iterator[Case]:
                            {**attrs, "ignore_index": 1})
         yield Case(op, [away(rng, (4, 3)), np.array([0, -100, 2, 1])], {"ignore_index": -100})
     yield Case("SoftmaxCrossEntropyLoss", [away(rng, (4, 3)), rng.integers(0, 3, (4,))], outputs=2)
+
+
+# ---- recurrent layers --------------------------------------------------------------------------
+
+def recurrent(op: str, gates: int) -> Callable:
+    def make(rng: Rng) -> Iterator[Case]:
+        t, n, i, h = 3, 2, 2, 2
+        for direction, d in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            x, w = away(rng, (t, n, i)), away(rng, (d, gates * h, i))
+            r, b = away(rng, (d, gates * h, h)), away(rng, (d, 2 * gates * h))
+            state = [away(rng, (d, n, h))] * (2 if op == "LSTM" else 1)
+            attrs = {"direction": direction, "hidden_size": h}
+            outputs = 3 if op == "LSTM" else 2
+            yield Case(op, [x, w, r], attrs, outputs=outputs)
+            yield Case(op, [x, w, r, b, None, *state], attrs, outputs=outputs)
+            lengths = np.array([2, 3], dtype=np.int32)
+            yield Case(op, [x, w, r, b, lengths, *state], attrs, outputs=outputs)
+        if op == "LSTM":
+            yield Case(op, [x[:, :, :], w[:1], r[:1], b[:1], None, state[0][:1], state[0][:1],
+                            away(rng, (1, 3 * h))], {"hidden_size": h}, outputs=3)
+            yield Case(op, [x, w[:1], r[:1]], {"hidden_size": h, "input_forget": 1})
+        if op == "GRU":
+            yield Case(op, [x, w[:1], r[:1], b[:1]], {"hidden_size": h, "linear_before_reset": 1})
+        names = {"RNN": ["Relu"], "GRU": ["Softsign", "Tanh"], "LSTM": ["Sigmoid", "Softsign", "Tanh"]}
+        yield Case(op, [x, w[:1], r[:1]], {"hidden_size": h, "activations": names[op]})
+    return make
+
+
+MAKERS["RNN"] = recurrent("RNN", 1)
+MAKERS["GRU"] = recurrent("GRU", 3)
+MAKERS["LSTM"] = recurrent("LSTM", 4)

@@ -163,5 +163,74 @@ class GroupNormalization(OpRun):
         return (normal.reshape(x.shape) * scale.reshape(by_channel) + shift.reshape(by_channel),)
 
 
+FUNCTIONS = {"Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "Tanh": np.tanh,
+             "Relu": lambda x: np.maximum(x, 0), "Softsign": lambda x: x / (1 + np.abs(x))}
+
+
+class Recurrent(OpRun):
+    """What RNN, GRU and LSTM share: directions, lengths, and states."""
+
+    op_domain = ""
+    usual: tuple = ()
+    gates = 0
+
+    def step(self, x, h, c, r, wb, rb, p, f) -> tuple:
+        raise NotImplementedError
+
+    def _run(self, x, w, r, b=None, lengths=None, h0=None, c0=None, p=None, activations=None,
+             direction="forward", hidden_size=None, input_forget=0, linear_before_reset=0,
+             **ignored) -> tuple:
+        self.forget, self.linear = input_forget, linear_before_reset
+        directions, hidden, (steps, batch) = w.shape[0], r.shape[2], x.shape[:2]
+        y = np.zeros((steps, directions, batch, hidden), dtype=x.dtype)
+        last = np.zeros((2, directions, batch, hidden), dtype=x.dtype)
+        for d in range(directions):
+            names = (activations or self.usual * directions)[d * len(self.usual):]
+            f = [FUNCTIONS[n] for n in names[:len(self.usual)]]
+            bias = np.zeros((1, 2 * self.gates * hidden)) if b is None else b[d:d + 1]
+            wb, rb = np.split(bias, 2, 1)
+            for n in range(batch):
+                h = np.zeros((1, hidden)) if h0 is None else h0[d, n:n + 1]
+                c = np.zeros((1, hidden)) if c0 is None else c0[d, n:n + 1]
+                count = steps if lengths is None else int(lengths[n])
+                backwards = d == 1 or direction == "reverse"
+                for t in (reversed(range(count)) if backwards else range(count)):
+                    h, c = self.step(x[t, n:n + 1] @ w[d].T, h, c, r[d], wb, rb,
+                                     None if p is None else p[d:d + 1], f)
+                    y[t, d, n] = h
+                last[0, d, n], last[1, d, n] = h, c
+        return (y, last[0], last[1])[:len(self.onnx_node.output)]
+
+
+class RNN(Recurrent):
+    usual, gates = ("Tanh",), 1
+
+    def step(self, x, h, c, r, wb, rb, p, f) -> tuple:
+        return f[0](x + h @ r.T + wb + rb), c
+
+
+class GRU(Recurrent):
+    usual, gates = ("Sigmoid", "Tanh"), 3
+
+    def step(self, x, h, c, r, wb, rb, p, f) -> tuple:
+        xz, xr, xh = np.split(x + wb, 3, 1)
+        hz, hr, hh = np.split(h @ r.T + rb, 3, 1)
+        z, reset = f[0](xz + hz), f[0](xr + hr)
+        part = reset * hh if self.linear else (reset * h) @ np.split(r, 3, 0)[2].T + np.split(rb, 3, 1)[2]
+        return (1 - z) * f[1](xh + part) + z * h, c
+
+
+class LSTM(Recurrent):
+    usual, gates = ("Sigmoid", "Tanh", "Tanh"), 4
+
+    def step(self, x, h, c, r, wb, rb, p, f) -> tuple:
+        i, o, k, g = np.split(x + h @ r.T + wb + rb, 4, 1)
+        pi, po, pf = np.split(np.zeros((1, 3 * h.shape[1])) if p is None else p, 3, 1)
+        i = f[0](i + pi * c)
+        k = 1 - i if self.forget else f[0](k + pf * c)
+        c = k * c + i * f[1](g)
+        return f[0](o + po * c) * f[2](c), c
+
+
 OPERATORS = [Erf, Gelu, Conv, ConvTranspose, MaxPool, GlobalLpPool, GlobalMaxPool, LRN,
-             MeanVarianceNormalization, GroupNormalization]
+             MeanVarianceNormalization, GroupNormalization, RNN, GRU, LSTM]
