@@ -8,18 +8,21 @@ CloneNodes clone_begin(Model *model, Arena *scratch) {
                         .map_count = model->value_count};
 }
 
+/* Stands in the map for nothing at all. */
+static Value omitted;
+
 Value *clone_value(const CloneNodes *clone, Value *value) {
     Value *to = value && value->id < clone->map_count ? clone->map[value->id] : NULL;
-    return to ? to : value;
+    return to == &omitted ? NULL : to ? to : value;
 }
 
 void clone_map(CloneNodes *clone, const Value *value, Value *to) {
-    if (value->id < clone->map_count) clone->map[value->id] = to;
+    if (value->id < clone->map_count) clone->map[value->id] = to ? to : &omitted;
 }
 
 static Value *fresh(CloneNodes *clone, const Value *value, Graph *graph) {
     Value *made = value_new(graph, sym_fresh(&graph->model->syms, sym_text(value->name)));
-    value_set_type(made, value->type);
+    if (!clone->frame) value_set_type(made, value->type); /* a body's types are some call's */
     clone_map(clone, value, made);
     return made;
 }
@@ -103,4 +106,30 @@ static Graph *clone_graph(CloneNodes *clone, const Graph *graph, Graph *parent) 
                          clone_decl(arena, output->decl));
     }
     return made;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Every domain that the body imports means the same around the call. */
+static bool same_opsets(const OpsetImports *body, const OpsetImports *around) {
+    for (size_t i = 0; i < body->count; i++)
+        if (opset_version(around, body->items[i].domain) != body->items[i].version) return false;
+    return true;
+}
+
+bool clone_call(CloneNodes *clone, const Node *call, Node *before, Value **outputs) {
+    const Function *function = model_find_function(call->graph->model, call);
+    const CallFrame frame = {.call = call, .function = function};
+    const Graph *body = function->body;
+    if (!same_opsets(&function->opsets, before->graph->opsets)) return false;
+    for (uint32_t i = 0; i < body->inputs.count; i++)
+        clone_map(clone, body->inputs.items[i],
+                  i < call->input_count ? call->inputs[i].value : NULL);
+    clone->frame = &frame;
+    for (const Node *node = body->first; node; node = node->next)
+        clone_node(clone, node, before->graph, before);
+    clone->frame = NULL;
+    for (uint32_t i = 0; i < call->output_count && i < body->outputs.count; i++)
+        outputs[i] = clone_value(clone, body->outputs.items[i]->use.value);
+    return true;
 }

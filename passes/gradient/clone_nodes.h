@@ -17,9 +17,14 @@ typedef struct CloneNodes {
 /* Maps values below value_count as it is now; none of them to begin with. */
 CloneNodes clone_begin(Model *model, Arena *scratch);
 
-/* What stands for a value. NULL for NULL. */
+/* What stands for a value. NULL for NULL, and for what was mapped to NULL: it is omitted. */
 Value *clone_value(const CloneNodes *clone, Value *value);
 void clone_map(CloneNodes *clone, const Value *value, Value *to);
+
+/* Copies of what the function does that `call` calls, before `before`; outputs[i] of the call's
+ * output_count is what gives its output i. False where the body is of other versions of operators
+ * than the graph of `before`. */
+bool clone_call(CloneNodes *clone, const Node *call, Node *before, Value **outputs);
 
 /* A copy before `before`, or last of `graph` where that is NULL. Its results are new and mapped; so is
  * all in its subgraphs. */

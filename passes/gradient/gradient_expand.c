@@ -2,9 +2,11 @@
 /* The walk back from the ys to the xs; see gradient.h. */
 #include <string.h>
 
+#include "clone_nodes.h"
 #include "fuse_graph.h"
 #include "gradient.h"
 #include "gradient_rule.h"
+#include "infer_dtypes.h"
 #include "passes.h"
 #include "verify.h"
 
@@ -99,6 +101,10 @@ static bool is_real(const Value *value) {
            (fuse_takes(value) || dtype == DTYPE_DOUBLE || dtype == DTYPE_UNDEFINED);
 }
 
+static bool is_call(const Node *node) {
+    return model_find_function(node->graph->model, node) != NULL;
+}
+
 static const GradientRow *row_of(const Node *node) {
     const bool ours =
         domain_is_default(node->domain) && !model_find_function(node->graph->model, node);
@@ -155,6 +161,8 @@ static bool check_made(Grad *g, const Node *before) {
     for (; node && node != g->make.at && !g->failed; node = node->next) {
         Err err = {0};
         const OpSchema *schema = node_schema(node);
+        if (is_call(g->node)) /* its nodes are the model's own */
+            return true;
         if (!schema || schema->deprecated)
             grad_refuse(g, "it takes %s, which opset %lld does not have", sym_text(node->op_type),
                         (long long)g->opset);
@@ -212,7 +220,8 @@ static void run_body(Grad *g, const GradientRow *row) {
 static bool infer(PassCtx *ctx, Err *err) {
     const PassCounts counts = *ctx->counts;
     const void *defaults = arena_alloc(ctx->scratch, infer_shapes_pass.options_size);
-    const bool inferred = infer_shapes_pass.run(ctx, defaults, err);
+    const bool inferred =
+        infer_dtypes(ctx, NULL, NULL, err) && infer_shapes_pass.run(ctx, defaults, err);
     *ctx->counts = counts;
     return inferred;
 }
@@ -228,20 +237,30 @@ static bool is_known(Grad *g, const GradientRow *row) {
     return !g->failed;
 }
 
-/* Makes all bodies that may be needed, so that their shapes are inferred together. */
+/* A body is what its row makes, or the function's. */
+static void make_body(Grad *g, const GradientRow *row, Value **outputs) {
+    if (!is_call(g->node)) {
+        if (is_known(g, row)) row->body(g, outputs, g->node->output_count);
+        return;
+    }
+    CloneNodes clone = clone_begin(g->make.ctx->model, g->make.ctx->scratch);
+    if (!clone_call(&clone, g->node, g->make.at, outputs))
+        grad_refuse(g, "the function imports other opsets than the model");
+}
+
+/* Makes all bodies that may be needed, so that their types and shapes are inferred together. */
 static bool make_bodies(Grad *g, const GradientNodes *nodes) {
     PassCtx *ctx = g->make.ctx;
     bool any = false;
     for (size_t i = 0; i < nodes->count; i++) {
         const Node *node = nodes->items[i], *before = g->make.at->prev;
         const GradientRow *row = row_of(node);
-        if (!row || row->kind != GRADIENT_BODY || !reads_varying(g->walk, node, ctx->scratch))
-            continue;
+        const bool has_body = is_call(node) || (row && row->kind == GRADIENT_BODY);
+        if (!has_body || !reads_varying(g->walk, node, ctx->scratch)) continue;
         g->node = node;
         g->make.stem = arena_printf(ctx->scratch, "%s_again", node_label(node));
-        if (!is_known(g, row)) return false;
         Value **outputs = ARENA_ARRAY(ctx->scratch, Value *, node->output_count + 1);
-        row->body(g, outputs, node->output_count);
+        make_body(g, row, outputs);
         g->walk->bodies[node->id] = outputs;
         if (g->failed || !check_made(g, before)) return false;
         any = true;
@@ -252,13 +271,13 @@ static bool make_bodies(Grad *g, const GradientNodes *nodes) {
 static void differentiate(Grad *g) {
     const GradientRow *row = row_of(g->node);
     const Node *node = g->node;
-    if (!is_known(g, row)) return;
+    if (!is_call(node) && !is_known(g, row)) return;
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i]) grad_total(g, node->outputs[i]);
-    if (row->kind == GRADIENT_FORMULA)
-        run_formulas(g, row);
-    else if (row->kind == GRADIENT_BODY)
+    if (g->walk->bodies[node->id])
         run_body(g, row);
+    else if (row->kind == GRADIENT_FORMULA)
+        run_formulas(g, row);
     else
         row->rule(g);
 }

@@ -452,6 +452,41 @@ class Meaning(unittest.TestCase):
         got = run_ort(result, {"x": x.astype(np.float32), "s": s.astype(np.float32)})
         self.assertLessEqual(distance(got[0], want), 1e-5)
 
+    def test_functions_are_looked_into(self) -> None:
+        """With an attribute, an operand that is left out, and a function within."""
+        text = f"""<ir_version: 8, opset_import: ["" : 17, "{TRAINING}" : 1, "own" : 1]>
+            g (double[3] x, double[3] w, double low) => (double[3] dx, double[3] dw) {{
+              h = own.outer <alpha = 0.3> (x, low)
+              k = own.outer (h)
+              y = Mul (k, w)
+              dx, dw = ai.onnx.preview.training.Gradient <xs = ["x", "w"], y = "y"> (x, w)
+            }}
+            <domain: "own", opset_import: ["" : 17, "own" : 1]>
+            outer <alpha: float = 0.5> (a, b) => (c) {{
+              l = LeakyRelu <alpha: float = @alpha> (a)
+              c = own.inner (l, b)
+            }}
+            <domain: "own", opset_import: ["" : 17]>
+            inner (a, b) => (c) {{
+              s = Sin (a)
+              c = Clip (s, b)
+            }}"""
+        x, w, low = self.x, self.z, np.array(-0.15)
+
+        def y(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+            h = np.maximum(np.sin(np.where(x > 0, x, 0.3 * x)), low)
+            return np.sin(np.where(h > 0, h, 0.5 * h)) * w
+        model = onnx.parser.parse_model(text)
+        result = expanded(model)
+        check_valid(result)
+        got = run_ort(result, {"x": x, "w": w, "low": low})
+        self.assertNotIsInstance(got, str, got)
+        for place, value in enumerate(got):
+            step = [np.zeros(3), np.zeros(3)]
+            step[place] = np.full(3, STEP)
+            want = (y(x + step[0], w + step[1]) - y(x - step[0], w - step[1])) / (2 * STEP)
+            self.assertLessEqual(distance(value, want), 1e-6)
+
     def test_onnx_own_models(self) -> None:
         """test_gradient_of_add and test_gradient_of_add_and_mul, as ONNX has them."""
         add = helper.make_node("Add", ["a", "b"], ["c"])

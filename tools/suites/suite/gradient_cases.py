@@ -491,3 +491,22 @@ def recurrent(op: str, gates: int) -> Callable:
 MAKERS["RNN"] = recurrent("RNN", 1)
 MAKERS["GRU"] = recurrent("GRU", 3)
 MAKERS["LSTM"] = recurrent("LSTM", 4)
+
+
+# ---- attention ---------------------------------------------------------------------------------
+
+@maker("Attention")
+def attention(rng: Rng) -> Iterator[Case]:
+    q, k, v = away(rng, (2, 2, 3, 4)), away(rng, (2, 2, 5, 4)), away(rng, (2, 2, 5, 3))
+    yield Case("Attention", [q, k, v], opset=23)
+    yield Case("Attention", [q, k, v], {"is_causal": 1, "scale": 0.3}, opset=23)
+    yield Case("Attention", [q, k, v, away(rng, (3, 5))], {"softcap": 1.5}, opset=24)
+    mask = np.array([[True, False, True, True, False]] * 2 + [[False, True, True, True, True]])
+    yield Case("Attention", [q, k, v, mask], opset=23)
+    wide = away(rng, (2, 4, 3, 4))
+    yield Case("Attention", [wide, k, v], opset=23, title="groups")
+    flat = {"q_num_heads": 4, "kv_num_heads": 2}
+    yield Case("Attention", [away(rng, (2, 3, 8)), away(rng, (2, 5, 4)), away(rng, (2, 5, 6))], flat,
+               opset=23)
+    past = [away(rng, (2, 2, 2, 4)), away(rng, (2, 2, 2, 3))]
+    yield Case("Attention", [q, k, v, None, *past], {"is_causal": 1}, outputs=3, opset=23)
