@@ -45,7 +45,9 @@ static void clone_attr(CloneNodes *clone, Node *made, const Attr *attr) {
     if (!given) return; /* the call leaves it out */
     const Graph *graph = attr_graph(given);
     if (graph) {
-        node_set_attr_graph(made, sym_text(attr->name), clone_graph(clone, graph, made->graph));
+        Graph *copy = clone_graph(clone, graph, made->graph);
+        copy->owner = made;
+        node_set_attr_graph(made, sym_text(attr->name), copy);
         return;
     }
     Attr *copy = arena_copy(&made->graph->model->arena, given, sizeof *given);
@@ -80,8 +82,7 @@ static ValueDecl *clone_decl(Arena *arena, const ValueDecl *decl) {
     return arena_copy(arena, decl, sizeof *decl);
 }
 
-/* Within `parent`; nothing owns it yet. */
-static Graph *clone_graph(CloneNodes *clone, const Graph *graph, Graph *parent) {
+Graph *clone_inside(CloneNodes *clone, const Graph *graph, Graph *parent) {
     Arena *arena = &parent->model->arena;
     Graph *made = graph_new(parent->model, parent);
     made->function = parent->function;
@@ -93,17 +94,22 @@ static Graph *clone_graph(CloneNodes *clone, const Graph *graph, Graph *parent) 
         VEC_PUSH(arena, &made->inputs, input);
     }
     for (size_t i = 0; i < graph->initializers.count; i++) {
-        const Value *from = graph->initializers.items[i];
-        Value *to = clone_value(clone, (Value *)from);
+        Value *from = graph->initializers.items[i], *to = clone_value(clone, from);
         if (to == from) to = fresh(clone, from, made);
         value_set_init(to, from->init);
     }
     for (const Node *node = graph->first; node; node = node->next)
         clone_node(clone, node, made, NULL);
+    return made;
+}
+
+/* Within `parent`; nothing owns it yet. */
+static Graph *clone_graph(CloneNodes *clone, const Graph *graph, Graph *parent) {
+    Graph *made = clone_inside(clone, graph, parent);
     for (size_t i = 0; i < graph->outputs.count; i++) {
         const GraphOutput *output = graph->outputs.items[i];
         graph_add_output(made, clone_value(clone, output->use.value),
-                         clone_decl(arena, output->decl));
+                         clone_decl(&parent->model->arena, output->decl));
     }
     return made;
 }

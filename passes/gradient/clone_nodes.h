@@ -21,6 +21,9 @@ CloneNodes clone_begin(Model *model, Arena *scratch);
 Value *clone_value(const CloneNodes *clone, Value *value);
 void clone_map(CloneNodes *clone, const Value *value, Value *to);
 
+/* A graph within `parent` that has copies of all in `graph` but its outputs; nothing owns it yet. */
+Graph *clone_inside(CloneNodes *clone, const Graph *graph, Graph *parent);
+
 /* Copies of what the function does that `call` calls, before `before`; outputs[i] of the call's
  * output_count is what gives its output i. False where the body is of other versions of operators
  * than the graph of `before`. */

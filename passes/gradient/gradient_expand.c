@@ -26,38 +26,6 @@ typedef struct Reach {
     GradientNodes nodes;
 } Reach;
 
-typedef struct Captures {
-    Arena *arena;
-    const Graph *home;
-    VEC(Value *) values;
-} Captures;
-
-static void collect_captures(Graph *graph, void *data) {
-    Captures *captures = data;
-    for (Node *node = graph->first; node; node = node->next) {
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            Value *value = node->inputs[i].value;
-            if (value && graph_is_within(captures->home, value->graph))
-                VEC_PUSH(captures->arena, &captures->values, value);
-        }
-        node_each_graph(node, collect_captures, captures);
-    }
-    for (size_t i = 0; i < graph->outputs.count; i++) {
-        Value *value = graph->outputs.items[i]->use.value;
-        if (graph_is_within(captures->home, value->graph))
-            VEC_PUSH(captures->arena, &captures->values, value);
-    }
-}
-
-Value **gradient_reads(const Node *node, Arena *arena, uint32_t *count) {
-    Captures captures = {.arena = arena, .home = node->graph};
-    for (uint32_t i = 0; i < node->input_count; i++)
-        if (node->inputs[i].value) VEC_PUSH(arena, &captures.values, node->inputs[i].value);
-    node_each_graph(node, collect_captures, &captures);
-    *count = (uint32_t)captures.values.count;
-    return captures.values.items;
-}
-
 static void reach(Reach *r, const Value *value) {
     Node *node = value->producer;
     if (!node || r->cut[value->id] || r->seen[node->id]) return;
@@ -315,6 +283,7 @@ static void seed(Grad *g) {
 bool gradient_expand(PassCtx *ctx, const GradientAsk *ask, Value **gradients, Err *err) {
     const size_t count = ctx->model->value_count;
     GradientWalk walk = {.ask = ask,
+                         .expand = gradient_expand,
                          .cut = cuts(ask, ctx->scratch),
                          .varies = ARENA_ARRAY(ctx->scratch, bool, count + 1),
                          .flows = ARENA_ARRAY(ctx->scratch, Flows, count + 1),
@@ -335,28 +304,4 @@ bool gradient_expand(PassCtx *ctx, const GradientAsk *ask, Value **gradients, Er
         gradients[i] = grad_total(&g, ask->xs[i]);
     }
     return !g.failed;
-}
-
-static bool is_unused(const Node *node) {
-    for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i] && (node->outputs[i]->uses || node->outputs[i]->referenced))
-            return false;
-    return true;
-}
-
-void gradient_sweep(PassCtx *ctx, const Node *before, Node *at) {
-    for (Node *node = at->prev, *next; node && node != before; node = next) {
-        next = node->prev;
-        if (!is_unused(node)) continue;
-        const uint32_t count = node->input_count;
-        Value **reads = ARENA_ARRAY(ctx->scratch, Value *, count + 1);
-        for (uint32_t i = 0; i < count; i++) reads[i] = node->inputs[i].value;
-        node_remove_unswept(node);
-        for (uint32_t i = 0; i < count; i++) {
-            Value *value = reads[i];
-            if (value && value->init && !value->uses && !value->referenced && !value->input)
-                graph_remove_initializer(value);
-        }
-    }
-    graph_sweep(at->graph);
 }

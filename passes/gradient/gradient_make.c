@@ -29,6 +29,38 @@ void grad_refuse(Grad *g, const char *format, ...) {
     g->failed = true;
 }
 
+typedef struct Captures {
+    Arena *arena;
+    const Graph *home;
+    VEC(Value *) values;
+} Captures;
+
+static void collect_captures(Graph *graph, void *data) {
+    Captures *captures = data;
+    for (Node *node = graph->first; node; node = node->next) {
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            Value *value = node->inputs[i].value;
+            if (value && graph_is_within(captures->home, value->graph))
+                VEC_PUSH(captures->arena, &captures->values, value);
+        }
+        node_each_graph(node, collect_captures, captures);
+    }
+    for (size_t i = 0; i < graph->outputs.count; i++) {
+        Value *value = graph->outputs.items[i]->use.value;
+        if (graph_is_within(captures->home, value->graph))
+            VEC_PUSH(captures->arena, &captures->values, value);
+    }
+}
+
+Value **gradient_reads(const Node *node, Arena *arena, uint32_t *count) {
+    Captures captures = {.arena = arena, .home = node->graph};
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value) VEC_PUSH(arena, &captures.values, node->inputs[i].value);
+    node_each_graph(node, collect_captures, &captures);
+    *count = (uint32_t)captures.values.count;
+    return captures.values.items;
+}
+
 uint32_t grad_rank(Grad *g, const Value *value) {
     const int64_t rank = fuse_rank(value);
     if (rank < 0) grad_refuse(g, "the rank of '%s' is not known", sym_text(value->name));
@@ -290,7 +322,11 @@ bool grad_wants(const Grad *g, uint32_t i) {
 }
 
 void grad_give(Grad *g, uint32_t i, Value *value) {
-    VEC_PUSH(g->make.ctx->scratch, &g->walk->flows[grad_in(g, i)->id], value);
+    grad_give_value(g, grad_in(g, i), value);
+}
+
+void grad_give_value(Grad *g, const Value *to, Value *value) {
+    VEC_PUSH(g->make.ctx->scratch, &g->walk->flows[to->id], value);
 }
 
 Value *grad_total(Grad *g, const Value *value) {
@@ -308,4 +344,30 @@ Value *grad_total(Grad *g, const Value *value) {
 Value *grad_flow(Grad *g, uint32_t i) {
     const Value *value = grad_out(g, i);
     return value ? grad_total(g, value) : NULL;
+}
+
+/* ---- tidying -------------------------------------------------------------------------------- */
+
+static bool is_unused(const Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && (node->outputs[i]->uses || node->outputs[i]->referenced))
+            return false;
+    return true;
+}
+
+void gradient_sweep(PassCtx *ctx, const Node *before, Node *at) {
+    for (Node *node = at->prev, *next; node && node != before; node = next) {
+        next = node->prev;
+        if (!is_unused(node)) continue;
+        const uint32_t count = node->input_count;
+        Value **reads = ARENA_ARRAY(ctx->scratch, Value *, count + 1);
+        for (uint32_t i = 0; i < count; i++) reads[i] = node->inputs[i].value;
+        node_remove_unswept(node);
+        for (uint32_t i = 0; i < count; i++) {
+            Value *value = reads[i];
+            if (value && value->init && !value->uses && !value->referenced && !value->input)
+                graph_remove_initializer(value);
+        }
+    }
+    graph_sweep(at->graph);
 }

@@ -19,9 +19,11 @@ typedef VEC(Value *) Flows;
 /* One walk back (gradient_expand.c); what it knows of values, by id. */
 typedef struct GradientWalk {
     const GradientAsk *ask;
-    bool *cut;       /* [value_count when it began]: an x or a z */
-    bool *varies;    /* it depends on an x, through operators that have gradients */
-    Flows *flows;    /* what its readers gave it so far */
+    bool *cut;    /* [value_count when it began]: an x or a z */
+    bool *varies; /* it depends on an x, through operators that have gradients */
+    Flows *flows; /* what its readers gave it so far */
+    /* gradient_expand, for rules that have graphs inside differentiated */
+    bool (*expand)(PassCtx *ctx, const GradientAsk *ask, Value **gradients, Err *err);
     Value ***bodies; /* by node: what GradientBody made in place of its outputs */
 } GradientWalk;
 
@@ -148,6 +150,8 @@ Value *grad_sum_to(Grad *g, Value *value, const Type *shape, Value *like);
 
 /* This flows into operand i, which is wanted. */
 void grad_give(Grad *g, uint32_t i, Value *value);
+/* The same of a value that the node's graphs capture. */
+void grad_give_value(Grad *g, const Value *to, Value *value);
 /* The same of the first output's shape, which operand i was broadcast to. */
 void grad_give_sum(Grad *g, uint32_t i, Value *value);
 

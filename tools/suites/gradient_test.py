@@ -452,6 +452,46 @@ class Meaning(unittest.TestCase):
         got = run_ort(result, {"x": x.astype(np.float32), "s": s.astype(np.float32)})
         self.assertLessEqual(distance(got[0], want), 1e-5)
 
+    def test_branches(self) -> None:
+        """One that captures x twice and a constant of its own, and one that does not use w."""
+        text = """
+            g (double[3] x, double[3] w, bool c) => (double[3] dx, double[3] dw) {
+              s = Sin (x)
+              p, q = If (c) <
+                then_branch = t () => (double[3] tp, double[3] tq) <double[3] k = {2, 3, 4}> {
+                  u = Mul (s, x)
+                  tp = Mul (u, k)
+                  tq = Mul (w, s)
+                },
+                else_branch = e () => (double[3] ep, double[3] eq) {
+                  ep = Exp (s)
+                  eq = Identity (x)
+                }>
+              y = Mul (p, q)
+              dx, dw = ai.onnx.preview.training.Gradient <xs = ["x", "w"], y = "y"> (x, w)
+            }"""
+        x, w, k = self.x, self.z, np.array([2.0, 3.0, 4.0])
+        for taken in (True, False):
+            def y(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+                s = np.sin(x)
+                return s * x * k * w * s if taken else np.exp(s) * x
+            feeds = {"x": x, "w": w, "c": np.array(taken)}
+            model = expanded(parsed(text))
+            check_valid(model)
+            got = run_ort(model, feeds)
+            self.assertNotIsInstance(got, str, got)
+            again = expanded(parsed(text.replace("> (x, w)", "> (w, x)")))  # each for the other
+            check_valid(again)
+            other = run_ort(again, {**feeds, "x": w, "w": x})
+            self.assertNotIsInstance(other, str, other)
+            for a, b in zip(got, other):
+                self.near(a, b)
+            for place, value in enumerate(got):
+                step = [np.zeros(3), np.zeros(3)]
+                step[place] = np.full(3, STEP)
+                want = (y(x + step[0], w + step[1]) - y(x - step[0], w - step[1])) / (2 * STEP)
+                self.assertLessEqual(distance(value, want), 1e-6)
+
     def test_functions_are_looked_into(self) -> None:
         """With an attribute, an operand that is left out, and a function within."""
         text = f"""<ir_version: 8, opset_import: ["" : 17, "{TRAINING}" : 1, "own" : 1]>
@@ -563,7 +603,7 @@ class Meaning(unittest.TestCase):
 
 
 # Operators whose cases are in Meaning, which a node alone does not show.
-ELSEWHERE = {"Cast", "CastLike"}
+ELSEWHERE = {"Cast", "CastLike", "If"}
 
 
 def main() -> int:
