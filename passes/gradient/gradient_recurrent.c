@@ -61,17 +61,21 @@ static Value *state(const Layer *l, uint32_t i) {
 }
 
 /* Functions without numbers of their own are operators of the same name. */
+static const char *function_named(const Layer *l, Bytes name) {
+    const char *text =
+        arena_printf(l->g->make.ctx->scratch, "%.*s", (int)name.size, (const char *)name.data);
+    const OpSchema *schema = ops_find("", text, l->g->opset);
+    const bool plain = schema && strlen(text) == name.size && schema->max_input == 1 &&
+                       schema->max_output == 1 && !schema->attr_count;
+    return plain ? text : NULL;
+}
+
 static bool read_functions(Layer *l, const char *const *usual, uint32_t count) {
-    static const char *const known[] = {"Sigmoid", "Tanh", "Relu", "Softsign", "Softplus"};
     uint32_t given;
     const Bytes *names = attr_strings(node_attr(l->g->node, "activations"), &given);
     for (uint32_t i = 0; i < count; i++) {
-        l->functions[i] = given ? NULL : usual[i];
         const uint32_t at = l->direction * count + i;
-        for (size_t k = 0; at < given && k < sizeof known / sizeof *known; k++)
-            if (names[at].size == strlen(known[k]) &&
-                memcmp(names[at].data, known[k], names[at].size) == 0)
-                l->functions[i] = known[k];
+        l->functions[i] = !given ? usual[i] : at < given ? function_named(l, names[at]) : NULL;
         if (!l->functions[i]) grad_refuse(l->g, "of these activations");
     }
     return !l->g->failed;
@@ -191,11 +195,10 @@ typedef struct Kind {
     const char *usual[MOST_FUNCTIONS];
 } Kind;
 
-static bool check(Grad *g, const Kind *kind) {
+static bool check(Grad *g) {
     if (node_attr(g->node, "clip")) grad_refuse(g, "with clip");
     if (grad_int(g, "layout")) grad_refuse(g, "with layout 1");
     if (grad_size(g, grad_in(g, IN_X), 0) > STEPS_MOST) grad_refuse(g, "of so many steps");
-    (void)kind;
     return !g->failed;
 }
 
@@ -214,7 +217,7 @@ static Value *run_direction(Layer *l, const Kind *kind, bool reverse) {
 }
 
 static void make_layer(Grad *g, const Kind *kind, Value **outputs, uint32_t count) {
-    if (!check(g, kind)) return;
+    if (!check(g)) return;
     const bool both = grad_is(g, "direction", "bidirectional");
     const uint32_t directions = both ? 2 : 1;
     Value *all[2] = {NULL, NULL}, *last[2] = {NULL, NULL}, *cells[2] = {NULL, NULL};
@@ -234,17 +237,9 @@ static void make_layer(Grad *g, const Kind *kind, Value **outputs, uint32_t coun
     if (count > 2) outputs[2] = stacked(g, cells, directions, 0);
 }
 
-void gradient_rnn(Grad *g, Value **outputs, uint32_t count) {
-    static const Kind kind = {step_rnn, 1, 1, {"Tanh", NULL, NULL}};
-    make_layer(g, &kind, outputs, count);
-}
-
-void gradient_gru(Grad *g, Value **outputs, uint32_t count) {
-    static const Kind kind = {step_gru, 3, 2, {"Sigmoid", "Tanh", NULL}};
-    make_layer(g, &kind, outputs, count);
-}
-
-void gradient_lstm(Grad *g, Value **outputs, uint32_t count) {
-    static const Kind kind = {step_lstm, 4, 3, {"Sigmoid", "Tanh", "Tanh"}};
-    make_layer(g, &kind, outputs, count);
-}
+#define KIND(name, gates, functions, ...)                                                          \
+    void gradient_##name(Grad *g, Value **outputs, uint32_t count) {                               \
+        static const Kind kind = {step_##name, gates, functions, {__VA_ARGS__}};                   \
+        make_layer(g, &kind, outputs, count);                                                      \
+    }
+#include "recurrent_kinds.def"
