@@ -18,6 +18,7 @@
 
 #include "clone_nodes.h"
 #include "passes.h"
+#include "training_nodes.h"
 #include "value_names.h"
 
 enum { PART_ALGORITHM, PART_INITIALIZATION };
@@ -273,6 +274,7 @@ static bool run(PassCtx *ctx, const void *given, Err *err) {
     forget_names(&join);
     drop_nodes(join.graph);
     drop_operands(&join, kept);
+    training_forget_domain(ctx->model, ctx->scratch);
     model_touch(ctx->model);
     ctx->counts->rewrites++;
     return true;

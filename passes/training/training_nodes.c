@@ -78,6 +78,17 @@ Value *training_op(const TrainingNodes *nodes, const char *op, Value *const *ope
     return training_output(nodes, node, arena_printf(nodes->ctx->scratch, "training_%s", op), type);
 }
 
+void training_forget_domain(Model *model, Arena *scratch) {
+    const Sym domain = sym_intern_cstr(&model->syms, "ai.onnx.preview.training");
+    const GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++) {
+        if (graphs.items[i]->function) continue; /* which imports for itself */
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
+            if (node->domain == domain) return;
+    }
+    if (opset_version(&model->opsets, domain)) model_drop_import(model, &model->opsets, domain);
+}
+
 /* ---- optimizers ------------------------------------------------------------------------------ */
 
 typedef struct Updating {
