@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* libdemi: training. A model with a training_info (ONNX's, or one that the pass make-training gave it)
  * is trained on arrays of samples, on the processor.
  *

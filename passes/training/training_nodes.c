@@ -41,22 +41,6 @@ Value *training_constant(const TrainingNodes *nodes, const char *name, Dtype dty
     return value;
 }
 
-Value *training_zeros(const TrainingNodes *nodes, const char *name, const Tensor *like) {
-    Arena *arena = &nodes->ctx->model->arena;
-    uint64_t count = 1, size = 0;
-    Dim *dims = ARENA_ARRAY(arena, Dim, like->rank + 1);
-    for (uint32_t i = 0; i < like->rank; i++) {
-        count *= (uint64_t)like->dims[i];
-        dims[i] = (Dim){.kind = DIM_KNOWN, .size = like->dims[i]};
-    }
-    const Dtype dtype = (Dtype)like->dtype;
-    dtype_bytes(dtype, count, &size);
-    const void *zeros = arena_alloc(nodes->ctx->scratch, (size_t)size + 1);
-    Value *value = training_value(nodes, name, type_new_shaped(arena, dtype, dims, like->rank));
-    value_set_init(value, tensor_new_raw(arena, dtype, like->dims, like->rank, zeros, size));
-    return value;
-}
-
 Node *training_node(const TrainingNodes *nodes, const char *op, Sym domain, uint32_t inputs) {
     Node *node =
         node_new(nodes->graph, NULL, sym_intern_cstr(&nodes->ctx->model->syms, op), domain);
@@ -90,6 +74,23 @@ void training_forget_domain(Model *model, Arena *scratch) {
 }
 
 /* ---- optimizers ------------------------------------------------------------------------------ */
+
+/* Zeros of a tensor's type and shape. */
+static Value *zeros_like(const TrainingNodes *nodes, const char *name, const Tensor *like) {
+    Arena *arena = &nodes->ctx->model->arena;
+    uint64_t count = 1, size = 0;
+    Dim *dims = ARENA_ARRAY(arena, Dim, like->rank + 1);
+    for (uint32_t i = 0; i < like->rank; i++) {
+        count *= (uint64_t)like->dims[i];
+        dims[i] = (Dim){.kind = DIM_KNOWN, .size = like->dims[i]};
+    }
+    const Dtype dtype = (Dtype)like->dtype;
+    dtype_bytes(dtype, count, &size);
+    const void *nothing = arena_alloc(nodes->ctx->scratch, (size_t)size + 1);
+    Value *value = training_value(nodes, name, type_new_shaped(arena, dtype, dims, like->rank));
+    value_set_init(value, tensor_new_raw(arena, dtype, like->dims, like->rank, nothing, size));
+    return value;
+}
 
 typedef struct Updating {
     const TrainingNodes *nodes;
@@ -161,7 +162,7 @@ static Node *update_by(Updating *u, const char *op, const char *const *states, i
     for (uint32_t k = 0; k < lists; k++)
         for (uint32_t i = 0; i < count; i++) {
             const Value *x = update->parameters[i];
-            Value *state = training_zeros(u->nodes, named(u, x, states[k]), x->init);
+            Value *state = zeros_like(u->nodes, named(u, x, states[k]), x->init);
             const char *name =
                 arena_printf(u->nodes->ctx->scratch, "%s_updated", sym_text(state->name));
             node_set_input(node, 2 + count * (2 + k) + i, state);

@@ -18,10 +18,9 @@ TrainingNodes training_nodes(PassCtx *ctx);
 
 Value *training_value(const TrainingNodes *nodes, const char *name, const Type *type);
 Value *training_input(const TrainingNodes *nodes, const char *name, const Type *type);
-/* An initializer: a number of that type, which `number` points at; or zeros of a shape. */
+/* An initializer: a number of that type, which `number` points at. */
 Value *training_constant(const TrainingNodes *nodes, const char *name, Dtype dtype,
                          const void *number);
-Value *training_zeros(const TrainingNodes *nodes, const char *name, const Tensor *like);
 
 /* A node with so many operands, omitted so far, and its results one by one. */
 Node *training_node(const TrainingNodes *nodes, const char *op, Sym domain, uint32_t inputs);
