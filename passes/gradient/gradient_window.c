@@ -15,6 +15,8 @@ typedef struct Window {
     int64_t *before, *behind; /* [axes] */
 } Window;
 
+enum { WINDOW_MOST = 1 << 24 }; /* of sizes, strides and the like */
+
 static int64_t item_or(const int64_t *items, uint32_t count, uint32_t i, int64_t otherwise) {
     return items && i < count ? items[i] : otherwise;
 }
@@ -35,6 +37,21 @@ static void set_pads(Grad *g, Window *w) {
         w->before[i] = same ? (upper ? some / 2 : some - some / 2) : item_or(pads, count, i, 0);
         w->behind[i] = all - w->before[i];
     }
+}
+
+/* Padding, groups and powers. */
+static bool check_rest(Grad *g) {
+    static const char *const names[] = {"pads", "output_padding"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        uint32_t count;
+        const int64_t *items = grad_list(g, names[k], &count);
+        for (uint32_t i = 0; i < count; i++)
+            if (items[i] < 0 || items[i] > WINDOW_MOST) grad_refuse(g, "of this padding");
+    }
+    const int64_t groups = grad_int(g, "group");
+    if (op_schema_attr(g->schema, "group") && (groups < 1 || groups > WINDOW_MOST))
+        grad_refuse(g, "of these groups");
+    return !g->failed;
 }
 
 /* The window that slides over `wide`, giving `narrow`; the kernel's sizes are those of `weights` from
@@ -61,7 +78,12 @@ static bool read_window(Grad *g, Window *w, Value *wide, Value *narrow, Value *w
         w->strides[i] = item_or(stride, strides, i, 1);
         w->dilations[i] = item_or(dilation, dilations, i, 1);
     }
-    return !g->failed;
+    for (uint32_t i = 0; i < w->axes; i++)
+        for (size_t k = 0; k < 5; k++) {
+            const int64_t size = (*lists[k])[i];
+            if (size < 1 || size > WINDOW_MOST) grad_refuse(g, "of these sizes");
+        }
+    return !g->failed && check_rest(g);
 }
 
 /* ---- sums of windows, and back --------------------------------------------------------------- */

@@ -606,12 +606,73 @@ class Meaning(unittest.TestCase):
 ELSEWHERE = {"Cast", "CastLike", "If"}
 
 
+def spoilt(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
+    """With something of one node, or of an input, that is not as it was."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    nodes = [n for n in made.graph.node if n.op_type != "Sum"]
+    node = nodes[rng.integers(len(nodes))] if rng.integers(4) else made.graph.node[0]
+    kind = rng.integers(6)
+    if kind == 0 and node.input:
+        node.input[rng.integers(len(node.input))] = ""
+    elif kind == 1 and node.attribute:
+        attr = node.attribute[rng.integers(len(node.attribute))]
+        number = int(rng.choice([-1, 0, 1, 3, 17, -2**63, 2**63 - 1]))
+        if attr.ints:
+            attr.ints[rng.integers(len(attr.ints))] = number
+        elif attr.strings:
+            attr.strings[0] = bytes(rng.integers(0, 256, 3, dtype=np.uint8))
+        else:
+            attr.i, attr.type = number, onnx.AttributeProto.INT
+    elif kind == 2 and node.attribute:
+        del node.attribute[rng.integers(len(node.attribute))]
+    elif kind == 3 and made.graph.input:
+        shape = made.graph.input[rng.integers(len(made.graph.input))].type.tensor_type.shape
+        if shape.dim:
+            shape.dim[rng.integers(len(shape.dim))].dim_value = int(rng.choice([0, 1, 7, 2**40]))
+        else:
+            shape.dim.add(dim_value=3)
+    elif kind == 4 and node.input:
+        del node.input[rng.integers(len(node.input))]
+    else:
+        names = [i for n in made.graph.node for i in n.input]
+        if node.input and names:
+            node.input[rng.integers(len(node.input))] = names[rng.integers(len(names))]
+    return made
+
+
+class Spoilt(unittest.TestCase):
+    def test_one_line_for_each(self) -> None:
+        """What is wrong in a model is an error of one line, if it is not expanded as it is."""
+        refused = 0
+        for op, make in sorted(gradient_cases.MAKERS.items()):
+            if args.only and op != args.only:
+                continue
+            rng = np.random.default_rng(zlib.crc32(op.encode()) + 1)
+            case = next(c for c in make(rng) if c.op == op)
+            model = Built(case, Forward(case, rng).weights, TensorProto.FLOAT).model
+            for _ in range(args.spoilt):
+                wrong = spoilt(model, rng)
+                with tempfile.TemporaryDirectory() as folder:
+                    path = pathlib.Path(folder, "in.onnx")
+                    path.write_bytes(wrong.SerializeToString())
+                    run, out = demi.opt(str(path), PASSES)
+                with self.subTest(op):
+                    self.assertIn(run.code, (0, 1), run.problem())
+                    self.assertNotIn("runtime error", run.stderr)  # of a sanitizer
+                    if out is None:
+                        refused += 1
+                        self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
+        print(f"{refused} spoilt models are refused")
+
+
 def main() -> int:
     global args, demi
     parser = argparse.ArgumentParser()
     parser.add_argument("--demi", default="build/release/demi")
     parser.add_argument("--only", default="")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--spoilt", type=int, default=8, help="of each operator, how many")
     parser.add_argument("--update", action="store_true", help="renew the manual's table")
     args, rest = parser.parse_known_args()
     if args.update:
