@@ -8,7 +8,7 @@
 #include "gradient_rule.h"
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
-enum { MOST_GATES = 4, MOST_FUNCTIONS = 3, STEPS_MOST = 4096 };
+enum { MOST_GATES = 4, MOST_FUNCTIONS = 3, STEPS_MOST = 4096, HIDDEN_MOST = 1 << 24 };
 
 /* One direction of a layer. */
 typedef struct Layer {
@@ -198,7 +198,10 @@ typedef struct Kind {
 static bool check(Grad *g) {
     if (node_attr(g->node, "clip")) grad_refuse(g, "with clip");
     if (grad_int(g, "layout")) grad_refuse(g, "with layout 1");
-    if (grad_size(g, grad_in(g, IN_X), 0) > STEPS_MOST) grad_refuse(g, "of so many steps");
+    const int64_t steps = grad_size(g, grad_in(g, IN_X), 0);
+    const int64_t hidden = grad_size(g, grad_in(g, IN_R), 2);
+    if (steps < 1 || steps > STEPS_MOST) grad_refuse(g, "of %lld steps", (long long)steps);
+    if (hidden < 1 || hidden > HIDDEN_MOST) grad_refuse(g, "of this hidden size");
     return !g->failed;
 }
 
