@@ -30,7 +30,7 @@ from onnx import TensorProto, helper, numpy_helper, reference
 
 from suite import engines, gradient_cases, gradient_ops
 from suite.command import Demi
-from suite.gradient_cases import Case
+from suite.gradient_cases import Case, ints
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE, FLOAT_TOLERANCE = 1e-5, 2e-4
@@ -604,6 +604,144 @@ class Meaning(unittest.TestCase):
 
 # Operators whose cases are in Meaning, which a node alone does not show.
 ELSEWHERE = {"Cast", "CastLike", "If"}
+
+
+LENET = """
+    lenet (double[N, 1, 10, 10] image, int64[N] label) => (double loss) {
+      c1 = Conv <pads = [1, 1, 1, 1]> (image, w1, b1)
+      r1 = Relu (c1)
+      p1 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r1)
+      c2 = Conv (p1, w2, b2)
+      n2 = BatchNormalization <training_mode = 1> (c2, s2, h2, mean, var)
+      r2 = Tanh (n2)
+      p2 = AveragePool <kernel_shape = [2, 2]> (r2)
+      f = Flatten (p2)
+      g3 = Gemm <transB = 1> (f, w3, b3)
+      r3 = LeakyRelu (g3)
+      g4 = Gemm (r3, w4, b4)
+      loss = SoftmaxCrossEntropyLoss (g4, label)
+    }"""
+LENET_SHAPES = {"w1": (3, 1, 3, 3), "b1": (3,), "w2": (4, 3, 3, 3), "b2": (4,), "s2": (4,),
+                "h2": (4,), "w3": (6, 16), "b3": (6,), "w4": (6, 5), "b4": (5,)}
+
+TRANSFORMER = """
+    transformer (int64[N, 4] token, int64[N, 4] label) => (double loss) {
+      e = Gather (table, token)
+      x = Add (e, places)
+      n1 = LayerNormalization (x, s1, h1)
+      q = MatMul (n1, wq)
+      k = MatMul (n1, wk)
+      v = MatMul (n1, wv)
+      qh = Reshape (q, heads)
+      kh = Reshape (k, heads)
+      vh = Reshape (v, heads)
+      qt = Transpose <perm = [0, 2, 1, 3]> (qh)
+      kt = Transpose <perm = [0, 2, 3, 1]> (kh)
+      vt = Transpose <perm = [0, 2, 1, 3]> (vh)
+      s = MatMul (qt, kt)
+      m = Add (s, causal)
+      a = Softmax (m)
+      o = MatMul (a, vt)
+      ot = Transpose <perm = [0, 2, 1, 3]> (o)
+      of = Reshape (ot, flat)
+      op = MatMul (of, wo)
+      x2 = Add (x, op)
+      n2 = LayerNormalization (x2, s2, h2)
+      u = MatMul (n2, wu)
+      ub = Add (u, bu)
+      ug = Gelu (ub)
+      d = MatMul (ug, wd)
+      x3 = Add (x2, d)
+      l = MatMul (x3, wl)
+      lt = Transpose <perm = [0, 2, 1]> (l)
+      loss = SoftmaxCrossEntropyLoss (lt, label)
+    }"""
+TRANSFORMER_SHAPES = {
+    "table": (7, 6), "places": (4, 6), "s1": (6,), "h1": (6,), "wq": (6, 6), "wk": (6, 6),
+    "wv": (6, 6), "wo": (6, 6), "s2": (6,), "h2": (6,), "wu": (6, 8), "bu": (8,), "wd": (8, 6),
+    "wl": (6, 7)}
+
+
+class Models(unittest.TestCase):
+    """Whole models, whose batch is open: every parameter's gradient, and what training with them does."""
+
+    def build(self, text: str, shapes: dict, fixed: dict, elem: int) -> tuple:
+        rng = np.random.default_rng(5)
+        model = parsed(text, 21)
+        if elem == TensorProto.FLOAT:
+            model = parsed(text.replace("double", "float"), 21)
+        params = {n: typed(rng.standard_normal(s) * 0.4, elem) for n, s in shapes.items()}
+        for name, value in {**params, **{k: typed(v, elem) for k, v in fixed.items()}}.items():
+            model.graph.initializer.append(numpy_helper.from_array(value, name))
+        names = list(shapes)
+        model.graph.node.append(helper.make_node(
+            "Gradient", names, [f"d_{n}" for n in names], domain=TRAINING, xs=names, y="loss"))
+        for name in names:
+            model.graph.output.append(
+                helper.make_tensor_value_info(f"d_{name}", elem, shapes[name]))
+        if "training_mode" in text:  # the running statistics are outputs, too
+            [node] = [n for n in model.graph.node if n.op_type == "BatchNormalization"]
+            node.output.extend(["running_mean", "running_var"])
+        return model, params
+
+    def steps(self, text: str, shapes: dict, fixed: dict, feeds: dict) -> None:
+        double, params = self.build(text, shapes, fixed, TensorProto.DOUBLE)
+        made = expanded(double)
+        check_valid(made)
+        named = {i.name: i for i in made.graph.initializer}
+        for name in shapes:  # fed, so that they can be changed
+            made.graph.input.append(helper.make_tensor_value_info(
+                name, TensorProto.DOUBLE, shapes[name]))
+            made.graph.initializer.remove(named[name])
+        runner = evaluator(made)
+
+        def run(values: dict) -> list:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return runner.run(None, {**feeds, **values})
+        gradients = run(params)[1:]
+        rng = np.random.default_rng(6)
+        for (name, value), got in zip(params.items(), gradients):
+            for _ in range(3):
+                along = rng.standard_normal(value.shape)
+                high, low = ({**params, name: value + sign * STEP * along} for sign in (1, -1))
+                want = (run(high)[0] - run(low)[0]) / (2 * STEP)
+                self.assertLessEqual(abs(float((got * along).sum() - want)),
+                                     TOLERANCE * max(1.0, abs(float(want))), name)
+        self.train(text, shapes, fixed, feeds, gradients)
+
+    def train(self, text: str, shapes: dict, fixed: dict, feeds: dict, want: list) -> None:
+        """ONNX Runtime agrees in float, and steps along the gradients make the loss less."""
+        single, params = self.build(text, shapes, fixed, TensorProto.FLOAT)
+        made = expanded(single)
+        check_valid(made)
+        for name in shapes:
+            made.graph.input.append(helper.make_tensor_value_info(
+                name, TensorProto.FLOAT, shapes[name]))
+        engine = engines.OrtEngine(made.SerializeToString(), made)
+        feeds = {k: typed(v, TensorProto.FLOAT) for k, v in feeds.items()}
+        losses = []
+        for step in range(30):
+            loss, *gradients = engine.run({**feeds, **params})
+            losses.append(float(loss))
+            if step == 0:
+                for a, b in zip(gradients, want):
+                    self.assertLessEqual(distance(a, b), FLOAT_TOLERANCE)
+            params = {n: v - np.float32(0.3) * g
+                      for (n, v), g in zip(params.items(), gradients)}
+        self.assertLess(losses[-1], 0.5 * losses[0], losses)
+
+    def test_convolutional(self) -> None:
+        rng = np.random.default_rng(1)
+        self.steps(LENET, LENET_SHAPES, {"mean": np.zeros(4), "var": np.ones(4)},
+                   {"image": rng.standard_normal((6, 1, 10, 10)), "label": np.arange(6) % 5})
+
+    def test_transformer(self) -> None:
+        rng = np.random.default_rng(2)
+        causal = np.where(np.tri(4) > 0, 0.0, -1e9)
+        self.steps(TRANSFORMER, TRANSFORMER_SHAPES,
+                   {"heads": ints(0, 0, 2, 3), "flat": ints(0, 0, 6), "causal": causal},
+                   {"token": rng.integers(0, 7, (3, 4)), "label": rng.integers(0, 7, (3, 4))})
 
 
 def spoilt(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
