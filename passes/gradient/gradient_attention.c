@@ -150,3 +150,59 @@ void gradient_attention(Grad *g, Value **outputs, uint32_t count) {
     }
     outputs[0] = sums;
 }
+
+/* ---- RotaryEmbedding ------------------------------------------------------------------------- */
+
+/* `count` of the last axis's elements from `first` on, each `step`-th. */
+static Value *part(Grad *g, Value *value, int64_t first, int64_t end, int64_t step) {
+    Node *slice = make_node(&g->make, "Slice", NULL, 5);
+    Value *const operands[] = {value, grad_int_list(g, first), grad_int_list(g, end),
+                               grad_int_list(g, -1), grad_int_list(g, step)};
+    for (uint32_t i = 0; i < 5; i++) node_set_input(slice, i, operands[i]);
+    return make_output(&g->make, slice, type_dtype(value->type));
+}
+
+/* Angles of each place, for all heads: (N or nothing, length, 1, half). */
+static Value *angles(Grad *g, uint32_t i) {
+    static const int64_t heads = -2;
+    Value *table = grad_in(g, i);
+    if (grad_in(g, 3)) table = GRAD(g, "Gather", table, grad_in(g, 3));
+    return grad_axes(g, "Unsqueeze", table, &heads, 1);
+}
+
+static Value *joined(Grad *g, Value *a, Value *b) {
+    Value *both = GRAD(g, "Concat", a, b);
+    node_set_attr_int(both->producer, "axis", -1);
+    return both;
+}
+
+void gradient_rotary(Grad *g, Value **outputs, uint32_t count) {
+    static const int64_t turn[] = {0, 2, 1, 3}, last = -1;
+    (void)count;
+    Value *x = grad_in(g, 0), *at = x;
+    const bool flat = grad_rank(g, x) == 3, pairs = grad_int(g, "interleaved");
+    const int64_t heads = grad_int(g, "num_heads"), dims[] = {0, 0, heads, -1};
+    if (flat && heads < 1) grad_refuse(g, "of this many heads");
+    if (g->failed) return;
+    const int64_t head = flat ? grad_size(g, x, 2) / heads : grad_size(g, x, 3);
+    const int64_t given = grad_int(g, "rotary_embedding_dim"), size = given ? given : head;
+    if (size < 2 || size > head || size % 2) grad_refuse(g, "of these sizes");
+    at = flat ? GRAD(g, "Reshape", x, grad_ints(g, dims, 4)) : grad_transpose(g, x, turn, 4);
+    Value *a = pairs ? part(g, at, 0, size, 2) : part(g, at, 0, size / 2, 1);
+    Value *b = pairs ? part(g, at, 1, size, 2) : part(g, at, size / 2, size, 1);
+    Value *cosine = angles(g, 1), *sine = angles(g, 2);
+    Value *real = GRAD(g, "Mul", cosine, a);
+    real = GRAD(g, "Sub", real, GRAD(g, "Mul", sine, b));
+    Value *imaginary = GRAD(g, "Mul", sine, a);
+    imaginary = GRAD(g, "Add", imaginary, GRAD(g, "Mul", cosine, b));
+    if (pairs) {
+        const int64_t back[] = {0, 0, 0, -1};
+        real = grad_axes(g, "Unsqueeze", real, &last, 1);
+        Value *both = joined(g, real, grad_axes(g, "Unsqueeze", imaginary, &last, 1));
+        real = GRAD(g, "Reshape", both, grad_ints(g, back, 4));
+    } else {
+        real = joined(g, real, imaginary);
+    }
+    if (size < head) real = joined(g, real, part(g, at, size, head, 1));
+    outputs[0] = flat ? grad_reshape_like(g, real, x) : grad_transpose(g, real, turn, 4);
+}

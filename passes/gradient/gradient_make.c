@@ -75,6 +75,14 @@ int64_t grad_size(Grad *g, const Value *value, int64_t axis) {
     return size < 0 ? 1 : size;
 }
 
+bool grad_same_dim(const Value *a, const Value *b, uint32_t i) {
+    const Type *one = value_shaped_type(a), *other = value_shaped_type(b);
+    if (!one || !other || i >= one->rank || i >= other->rank) return false;
+    const Dim *x = &one->dims[i], *y = &other->dims[i];
+    if (x->kind == DIM_KNOWN) return y->kind == DIM_KNOWN && x->size == y->size;
+    return x->kind == DIM_SYMBOL && y->kind == DIM_SYMBOL && x->symbol == y->symbol;
+}
+
 static const OpAttr *formal_of(const Grad *g, const char *name, AttrType type) {
     const OpAttr *formal = op_schema_attr(g->schema, name);
     return formal && formal->has_default && formal->type == (uint8_t)type ? formal : NULL;

@@ -94,6 +94,9 @@ void grad_refuse(Grad *g, const char *format, ...) __attribute__((format(printf,
 uint32_t grad_rank(Grad *g, const Value *value);
 int64_t grad_size(Grad *g, const Value *value, int64_t axis);
 
+/* True where axis i of both is of one size, known or by name. */
+bool grad_same_dim(const Value *a, const Value *b, uint32_t i);
+
 /* An attribute, or what the definition says where it is absent, or 0. */
 int64_t grad_int(const Grad *g, const char *name);
 double grad_real(const Grad *g, const char *name);
