@@ -492,6 +492,83 @@ class Meaning(unittest.TestCase):
                 want = (y(x + step[0], w + step[1]) - y(x - step[0], w - step[1])) / (2 * STEP)
                 self.assertLessEqual(distance(value, want), 1e-6)
 
+    def near_differences(self, model: onnx.ModelProto, y: object, feeds: dict, names: list) -> None:
+        made = expanded(model)
+        check_valid(made)
+        got = run_ort(made, feeds)
+        self.assertNotIsInstance(got, str, got)
+        for name, value in zip(names, got):
+            want = np.zeros(feeds[name].shape)
+            for index in np.ndindex(want.shape):
+                high, low = np.array(feeds[name]), np.array(feeds[name])
+                high[index] += STEP
+                low[index] -= STEP
+                want[index] = (y({**feeds, name: high}) - y({**feeds, name: low})) / (2 * STEP)
+            self.assertLessEqual(distance(value, want), 1e-6, name)
+
+    def test_scans(self) -> None:
+        """A state, what is read and given step by step, and a weight that the body captures."""
+        model = parsed("""
+            g (double[2] h, double[3, 2] x, double[2, 2] w)
+                => (double[2] dh, double[3, 2] dx, double[2, 2] dw) {
+              last, all = Scan <num_scan_inputs = 1, body = b (double[2] hi, double[2] xi)
+                  => (double[2] ho, double[2] yo) {
+                m = MatMul (hi, w)
+                s = Add (m, xi)
+                ho = Tanh (s)
+                yo = Mul (ho, hi)
+              }> (h, x)
+              sq = Mul (all, all)
+              one = ReduceSum <keepdims = 0> (sq)
+              two = ReduceSum <keepdims = 0> (last)
+              y = Add (one, two)
+              dh, dx, dw = ai.onnx.preview.training.Gradient <xs = ["h", "x", "w"], y = "y">
+                  (h, x, w)
+            }""")
+        rng = np.random.default_rng(3)
+
+        def y(feeds: dict) -> float:
+            h, total = feeds["h"], 0.0
+            for row in feeds["x"]:
+                new = np.tanh(h @ feeds["w"] + row)
+                total += ((new * h) ** 2).sum()
+                h = new
+            return float(total + h.sum())
+        self.near_differences(model, y, {"h": rng.standard_normal(2),
+                                         "x": rng.standard_normal((3, 2)),
+                                         "w": rng.standard_normal((2, 2))}, ["h", "x", "w"])
+
+    def test_loops(self) -> None:
+        """A state of floats and one that counts, an output of each step, and a captured weight."""
+        model = parsed("""
+            g (double[2] h, double[2] w, int64 n) => (double[2] dh, double[2] dw)
+              <bool go = {1}, int64 start = {1}> {
+              last, count, all = Loop <body = b (int64 i, bool c, double[2] hi, int64 ki)
+                  => (bool co, double[2] ho, int64 ko, double[2] yo) {
+                co = Identity (c)
+                kd = Cast <to = 11> (ki)
+                m = Mul (hi, w)
+                d = Div (m, kd)
+                ho = Sin (d)
+                yo = Mul (ho, w)
+                ko = Add (ki, i)
+              }> (n, go, h, start)
+              one = ReduceSum <keepdims = 0> (all)
+              two = ReduceSum <keepdims = 0> (last)
+              y = Mul (one, two)
+              dh, dw = ai.onnx.preview.training.Gradient <xs = ["h", "w"], y = "y"> (h, w)
+            }""")
+
+        def y(feeds: dict) -> float:
+            h, k, total = feeds["h"], 1, 0.0
+            for i in range(int(feeds["n"])):
+                h = np.sin(h * feeds["w"] / k)
+                total += (h * feeds["w"]).sum()
+                k += i
+            return float(total * h.sum())
+        self.near_differences(model, y, {"h": self.x[:2], "w": self.z[:2],
+                                         "n": np.array(4, dtype=np.int64)}, ["h", "w"])
+
     def test_functions_are_looked_into(self) -> None:
         """With an attribute, an operand that is left out, and a function within."""
         text = f"""<ir_version: 8, opset_import: ["" : 17, "{TRAINING}" : 1, "own" : 1]>
@@ -603,7 +680,7 @@ class Meaning(unittest.TestCase):
 
 
 # Operators whose cases are in Meaning, which a node alone does not show.
-ELSEWHERE = {"Cast", "CastLike", "If"}
+ELSEWHERE = {"Cast", "CastLike", "If", "Loop", "Scan"}
 
 
 LENET = """
