@@ -29,7 +29,7 @@ static Value *repeated(const Heads *h, Value *value) {
     const int64_t times = h->kv_heads ? h->q_heads / h->kv_heads : 1;
     if (times == 1) return value;
     Value **parts = ARENA_ARRAY(g->make.ctx->scratch, Value *, (size_t)times + 1);
-    Value *apart = grad_axes(g, "Unsqueeze", value, &third, 1);
+    Value *apart = grad_axes(g, "Unsqueeze", value, (GradAxes){&third, 1});
     for (int64_t i = 0; i < times; i++) parts[i] = apart;
     Value *all = grad_make(g, "Concat", DTYPE_UNDEFINED, parts, (size_t)times);
     node_set_attr_int(all->producer, "axis", 2);
@@ -71,7 +71,7 @@ static Value *causal(Grad *g, Value *query, Value *key, Value *like) {
         Value *shape = GRAD_AS(g, "Shape", DTYPE_INT64, grad_in(g, 4));
         rows = GRAD(g, "Add", rows, GRAD(g, "Gather", shape, grad_int_number(g, 2)));
     }
-    rows = grad_axes(g, "Unsqueeze", rows, &second, 1);
+    rows = grad_axes(g, "Unsqueeze", rows, (GradAxes){&second, 1});
     return added(g, GRAD_AS(g, "LessOrEqual", DTYPE_BOOL, positions(g, key), rows), like);
 }
 
@@ -85,7 +85,7 @@ static Value *shares_of(Grad *g, Value *scores, bool masked) {
     static const int64_t last = -1;
     Value *blind = NULL;
     if (masked) {
-        Value *most = grad_reduce(g, "ReduceMax", scores, &last, 1, true);
+        Value *most = grad_reduce(g, "ReduceMax", scores, (GradAxes){&last, 1});
         blind = GRAD_AS(g, "Equal", DTYPE_BOOL, most, grad_number(g, -(double)INFINITY, most));
         scores = GRAD_CALC(g, "Where(p, 0, q)", blind, scores);
     }
@@ -167,7 +167,7 @@ static Value *angles(Grad *g, uint32_t i) {
     static const int64_t heads = -2;
     Value *table = grad_in(g, i);
     if (grad_in(g, 3)) table = GRAD(g, "Gather", table, grad_in(g, 3));
-    return grad_axes(g, "Unsqueeze", table, &heads, 1);
+    return grad_axes(g, "Unsqueeze", table, (GradAxes){&heads, 1});
 }
 
 static Value *joined(Grad *g, Value *a, Value *b) {
@@ -197,8 +197,8 @@ void gradient_rotary(Grad *g, Value **outputs, uint32_t count) {
     imaginary = GRAD(g, "Add", imaginary, GRAD(g, "Mul", cosine, b));
     if (pairs) {
         const int64_t back[] = {0, 0, 0, -1};
-        real = grad_axes(g, "Unsqueeze", real, &last, 1);
-        Value *both = joined(g, real, grad_axes(g, "Unsqueeze", imaginary, &last, 1));
+        real = grad_axes(g, "Unsqueeze", real, (GradAxes){&last, 1});
+        Value *both = joined(g, real, grad_axes(g, "Unsqueeze", imaginary, (GradAxes){&last, 1}));
         real = GRAD(g, "Reshape", both, grad_ints(g, back, 4));
     } else {
         real = joined(g, real, imaginary);

@@ -65,14 +65,15 @@ void gradient_tile(Grad *g) {
     Value *x = grad_in(g, 0);
     const uint32_t rank = grad_rank(g, x);
     static const int64_t second = 1;
-    Value *pairs = GRAD(g, "Concat", grad_axes(g, "Unsqueeze", grad_in(g, 1), &second, 1),
-                        grad_axes(g, "Unsqueeze", grad_shape(g, x), &second, 1));
+    Value *pairs =
+        GRAD(g, "Concat", grad_axes(g, "Unsqueeze", grad_in(g, 1), (GradAxes){&second, 1}),
+             grad_axes(g, "Unsqueeze", grad_shape(g, x), (GradAxes){&second, 1}));
     node_set_attr_int(pairs->producer, "axis", 1);
     Value *split =
         GRAD(g, "Reshape", grad_flow(g, 0), GRAD(g, "Reshape", pairs, grad_int_list(g, -1)));
     int64_t *axes = ARENA_ARRAY(g->make.ctx->scratch, int64_t, rank + 1);
     for (uint32_t i = 0; i < rank; i++) axes[i] = 2 * (int64_t)i;
-    grad_give(g, 0, grad_reduce(g, "ReduceSum", split, axes, rank, false));
+    grad_give(g, 0, grad_reduce_away(g, "ReduceSum", split, (GradAxes){axes, rank}));
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -224,7 +225,8 @@ void gradient_gather(Grad *g) {
     static const int64_t last = -1;
     if (axis == 0)
         grad_give(g, 0,
-                  scatter(g, "ScatterND", x, grad_axes(g, "Unsqueeze", places, &last, 1), dy));
+                  scatter(g, "ScatterND", x,
+                          grad_axes(g, "Unsqueeze", places, (GradAxes){&last, 1}), dy));
     else
         gradient_moved(g);
 }
@@ -313,8 +315,8 @@ void gradient_one_hot(Grad *g) {
     Value *on = total(g, GRAD(g, "Mul", dy, hot));
     Value *off = GRAD(g, "Sub", total(g, dy), on);
     static const int64_t first = 0;
-    off = grad_axes(g, "Unsqueeze", off, &first, 1);
-    Value *both = GRAD(g, "Concat", off, grad_axes(g, "Unsqueeze", on, &first, 1));
+    off = grad_axes(g, "Unsqueeze", off, (GradAxes){&first, 1});
+    Value *both = GRAD(g, "Concat", off, grad_axes(g, "Unsqueeze", on, (GradAxes){&first, 1}));
     node_set_attr_int(both->producer, "axis", 0);
     grad_give(g, 2, both);
 }

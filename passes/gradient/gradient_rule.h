@@ -133,11 +133,18 @@ Value *grad_reshape_like(Grad *g, Value *value, Value *like);
 /* Numbers of the shape and type of `like`. */
 Value *grad_fill(Grad *g, double number, Value *like);
 
-/* ReduceSum and the like over axes, as the opset has it. */
-Value *grad_reduce(Grad *g, const char *op, Value *value, const int64_t *axes, uint32_t count,
-                   bool keep);
+/* Some axes; none: nothing is done. */
+typedef struct GradAxes {
+    const int64_t *items;
+    uint32_t count;
+} GradAxes;
+
+/* ReduceSum and the like over axes, as the opset has it; they are kept, of size 1, or gone. */
+Value *grad_reduce(Grad *g, const char *op, Value *value, GradAxes axes);
+Value *grad_reduce_away(Grad *g, const char *op, Value *value, GradAxes axes);
 /* Unsqueeze and Squeeze. */
-Value *grad_axes(Grad *g, const char *op, Value *value, const int64_t *axes, uint32_t count);
+Value *grad_axes(Grad *g, const char *op, Value *value, GradAxes axes);
+
 /* Gives a node the attributes of the one that is differentiated. It has none yet. */
 void grad_keep_attrs(Grad *g, Node *made);
 
