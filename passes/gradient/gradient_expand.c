@@ -122,6 +122,13 @@ static void find_varying(GradientWalk *walk, const GradientNodes *nodes, Arena *
 
 /* ---- one node -------------------------------------------------------------------------------- */
 
+/* True where the definition has as many operands as the node, and each of its attributes. */
+static bool has_form(const OpSchema *schema, const Node *node) {
+    for (const Attr *attr = node->attrs; attr; attr = attr->next)
+        if (!op_schema_attr(schema, sym_text(attr->name))) return false;
+    return node->input_count >= schema->min_input && node->input_count <= schema->max_input;
+}
+
 /* What a rule made must be there at the opset, and take these types. */
 static bool check_made(Grad *g, const Node *before) {
     Node *node = before ? before->next : g->node->graph->first;
@@ -134,6 +141,9 @@ static bool check_made(Grad *g, const Node *before) {
         if (!schema || schema->deprecated)
             grad_refuse(g, "it takes %s, which opset %lld does not have", sym_text(node->op_type),
                         (long long)g->opset);
+        else if (!has_form(schema, node))
+            grad_refuse(g, "it takes %s in a form that opset %lld does not have",
+                        sym_text(node->op_type), (long long)g->opset);
         else if (!node_check_types(node, &err))
             grad_refuse(g, "it takes %s, which opset %lld does not have of this type",
                         sym_text(node->op_type), (long long)g->opset);

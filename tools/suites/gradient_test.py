@@ -14,6 +14,7 @@ substituted, gradients of gradients, training graphs, and each error.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import re
 import sys
@@ -87,7 +88,7 @@ class Built:
                        for i, m in zip(range(len(names)), list_of(made, names)) if i in case.places()]
         graph = helper.make_graph(nodes, "case", made, results, constants)
         plain = helper.make_graph([n for n in nodes if n.op_type != "Gradient"], "forward", made,
-                                  [helper.make_empty_tensor_value_info("y")], constants)
+                                  [helper.make_tensor_value_info("y", elem, [])], constants)
         self.forward = helper.make_model(plain, opset_imports=opsets(case.opset), ir_version=8)
         self.model = helper.make_model(graph, opset_imports=opsets(case.opset), ir_version=8)
 
@@ -293,6 +294,39 @@ class Rules(unittest.TestCase):
                         problem = ""
                     self.assertEqual(problem, "")
         print(f"{ran} cases, {ran - alone} also in ONNX Runtime")
+
+    def test_older_and_newer_opsets(self) -> None:
+        """Where the node itself is valid there, it is refused, or its gradients are the same."""
+        same = refused = 0
+        for op, make in sorted(gradient_cases.MAKERS.items()):
+            if args.only and op != args.only:
+                continue
+            rng = np.random.default_rng(zlib.crc32(op.encode()))
+            case = next(c for c in make(rng) if c.op == op)
+            weights = Forward(case, rng).weights
+            own = Built(case, weights, TensorProto.FLOAT)
+            want = run_ort(expanded(own.model), own.feeds)
+            for opset in (9, 11, 13, 16, 18, 20, 23):
+                built = Built(dataclasses.replace(case, opset=opset), weights, TensorProto.FLOAT)
+                if isinstance(want, str) or not is_valid(built.forward):
+                    continue
+                with self.subTest(f"{op} at {opset}"), tempfile.TemporaryDirectory() as folder:
+                    path = pathlib.Path(folder, "in.onnx")
+                    path.write_bytes(built.model.SerializeToString())
+                    run, out = demi.opt(str(path), PASSES)
+                    if out is None:
+                        self.assertRegex(run.problem(), r"no gradient: .*opset")
+                        refused += 1
+                        continue
+                    model = onnx.load_from_string(out)
+                    check_valid(model)
+                    got = run_ort(model, built.feeds)
+                    if isinstance(got, str):
+                        continue
+                    same += 1
+                    for a, b in zip(got, want):
+                        self.assertLessEqual(distance(a, b), FLOAT_TOLERANCE)
+        print(f"at other opsets {same} are the same, {refused} are refused")
 
     def test_every_rule_has_a_case(self) -> None:
         rows = table_rows()
