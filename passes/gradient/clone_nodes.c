@@ -82,6 +82,16 @@ static ValueDecl *clone_decl(Arena *arena, const ValueDecl *decl) {
     return arena_copy(arena, decl, sizeof *decl);
 }
 
+void clone_into(CloneNodes *clone, const Graph *graph, Graph *made) {
+    for (size_t i = 0; i < graph->initializers.count; i++) {
+        Value *from = graph->initializers.items[i], *to = clone_value(clone, from);
+        if (to == from) to = fresh(clone, from, made);
+        value_set_init(to, from->init);
+    }
+    for (const Node *node = graph->first; node; node = node->next)
+        clone_node(clone, node, made, NULL);
+}
+
 Graph *clone_inside(CloneNodes *clone, const Graph *graph, Graph *parent) {
     Arena *arena = &parent->model->arena;
     Graph *made = graph_new(parent->model, parent);
@@ -93,13 +103,7 @@ Graph *clone_inside(CloneNodes *clone, const Graph *graph, Graph *parent) {
         input->input = clone_decl(arena, graph->inputs.items[i]->input);
         VEC_PUSH(arena, &made->inputs, input);
     }
-    for (size_t i = 0; i < graph->initializers.count; i++) {
-        Value *from = graph->initializers.items[i], *to = clone_value(clone, from);
-        if (to == from) to = fresh(clone, from, made);
-        value_set_init(to, from->init);
-    }
-    for (const Node *node = graph->first; node; node = node->next)
-        clone_node(clone, node, made, NULL);
+    clone_into(clone, graph, made);
     return made;
 }
 

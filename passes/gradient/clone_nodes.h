@@ -24,6 +24,9 @@ void clone_map(CloneNodes *clone, const Value *value, Value *to);
 /* A graph within `parent` that has copies of all in `graph` but its outputs; nothing owns it yet. */
 Graph *clone_inside(CloneNodes *clone, const Graph *graph, Graph *parent);
 
+/* Copies of its constants and nodes alone, in `made`. Its inputs are mapped. */
+void clone_into(CloneNodes *clone, const Graph *graph, Graph *made);
+
 /* Copies of what the function does that `call` calls, before `before`; outputs[i] of the call's
  * output_count is what gives its output i. False where the body is of other versions of operators
  * than the graph of `before`. */

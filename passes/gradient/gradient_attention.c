@@ -29,7 +29,7 @@ static Value *repeated(const Heads *h, Value *value) {
     const int64_t times = h->kv_heads ? h->q_heads / h->kv_heads : 1;
     if (times == 1) return value;
     Value **parts = ARENA_ARRAY(g->make.ctx->scratch, Value *, (size_t)times + 1);
-    Value *apart = grad_axes(g, "Unsqueeze", value, &third, 1);
+    Value *apart = grad_axes(g, "Unsqueeze", value, (GradAxes){&third, 1});
     for (int64_t i = 0; i < times; i++) parts[i] = apart;
     Value *all = grad_make(g, "Concat", DTYPE_UNDEFINED, parts, (size_t)times);
     node_set_attr_int(all->producer, "axis", 2);
@@ -71,7 +71,7 @@ static Value *causal(Grad *g, Value *query, Value *key, Value *like) {
         Value *shape = GRAD_AS(g, "Shape", DTYPE_INT64, grad_in(g, 4));
         rows = GRAD(g, "Add", rows, GRAD(g, "Gather", shape, grad_int_number(g, 2)));
     }
-    rows = grad_axes(g, "Unsqueeze", rows, &second, 1);
+    rows = grad_axes(g, "Unsqueeze", rows, (GradAxes){&second, 1});
     return added(g, GRAD_AS(g, "LessOrEqual", DTYPE_BOOL, positions(g, key), rows), like);
 }
 
@@ -85,7 +85,7 @@ static Value *shares_of(Grad *g, Value *scores, bool masked) {
     static const int64_t last = -1;
     Value *blind = NULL;
     if (masked) {
-        Value *most = grad_reduce(g, "ReduceMax", scores, &last, 1, true);
+        Value *most = grad_reduce(g, "ReduceMax", scores, (GradAxes){&last, 1});
         blind = GRAD_AS(g, "Equal", DTYPE_BOOL, most, grad_number(g, -(double)INFINITY, most));
         scores = GRAD_CALC(g, "Where(p, 0, q)", blind, scores);
     }
@@ -149,4 +149,60 @@ void gradient_attention(Grad *g, Value **outputs, uint32_t count) {
         sums = GRAD(g, "Reshape", sums, grad_ints(g, joined, 3));
     }
     outputs[0] = sums;
+}
+
+/* ---- RotaryEmbedding ------------------------------------------------------------------------- */
+
+/* `count` of the last axis's elements from `first` on, each `step`-th. */
+static Value *part(Grad *g, Value *value, int64_t first, int64_t end, int64_t step) {
+    Node *slice = make_node(&g->make, "Slice", NULL, 5);
+    Value *const operands[] = {value, grad_int_list(g, first), grad_int_list(g, end),
+                               grad_int_list(g, -1), grad_int_list(g, step)};
+    for (uint32_t i = 0; i < 5; i++) node_set_input(slice, i, operands[i]);
+    return make_output(&g->make, slice, type_dtype(value->type));
+}
+
+/* Angles of each place, for all heads: (N or nothing, length, 1, half). */
+static Value *angles(Grad *g, uint32_t i) {
+    static const int64_t heads = -2;
+    Value *table = grad_in(g, i);
+    if (grad_in(g, 3)) table = GRAD(g, "Gather", table, grad_in(g, 3));
+    return grad_axes(g, "Unsqueeze", table, (GradAxes){&heads, 1});
+}
+
+static Value *joined(Grad *g, Value *a, Value *b) {
+    Value *both = GRAD(g, "Concat", a, b);
+    node_set_attr_int(both->producer, "axis", -1);
+    return both;
+}
+
+void gradient_rotary(Grad *g, Value **outputs, uint32_t count) {
+    static const int64_t turn[] = {0, 2, 1, 3}, last = -1;
+    (void)count;
+    Value *x = grad_in(g, 0), *at = x;
+    const bool flat = grad_rank(g, x) == 3, pairs = grad_int(g, "interleaved");
+    const int64_t heads = grad_int(g, "num_heads"), dims[] = {0, 0, heads, -1};
+    if (flat && heads < 1) grad_refuse(g, "of this many heads");
+    if (g->failed) return;
+    const int64_t head = flat ? grad_size(g, x, 2) / heads : grad_size(g, x, 3);
+    const int64_t given = grad_int(g, "rotary_embedding_dim"), size = given ? given : head;
+    if (size < 2 || size > head || size % 2) grad_refuse(g, "of these sizes");
+    at = flat ? GRAD(g, "Reshape", x, grad_ints(g, dims, 4)) : grad_transpose(g, x, turn, 4);
+    Value *a = pairs ? part(g, at, 0, size, 2) : part(g, at, 0, size / 2, 1);
+    Value *b = pairs ? part(g, at, 1, size, 2) : part(g, at, size / 2, size, 1);
+    Value *cosine = angles(g, 1), *sine = angles(g, 2);
+    Value *real = GRAD(g, "Mul", cosine, a);
+    real = GRAD(g, "Sub", real, GRAD(g, "Mul", sine, b));
+    Value *imaginary = GRAD(g, "Mul", sine, a);
+    imaginary = GRAD(g, "Add", imaginary, GRAD(g, "Mul", cosine, b));
+    if (pairs) {
+        const int64_t back[] = {0, 0, 0, -1};
+        real = grad_axes(g, "Unsqueeze", real, (GradAxes){&last, 1});
+        Value *both = joined(g, real, grad_axes(g, "Unsqueeze", imaginary, (GradAxes){&last, 1}));
+        real = GRAD(g, "Reshape", both, grad_ints(g, back, 4));
+    } else {
+        real = joined(g, real, imaginary);
+    }
+    if (size < head) real = joined(g, real, part(g, at, size, head, 1));
+    outputs[0] = flat ? grad_reshape_like(g, real, x) : grad_transpose(g, real, turn, 4);
 }

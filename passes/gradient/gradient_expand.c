@@ -122,6 +122,13 @@ static void find_varying(GradientWalk *walk, const GradientNodes *nodes, Arena *
 
 /* ---- one node -------------------------------------------------------------------------------- */
 
+/* True where the definition has as many operands as the node, and each of its attributes. */
+static bool has_form(const OpSchema *schema, const Node *node) {
+    for (const Attr *attr = node->attrs; attr; attr = attr->next)
+        if (!op_schema_attr(schema, sym_text(attr->name))) return false;
+    return node->input_count >= schema->min_input && node->input_count <= schema->max_input;
+}
+
 /* What a rule made must be there at the opset, and take these types. */
 static bool check_made(Grad *g, const Node *before) {
     Node *node = before ? before->next : g->node->graph->first;
@@ -134,6 +141,9 @@ static bool check_made(Grad *g, const Node *before) {
         if (!schema || schema->deprecated)
             grad_refuse(g, "it takes %s, which opset %lld does not have", sym_text(node->op_type),
                         (long long)g->opset);
+        else if (!has_form(schema, node))
+            grad_refuse(g, "it takes %s in a form that opset %lld does not have",
+                        sym_text(node->op_type), (long long)g->opset);
         else if (!node_check_types(node, &err))
             grad_refuse(g, "it takes %s, which opset %lld does not have of this type",
                         sym_text(node->op_type), (long long)g->opset);
@@ -194,6 +204,17 @@ static bool infer(PassCtx *ctx, Err *err) {
     return inferred;
 }
 
+/* What rules take for granted. */
+static void check_operands(Grad *g) {
+    const Node *node = g->node;
+    if (node->input_count > g->schema->max_input || node->input_count < g->schema->min_input)
+        grad_refuse(g, "it has %u operands", node->input_count);
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (op_schema_input_is_required(g->schema, i) && !grad_in(g, i))
+            grad_refuse(g, "its operand %u is missing", i);
+    if (!grad_out(g, 0)) grad_refuse(g, "its output 0 is omitted");
+}
+
 static bool is_known(Grad *g, const GradientRow *row) {
     g->schema = node_schema(g->node);
     if (!row || !g->schema)
@@ -202,6 +223,8 @@ static bool is_known(Grad *g, const GradientRow *row) {
         grad_refuse(g, "%s", row->why);
     else if (row->since > g->schema->since)
         grad_refuse(g, "of this operator it begins with opset %d (upgrade-opset)", row->since);
+    else
+        check_operands(g);
     return !g->failed;
 }
 

@@ -14,10 +14,10 @@ static Value *label_losses(Grad *g, Value *scores, Value **weights) {
         Value *zero = grad_cast(g, grad_int_number(g, 0), type_dtype(labels->type));
         labels = GRAD_AS(g, "Where", type_dtype(labels->type), kept, labels, zero);
     }
-    Value *places = grad_axes(g, "Unsqueeze", labels, &second, 1);
+    Value *places = grad_axes(g, "Unsqueeze", labels, (GradAxes){&second, 1});
     Value *chosen = GRAD(g, "GatherElements", scores, places);
     node_set_attr_int(chosen->producer, "axis", 1);
-    chosen = grad_axes(g, "Squeeze", chosen, &second, 1);
+    chosen = grad_axes(g, "Squeeze", chosen, (GradAxes){&second, 1});
     Value *weight = own ? GRAD(g, "Gather", own, labels) : grad_fill(g, 1, chosen);
     if (kept) {
         Value *none = grad_number(g, 0, weight);

@@ -75,6 +75,14 @@ int64_t grad_size(Grad *g, const Value *value, int64_t axis) {
     return size < 0 ? 1 : size;
 }
 
+bool grad_same_dim(const Value *a, const Value *b, uint32_t i) {
+    const Type *one = value_shaped_type(a), *other = value_shaped_type(b);
+    if (!one || !other || i >= one->rank || i >= other->rank) return false;
+    const Dim *x = &one->dims[i], *y = &other->dims[i];
+    if (x->kind == DIM_KNOWN) return y->kind == DIM_KNOWN && x->size == y->size;
+    return x->kind == DIM_SYMBOL && y->kind == DIM_SYMBOL && x->symbol == y->symbol;
+}
+
 static const OpAttr *formal_of(const Grad *g, const char *name, AttrType type) {
     const OpAttr *formal = op_schema_attr(g->schema, name);
     return formal && formal->has_default && formal->type == (uint8_t)type ? formal : NULL;
@@ -216,26 +224,28 @@ Value *grad_fill(Grad *g, double number, Value *like) {
 }
 
 /* op(value) with axes as an attribute, or as an operand, as the opset has it. */
-static Value *with_axes(Grad *g, const char *op, Value *value, const int64_t *axes,
-                        uint32_t count) {
+Value *grad_axes(Grad *g, const char *op, Value *value, GradAxes axes) {
+    if (!axes.count) return value;
     const OpSchema *schema = ops_find("", op, g->opset);
     if (!schema || !op_schema_attr(schema, "axes"))
-        return GRAD(g, op, value, grad_ints(g, axes, count));
+        return GRAD(g, op, value, grad_ints(g, axes.items, axes.count));
     Value *made = GRAD(g, op, value);
-    node_set_attr_ints(made->producer, "axes", axes, count);
+    node_set_attr_ints(made->producer, "axes", axes.items, axes.count);
     return made;
 }
 
-Value *grad_reduce(Grad *g, const char *op, Value *value, const int64_t *axes, uint32_t count,
-                   bool keep) {
-    if (!count) return value;
-    Value *sum = with_axes(g, op, value, axes, count);
-    node_set_attr_int(sum->producer, "keepdims", keep);
+Value *grad_reduce(Grad *g, const char *op, Value *value, GradAxes axes) {
+    if (!axes.count) return value;
+    Value *sum = grad_axes(g, op, value, axes);
+    node_set_attr_int(sum->producer, "keepdims", 1);
     return sum;
 }
 
-Value *grad_axes(Grad *g, const char *op, Value *value, const int64_t *axes, uint32_t count) {
-    return count ? with_axes(g, op, value, axes, count) : value;
+Value *grad_reduce_away(Grad *g, const char *op, Value *value, GradAxes axes) {
+    if (!axes.count) return value;
+    Value *sum = grad_axes(g, op, value, axes);
+    node_set_attr_int(sum->producer, "keepdims", 0);
+    return sum;
 }
 
 void grad_keep_attrs(Grad *g, Node *made) {
@@ -306,8 +316,8 @@ Value *grad_sum_to(Grad *g, Value *value, const Type *shape, Value *like) {
     }
     int64_t *leading = ARENA_ARRAY(g->make.ctx->scratch, int64_t, more + 1);
     for (uint32_t i = 0; i < more; i++) leading[i] = i;
-    value = grad_reduce(g, "ReduceSum", value, leading, more, false);
-    return grad_reduce(g, "ReduceSum", value, axes, count, true);
+    value = grad_reduce_away(g, "ReduceSum", value, (GradAxes){leading, more});
+    return grad_reduce(g, "ReduceSum", value, (GradAxes){axes, count});
 }
 
 void grad_give_sum(Grad *g, uint32_t i, Value *value) {

@@ -65,14 +65,15 @@ void gradient_tile(Grad *g) {
     Value *x = grad_in(g, 0);
     const uint32_t rank = grad_rank(g, x);
     static const int64_t second = 1;
-    Value *pairs = GRAD(g, "Concat", grad_axes(g, "Unsqueeze", grad_in(g, 1), &second, 1),
-                        grad_axes(g, "Unsqueeze", grad_shape(g, x), &second, 1));
+    Value *pairs =
+        GRAD(g, "Concat", grad_axes(g, "Unsqueeze", grad_in(g, 1), (GradAxes){&second, 1}),
+             grad_axes(g, "Unsqueeze", grad_shape(g, x), (GradAxes){&second, 1}));
     node_set_attr_int(pairs->producer, "axis", 1);
     Value *split =
         GRAD(g, "Reshape", grad_flow(g, 0), GRAD(g, "Reshape", pairs, grad_int_list(g, -1)));
     int64_t *axes = ARENA_ARRAY(g->make.ctx->scratch, int64_t, rank + 1);
     for (uint32_t i = 0; i < rank; i++) axes[i] = 2 * (int64_t)i;
-    grad_give(g, 0, grad_reduce(g, "ReduceSum", split, axes, rank, false));
+    grad_give(g, 0, grad_reduce_away(g, "ReduceSum", split, (GradAxes){axes, rank}));
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -224,7 +225,8 @@ void gradient_gather(Grad *g) {
     static const int64_t last = -1;
     if (axis == 0)
         grad_give(g, 0,
-                  scatter(g, "ScatterND", x, grad_axes(g, "Unsqueeze", places, &last, 1), dy));
+                  scatter(g, "ScatterND", x,
+                          grad_axes(g, "Unsqueeze", places, (GradAxes){&last, 1}), dy));
     else
         gradient_moved(g);
 }
@@ -282,4 +284,39 @@ void gradient_top_k(Grad *g) {
         GRAD(g, "ScatterElements", grad_fill(g, 0, grad_in(g, 0)), grad_out(g, 1), grad_flow(g, 0));
     node_set_attr_int(flow->producer, "axis", grad_int(g, "axis"));
     grad_give(g, 0, flow);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static Value *total(Grad *g, Value *value) {
+    Value *sum = GRAD(g, "ReduceSum", value);
+    node_set_attr_int(sum->producer, "keepdims", 0);
+    return sum;
+}
+
+/* start + i * delta; the limit only says how many. */
+void gradient_range(Grad *g) {
+    Value *dy = grad_flow(g, 0);
+    if (grad_wants(g, 0)) grad_give(g, 0, total(g, dy));
+    if (!grad_wants(g, 2)) return;
+    Value *count = GRAD(g, "Squeeze", GRAD_AS(g, "Shape", DTYPE_INT64, dy));
+    Value *from = grad_int_number(g, 0), *step = grad_int_number(g, 1);
+    Value *numbers = grad_cast(g, GRAD(g, "Range", from, count, step), type_dtype(dy->type));
+    grad_give(g, 2, total(g, GRAD(g, "Mul", dy, numbers)));
+}
+
+/* Operand 2 has what stands elsewhere, and what stands at the index. */
+void gradient_one_hot(Grad *g) {
+    Value *dy = grad_flow(g, 0);
+    const int64_t places[] = {0, 1};
+    Value *flags = grad_cast(g, grad_ints(g, places, 2), type_dtype(dy->type));
+    Value *hot = GRAD_AS(g, "OneHot", type_dtype(dy->type), grad_in(g, 0), grad_in(g, 1), flags);
+    node_set_attr_int(hot->producer, "axis", grad_int(g, "axis"));
+    Value *on = total(g, GRAD(g, "Mul", dy, hot));
+    Value *off = GRAD(g, "Sub", total(g, dy), on);
+    static const int64_t first = 0;
+    off = grad_axes(g, "Unsqueeze", off, (GradAxes){&first, 1});
+    Value *both = GRAD(g, "Concat", off, grad_axes(g, "Unsqueeze", on, (GradAxes){&first, 1}));
+    node_set_attr_int(both->producer, "axis", 0);
+    grad_give(g, 2, both);
 }

@@ -4,7 +4,7 @@
 #include "gradient_rule.h"
 
 static Value *mean(Grad *g, Value *value, const int64_t *axes, uint32_t count) {
-    return grad_reduce(g, "ReduceMean", value, axes, count, true);
+    return grad_reduce(g, "ReduceMean", value, (GradAxes){axes, count});
 }
 
 /* (x - mean) / sqrt(variance + epsilon) over axes, which are kept. */

@@ -9,7 +9,7 @@
 
 /* A matrix, or a stack of them, of an operand that may be a vector. */
 static Value *as_matrix(Grad *g, Value *value, uint32_t rank, int64_t axis) {
-    return rank == 1 ? grad_axes(g, "Unsqueeze", value, &axis, 1) : value;
+    return rank == 1 ? grad_axes(g, "Unsqueeze", value, (GradAxes){&axis, 1}) : value;
 }
 
 /* The shape of a product's gradient before it is summed: the stack of the output, then what the
@@ -38,16 +38,16 @@ void gradient_matmul(Grad *g) {
     const uint32_t wide_a = ra == 1 ? 2 : ra, wide_b = rb == 1 ? 2 : rb;
     const uint32_t stack = (wide_a > wide_b ? wide_a : wide_b) - 2;
     static const int64_t last = -1, second = -2;
-    if (rb == 1) dy = grad_axes(g, "Unsqueeze", dy, &last, 1);
-    if (ra == 1) dy = grad_axes(g, "Unsqueeze", dy, &second, 1);
+    if (rb == 1) dy = grad_axes(g, "Unsqueeze", dy, (GradAxes){&last, 1});
+    if (ra == 1) dy = grad_axes(g, "Unsqueeze", dy, (GradAxes){&second, 1});
     if (grad_wants(g, 0)) {
         Value *flow = GRAD(g, "MatMul", dy, grad_turn(g, as_matrix(g, b, rb, 1), wide_b));
-        if (ra == 1) flow = grad_axes(g, "Squeeze", flow, &second, 1);
+        if (ra == 1) flow = grad_axes(g, "Squeeze", flow, (GradAxes){&second, 1});
         grad_give(g, 0, grad_sum_to(g, flow, stacked_shape(g, a, stack), a));
     }
     if (grad_wants(g, 1)) {
         Value *flow = GRAD(g, "MatMul", grad_turn(g, as_matrix(g, a, ra, 0), wide_a), dy);
-        if (rb == 1) flow = grad_axes(g, "Squeeze", flow, &last, 1);
+        if (rb == 1) flow = grad_axes(g, "Squeeze", flow, (GradAxes){&last, 1});
         grad_give(g, 1, grad_sum_to(g, flow, stacked_shape(g, b, stack), b));
     }
 }

@@ -8,7 +8,7 @@
 #include "gradient_rule.h"
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
-enum { MOST_GATES = 4, MOST_FUNCTIONS = 3, STEPS_MOST = 4096 };
+enum { MOST_GATES = 4, MOST_FUNCTIONS = 3, STEPS_MOST = 4096, HIDDEN_MOST = 1 << 24 };
 
 /* One direction of a layer. */
 typedef struct Layer {
@@ -168,12 +168,12 @@ static Value *run_steps(Layer *l, Step *step, bool reverse) {
         if (lengths) {
             Value *number = grad_cast(g, grad_int_number(g, t), type_dtype(lengths->type));
             Value *goes_on = GRAD_AS(g, "Less", DTYPE_BOOL, number, lengths);
-            goes_on = grad_axes(g, "Unsqueeze", goes_on, &second, 1);
+            goes_on = grad_axes(g, "Unsqueeze", goes_on, (GradAxes){&second, 1});
             given[at] = GRAD_CALC(g, "Where(p, q, 0)", goes_on, l->h);
             l->h = GRAD_CALC(g, "Where(p, q, r)", goes_on, l->h, h);
             if (c) l->c = GRAD_CALC(g, "Where(p, q, r)", goes_on, l->c, c);
         }
-        given[at] = grad_axes(g, "Unsqueeze", given[at], &first, 1);
+        given[at] = grad_axes(g, "Unsqueeze", given[at], (GradAxes){&first, 1});
     }
     Value *all = grad_make(g, "Concat", DTYPE_UNDEFINED, given, (size_t)l->steps);
     node_set_attr_int(all->producer, "axis", 0);
@@ -182,7 +182,8 @@ static Value *run_steps(Layer *l, Step *step, bool reverse) {
 
 /* Directions side by side along a new axis. */
 static Value *stacked(Grad *g, Value **parts, uint32_t count, int64_t axis) {
-    for (uint32_t i = 0; i < count; i++) parts[i] = grad_axes(g, "Unsqueeze", parts[i], &axis, 1);
+    for (uint32_t i = 0; i < count; i++)
+        parts[i] = grad_axes(g, "Unsqueeze", parts[i], (GradAxes){&axis, 1});
     if (count == 1) return parts[0];
     Value *all = grad_make(g, "Concat", DTYPE_UNDEFINED, parts, count);
     node_set_attr_int(all->producer, "axis", axis);
@@ -198,7 +199,10 @@ typedef struct Kind {
 static bool check(Grad *g) {
     if (node_attr(g->node, "clip")) grad_refuse(g, "with clip");
     if (grad_int(g, "layout")) grad_refuse(g, "with layout 1");
-    if (grad_size(g, grad_in(g, IN_X), 0) > STEPS_MOST) grad_refuse(g, "of so many steps");
+    const int64_t steps = grad_size(g, grad_in(g, IN_X), 0);
+    const int64_t hidden = grad_size(g, grad_in(g, IN_R), 2);
+    if (steps < 1 || steps > STEPS_MOST) grad_refuse(g, "of %lld steps", (long long)steps);
+    if (hidden < 1 || hidden > HIDDEN_MOST) grad_refuse(g, "of this hidden size");
     return !g->failed;
 }
 

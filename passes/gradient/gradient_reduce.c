@@ -15,7 +15,7 @@ typedef struct Reduced {
 /* Puts the axes in again, whatever rank there is: the shape of a sum that keeps them. */
 static Value *with_axes_kept(Grad *g, const Reduced *r, Value *value) {
     if (grad_int(g, "keepdims")) return value;
-    if (r->list) return grad_axes(g, "Unsqueeze", value, r->list, r->count);
+    if (r->list) return grad_axes(g, "Unsqueeze", value, (GradAxes){r->list, r->count});
     return r->axes ? GRAD(g, "Unsqueeze", value, r->axes)
                    : value; /* one number goes with any rank */
 }
@@ -38,7 +38,7 @@ static Reduced reduced(Grad *g) {
 /* The reduction of something else over the same axes, which are kept. */
 static Value *reduce_as(Grad *g, const Reduced *r, const char *op, Value *value) {
     if (r->same) return value;
-    if (r->list) return grad_reduce(g, op, value, r->list, r->count, true);
+    if (r->list) return grad_reduce(g, op, value, (GradAxes){r->list, r->count});
     Value *made = GRAD(g, op, value, r->axes);
     node_set_attr_int(made->producer, "keepdims", 1);
     return made;
@@ -124,13 +124,13 @@ void gradient_cumsum(Grad *g) {
 void gradient_softmax(Grad *g) {
     const int64_t axis = grad_int(g, "axis");
     Value *part = GRAD_CALC(g, "dy * y", NULL);
-    Value *sum = grad_reduce(g, "ReduceSum", part, &axis, 1, true);
+    Value *sum = grad_reduce(g, "ReduceSum", part, (GradAxes){&axis, 1});
     grad_give(g, 0, GRAD_CALC(g, "p - y * q", part, sum));
 }
 
 void gradient_log_softmax(Grad *g) {
     const int64_t axis = grad_int(g, "axis");
-    Value *sum = grad_reduce(g, "ReduceSum", grad_flow(g, 0), &axis, 1, true);
+    Value *sum = grad_reduce(g, "ReduceSum", grad_flow(g, 0), (GradAxes){&axis, 1});
     grad_give(g, 0, GRAD_CALC(g, "dy - Exp(y) * p", sum));
 }
 
@@ -139,9 +139,9 @@ void gradient_lp_normalization(Grad *g) {
     const int64_t axis = grad_int(g, "axis");
     const bool squares = grad_int(g, "p") == 2;
     Value *x = grad_in(g, 0);
-    Value *norm = grad_reduce(g, squares ? "ReduceL2" : "ReduceL1", x, &axis, 1, true);
+    Value *norm = grad_reduce(g, squares ? "ReduceL2" : "ReduceL1", x, (GradAxes){&axis, 1});
     norm = GRAD_CALC(g, "Where(p == 0, 1, p)", norm);
-    Value *along = grad_reduce(g, "ReduceSum", GRAD_CALC(g, "dy * y", NULL), &axis, 1, true);
+    Value *along = grad_reduce(g, "ReduceSum", GRAD_CALC(g, "dy * y", NULL), (GradAxes){&axis, 1});
     Value *turn = squares ? grad_out(g, 0) : GRAD(g, "Sign", x);
     grad_give(g, 0, GRAD_CALC(g, "(dy - p * q) / r", turn, along, norm));
 }

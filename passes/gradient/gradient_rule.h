@@ -94,6 +94,9 @@ void grad_refuse(Grad *g, const char *format, ...) __attribute__((format(printf,
 uint32_t grad_rank(Grad *g, const Value *value);
 int64_t grad_size(Grad *g, const Value *value, int64_t axis);
 
+/* True where axis i of both is of one size, known or by name. */
+bool grad_same_dim(const Value *a, const Value *b, uint32_t i);
+
 /* An attribute, or what the definition says where it is absent, or 0. */
 int64_t grad_int(const Grad *g, const char *name);
 double grad_real(const Grad *g, const char *name);
@@ -130,11 +133,18 @@ Value *grad_reshape_like(Grad *g, Value *value, Value *like);
 /* Numbers of the shape and type of `like`. */
 Value *grad_fill(Grad *g, double number, Value *like);
 
-/* ReduceSum and the like over axes, as the opset has it. */
-Value *grad_reduce(Grad *g, const char *op, Value *value, const int64_t *axes, uint32_t count,
-                   bool keep);
+/* Some axes; none: nothing is done. */
+typedef struct GradAxes {
+    const int64_t *items;
+    uint32_t count;
+} GradAxes;
+
+/* ReduceSum and the like over axes, as the opset has it; they are kept, of size 1, or gone. */
+Value *grad_reduce(Grad *g, const char *op, Value *value, GradAxes axes);
+Value *grad_reduce_away(Grad *g, const char *op, Value *value, GradAxes axes);
 /* Unsqueeze and Squeeze. */
-Value *grad_axes(Grad *g, const char *op, Value *value, const int64_t *axes, uint32_t count);
+Value *grad_axes(Grad *g, const char *op, Value *value, GradAxes axes);
+
 /* Gives a node the attributes of the one that is differentiated. It has none yet. */
 void grad_keep_attrs(Grad *g, Node *made);
 

@@ -11,9 +11,13 @@
 
 typedef struct Window {
     uint32_t axes; /* spatial ones */
+    int64_t groups;
+    Value *weights; /* (channels of narrow, or of the input of ConvTranspose, …); ones of pools */
     int64_t *in, *out, *kernel, *strides, *dilations;
     int64_t *before, *behind; /* [axes] */
 } Window;
+
+enum { WINDOW_MOST = 1 << 24 }; /* of sizes, strides and the like */
 
 static int64_t item_or(const int64_t *items, uint32_t count, uint32_t i, int64_t otherwise) {
     return items && i < count ? items[i] : otherwise;
@@ -37,9 +41,24 @@ static void set_pads(Grad *g, Window *w) {
     }
 }
 
-/* The window that slides over `wide`, giving `narrow`; the kernel's sizes are those of `weights` from
- * axis 2 on, or the attribute's. */
-static bool read_window(Grad *g, Window *w, Value *wide, Value *narrow, Value *weights) {
+/* Padding, groups and powers. */
+static bool check_rest(Grad *g) {
+    static const char *const names[] = {"pads", "output_padding"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        uint32_t count;
+        const int64_t *items = grad_list(g, names[k], &count);
+        for (uint32_t i = 0; i < count; i++)
+            if (items[i] < 0 || items[i] > WINDOW_MOST) grad_refuse(g, "of this padding");
+    }
+    const int64_t groups = grad_int(g, "group");
+    if (op_schema_attr(g->schema, "group") && (groups < 1 || groups > WINDOW_MOST))
+        grad_refuse(g, "of these groups");
+    return !g->failed;
+}
+
+/* The window that slides over `wide`, giving `narrow`; its kernel is as large as its weights, or as the
+ * attribute says. */
+static bool read_window(Grad *g, Window *w, Value *wide, Value *narrow) {
     const uint32_t rank = grad_rank(g, wide);
     uint32_t kernels, strides, dilations;
     const int64_t *kernel = grad_list(g, "kernel_shape", &kernels);
@@ -57,11 +76,17 @@ static bool read_window(Grad *g, Window *w, Value *wide, Value *narrow, Value *w
     for (uint32_t i = 0; i < w->axes; i++) {
         w->in[i] = grad_size(g, wide, i + 2);
         w->out[i] = grad_size(g, narrow, i + 2);
-        w->kernel[i] = weights ? grad_size(g, weights, i + 2) : item_or(kernel, kernels, i, 1);
+        w->kernel[i] =
+            w->weights ? grad_size(g, w->weights, i + 2) : item_or(kernel, kernels, i, 1);
         w->strides[i] = item_or(stride, strides, i, 1);
         w->dilations[i] = item_or(dilation, dilations, i, 1);
     }
-    return !g->failed;
+    for (uint32_t i = 0; i < w->axes; i++)
+        for (size_t k = 0; k < 5; k++) {
+            const int64_t size = (*lists[k])[i];
+            if (size < 1 || size > WINDOW_MOST) grad_refuse(g, "of these sizes");
+        }
+    return !g->failed && check_rest(g);
 }
 
 /* ---- sums of windows, and back --------------------------------------------------------------- */
@@ -72,11 +97,11 @@ static void set_window(Node *node, const Window *w, const int64_t *strides,
     node_set_attr_ints(node, "dilations", dilations, w->axes);
 }
 
-static void set_both_pads(Grad *g, Node *node, const Window *w, bool not_negative) {
+static void set_both_pads(Grad *g, Node *node, const Window *w) {
     int64_t *pads = ARENA_ARRAY(g->make.ctx->scratch, int64_t, 2 * w->axes + 1);
     for (uint32_t i = 0; i < w->axes; i++) {
         pads[i] = w->before[i];
-        pads[w->axes + i] = not_negative && w->behind[i] < 0 ? 0 : w->behind[i];
+        pads[w->axes + i] = w->behind[i] < 0 ? 0 : w->behind[i];
     }
     node_set_attr_ints(node, "pads", pads, 2 * w->axes);
 }
@@ -92,23 +117,23 @@ static Value *read_part(Grad *g, const Window *w, Value *value) {
 }
 
 /* What each window sums up, weighted: of `wide`'s shape to `narrow`'s. */
-static Value *gathered(Grad *g, const Window *w, Value *wide, Value *weights, int64_t groups) {
-    Value *sums = GRAD(g, "Conv", read_part(g, w, wide), weights);
+static Value *gathered(Grad *g, const Window *w, Value *wide) {
+    Value *sums = GRAD(g, "Conv", read_part(g, w, wide), w->weights);
     set_window(sums->producer, w, w->strides, w->dilations);
-    set_both_pads(g, sums->producer, w, true);
-    node_set_attr_int(sums->producer, "group", groups);
+    set_both_pads(g, sums->producer, w);
+    node_set_attr_int(sums->producer, "group", w->groups);
     return sums;
 }
 
 /* The transpose: what each element gets from all windows that read it. */
-static Value *spread(Grad *g, const Window *w, Value *narrow, Value *weights, int64_t groups) {
-    Value *parts = GRAD(g, "ConvTranspose", narrow, weights);
+static Value *spread(Grad *g, const Window *w, Value *narrow) {
+    Value *parts = GRAD(g, "ConvTranspose", narrow, w->weights);
     int64_t *more = ARENA_ARRAY(g->make.ctx->scratch, int64_t, w->axes + 1);
     for (uint32_t i = 0; i < w->axes; i++) more[i] = w->behind[i] < 0 ? -w->behind[i] : 0;
     set_window(parts->producer, w, w->strides, w->dilations);
-    set_both_pads(g, parts->producer, w, true);
+    set_both_pads(g, parts->producer, w);
     node_set_attr_ints(parts->producer, "output_padding", more, w->axes);
-    node_set_attr_int(parts->producer, "group", groups);
+    node_set_attr_int(parts->producer, "group", w->groups);
     return parts;
 }
 
@@ -123,40 +148,34 @@ static Value *channels_first(Grad *g, Value *value, uint32_t rank) {
     return grad_transpose(g, value, perm, rank);
 }
 
-/* (N, groups * C, …) as (C, groups * N, …): the channels of a group become samples. */
-static Value *groups_apart(Grad *g, const Window *w, Value *wide, int64_t groups, int64_t channels,
-                           const int64_t *sizes) {
+/* What windows read of (N, groups * C, …) as (C, groups * N, …): channels of a group become samples. */
+static Value *groups_apart(Grad *g, const Window *w, Value *wide) {
     const uint32_t rank = w->axes + 3;
     int64_t *dims = ARENA_ARRAY(g->make.ctx->scratch, int64_t, rank + 1);
+    int64_t *joined = ARENA_ARRAY(g->make.ctx->scratch, int64_t, rank + 1);
     int64_t *perm = ARENA_ARRAY(g->make.ctx->scratch, int64_t, rank + 1);
     dims[0] = 0;
-    dims[1] = groups;
-    dims[2] = channels;
+    dims[1] = w->groups;
+    dims[2] = joined[0] = grad_size(g, w->weights, 1);
+    joined[1] = -1;
     for (uint32_t i = 0; i < rank; i++) perm[i] = i < 3 ? 2 - i : i;
-    for (uint32_t i = 0; i < w->axes; i++) dims[3 + i] = sizes[i];
-    Value *parts =
-        grad_transpose(g, GRAD(g, "Reshape", wide, grad_ints(g, dims, rank)), perm, rank);
-    dims[0] = channels;
-    dims[1] = -1;
-    for (uint32_t i = 0; i < w->axes; i++) dims[2 + i] = sizes[i];
-    return GRAD(g, "Reshape", parts, grad_ints(g, dims, rank - 1));
+    for (uint32_t i = 0; i < w->axes; i++)
+        dims[3 + i] = joined[2 + i] = w->in[i] + (w->behind[i] < 0 ? w->behind[i] : 0);
+    Value *parts = GRAD(g, "Reshape", wide, grad_ints(g, dims, rank));
+    parts = grad_transpose(g, parts, perm, rank);
+    return GRAD(g, "Reshape", parts, grad_ints(g, joined, rank - 1));
 }
 
 /* What flows into weights (of narrow's channels, of wide's in a group, …): the window's strides and
  * dilations change their roles, and samples are what is summed over. */
-static Value *weights_flow(Grad *g, const Window *w, Value *wide, Value *narrow, Value *weights) {
-    const int64_t groups = grad_int(g, "group"), channels = grad_size(g, weights, 1);
-    int64_t *sizes = ARENA_ARRAY(g->make.ctx->scratch, int64_t, w->axes + 1);
-    for (uint32_t i = 0; i < w->axes; i++)
-        sizes[i] = w->in[i] + (w->behind[i] < 0 ? w->behind[i] : 0);
+static Value *weights_flow(Grad *g, const Window *w, Value *wide, Value *narrow) {
     wide = read_part(g, w, wide);
-    wide = groups == 1 ? channels_first(g, wide, w->axes + 2)
-                       : groups_apart(g, w, wide, groups, channels, sizes);
+    wide = w->groups == 1 ? channels_first(g, wide, w->axes + 2) : groups_apart(g, w, wide);
     Value *turned = channels_first(g, narrow, w->axes + 2);
     Value *flow = GRAD(g, "Conv", wide, turned);
     set_window(flow->producer, w, w->dilations, w->strides);
-    set_both_pads(g, flow->producer, w, true);
-    node_set_attr_int(flow->producer, "group", groups);
+    set_both_pads(g, flow->producer, w);
+    node_set_attr_int(flow->producer, "group", w->groups);
     return channels_first(g, flow, w->axes + 2);
 }
 
@@ -166,17 +185,17 @@ static void give_bias(Grad *g, uint32_t rank) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < rank; i++)
         if (i != 1) axes[count++] = i;
-    grad_give(g, 2, grad_reduce(g, "ReduceSum", grad_flow(g, 0), axes, count, false));
+    grad_give(g, 2, grad_reduce_away(g, "ReduceSum", grad_flow(g, 0), (GradAxes){axes, count}));
 }
 
 void gradient_conv(Grad *g) {
-    Value *x = grad_in(g, 0), *weights = grad_in(g, 1), *dy = grad_flow(g, 0);
-    Window w;
+    Value *x = grad_in(g, 0), *dy = grad_flow(g, 0);
+    Window w = {.weights = grad_in(g, 1), .groups = grad_int(g, "group")};
     if (grad_wants(g, 2)) give_bias(g, grad_rank(g, x));
-    if (!read_window(g, &w, x, grad_out(g, 0), weights)) return;
+    if (!read_window(g, &w, x, grad_out(g, 0))) return;
     set_pads(g, &w);
-    if (grad_wants(g, 0)) grad_give(g, 0, spread(g, &w, dy, weights, grad_int(g, "group")));
-    if (grad_wants(g, 1)) grad_give(g, 1, weights_flow(g, &w, x, dy, weights));
+    if (grad_wants(g, 0)) grad_give(g, 0, spread(g, &w, dy));
+    if (grad_wants(g, 1)) grad_give(g, 1, weights_flow(g, &w, x, dy));
 }
 
 /* The padding before, which is what is cut off there: with output_shape, a share of what its sizes
@@ -198,13 +217,13 @@ static void set_transposed_pads(Grad *g, Window *w) {
 }
 
 void gradient_conv_transpose(Grad *g) {
-    Value *x = grad_in(g, 0), *weights = grad_in(g, 1), *dy = grad_flow(g, 0);
-    Window w;
+    Value *x = grad_in(g, 0), *dy = grad_flow(g, 0);
+    Window w = {.weights = grad_in(g, 1), .groups = grad_int(g, "group")};
     if (grad_wants(g, 2)) give_bias(g, grad_rank(g, x));
-    if (!read_window(g, &w, grad_out(g, 0), x, weights)) return;
+    if (!read_window(g, &w, grad_out(g, 0), x)) return;
     set_transposed_pads(g, &w);
-    if (grad_wants(g, 0)) grad_give(g, 0, gathered(g, &w, dy, weights, grad_int(g, "group")));
-    if (grad_wants(g, 1)) grad_give(g, 1, weights_flow(g, &w, dy, x, weights));
+    if (grad_wants(g, 0)) grad_give(g, 0, gathered(g, &w, dy));
+    if (grad_wants(g, 1)) grad_give(g, 1, weights_flow(g, &w, dy, x));
 }
 
 /* ---- pools that sum -------------------------------------------------------------------------- */
@@ -229,8 +248,9 @@ static Value *alone(Grad *g, const Window *w, Value *value, const int64_t *sizes
 
 /* What flows into each element, of what flows into the sum of each window. */
 static Value *unpooled(Grad *g, const Window *w, Value *flow) {
-    Value *ones = window_ones(g, w, w->kernel, flow);
-    Value *parts = spread(g, w, alone(g, w, flow, w->out), ones, 1);
+    Window ones = *w;
+    ones.weights = window_ones(g, w, w->kernel, flow);
+    Value *parts = spread(g, &ones, alone(g, w, flow, w->out));
     return grad_reshape_like(g, parts, grad_in(g, 0));
 }
 
@@ -255,12 +275,13 @@ static Value *window_sizes(Grad *g, const Window *w) {
         cells.behind[i] = w->before[i] + w->behind[i] - added - cells.before[i];
     }
     Value *wide = window_ones(g, &cells, cells.in, grad_flow(g, 0));
-    return gathered(g, &cells, wide, window_ones(g, w, w->kernel, grad_flow(g, 0)), 1);
+    cells.weights = window_ones(g, w, w->kernel, grad_flow(g, 0));
+    return gathered(g, &cells, wide);
 }
 
 void gradient_average_pool(Grad *g) {
-    Window w;
-    if (!read_window(g, &w, grad_in(g, 0), grad_out(g, 0), NULL)) return;
+    Window w = {.groups = 1};
+    if (!read_window(g, &w, grad_in(g, 0), grad_out(g, 0))) return;
     set_pads(g, &w);
     grad_give(g, 0, unpooled(g, &w, GRAD(g, "Div", grad_flow(g, 0), window_sizes(g, &w))));
 }
@@ -278,8 +299,8 @@ static Value *power_flow(Grad *g, Value *flow) {
 }
 
 void gradient_lp_pool(Grad *g) {
-    Window w;
-    if (!read_window(g, &w, grad_in(g, 0), grad_out(g, 0), NULL)) return;
+    Window w = {.groups = 1};
+    if (!read_window(g, &w, grad_in(g, 0), grad_out(g, 0))) return;
     set_pads(g, &w);
     grad_give(g, 0, power_flow(g, unpooled(g, &w, root_flow(g))));
 }
@@ -301,7 +322,7 @@ void gradient_global_average_pool(Grad *g) {
     int64_t *axes;
     const uint32_t count = spatial_axes(g, &axes);
     Value *x = grad_in(g, 0);
-    Value *size = grad_reduce(g, "ReduceSum", grad_fill(g, 1, x), axes, count, true);
+    Value *size = grad_reduce(g, "ReduceSum", grad_fill(g, 1, x), (GradAxes){axes, count});
     Value *share = GRAD(g, "Div", grad_flow(g, 0), size);
     grad_give(g, 0, GRAD(g, "Expand", share, grad_shape(g, x)));
 }
@@ -312,7 +333,7 @@ void gradient_global_max_pool(Grad *g) {
     const uint32_t rest = spatial_axes(g, &axes);
     Value *dy = grad_flow(g, 0);
     Value *hits = grad_cast(g, GRAD_CALC(g, "x == y", NULL), type_dtype(dy->type));
-    Value *count = grad_reduce(g, "ReduceSum", hits, axes, rest, true);
+    Value *count = grad_reduce(g, "ReduceSum", hits, (GradAxes){axes, rest});
     grad_give(g, 0, GRAD_CALC(g, "dy * p / q", hits, count));
 }
 

@@ -14,6 +14,7 @@ substituted, gradients of gradients, training graphs, and each error.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import re
 import sys
@@ -30,7 +31,7 @@ from onnx import TensorProto, helper, numpy_helper, reference
 
 from suite import engines, gradient_cases, gradient_ops
 from suite.command import Demi
-from suite.gradient_cases import Case
+from suite.gradient_cases import Case, ints
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE, FLOAT_TOLERANCE = 1e-5, 2e-4
@@ -87,7 +88,7 @@ class Built:
                        for i, m in zip(range(len(names)), list_of(made, names)) if i in case.places()]
         graph = helper.make_graph(nodes, "case", made, results, constants)
         plain = helper.make_graph([n for n in nodes if n.op_type != "Gradient"], "forward", made,
-                                  [helper.make_empty_tensor_value_info("y")], constants)
+                                  [helper.make_tensor_value_info("y", elem, [])], constants)
         self.forward = helper.make_model(plain, opset_imports=opsets(case.opset), ir_version=8)
         self.model = helper.make_model(graph, opset_imports=opsets(case.opset), ir_version=8)
 
@@ -294,6 +295,39 @@ class Rules(unittest.TestCase):
                     self.assertEqual(problem, "")
         print(f"{ran} cases, {ran - alone} also in ONNX Runtime")
 
+    def test_older_and_newer_opsets(self) -> None:
+        """Where the node itself is valid there, it is refused, or its gradients are the same."""
+        same = refused = 0
+        for op, make in sorted(gradient_cases.MAKERS.items()):
+            if args.only and op != args.only:
+                continue
+            rng = np.random.default_rng(zlib.crc32(op.encode()))
+            case = next(c for c in make(rng) if c.op == op)
+            weights = Forward(case, rng).weights
+            own = Built(case, weights, TensorProto.FLOAT)
+            want = run_ort(expanded(own.model), own.feeds)
+            for opset in (9, 11, 13, 16, 18, 20, 23):
+                built = Built(dataclasses.replace(case, opset=opset), weights, TensorProto.FLOAT)
+                if isinstance(want, str) or not is_valid(built.forward):
+                    continue
+                with self.subTest(f"{op} at {opset}"), tempfile.TemporaryDirectory() as folder:
+                    path = pathlib.Path(folder, "in.onnx")
+                    path.write_bytes(built.model.SerializeToString())
+                    run, out = demi.opt(str(path), PASSES)
+                    if out is None:
+                        self.assertRegex(run.problem(), r"no gradient: .*opset")
+                        refused += 1
+                        continue
+                    model = onnx.load_from_string(out)
+                    check_valid(model)
+                    got = run_ort(model, built.feeds)
+                    if isinstance(got, str):
+                        continue
+                    same += 1
+                    for a, b in zip(got, want):
+                        self.assertLessEqual(distance(a, b), FLOAT_TOLERANCE)
+        print(f"at other opsets {same} are the same, {refused} are refused")
+
     def test_every_rule_has_a_case(self) -> None:
         rows = table_rows()
         without = [op for op, kind in rows.items()
@@ -492,6 +526,83 @@ class Meaning(unittest.TestCase):
                 want = (y(x + step[0], w + step[1]) - y(x - step[0], w - step[1])) / (2 * STEP)
                 self.assertLessEqual(distance(value, want), 1e-6)
 
+    def near_differences(self, model: onnx.ModelProto, y: object, feeds: dict, names: list) -> None:
+        made = expanded(model)
+        check_valid(made)
+        got = run_ort(made, feeds)
+        self.assertNotIsInstance(got, str, got)
+        for name, value in zip(names, got):
+            want = np.zeros(feeds[name].shape)
+            for index in np.ndindex(want.shape):
+                high, low = np.array(feeds[name]), np.array(feeds[name])
+                high[index] += STEP
+                low[index] -= STEP
+                want[index] = (y({**feeds, name: high}) - y({**feeds, name: low})) / (2 * STEP)
+            self.assertLessEqual(distance(value, want), 1e-6, name)
+
+    def test_scans(self) -> None:
+        """A state, what is read and given step by step, and a weight that the body captures."""
+        model = parsed("""
+            g (double[2] h, double[3, 2] x, double[2, 2] w)
+                => (double[2] dh, double[3, 2] dx, double[2, 2] dw) {
+              last, all = Scan <num_scan_inputs = 1, body = b (double[2] hi, double[2] xi)
+                  => (double[2] ho, double[2] yo) {
+                m = MatMul (hi, w)
+                s = Add (m, xi)
+                ho = Tanh (s)
+                yo = Mul (ho, hi)
+              }> (h, x)
+              sq = Mul (all, all)
+              one = ReduceSum <keepdims = 0> (sq)
+              two = ReduceSum <keepdims = 0> (last)
+              y = Add (one, two)
+              dh, dx, dw = ai.onnx.preview.training.Gradient <xs = ["h", "x", "w"], y = "y">
+                  (h, x, w)
+            }""")
+        rng = np.random.default_rng(3)
+
+        def y(feeds: dict) -> float:
+            h, total = feeds["h"], 0.0
+            for row in feeds["x"]:
+                new = np.tanh(h @ feeds["w"] + row)
+                total += ((new * h) ** 2).sum()
+                h = new
+            return float(total + h.sum())
+        self.near_differences(model, y, {"h": rng.standard_normal(2),
+                                         "x": rng.standard_normal((3, 2)),
+                                         "w": rng.standard_normal((2, 2))}, ["h", "x", "w"])
+
+    def test_loops(self) -> None:
+        """A state of floats and one that counts, an output of each step, and a captured weight."""
+        model = parsed("""
+            g (double[2] h, double[2] w, int64 n) => (double[2] dh, double[2] dw)
+              <bool go = {1}, int64 start = {1}> {
+              last, count, all = Loop <body = b (int64 i, bool c, double[2] hi, int64 ki)
+                  => (bool co, double[2] ho, int64 ko, double[2] yo) {
+                co = Identity (c)
+                kd = Cast <to = 11> (ki)
+                m = Mul (hi, w)
+                d = Div (m, kd)
+                ho = Sin (d)
+                yo = Mul (ho, w)
+                ko = Add (ki, i)
+              }> (n, go, h, start)
+              one = ReduceSum <keepdims = 0> (all)
+              two = ReduceSum <keepdims = 0> (last)
+              y = Mul (one, two)
+              dh, dw = ai.onnx.preview.training.Gradient <xs = ["h", "w"], y = "y"> (h, w)
+            }""")
+
+        def y(feeds: dict) -> float:
+            h, k, total = feeds["h"], 1, 0.0
+            for i in range(int(feeds["n"])):
+                h = np.sin(h * feeds["w"] / k)
+                total += (h * feeds["w"]).sum()
+                k += i
+            return float(total * h.sum())
+        self.near_differences(model, y, {"h": self.x[:2], "w": self.z[:2],
+                                         "n": np.array(4, dtype=np.int64)}, ["h", "w"])
+
     def test_functions_are_looked_into(self) -> None:
         """With an attribute, an operand that is left out, and a function within."""
         text = f"""<ir_version: 8, opset_import: ["" : 17, "{TRAINING}" : 1, "own" : 1]>
@@ -603,7 +714,205 @@ class Meaning(unittest.TestCase):
 
 
 # Operators whose cases are in Meaning, which a node alone does not show.
-ELSEWHERE = {"Cast", "CastLike", "If"}
+ELSEWHERE = {"Cast", "CastLike", "If", "Loop", "Scan"}
+
+
+LENET = """
+    lenet (double[N, 1, 10, 10] image, int64[N] label) => (double loss) {
+      c1 = Conv <pads = [1, 1, 1, 1]> (image, w1, b1)
+      r1 = Relu (c1)
+      p1 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r1)
+      c2 = Conv (p1, w2, b2)
+      n2 = BatchNormalization <training_mode = 1> (c2, s2, h2, mean, var)
+      r2 = Tanh (n2)
+      p2 = AveragePool <kernel_shape = [2, 2]> (r2)
+      f = Flatten (p2)
+      g3 = Gemm <transB = 1> (f, w3, b3)
+      r3 = LeakyRelu (g3)
+      g4 = Gemm (r3, w4, b4)
+      loss = SoftmaxCrossEntropyLoss (g4, label)
+    }"""
+LENET_SHAPES = {"w1": (3, 1, 3, 3), "b1": (3,), "w2": (4, 3, 3, 3), "b2": (4,), "s2": (4,),
+                "h2": (4,), "w3": (6, 16), "b3": (6,), "w4": (6, 5), "b4": (5,)}
+
+TRANSFORMER = """
+    transformer (int64[N, 4] token, int64[N, 4] label) => (double loss) {
+      e = Gather (table, token)
+      x = Add (e, places)
+      n1 = LayerNormalization (x, s1, h1)
+      q = MatMul (n1, wq)
+      k = MatMul (n1, wk)
+      v = MatMul (n1, wv)
+      qh = Reshape (q, heads)
+      kh = Reshape (k, heads)
+      vh = Reshape (v, heads)
+      qt = Transpose <perm = [0, 2, 1, 3]> (qh)
+      kt = Transpose <perm = [0, 2, 3, 1]> (kh)
+      vt = Transpose <perm = [0, 2, 1, 3]> (vh)
+      s = MatMul (qt, kt)
+      m = Add (s, causal)
+      a = Softmax (m)
+      o = MatMul (a, vt)
+      ot = Transpose <perm = [0, 2, 1, 3]> (o)
+      of = Reshape (ot, flat)
+      op = MatMul (of, wo)
+      x2 = Add (x, op)
+      n2 = LayerNormalization (x2, s2, h2)
+      u = MatMul (n2, wu)
+      ub = Add (u, bu)
+      ug = Gelu (ub)
+      d = MatMul (ug, wd)
+      x3 = Add (x2, d)
+      l = MatMul (x3, wl)
+      lt = Transpose <perm = [0, 2, 1]> (l)
+      loss = SoftmaxCrossEntropyLoss (lt, label)
+    }"""
+TRANSFORMER_SHAPES = {
+    "table": (7, 6), "places": (4, 6), "s1": (6,), "h1": (6,), "wq": (6, 6), "wk": (6, 6),
+    "wv": (6, 6), "wo": (6, 6), "s2": (6,), "h2": (6,), "wu": (6, 8), "bu": (8,), "wd": (8, 6),
+    "wl": (6, 7)}
+
+
+class Models(unittest.TestCase):
+    """Whole models, whose batch is open: every parameter's gradient, and what training with them does."""
+
+    def build(self, text: str, shapes: dict, fixed: dict, elem: int) -> tuple:
+        rng = np.random.default_rng(5)
+        model = parsed(text, 21)
+        if elem == TensorProto.FLOAT:
+            model = parsed(text.replace("double", "float"), 21)
+        params = {n: typed(rng.standard_normal(s) * 0.4, elem) for n, s in shapes.items()}
+        for name, value in {**params, **{k: typed(v, elem) for k, v in fixed.items()}}.items():
+            model.graph.initializer.append(numpy_helper.from_array(value, name))
+        names = list(shapes)
+        model.graph.node.append(helper.make_node(
+            "Gradient", names, [f"d_{n}" for n in names], domain=TRAINING, xs=names, y="loss"))
+        for name in names:
+            model.graph.output.append(
+                helper.make_tensor_value_info(f"d_{name}", elem, shapes[name]))
+        if "training_mode" in text:  # the running statistics are outputs, too
+            [node] = [n for n in model.graph.node if n.op_type == "BatchNormalization"]
+            node.output.extend(["running_mean", "running_var"])
+        return model, params
+
+    def steps(self, text: str, shapes: dict, fixed: dict, feeds: dict) -> None:
+        double, params = self.build(text, shapes, fixed, TensorProto.DOUBLE)
+        made = expanded(double)
+        check_valid(made)
+        named = {i.name: i for i in made.graph.initializer}
+        for name in shapes:  # fed, so that they can be changed
+            made.graph.input.append(helper.make_tensor_value_info(
+                name, TensorProto.DOUBLE, shapes[name]))
+            made.graph.initializer.remove(named[name])
+        runner = evaluator(made)
+
+        def run(values: dict) -> list:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return runner.run(None, {**feeds, **values})
+        gradients = run(params)[1:]
+        rng = np.random.default_rng(6)
+        for (name, value), got in zip(params.items(), gradients):
+            for _ in range(3):
+                along = rng.standard_normal(value.shape)
+                high, low = ({**params, name: value + sign * STEP * along} for sign in (1, -1))
+                want = (run(high)[0] - run(low)[0]) / (2 * STEP)
+                self.assertLessEqual(abs(float((got * along).sum() - want)),
+                                     TOLERANCE * max(1.0, abs(float(want))), name)
+        self.train(text, shapes, fixed, feeds, gradients)
+
+    def train(self, text: str, shapes: dict, fixed: dict, feeds: dict, want: list) -> None:
+        """ONNX Runtime agrees in float, and steps along the gradients make the loss less."""
+        single, params = self.build(text, shapes, fixed, TensorProto.FLOAT)
+        made = expanded(single)
+        check_valid(made)
+        for name in shapes:
+            made.graph.input.append(helper.make_tensor_value_info(
+                name, TensorProto.FLOAT, shapes[name]))
+        engine = engines.OrtEngine(made.SerializeToString(), made)
+        feeds = {k: typed(v, TensorProto.FLOAT) for k, v in feeds.items()}
+        losses = []
+        for step in range(30):
+            loss, *gradients = engine.run({**feeds, **params})
+            losses.append(float(loss))
+            if step == 0:
+                for a, b in zip(gradients, want):
+                    self.assertLessEqual(distance(a, b), FLOAT_TOLERANCE)
+            params = {n: v - np.float32(0.3) * g
+                      for (n, v), g in zip(params.items(), gradients)}
+        self.assertLess(losses[-1], 0.5 * losses[0], losses)
+
+    def test_convolutional(self) -> None:
+        rng = np.random.default_rng(1)
+        self.steps(LENET, LENET_SHAPES, {"mean": np.zeros(4), "var": np.ones(4)},
+                   {"image": rng.standard_normal((6, 1, 10, 10)), "label": np.arange(6) % 5})
+
+    def test_transformer(self) -> None:
+        rng = np.random.default_rng(2)
+        causal = np.where(np.tri(4) > 0, 0.0, -1e9)
+        self.steps(TRANSFORMER, TRANSFORMER_SHAPES,
+                   {"heads": ints(0, 0, 2, 3), "flat": ints(0, 0, 6), "causal": causal},
+                   {"token": rng.integers(0, 7, (3, 4)), "label": rng.integers(0, 7, (3, 4))})
+
+
+def spoilt(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
+    """With something of one node, or of an input, that is not as it was."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    nodes = [n for n in made.graph.node if n.op_type != "Sum"]
+    node = nodes[rng.integers(len(nodes))] if rng.integers(4) else made.graph.node[0]
+    kind = rng.integers(6)
+    if kind == 0 and node.input:
+        node.input[rng.integers(len(node.input))] = ""
+    elif kind == 1 and node.attribute:
+        attr = node.attribute[rng.integers(len(node.attribute))]
+        number = int(rng.choice([-1, 0, 1, 3, 17, -2**63, 2**63 - 1]))
+        if attr.ints:
+            attr.ints[rng.integers(len(attr.ints))] = number
+        elif attr.strings:
+            attr.strings[0] = bytes(rng.integers(0, 256, 3, dtype=np.uint8))
+        else:
+            attr.i, attr.type = number, onnx.AttributeProto.INT
+    elif kind == 2 and node.attribute:
+        del node.attribute[rng.integers(len(node.attribute))]
+    elif kind == 3 and made.graph.input:
+        shape = made.graph.input[rng.integers(len(made.graph.input))].type.tensor_type.shape
+        if shape.dim:
+            shape.dim[rng.integers(len(shape.dim))].dim_value = int(rng.choice([0, 1, 7, 2**40]))
+        else:
+            shape.dim.add(dim_value=3)
+    elif kind == 4 and node.input:
+        del node.input[rng.integers(len(node.input))]
+    else:
+        names = [i for n in made.graph.node for i in n.input]
+        if node.input and names:
+            node.input[rng.integers(len(node.input))] = names[rng.integers(len(names))]
+    return made
+
+
+class Spoilt(unittest.TestCase):
+    def test_one_line_for_each(self) -> None:
+        """What is wrong in a model is an error of one line, if it is not expanded as it is."""
+        refused = 0
+        for op, make in sorted(gradient_cases.MAKERS.items()):
+            if args.only and op != args.only:
+                continue
+            rng = np.random.default_rng(zlib.crc32(op.encode()) + 1)
+            case = next(c for c in make(rng) if c.op == op)
+            model = Built(case, Forward(case, rng).weights, TensorProto.FLOAT).model
+            for _ in range(args.spoilt):
+                wrong = spoilt(model, rng)
+                with tempfile.TemporaryDirectory() as folder:
+                    path = pathlib.Path(folder, "in.onnx")
+                    path.write_bytes(wrong.SerializeToString())
+                    run, out = demi.opt(str(path), PASSES)
+                with self.subTest(op):
+                    self.assertIn(run.code, (0, 1), run.problem())
+                    self.assertNotIn("runtime error", run.stderr)  # of a sanitizer
+                    if out is None:
+                        refused += 1
+                        self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
+        print(f"{refused} spoilt models are refused")
 
 
 def main() -> int:
@@ -612,6 +921,7 @@ def main() -> int:
     parser.add_argument("--demi", default="build/release/demi")
     parser.add_argument("--only", default="")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--spoilt", type=int, default=8, help="of each operator, how many")
     parser.add_argument("--update", action="store_true", help="renew the manual's table")
     args, rest = parser.parse_known_args()
     if args.update:

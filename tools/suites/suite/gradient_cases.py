@@ -510,3 +510,41 @@ def attention(rng: Rng) -> Iterator[Case]:
                opset=23)
     past = [away(rng, (2, 2, 2, 4)), away(rng, (2, 2, 2, 3))]
     yield Case("Attention", [q, k, v, None, *past], {"is_causal": 1}, outputs=3, opset=23)
+
+
+@maker("RotaryEmbedding", "SwiGLU")
+def rotary(rng: Rng) -> Iterator[Case]:
+    x, flat, ids = away(rng, (2, 3, 4, 6)), away(rng, (2, 4, 12)), rng.integers(0, 5, (2, 4))
+    for pairs in (0, 1):
+        tables = [away(rng, (5, 3)), away(rng, (5, 3))]
+        yield Case("RotaryEmbedding", [x, *tables, ids], {"interleaved": pairs}, opset=23)
+        yield Case("RotaryEmbedding", [flat, *tables, ids],
+                   {"interleaved": pairs, "num_heads": 2}, opset=23)
+    tables = [away(rng, (2, 4, 2)), away(rng, (2, 4, 2))]
+    yield Case("RotaryEmbedding", [x, *tables], {"rotary_embedding_dim": 4}, opset=23)
+    for alpha in (1.0, 1.3):
+        yield Case("SwiGLU", [away(rng, (2, 3)), away(rng, (2, 3))], {"alpha": alpha}, opset=28)
+
+
+# ---- resizing, numbers -------------------------------------------------------------------------
+
+@maker("Resize")
+def resize(rng: Rng) -> Iterator[Case]:
+    x = away(rng, (1, 2, 3, 4))
+    scales = np.array([1, 1, 2, 1.5], dtype=np.float32)
+    yield Case("Resize", [x, None, scales], {"mode": "nearest"})
+    yield Case("Resize", [x, None, scales], {"mode": "linear"})
+    yield Case("Resize", [x, None, scales], {"mode": "linear",
+                                             "coordinate_transformation_mode": "align_corners"})
+    yield Case("Resize", [x, None, scales], {"mode": "cubic"})
+    yield Case("Resize", [x, None, None, ints(1, 2, 2, 6)],
+               {"mode": "linear", "coordinate_transformation_mode": "asymmetric"})
+    yield Case("Resize", [x, None, None, ints(1, 2, 5, 3)], {"mode": "nearest"})
+    yield Case("Resize", [x[0, 0], None, scales[2:]], {"mode": "linear"})
+
+
+@maker("Range", "OneHot")
+def numbers(rng: Rng) -> Iterator[Case]:
+    yield Case("Range", [np.array(0.3), np.array(2.9), np.array(0.7)], wants=(0, 2))
+    yield Case("OneHot", [ints(1, 0, -1), np.array(4, dtype=np.int64), away(rng, (2,))])
+    yield Case("OneHot", [ints(1, 0, 2), np.array(4, dtype=np.int64), away(rng, (2,))], {"axis": 0})
