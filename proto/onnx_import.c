@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "import.h"
+#include "value_names.h"
 #include "wire_guard.h"
 
 enum {
@@ -125,7 +126,9 @@ bool import_model(Import *import) {
     if (!import_opsets(import, record, MODEL_OPSET, &model->opsets)) return false;
     if (!model->opsets.count) return missing(import, "opset_import");
     model->metadata = import_metadata(import, record, MODEL_METADATA);
-    return import->err->code == ERR_NONE && read_graphs(import, record);
+    if (import->err->code != ERR_NONE || !read_graphs(import, record)) return false;
+    model_refer_named(model, &import->scratch);
+    return true;
 }
 
 /* ---- sources and errors ---------------------------------------------------------------------- */

@@ -378,3 +378,9 @@ GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl) {
     model_touch(graph->model);
     return output;
 }
+
+void graph_clear_outputs(Graph *graph) {
+    for (size_t i = 0; i < graph->outputs.count; i++) use_unlink(&graph->outputs.items[i]->use);
+    graph->outputs.count = 0;
+    model_touch(graph->model);
+}

@@ -511,6 +511,9 @@ void graph_remove_initializers(Graph *graph, Value *const *values, size_t count)
 /* Adds a graph output that reads value. */
 GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl);
 
+/* Takes all graph outputs away; what they read stays. */
+void graph_clear_outputs(Graph *graph);
+
 /* Notes an edit made to a declaration or metadata that no function above covers. */
 static inline void model_touch(Model *model) {
     model->edits++;

@@ -8,6 +8,7 @@
 
 #include "constants.h"
 #include "half.h"
+#include "make_node.h"
 
 static const char *const numerics_names[] = {"fast", "faithful", NULL};
 
@@ -185,21 +186,10 @@ Node *fuse_new(Fuse *fuse, Node *at, const char *op, const Node *like, uint32_t 
     return node;
 }
 
-static Value *new_value(Fuse *fuse, Graph *graph, const char *stem, const Type *type) {
-    Value *value = value_new(graph, sym_fresh(&fuse->ctx->model->syms, stem));
-    value_set_type(value, type);
-    return value;
-}
-
 Value *fuse_make(Fuse *fuse, Node *at, const char *op, Value *const operands[2], const Type *type) {
-    Model *model = fuse->ctx->model;
-    Node *node = node_new(at->graph, at, sym_intern_cstr(&model->syms, op), NULL);
-    node_resize_inputs(node, operands[1] ? 2 : 1);
-    node_resize_outputs(node, 1);
-    for (uint32_t i = 0; i < node->input_count; i++) node_set_input(node, i, operands[i]);
-    const char *stem = arena_printf(fuse->ctx->scratch, "%s_%s", node_label(at), op);
-    Value *value = new_value(fuse, at->graph, stem, type);
-    node_set_output(node, 0, value);
+    const Make make = {fuse->ctx, at, node_label(at)};
+    Value *value = make_op(&make, op, operands, operands[1] ? 2 : 1, type_dtype(type));
+    value_set_type(value, type);
     return value;
 }
 
@@ -208,7 +198,8 @@ Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t co
     const int64_t length = count;
     Dim *dim = ARENA_NEW(arena, Dim);
     *dim = (Dim){.kind = DIM_KNOWN, .size = length};
-    Value *value = new_value(fuse, graph, "shape", type_new_shaped(arena, DTYPE_INT64, dim, 1));
+    Value *value = value_new(graph, sym_fresh(&fuse->ctx->model->syms, "shape"));
+    value_set_type(value, type_new_shaped(arena, DTYPE_INT64, dim, 1));
     value_set_init(value,
                    tensor_new_raw(arena, DTYPE_INT64, &length, 1, items, 8 * (uint64_t)count));
     return value;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "make_node.h"
 #include "spell.h"
 
 /* ---- refusing -------------------------------------------------------------------------------- */
@@ -69,38 +70,28 @@ float spell_real(const Spell *spell, const char *name, float otherwise) {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static Value *new_value(Spell *spell, const char *stem, Dtype dtype) {
-    Model *model = spell->fuse.ctx->model;
-    stem = arena_printf(spell->fuse.ctx->scratch, "%s_%s", node_label(spell->node), stem);
-    Value *value = value_new(spell->node->graph, sym_fresh(&model->syms, stem));
-    value_set_type(value, type_plain_tensor(dtype));
-    return value;
+static Make make_of(Spell *spell) {
+    return (Make){spell->fuse.ctx, spell->node, node_label(spell->node)};
 }
 
 Value *spell_output(Spell *spell, Node *node, Dtype dtype) {
-    Value *value = new_value(spell, sym_text(node->op_type), dtype);
-    node_resize_outputs(node, node->output_count + 1);
-    node_set_output(node, node->output_count - 1, value);
-    return value;
+    const Make make = make_of(spell);
+    return make_output(&make, node, dtype);
 }
 
-static Node *new_node(Spell *spell, const char *op, Sym domain) {
-    Model *model = spell->fuse.ctx->model;
-    return node_new(spell->node->graph, spell->node, sym_intern_cstr(&model->syms, op), domain);
+static Node *new_node(Spell *spell, const char *op, Sym domain, uint32_t inputs, Dtype dtype) {
+    const Make make = make_of(spell);
+    Node *node = make_node(&make, op, domain, inputs);
+    make_output(&make, node, dtype);
+    return node;
 }
 
 Node *spell_plain(Spell *spell, const char *op, uint32_t inputs, Dtype dtype) {
-    Node *node = new_node(spell, op, NULL);
-    node_resize_inputs(node, inputs);
-    spell_output(spell, node, dtype);
-    return node;
+    return new_node(spell, op, NULL, inputs, dtype);
 }
 
 Node *spell_own(Spell *spell, const char *op, uint32_t inputs, Dtype dtype) {
-    Node *node = new_node(spell, op, spell->node->domain);
-    node_resize_inputs(node, inputs);
-    spell_output(spell, node, dtype);
-    return node;
+    return new_node(spell, op, spell->node->domain, inputs, dtype);
 }
 
 Node *spell_fused(Spell *spell, const char *op, uint32_t inputs, Dtype dtype) {
@@ -111,21 +102,13 @@ Node *spell_fused(Spell *spell, const char *op, uint32_t inputs, Dtype dtype) {
 }
 
 Value *spell_make(Spell *spell, const char *op, Value *const operands[3], Dtype dtype) {
-    uint32_t count = operands[2] ? 3 : operands[1] ? 2 : 1;
-    Node *node = spell_plain(spell, op, count, dtype);
-    for (uint32_t i = 0; i < count; i++) node_set_input(node, i, operands[i]);
-    return node->outputs[0];
+    const Make make = make_of(spell);
+    return make_op(&make, op, operands, operands[2] ? 3 : operands[1] ? 2 : 1, dtype);
 }
 
 static Value *constant(Spell *spell, const Tensor *tensor) {
-    Arena *arena = &spell->fuse.ctx->model->arena;
-    Value *value = new_value(spell, "constant", (Dtype)tensor->dtype);
-    Dim *dims = ARENA_ARRAY(arena, Dim, tensor->rank + 1);
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        dims[i] = (Dim){.kind = DIM_KNOWN, .size = tensor->dims[i]};
-    value_set_type(value, type_new_shaped(arena, (Dtype)tensor->dtype, dims, tensor->rank));
-    value_set_init(value, tensor);
-    return value;
+    const Make make = make_of(spell);
+    return make_constant(&make, tensor);
 }
 
 Value *spell_ints(Spell *spell, const int64_t *items, uint32_t count) {

@@ -5,6 +5,7 @@
 #include "text.h"
 
 #include "text_parser.h"
+#include "value_names.h"
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
@@ -247,6 +248,7 @@ Model *text_parse_model(const char *text, size_t size, MemTrap *trap, Err *err) 
     lexer_init(&p.lexer, text, size, &scratch);
     parser_advance(&p);
     bool ok = parse_model(&p);
+    if (ok) model_refer_named(model, &scratch);
     arena_free(&scratch);
     if (!ok) {
         model_free(model);

@@ -26,7 +26,7 @@ add_library(demi_runtime_only SHARED runtime/demi_runtime.c)
 target_link_libraries(demi_runtime_only PRIVATE demi_flags demi_runtime)
 demi_use_onednn(demi_runtime_only)
 set(other_archives "")
-foreach(part demi_search demi_trials demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite)
+foreach(part demi_training demi_search demi_trials demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite)
     list(APPEND other_archives $<TARGET_FILE:${part}>)
 endforeach()
 add_test(NAME runtime_only COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/runtime_only.sh

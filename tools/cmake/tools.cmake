@@ -18,7 +18,7 @@ demi_embed(search_page search_page.html)
 file(GLOB demi_command CONFIGURE_DEPENDS tools/command/*.c)
 add_executable(demi ${demi_command} ${demi_pages})
 target_include_directories(demi PRIVATE tools/command)
-target_link_libraries(demi PRIVATE demi_flags demi_search demi_trials demi_passes demi_proto demi_runtime
+target_link_libraries(demi PRIVATE demi_flags demi_training demi_search demi_trials demi_passes demi_proto demi_runtime
     demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi)
 if(DEMI_STATIC)
@@ -28,7 +28,7 @@ endif()
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
 # every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
-set(demi_parts demi_search demi_trials demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
+set(demi_parts demi_training demi_search demi_trials demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
     demi_shape demi_base)
 set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
 set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)
@@ -54,7 +54,7 @@ add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
 set(demi_headers passes/front/demi.h passes/front/demi_plugin.h rewrite/base/demi_dtype.h
     rewrite/base/demi_error.h runtime/demi_runtime.h trials/demi_trials.h
-    search/demi_search.h)
+    search/demi_search.h training/demi_train.h)
 foreach(header ${demi_headers})
     get_filename_component(name ${header} NAME)
     configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)
@@ -96,7 +96,7 @@ endif()
 set(demi_docs ${CMAKE_CURRENT_BINARY_DIR}/docs)
 file(MAKE_DIRECTORY ${demi_docs})
 set(demi_pages demi.1 demi-policy.5 demi-pipeline.7)
-foreach(command convert simplify opt show check diff compile run bench compare search help)
+foreach(command convert simplify opt show check diff compile run bench compare search train help)
     list(APPEND demi_pages demi-${command}.1)
 endforeach()
 set(demi_page_commands "")

@@ -86,7 +86,7 @@ static DemiKernels kernels_of(const Parsed *parsed) {
     return DEMI_KERNELS_ONEDNN;
 }
 
-static bool fill_context(const Parsed *parsed, DemiContextOptions *options, Err *err) {
+bool run_options_context(const Parsed *parsed, DemiContextOptions *options, Err *err) {
     static const DemiContextOptions plain = DEMI_CONTEXT_OPTIONS_INIT;
     uint64_t threads;
     *options = plain;
@@ -118,7 +118,7 @@ bool run_options_fill(const ConsoleModel *model, bool judged, SessionOptions *op
     const Parsed *parsed = model->parsed;
     options->carries = list_of(parsed, "carry", &options->carry_count);
     if (run_options_compile(parsed, judged, &options->compile, err) &&
-        fill_context(parsed, &options->context, err))
+        run_options_context(parsed, &options->context, err))
         return fill_inputs(parsed, &options->inputs, err);
     err_file(err, model->path);
     return false;

@@ -67,6 +67,9 @@ bool run_options_fill(const ConsoleModel *model, bool judged, SessionOptions *op
 /* Those of compiling alone. */
 bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *options, Err *err);
 
+/* Those of running alone. */
+bool run_options_context(const Parsed *parsed, DemiContextOptions *options, Err *err);
+
 /* A model as console_load opens it, or a plan by its path. */
 DemiSource run_source(ConsoleModel *model);
 

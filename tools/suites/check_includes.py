@@ -6,7 +6,7 @@ and that what a model may leave out is read through functions that say so.
     proto -> rewrite               runtime/plan.h)
     runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
     trials -> search/solve, passes/front, runtime, kernels, rewrite
-    search -> trials and these     search/solve -> rewrite/base
+    search -> trials and these     search/solve -> rewrite/base     training -> trials and these
     kernels/cuda's .cu and .cuh files, which nvcc compiles as C++, include *.cuh, *_args.h and
     demi_dtype.h alone; what includes an *_args.h in turn is C and C++
 
@@ -30,13 +30,13 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOPS = ("kernels", "passes", "proto", "rewrite", "runtime", "search", "tools", "trials")
+TOPS = ("kernels", "passes", "proto", "rewrite", "runtime", "search", "tools", "training", "trials")
 BASE = {"rewrite/base"}
 SHAPE = BASE | {"rewrite/shape"}
 GRAPH = BASE | {"rewrite", "rewrite/ops"}
 LIBRARIES = SHAPE | GRAPH | {"rewrite/text", "proto", "kernels", "runtime", "passes",
                              "passes/front", "passes/placement", "passes/check", "trials",
-                             "trials/diff", "trials/sessions", "trials/values", "search", "search/solve"}
+                             "trials/diff", "trials/sessions", "trials/values", "search", "search/solve", "training"}
 FAMILY = SHAPE | {"kernels", "kernels/cpu/loops"}
 PRODUCTS = FAMILY | {"kernels/cpu/gemm"}
 # The rooms that each room may include beside itself.
@@ -48,17 +48,20 @@ ROOMS = {
     "rewrite/text": GRAPH,
     "proto": GRAPH,
     "passes": GRAPH | {"rewrite/text", "passes/casts", "passes/check", "passes/fusion",
+                       "passes/gradient",
                        "passes/layout", "passes/placement", "passes/quantize", "passes/simplify",
-                       "passes/spell", "passes/upgrade"},
+                       "passes/spell", "passes/training", "passes/upgrade"},
     "passes/casts": GRAPH | {"passes/placement"},
     "passes/check": GRAPH,
     "passes/front": GRAPH | {"rewrite/text", "proto", "passes/check", "passes/placement"},
     "passes/fusion": GRAPH,
+    "passes/gradient": GRAPH | {"passes/fusion"},
     "passes/layout": GRAPH | {"passes/fusion", "passes/placement"},
     "passes/placement": GRAPH | {"rewrite/text"},
     "passes/quantize": GRAPH | {"passes/placement"},
     "passes/simplify": GRAPH | {"passes/fusion"},
     "passes/spell": GRAPH | {"passes/fusion"},
+    "passes/training": GRAPH | {"passes/gradient"},
     "passes/upgrade": GRAPH,
     "kernels": SHAPE,
     "kernels/cuda": SHAPE | {"kernels"},
@@ -79,6 +82,7 @@ ROOMS = {
     "search": SHAPE | GRAPH | {"kernels", "kernels/cpu/loops", "runtime", "passes/front", "passes/placement", "passes/quantize",
                                "trials", "trials/sessions", "trials/values", "search/solve"},
     "search/solve": BASE,
+    "training": SHAPE | GRAPH | {"kernels", "runtime", "passes/front", "trials", "trials/sessions", "trials/values"},
     "tools/command": LIBRARIES,
     "tools/examples": set(),
     "tools/fake_cuda": SHAPE | {"kernels", "kernels/cuda"},
@@ -91,6 +95,7 @@ EXTRA = {
     "passes/check": {"passes/infer_dtypes.h", "passes/infer_shapes.h"},
     "passes/front": {"passes/passes.h", "passes/policy.def", "passes/setting_names.h"},
     "passes/fusion": {"passes/passes.h"},
+    "passes/gradient": {"passes/passes.h", "passes/infer_dtypes.h"},
     "passes/upgrade": {"passes/passes.h", "passes/infer_dtypes.h"},
     "passes/lower_plan.c": {"runtime/plan.h"},
     "passes/placement/operators_test.c": {"kernels/kernel.h", "rewrite/shape/shape.h",
@@ -113,7 +118,7 @@ THIRD_PARTY = [
 ]
 PUBLIC_HEADERS = {"passes/front/demi.h", "passes/front/demi_plugin.h", "rewrite/base/demi_dtype.h",
                   "rewrite/base/demi_error.h",
-                  "runtime/demi_runtime.h", "search/demi_search.h", "trials/demi_trials.h"}
+                  "runtime/demi_runtime.h", "search/demi_search.h", "training/demi_train.h", "trials/demi_trials.h"}
 # Programs that use the installed library as anyone's would, by its installed headers.
 CLIENTS = re.compile(r"tools/examples/[^/]*\.c")
 INSTALLED = {"demi/" + path.rsplit("/", 1)[-1] for path in PUBLIC_HEADERS}

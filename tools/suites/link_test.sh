@@ -30,7 +30,8 @@ run_client() {
 check_exports() {
     nm "$@" --defined-only --extern-only | awk 'NF == 3 {print $3}' | sort -u >"$work/have"
     cat "$source/passes/front/demi.h" "$source/runtime/demi_runtime.h" \
-        "$source/trials/demi_trials.h" "$source/search/demi_search.h" | tr '\n' ' ' |
+        "$source/trials/demi_trials.h" "$source/search/demi_search.h" \
+        "$source/training/demi_train.h" | tr '\n' ' ' |
         grep -o 'DEMI_API [^;]*' |
         grep -o 'demi_[a-z_]*(' | tr -d '(' | sort -u >"$work/want"
     [ -s "$work/want" ] || fail "no functions found in the headers"
@@ -63,6 +64,7 @@ END
 cpp_client() {
     printf '%s\n' '#include <demi/demi_plugin.h>' '#include <demi/demi_trials.h>' \
         '#include <demi/demi_search.h>' \
+        '#include <demi/demi_train.h>' \
         'int main() { return demi_version() ? 0 : 1; }' \
         >"$work/client.cpp"
     # shellcheck disable=SC2086
@@ -117,7 +119,7 @@ try() {
 
 cmake --install "$build" --prefix "$work/first" >"$work/install.log"
 for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h include/demi/demi_trials.h \
-    include/demi/demi_search.h share/man/man1/demi.1 share/man/man1/demi-convert.1 share/man/man5/demi-policy.5 \
+    include/demi/demi_search.h include/demi/demi_train.h share/man/man1/demi.1 share/man/man1/demi-convert.1 share/man/man5/demi-policy.5 \
     share/man/man7/demi-pipeline.7; do
     [ -s "$work/first/$file" ] || fail "$file is not installed"
 done

@@ -726,6 +726,45 @@ class DemiSearchPlace(Structure):
     entry: int
 
 
+class DemiTrainStep(Sized):
+    size: int
+    step: int
+    steps: int
+    epoch: int
+    loss: float
+    seconds: float
+    samples_per_second: float
+
+
+class DemiTrainOptions(Sized):
+    size: int
+    names: Any
+    data: Any
+    data_count: int
+    steps: int
+    epochs: int
+    batch: int
+    seed: int
+    in_order: bool
+    rate: Any
+    compile: Any
+    context: Any
+    progress: Any
+    progress_user: int | None
+    every: int
+    save: Any
+    save_user: int | None
+
+
+class DemiTrained(Sized):
+    size: int
+    steps: int
+    loss: float
+    seconds: float
+    samples_per_second: float
+    ended_early: bool
+
+
 DemiDataSizeFn = CFUNCTYPE(
     c_int64, c_void_p, c_char_p)
 DemiDataReadFn = CFUNCTYPE(
@@ -750,6 +789,10 @@ DemiScoreFn = CFUNCTYPE(
     c_int, c_void_p, c_void_p, POINTER(c_double), POINTER(DemiError))
 DemiCombineFn = CFUNCTYPE(
     c_bool, c_void_p, POINTER(c_uint64), c_size_t)
+DemiTrainFn = CFUNCTYPE(
+    c_bool, c_void_p, POINTER(DemiTrainStep))
+DemiTrainSaveFn = CFUNCTYPE(
+    c_bool, c_void_p, c_void_p, c_uint64)
 DemiPluginEntry = CFUNCTYPE(
     c_void_p, c_void_p)
 
@@ -935,6 +978,19 @@ DemiSearchEntry._fields_ = [
 DemiSearchPlace._fields_ = [
     ("relative", c_double), ("score", c_double), ("group", c_size_t), ("candidate", c_size_t),
     ("entry", c_size_t)]
+DemiTrainStep._fields_ = [
+    ("size", c_uint32), ("step", c_uint64), ("steps", c_uint64), ("epoch", c_uint64),
+    ("loss", c_double), ("seconds", c_double), ("samples_per_second", c_double)]
+DemiTrainOptions._fields_ = [
+    ("size", c_uint32), ("names", POINTER(c_char_p)), ("data", POINTER(DemiData)),
+    ("data_count", c_size_t), ("steps", c_uint64), ("epochs", c_uint64), ("batch", c_uint64),
+    ("seed", c_uint64), ("in_order", c_bool), ("rate", POINTER(c_double)),
+    ("compile", POINTER(DemiCompileOptions)), ("context", POINTER(DemiContextOptions)),
+    ("progress", DemiTrainFn), ("progress_user", c_void_p), ("every", c_uint64),
+    ("save", DemiTrainSaveFn), ("save_user", c_void_p)]
+DemiTrained._fields_ = [
+    ("size", c_uint32), ("steps", c_uint64), ("loss", c_double), ("seconds", c_double),
+    ("samples_per_second", c_double), ("ended_early", c_bool)]
 
 # Of DemiConvertOptions: what choices are called, and lists with their counts.
 CHOICES: dict[str, dict[str, int]] = {

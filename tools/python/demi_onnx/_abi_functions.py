@@ -19,8 +19,8 @@ from ._abi import (DemiAdvice, DemiAgainstFn, DemiAgainstOptions, DemiBroken, De
                    DemiReportNode, DemiReportRow, DemiReportTensor, DemiReportTotals,
                    DemiRunOptions, DemiSaveOptions, DemiSearchEntry, DemiSearchGroup,
                    DemiSearchOptions, DemiSearchPlace, DemiSearchPoint, DemiSearchTotals,
-                   DemiSimplifyOptions, DemiSource, DemiStepFn, DemiTrialOptions, DemiTuneOptions,
-                   DemiTuned, DemiVerdictTotals, DemiWriteFn)
+                   DemiSimplifyOptions, DemiSource, DemiStepFn, DemiTrainOptions, DemiTrained,
+                   DemiTrialOptions, DemiTuneOptions, DemiTuned, DemiVerdictTotals, DemiWriteFn)
 
 # What a function gives, and what it takes.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -177,4 +177,6 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "demi_search_place_count": (c_size_t, [c_void_p]),
     "demi_search_place": (POINTER(DemiSearchPlace), [c_void_p, c_size_t]),
     "demi_search_policy": (c_char_p, [c_void_p]),
+    "demi_train": (c_int,
+    [c_void_p, POINTER(DemiTrainOptions), POINTER(DemiTrained), POINTER(DemiError)]),
 }

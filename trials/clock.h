@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The clock of searches. */
+/* The clock of what takes long. */
 #ifndef DEMI_CLOCK_H
 #define DEMI_CLOCK_H
 

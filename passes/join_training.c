@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+/* join-training: a step of training as a model of its own, which any runtime can execute.
+ *
+ *   g (x) => (y) { y = MatMul (x, w) }, w an initializer;
+ *   algorithm (t) => (loss) { loss = …; w1 = … }, update w := w1
+ *     ->  g (x, t, w = what it was) => (loss, w1) { y = MatMul (x, w)  loss = …  w1 = … }
+ *
+ * ONNX defines an algorithm as what the model's graph and the algorithm's are together. Of that this
+ * keeps what the algorithm's outputs and updates need. What a binding updates becomes an input whose
+ * default is what it was, and the update an output: who runs the model gives each step the updates of
+ * the one before. Outputs are the algorithm's, then the updates in the order of their bindings; inputs
+ * the model's that are read, the algorithm's, then what is updated, in that order, too. With
+ * part=initialization it is the same of the initialization, whose bindings are outputs alone.
+ *
+ * Names stay; a Gradient's names find what they did. Behind it the model has no training any more.
+ */
+#include <stddef.h>
+
+#include "clone_nodes.h"
+#include "passes.h"
+#include "training_nodes.h"
+#include "value_names.h"
+
+enum { PART_ALGORITHM, PART_INITIALIZATION };
+static const char *const part_names[] = {"algorithm", "initialization", NULL};
+
+typedef struct JoinOptions {
+    int part;
+    int64_t index;
+} JoinOptions;
+
+static const PassOption options_table[] = {
+    {"part", OPTION_CHOICE, offsetof(JoinOptions, part), part_names, "algorithm",
+     "algorithm: a step; initialization: what is done before the first"},
+    {"index", OPTION_INT, offsetof(JoinOptions, index), NULL, "0",
+     "which training, of a model that has several"},
+    {0},
+};
+
+typedef struct Join {
+    PassCtx *ctx;
+    Model *model;
+    Graph *graph; /* the model's */
+    CloneNodes clone;
+    const TrainingBinding *bindings;
+    size_t binding_count;
+    bool updates; /* else the bindings are an initialization's */
+} Join;
+
+/* ---- what is joined -------------------------------------------------------------------------- */
+
+static bool find_part(const Model *model, const JoinOptions *options, const Graph **part,
+                      Join *join, Err *err) {
+    const size_t count = model->training.count, index = (size_t)options->index;
+    if (options->index < 0 || index >= count)
+        return err_set(err, ERR_MODEL,
+                       count ? "it has %zu trainings, and none of index %lld"
+                             : "it has no training_info",
+                       count, (long long)options->index);
+    const TrainingInfo *info = model->training.items[index];
+    const bool algorithm = options->part == PART_ALGORITHM;
+    *part = algorithm ? info->algorithm : info->initialization;
+    join->bindings = algorithm ? info->update_bindings.items : info->initialization_bindings.items;
+    join->binding_count =
+        algorithm ? info->update_bindings.count : info->initialization_bindings.count;
+    join->updates = algorithm;
+    return *part || err_set(err, ERR_MODEL, "its training has no %s", part_names[options->part]);
+}
+
+static bool check_binding(const Join *join, const TrainingBinding *binding, Err *err) {
+    const NameRef *key = &binding->key, *value = &binding->value;
+    const char *what = join->updates ? "update_binding" : "initialization_binding";
+    if (!key->value || !key->value->init)
+        return err_set(err, ERR_MODEL, "%s of '%s', which is no initializer", what,
+                       key->name ? sym_text(key->name) : "");
+    if (!value->value)
+        return err_set(err, ERR_MODEL, "%s of '%s' to '%s', which there is not", what,
+                       sym_text(key->name), value->name ? sym_text(value->name) : "");
+    return true;
+}
+
+static bool check_bindings(const Join *join, Err *err) {
+    bool *seen = ARENA_ARRAY(join->ctx->scratch, bool, join->model->value_count + 1);
+    for (size_t i = 0; i < join->binding_count; i++) {
+        const TrainingBinding *binding = &join->bindings[i];
+        if (!check_binding(join, binding, err)) return false;
+        const uint32_t id = binding->key.value->id;
+        if (seen[id])
+            return err_set(err, ERR_MODEL, "'%s' is bound twice", sym_text(binding->key.name));
+        seen[id] = true;
+    }
+    return true;
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+static ValueDecl *declare(const Join *join, const Type *type) {
+    ValueDecl *decl = ARENA_NEW(&join->model->arena, ValueDecl);
+    decl->type = type;
+    return decl;
+}
+
+static void add_input(Join *join, Value *value, ValueDecl *decl) {
+    if (value->input) return;
+    value->input = decl;
+    VEC_PUSH(&join->model->arena, &join->graph->inputs, value);
+    model_touch(join->model);
+}
+
+/* The name that it has in the part: the two graphs' are different ones, by ONNX's definition, and
+ * where they are not the copy keeps its own. */
+static void take_name(const Join *join, const bool *taken, const Value *from) {
+    Value *to = clone_value(&join->clone, (Value *)(uintptr_t)from);
+    if (to != from && !taken[from->name->number]) value_rename(to, from->name);
+}
+
+/* Which names the model's graph uses, by their numbers. */
+static bool *names_taken(const Join *join) {
+    bool *taken = ARENA_ARRAY(join->ctx->scratch, bool, join->model->syms.count + 1);
+    const Graph *graph = join->graph;
+    for (size_t i = 0; i < graph->inputs.count; i++)
+        taken[graph->inputs.items[i]->name->number] = true;
+    for (size_t i = 0; i < graph->initializers.count; i++)
+        taken[graph->initializers.items[i]->name->number] = true;
+    for (const Node *node = graph->first; node; node = node_after(node))
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) taken[node->outputs[i]->name->number] = true;
+    return taken;
+}
+
+static Value *copy_value(Join *join, const Value *from) {
+    Value *to = value_new(join->graph, sym_fresh(&join->model->syms, sym_text(from->name)));
+    value_set_type(to, from->type);
+    clone_map(&join->clone, from, to);
+    return to;
+}
+
+/* Copies of all that the part defines, in the model's graph behind what is there. */
+static void copy_part(Join *join, const Graph *part) {
+    const bool *taken = names_taken(join);
+    for (size_t i = 0; i < part->initializers.count; i++) {
+        const Value *from = part->initializers.items[i];
+        value_set_init(copy_value(join, from), from->init);
+    }
+    for (size_t i = 0; i < part->inputs.count; i++) {
+        Value *from = part->inputs.items[i], *to = clone_value(&join->clone, from);
+        if (to == from) to = copy_value(join, from);
+        add_input(join, to, declare(join, from->input->type));
+    }
+    for (const Node *node = part->first; node; node = node_after(node))
+        clone_node(&join->clone, node, join->graph, NULL);
+    for (size_t i = 0; i < part->initializers.count; i++)
+        take_name(join, taken, part->initializers.items[i]);
+    for (size_t i = 0; i < part->inputs.count; i++)
+        if (!part->inputs.items[i]->init) take_name(join, taken, part->inputs.items[i]);
+    for (const Node *node = part->first; node; node = node_after(node))
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) take_name(join, taken, node->outputs[i]);
+}
+
+static bool is_output(const Graph *graph, const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node && use_graph(use) == graph) return true;
+    return false;
+}
+
+/* An update as an output: one that another binding has, or that no node makes, under a name of its
+ * own. */
+static void add_update(Join *join, Value *value) {
+    if (!value->producer || is_output(join->graph, value)) {
+        Model *model = join->model;
+        Node *copy = node_new(join->graph, NULL, sym_intern_cstr(&model->syms, "Identity"), NULL);
+        node_resize_inputs(copy, 1);
+        node_set_input(copy, 0, value);
+        node_resize_outputs(copy, 1);
+        node_set_output(copy, 0, copy_value(join, value));
+        value = copy->outputs[0];
+    }
+    graph_add_output(join->graph, value, declare(join, value->type));
+}
+
+static void set_outputs(Join *join, const Graph *part) {
+    graph_clear_outputs(join->graph);
+    for (size_t i = 0; join->updates && i < part->outputs.count; i++) {
+        const GraphOutput *output = part->outputs.items[i];
+        Value *value = clone_value(&join->clone, output->use.value);
+        graph_add_output(join->graph, value, declare(join, output->decl->type));
+    }
+    for (size_t i = 0; i < join->binding_count; i++)
+        add_update(join, clone_value(&join->clone, join->bindings[i].value.value));
+}
+
+static void set_inputs(Join *join) {
+    for (size_t i = 0; join->updates && i < join->binding_count; i++) {
+        Value *value = clone_value(&join->clone, join->bindings[i].key.value);
+        add_input(join, value, declare(join, value->type));
+    }
+}
+
+/* ---- what nothing needs ---------------------------------------------------------------------- */
+
+static bool is_idle(const Value *value) {
+    return !value || (!value->uses && !value->referenced);
+}
+
+static void drop_nodes(Graph *graph) {
+    for (Node *node = graph->last, *before; node; node = before) {
+        before = node->prev;
+        bool idle = true;
+        for (uint32_t i = 0; i < node->output_count; i++) idle = idle && is_idle(node->outputs[i]);
+        if (idle) node_remove_unswept(node);
+    }
+    graph_sweep(graph);
+}
+
+/* The model's own inputs and weights that the part does not read; its `kept` last inputs stay. */
+static void drop_operands(Join *join, size_t kept) {
+    Graph *graph = join->graph;
+    Value **idle = ARENA_ARRAY(join->ctx->scratch, Value *, graph->initializers.count + 1);
+    size_t count = 0, inputs = 0;
+    for (size_t i = 0; i < graph->inputs.count; i++) {
+        Value *value = graph->inputs.items[i];
+        if (is_idle(value) && i + kept < graph->inputs.count)
+            value->input = NULL;
+        else
+            graph->inputs.items[inputs++] = value;
+    }
+    graph->inputs.count = inputs;
+    for (size_t i = 0; i < graph->initializers.count; i++) {
+        Value *value = graph->initializers.items[i];
+        if (is_idle(value) && !value->input) idle[count++] = value;
+    }
+    graph_remove_initializers(graph, idle, count);
+}
+
+static void refer_annotations(const Graph *graph) {
+    for (size_t i = 0; i < graph->annotations.count; i++) {
+        const QuantAnnotation *annotation = &graph->annotations.items[i];
+        if (annotation->tensor.value) annotation->tensor.value->referenced = true;
+        for (uint32_t k = 0; k < annotation->param_count; k++)
+            if (annotation->params[k].value) annotation->params[k].value->referenced = true;
+    }
+}
+
+/* What bindings and Gradients that are gone named need not stay. */
+static void forget_names(Join *join) {
+    const GraphList graphs = model_graphs(join->model, join->ctx->scratch);
+    for (size_t g = 0; g < graphs.count; g++) {
+        const Graph *graph = graphs.items[g];
+        for (size_t i = 0; i < graph->inputs.count; i++) graph->inputs.items[i]->referenced = false;
+        for (size_t i = 0; i < graph->initializers.count; i++)
+            graph->initializers.items[i]->referenced = false;
+        for (const Node *node = graph->first; node; node = node_after(node))
+            for (uint32_t i = 0; i < node->output_count; i++)
+                if (node->outputs[i]) node->outputs[i]->referenced = false;
+    }
+    for (size_t g = 0; g < graphs.count; g++) refer_annotations(graphs.items[g]);
+    model_refer_named(join->model, join->ctx->scratch);
+}
+
+static bool run(PassCtx *ctx, const void *given, Err *err) {
+    const JoinOptions *options = given;
+    Join join = {.ctx = ctx, .model = ctx->model, .graph = ctx->model->graph};
+    const Graph *part = NULL;
+    if (!find_part(ctx->model, options, &part, &join, err) || !check_bindings(&join, err))
+        return false;
+    const size_t own = join.graph->inputs.count;
+    join.clone = clone_begin(ctx->model, ctx->scratch);
+    copy_part(&join, part);
+    set_outputs(&join, part);
+    set_inputs(&join);
+    const size_t kept = join.graph->inputs.count - own;
+    ctx->model->training.count = 0;
+    forget_names(&join);
+    drop_nodes(join.graph);
+    drop_operands(&join, kept);
+    training_forget_domain(ctx->model, ctx->scratch);
+    model_touch(ctx->model);
+    ctx->counts->rewrites++;
+    return true;
+}
+
+const PassInfo join_training_pass = {
+    .name = "join-training",
+    .summary = "make a model of a training step: the graph, its algorithm and its updates",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .options = options_table,
+    .options_size = sizeof(JoinOptions),
+    .run = run,
+};

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which initializers of a model are its parameters: what training is to change. */
+#ifndef DEMI_TRAINING_PARAMETERS_H
+#define DEMI_TRAINING_PARAMETERS_H
+
+#include "pass.h"
+
+typedef VEC(Value *) TrainingParameters;
+
+typedef struct TrainingAsk {
+    Value *of;                 /* what is trained: all parameters that it is computed from */
+    const PassStrings *freeze; /* names that are left out */
+} TrainingAsk;
+
+/* In the order in which their readers are computed. Of float or double: a parameter in 16 bit is an
+ * error, as is a name to be left out that is none's, and a model that has no parameters. */
+bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameters *parameters,
+                         Err *err);
+
+#endif

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Values that attributes name: xs, zs and y of ai.onnx.preview.training's Gradient are names, no
+ * operands, so nothing else of a graph says that what they name is needed. */
+#ifndef DEMI_VALUE_NAMES_H
+#define DEMI_VALUE_NAMES_H
+
+#include "graph.h"
+
+/* What a name means in a graph: its value, or that of the nearest graph around it; NULL where there is
+ * none. O(values of these graphs). */
+Value *value_named(const Graph *graph, Bytes name);
+
+/* True for a Gradient node. */
+bool node_names_values(const Node *node);
+
+/* Marks (Value.referenced) what Gradients name, once a model is read. */
+void model_refer_named(Model *model, Arena *scratch);
+
+#endif

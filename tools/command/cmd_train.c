@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi train: trains a model that has a training_info. The library trains (demi_train.h); here are words
+ * and files. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "commands.h"
+#include "demi_train.h"
+#include "interrupt.h"
+#include "npy.h"
+#include "outputs.h"
+#include "run_options.h"
+#include "value_io.h"
+
+static const ArgumentRow arguments[] = {
+    {"IN", "The model, with a training_info: 'demi opt --passes make-training' gives it one."},
+    {"OUT", "Where the trained model goes, without its training_info; or -o OUT."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the trained model goes."},
+    {"data", 'd', OPTION_ROW_VALUE, "FILE.npz", NULL,
+     "Arrays that are called as the inputs of the model and of its training are, whose first axis "
+     "is samples. Integers and floats become the input's type."},
+    OPTION_HEADING("How long"),
+    {"steps", 0, OPTION_ROW_VALUE, "N", NULL,
+     "Steps, those of a checkpoint counted; default: those of one epoch."},
+    {"epochs", 0, OPTION_ROW_VALUE, "N", NULL, "Or so many times all samples."},
+    {"batch", 'b', OPTION_ROW_VALUE, "N", NULL,
+     "Samples of a step; default: what the model says, else 32. What is left of an epoch is not "
+     "used in it."},
+    OPTION_HEADING("How"),
+    {"rate", 0, OPTION_ROW_VALUE, "R", NULL,
+     "The learning rate, in place of the initializer learning_rate."},
+    {"seed", 0, OPTION_ROW_VALUE, "N", NULL, "Of the order of samples; default 0."},
+    {"in-order", 0, OPTION_ROW_FLAG, NULL, NULL, "Take samples in the order of the data."},
+    {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",
+     "fast (the default), or faithful: every 16-bit result is rounded once, as on devices that "
+     "compute in 16 bit."},
+    {"threads", 't', OPTION_ROW_VALUE, "N", NULL,
+     "Threads to compute with; default: as many as there are processors to use."},
+    {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
+     "Most memory that values and workspace may take, as 500M or 2G."},
+    OPTION_HEADING("What is kept"),
+    {"checkpoint", 0, OPTION_ROW_VALUE, "FILE", NULL,
+     "Where the model goes with its training_info, as it is by then. Where it is there, training "
+     "goes on from it: the bits are those of training at once."},
+    {"every", 0, OPTION_ROW_VALUE, "N", NULL,
+     "Steps from one writing of --checkpoint to the next; default 100."},
+    OPTION_QUIET,
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    OPTION_HELP,
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+enum { EVERY = 100, LINES = 20 }; /* LINES: about so many are printed */
+
+typedef struct Job {
+    Program *program;
+    const Parsed *parsed;
+    const char *input, *output, *checkpoint;
+    OutFile *file;
+    DemiTrainOptions how;
+    DemiCompileOptions compile;
+    DemiContextOptions context;
+    double rate;
+    DemiModel *model;
+    bool went_on, quiet;
+    Err save_error;
+} Job;
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+typedef struct Array {
+    const char *name;
+    DemiData data;
+} Array;
+
+static bool read_arrays(Job *job, Err *err) {
+    const char *path = parsed_value(job->parsed, "data");
+    Arena *arena = job->program->arena;
+    NpzMembers members = {0};
+    if (!path) return console_missing(job->parsed, "samples: --data FILE.npz", err);
+    Source *source = source_open(arena, path, 0, err);
+    bool ok = source && npz_list(arena, source, &members, err);
+    const char **names = ARENA_ARRAY(arena, const char *, members.count + 1);
+    DemiData *data = ARENA_ARRAY(arena, DemiData, members.count + 1);
+    for (size_t i = 0; ok && i < members.count; i++) {
+        Bytes bytes;
+        data[i] = (DemiData)DEMI_DATA_INIT;
+        names[i] = members.items[i].name;
+        ok = npz_read(arena, source, &members.items[i], &bytes, err) &&
+             npy_parse(arena, bytes, 0, &data[i], err);
+    }
+    if (!ok) {
+        err_file(err, path);
+        return false;
+    }
+    job->how.names = names;
+    job->how.data = data;
+    job->how.data_count = members.count;
+    return true;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static bool take_numbers(Job *job, Err *err) {
+    const Parsed *parsed = job->parsed;
+    DemiTrainOptions *how = &job->how;
+    if (parsed_flag(parsed, "steps") && parsed_flag(parsed, "epochs"))
+        return err_set(err, ERR_USAGE, "either '--steps' or '--epochs' is given");
+    if (!parsed_number(parsed, "steps", 1, &how->steps, 0, err) ||
+        !parsed_number(parsed, "epochs", 1, &how->epochs, 0, err) ||
+        !parsed_number(parsed, "batch", 1, &how->batch, 0, err) ||
+        !parsed_number(parsed, "seed", 0, &how->seed, 0, err) ||
+        !parsed_number(parsed, "every", 1, &how->every, EVERY, err))
+        return false;
+    if (parsed_flag(parsed, "every") && !job->checkpoint)
+        return err_set(err, ERR_USAGE, "'--every' is for '--checkpoint'");
+    how->in_order = parsed_flag(parsed, "in-order");
+    if (!parsed_flag(parsed, "rate")) return true;
+    how->rate = &job->rate;
+    return parsed_real(parsed, "rate", &job->rate, 0, err);
+}
+
+static bool take_words(Job *job, Err *err) {
+    const char *second = parsed_argument(job->parsed, 1);
+    job->how = (DemiTrainOptions)DEMI_TRAIN_OPTIONS_INIT;
+    job->input = parsed_argument(job->parsed, 0);
+    job->output = parsed_value(job->parsed, "output");
+    job->checkpoint = parsed_value(job->parsed, "checkpoint");
+    job->quiet = parsed_flag(job->parsed, "quiet");
+    if (!job->input) return console_missing(job->parsed, "a model to train", err);
+    if (job->output && second)
+        return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, job->output);
+    if (!job->output) job->output = second;
+    if (!job->output && !job->checkpoint)
+        return console_missing(job->parsed, "where the trained model goes: -o OUT", err);
+    job->how.compile = &job->compile;
+    job->how.context = &job->context;
+    return take_numbers(job, err) && run_options_compile(job->parsed, false, &job->compile, err) &&
+           run_options_context(job->parsed, &job->context, err);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static bool open_outputs(Job *job, Err *err) {
+    if (job->output && !(job->file = console_open_model(job->program, job->output, err)))
+        return false;
+    return !job->checkpoint || outputs_try(job->program, "checkpoint", job->checkpoint, err);
+}
+
+static bool load(Job *job, Err *err) {
+    struct stat status;
+    job->went_on = job->checkpoint && stat(job->checkpoint, &status) == 0;
+    return console_load(job->program, job->parsed, job->went_on ? job->checkpoint : job->input,
+                        &job->model, err);
+}
+
+static bool save(void *user, DemiModel *model, uint64_t step) {
+    Job *job = user;
+    DemiError error = DEMI_ERROR_INIT;
+    (void)step;
+    if (!job->checkpoint) return true;
+    return error_take(&job->save_error, demi_save_file(model, job->checkpoint, NULL, &error),
+                      &error);
+}
+
+static bool write_model(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    ModelSave *saved = NULL;
+    if (!job->file) return true;
+    const DemiStatus status = demi_run_pipeline(job->model, "strip-training", NULL, NULL, &error);
+    return error_take(err, status, &error) &&
+           console_write_model(job->program, job->model, job->file, &saved, err) &&
+           outputs_commit(job->program, saved, err);
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+static FILE *text_of(const Job *job) {
+    return job->output && strcmp(job->output, "-") == 0 ? stderr : stdout;
+}
+
+static bool tell(void *user, const DemiTrainStep *step) {
+    Job *job = user;
+    const uint64_t each = step->steps > LINES ? step->steps / LINES : 1;
+    if (!job->quiet && (step->step % each == 0 || step->step == step->steps || step->step == 1)) {
+        fprintf(text_of(job),
+                "step %" PRIu64 " of %" PRIu64 ", epoch %" PRIu64 "   loss %.6g   %.4g samples/s\n",
+                step->step, step->steps, step->epoch, step->loss, step->samples_per_second);
+        fflush(text_of(job));
+    }
+    return !interrupt_came();
+}
+
+static bool train(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiTrained trained = DEMI_TRAINED_INIT;
+    job->how.progress = tell;
+    job->how.progress_user = job;
+    job->how.save = save;
+    job->how.save_user = job;
+    const bool held = interrupt_hold();
+    const DemiStatus status = demi_train(job->model, &job->how, &trained, &error);
+    if (held) interrupt_release();
+    if (job->save_error.code != ERR_NONE) {
+        *err = job->save_error;
+        return false;
+    }
+    if (!error_take(err, status, &error)) {
+        if (err->code != ERR_USAGE) err_file(err, job->went_on ? job->checkpoint : job->input);
+        return false;
+    }
+    if (!job->quiet)
+        fprintf(text_of(job), "%s after %" PRIu64 " steps: loss %.6g, %.4g samples/s\n",
+                trained.ended_early ? "ended" : "trained", trained.steps, trained.loss,
+                trained.samples_per_second);
+    return true;
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    Job job = {.program = program, .parsed = parsed};
+    const bool ok = take_words(&job, err) && open_outputs(&job, err) && read_arrays(&job, err) &&
+                    load(&job, err) && train(&job, err) && write_model(&job, err);
+    demi_free(job.model);
+    return ok;
+}
+
+const Command command_train = {
+    .name = "train",
+    .summary = "train a model that has a training_info",
+    .usage = "IN [-o] OUT --data FILE.npz [OPTIONS]",
+    .about =
+        "Runs a model's training: its graph and its algorithm together as one compiled plan, batch "
+        "after batch, each step with what the one before updated. Ctrl-C ends it after a step, and "
+        "what was trained by then is written.\n"
+        "\n"
+        "A training_info is ONNX's: the loss, its Gradient, the optimizer, and what a step "
+        "updates. "
+        "The pass make-training gives one to a model; 'demi opt --list-passes' tells its options. "
+        "Samples are shuffled in each epoch, by the seed and the epoch alone: the same words give "
+        "the same bits, in one process or, by --checkpoint, in several.\n"
+        "\n"
+        "A loss that is not finite, labels beyond the classes and data of other shapes end it with "
+        "an error; OUT is not written then, and the last checkpoint stays.",
+    .examples =
+        "demi opt model.onnx --passes "
+        "'infer-dtypes,infer-shapes,make-training{optimizer=adam,rate=\"0.001\"}' -o train.onnx\n"
+        "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
+        "# goes on where it was ended\n"
+        "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10 --checkpoint "
+        "now.onnx\n",
+    .arguments = arguments,
+    .options = options,
+    .common = "output data steps epochs batch rate checkpoint quiet help",
+    .run = run,
+};
