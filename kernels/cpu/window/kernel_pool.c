@@ -23,8 +23,14 @@ typedef struct PoolWindow {
     bool empty;
 } PoolWindow;
 
+/* The elements that one output sees along an axis: the first one's place, and how many. */
+typedef struct PoolRange {
+    int64_t at, count;
+} PoolRange;
+
 typedef struct Pool {
     const Window *window;
+    const PoolRange *rows, *columns; /* of the outputs of one or two axes; NULL: of others */
     const void *x;
     void *y;
     int64_t *indices; /* MaxPool's second result, or NULL */
@@ -198,12 +204,67 @@ static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
 
 /* ---- window by window ------------------------------------------------------------------------ */
 
+static const PoolRange *axis_ranges(KernelCall *call, const WindowAxis *axis) {
+    PoolRange *ranges = ARENA_ARRAY(call->scratch, PoolRange, (uint64_t)axis->out + 1);
+    for (int64_t o = 0; o < axis->out; o++) {
+        int64_t first, last;
+        window_taps(axis, o, false, &first, &last);
+        ranges[o] = (PoolRange){o * axis->stride + first * axis->dilation - axis->begin,
+                                last > first ? last - first : 0};
+    }
+    return ranges;
+}
+
+/* One axis is the columns of a single row. */
+static void find_ranges(KernelCall *call, Pool *pool) {
+    static const PoolRange single = {0, 1};
+    const Window *w = pool->window;
+    if (w->rank < 1 || w->rank > 2) return;
+    pool->rows = w->rank == 2 ? axis_ranges(call, &w->axes[0]) : &single;
+    pool->columns = axis_ranges(call, &w->axes[w->rank - 1]);
+}
+
+/* max_NAME_rows is of one or two axes, whose ranges are known; max_NAME of any. */
 #define MAX_POOL(T, name, lowest, is_nan)                                                          \
+    static void max_##name##_rows(const Pool *pool, uint64_t plane) {                              \
+        const Window *w = pool->window;                                                            \
+        const WindowAxis *across = &w->axes[w->rank - 1];                                          \
+        const int64_t high = w->rank == 2 ? w->axes[0].out : 1, wide = across->out;                \
+        const int64_t down = w->rank == 2 ? w->axes[0].dilation : 1, step = across->dilation;      \
+        const T *x = (const T *)pool->x + plane * w->in;                                           \
+        T *y = (T *)pool->y + plane * w->out;                                                      \
+        int64_t *indices = pool->indices ? pool->indices + plane * w->out : NULL;                  \
+        for (int64_t r = 0; r < high; r++)                                                         \
+            for (int64_t c = 0; c < wide; c++, y++) {                                              \
+                const PoolRange rows = pool->rows[r], columns = pool->columns[c];                  \
+                T best = lowest;                                                                   \
+                int64_t where = -1;                                                                \
+                for (int64_t i = 0; i < rows.count; i++) {                                         \
+                    int64_t at = (rows.at + i * down) * across->in + columns.at;                   \
+                    for (int64_t k = 0; k < columns.count; k++, at += step) {                      \
+                        const T value = x[at];                                                     \
+                        const bool more =                                                          \
+                            (value > best) | (where < 0) | (is_nan(value) & !is_nan(best));        \
+                        where = more ? at : where;                                                 \
+                        best = more ? value : best;                                                \
+                    }                                                                              \
+                }                                                                                  \
+                *y = best;                                                                         \
+                if (where < 0) where = 0;                                                          \
+                if (indices)                                                                       \
+                    *indices++ = (int64_t)(plane * w->in) +                                        \
+                                 (pool->column_major ? column_major_at(w, where) : where);         \
+            }                                                                                      \
+    }                                                                                              \
     static void max_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                     \
         const Window *w = pool->window;                                                            \
         const T *x = (const T *)pool->x + plane * w->in;                                           \
         T *y = (T *)pool->y + plane * w->out;                                                      \
         int64_t *indices = pool->indices ? pool->indices + plane * w->out : NULL;                  \
+        if (pool->rows) {                                                                          \
+            max_##name##_rows(pool, plane);                                                        \
+            return;                                                                                \
+        }                                                                                          \
         for (uint64_t o = 0; o < w->out; o++, window_next_output(w, at->output)) {                 \
             place(pool, at);                                                                       \
             T best = lowest;                                                                       \
@@ -225,9 +286,10 @@ static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
                              (pool->column_major ? column_major_at(w, where) : where);             \
         }                                                                                          \
     }
-#define NEVER(x) ((void)(x), false) /* integers are no NaN */
-MAX_POOL(float, float, -INFINITY, isnan)
-MAX_POOL(double, double, -(double)INFINITY, isnan)
+#define NEVER(x)  ((void)(x), false) /* integers are no NaN */
+#define IS_NAN(x) ((x) != (x))
+MAX_POOL(float, float, -INFINITY, IS_NAN)
+MAX_POOL(double, double, -(double)INFINITY, IS_NAN)
 MAX_POOL(int8_t, int8, INT8_MIN, NEVER)
 MAX_POOL(uint8_t, uint8, 0, NEVER)
 
@@ -340,8 +402,10 @@ static bool run_max_or_mean(KernelCall *call, bool mean) {
         run = max_int8;
     else if (dtype == DTYPE_UINT8 && !mean)
         run = max_uint8;
-    if (dtype != DTYPE_FLOAT || !pool.planes || !planes_suit(&pool))
+    if (dtype != DTYPE_FLOAT || !pool.planes || !planes_suit(&pool)) {
+        if (!mean && pool.planes) find_ranges(call, &pool);
         return pool_run(call, &pool, run);
+    }
     run_planes_of(call, &pool, mean);
     return true;
 }
