@@ -31,7 +31,8 @@ class Case:
     feeds: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     constants: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     loose: float = 1.0  # how far float sums and functions may be apart, in units of 2^-20
-    between: int = 0  # values between that one side rounds, and the other does not
+    terms: float = 0.0  # the largest that is summed up, where sums may cancel to less
+    between: int = 0  # roundings on the way to a result that one side does, and the other does not
     coarse: type | None = None  # the type that they have, if not the result's
     count: int = 0
 
@@ -375,7 +376,7 @@ def tiles(case: Case) -> None:
     """What has many pixels or filters: blocks of all sizes, and what no library does behind them."""
     dtype = case.pick(FLOATS[1:])
     side, inner = int(case.pick((5, 12, 24))), 8 * int(case.rng.integers(1, 4))
-    case.loose, case.between = 32, 12
+    case.loose, case.between = 32, 4  # of each convolution its sums, and what the activation reads
     x = case.operand(case.values([int(case.pick((1, 3))), inner, side, side], dtype))
     for outer in (8 * int(case.rng.integers(1, 9)), case.size(70)):
         w = case.operand(case.values([outer, inner, 3, 3], dtype, 1 / np.sqrt(9 * inner)), True)
@@ -389,7 +390,7 @@ def network(case: Case) -> None:
     """Convolutions that are turned to channels-last together, some of them by channel."""
     dtype = case.pick(FLOATS)
     inner, middle, side = case.size(33), int(case.pick((8, 16, 24, 20, 12, 7))), case.size(12)
-    case.loose, case.between = 32, 12
+    case.loose, case.between = 32, 10  # as of tiles
     shape = [int(case.pick((1, 2))), inner, side, side]
     x = case.operand(case.values(shape, dtype))
     for channels, taps, groups in ((middle, 3, 1), (middle, int(case.pick((3, 5, 1, 7))), middle),
@@ -412,8 +413,9 @@ def pool(case: Case) -> None:
     shape = [case.size(2), case.size(16), *(t + int(case.rng.integers(1, 8)) for t in taps)]
     if op == "AveragePool":
         attributes["count_include_pad"] = int(case.rng.integers(2))
-    x = case.operand(case.values(shape, dtype))
-    case.loose = 4
+    values = case.values(shape, dtype)
+    x = case.operand(values)
+    case.loose, case.terms = 4, float(np.max(np.abs(values.astype(np.float64))))
     case.node(op, x, **({} if op.startswith("Global") else attributes))
 
 
@@ -469,7 +471,7 @@ def mixed(case: Case) -> None:
         made = case.operand(np.asarray(array).astype(source), constant)
         return case.node("Cast", made, to=helper.np_dtype_to_tensor_dtype(np.dtype(middle)))
 
-    case.loose, case.between = 16, 8
+    case.loose, case.between = 16, 4  # both operands, the result, and a sum with it
     case.coarse = max(source, middle, target, key=lambda t: float(ml_dtypes.finfo(t).eps))
     x = given(case.values([m, n], np.float32, 0.5))
     op = case.pick(("Sigmoid", "Relu", "MatMul", "Add", "Softmax", "ReduceSum", "Conv"))
@@ -488,14 +490,42 @@ def mixed(case: Case) -> None:
     case.node("Cast", made, to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
 
 
+def residual(case: Case) -> None:
+    """A sum in 16 bit that a norm widens, whose result is read in float and in 16 bit; a product of that,
+    with an activation in float."""
+    low = case.pick(FLOATS[1:])
+    rows, n, k = case.size(40), case.size(200), case.size(60)
+    to_float = {"to": helper.np_dtype_to_tensor_dtype(np.dtype(np.float32))}
+    to_low = {"to": helper.np_dtype_to_tensor_dtype(np.dtype(low))}
+    case.loose, case.between, case.coarse = 16, 4, low
+    summed = case.node("Add", case.operand(case.values([rows, n], low)),
+                       case.operand(case.values([rows, n], low), False))
+    if case.chance(2):
+        case.node("Cast", case.node("Neg", summed), **to_float)
+    factors = [case.operand(case.values([n], np.float32), True) for _ in range(2)]
+    made = case.node("LayerNormalization", case.node("Cast", summed, **to_float), *factors)
+    if case.chance(2):
+        case.node("Add", made, case.operand(case.values([rows, n], np.float32)))
+    weights = case.operand(case.values([n, k], low, 1 / np.sqrt(n)), True)
+    product = case.node("MatMul", case.node("Cast", made, **to_low), weights)
+    if case.chance(2):
+        product = (case.node("Transpose", product) if case.chance(2) else
+                   case.node("Reshape", product, case.ints(k, rows)))
+    made = case.node(case.pick(("Gelu", "Sigmoid", "Relu")), case.node("Cast", product, **to_float))
+    case.node("Cast", made, **to_low)
+
+
 MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
-    expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed)
+    expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
+    residual)
+# What once went beyond the tolerance, by the makers that these seeds had then.
+KEPT = {10952: gemm, 15972: tiles}
 
 
 def build(seed: int) -> tuple[str, Case]:
     """The maker's name and what it made; without nodes where there is no such model."""
     case = Case(np.random.default_rng([seed, 17]))
-    maker = MAKERS[seed % len(MAKERS)]
+    maker = KEPT.get(seed) or MAKERS[seed % len(MAKERS)]
     maker(case)
     return maker.__name__, case
