@@ -31,7 +31,7 @@ from suite import cuda_cases, metric, runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 1 << 30
-PRODUCTS = {"matmul", "gemm", "conv", "tiles", "network", "mixed"}
+PRODUCTS = {"matmul", "gemm", "conv", "tiles", "network", "mixed", "recurrent"}
 WITHOUT = ",fail=cudnnCreate:0:1001", ",fail=cublasLtMatmulAlgoGetHeuristic:0:15"
 
 

@@ -515,10 +515,51 @@ def residual(case: Case) -> None:
     case.node("Cast", made, **to_low)
 
 
+def recurrent(case: Case) -> None:
+    """A layer of every kind, with what of its attributes and operands there may be."""
+    op, dtype = case.pick(("RNN", "GRU", "LSTM")), case.pick(FLOATS)
+    gates, acts = {"RNN": (1, 1), "GRU": (3, 2), "LSTM": (4, 3)}[op]
+    direction = case.pick(("forward", "reverse", "bidirectional"))
+    ways, layout = 1 + (direction == "bidirectional"), int(case.rng.integers(2))
+    length, batch = int(case.pick((0, 1, 2, 5, 9))), int(case.pick((1, 1, 2, 4, 5, 9)))
+    inner, hidden = case.size(40), case.size(70)
+    scale = 1 / np.sqrt(hidden)
+    attributes: dict[str, object] = {"direction": direction, "layout": layout, "hidden_size": hidden}
+    if case.chance(3):
+        names = ("Tanh", "Sigmoid", "HardSigmoid", "LeakyRelu", "Affine", "ScaledTanh", "Softsign",
+                 "Elu", "Relu", "ThresholdedRelu", "Softplus")
+        attributes["activations"] = [str(case.pick(names[:-1])) for _ in range(ways * acts)]
+        attributes["activations"][0] = str(case.pick(names))
+        attributes["activation_alpha"] = [0.5] * int(case.rng.integers(1, 4))
+    if case.chance(3):
+        attributes["clip"] = 0.75
+    if op == "GRU":
+        attributes["linear_before_reset"] = int(case.rng.integers(2))
+    if op == "LSTM":
+        attributes["input_forget"] = int(case.chance(4))
+    turned = [batch, length] if layout else [length, batch]
+    state = [batch, ways, hidden] if layout else [ways, batch, hidden]
+    names = [case.operand(case.values([*turned, inner], dtype), False),
+             case.operand(case.values([ways, gates * hidden, inner], dtype, 1 / np.sqrt(inner)), not case.chance(4)),
+             case.operand(case.values([ways, gates * hidden, hidden], dtype, scale), not case.chance(4))]
+    lengths = case.rng.integers(0, length + 1, batch).astype(np.int32)
+    more = [case.operand(case.values([ways, 2 * gates * hidden], dtype, scale), True), case.operand(lengths),
+            case.operand(case.values(state, dtype, 0.5))]
+    if op == "LSTM":
+        more += [case.operand(case.values(state, dtype, 0.5)),
+                 case.operand(case.values([ways, 3 * hidden], dtype, 0.3), True)]
+    given = [name if case.chance(2) else "" for name in more]
+    for name in set(more) - set(given):
+        case.feeds.pop(name, None)
+        case.constants.pop(name, None)
+    case.loose = 64
+    case.node(op, *names, *given, outputs=3 if op == "LSTM" else 2, **attributes)
+
+
 MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
-    residual)
+    residual, recurrent)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
