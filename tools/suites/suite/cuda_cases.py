@@ -237,6 +237,28 @@ def expand(case: Case) -> None:
     case.node("Expand", x, case.ints(*whole))
 
 
+def pad(case: Case) -> None:
+    rank, dtype = int(case.rng.integers(1, 5)), case.pick(BYTES)
+    shape = case.shape(rank, 2000, empty=False)
+    mode = case.pick(("constant", "constant", "reflect", "edge", "wrap"))
+    least = 0 if mode == "constant" else 1  # that is left of an axis
+    pads = [int(case.rng.integers(-min(size - least, 2) // 2, 4 if mode == "constant" else max(size // 2, 1)))
+            for size in shape * 2]
+    if any(p + q + s < least or s + min(p, 0) + min(q, 0) < least
+           for p, q, s in zip(pads, pads[rank:], shape)):
+        return
+    value = [case.operand(case.values([], dtype), True)] if mode == "constant" and case.chance(2) else []
+    case.node("Pad", case.operand(case.values(shape, dtype)), case.ints(*pads), *value, mode=mode)
+
+
+def filled(case: Case) -> None:
+    dtype = case.pick(BYTES)
+    value = numpy_helper.from_array(np.asarray(case.values([1], dtype)))
+    x = case.operand(case.values(case.shape(int(case.rng.integers(1, 4))), np.float32), False)
+    case.node("Abs", x)
+    case.node("ConstantOfShape", case.node("Shape", x), value=value)
+
+
 # ---- rows ----
 
 def softmax(case: Case) -> None:
@@ -559,7 +581,7 @@ def recurrent(case: Case) -> None:
 MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
-    residual, recurrent)
+    residual, recurrent, pad, filled)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
