@@ -21,9 +21,11 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from collections.abc import Callable
+from concurrent import futures
 
 import numpy as np
 import onnx
@@ -280,6 +282,45 @@ class Operands(OnDevice):
                 self.follows('<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {'
                              + body + "}",
                              [{"x": np.arange(4, dtype=np.float32) - k} for k in range(5)])
+
+
+class Threads(OnDevice):
+    """Several contexts at once, some of one plan, whose constants they share."""
+
+    THREADS, ROUNDS = 6, 4
+
+    def test_contexts(self) -> None:
+        library = runtime.LibDemi(args.libdemi)
+        models = [small_model(text) for text in (WHOLE, SMALL)]
+        plans = [library.compile(model, for_device=True) for model in models]
+        feeds = [[{n: x * (k + 1) for n, x in feeds_for(model).items()} for k in range(self.THREADS)]
+                 for model in models]
+        want = []
+        for plan, given in zip(plans, feeds):
+            processor = runtime.PlanRunner(library, plan)
+            want.append([processor.run(f) for f in given])
+
+        def work() -> int:
+            kept = [runtime.PlanRunner(library, plan, device="cuda") for plan in plans]
+            start = threading.Barrier(self.THREADS)
+
+            def one(number: int) -> None:
+                which = number % len(plans)
+                start.wait()
+                for _ in range(self.ROUNDS):  # made anew: constants come and go beside others' runs
+                    runner = runtime.PlanRunner(library, plans[which], device="cuda")
+                    for _ in range(self.ROUNDS):
+                        for y, y0 in zip(runner.run(feeds[which][number]), want[which][number]):
+                            np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+                    del runner
+
+            with futures.ThreadPoolExecutor(self.THREADS) as pool:
+                for done in [pool.submit(one, number) for number in range(self.THREADS)]:
+                    done.result()
+            del kept
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
 
 
 class Models(OnDevice):
