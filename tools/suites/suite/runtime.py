@@ -80,6 +80,7 @@ TARGETS = {"float16": 1, "bfloat16": 2}
 IO = {"keep": 1, "low": 2}
 NONE, TENSOR, SEQUENCE = 0, 1, 2
 NUMERICS = ["fast", "faithful"]
+ISAS = ["native", "none"]
 KERNELS = ["auto", "own", "onednn"]
 STRING = 8
 WRITE = ctypes.CFUNCTYPE(c_bool, c_void_p, c_void_p, c_size_t)
@@ -128,9 +129,9 @@ class LibDemi:
         return b"".join(pieces)
 
     def compile(self, model: bytes, numerics: str = "fast", keep_values: bool = False,
-                for_device: bool = False) -> bytes:
+                for_device: bool = False, isa: str = "native") -> bytes:
         options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics),
-                                 keep_values, for_device=for_device)
+                                 keep_values, for_device=for_device, isa=ISAS.index(isa))
         return self._loaded(model, lambda handle, write, error: self.check(
             self.c.demi_compile(handle, byref(options), write, None, byref(error)), error))
 
