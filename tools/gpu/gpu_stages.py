@@ -70,6 +70,18 @@ def build(folder: pathlib.Path, clock: Clock, jobs: int) -> pathlib.Path:
     return folder / "libdemi_runtime_only.so"
 
 
+def emulate(folder: pathlib.Path) -> None:
+    """For the fake device: the PTX of this build's kernels beside their images, where it looks for them."""
+    nvcc, images = find_tools(dict(os.environ))["nvcc"], folder / "cuda"
+    for image in images.glob("*.fatbin"):
+        ptx, source = image.with_suffix(".ptx"), ROOT / "kernels/cuda" / f"{image.stem}.cu"
+        if ptx.exists() and ptx.stat().st_mtime > image.stat().st_mtime:
+            continue
+        subprocess.run([nvcc, "-ptx", "-arch=compute_90", "-std=c++17", "-O3", f"-I{ROOT / 'rewrite/base'}",
+                        f"-I{source.parent}", "-o", ptx, source], check=True)
+    os.environ["FAKE_CUDA_FOLDER"] = str(images)
+
+
 def describe(environment: dict[str, str]) -> dict[str, str]:
     """The GPU and its driver, as its own tool says it."""
     words = ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap,memory.total", "--format=csv,noheader"]
