@@ -34,7 +34,7 @@ NETWORKS = ("resnet50", "mobilenetv2", "bert", "gpt2", "lstm")
 # Those that may launch and move more than in float.
 EXCEPTED = {("lstm", "bfloat16"): "ONNX's LSTM takes no bfloat16 before opset 22: it stays float, between casts"}
 SPARSE = 0.02        # of them that are not 0: then they take little room
-LARGE = 1 << 16      # bytes of a constant that is filled on the machine
+LARGE = 1 << 12      # bytes of a constant from which on it is filled on the machine
 IMAGES, SENTENCES = (1, 2, 4, 8, 16, 32, 128), (1, 8, 32)
 TIMED = (("resnet50", {}, IMAGES), ("resnet152", {}, IMAGES), ("mobilenetv2", {}, IMAGES),
          ("bert", {}, SENTENCES), ("gpt2", {}, (1,)))
