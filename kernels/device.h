@@ -36,9 +36,13 @@ typedef struct DeviceInfo {
     uint64_t memory;
 } DeviceInfo;
 
-/* What a queue did since it was made. */
+/* What a queue did since it was made; of work that is recorded, whenever it is replayed. */
 typedef struct DeviceCounts {
-    uint64_t launches, uploads, downloads, upload_bytes, download_bytes, replays;
+    uint64_t launches; /* of kernels and of libraries' calls */
+    uint64_t bytes;    /* that these read and write: operands by their sizes, each once a step, and
+                          what one launch of a step leaves to the next */
+    uint64_t uploads, downloads, upload_bytes, download_bytes;
+    uint64_t replays;
 } DeviceCounts;
 
 /* What all begin with, so that a handle finds its functions. */

@@ -121,6 +121,7 @@ enum {
                            inputs never overlap it */
     KERNEL_ROOM = 16,   /* finds elements of inputs by kernel_stride alone, or reads none */
     KERNEL_FIRST = 64,  /* of a device's: gives output 0 alone, and takes no call that has others */
+    KERNEL_PICKS = 128, /* of a device's: reads no more of input 0 than it gives */
     KERNEL_JOINS = 32,  /* output 0 is the inputs side by side along JoinAttrs' axis: the host may
                           append them to what it keeps, and not call the function at all */
 };

@@ -11,6 +11,9 @@
 #ifndef DEMI_ONEDNN_H
 #define DEMI_ONEDNN_H
 
+/* KernelPrepare.choices of its rows: 1 is to be used where no rule prefers it. */
+enum { ONEDNN_CHOICES = 1 };
+
 /* "3.2.0": the version at hand; NULL where there is none, or none that is usable. Lives on. */
 const char *onednn_version(void);
 

@@ -4,10 +4,13 @@
  *   Cast(kernel(x))                      ->  kernel(x) {to}
  *   kernel(Cast(x, float)), x in 16 bit  ->  kernel(x)
  *   Attention(Cast(x, 16 bit)), x float  ->  Attention(x), not in faithful plans
+ *   y = LayerNormalization(x), float; Cast(y, 16 bit); others read y, too
+ *                                        ->  y, , cast = LayerNormalization(x) {low}
  *
  * Kernels are Conv, MatMul, Gemm, LayerNormalization and Gelu, fused or not; they become
  * demi.fused's. A result that is cast is read by nothing else, and so is the result of a cast that
- * is read. Of products only casts that widen are read: rounding an operand once for all kernels is what
+ * is read. Between a kernel and its cast there may be nodes that only move elements (Reshape,
+ * Transpose), which move them in the other type then. Of products only casts that widen are read: rounding an operand once for all kernels is what
  * makes 16-bit kernels fast. Attention computes in float whatever it reads, and a cache of keys that is
  * float would be rounded whole for each token. Constants are left to be converted when compiling.
  * Faithful: a result that is float is rounded once either way, and widening is exact; a cast of a
@@ -66,21 +69,58 @@ static Node *as_fused(Fuse *fuse, Node *node) {
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
+/* The first of those values, each made of the one before by nodes that move elements and read by
+ * the next of them alone. */
+static Value *before_moves(Value *value) {
+    while (fuse_moves(value->producer) && fuse_reader(value->producer->inputs[0].value) &&
+           value->producer->graph == value->graph)
+        value = value->producer->inputs[0].value;
+    return value;
+}
+
+/* All of them, from `first` on, have that type. */
+static void retype(Fuse *fuse, Value *first, const Value *end, Dtype dtype) {
+    for (Value *value = first; value != end; value = fuse_reader(value)->outputs[0])
+        fuse_set_dtype(fuse, value, dtype);
+}
+
 static bool fuse_write(Fuse *fuse, Node *cast) {
-    Value *y = cast->inputs[0].value, *result = cast->outputs[0];
+    Value *last = cast->inputs[0].value, *result = cast->outputs[0];
+    if (fuse_reader(last) != cast) return false;
+    Value *y = before_moves(last);
     Node *kernel = y->producer;
     bool exact = type_dtype(y->type) == DTYPE_FLOAT;
     if (!is_kernel(kernel) || y->output_index != 0 || kernel->graph != cast->graph ||
-        fuse_reader(y) != cast || (!exact && (fuse->faithful || node_attr(kernel, "to"))))
+        (!exact && (fuse->faithful || node_attr(kernel, "to"))))
         return false; /* the second of two casts may undo what its author meant the first to round
                        */
     Dtype to = type_dtype(result->type);
     kernel = as_fused(fuse, kernel);
     if (!kernel) return false;
     node_set_attr_int(kernel, "to", to);
+    retype(fuse, y, last, to);
+    Node *maker = last->producer;
     node_set_output(cast, 0, NULL);
     node_remove_unswept(cast);
-    node_set_output(kernel, 0, result);
+    node_set_output(maker, 0, result);
+    return true;
+}
+
+/* A norm that gives its float result in 16 bit, too, as others read it as it is. */
+static bool fuse_beside(Fuse *fuse, Node *cast) {
+    Value *y = cast->inputs[0].value, *low = cast->outputs[0];
+    Node *norm = y->producer;
+    if (type_dtype(y->type) != DTYPE_FLOAT || y->output_index != 0 || !is_kernel(norm) ||
+        norm->graph != cast->graph || !sym_equals(norm->op_type, "LayerNormalization") ||
+        node_attr(norm, "low"))
+        return false;
+    norm = as_fused(fuse, norm);
+    if (!norm) return false;
+    node_set_attr_int(norm, "low", type_dtype(low->type));
+    node_set_output(cast, 0, NULL);
+    node_remove_unswept(cast);
+    node_resize_outputs(norm, 3);
+    node_set_output(norm, 2, low);
     return true;
 }
 
@@ -111,16 +151,42 @@ static void read_before(Node *kernel, Node *cast) {
     node_remove_unswept(cast);
 }
 
+/* The last of those values, each read only by a node that moves its elements to the next. */
+static Value *behind_moves(Value *value) {
+    const Node *reader = fuse_reader(value);
+    while (fuse_moves(reader) && fuse_input(reader, 0) == value) {
+        value = reader->outputs[0];
+        reader = fuse_reader(value);
+    }
+    return value;
+}
+
+/* The same where the cast's result is moved to be `moved`, which the kernel alone reads. */
+static void move_before(Fuse *fuse, Node *kernel, Node *cast, Value *moved) {
+    const Dtype dtype = type_dtype(kernel->outputs[0]->type);
+    Value *x = cast->inputs[0].value, *wide = cast->outputs[0];
+    if (fuse_input(kernel, 0) == moved && !node_attr(kernel, "to"))
+        node_set_attr_int(kernel, "to", dtype);
+    retype(fuse, fuse_reader(wide)->outputs[0], moved, type_dtype(x->type));
+    fuse_set_dtype(fuse, moved, type_dtype(x->type));
+    node_set_input(fuse_reader(wide), 0, x);
+    node_remove_unswept(cast);
+}
+
 static bool fuse_read(Fuse *fuse, Node *cast) {
     Value *x = cast->inputs[0].value, *wide = cast->outputs[0];
-    Node *kernel = fuse_reader(wide);
+    Value *moved = behind_moves(wide);
+    Node *kernel = fuse_reader(moved);
     int left = 64;
     if (type_dtype(wide->type) != DTYPE_FLOAT || is_computed_ahead(x, &left) || !kernel ||
-        !may_read(kernel, wide))
+        !may_read(kernel, moved))
         return false;
     kernel = as_fused(fuse, kernel);
     if (!kernel) return false;
-    read_before(kernel, cast);
+    if (moved == wide)
+        read_before(kernel, cast);
+    else
+        move_before(fuse, kernel, cast, moved);
     return true;
 }
 
@@ -140,7 +206,9 @@ static void visit(Fuse *fuse, Node *cast) {
         !fuse_takes(cast->outputs[0]) || model_find_function(fuse->ctx->model, cast) ||
         type_dtype(cast->inputs[0].value->type) == type_dtype(cast->outputs[0]->type))
         return;
-    if (!fuse_write(fuse, cast) && !fuse_read(fuse, cast) && !fuse_rounding(fuse, cast)) return;
+    if (!fuse_write(fuse, cast) && !fuse_read(fuse, cast) && !fuse_rounding(fuse, cast) &&
+        !fuse_beside(fuse, cast))
+        return;
     fuse->ctx->counts->casts_fused++;
     fuse->ctx->counts->rewrites++;
 }

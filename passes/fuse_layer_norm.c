@@ -5,6 +5,8 @@
  *   Add(Mul(d / s, Scale), Bias)            ->  demi.fused.LayerNormalization(x, , Scale, Bias)
  *   LayerNormalization(Add(p, q), S, B)     ->  demi.fused.LayerNormalization(p, q, S, B)
  *   RMSNormalization(Add(p, q), S)          ->  demi.fused.LayerNormalization(p, q, S), rms = 1
+ *   LayerNormalization(Cast(Add(p, q), float), S, B), p and q in 16 bit
+ *                                           ->  the same, to = float
  *
  * and without m, x in the place of d, of root mean squares: rms = 1.
  *
@@ -162,20 +164,28 @@ static void fuse_parts(Fuse *fuse, Node *sqrt) {
 
 /* ---- the sum before -------------------------------------------------------------------------- */
 
-/* True where all that reads `sum` but `norm` comes after norm. */
+/* True where all that reads `sum` but `norm`, or the cast that widens it for that, comes after norm. */
 static bool is_read_later(const Value *sum, const Node *norm) {
     if (sum->referenced) return false;
     for (const Use *use = sum->uses; use; use = use->next)
         if (use->node && use->node->graph != norm->graph) return false;
+    const Node *wide = fuse_input(norm, 0)->producer;
     for (const Node *node = sum->producer->next; node != norm; node = node->next)
         for (uint32_t i = 0; i < node->input_count; i++)
-            if (node->inputs[i].value == sum) return false;
+            if (node != wide && node->inputs[i].value == sum) return false;
     return true;
+}
+
+/* What the node normalises, before a cast that widens it for the node alone. */
+static const Value *normalised(const Node *norm) {
+    const Value *x = fuse_input(norm, 0);
+    const Node *cast = x ? x->producer : NULL;
+    return fuse_is_widening(cast) && fuse_reader(x) ? cast->inputs[0].value : x;
 }
 
 /* The sum of two values of one shape that the node normalises; NULL where it does not. */
 static Node *find_sum(const Node *norm) {
-    const Value *x = fuse_input(norm, 0);
+    const Value *x = normalised(norm);
     Node *add = x ? x->producer : NULL;
     if (!fuse_is(add, "Add") || add->graph != norm->graph || add->input_count != 2) return NULL;
     const Value *p = add->inputs[0].value, *q = add->inputs[1].value;
@@ -206,6 +216,8 @@ static void fuse_sum(Fuse *fuse, Node *norm) {
     node_set_attr_int(made, "axis", node_attr_int(norm, "axis", -1));
     node_set_attr_float(made, "epsilon", epsilon);
     if (rms) node_set_attr_int(made, "rms", 1);
+    const Dtype to = type_dtype(norm->outputs[0]->type);
+    if (to != type_dtype(sum->type)) node_set_attr_int(made, "to", to);
     if (sum->use_count > 1) { /* by others too */
         node_set_output(add, 0, NULL);
         node_resize_outputs(made, 2);

@@ -106,13 +106,14 @@ static void take_activation(const Fuse *fuse, Chain *chain) {
 }
 
 /* The Reshape gives what the activation behind it gave. */
-static void end_reshape(const Chain *chain) {
+static void end_reshape(Fuse *fuse, const Chain *chain) {
     uint32_t count = chain->activation.node_count;
     Node *last = chain->activation.nodes[count - 1];
     Value *result = last->outputs[0];
     node_set_output(last, 0, NULL);
     while (count-- > 0) node_remove_unswept(chain->activation.nodes[count]);
     node_set_output(chain->reshape, 0, result);
+    fuse_set_dtype(fuse, chain->reshape->inputs[0].value, type_dtype(result->type));
 }
 
 static Node *make(Fuse *fuse, const Chain *chain) {
@@ -125,7 +126,7 @@ static Node *make(Fuse *fuse, const Chain *chain) {
     if (fuse_is(product, "Gemm")) copy_gemm(made, product);
     fuse_set_activation(made, &chain->activation);
     fuse_replace(fuse, made, chain->nodes, chain->count);
-    if (chain->reshape) end_reshape(chain);
+    if (chain->reshape) end_reshape(fuse, chain);
     return made;
 }
 

@@ -498,6 +498,24 @@ uint64_t demi_context_peak(const DemiContext *context) {
     return context->exec.pool.peak;
 }
 
+bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *counts) {
+    const DeviceQueue *queue = context->exec.device.queue;
+    const size_t size = counts->size < sizeof *counts ? counts->size : sizeof *counts;
+    DemiDeviceCounts made = {.size = (uint32_t)size};
+    if (queue) {
+        const DeviceCounts *have = &queue->counts;
+        made.launches = have->launches;
+        made.bytes = have->bytes;
+        made.uploads = have->uploads;
+        made.downloads = have->downloads;
+        made.upload_bytes = have->upload_bytes;
+        made.download_bytes = have->download_bytes;
+        made.replays = have->replays;
+    }
+    memcpy(counts, &made, size);
+    return queue != NULL;
+}
+
 /* ---- watching -------------------------------------------------------------------------------- */
 
 typedef struct Watched {

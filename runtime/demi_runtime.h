@@ -270,6 +270,23 @@ DEMI_API void demi_data_free(DemiData *taken);
  * each. */
 DEMI_API uint64_t demi_context_peak(const DemiContext *context);
 
+/* What a context had its device do since it was made. */
+typedef struct DemiDeviceCounts {
+    uint32_t size;
+    uint64_t launches; /* of kernels and of libraries' products and convolutions */
+    uint64_t bytes;    /* that these read and wrote in the device's memory: operands by their sizes,
+                          each once a step, and what one launch of a step leaves to the next */
+    uint64_t uploads, downloads; /* copies from and to the processor's memory */
+    uint64_t upload_bytes, download_bytes;
+    uint64_t replays; /* runs that repeated what was recorded; what they did is counted above */
+} DemiDeviceCounts;
+
+#define DEMI_DEVICE_COUNTS_INIT                                                                    \
+    { sizeof(DemiDeviceCounts), 0, 0, 0, 0, 0, 0, 0 }
+
+/* Fills *counts, whose size is set. False, with all of them 0, where the context has no device. */
+DEMI_API bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *counts);
+
 /* ---- tuning ---------------------------------------------------------------------------------- */
 
 typedef struct DemiTuneOptions {

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "step_call.h"
 #include "step_place.h"
 
 static const DeviceKind *kind_of(const Exec *exec) {
@@ -32,6 +33,31 @@ void exec_device_rows(const LoadedPlan *loaded, LoadedStep *step) {
     if (step->reason != PLACE_DEVICE) return;
     step->rows = loaded->device->kind->find(step->domain, step->op, step->opset, &step->row_count);
     step->device = true;
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static uint64_t bytes_of(const KernelTensor *tensor) {
+    return tensor->present ? tensor->count * kernel_element_size(tensor->dtype) : 0;
+}
+
+/* Whether the device reads input i, and has not done so as an input before. */
+static bool is_read(const StepForm *form, const LoadedStep *step, uint32_t i) {
+    if (step->inputs[i] == PLAN_NONE || (i < 32 && form->row->host >> i & 1)) return false;
+    for (uint32_t k = 0; k < i; k++)
+        if (step->inputs[k] == step->inputs[i]) return false;
+    return true;
+}
+
+void exec_device_count(Exec *exec, const StepForm *form, const LoadedStep *step) {
+    uint64_t read = 0, given = 0;
+    for (uint32_t i = 0; i < step->plan->outputs.count; i++) given += bytes_of(&form->outputs[i]);
+    for (uint32_t i = 0; given && i < step->plan->inputs.count; i++) {
+        const uint64_t bytes = is_read(form, step, i) ? bytes_of(&form->inputs[i]) : 0;
+        const bool picks = i == 0 && form->row->flags & KERNEL_PICKS;
+        read += picks && bytes > given ? given : bytes;
+    }
+    exec->device.queue->counts.bytes += read + given;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */

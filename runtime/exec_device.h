@@ -18,7 +18,8 @@ typedef struct Staging {
 } Staging;
 
 typedef struct DeviceRecord {
-    DeviceWork *work; /* NULL: it could not be recorded, or is being */
+    DeviceWork *work;    /* NULL: it could not be recorded, or is being */
+    DeviceCounts counts; /* what it does */
     Staging *uploads, *downloads;
 } DeviceRecord;
 
@@ -28,6 +29,9 @@ void exec_device_free(Exec *exec);
 
 /* Makes the step one of the device, where the plan says so. */
 void exec_device_rows(const LoadedPlan *loaded, LoadedStep *step);
+
+/* After a step of the device: counts what its kernels read and wrote. */
+void exec_device_count(Exec *exec, const StepForm *form, const LoadedStep *step);
 
 /* Before a step: what it reads of the host's memory is there. */
 bool exec_device_before(Exec *exec, const LoadedStep *step);

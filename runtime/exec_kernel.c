@@ -6,6 +6,7 @@
 
 #include "carry.h"
 #include "element_convert.h"
+#include "exec_device.h"
 #include "exec_memory.h"
 #include "step_form.h"
 #include "step_share.h"
@@ -202,6 +203,7 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
     exec->call.running = form;
     exec->call.result_count = s.call.output_count;
     bool ok = call_row(&s);
+    if (ok && step->device) exec_device_count(exec, form, step);
     if (ok) give_results(&s);
     exec_drop_results(exec);
     return ok;

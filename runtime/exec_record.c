@@ -98,10 +98,33 @@ ExecFunction exec_record_find(const char *domain, const char *op) {
 
 /* ---- recorded work --------------------------------------------------------------------------- */
 
+/* What was counted since then is the record's: nothing was done yet. */
+static void take_counts(DeviceQueue *queue, const DeviceCounts *before, DeviceCounts *made) {
+    const DeviceCounts *now = &queue->counts;
+    *made = (DeviceCounts){.launches = now->launches - before->launches,
+                           .bytes = now->bytes - before->bytes,
+                           .uploads = now->uploads - before->uploads,
+                           .downloads = now->downloads - before->downloads,
+                           .upload_bytes = now->upload_bytes - before->upload_bytes,
+                           .download_bytes = now->download_bytes - before->download_bytes};
+    queue->counts = *before;
+}
+
+static void add_counts(DeviceQueue *queue, const DeviceCounts *made) {
+    DeviceCounts *counts = &queue->counts;
+    counts->launches += made->launches;
+    counts->bytes += made->bytes;
+    counts->uploads += made->uploads;
+    counts->downloads += made->downloads;
+    counts->upload_bytes += made->upload_bytes;
+    counts->download_bytes += made->download_bytes;
+}
+
 /* Runs with everything noted, and nothing computed. */
 static bool record_graph(Exec *exec, DeviceRecord *record) {
     Err *err = exec->err, ignored = {0};
     exec->err = &ignored;
+    const DeviceCounts before = exec->device.queue->counts;
     bool ok = kind_of(exec)->record(exec->device.queue, &ignored);
     if (ok) {
         exec->device.record = record;
@@ -110,6 +133,7 @@ static bool record_graph(Exec *exec, DeviceRecord *record) {
         record->work = kind_of(exec)->recorded(exec->device.queue, &ignored);
     }
     exec->err = err;
+    take_counts(exec->device.queue, &before, &record->counts);
     if (ok && record->work) return true;
     exec_device_record_clear(exec, record);
     return false;
@@ -126,6 +150,7 @@ void exec_record_abandon(Exec *exec) {
 
 static bool repeat(Exec *exec, DeviceRecord *record) {
     if (!kind_of(exec)->replay(exec->device.queue, record->work, exec->err)) return false;
+    add_counts(exec->device.queue, &record->counts);
     exec->device.pending = true;
     return exec_device_wait(exec);
 }

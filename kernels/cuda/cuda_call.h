@@ -40,6 +40,12 @@ uint32_t cuda_blocks_full(const KernelCall *call, uint64_t count, uint32_t threa
 /* How many blocks the device works on at once, one a multiprocessor. */
 uint32_t cuda_width(const KernelCall *call);
 
+/* Counts what one launch of the call writes for the next to read: `bytes` of it. */
+void cuda_between(KernelCall *call, uint64_t bytes);
+
+/* Counts what launches of the call but the first read again. */
+void cuda_reread(KernelCall *call, uint64_t bytes);
+
 /* A copy in the call's queue, of device memory. */
 bool cuda_copy(KernelCall *call, void *to, const void *from, uint64_t size);
 

@@ -365,6 +365,7 @@ static const void *get_weights(KernelCall *call, const Conv *conv) {
     /* one channel, many filters: as if it was one filter of many channels */
     args.channels = conv->way == CONV_DEPTHWISE ? (int32_t)w->dims[0] : (int32_t)w->dims[1];
     args.taps[0] = (int32_t)kernel_span(w, 2, w->rank);
+    cuda_between(call, w->count * kernel_element_size(conv->dtype));
     return turn(call, &args, conv->dtype) ? to : NULL;
 }
 

@@ -52,7 +52,7 @@ static bool finish_part(KernelCall *call, const CudaEpilogue *e, const EpilogueA
 }
 
 /* The kernel counts in 32 bits: parts are of whole rounds of columns. */
-bool cuda_epilogue(KernelCall *call, const CudaEpilogue *e, const void *x, Dtype from, void *y,
+static bool finish(KernelCall *call, const CudaEpilogue *e, const void *x, Dtype from, void *y,
                    Dtype to, uint64_t count) {
     const uint64_t inner = e->inner ? e->inner : 1, columns = e->columns ? e->columns : 1;
     const uint64_t round = inner * columns, most = UINT64_C(1) << 30;
@@ -78,7 +78,14 @@ bool cuda_epilogue(KernelCall *call, const CudaEpilogue *e, const void *x, Dtype
     return true;
 }
 
+bool cuda_epilogue(KernelCall *call, const CudaEpilogue *e, const void *x, Dtype from, void *y,
+                   Dtype to, uint64_t count) {
+    cuda_between(call, count * kernel_element_size(from));
+    return finish(call, e, x, from, y, to, count);
+}
+
 bool cuda_convert(KernelCall *call, const void *x, Dtype from, void *y, Dtype to, uint64_t count) {
     const CudaEpilogue plain = {.op = UNARY_COPY, .scale = 1};
-    return cuda_epilogue(call, &plain, x, from, y, to, count);
+    cuda_between(call, count * kernel_element_size(to));
+    return finish(call, &plain, x, from, y, to, count);
 }

@@ -17,7 +17,7 @@ typedef struct CudaEpilogue {
 /* Sets op, p and q. False with the error set where parameters do not fit the activation. */
 bool cuda_activation(KernelCall *call, const ActivationChoice *choice, CudaEpilogue *epilogue);
 
-/* Runs it on `count` elements of type `from` at x, to y of type `to`, which may be the same memory
+/* Runs it on what another launch of the call left: `count` elements of type `from` at x, to y of type `to`, which may be the same memory
  * where both types are. */
 bool cuda_epilogue(KernelCall *call, const CudaEpilogue *epilogue, const void *x, Dtype from,
                    void *y, Dtype to, uint64_t count);

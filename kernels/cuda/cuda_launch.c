@@ -119,6 +119,14 @@ bool cuda_launch(KernelCall *call, const CudaLaunch *launch) {
     return ok;
 }
 
+void cuda_between(KernelCall *call, uint64_t bytes) {
+    call->queue->counts.bytes += 2 * bytes;
+}
+
+void cuda_reread(KernelCall *call, uint64_t bytes) {
+    call->queue->counts.bytes += bytes;
+}
+
 uint32_t cuda_blocks(uint64_t count, uint32_t threads, uint32_t each) {
     const uint64_t per_block = (uint64_t)threads * each;
     const uint64_t blocks = count / per_block + (count % per_block != 0);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators that move data on a CUDA device: Transpose, Concat, Split, Slice, Gather. */
+/* Operators that move data on a CUDA device: Transpose, Concat, Split, Slice, Gather, Pad; and
+ * ConstantOfShape, which is a pad of nothing. */
 #include <string.h>
 
 #include "cuda_broadcast.h"
 #include "cuda_functions.h"
 #include "move_args.h"
+#include "pad_axes.h"
 
 enum { THREADS = 256, TILE = 32, ROWS = 8, GRID = 1 << 20 };
 
@@ -256,4 +258,56 @@ bool cuda_gather(KernelCall *call) {
                                .threads = {THREADS},
                                .args = &args};
     return !y->count || cuda_launch(call, &launch);
+}
+
+/* ---- Pad ------------------------------------------------------------------------------------- */
+
+static bool launch_pad(KernelCall *call, const PadArgs *args) {
+    const CudaName name = cuda_name("pad", cuda_size_suffix(call->outputs[0].dtype), "");
+    const CudaLaunch launch = {
+        .family = CUDA_move,
+        .kernel = name.text,
+        .blocks = {cuda_blocks_full(call, (uint64_t)args->count, THREADS, 1)},
+        .threads = {THREADS},
+        .args = args};
+    return cuda_launch(call, &launch);
+}
+
+/* Pads, axes and the value are the host's. */
+bool cuda_pad(KernelCall *call) {
+    const PadAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    const PadAxis *axes = pad_axes_read(call);
+    const void *value;
+    if (!axes || !pad_value_read(call, &value)) return false;
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
+    if (!y->count) return true;
+    if (y->rank > PAD_RANK) return kernel_fail(call, "so many axes are not for the device yet");
+    PadArgs args = {.x = x->data,
+                    .y = y->data,
+                    .count = (int64_t)y->count,
+                    .rank = (int32_t)y->rank,
+                    .mode = (int32_t)attrs->mode};
+    if (value) memcpy(&args.value, value, kernel_element_size(y->dtype));
+    for (uint32_t i = 0; i < y->rank; i++) {
+        if (attrs->mode != PAD_CONSTANT && axes[i].kept == 0)
+            return kernel_fail(call, "axis %u has nothing to repeat", i);
+        args.total[i] = y->dims[i];
+        args.before[i] = axes[i].before;
+        args.crop[i] = axes[i].crop;
+        args.kept[i] = axes[i].kept;
+        args.strides[i] = (int64_t)kernel_span(x, i + 1, x->rank);
+    }
+    return launch_pad(call, &args);
+}
+
+bool cuda_constant_of_shape(KernelCall *call) {
+    const ConstantAttrs *attrs = call->attrs;
+    const KernelTensor *value = attrs->value.data, *y = &call->outputs[0];
+    if (value ? value->count != 1 || value->dtype != y->dtype : y->dtype != DTYPE_FLOAT)
+        return kernel_fail(call, "value is not a single %s", dtype_name(y->dtype));
+    PadArgs args = {.y = y->data, .count = (int64_t)y->count, .rank = 1};
+    args.total[0] = args.count;
+    if (value) memcpy(&args.value, value->data, kernel_element_size(y->dtype));
+    return !y->count || launch_pad(call, &args);
 }

@@ -68,7 +68,8 @@ static bool is_packed(const RowNormArgs *a) {
            lies_packed(a->scale, a->scale_type) &&
            (!a->bias || lies_packed(a->bias, a->bias_type)) &&
            (!a->skip || lies_packed(a->skip, a->skip_type)) &&
-           (!a->sum || lies_packed(a->sum, a->sum_type));
+           (!a->sum || lies_packed(a->sum, a->sum_type)) &&
+           (!a->low || lies_packed(a->low, a->low_type));
 }
 
 /* Whole warps, a pack a thread as long as a block has threads. */
@@ -109,7 +110,9 @@ static bool take_factor(KernelCall *call, const KernelTensor *factor, uint64_t n
 static bool norm_rows(KernelCall *call, uint32_t scale_at, const KernelTensor *bias,
                       const KernelTensor *skip, bool rms) {
     const NormAttrs *attrs = call->attrs;
+    const bool fused = call->row->layout == &op_attrs_fused_layer_norm;
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    const KernelTensor *low = fused ? kernel_result(call, 2) : NULL;
     uint32_t axis;
     if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
     const uint64_t n = kernel_span(x, axis, x->rank);
@@ -133,6 +136,7 @@ static bool norm_rows(KernelCall *call, uint32_t scale_at, const KernelTensor *b
         args.skip_type = (int32_t)skip->dtype;
         if (sum) args.sum = sum->data, args.sum_type = (int32_t)sum->dtype;
     }
+    if (low) args.low = low->data, args.low_type = (int32_t)low->dtype;
     return launch_rows(call, &args);
 }
 

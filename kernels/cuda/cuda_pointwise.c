@@ -212,6 +212,7 @@ bool cuda_pow(KernelCall *call) {
                             .count = (int64_t)b.count,
                             .from = (int32_t)b.dtype,
                             .to = (int32_t)dtype};
+    cuda_between(call, b.count * kernel_element_size(dtype));
     if (!launch_unary(call, "cast_any", &args, 1)) return false;
     b.data = converted;
     return combine(call, &call->inputs[0], &b, BINARY_POW, 1);
@@ -237,7 +238,7 @@ bool cuda_prelu(KernelCall *call) {
 }
 
 bool cuda_add_scaled(KernelCall *call, const KernelTensor *x, float scale, const KernelTensor *y) {
-    (void)y; /* the call's result */
+    cuda_between(call, y->count * kernel_element_size(y->dtype));
     return combine(call, &call->outputs[0], x, BINARY_ADD_SCALED, scale);
 }
 
@@ -252,6 +253,7 @@ static bool fold(KernelCall *call, enum BinaryOp op, float scale) {
     for (uint32_t i = 1; i < count; i++) {
         if (!combine(call, so_far, &call->inputs[i], op, i + 1 == count ? scale : 1)) return false;
         so_far = &call->outputs[0];
+        if (i + 1 < count) cuda_between(call, so_far->count * kernel_element_size(so_far->dtype));
     }
     return true;
 }

@@ -8,6 +8,7 @@
 #include "cuda_broadcast.h"
 #include "cuda_epilogue.h"
 #include "cuda_functions.h"
+#include "cuda_product.h"
 #include "cuda_tile.h"
 #include "half.h"
 #include "matmul_batches.h"
@@ -286,7 +287,8 @@ static bool find_tile(KernelCall *call, const Product *p, Ready *r) {
     return r->turned;
 }
 
-static KernelReady make(KernelCall *call) {
+/* What is kept goes to *kept before anything is opened. */
+static KernelReady make_ready(KernelCall *call, void **kept) {
     Product p;
     if (!read_product(call, &p)) return KERNEL_FAILED;
     Err ignored = {0};
@@ -297,7 +299,7 @@ static KernelReady make(KernelCall *call) {
     Ready *r = kernel_keep(call, sizeof *r);
     CudaDevice *device = cuda_device_of(call);
     if (!r || !cuda_enter(device, call->err)) return KERNEL_FAILED;
-    call->prepared = r;
+    *kept = r;
     r->blas = blas;
     r->handle = cuda_blas_handle(device, blas, call->err);
     convert_bias(call, &p, r);
@@ -314,6 +316,10 @@ static KernelReady make(KernelCall *call) {
     }
     cuda_leave(device);
     return ok && call->err->code == ERR_NONE ? KERNEL_READY : KERNEL_FAILED;
+}
+
+static KernelReady make(KernelCall *call) {
+    return make_ready(call, &call->prepared);
 }
 
 const KernelPrepare cuda_prepare_product = {make, release, 0};
@@ -431,8 +437,7 @@ static bool run_tile(KernelCall *call, const Product *p, const Ready *r) {
     return cuda_tile(call, &args, p->compute);
 }
 
-static bool multiply(KernelCall *call, Product *p) {
-    const Ready *r = call->prepared;
+static bool multiply(KernelCall *call, Product *p, const Ready *r) {
     const KernelTensor *y = &call->outputs[0];
     if (!y->count) return true;
     if (r && r->tiles) return run_tile(call, p, r);
@@ -454,7 +459,7 @@ static bool multiply(KernelCall *call, Product *p) {
 
 bool cuda_matmul(KernelCall *call) {
     Product p;
-    return read_product(call, &p) && multiply(call, &p);
+    return read_product(call, &p) && multiply(call, &p, call->prepared);
 }
 
 /* C broadcasts to y: added behind, by a row, a column or whole. */
@@ -462,7 +467,70 @@ bool cuda_gemm(KernelCall *call) {
     Product p;
     const GemmAttrs *attrs = call->attrs;
     const KernelTensor *c = kernel_input(call, 2), *y = &call->outputs[0];
-    if (!read_product(call, &p) || !multiply(call, &p)) return false;
+    if (!read_product(call, &p) || !multiply(call, &p, call->prepared)) return false;
     if (!c || attrs->beta == 0 || p.epilogue.bias || p.epilogue.z || !y->count) return true;
     return cuda_add_scaled(call, c, attrs->beta, y);
+}
+
+/* ---- within other rows ----------------------------------------------------------------------- */
+
+static const GemmAttrs inner_attrs = {.trans_b = 1, .alpha = 1, .beta = 1};
+static const KernelRow inner_row = {.domain = "", .op = "Gemm", .layout = &op_attrs_gemm};
+
+void cuda_inner_init(CudaInner *inner, const KernelCall *call, uint64_t m, uint64_t n, uint64_t k) {
+    const uint64_t sizes[3][2] = {{m, k}, {n, k}, {m, n}};
+    KernelTensor *const tensors[] = {&inner->operands[0], &inner->operands[1], &inner->y};
+    for (int i = 0; i < 3; i++) {
+        inner->dims[i][0] = (int64_t)sizes[i][0];
+        inner->dims[i][1] = (int64_t)sizes[i][1];
+        *tensors[i] = (KernelTensor){.present = true,
+                                     .dtype = i < 2 ? call->inputs[i].dtype : DTYPE_FLOAT,
+                                     .rank = 2,
+                                     .dims = inner->dims[i],
+                                     .count = sizes[i][0] * sizes[i][1]};
+    }
+}
+
+/* What a Gemm would see of the call; the host finds its own by where the call lies. */
+static void enter(KernelCall *call, CudaInner *inner, KernelCall *kept) {
+    *kept = *call;
+    for (int i = 0; i < 2; i++) inner->operands[i].data = call->inputs[i].data;
+    call->row = &inner_row;
+    call->attrs = &inner_attrs;
+    call->inputs = inner->operands;
+    call->outputs = &inner->y;
+    call->input_count = 2;
+    call->output_count = 1;
+}
+
+static void leave(KernelCall *call, const KernelCall *kept) {
+    call->row = kept->row;
+    call->attrs = kept->attrs;
+    call->inputs = kept->inputs;
+    call->outputs = kept->outputs;
+    call->input_count = kept->input_count;
+    call->output_count = kept->output_count;
+}
+
+KernelReady cuda_inner_ready(KernelCall *call, CudaInner *inner) {
+    KernelCall kept;
+    enter(call, inner, &kept);
+    const KernelReady ready = make_ready(call, &inner->prepared);
+    leave(call, &kept);
+    return ready;
+}
+
+void cuda_inner_release(CudaInner *inner) {
+    if (inner->prepared) release(inner->prepared);
+}
+
+bool cuda_inner_run(KernelCall *call, CudaInner *inner, void *y) {
+    KernelCall kept;
+    Product p;
+    inner->y.data = y;
+    enter(call, inner, &kept);
+    const bool ok = read_product(call, &p) && multiply(call, &p, inner->prepared);
+    leave(call, &kept);
+    if (ok) cuda_between(call, inner->y.count * sizeof(float));
+    return ok;
 }

@@ -54,6 +54,32 @@ template <typename T> static __device__ void gather(const GatherArgs &a) {
     }
 }
 
+/* Which of `kept` elements stands at `at`; -1: none, the value does. */
+static __device__ __forceinline__ int64_t padded(int mode, int64_t at, int64_t kept) {
+    if (at >= 0 && at < kept) return at;
+    if (mode == 0) return -1;
+    if (mode == 2 || kept == 1) return at < 0 ? 0 : kept - 1;
+    const int64_t period = mode == 3 ? kept : 2 * (kept - 1);
+    at = (at % period + period) % period;
+    return at < kept ? at : period - at;
+}
+
+template <typename T> static __device__ void pad(const PadArgs &a) {
+    T value;
+    memcpy(&value, &a.value, sizeof value);
+    EACH(i, a.count) {
+        int64_t rest = i, from = 0;
+        bool inside = true;
+        for (int k = a.rank - 1; k >= 0; k--) {
+            const int64_t at = padded(a.mode, rest % a.total[k] - a.before[k], a.kept[k]);
+            rest /= a.total[k];
+            inside = inside && at >= 0;
+            from += (at + a.crop[k]) * a.strides[k];
+        }
+        ((T *)a.y)[i] = inside ? ((const T *)a.x)[from] : value;
+    }
+}
+
 #define MOVES(suffix, T)                                                                           \
     extern "C" __global__ void __launch_bounds__(256) rows_##suffix(RowsArgs a) {                  \
         rows<T>(a);                                                                                \
@@ -62,6 +88,9 @@ template <typename T> static __device__ void gather(const GatherArgs &a) {
         gather<T>(a);                                                                              \
     }
 #define TURNS(suffix, T)                                                                           \
+    extern "C" __global__ void __launch_bounds__(256) pad_##suffix(PadArgs a) {                    \
+        pad<T>(a);                                                                                 \
+    }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TurnArgs a) {                  \
         turn<T>(a);                                                                                \
     }

@@ -19,6 +19,18 @@ typedef struct TurnArgs {
     int64_t batches, rows, columns;
 } TurnArgs;
 
+enum { PAD_RANK = 8 };
+
+/* y, whose element is x's or, where there is none, `value` (its first bytes) or what is repeated. */
+typedef struct PadArgs {
+    const void *x;
+    void *y;
+    uint64_t value;
+    int64_t count; /* of y */
+    int64_t total[PAD_RANK], before[PAD_RANK], crop[PAD_RANK], kept[PAD_RANK], strides[PAD_RANK];
+    int32_t rank, mode; /* a PadMode: 0 constant, 1 reflect, 2 edge, 3 wrap */
+} PadArgs;
+
 /* y (outer, count, inner) of x (outer, size, inner): the slices that indices name, from the end where
  * they are negative; one that is out of range is 0. */
 typedef struct GatherArgs {

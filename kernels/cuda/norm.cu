@@ -75,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_rows(RowNormArgs a) {
             y *= load_any(a.scale, a.scale_type, factor * a.scale_step);
             if (a.bias) y += load_any(a.bias, a.bias_type, factor * a.bias_step);
             store_any(a.y, a.y_type, at + i, y);
+            if (a.low) store_any(a.low, a.low_type, at + i, y);
         }
         __syncthreads();
     }
@@ -139,6 +140,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_packs(RowNormArgs a) {
 #pragma unroll
         for (int j = 0; j < 4; j++) x[p][j] = x[p][j] * factor * scale[p][j] + bias[p][j];
         store_four(a.y, a.y_type, at + i, x[p]);
+        if (a.low) store_four(a.low, a.low_type, at + i, x[p]);
     }
 }
 

@@ -19,7 +19,7 @@ typedef struct SoftmaxArgs {
  * skip. Element i has scale[i / span * step]: a row's own elements, or a channel's. */
 typedef struct RowNormArgs {
     const void *x, *skip, *scale, *bias; /* skip and bias may be NULL */
-    void *y, *sum;                       /* sum may be NULL */
+    void *y, *sum, *low;                 /* sum and low may be NULL; low is y in another type */
     int64_t rows, n, span, scale_step, bias_step;
     int64_t channels; /* of a row's group, in channel norms: the row's first one is row * channels %
                          all */
@@ -27,7 +27,7 @@ typedef struct RowNormArgs {
     float epsilon;
     int32_t rms;
     int32_t kept; /* a row lies in dynamic shared memory */
-    int32_t x_type, skip_type, scale_type, bias_type, y_type, sum_type;
+    int32_t x_type, skip_type, scale_type, bias_type, y_type, sum_type, low_type;
 } RowNormArgs;
 
 /* y = (x - mean) / sqrt(variance + epsilon) scale + bias by channel, of (outer, channels, inner). */

@@ -37,6 +37,19 @@ static __device__ __noinline__ float activate(int op, float x, float p, float q)
     }
 }
 
+/* These and what gates of recurrent layers have beside them. */
+static __device__ __noinline__ float activate_gate(int op, float x, float p, float q) {
+    switch (op) {
+    case UNARY_SOFTPLUS: return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
+    case UNARY_SOFTSIGN: return x / (1 + fabsf(x));
+    case UNARY_ELU: return x < 0 ? p * expm1f(x) : x;
+    case UNARY_THRESHOLDED: return x > p ? x : 0;
+    case UNARY_AFFINE: return p * x + q;
+    case UNARY_SCALED_TANH: return p * tanhf(q * x);
+    default: return activate(op, x, p, q);
+    }
+}
+
 static __device__ __noinline__ float unary(int op, float x, float p, float q) {
     switch (op) {
     case UNARY_ABS: return fabsf(x);
@@ -61,18 +74,14 @@ static __device__ __noinline__ float unary(int op, float x, float p, float q) {
     case UNARY_ACOSH: return acoshf(x);
     case UNARY_ATANH: return atanhf(x);
     case UNARY_ERF: return erff(x);
-    case UNARY_SOFTPLUS: return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
-    case UNARY_SOFTSIGN: return x / (1 + fabsf(x));
-    case UNARY_ELU: return x < 0 ? p * expm1f(x) : x;
     case UNARY_CELU: return (x < 0 ? 0 : x) + fminf(0, p * expm1f(x / p));
     case UNARY_SELU: return q * (x <= 0 ? p * expm1f(x) : x);
-    case UNARY_THRESHOLDED: return x > p ? x : 0;
     case UNARY_MISH: {
         const float e = expf(x > 20 ? 20 : x), n = e * (e + 2);
         return x * (n / (n + 2));
     }
     case UNARY_SHRINK: return x < -p ? x + q : x > p ? x - q : x == x ? 0 : x;
-    default: return activate(op, x, p, q);
+    default: return activate_gate(op, x, p, q);
     }
 }
 

@@ -44,6 +44,8 @@ enum UnaryOp {
     UNARY_GELU,
     UNARY_GELU_TANH,
     UNARY_CLIP,
-    UNARY_SHRINK
+    UNARY_SHRINK,
+    UNARY_AFFINE,     /* of recurrent layers: p x + q */
+    UNARY_SCALED_TANH /* p tanh(q x) */
 };
 #endif

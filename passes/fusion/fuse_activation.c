@@ -119,10 +119,8 @@ static bool find_gated(const Fuse *fuse, const Value *value, FuseActivation *fou
     return found->name != NULL;
 }
 
-bool fuse_find_activation(const Fuse *fuse, const Value *value, FuseActivation *found) {
+static bool find_activation(const Fuse *fuse, const Value *value, FuseActivation *found) {
     *found = (FuseActivation){0};
-    if (!fuse_takes(value) || (fuse->faithful && type_dtype(value->type) != DTYPE_FLOAT))
-        return false;
     Node *reader = fuse_reader(value);
     if (!reader) return find_gated(fuse, value, found);
     if (fuse_input(reader, 0) != value || reader->output_count != 1 || !reader->outputs[0])
@@ -133,8 +131,25 @@ bool fuse_find_activation(const Fuse *fuse, const Value *value, FuseActivation *
     return found->name != NULL && !isnan(found->params[0]) && !isnan(found->params[1]);
 }
 
+/* What is widened before. */
+static bool find_wide(const Fuse *fuse, Node *cast, FuseActivation *found) {
+    if (!fuse_is_widening(cast) || !find_activation(fuse, cast->outputs[0], found)) return false;
+    memmove(&found->nodes[1], found->nodes, found->node_count++ * sizeof found->nodes[0]);
+    found->nodes[0] = cast;
+    found->widens = true;
+    return true;
+}
+
+bool fuse_find_activation(const Fuse *fuse, const Value *value, FuseActivation *found) {
+    *found = (FuseActivation){0};
+    if (!fuse_takes(value) || (fuse->faithful && type_dtype(value->type) != DTYPE_FLOAT))
+        return false;
+    return find_wide(fuse, fuse_reader(value), found) || find_activation(fuse, value, found);
+}
+
 void fuse_set_activation(Node *node, const FuseActivation *activation) {
     if (!activation->name) return;
+    if (activation->widens) node_set_attr_int(node, "to", DTYPE_FLOAT);
     node_set_attr_string(node, "activation", activation->name);
     if (activation->param_count)
         node_set_attr_floats(node, "activation_params", activation->params,

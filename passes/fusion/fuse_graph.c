@@ -9,6 +9,7 @@
 #include "constants.h"
 #include "half.h"
 #include "make_node.h"
+#include "op_facts.h"
 
 static const char *const numerics_names[] = {"fast", "faithful", NULL};
 
@@ -104,6 +105,21 @@ bool fuse_takes(const Value *value) {
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
 }
 
+bool fuse_is_widening(const Node *node) {
+    if (!node || !node_is_cast(node) || !fuse_is(node, "Cast") || !node->inputs[0].value ||
+        !fuse_takes(node->inputs[0].value))
+        return false;
+    return type_dtype(node->inputs[0].value->type) != DTYPE_FLOAT &&
+           type_dtype(node->outputs[0]->type) == DTYPE_FLOAT;
+}
+
+bool fuse_moves(const Node *node) {
+    const OpSchema *schema = fuse_record(node) ? node_schema(node) : NULL;
+    const OpFlags *flags = schema ? op_flags(schema) : NULL;
+    return flags && !flags->unless_attr && flags->moved == 1 && (flags->flags & OP_KEEPS_COUNT) &&
+           node->output_count == 1 && fuse_input(node, 0);
+}
+
 bool fuse_takes_bytes(const Value *value) {
     if (value_type(value)->kind != TYPE_TENSOR) return false;
     Dtype dtype = type_dtype(value->type);
@@ -191,6 +207,12 @@ Value *fuse_make(Fuse *fuse, Node *at, const char *op, Value *const operands[2],
     Value *value = make_op(&make, op, operands, operands[1] ? 2 : 1, type_dtype(type));
     value_set_type(value, type);
     return value;
+}
+
+void fuse_set_dtype(Fuse *fuse, Value *value, Dtype dtype) {
+    Arena *arena = &fuse->ctx->model->arena;
+    if (type_dtype(value->type) != dtype)
+        value_set_type(value, type_with_dtype(arena, value->type, dtype));
 }
 
 Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t count) {

@@ -98,6 +98,12 @@ bool fuse_takes(const Value *value);
 /* int8 or uint8: what the operators of quantized values take. */
 bool fuse_takes_bytes(const Value *value);
 
+/* True where the node widens a 16-bit value to float. */
+bool fuse_is_widening(const Node *node);
+
+/* True where the node only puts the elements of its first operand into another shape or order. */
+bool fuse_moves(const Node *node);
+
 /* True where both have the same shape, whatever it is (fuse_shape.c). */
 bool fuse_same_shape(const Value *a, const Value *b);
 
@@ -131,11 +137,14 @@ typedef struct FuseActivation {
     const char *name; /* as the fused operators call it; NULL: none */
     float params[2];
     uint32_t param_count;
-    Node *nodes[4]; /* that compute it, in order */
+    Node *nodes[5]; /* that compute it, in order */
     uint32_t node_count;
+    bool widens; /* the first of them is a cast of what is 16 bit to float, which the result is */
 } FuseActivation;
 
-/* The activation of `value` that is all that becomes of it. False where there is none. */
+/* The activation of `value` that is all that becomes of it. In fast plans what is 16 bit may be
+ * widened before: a kernel computes in float, and rounds its result alone. False where there is
+ * none. */
 bool fuse_find_activation(const Fuse *fuse, const Value *value, FuseActivation *found);
 
 /* Sets the attributes of a fused node. */
@@ -155,6 +164,9 @@ Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t co
 /* `made` computes what the last of `old` did; all of them go. Trailing omitted inputs of `made`
  * too. */
 void fuse_replace(Fuse *fuse, Node *made, Node *const *old, size_t count);
+
+/* Gives a value elements of that type; its shape stays. */
+void fuse_set_dtype(Fuse *fuse, Value *value, Dtype dtype);
 
 /* The fused MatMul in place of a MatMul or Gemm; NULL where there is none for it. */
 Node *fuse_matmul_alone(Fuse *fuse, Node *product);

@@ -161,13 +161,13 @@ bool shape_layer_norm(ShapeCall *call) {
     return true;
 }
 
-/* demi.fused: the normalised sum and the sum itself. */
+/* demi.fused: the normalised sum, the sum itself, and the first in another type. */
 bool shape_skip_layer_norm(ShapeCall *call) {
     const NormAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     shape_same_as(call, 0, shape_input(call, 0));
-    if (call->output_count > 1) shape_same_as(call, 1, shape_input(call, 0));
+    for (uint32_t k = 1; k < call->output_count; k++) shape_same_as(call, k, shape_input(call, 0));
     return !x || shape_axis(call, attrs->axis, x->rank, &axis);
 }
 

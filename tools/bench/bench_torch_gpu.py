@@ -11,6 +11,7 @@ medians of whole runs, inputs and outputs on the device, with a wait after each.
 import argparse
 import json
 import statistics
+import sys
 import time
 
 import torch
@@ -77,6 +78,28 @@ def ways(name: str, model, batch: int, dtype: torch.dtype, compiled: bool) -> di
     return found
 
 
+def ready(name: str, dtype: torch.dtype):
+    model = (bert_model() if name == "bert" else image_model(name)).to(dtype)
+    return model if name == "bert" else model.to(memory_format=torch.channels_last)
+
+
+def serve() -> None:
+    """Answers lines {"model", "batch"} with times, so that others can measure between them."""
+    print(json.dumps({"torch": torch.__version__}), flush=True)
+    models: dict = {}
+    for line in sys.stdin:
+        asked = json.loads(line)
+        name = asked["model"]
+        try:
+            with torch.inference_mode():
+                if name not in models:
+                    models = {name: ready(name, torch.float16)}
+                answer = ways(name, models[name], asked["batch"], torch.float16, True)
+        except Exception as error:  # noqa: BLE001: a model's package may be missing, or memory
+            answer = {"error": str(error).splitlines()[0][:200]}
+        print(json.dumps(answer), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", default="resnet50,mobilenetv2,bert")
@@ -84,15 +107,17 @@ def main() -> None:
     parser.add_argument("--dtype", default="float16", choices=["float16", "bfloat16", "float32"])
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--json")
+    parser.add_argument("--serve", action="store_true", help="answer questions on standard input")
     args = parser.parse_args()
+    if args.serve:
+        serve()
+        return
     dtype = getattr(torch, args.dtype)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     rows = []
     with torch.inference_mode():
         for name in args.models.split(","):
-            model = (bert_model() if name == "bert" else image_model(name)).to(dtype)
-            if name != "bert":
-                model = model.to(memory_format=torch.channels_last)
+            model = ready(name, dtype)
             for batch in map(int, args.batches.split(",")):
                 row = {"model": name, "batch": batch, "dtype": args.dtype,
                        **ways(name, model, batch, dtype, not args.no_compile)}

@@ -170,7 +170,9 @@ if(TARGET demi)
                 --libdemi $<TARGET_FILE:demi_shared> LABELS full)
             demi_python_test(cuda_sample cuda_test.py ${with_demi} --most 3
                 --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
-            list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample)
+            demi_python_test(gpu_check gpu_check_test.py ${with_demi} --runtime
+                $<TARGET_FILE:demi_runtime_only> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
+            list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample gpu_check)
             set_property(TEST ${cuda_tests} APPEND PROPERTY ENVIRONMENT
                 "LD_LIBRARY_PATH=${fake_folder}")
         endif()

@@ -123,6 +123,7 @@ void bench_print_text(const Bench *bench, FILE *out) {
     fputc('\n', out);
     fprintf(out, "memory      %.1f MB resident at most, %.1f MB of it for values\n",
             (double)bench->peak_resident / 1e6, (double)bench->peak_values / 1e6);
+    if (bench->counted) fprintf(out, "%s\n", device_counts_text(bench->arena, &bench->counts));
     if (bench->peak.flops > 0)
         fprintf(out, "machine     %.0f GFLOP/s of float, %.1f GB/s from memory\n",
                 bench->peak.flops / 1e9, bench->peak.bytes / 1e9);
@@ -277,6 +278,7 @@ void bench_fill_json(JsonWriter *json, void *data) {
     json_text(json, "onednn", bench->onednn);
     json_unsigned(json, "peak_rss_bytes", bench->peak_resident);
     json_unsigned(json, "peak_value_bytes", bench->peak_values);
+    if (bench->counted) device_counts_json(json, &bench->counts);
     json_unsigned(json, "threads", bench->session.threads);
     json_text(json, "isa", isa_name(isa_best()));
     if (bench->peak.flops > 0) {

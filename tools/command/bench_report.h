@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "device_counts.h"
 #include "json_write.h"
 #include "machine_peak.h"
 #include "session.h"
@@ -39,6 +40,8 @@ typedef struct Bench {
     double total;        /* of all measured runs, with what is between them */
     BenchLatency latency;
     uint64_t peak_values, peak_resident;
+    bool counted;            /* it runs on a device */
+    DemiDeviceCounts counts; /* of a measured run */
     VEC(BenchStep) steps;
     VEC(BenchEvent) events;
     uint64_t profiled;       /* runs */

@@ -109,6 +109,8 @@ static uint64_t peak_resident(void) {
 }
 
 static bool measure(Job *job, Err *err) {
+    DemiDeviceCounts before = DEMI_DEVICE_COUNTS_INIT;
+    demi_context_device_counts(job->bench.session.context, &before);
     double begin = console_seconds(), end = begin;
     uint64_t most = job->runs ? job->runs : MOST_RUNS;
     for (uint64_t i = 0; i < most; i++) {
@@ -120,6 +122,8 @@ static bool measure(Job *job, Err *err) {
         if (!job->runs && i + 1 >= LEAST_RUNS && end - begin > job->duration) break;
     }
     job->bench.total = end - begin;
+    job->bench.counted = device_counts_since(job->bench.session.context, &before,
+                                             job->bench.seconds.count, &job->bench.counts);
     job->bench.peak_resident = peak_resident();
     job->bench.peak_values = demi_context_peak(job->bench.session.context);
     sum_up(job);
@@ -209,10 +213,10 @@ static void find_onednn(Job *job) {
                                 : arena_printf(job->program->arena, "not used: %s", error.message);
 }
 
-/* After the runs, so that it is not in their memory. */
+/* The processor's; after the runs, so that it is not in their memory. */
 static void find_peak(Job *job) {
     Arena scratch;
-    if (parsed_flag(job->parsed, "no-peak")) return;
+    if (parsed_flag(job->parsed, "no-peak") || job->bench.counted) return;
     arena_init(&scratch, job->program->arena->trap);
     job->bench.peak = machine_peak(&scratch, job->bench.session.threads);
     arena_free(&scratch);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "commands.h"
+#include "device_counts.h"
 #include "dtype.h"
 #include "report_out.h"
 #include "run_options.h"
@@ -49,6 +50,8 @@ typedef struct Run {
     const char *folder; /* NULL: none */
     double seconds;
     uint64_t peak;
+    bool counted; /* it was on a device */
+    DemiDeviceCounts counts;
     Output *outputs; /* [output_count] */
 } Run;
 
@@ -133,10 +136,13 @@ static bool run_once(Job *job, Run *run, Err *err) {
     if (err->code != ERR_NONE) return false;
     if (inputs && !save_inputs(job, inputs, err)) return false;
     if (!session_bind(s, err)) return false;
+    DemiDeviceCounts before = DEMI_DEVICE_COUNTS_INIT;
+    demi_context_device_counts(s->context, &before);
     double start = console_seconds();
     if (!session_run(s, err)) return false;
     run->seconds = console_seconds() - start;
     run->peak = demi_context_peak(s->context);
+    run->counted = device_counts_since(s->context, &before, 1, &run->counts);
     run->outputs = ARENA_ARRAY(job->arena, Output, s->output_count + 1);
     for (size_t i = 0; i < s->output_count; i++) {
         const DemiData *value = demi_context_output(s->context, i);
@@ -191,6 +197,7 @@ static void print_run(Job *job, const Run *run) {
     fprintf(out, ": %.3f ms", run->seconds * 1e3);
     report_puts(out, run->folder ? "" : session_assumed(s));
     fputc('\n', out);
+    if (run->counted) fprintf(out, "  %s\n", device_counts_text(job->arena, &run->counts));
     for (size_t i = 0; i < s->output_count; i++) {
         const Output *output = &run->outputs[i];
         const char *type = value_type_text(job->arena, &output->value);
@@ -256,6 +263,7 @@ static void fill_json(JsonWriter *json, void *data) {
         if (run->folder) json_text(json, "data", run->folder);
         json_number(json, "ms", run->seconds * 1e3);
         json_unsigned(json, "peak_bytes", run->peak);
+        if (run->counted) device_counts_json(json, &run->counts);
         json_open(json, "outputs", '[');
         for (size_t i = 0; i < s->output_count; i++)
             json_output(json, &s->outputs[i], &run->outputs[i]);

@@ -4,6 +4,7 @@
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -114,6 +115,7 @@ typedef struct FakeList {
 struct CuStreamOpaque {
     struct CuStreamOpaque *next;
     FakeList work;
+    pthread_t thread;      /* that put work into it last */
     bool captures, broken; /* a graph is made of what comes; that can't be made any more */
     FakeList captured;
 };

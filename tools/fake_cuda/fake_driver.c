@@ -81,12 +81,14 @@ bool fake_is_stream(const void *stream) {
 #define NEED(condition, code, ...)                                                                 \
     if (!(condition)) FAKE_RETURN(fake_complain(code, __VA_ARGS__))
 
-/* Whether work is left in any stream; after a call that failed it is done first, as drivers do. */
-static bool is_busy(void) {
+/* Whether work is left in any stream, or in those that the thread put some into last; after a call that
+ * failed it is done first, as drivers do. What other threads' work still reads when it is gone is seen
+ * when that work is done. */
+static bool is_busy(bool of_any) {
     bool busy = false;
     for (CuStream s = streams; s; s = s->next) {
         if (fake_has_failed()) fake_finish(s);
-        busy = busy || s->work.first;
+        busy = busy || (s->work.first && (of_any || pthread_equal(s->thread, pthread_self())));
     }
     return busy;
 }
@@ -279,7 +281,7 @@ CuResult cuModuleLoadData(CuModule *module, const void *image) {
 CuResult cuModuleUnload(CuModule module) {
     BEGIN("cuModuleUnload");
     NEED(is_in(modules, module), FAKE_INVALID_HANDLE, "a module is unloaded that is none");
-    NEED(!is_busy(), FAKE_INVALID_HANDLE, "a module is unloaded before work is done");
+    NEED(!is_busy(true), FAKE_INVALID_HANDLE, "a module is unloaded before work is done");
     for (CuFunction f = module->functions, next; f; f = next) {
         next = f->next;
         free(f);
@@ -331,7 +333,7 @@ CuResult cuMemAlloc_v2(CuAddress *memory, size_t size) {
 
 CuResult cuMemFree_v2(CuAddress memory) {
     BEGIN("cuMemFree_v2");
-    NEED(!is_busy(), FAKE_INVALID_VALUE, "memory is freed before work is done");
+    NEED(!is_busy(false), FAKE_INVALID_VALUE, "memory is freed before work is done");
     NEED(fake_free(memory), FAKE_INVALID_VALUE, "0x%llx is freed, which was not allocated",
          (unsigned long long)memory);
     FAKE_RETURN(0);
@@ -345,7 +347,7 @@ CuResult cuMemHostAlloc(void **memory, size_t size, unsigned flags) {
 }
 CuResult cuMemFreeHost(void *memory) {
     BEGIN("cuMemFreeHost");
-    NEED(!is_busy(), FAKE_INVALID_VALUE, "pinned memory is freed before work is done");
+    NEED(!is_busy(false), FAKE_INVALID_VALUE, "pinned memory is freed before work is done");
     NEED(fake_unpin(memory), FAKE_INVALID_VALUE, "host memory is freed that was not pinned");
     FAKE_RETURN(0);
 }
@@ -485,6 +487,7 @@ CuResult cuGraphLaunch(CuGraphExec ready, CuStream stream) {
     for (const FakeWork *w = ready->work.first; w; w = w->next)
         if (w->kind == FAKE_DOWNLOAD) memset((void *)(uintptr_t)w->to, 0xcb, w->size);
     fake_list_repeat(&stream->work, &ready->work);
+    stream->thread = pthread_self();
     FAKE_RETURN(0);
 }
 CuResult cuGraphExecDestroy(CuGraphExec ready) {

@@ -97,6 +97,7 @@ int fake_put(CuStream stream, FakeWork *w) {
         return FAKE_CAPTURE_INVALIDATED;
     }
     fake_list_add(stream->captures ? &stream->captured : &stream->work, w);
+    stream->thread = pthread_self();
     return 0;
 }
 

@@ -33,6 +33,10 @@ static uint32_t new_register(PtxReader *r, uint32_t width, uint32_t count) {
     return at;
 }
 
+uint32_t ptx_new_register(PtxReader *r, uint32_t width) {
+    return new_register(r, width, 1);
+}
+
 uint32_t ptx_constant(PtxReader *r, uint64_t value, uint32_t width) {
     PtxKernel *k = r->kernel;
     if (width && width < 8) value &= (UINT64_C(1) << 8 * width) - 1;

@@ -58,6 +58,8 @@ PtxSymbol *ptx_symbol(PtxReader *reader, PtxSlice name);
 PtxCalled *ptx_called(PtxReader *reader, PtxSlice name);
 uint32_t ptx_register(PtxReader *reader, PtxSlice name, uint32_t *width);
 uint32_t ptx_operand(PtxReader *reader, PtxSlice text, uint32_t width);
+/* One that no name has. */
+uint32_t ptx_new_register(PtxReader *reader, uint32_t width);
 uint32_t ptx_constant(PtxReader *reader, uint64_t value, uint32_t width);
 int ptx_type_size(PtxSlice type);
 /* Appends an instruction, with the statement's predicate. It may move when the next one is. */

@@ -40,6 +40,18 @@ static void watch(PtxReader *r, uint32_t size) {
 
 /* ---- by the table ---------------------------------------------------------------------------- */
 
+/* The operand of a conversion, of whose register it takes the low half where that is wider. */
+static uint32_t converted(PtxReader *r, PtxSlice operand, uint32_t width) {
+    uint32_t found;
+    const uint32_t at = ptx_register(r, operand, &found);
+    if (!at || found != 8 || width != 4) return ptx_operand(r, operand, width);
+    const uint32_t low = ptx_new_register(r, width);
+    PtxInstr *i = ptx_emit(r, ptx_op("cvt.u32.u64", 11)->run, PTX_PLAIN);
+    i->at[0] = low;
+    i->at[1] = at;
+    return low;
+}
+
 static void read_plain(PtxReader *r, const PtxOp *op, const PtxStatement *s) {
     const Operands all = split(r, s->rest);
     if (all.count != op->count) {
@@ -47,7 +59,10 @@ static void read_plain(PtxReader *r, const PtxOp *op, const PtxStatement *s) {
         return;
     }
     uint32_t at[MOST] = {0};
-    for (uint32_t k = 0; k < all.count; k++) at[k] = ptx_operand(r, all.items[k], op->width[k]);
+    const bool converts = strncmp(s->name.at, "cvt.", 4) == 0;
+    for (uint32_t k = 0; k < all.count; k++)
+        at[k] = converts && k ? converted(r, all.items[k], op->width[k])
+                              : ptx_operand(r, all.items[k], op->width[k]);
     memcpy(ptx_emit(r, op->run, op->kind)->at, at, sizeof at);
 }
 

@@ -108,6 +108,9 @@ static void test_values(void **state) {
     gives("mov.u32 %r8, -7; shr.s32 %r9, %r8, 40;" STORE, UINT32_MAX);
     gives("mov.u32 %r8, 1; shl.b32 %r9, %r8, 32;" STORE, 0);
     gives("mov.u32 %r8, -1; mov.u32 %r7, 0; bfi.b32 %r9, %r8, %r7, 8, 4;" STORE, 0xf00);
+    gives("mov.u64 %rd4, 0x5fffffffe; cvt.s64.s32 %rd5, %rd4; shr.u64 %rd5, %rd5, 32;"
+          "cvt.u32.u64 %r9, %rd5;" STORE,
+          UINT32_MAX);
     gives("mov.f32 %f1, 0f7FC00000; cvt.rzi.s32.f32 %r9, %f1;" STORE, 0);
     gives("mov.f32 %f1, 0f4F800000; cvt.rzi.s32.f32 %r9, %f1;" STORE, INT32_MAX);
     gives("mov.f32 %f1, 0f40200000; cvt.rni.s32.f32 %r9, %f1;" STORE, 2);

@@ -36,6 +36,7 @@ static const Excuse unread[] = {
     {"Conv", "to", "the plan has the outputs' types"},
     {"ConvLast", "to", "the plan has the outputs' types"},
     {"Gelu", "to", "the plan has the outputs' types"},
+    {"LayerNormalization", "low", "the plan has the outputs' types"},
     {"LayerNormalization", "to", "the plan has the outputs' types"},
     {"MatMul", "to", "the plan has the outputs' types"},
     {"MatMulNBits", "accuracy_level", "rows stay float: a hint of how inexact it may be"},

@@ -166,10 +166,15 @@ bool kernel_layer_norm(KernelCall *call) {
 bool kernel_rms_norm(KernelCall *call) {
     return norm_rows(call, &(NormPlaces){1, NOWHERE, NOWHERE, true, false});
 }
-/* demi.fused's: (X, Skip, Scale, Bias) => (Y, X + Skip). */
+/* demi.fused's: (X, Skip, Scale, Bias) => (Y, X + Skip, Y), of which the host rounds each. */
 bool kernel_skip_layer_norm(KernelCall *call) {
     const NormAttrs *attrs = call->attrs;
-    return norm_rows(call, &(NormPlaces){2, 3, 1, attrs->rms != 0, false});
+    const KernelTensor *y = &call->outputs[0], *low = kernel_result(call, 2);
+    if ((low && !kernel_want_count(call, low, y->count, "the second result")) ||
+        !norm_rows(call, &(NormPlaces){2, 3, 1, attrs->rms != 0, false}))
+        return false;
+    if (low && y->count) memcpy(low->data, y->data, y->count * sizeof(float));
+    return true;
 }
 
 /* ---- channels -------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rows of oneDNN's in a build without its headers: they decline. Compiled instead of all other
- * onednn_*.c (tools/cmake/onednn.cmake). */
+/* The rows of oneDNN's in a build without its headers: they decline, whatever is chosen. They have as many
+ * choices as those that are there, so that plans go from one build to the other
+ * (kernel_table_version). Compiled instead of all other onednn_*.c (tools/cmake/onednn.cmake). */
 #include "kernel_functions.h"
 #include "onednn.h"
 
@@ -25,7 +26,7 @@ static bool refuse(KernelCall *call) {
 }
 
 #define ABSENT(name)                                                                               \
-    const KernelPrepare kernel_prepare_onednn_##name = {decline, NULL, 0};                         \
+    const KernelPrepare kernel_prepare_onednn_##name = {decline, NULL, ONEDNN_CHOICES};            \
     bool kernel_onednn_##name(KernelCall *call) {                                                  \
         return refuse(call);                                                                       \
     }

@@ -29,9 +29,6 @@ typedef struct OnednnWork {
     bool constant; /* the weights, or the second matrix, are packed once */
 } OnednnWork;
 
-/* Of all rows that ask onednn_for: 1 is to be used where no rule prefers it. */
-enum { ONEDNN_CHOICES = 1 };
-
 /* False where it is not to be used for such operands, whatever their sizes: decline. Loads nothing.
  */
 bool onednn_allowed(const KernelCall *call, OnednnFamily family, Dtype dtype);

@@ -105,7 +105,7 @@ static double norm_of(const float *x, uint64_t n, bool rms, uint64_t i) {
 /* Of all operands that may be absent, and root mean squares. */
 static void try_norm(uint32_t seed) {
     const bool has_skip = seed % 2, has_sum = seed / 2 % 2 && has_skip, has_bias = seed / 4 % 2;
-    const bool rms = seed / 8 % 2;
+    const bool rms = seed / 8 % 2, has_low = seed / 16 % 2;
     const int64_t n = 1 + (int64_t)(seed * 31 % NORM_MOST), rows = NORM_ROWS;
     const int64_t dims[] = {rows, n}, columns[] = {n};
     float x[NORM_ROWS * NORM_MOST], skip[NORM_ROWS * NORM_MOST], sum[NORM_ROWS * NORM_MOST];
@@ -131,7 +131,9 @@ static void try_norm(uint32_t seed) {
     case_in(&c, DTYPE_FLOAT, 1, columns, scale);
     if (has_bias) case_in(&c, DTYPE_FLOAT, 1, columns, bias);
     case_out(&c, DTYPE_FLOAT, 2, dims);
-    if (has_sum) case_out(&c, DTYPE_FLOAT, 2, dims);
+    if (has_sum || has_low) case_out(&c, DTYPE_FLOAT, 2, dims);
+    if (!has_sum && has_low) c.outputs[1].present = false;
+    if (has_low) case_out(&c, DTYPE_FLOAT, 2, dims);
     assert_true(case_run(&c));
     const float *y = c.outputs[0].data;
     for (int64_t i = 0; i < rows * n; i++) {
@@ -141,6 +143,7 @@ static void try_norm(uint32_t seed) {
             (double)bias[i % n];
         assert_true(fabs((double)y[i] - wanted) < 1e-5 * (1 + fabs(wanted)));
         if (has_sum) assert_true(((const float *)c.outputs[1].data)[i] == sum[i]);
+        if (has_low) assert_true(((const float *)c.outputs[2].data)[i] == y[i]);
     }
     case_end(&c);
 }

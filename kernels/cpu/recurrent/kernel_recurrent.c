@@ -21,48 +21,7 @@
 #include "kernel_rows.h"
 #include "quick_rows.h"
 #include "recurrent_bytes.h"
-
-typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
-
-typedef enum ActivationKind {
-    ACT_NONE,
-    ACT_RELU,
-    ACT_TANH,
-    ACT_SIGMOID,
-    ACT_AFFINE,
-    ACT_LEAKY_RELU,
-    ACT_THRESHOLDED_RELU,
-    ACT_SCALED_TANH,
-    ACT_HARD_SIGMOID,
-    ACT_ELU,
-    ACT_SOFTSIGN,
-    ACT_SOFTPLUS
-} ActivationKind;
-
-typedef struct GateActivation {
-    ActivationKind kind;
-    double alpha, beta;
-} GateActivation;
-
-/* Names are matched in any case; alpha, beta where the lists do not give them. */
-static const struct GateActivationName {
-    const char *name;
-    ActivationKind kind;
-    bool takes_alpha, takes_beta;
-    double alpha, beta;
-} gate_activations[] = {
-    {"relu", ACT_RELU, false, false, 0, 0},
-    {"tanh", ACT_TANH, false, false, 0, 0},
-    {"sigmoid", ACT_SIGMOID, false, false, 0, 0},
-    {"affine", ACT_AFFINE, true, true, 1, 0},
-    {"leakyrelu", ACT_LEAKY_RELU, true, false, 0.01, 0},
-    {"thresholdedrelu", ACT_THRESHOLDED_RELU, true, false, 1, 0},
-    {"scaledtanh", ACT_SCALED_TANH, true, true, 1, 1},
-    {"hardsigmoid", ACT_HARD_SIGMOID, true, true, 0.2, 0.5},
-    {"elu", ACT_ELU, true, false, 1, 0},
-    {"softsign", ACT_SOFTSIGN, false, false, 0, 0},
-    {"softplus", ACT_SOFTPLUS, false, false, 0, 0},
-};
+#include "recurrent_layer.h"
 
 enum { DOT_ROWS = 16 };
 
@@ -233,94 +192,19 @@ static bool add_dots_double(const Recurrent *job, const Dots *dots) {
 #include "kernel_recurrent_body.inc"
 #include "real_end.inc"
 
-/* ---- activations ----------------------------------------------------------------------------- */
-
-static bool same_name(const AttrText *text, const char *name) {
-    uint32_t i = 0;
-    for (; i < text->size && name[i]; i++) {
-        char c = text->text[i];
-        if (c >= 'A' && c <= 'Z') c = (char)(c - 'A' + 'a');
-        if (c != name[i]) return false;
-    }
-    return i == text->size && !name[i];
-}
-
-/* The k-th activation of all directions; used: how many alphas and betas earlier ones took. */
-static bool find_activation(KernelCall *call, uint32_t k, uint32_t used[2], GateActivation *act) {
-    const RecurrentAttrs *attrs = call->attrs;
-    const AttrText *text = &attrs->activations.items[k];
-    for (size_t i = 0; i < sizeof gate_activations / sizeof *gate_activations; i++) {
-        const struct GateActivationName *name = &gate_activations[i];
-        if (!same_name(text, name->name)) continue;
-        *act = (GateActivation){name->kind, name->alpha, name->beta};
-        if (name->takes_alpha && used[0] < attrs->alpha.count)
-            act->alpha = (double)attrs->alpha.items[used[0]++];
-        if (name->takes_beta && used[1] < attrs->beta.count)
-            act->beta = (double)attrs->beta.items[used[1]++];
-        return true;
-    }
-    return kernel_fail(call, "activation %.*s is unknown", text->size > 40 ? 40 : (int)text->size,
-                       text->text);
-}
-
-/* all: [2 * 3], of direction d from 3 d on. */
-static bool find_activations(KernelCall *call, RecurrentKind kind, uint64_t directions,
-                             GateActivation *all) {
-    static const ActivationKind usual[][3] = {[RECURRENT_RNN] = {ACT_TANH},
-                                              [RECURRENT_GRU] = {ACT_SIGMOID, ACT_TANH},
-                                              [RECURRENT_LSTM] = {ACT_SIGMOID, ACT_TANH, ACT_TANH}};
-    const RecurrentAttrs *attrs = call->attrs;
-    uint32_t each = (uint32_t)kind + 1, used[2] = {0, 0}, count = attrs->activations.count;
-    if (count && (!attrs->activations.items || count < each * directions))
-        return kernel_fail(call, "%u activations for %u gates", count, each * (unsigned)directions);
-    for (uint32_t d = 0; d < directions; d++)
-        for (uint32_t i = 0; i < each; i++) {
-            GateActivation *act = &all[3 * d + i];
-            if (!count)
-                *act = (GateActivation){.kind = usual[kind][i]};
-            else if (!find_activation(call, d * each + i, used, act))
-                return false;
-        }
-    return true;
-}
-
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static bool has_dims(KernelCall *call, uint32_t i, uint64_t rows, uint64_t columns) {
-    const KernelTensor *t = kernel_input(call, i);
-    const RecurrentAttrs *attrs = call->attrs;
-    uint64_t directions = attrs->direction == 2 ? 2 : 1;
-    bool good = t && t->rank == (columns ? 3 : 2) && (uint64_t)t->dims[0] == directions &&
-                (uint64_t)t->dims[1] == rows && (!columns || (uint64_t)t->dims[2] == columns);
-    return good || kernel_fail(call, "input %u has other dims than the weights ask for", i);
-}
-
 static bool find_sizes(KernelCall *call, Recurrent *job) {
-    const RecurrentAttrs *attrs = call->attrs;
-    const KernelTensor *x = &call->inputs[0], *r = &call->inputs[2];
-    static const uint64_t gates[] = {1, 3, 4};
-    uint64_t twice;
-    if (x->rank != 3 || r->rank != 3) return kernel_fail(call, "X or R is not of rank 3");
-    if (attrs->direction < 0) return kernel_fail(call, "direction is not a known one");
-    job->directions = attrs->direction == 2 ? 2 : 1;
-    job->batch_first = attrs->layout != 0;
-    job->length = (uint64_t)x->dims[job->batch_first ? 1 : 0];
-    job->batch = (uint64_t)x->dims[job->batch_first ? 0 : 1];
-    job->input = (uint64_t)x->dims[2];
-    job->hidden = (uint64_t)r->dims[job->bytes ? 1 : 2];
-    if (!checked_mul(gates[job->kind], job->hidden, &job->width) ||
-        !checked_mul(2, job->width, &twice) || job->hidden == 0)
-        return kernel_fail(call, "%llu hidden units", (unsigned long long)job->hidden);
-    if (attrs->hidden_size != ATTR_ABSENT && (uint64_t)attrs->hidden_size != job->hidden)
-        return kernel_fail(call, "hidden_size is not that of the weights");
-    if (job->input == 0) return kernel_fail(call, "inputs of no elements");
-    const bool turned = job->bytes;
-    const uint64_t width = job->width;
-    return has_dims(call, 1, turned ? job->input : width, turned ? width : job->input) &&
-           has_dims(call, 2, turned ? job->hidden : width, turned ? width : job->hidden) &&
-           (!kernel_input(call, 3) || has_dims(call, 3, twice, 0)) &&
-           (job->kind != RECURRENT_LSTM || !kernel_input(call, 7) ||
-            has_dims(call, 7, 3 * job->hidden, 0));
+    RecurrentSizes sizes;
+    if (!recurrent_sizes(call, job->kind, job->bytes != NULL, &sizes)) return false;
+    job->directions = sizes.directions;
+    job->batch_first = sizes.batch_first;
+    job->length = sizes.length;
+    job->batch = sizes.batch;
+    job->input = sizes.input;
+    job->hidden = sizes.hidden;
+    job->width = sizes.width;
+    return true;
 }
 
 static bool find_lengths(KernelCall *call, Recurrent *job) {
@@ -486,7 +370,7 @@ static bool recurrent(KernelCall *call, RecurrentKind kind, const PackedBytes *b
                      .clip = attrs->clip.count ? (double)attrs->clip.items[0] : 0};
     RecurrentData data = {.w = NULL};
     if (!find_sizes(call, &job) || !find_lengths(call, &job) || !find_data(call, &job, &data) ||
-        !find_activations(call, kind, job.directions, data.activations))
+        !recurrent_activations(call, kind, job.directions, data.activations))
         return false;
     size_t size = job.element = kernel_element_size(kernel_reals_dtype(call));
     job.space = arena_array(call->scratch, job.batch * job.width, size);

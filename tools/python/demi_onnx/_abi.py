@@ -411,6 +411,17 @@ class DemiContextOptions(Sized):
     allocator: Any
 
 
+class DemiDeviceCounts(Sized):
+    size: int
+    launches: int
+    bytes: int
+    uploads: int
+    downloads: int
+    upload_bytes: int
+    download_bytes: int
+    replays: int
+
+
 class DemiTuneOptions(Sized):
     size: int
     seconds: float
@@ -875,6 +886,10 @@ DemiContextOptions._fields_ = [
     ("step_limit", c_uint64), ("kernels", c_int), ("time_limit", c_double), ("small", c_bool),
     ("device", c_char_p), ("go_on", CFUNCTYPE(c_bool, c_void_p)), ("go_on_user", c_void_p),
     ("allocator", POINTER(DemiAllocator))]
+DemiDeviceCounts._fields_ = [
+    ("size", c_uint32), ("launches", c_uint64), ("bytes", c_uint64), ("uploads", c_uint64),
+    ("downloads", c_uint64), ("upload_bytes", c_uint64), ("download_bytes", c_uint64),
+    ("replays", c_uint64)]
 DemiTuneOptions._fields_ = [
     ("size", c_uint32), ("seconds", c_double)]
 DemiTuned._fields_ = [

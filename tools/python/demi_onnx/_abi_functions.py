@@ -13,14 +13,15 @@ from typing import Any
 
 from ._abi import (DemiAdvice, DemiAgainstFn, DemiAgainstOptions, DemiBroken, DemiCalibrateOptions,
                    DemiCompareOptions, DemiComparedValue, DemiComparisonTotals, DemiCompileOptions,
-                   DemiContextOptions, DemiConvertOptions, DemiData, DemiDiffFn, DemiDiffOptions,
-                   DemiDistance, DemiError, DemiLimit, DemiLoadOptions, DemiOutputError,
-                   DemiPassOption, DemiPick, DemiPlanIo, DemiPlanWriteFn, DemiRange, DemiReadFn,
-                   DemiReportNode, DemiReportRow, DemiReportTensor, DemiReportTotals,
-                   DemiRunOptions, DemiSaveOptions, DemiSearchEntry, DemiSearchGroup,
-                   DemiSearchOptions, DemiSearchPlace, DemiSearchPoint, DemiSearchTotals,
-                   DemiSimplifyOptions, DemiSource, DemiStepFn, DemiTrainOptions, DemiTrained,
-                   DemiTrialOptions, DemiTuneOptions, DemiTuned, DemiVerdictTotals, DemiWriteFn)
+                   DemiContextOptions, DemiConvertOptions, DemiData, DemiDeviceCounts, DemiDiffFn,
+                   DemiDiffOptions, DemiDistance, DemiError, DemiLimit, DemiLoadOptions,
+                   DemiOutputError, DemiPassOption, DemiPick, DemiPlanIo, DemiPlanWriteFn,
+                   DemiRange, DemiReadFn, DemiReportNode, DemiReportRow, DemiReportTensor,
+                   DemiReportTotals, DemiRunOptions, DemiSaveOptions, DemiSearchEntry,
+                   DemiSearchGroup, DemiSearchOptions, DemiSearchPlace, DemiSearchPoint,
+                   DemiSearchTotals, DemiSimplifyOptions, DemiSource, DemiStepFn, DemiTrainOptions,
+                   DemiTrained, DemiTrialOptions, DemiTuneOptions, DemiTuned, DemiVerdictTotals,
+                   DemiWriteFn)
 
 # What a function gives, and what it takes.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -103,6 +104,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     [c_void_p, c_size_t, POINTER(POINTER(DemiData)), POINTER(DemiError)]),
     "demi_data_free": (None, [POINTER(DemiData)]),
     "demi_context_peak": (c_uint64, [c_void_p]),
+    "demi_context_device_counts": (c_bool, [c_void_p, POINTER(DemiDeviceCounts)]),
     "demi_context_tune": (c_int,
     [c_void_p, POINTER(DemiTuneOptions), DemiPlanWriteFn, c_void_p, POINTER(DemiTuned), POINTER(DemiError)]),
     "demi_context_watch": (c_int, [c_void_p, DemiStepFn, c_void_p, POINTER(DemiError)]),

@@ -69,10 +69,18 @@ class ConvertOptions(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("to", c_int), ("io", c_int)]
 
 
+class DeviceCounts(ctypes.Structure):
+    """What a context had its device do; see DemiDeviceCounts."""
+
+    _fields_ = [("size", c_uint32)] + [(name, c_uint64) for name in (
+        "launches", "bytes", "uploads", "downloads", "upload_bytes", "download_bytes", "replays")]
+
+
 TARGETS = {"float16": 1, "bfloat16": 2}
 IO = {"keep": 1, "low": 2}
 NONE, TENSOR, SEQUENCE = 0, 1, 2
 NUMERICS = ["fast", "faithful"]
+ISAS = ["native", "none"]
 KERNELS = ["auto", "own", "onednn"]
 STRING = 8
 WRITE = ctypes.CFUNCTYPE(c_bool, c_void_p, c_void_p, c_size_t)
@@ -121,9 +129,9 @@ class LibDemi:
         return b"".join(pieces)
 
     def compile(self, model: bytes, numerics: str = "fast", keep_values: bool = False,
-                for_device: bool = False) -> bytes:
+                for_device: bool = False, isa: str = "native") -> bytes:
         options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics),
-                                 keep_values, for_device=for_device)
+                                 keep_values, for_device=for_device, isa=ISAS.index(isa))
         return self._loaded(model, lambda handle, write, error: self.check(
             self.c.demi_compile(handle, byref(options), write, None, byref(error)), error))
 
@@ -201,6 +209,12 @@ class PlanRunner:
 
     def outputs(self) -> list[PlanIo]:
         return self._ios(self.libdemi.c.demi_plan_output_count, self.libdemi.c.demi_plan_output)
+
+    def device_counts(self) -> DeviceCounts:
+        counts = DeviceCounts(ctypes.sizeof(DeviceCounts))
+        self.libdemi.c.demi_context_device_counts.restype = c_bool
+        self.libdemi.c.demi_context_device_counts(self.context, byref(counts))
+        return counts
 
     def bind(self, feeds: dict[str, np.ndarray]) -> None:
         """Inputs for `step`, not copied."""
