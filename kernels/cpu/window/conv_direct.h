@@ -20,6 +20,10 @@ typedef struct ConvOperands {
 /* Conv on call's first three operands, with that epilogue (which may be NULL, and is of float). */
 bool conv_run(KernelCall *call, const Epilogue *epilogue);
 
+/* The same of checked operands of float, in the way that suits them; weights are not narrow. False with
+ * the error set. */
+bool conv_floats(KernelCall *call, const ConvOperands *conv);
+
 /* float; true where it is the better way: groups of few filters over one or two axes. */
 bool conv_direct_suits(const ConvOperands *conv);
 void conv_direct(KernelCall *call, const ConvOperands *conv);

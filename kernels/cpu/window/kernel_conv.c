@@ -60,6 +60,12 @@ static bool widen_weights(KernelCall *call, const KernelTensor *w, ConvOperands 
     return wide;
 }
 
+bool conv_floats(KernelCall *call, const ConvOperands *conv) {
+    if (!conv_direct_suits(conv)) return conv_gemm(call, conv);
+    conv_direct(call, conv);
+    return true;
+}
+
 bool conv_run(KernelCall *call, const Epilogue *epilogue) {
     const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *bias = kernel_input(call, 2);

@@ -3,11 +3,13 @@
  * position i and tap t, y[m, i * stride + t * dilation - begin] += w[c, m, t] * x[c, i].
  *
  * That is a product of matrices, weights transposed by input, whose rows (m, t) are then added to the
- * planes (float), or plain loops (double).
+ * planes (float), or plain loops (double). With steps of 1 it is a convolution by the weights turned
+ * round, whose sums are made at once: as gradients of convolutions mostly are.
  */
 #include <string.h>
 
 #include "checked.h"
+#include "conv_direct.h"
 #include "gemm.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
@@ -124,10 +126,65 @@ static bool run_batch(KernelCall *call, const Transposed *t, uint64_t batch, voi
     return true;
 }
 
+/* ---- steps of 1 ------------------------------------------------------------------------------ */
+
+/* The convolution whose result is ours, on axes of the caller's; false where it is none. */
+static bool turn_window(const Transposed *t, Window *window, WindowAxis *axes) {
+    const Window *w = &t->window;
+    *window = *w;
+    window->axes = axes;
+    window->in = w->out;
+    window->out = w->in;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        const WindowAxis *axis = &w->axes[i];
+        const int64_t reach = (axis->taps - 1) * axis->dilation;
+        axes[i] = *axis;
+        axes[i].in = axis->out;
+        axes[i].out = axis->in;
+        axes[i].begin = reach - axis->begin;
+        axes[i].end = reach - axis->end;
+        if (axis->stride != 1 || axes[i].begin < 0 || axes[i].end < 0) return false;
+    }
+    return w->rank > 0;
+}
+
+/* [group, m, c, taps] of [group, c, m, taps], taps from the last to the first. */
+static void turn_weights(const Transposed *t, float *to) {
+    const float *from = t->w->data;
+    const uint64_t taps = t->window.taps, each = t->channels * t->filters * taps;
+    for (uint64_t g = 0; g < t->window.groups; g++, from += each, to += each)
+        for (uint64_t m = 0; m < t->filters; m++)
+            for (uint64_t c = 0; c < t->channels; c++) {
+                const float *row = from + (c * t->filters + m) * taps;
+                float *turned = to + (m * t->channels + c) * taps;
+                for (uint64_t i = 0; i < taps; i++) turned[i] = row[taps - 1 - i];
+            }
+}
+
+static bool run_turned(KernelCall *call, const Transposed *t, const Window *window) {
+    float *weights = kernel_workspace(call, t->w->count * sizeof *weights);
+    if (!weights) return false;
+    turn_weights(t, weights);
+    const ConvOperands conv = {.window = window,
+                               .x = t->x->data,
+                               .weights = weights,
+                               .bias = t->bias ? t->bias->data : NULL,
+                               .y = t->y->data,
+                               .images = t->images,
+                               .channels = t->channels,
+                               .filters = t->filters,
+                               .narrow = DTYPE_UNDEFINED};
+    return conv_floats(call, &conv);
+}
+
 bool kernel_conv_transpose(KernelCall *call) {
     Transposed t;
     if (!transposed_make(call, &t)) return false;
     if (t.y->count == 0) return true;
+    Window turned;
+    WindowAxis *axes = ARENA_ARRAY(call->scratch, WindowAxis, t.window.rank + 1);
+    if (t.x->dtype == DTYPE_FLOAT && t.w->count && t.x->count && turn_window(&t, &turned, axes))
+        return run_turned(call, &t, &turned);
     const Window *w = &t.window;
     size_t size = kernel_element_size(t.x->dtype);
     uint64_t rows, count;
