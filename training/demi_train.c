@@ -45,6 +45,7 @@ typedef struct Train {
     Updated *updated; /* [updated_count] */
     size_t updated_count;
     uint64_t first, steps; /* of this call: steps [first, steps) */
+    double scale;          /* as DemiTrainStep has it */
 } Train;
 
 /* ---- marks ----------------------------------------------------------------------------------- */
@@ -293,6 +294,17 @@ static bool read_loss(Train *t, uint64_t step, Err *err) {
     return false;
 }
 
+/* What the step leaves as the next one's. */
+static void read_scale(Train *t) {
+    for (size_t i = 0; i < t->updated_count; i++) {
+        const Updated *updated = &t->updated[i];
+        if (!sym_equals(updated->value->name, "loss_scale")) continue;
+        const DemiData *now = demi_context_output(t->session->context, updated->output);
+        if (now && now->kind == DEMI_DATA_TENSOR_KIND && value_count(now) == 1)
+            t->scale = value_item(now, 0);
+    }
+}
+
 static bool tell(Train *t, uint64_t step, double started) {
     DemiTrained *now = &t->trained;
     now->steps = step + 1;
@@ -305,6 +317,7 @@ static bool tell(Train *t, uint64_t step, double started) {
                                 .steps = t->steps,
                                 .epoch = step / batches_steps(&t->batches) + 1,
                                 .loss = now->loss,
+                                .scale = t->scale,
                                 .seconds = now->seconds,
                                 .samples_per_second = now->samples_per_second};
     return t->options.progress(t->options.progress_user, &told);
@@ -322,6 +335,7 @@ static bool run_steps(Train *t, Err *err) {
             return false;
         }
         if (!read_loss(t, step, err)) return false;
+        read_scale(t);
         goes_on = tell(t, step, started);
         if (every && (step + 1) % every == 0 && step + 1 < t->steps && goes_on &&
             !save(t, step + 1, err))

@@ -22,6 +22,7 @@ typedef struct DemiTrainStep {
     uint64_t step, steps; /* its number, from 1 on, those of a checkpoint counted; and of all */
     uint64_t epoch;       /* from 1 on */
     double loss;          /* before its update */
+    double scale;         /* of the loss in the next step (scale-loss, dynamic); 0: none */
     double seconds;       /* since the first step of this call */
     double samples_per_second; /* of the steps of this call, all together */
 } DemiTrainStep;

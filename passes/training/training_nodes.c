@@ -4,14 +4,21 @@
 
 #include <string.h>
 
+TrainingNodes training_nodes_in(PassCtx *ctx, Graph *graph) {
+    Model *model = ctx->model;
+    return (TrainingNodes){.ctx = ctx,
+                           .graph = graph,
+                           .opset = opset_version(&model->opsets, NULL),
+                           .training_domain =
+                               sym_intern_cstr(&model->syms, "ai.onnx.preview.training")};
+}
+
 TrainingNodes training_nodes(PassCtx *ctx) {
     Model *model = ctx->model;
-    TrainingNodes nodes = {.ctx = ctx, .graph = graph_new(model, model->graph)};
-    nodes.graph->name = sym_intern_cstr(&model->syms, "training");
-    nodes.graph->opsets = model->graph->opsets;
-    nodes.opset = opset_version(&model->opsets, NULL);
-    nodes.training_domain = sym_intern_cstr(&model->syms, "ai.onnx.preview.training");
-    return nodes;
+    Graph *graph = graph_new(model, model->graph);
+    graph->name = sym_intern_cstr(&model->syms, "training");
+    graph->opsets = model->graph->opsets;
+    return training_nodes_in(ctx, graph);
 }
 
 Value *training_value(const TrainingNodes *nodes, const char *name, const Type *type) {

@@ -15,6 +15,8 @@ typedef struct TrainingNodes {
 
 /* A new, empty graph, named "training". */
 TrainingNodes training_nodes(PassCtx *ctx);
+/* The same of one that there is. */
+TrainingNodes training_nodes_in(PassCtx *ctx, Graph *graph);
 
 Value *training_value(const TrainingNodes *nodes, const char *name, const Type *type);
 Value *training_input(const TrainingNodes *nodes, const char *name, const Type *type);

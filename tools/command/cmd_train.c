@@ -190,9 +190,10 @@ static bool tell(void *user, const DemiTrainStep *step) {
     Job *job = user;
     const uint64_t each = step->steps > LINES ? step->steps / LINES : 1;
     if (!job->quiet && (step->step % each == 0 || step->step == step->steps || step->step == 1)) {
-        fprintf(text_of(job),
-                "step %" PRIu64 " of %" PRIu64 ", epoch %" PRIu64 "   loss %.6g   %.4g samples/s\n",
-                step->step, step->steps, step->epoch, step->loss, step->samples_per_second);
+        fprintf(text_of(job), "step %" PRIu64 " of %" PRIu64 ", epoch %" PRIu64 "   loss %.6g",
+                step->step, step->steps, step->epoch, step->loss);
+        if (step->scale > 0) fprintf(text_of(job), "   scale %.6g", step->scale);
+        fprintf(text_of(job), "   %.4g samples/s\n", step->samples_per_second);
         fflush(text_of(job));
     }
     return !interrupt_came();

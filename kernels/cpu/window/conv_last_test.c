@@ -198,7 +198,7 @@ static void run_conv(Run *run, const Shape *s, bool last, float *const *data) {
 }
 
 /* Both operators on the same random data; `strange` is one of its elements where it is not 0. */
-static void compare_convs(const Shape *s, float slack, float strange) {
+static void compare_convs(const Shape *s, Slack allowed) {
     static Run second, last;
     MemTrap trap;
     Arena arena;
@@ -213,11 +213,10 @@ static void compare_convs(const Shape *s, float slack, float strange) {
         random_data(&arena, s->groups * s->filters * s->channels * taps, s->bfloats),
         random_data(&arena, s->groups * s->filters, s->bfloats),
         random_data(&arena, most, s->bfloats)};
-    if (strange != 0) data[0][random_below(inputs)] = strange;
+    if (allowed.strange != 0) data[0][random_below(inputs)] = allowed.strange;
     run_conv(&second, s, false, data);
     run_conv(&last, s, true, data);
-    compare(s, &second.c.outputs[0], &last.c.outputs[0], s->groups * s->filters,
-            (Slack){slack, strange});
+    compare(s, &second.c.outputs[0], &last.c.outputs[0], s->groups * s->filters, allowed);
     case_end(&second.c);
     case_end(&last.c);
     arena_free(&arena);
@@ -228,7 +227,7 @@ static void test_convolutions(void **unused) {
     for (int i = 0; i < 600; i++) {
         const Shape s = random_shape();
         const int64_t taps = s.taps[0] * (s.spatial > 1 ? s.taps[1] : 1);
-        compare_convs(&s, 2e-6f * (float)(s.channels * taps + 4), 0);
+        compare_convs(&s, (Slack){2e-6f * (float)(s.channels * taps + 4), 0});
     }
 }
 
@@ -246,7 +245,7 @@ static void test_depthwise(void **unused) {
             s.pads[k + 2] = random_below(s.taps[k] + 1);
             s.in[k] = (s.taps[k] - 1) * s.dilations[k] + 1 + random_below(20);
         }
-        compare_convs(&s, 2e-6f * 29, 0);
+        compare_convs(&s, (Slack){2e-6f * 29, 0});
     }
 }
 
@@ -278,7 +277,8 @@ static void test_tiles(void **unused) {
         s.residual = random_below(2);
         s.activation = random_below(2) ? "Relu" : NULL;
         const bool is_strange = i / 2 % 4 == 0;
-        compare_convs(&s, 1e-6f * (float)(s.channels * 9 + 4), is_strange ? strange[i / 8 % 5] : 0);
+        compare_convs(
+            &s, (Slack){1e-6f * (float)(s.channels * 9 + 4), is_strange ? strange[i / 8 % 5] : 0});
     }
 }
 
@@ -302,7 +302,7 @@ static void test_bfloats(void **unused) {
         } else if (s.groups > 1) {
             s.groups = 1 + random_below(3);
         }
-        compare_convs(&s, 1e-4f, 0);
+        compare_convs(&s, (Slack){1e-4f, 0});
     }
 }
 
