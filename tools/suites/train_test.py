@@ -213,6 +213,87 @@ class Training(unittest.TestCase):
                 for name, array in self.trained().items():
                     np.testing.assert_allclose(array, x[name], rtol=2e-3, atol=2e-4)
 
+    # ---- scaled ---------------------------------------------------------------------------------
+
+    def scaled(self, train: pathlib.Path, options: str, to: str | None = None) -> pathlib.Path:
+        done = demi("opt", train, "-q", "-o", self.path("scaled.onnx"), "--passes",
+                    f"infer-dtypes,infer-shapes,scale-loss{{{options}}}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        if not to:
+            return self.path("scaled.onnx")
+        done = demi("convert", self.path("scaled.onnx"), "-q", "-o", self.path("low.onnx"), "--to", to)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.path("low.onnx")
+
+    def test_scale_changes_nothing(self) -> None:
+        """In float, where powers of two are exact."""
+        data = self.save(samples((8,), self.rng))
+        train = self.make(mlp(self.rng), 'rate="0.1"')
+        plain = self.losses(train, data, "--steps", 20)
+        before = self.trained()
+        for options in ('scale="1024"', 'first="8",interval=4'):
+            self.assertEqual(self.losses(self.scaled(train, options), data, "--steps", 20), plain)
+            for name, array in self.trained().items():
+                np.testing.assert_array_equal(array, before[name])
+
+    def test_scale_follows(self) -> None:
+        """A step whose gradients overflow updates nothing and halves the scale; some without double it."""
+        data = samples((8,), self.rng)
+        data["x"][48:64] *= 3e38 / np.abs(data["x"][48:64]).max()  # the fourth step's products are finite
+        model = mlp(self.rng)
+        for tensor in model.graph.initializer:
+            if tensor.name == "w1":  # so that the loss is, too
+                array = numpy_helper.to_array(tensor) * 1e-30
+                tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float32), "w1"))
+        train = self.scaled(self.make(model, 'rate="1e-40"'), 'first="65536",interval=3')
+        done = demi("train", train, "-o", self.path("out.onnx"), "--data", self.save(data), "--batch", BATCH,
+                    "--in-order", "--steps", 8, "--checkpoint", self.path("now.onnx"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        scales = [float(text) for text in re.findall(r"scale (\S+)", done.stdout)]
+        self.assertEqual(scales, [65536, 65536, 131072, 65536, 65536, 65536, 131072, 131072])
+        for tensor in onnx.load(self.path("now.onnx")).graph.initializer:
+            self.assertTrue(np.isfinite(numpy_helper.to_array(tensor)).all(), tensor.name)
+
+    def test_small_gradients(self) -> None:
+        """In float16 a loss that is a small part of itself has no gradients, unless it is scaled."""
+        data = samples((8,), self.rng)
+        model = mlp(self.rng)
+        float_model = self.make(model, 'rate="4e6"')
+        text = onnx.load(float_model)
+        algorithm = text.training_info[0].algorithm
+        algorithm.initializer.append(numpy_helper.from_array(np.float32(1e-7), "part"))
+        loss = next(n for n in algorithm.node if n.op_type == "SoftmaxCrossEntropyLoss")
+        place = list(algorithm.node).index(loss)
+        loss.output[0] = "whole"
+        algorithm.node.insert(place + 1, helper.make_node("Mul", ["whole", "part"], ["loss"]))
+        onnx.save(text, self.path("small.onnx"))
+        losses = {}
+        for name, options in (("plain", None), ("scaled", "")):
+            if options is None:
+                done = demi("convert", self.path("small.onnx"), "-q", "-o", self.path("low.onnx"))
+                self.assertEqual(done.returncode, 0, done.stderr)
+            else:
+                self.scaled(self.path("small.onnx"), options, "float16")
+            losses[name] = self.losses(self.path("low.onnx"), self.save(data), "--steps", 40,
+                                       "--numerics", "faithful")
+        self.assertGreater(losses["plain"][-1], 0.9 * losses["plain"][0])
+        self.assertLess(losses["scaled"][-1], 0.5 * losses["scaled"][0])
+
+    def test_low(self) -> None:
+        """Masters stay float, and what is learnt in 16 bit is what float learns."""
+        data = self.save(samples((1, 8, 8), self.rng))
+        train = self.make(lenet(self.rng, norm=False), 'rate="0.1"')
+        wanted = self.losses(train, data, "--steps", 60)
+        for to in ("float16", "bfloat16"):
+            low = self.scaled(train, "", to)
+            for tensor in onnx.load(low).graph.initializer:
+                if tensor.name in ("w", "k"):
+                    self.assertEqual(tensor.data_type, TensorProto.FLOAT)
+            step = self.step_model(low)
+            self.assertIn("Cast", {n.op_type for n in step.graph.node})
+            losses = self.losses(low, data, "--steps", 60, "--numerics", "faithful")
+            self.assertLess(abs(losses[-1] - wanted[-1]), 0.1)
+
     # ---- going on --------------------------------------------------------------------------------
 
     def run_for(self, out: str, steps: int, *words: object) -> bytes:

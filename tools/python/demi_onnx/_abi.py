@@ -743,6 +743,7 @@ class DemiTrainStep(Sized):
     steps: int
     epoch: int
     loss: float
+    scale: float
     seconds: float
     samples_per_second: float
 
@@ -995,7 +996,8 @@ DemiSearchPlace._fields_ = [
     ("entry", c_size_t)]
 DemiTrainStep._fields_ = [
     ("size", c_uint32), ("step", c_uint64), ("steps", c_uint64), ("epoch", c_uint64),
-    ("loss", c_double), ("seconds", c_double), ("samples_per_second", c_double)]
+    ("loss", c_double), ("scale", c_double), ("seconds", c_double),
+    ("samples_per_second", c_double)]
 DemiTrainOptions._fields_ = [
     ("size", c_uint32), ("names", POINTER(c_char_p)), ("data", POINTER(DemiData)),
     ("data_count", c_size_t), ("steps", c_uint64), ("epochs", c_uint64), ("batch", c_uint64),
