@@ -116,13 +116,6 @@ static bool is_other(const Node *node) {
                                                sym_equals(node->op_type, "Dropout"));
 }
 
-static void bind(Making *m, Value *key, Value *value) {
-    const TrainingBinding binding = {.key = {.name = key->name, .value = key},
-                                     .value = {.name = value->name, .value = value}};
-    key->referenced = value->referenced = true;
-    VEC_PUSH(&m->ctx->model->arena, &m->info->update_bindings, binding);
-}
-
 /* A normalisation's running statistics, which operands 3 and 4 are, become its further results. */
 static void train_norm(Making *m, Node *node) {
     static const char *const stems[] = {"mean", "var"};
@@ -135,7 +128,7 @@ static void train_norm(Making *m, Node *node) {
             arena_printf(m->ctx->scratch, "%s_%s", sym_text(node->outputs[0]->name), stems[i]),
             old->type);
         node_set_output(node, 1 + i, made);
-        if (old->init) bind(m, old, made);
+        if (old->init) training_bind(m->info, old, made);
     }
 }
 
@@ -268,7 +261,8 @@ static void update(Making *m, Value *const *gradients) {
                                    .gradients = gradients,
                                    .count = (uint32_t)m->parameters.count};
     TrainingPairs pairs = training_update(&m->nodes, &update);
-    for (size_t i = 0; i < pairs.count; i++) bind(m, pairs.items[i].key, pairs.items[i].value);
+    for (size_t i = 0; i < pairs.count; i++)
+        training_bind(m->info, pairs.items[i].key, pairs.items[i].value);
 }
 
 static bool prepare(Making *m, Err *err) {

@@ -146,13 +146,6 @@ static void ask_finite(Scaling *s) {
     s->finite = op(s, "Equal", all, zero, s->truth);
 }
 
-static void bind(Scaling *s, Value *key, Value *value) {
-    const TrainingBinding binding = {.key = {.name = key->name, .value = key},
-                                     .value = {.name = value->name, .value = value}};
-    key->referenced = value->referenced = true;
-    VEC_PUSH(&s->ctx->model->arena, &s->info->update_bindings, binding);
-}
-
 static void skip_updates(Scaling *s) {
     for (size_t i = 0; i < s->info->update_bindings.count; i++) {
         TrainingBinding *binding = &s->info->update_bindings.items[i];
@@ -182,8 +175,8 @@ static void follow_scale(Scaling *s) {
     Value *up =
         training_op(&s->nodes, "Where", (Value *[]){grows, twice, s->scaled_by}, 3, s->number);
     Value *counted = training_op(&s->nodes, "Where", (Value *[]){grows, zero, more}, 3, s->count);
-    bind(s, s->scaled_by, choose(s, up, half, s->number));
-    bind(s, clean, choose(s, counted, zero, s->count));
+    training_bind(s->info, s->scaled_by, choose(s, up, half, s->number));
+    training_bind(s->info, clean, choose(s, counted, zero, s->count));
 }
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {

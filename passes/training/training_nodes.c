@@ -69,6 +69,13 @@ Value *training_op(const TrainingNodes *nodes, const char *op, Value *const *ope
     return training_output(nodes, node, arena_printf(nodes->ctx->scratch, "training_%s", op), type);
 }
 
+void training_bind(TrainingInfo *info, Value *key, Value *value) {
+    const TrainingBinding binding = {.key = {.name = key->name, .value = key},
+                                     .value = {.name = value->name, .value = value}};
+    key->referenced = value->referenced = true;
+    VEC_PUSH(&key->graph->model->arena, &info->update_bindings, binding);
+}
+
 void training_forget_domain(Model *model, Arena *scratch) {
     const Sym domain = sym_intern_cstr(&model->syms, "ai.onnx.preview.training");
     const GraphList graphs = model_graphs(model, scratch);

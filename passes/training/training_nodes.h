@@ -31,6 +31,9 @@ Value *training_output(const TrainingNodes *nodes, Node *node, const char *name,
 Value *training_op(const TrainingNodes *nodes, const char *op, Value *const *operands,
                    uint32_t count, const Type *type);
 
+/* After a step the initializer `key` is what `value` was in it. */
+void training_bind(TrainingInfo *info, Value *key, Value *value);
+
 /* Drops the import of ai.onnx.preview.training where no node is of that domain. */
 void training_forget_domain(Model *model, Arena *scratch);
 
