@@ -273,9 +273,10 @@ static bool take_updates(Train *t, uint64_t steps, Err *err) {
 
 static bool save(Train *t, uint64_t steps, Err *err) {
     if (!take_updates(t, steps, err)) return false;
-    return !t->options.save || t->options.save(t->options.save_user, t->handle, steps) ||
-           err_set(err, ERR_ENV, "what %llu steps trained can't be written",
-                   (unsigned long long)steps);
+    const bool saved = !t->options.save || t->options.save(t->options.save_user, t->handle, steps);
+    demi_front_lend(t->handle, t->arena->trap); /* who saves it had it meanwhile */
+    return saved || err_set(err, ERR_ENV, "what %llu steps trained can't be written",
+                            (unsigned long long)steps);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

@@ -148,7 +148,7 @@ if(TARGET demi)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --runtime $<TARGET_FILE:demi_runtime_only> TIMEOUT 600 PROCESSORS 2)
-        foreach(test python python_large python_backend) # the package of this tree, with this library
+        foreach(test python python_large python_train python_backend) # the package of this tree, with this library
             demi_python_test(${test} ${test}_test.py)
             set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
                 "DEMI_LIBRARY=$<TARGET_FILE:demi_shared>")

@@ -20,14 +20,15 @@ from ._passes import Graph, Node, PassError, Value, list_passes, load_passes, re
 from ._report import Report, Verdict
 from ._search import SearchResult, search
 from ._session import IoBinding, NodeArg, Session
+from ._train import Trained, TrainStep, train
 
 __version__: str = _library.demi_version().decode()
 
 InferenceSession = Session  # as onnxruntime calls it
 
 __all__ = ["Bench", "Cancelled", "ComparedValue", "Comparison", "DemiError", "Difference",
-           "EnvironmentFailure", "Graph", "InferenceSession", "IoBinding", "ModelError", "Node",
-           "NodeArg", "PassError", "Pick", "Pipeline", "Report", "SearchResult", "Session", "UsageError",
-           "Value", "Verdict", "bench", "check", "compare", "compile", "convert", "convert_pipeline",
-           "convert_policy", "describe", "diff", "list_passes", "load_passes", "onednn_version",
-           "register_pass", "run_passes", "search", "show", "simplify"]
+           "EnvironmentFailure", "Graph", "InferenceSession", "IoBinding", "ModelError", "Node", "NodeArg",
+           "PassError", "Pick", "Pipeline", "Report", "SearchResult", "Session", "TrainStep", "Trained",
+           "UsageError", "Value", "Verdict", "bench", "check", "compare", "compile", "convert",
+           "convert_pipeline", "convert_policy", "describe", "diff", "list_passes", "load_passes",
+           "onednn_version", "register_pass", "run_passes", "search", "show", "simplify", "train"]
