@@ -362,15 +362,12 @@ static bool check_model(const Train *t, Err *err) {
 static void train_body(Call *call, void *data) {
     Train *t = data;
     Err *err = &call->err;
-    Arena arena;
-    arena_init(&arena, &call->trap);
-    t->arena = &arena;
+    t->arena = &call->scratch; /* which ends with the call, however that does */
     t->model = demi_front_lend(t->handle, &call->trap);
     bool ok = check_model(t, err) && open_step(t, err) && carry_updates(t, err) &&
               take_data(t, err) && find_place(t, err);
     demi_front_lend(t->handle, &call->trap); /* other calls had it meanwhile */
-    ok = ok && run_steps(t, err);
-    arena_free(&arena);
+    if (ok) run_steps(t, err);
 }
 
 DemiStatus demi_train(DemiModel *model, const DemiTrainOptions *options, DemiTrained *trained,
