@@ -15,7 +15,7 @@
 
 /* Memory for output i: the result's own, or wider memory to round from. Its dims are the form's, or
  * with KERNEL_SIZES the result's. */
-static bool make_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *dims) {
+static bool new_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *dims) {
     StepForm *form = s->form;
     KernelTensor *out = &form->outputs[i];
     uint32_t value = s->step->outputs[i];
@@ -36,7 +36,7 @@ static bool make_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *d
 }
 
 static bool host_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims) {
-    return make_output(step_call_of(call), i, rank, dims);
+    return new_output(step_call_of(call), i, rank, dims);
 }
 
 /* Many texts share a buffer, which are few where a run makes much text. */
@@ -126,7 +126,7 @@ static bool set_outputs(StepCall *s) {
                 as_is ? form->results[0]->tensor.data
                       : step_workspace(&s->call, out->count * kernel_element_size(out->dtype));
             if (!out->data) return exec_name_step(s->exec, s->step);
-        } else if (!make_output(s, i, out->rank, out->dims)) {
+        } else if (!new_output(s, i, out->rank, out->dims)) {
             return false;
         }
     }
