@@ -84,6 +84,13 @@ static Value *find_output(const Making *m, Err *err) {
     return NULL;
 }
 
+/* Types that a pass was not given, or wrongly, may differ along a Softmax. */
+static bool is_alike(const Node *softmax, const Type *type) {
+    const Value *input = softmax->input_count ? softmax->inputs[0].value : NULL;
+    const Type *before = input ? value_shaped_type(input) : NULL;
+    return before && before->rank == type->rank && type_dtype(before) == type_dtype(type);
+}
+
 /* Scores before a Softmax, which the loss has inside. */
 static bool find_scores(Making *m, Value *output, Err *err) {
     const Type *type = value_shaped_type(output);
@@ -95,7 +102,7 @@ static bool find_scores(Making *m, Value *output, Err *err) {
     if (m->options->loss == LOSS_MSE) return true;
     Node *node = output->producer;
     if (node && sym_equals(node->op_type, "Softmax") && domain_is_default(node->domain) &&
-        m->nodes.opset >= 13 && node->inputs[0].value) {
+        m->nodes.opset >= 13 && is_alike(node, type)) {
         m->scores = node->inputs[0].value;
         m->axis = node_attr_int(node, "axis", -1);
         if (m->axis < 0) m->axis += type->rank;
@@ -140,6 +147,10 @@ static void train_dropout(Making *m, Node *node) {
 
 static bool check_other(const Making *m, const Node *node, Err *err) {
     const bool norm = sym_equals(node->op_type, "BatchNormalization");
+    const uint32_t operands = norm ? 5 : 1;
+    bool whole = node->input_count >= operands && node->output_count && node->outputs[0];
+    for (uint32_t i = 0; whole && i < operands; i++) whole = node->inputs[i].value;
+    if (!whole) return node_error(node, err, ERR_MODEL, "it lacks an operand or its output");
     if (m->nodes.opset >= (norm ? 14 : 12)) return true;
     return node_error(node, err, ERR_MODEL,
                       "before opset %d it has no training mode (upgrade-opset)", norm ? 14 : 12);

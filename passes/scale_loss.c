@@ -79,13 +79,15 @@ static bool read_scale(Scaling *s, const ScaleOptions *options, Err *err) {
 static bool check_types(const Scaling *s, const Value *loss, Err *err) {
     if (type_dtype(loss->type) != DTYPE_FLOAT)
         return node_error(s->gradient, err, ERR_MODEL, "its y is no float");
+    bool any = false;
     for (uint32_t i = 0; i < s->gradient->output_count; i++) {
         const Value *output = s->gradient->outputs[i];
+        any = any || output;
         if (output && type_dtype(output->type) != DTYPE_FLOAT)
             return node_error(s->gradient, err, ERR_MODEL, "gradient '%s' is no float",
                               sym_text(output->name));
     }
-    return true;
+    return any || node_error(s->gradient, err, ERR_MODEL, "it has no output");
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

@@ -27,9 +27,10 @@ static const char STEP_PASSES[] =
 
 /* What a binding updates. */
 typedef struct Updated {
-    Value *value;  /* of the caller's model: an initializer */
-    size_t output; /* of the step's plan */
-    void *bytes;   /* of `value` from the first save on; NULL before */
+    Value *value;    /* of the caller's model: an initializer */
+    size_t output;   /* of the step's plan */
+    Tensor *tensor;  /* of `value` from the first save on; NULL before */
+    const void *now; /* the output's bytes; while a save lasts */
     uint64_t size;
 } Updated;
 
@@ -57,10 +58,19 @@ static const char *mark_of(const Model *model, const char *key) {
     return NULL;
 }
 
-static void set_mark(Model *model, const char *key, const char *value) {
-    const char *old = mark_of(model, key);
-    if (old) model_take_mark(model, &model->opsets, key, old);
-    model_mark(model, &model->opsets, key, value);
+static KeyValue *new_mark(Model *model, const char *key, const char *value) {
+    KeyValue *mark = ARENA_NEW(&model->arena, KeyValue);
+    mark->key = sym_intern_cstr(&model->syms, key);
+    mark->value = sym_intern_cstr(&model->syms, value);
+    return mark;
+}
+
+/* In the place of one with its key, if there is one. */
+static void put_mark(Model *model, KeyValue *mark) {
+    KeyValue **at = &model->metadata;
+    while (*at && !sym_equals((*at)->key, sym_text(mark->key))) at = &(*at)->next;
+    mark->next = *at ? (*at)->next : NULL;
+    *at = mark;
 }
 
 /* What decides which samples a step has. */
@@ -237,7 +247,8 @@ static bool take_data(Train *t, Err *err) {
 
 /* ---- what was trained ------------------------------------------------------------------------ */
 
-static bool take_update(Train *t, Updated *updated, Err *err) {
+/* Memory for an update that was made. */
+static bool ready_update(Train *t, Updated *updated, Err *err) {
     const DemiData *now = demi_context_output(t->session->context, updated->output);
     const Tensor *init = updated->value->init;
     const uint64_t size = tensor_raw_size(init);
@@ -248,26 +259,30 @@ static bool take_update(Train *t, Updated *updated, Err *err) {
                        now ? "the update of '%s' is of another type or size"
                            : "no memory for the update of '%s'",
                        sym_text(updated->value->name));
-    if (!updated->bytes) {
-        Tensor *made = tensor_new_raw(&t->model->arena, (Dtype)init->dtype, init->dims, init->rank,
-                                      now->data, size);
-        made->name = init->name;
-        updated->bytes = (void *)(uintptr_t)made->bytes;
-        value_set_init(updated->value, made);
-    } else {
-        memcpy(updated->bytes, now->data, (size_t)size);
-        model_touch(t->model);
-    }
+    updated->now = now->data;
+    updated->size = size;
+    if (updated->tensor) return true;
+    updated->tensor = tensor_new_raw(&t->model->arena, (Dtype)init->dtype, init->dims, init->rank,
+                                     now->data, size);
+    updated->tensor->name = init->name;
     return true;
 }
 
-/* The model becomes what `steps` steps made of it. */
+/* The model becomes what `steps` steps made of it, all of it or nothing: what can fail comes first. */
 static bool take_updates(Train *t, uint64_t steps, Err *err) {
     for (size_t i = 0; i < t->updated_count; i++)
-        if (!take_update(t, &t->updated[i], err)) return false;
-    set_mark(t->model, TRAINING_STEPS_KEY,
-             arena_printf(t->arena, "%llu", (unsigned long long)steps));
-    set_mark(t->model, TRAINING_RUN_KEY, run_text(t));
+        if (!ready_update(t, &t->updated[i], err)) return false;
+    KeyValue *made = new_mark(t->model, TRAINING_STEPS_KEY,
+                              arena_printf(t->arena, "%llu", (unsigned long long)steps));
+    KeyValue *run = new_mark(t->model, TRAINING_RUN_KEY, run_text(t));
+    for (size_t i = 0; i < t->updated_count; i++) {
+        const Updated *updated = &t->updated[i];
+        memcpy((void *)(uintptr_t)updated->tensor->bytes, updated->now, (size_t)updated->size);
+        value_set_init(updated->value, updated->tensor);
+    }
+    put_mark(t->model, made);
+    put_mark(t->model, run);
+    model_touch(t->model);
     return true;
 }
 

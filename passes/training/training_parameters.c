@@ -1,33 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Finding parameters; see training_parameters.h. A single number that is added or multiplied with is
- * part of a formula, no parameter. */
+/* Finding parameters; see training_parameters.h. A single number that is multiplied with, or added
+ * to what is no layer of one output, is part of a formula, no parameter. */
 #include "training_parameters.h"
 
 #include <string.h>
 
 #include "gradient.h"
 
-static uint32_t operands_of(const Node *node) {
-    static const struct {
-        const char *op;
-        uint32_t operands;
-    } rows[] = {
-#define PARAMETERS(op, operands) {op, operands},
+typedef struct Row {
+    const char *op;
+    uint32_t operands;
+    uint64_t least; /* elements */
+} Row;
+
+static const Row *row_of(const Node *node) {
+    static const Row rows[] = {
+#define PARAMETERS(op, operands, least) {op, operands, least},
 #include "training_parameters.def"
 #undef PARAMETERS
     };
-    if (!domain_is_default(node->domain)) return 0;
+    if (!domain_is_default(node->domain)) return NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (sym_equals(node->op_type, rows[i].op)) return rows[i].operands;
-    return 0;
+        if (sym_equals(node->op_type, rows[i].op)) return &rows[i];
+    return NULL;
 }
 
-static bool is_parameter(const Value *value) {
+/* One number that is added to a product of one column: a bias, as a layer with one output has. */
+static bool is_bias_of_one(const Node *node, uint32_t operand) {
+    const Value *other = node->input_count == 2 ? node->inputs[1 - operand].value : NULL;
+    const Type *type = other ? value_shaped_type(other) : NULL;
+    return (sym_equals(node->op_type, "Add") || sym_equals(node->op_type, "Sub")) && type &&
+           type->rank && other->producer && domain_is_default(other->producer->domain) &&
+           sym_equals(other->producer->op_type, "MatMul") &&
+           type->dims[type->rank - 1].kind == DIM_KNOWN && type->dims[type->rank - 1].size == 1;
+}
+
+static bool is_parameter(const Node *node, const Row *row, uint32_t operand) {
+    const Value *value = node->inputs[operand].value;
     const Tensor *init = value ? value->init : NULL;
+    uint64_t count = 1;
+    if (operand >= 32 || !(row->operands >> operand & 1)) return false;
     if (!init || value->graph->parent || init->rank == 0) return false;
-    for (uint32_t i = 0; i < init->rank; i++)
-        if (init->dims[i] > 1) return true;
-    return false;
+    for (uint32_t i = 0; i < init->rank && count; i++)
+        if (init->dims[i] != 1) count = init->dims[i] ? 2 : 0;
+    return count >= row->least || (count && is_bias_of_one(node, operand));
 }
 
 typedef struct Finding {
@@ -74,11 +90,9 @@ bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameter
         of->producer ? gradient_nodes(&reach, ctx->scratch) : (GradientNodes){0};
     for (size_t n = 0; n < nodes.count; n++) {
         const Node *node = nodes.items[n];
-        const uint32_t operands = operands_of(node);
-        for (uint32_t i = 0; i < node->input_count && i < 32; i++)
-            if ((operands >> i & 1) && is_parameter(node->inputs[i].value) &&
-                !take(&f, node, node->inputs[i].value))
-                return false;
+        const Row *row = row_of(node);
+        for (uint32_t i = 0; row && i < node->input_count; i++)
+            if (is_parameter(node, row, i) && !take(&f, node, node->inputs[i].value)) return false;
     }
     for (size_t i = 0; i < ask->freeze->count; i++)
         if (!f.frozen[i])
