@@ -42,7 +42,7 @@ static const PassOption options_table[] = {
     {"optimizer", OPTION_CHOICE, offsetof(MakeTrainingOptions, optimizer), optimizer_names, "sgd",
      "how parameters follow their gradients"},
     {"output", OPTION_STRING, offsetof(MakeTrainingOptions, output), NULL, NULL,
-     "the model's output that the loss is of; default: the first"},
+     "the model's output that the loss is of, where it has several"},
     {"rate", OPTION_STRING, offsetof(MakeTrainingOptions, rate), NULL, "0.01",
      "the learning rate: an initializer, 'learning_rate'"},
     {"momentum", OPTION_STRING, offsetof(MakeTrainingOptions, momentum), NULL, "0.9",
@@ -75,6 +75,12 @@ static bool read_number(const char *text, const char *what, double *number, Err 
 static Value *find_output(const Making *m, Err *err) {
     const Graph *graph = m->ctx->model->graph;
     const char *name = m->options->output;
+    if (!name && graph->outputs.count > 1) {
+        err_set(err, ERR_USAGE, "make-training: output= has to say which of %zu outputs is trained",
+                graph->outputs.count);
+        err_hint(err, "the first one is '%s'", sym_text(graph->outputs.items[0]->use.value->name));
+        return NULL;
+    }
     for (size_t i = 0; i < graph->outputs.count; i++) {
         Value *value = graph->outputs.items[i]->use.value;
         if (!name || sym_equals(value->name, name)) return value;

@@ -5,7 +5,9 @@
 
 #include <string.h>
 
+#include "constants.h"
 #include "gradient.h"
+#include "simplify_graph.h"
 
 typedef struct Row {
     const char *op;
@@ -51,6 +53,7 @@ typedef struct Finding {
     Arena *scratch;
     bool *known;  /* by value: listed, or left out */
     bool *frozen; /* by name to be left out: there is one */
+    bool seen;    /* any, left out or not */
     TrainingParameters *list;
     Err *err;
 } Finding;
@@ -64,7 +67,7 @@ static bool is_frozen(Finding *f, const Value *value) {
 static bool take(Finding *f, const Node *node, Value *value) {
     const Dtype dtype = (Dtype)value->init->dtype;
     if (f->known[value->id] || !dtype_is_float(dtype)) return true;
-    f->known[value->id] = true;
+    f->known[value->id] = f->seen = true;
     if (is_frozen(f, value)) return true;
     if (dtype != DTYPE_FLOAT && dtype != DTYPE_DOUBLE)
         return node_error(
@@ -76,23 +79,54 @@ static bool take(Finding *f, const Node *node, Value *value) {
     return true;
 }
 
+/* Makes initializers of the Constant nodes that are where parameters are; false where there are none. */
+static bool lift_constants(PassCtx *ctx, const GradientNodes *nodes) {
+    bool any = false;
+    if (!model_has_free_initializers(ctx->model)) return false;
+    for (size_t n = 0; n < nodes->count; n++) {
+        const Node *node = nodes->items[n];
+        const Row *row = row_of(node);
+        for (uint32_t i = 0; row && i < node->input_count && i < 32; i++) {
+            const Value *value = row->operands >> i & 1 ? node->inputs[i].value : NULL;
+            Node *made_by = value ? value->producer : NULL;
+            if (!made_by || !simplify_is(made_by, "Constant") || !node_may_become_constant(made_by))
+                continue;
+            const Tensor *tensor = constant_tensor(value, &ctx->model->arena);
+            if (!tensor || !dtype_is_float((Dtype)tensor->dtype) || !tensor_check(tensor, NULL))
+                continue;
+            node_become_constant(ctx, made_by, &tensor);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static bool find_all(PassCtx *ctx, Finding *f, const GradientNodes *nodes) {
+    f->known = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1);
+    for (size_t n = 0; n < nodes->count; n++) {
+        const Node *node = nodes->items[n];
+        const Row *row = row_of(node);
+        for (uint32_t i = 0; row && i < node->input_count; i++)
+            if (is_parameter(node, row, i) && !take(f, node, node->inputs[i].value)) return false;
+    }
+    return true;
+}
+
 bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameters *parameters,
                          Err *err) {
     Value *of = ask->of;
     Finding f = {.ask = ask,
                  .scratch = ctx->scratch,
-                 .known = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1),
                  .frozen = ARENA_ARRAY(ctx->scratch, bool, ask->freeze->count + 1),
                  .list = parameters,
                  .err = err};
     const GradientAsk reach = {.at = of->producer, .ys = &of, .y_count = 1};
-    const GradientNodes nodes =
-        of->producer ? gradient_nodes(&reach, ctx->scratch) : (GradientNodes){0};
-    for (size_t n = 0; n < nodes.count; n++) {
-        const Node *node = nodes.items[n];
-        const Row *row = row_of(node);
-        for (uint32_t i = 0; row && i < node->input_count; i++)
-            if (is_parameter(node, row, i) && !take(&f, node, node->inputs[i].value)) return false;
+    GradientNodes nodes = {0};
+    if (of->producer) nodes = gradient_nodes(&reach, ctx->scratch);
+    if (!find_all(ctx, &f, &nodes)) return false;
+    if (!f.seen && lift_constants(ctx, &nodes)) {
+        nodes = gradient_nodes(&reach, ctx->scratch);
+        if (!find_all(ctx, &f, &nodes)) return false;
     }
     for (size_t i = 0; i < ask->freeze->count; i++)
         if (!f.frozen[i])

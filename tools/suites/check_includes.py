@@ -61,7 +61,7 @@ ROOMS = {
     "passes/quantize": GRAPH | {"passes/placement"},
     "passes/simplify": GRAPH | {"passes/fusion"},
     "passes/spell": GRAPH | {"passes/fusion"},
-    "passes/training": GRAPH | {"passes/gradient"},
+    "passes/training": GRAPH | {"passes/gradient", "passes/simplify"},
     "passes/upgrade": GRAPH,
     "kernels": SHAPE,
     "kernels/cuda": SHAPE | {"kernels"},
