@@ -79,7 +79,7 @@ static void fold_node(PassCtx *ctx, Node *node, void *data) {
  * one that is left. False where that does not say the same: -1 stands for one size, and for none
  * where another one turns out to be 0. */
 static bool shape_numbers(const ShapeOperand *shape, const ShapeOperand *of, int64_t *numbers) {
-    uint32_t open = 0, copied = 0;
+    uint32_t open = 0, copied = 0, own = 0; /* own: the model's -1 */
     for (uint32_t i = 0; i < shape->item_count; i++) {
         const ShapeNum item = shape->items[i];
         bool known = item.kind == SHAPE_KNOWN;
@@ -89,9 +89,9 @@ static bool shape_numbers(const ShapeOperand *shape, const ShapeOperand *of, int
         numbers[i] = known ? item.value : same ? 0 : -1;
         copied += same;
         open += !known && !same;
-        if (known && item.value == -1) open += 2;
+        own += known && item.value == -1;
     }
-    return open == 0 || open == 2 || (open == 1 && copied == 0);
+    return open == 0 ? own <= 1 : open == 1 && own == 0 && copied == 0;
 }
 
 static Value *new_shape(PassCtx *ctx, Node *reader, const int64_t *numbers, uint32_t count) {

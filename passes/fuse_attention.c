@@ -228,10 +228,7 @@ static bool skip_part(const Fuse *fuse, Operand *operand, const Node *node) {
 
 static bool same_dim(const Value *a, int64_t i, const Value *b, int64_t k) {
     if (fuse_rank(a) <= i || fuse_rank(b) <= k) return false;
-    const Dim *x = &value_type(a)->dims[i], *y = &value_type(b)->dims[k];
-    if (x->kind != y->kind) return false;
-    if (x->kind == DIM_KNOWN) return x->size == y->size;
-    return x->kind == DIM_SYMBOL && x->symbol == y->symbol && !sym_is_empty(x->symbol);
+    return dim_same(&value_type(a)->dims[i], &value_type(b)->dims[k]);
 }
 
 /* Reads through the repetition of heads:

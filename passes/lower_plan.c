@@ -67,8 +67,7 @@ static void set_dims(Lower *l, PlanValue *value, const Type *type) {
     for (uint32_t i = 0; i < type->rank; i++) {
         const Dim *dim = &type->dims[i];
         dims[i] = dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
-        if (dim->kind == DIM_SYMBOL && !sym_is_empty(dim->symbol))
-            dims[i] = -2 - (int64_t)sym_of(l, dim->symbol);
+        if (dim_is_named(dim)) dims[i] = -2 - (int64_t)sym_of(l, dim->symbol);
     }
     value->rank = type->rank;
     value->dims = plan_add_numbers(&l->b, dims, type->rank);

@@ -88,15 +88,15 @@ static Value *find_input(Set *set, const char *name, size_t length) {
     return NULL;
 }
 
+/* A size below 0, which exporters write for an open one, is one. */
 static bool take_input_dim(Set *set, const Value *input, Dim *dim, int64_t size) {
-    if (dim->kind == DIM_KNOWN && dim->size != size) {
+    if (dim->kind == DIM_KNOWN && dim->size >= 0 && dim->size != size) {
         err_set(set->err, ERR_USAGE, "input '%s' has a size that is known", sym_text(input->name));
         err_expected(set->err, "%lld", (long long)dim->size);
         err_actual(set->err, "%lld", (long long)size);
         return false;
     }
-    if (dim->kind == DIM_SYMBOL && !sym_is_empty(dim->symbol) && !set_size(set, dim->symbol, size))
-        return false;
+    if (dim_is_named(dim) && !set_size(set, dim->symbol, size)) return false;
     *dim = (Dim){.kind = DIM_KNOWN, .size = size, .extra = dim->extra};
     return true;
 }
@@ -150,7 +150,7 @@ static bool take_shape(Set *set, const char *text) {
 /* ---- names of sizes everywhere --------------------------------------------------------------- */
 
 static Size *size_of(Set *set, const Dim *dim) {
-    if (dim->kind != DIM_SYMBOL) return NULL;
+    if (!dim_is_named(dim)) return NULL;
     for (size_t i = 0; i < set->sizes.count; i++)
         if (set->sizes.items[i].name == dim->symbol) return &set->sizes.items[i];
     return NULL;

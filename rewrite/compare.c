@@ -81,7 +81,7 @@ static bool same_opsets(Compare *c, const OpsetImports *a, const OpsetImports *b
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static bool dim_same(const Dim *a, const Dim *b) {
+static bool same_dim(const Dim *a, const Dim *b) {
     static const DimExtra none;
     const DimExtra *x = a->extra ? a->extra : &none, *y = b->extra ? b->extra : &none;
     return a->kind == b->kind && (a->kind != DIM_KNOWN || a->size == b->size) &&
@@ -100,7 +100,7 @@ static bool type_same(const Type *a, const Type *b) {
             !same_bytes(x->shape_rest, y->shape_rest))
             return false;
         for (uint32_t i = 0; i < a->rank; i++)
-            if (!dim_same(&a->dims[i], &b->dims[i])) return false;
+            if (!same_dim(&a->dims[i], &b->dims[i])) return false;
     }
     return !a && !b;
 }

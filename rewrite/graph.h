@@ -109,6 +109,11 @@ const Type *type_memo_with_dtype(TypeMemo *memo, Arena *arena, const Type *type,
 /* Element dtype of the innermost tensor (through sequences and optionals); UNDEFINED for maps,
  * opaque types, NULL. */
 Dtype type_dtype(const Type *type);
+/* True where the dimension has a name, which stands for one size wherever the model has it. "?" is
+ * none: Paddle2ONNX writes it for every open size. */
+bool dim_is_named(const Dim *dim);
+/* True where both are the same size for sure: known, or by their name. */
+bool dim_same(const Dim *a, const Dim *b);
 /* The type of a value, of kind NONE where nothing is known of it, as of a custom operator's output;
  * never NULL. Passes and commands ask value_type(v)->kind and the like, never v->type->kind. NULL
  * is a value of which nothing is known. */

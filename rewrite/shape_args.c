@@ -105,7 +105,7 @@ static ShapeNum num_of_dim(const Dim *dim) {
         num.kind = SHAPE_KNOWN;
         num.value = dim->size;
     }
-    if (dim->kind == DIM_SYMBOL && !sym_is_empty(dim->symbol)) {
+    if (dim_is_named(dim)) {
         num.kind = SHAPE_SYMBOL;
         num.symbol = (uintptr_t)dim->symbol;
     }

@@ -70,6 +70,15 @@ const Type *type_memo_with_dtype(TypeMemo *memo, Arena *arena, const Type *type,
     return memo->seen[place].to;
 }
 
+bool dim_is_named(const Dim *dim) {
+    return dim->kind == DIM_SYMBOL && !sym_is_empty(dim->symbol) && !sym_equals(dim->symbol, "?");
+}
+
+bool dim_same(const Dim *a, const Dim *b) {
+    if (a->kind == DIM_KNOWN) return b->kind == DIM_KNOWN && a->size == b->size && a->size >= 0;
+    return b->kind == DIM_SYMBOL && a->symbol == b->symbol && dim_is_named(a);
+}
+
 Dtype type_dtype(const Type *type) {
     while (type && type_wraps(type)) type = type->elem;
     if (!type || !type_has_leaf(type)) return DTYPE_UNDEFINED;

@@ -11,12 +11,6 @@
 
 enum { MOST_STEPS = 64, CHANNELS = 1 };
 
-static bool is_same_dim(const Dim *a, const Dim *b) {
-    return a->kind == b->kind &&
-           ((a->kind == DIM_KNOWN && a->size == b->size) ||
-            (a->kind == DIM_SYMBOL && a->symbol == b->symbol && !sym_is_empty(a->symbol)));
-}
-
 /* ---- where extents come from ----------------------------------------------------------------- */
 
 static bool is_conv(const Node *node) {
@@ -58,7 +52,7 @@ static bool adds_nothing(const Value *value, const Value *x) {
     if (rank < 0 || rank > of) return false;
     for (int64_t i = 1; i <= rank; i++)
         if (fuse_dim(value, -i) != 1 && of - i != CHANNELS &&
-            !is_same_dim(&value_type(value)->dims[rank - i], &value_type(x)->dims[of - i]))
+            !dim_same(&value_type(value)->dims[rank - i], &value_type(x)->dims[of - i]))
             return false;
     return true;
 }
@@ -102,7 +96,7 @@ bool fuse_same_shape(const Value *a, const Value *b) {
     const Type *x = value_shaped_type(a), *y = value_shaped_type(b);
     bool same = x && y && x->rank == y->rank, open = false;
     for (uint32_t i = 0; same && i < x->rank; i++) {
-        if (is_same_dim(&x->dims[i], &y->dims[i])) continue;
+        if (dim_same(&x->dims[i], &y->dims[i])) continue;
         same = i != CHANNELS && x->rank > 2;
         open = true;
     }

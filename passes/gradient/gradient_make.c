@@ -78,9 +78,7 @@ int64_t grad_size(Grad *g, const Value *value, int64_t axis) {
 bool grad_same_dim(const Value *a, const Value *b, uint32_t i) {
     const Type *one = value_shaped_type(a), *other = value_shaped_type(b);
     if (!one || !other || i >= one->rank || i >= other->rank) return false;
-    const Dim *x = &one->dims[i], *y = &other->dims[i];
-    if (x->kind == DIM_KNOWN) return y->kind == DIM_KNOWN && x->size == y->size;
-    return x->kind == DIM_SYMBOL && y->kind == DIM_SYMBOL && x->symbol == y->symbol;
+    return dim_same(&one->dims[i], &other->dims[i]);
 }
 
 static const OpAttr *formal_of(const Grad *g, const char *name, AttrType type) {
@@ -297,9 +295,7 @@ static Along is_along(const Dim *have, const Dim *want) {
     const bool one = have->kind == DIM_KNOWN && have->size == 1;
     if (one || (want->kind == DIM_KNOWN && want->size != 1)) return ALONG_NOT;
     if (want->kind == DIM_KNOWN) return ALONG_YES;
-    const bool same = want->kind == DIM_SYMBOL && have->kind == DIM_SYMBOL &&
-                      *sym_text(have->symbol) && want->symbol == have->symbol;
-    return same ? ALONG_NOT : ALONG_UNKNOWN;
+    return dim_same(have, want) ? ALONG_NOT : ALONG_UNKNOWN;
 }
 
 Value *grad_sum_to(Grad *g, Value *value, const Type *shape, Value *like) {
