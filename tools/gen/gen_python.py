@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the public C headers as ctypes has them into tools/python/demi_onnx: _abi.py, constants, structures
-and callbacks; _abi_functions.py; and _abi_plugin.py, the structures of demi_plugin.h, which take as long to
+"""Writes the public C headers as ctypes has them into tools/python/demi_onnx: _abi_constants.py; _abi.py,
+structures and callbacks; _abi_functions.py; and _abi_plugin.py, the structures of demi_plugin.h, which take as long to
 make as all others and are wanted by few.
 
     tools/gen/gen_python.py            writes them
@@ -26,6 +26,7 @@ HEADERS = ["rewrite/base/demi_error.h", "rewrite/base/demi_dtype.h", "passes/fro
            "passes/front/demi_plugin.h"]
 SETTINGS = ROOT / "passes/policy.def"
 OUTPUT = ROOT / "tools/python/demi_onnx/_abi.py"
+CONSTANTS_OUTPUT = OUTPUT.with_name("_abi_constants.py")
 FUNCTIONS_OUTPUT = OUTPUT.with_name("_abi_functions.py")
 PLUGIN_OUTPUT = OUTPUT.with_name("_abi_plugin.py")
 PLAIN = {"uint8_t": "c_uint8", "int32_t": "c_int32", "uint32_t": "c_uint32", "int64_t": "c_int64",
@@ -337,10 +338,13 @@ def functions_text(table: Table) -> str:
     return "".join([*body, "}\n"])
 
 
-def module_text(table: Table) -> str:
+def constants_text(table: Table) -> str:
     lines = [f"{name} = {value}" for name, value in table.constants.items()]
-    body = [head_text("demi's C interface as ctypes has it: constants, structures and callbacks.")
-            + "\n".join(lines) + "\n", BASE]
+    return head_text("The numbers of demi's C interface.").split("\nfrom ctypes")[0] + "\n".join(["", *lines, ""])
+
+
+def module_text(table: Table) -> str:
+    body = [head_text("demi's C interface as ctypes has it: structures and callbacks.").rstrip(), "\n\n", BASE]
     common = [name for name in table.structs if name not in table.plugin]
     for name in common:
         body.append("\n".join(struct_text(table, name)) + "\n")
@@ -384,8 +388,8 @@ def main() -> None:
     if args.probe:
         sys.stdout.write(probe_text(table))
         return
-    for path, text in ((OUTPUT, module_text(table)), (FUNCTIONS_OUTPUT, functions_text(table)),
-                       (PLUGIN_OUTPUT, plugin_text(table))):
+    for path, text in ((CONSTANTS_OUTPUT, constants_text(table)), (OUTPUT, module_text(table)),
+                       (FUNCTIONS_OUTPUT, functions_text(table)), (PLUGIN_OUTPUT, plugin_text(table))):
         if not args.check:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:

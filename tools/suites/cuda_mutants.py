@@ -179,7 +179,7 @@ class Bench:
                 sys.exit(f"cuda_mutants: {mutant.what}: {done.stderr}")
         return {"FAKE_CUDA_FOLDER": str(made)}
 
-    def library(self, mutant: Mutant) -> pathlib.Path:
+    def linked(self, mutant: Mutant) -> pathlib.Path:
         """A library with the changed file; its object comes first, the other's symbols are not used."""
         command, source = self.commands[ROOT / mutant.file], self.source(mutant)
         words = [w for w in shlex.split(command["command"]) if w != "-Werror"]
@@ -191,7 +191,7 @@ class Bench:
         if done.returncode:
             sys.exit(f"cuda_mutants: {mutant.what}: {done.stderr}")
         parts = [self.build / f"libdemi_{p}.a" for p in (
-            "search", "trials", "solve", "passes", "proto", "onnx_pb", "rewrite", "runtime", "kernels",
+            "training", "search", "trials", "solve", "passes", "proto", "onnx_pb", "rewrite", "runtime", "kernels",
             "shape", "base")]
         library = self.folder / "libdemi.so"
         done = run(self.cc, "-shared", "-o", library, out, "-Wl,--allow-multiple-definition",
@@ -207,7 +207,7 @@ class Bench:
         if mutant.file.endswith((".cu", ".cuh")):
             environment |= self.kernels(mutant)
         else:
-            library = self.library(mutant)
+            library = self.linked(mutant)
         return tried(library, environment)
 
 

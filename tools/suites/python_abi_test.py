@@ -60,7 +60,7 @@ def load_abi(folder: pathlib.Path) -> object:
     package.__path__ = [str(folder)]
     sys.modules["probed"] = package
     made = types.SimpleNamespace()
-    for name in ("_abi", "_abi_functions", "_abi_plugin"):
+    for name in ("_abi_constants", "_abi", "_abi_functions", "_abi_plugin"):
         vars(made).update(vars(importlib.import_module(f"probed.{name}")))
     return made
 

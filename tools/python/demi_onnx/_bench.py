@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 import numpy as np
 
-from . import _abi
+from . import _abi_constants as _codes
 from ._errors import UsageError
 from ._models import Model
 from ._session import NodeArg, Session
@@ -33,7 +33,7 @@ class Bench:
 
 
 def _random(arg: NodeArg, dims: Mapping[str, int], draw: np.random.Generator) -> Any:
-    if arg.kind != _abi.DEMI_DATA_TENSOR_KIND or arg.number == STRING or not arg.has_shape:
+    if arg.kind != _codes.DEMI_DATA_TENSOR_KIND or arg.number == STRING or not arg.has_shape:
         raise UsageError(f"input '{arg.name}' can't be made up", hint="give `feeds`")
     shape = [size if isinstance(size, int) else int(dims.get(size or "", 1)) for size in arg.shape]
     dtype = dtype_of(arg.number)

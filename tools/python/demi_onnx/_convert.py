@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence, overload
 
 from . import _abi
+from . import _abi_constants as _codes
 from ._errors import ModelError, UsageError, text_of
 from ._lib import Guard, call, encode, lib
 from ._models import (Data, Handle, Inputs, Model, ModelProto, Path, Pointer, Progress, Source,
@@ -20,7 +21,7 @@ from ._report import Report, Verdict, report_of, verdict_of
 # What of DemiConvertOptions is a plain text, number or truth: a new setting needs no line here.
 _PLAIN = {name: kind for name, kind, *_ in _abi.DemiConvertOptions._fields_
           if kind in (ctypes.c_char_p, ctypes.c_int64, ctypes.c_bool) and name != "opset"}
-_OPSETS = {"auto": _abi.DEMI_OPSET_AUTO, "keep": _abi.DEMI_OPSET_KEEP}
+_OPSETS = {"auto": _codes.DEMI_OPSET_AUTO, "keep": _codes.DEMI_OPSET_KEEP}
 
 
 class ConvertOptions:
@@ -87,7 +88,7 @@ class _Runs:
 
     def calibrate(self, options: ConvertOptions, method: str) -> None:
         """Adds what values reach to the options."""
-        quantizes = options.value.to == _abi.DEMI_TO_INT8
+        quantizes = options.value.to == _codes.DEMI_TO_INT8
         how = _abi.DemiCalibrateOptions(ends=quantizes, method=choice(_METHODS, method, "calibration"))
         if quantizes:
             how.convert = ctypes.pointer(options.value)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _abi
+from . import _abi_constants as _codes
 
 _PARTS = ("hint", "file", "graph", "node", "op_type", "operand", "what", "expected", "actual")
 
@@ -39,25 +40,25 @@ class DemiError(Exception):
 class ModelError(DemiError):
     """The model or its data is at fault."""
 
-    status = _abi.DEMI_ERR_MODEL
+    status = _codes.DEMI_ERR_MODEL
 
 
 class UsageError(DemiError, ValueError):
     """An option, a name, a shape or a type that the call was given is wrong."""
 
-    status = _abi.DEMI_ERR_USAGE
+    status = _codes.DEMI_ERR_USAGE
 
 
 class EnvironmentFailure(DemiError, RuntimeError):
     """Disk, memory, time or a device failed."""
 
-    status = _abi.DEMI_ERR_ENV
+    status = _codes.DEMI_ERR_ENV
 
 
 class Cancelled(DemiError):
     """A callback, or another thread, asked to stop."""
 
-    status = _abi.DEMI_ERR_CANCELLED
+    status = _codes.DEMI_ERR_CANCELLED
 
 
 _BY_STATUS: dict[int, type[DemiError]] = {

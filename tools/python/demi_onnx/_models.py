@@ -11,6 +11,7 @@ import os
 from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Union
 
 from . import _abi
+from . import _abi_constants as _codes
 from ._errors import UsageError
 from ._large import LargeModel, Weights, is_large
 from ._lib import Guard, call, encode, find_onednn, lib
@@ -143,7 +144,7 @@ def save_like(model: Pointer, original: Model) -> Any:
     """The library's model as the kind of model that the original is; of a path bytes."""
     guard = Guard()
     writer, weights = Writer(guard), Weights()
-    options = _abi.DemiSaveOptions(format=_abi.DEMI_FORMAT_ONNX)
+    options = _abi.DemiSaveOptions(format=_codes.DEMI_FORMAT_ONNX)
     if model.is_apart:
         options.data_name = encode(weights.name)
         options.data = _abi.DemiWriteFn(guard.wrap(weights.take, False))
@@ -246,7 +247,7 @@ class Inputs:
         for number, feeds in enumerate(sets):
             if not isinstance(feeds, Mapping):
                 raise UsageError("data is a path, arrays by name, or a list of such sets")
-            holders += [(number, name, value_of(value, _abi.DEMI_FLOAT))
+            holders += [(number, name, value_of(value, _codes.DEMI_FLOAT))
                         for name, value in feeds.items()]
         values = (_abi.DemiInputValue * max(len(holders), 1))()
         for value, (number, name, holder) in zip(values, holders):

@@ -22,16 +22,16 @@ from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
 
 import numpy as np
 
-from . import _abi
+from . import _abi_constants as _codes
 from ._errors import UsageError, text_of
 from ._lib import call, encode, lib
 from ._values import dtype_of, number_of
 
 _Int64s = ctypes.POINTER(ctypes.c_int64)
-_KINDS = {bool: _abi.DEMI_OPTION_BOOL, int: _abi.DEMI_OPTION_INT, str: _abi.DEMI_OPTION_STRING,
-          list: _abi.DEMI_OPTION_STRINGS}
-_SCOPES = {"model": _abi.DEMI_SCOPE_MODEL, "graphs": _abi.DEMI_SCOPE_GRAPHS}
-_FACTS = {"dtypes": _abi.DEMI_FACT_DTYPES, "shapes": _abi.DEMI_FACT_SHAPES}
+_KINDS = {bool: _codes.DEMI_OPTION_BOOL, int: _codes.DEMI_OPTION_INT, str: _codes.DEMI_OPTION_STRING,
+          list: _codes.DEMI_OPTION_STRINGS}
+_SCOPES = {"model": _codes.DEMI_SCOPE_MODEL, "graphs": _codes.DEMI_SCOPE_GRAPHS}
+_FACTS = {"dtypes": _codes.DEMI_FACT_DTYPES, "shapes": _codes.DEMI_FACT_SHAPES}
 
 
 def _plugin() -> Any:
@@ -193,21 +193,21 @@ class Node(_Thing):
     def attribute(self, name: str, otherwise: Any = None) -> Any:
         """An attribute that is a number, text, list of these, or tensor."""
         api, attr = self._run.api, self._run.api.node_attr(self._handle, encode(name))
-        kind = api.attr_type(attr) if attr else _abi.DEMI_ATTR_UNDEFINED
-        if kind == _abi.DEMI_ATTR_INT:
+        kind = api.attr_type(attr) if attr else _codes.DEMI_ATTR_UNDEFINED
+        if kind == _codes.DEMI_ATTR_INT:
             return api.attr_int(attr, 0)
-        if kind == _abi.DEMI_ATTR_FLOAT:
+        if kind == _codes.DEMI_ATTR_FLOAT:
             return api.attr_float(attr, 0.0)
-        if kind == _abi.DEMI_ATTR_STRING:
+        if kind == _codes.DEMI_ATTR_STRING:
             return text_of(api.attr_string(self._run.handle, attr, None))
-        if kind == _abi.DEMI_ATTR_TENSOR:
+        if kind == _codes.DEMI_ATTR_TENSOR:
             return _array_of(self._run, api.attr_tensor(attr))
         count = api.attr_count(attr) if attr else 0
-        if kind == _abi.DEMI_ATTR_INTS:
+        if kind == _codes.DEMI_ATTR_INTS:
             return ctypes.cast(api.attr_ints(attr), _Int64s)[:count]
-        if kind == _abi.DEMI_ATTR_FLOATS:
+        if kind == _codes.DEMI_ATTR_FLOATS:
             return ctypes.cast(api.attr_floats(attr), ctypes.POINTER(ctypes.c_float))[:count]
-        if kind == _abi.DEMI_ATTR_STRINGS:
+        if kind == _codes.DEMI_ATTR_STRINGS:
             return [text_of(api.attr_string_at(self._run.handle, attr, i, None))
                     for i in range(count)]
         return otherwise
@@ -339,8 +339,8 @@ def _array_of(run: _Run, tensor: int) -> np.ndarray[Any, Any] | None:
 
 def _tensor_of(run: _Run, array: Any) -> int:
     array = np.asarray(array)
-    number = number_of(array.dtype, _abi.DEMI_FLOAT)
-    if number == _abi.DEMI_STRING:
+    number = number_of(array.dtype, _codes.DEMI_FLOAT)
+    if number == _codes.DEMI_STRING:
         raise UsageError("constants of passes are of numbers")
     dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     raw = array.tobytes()
@@ -427,7 +427,7 @@ def _runner_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Call
             function(Graph(at, graph), **_read_options(at, options))
         except BaseException as error:
             text = f"{type(error).__name__}: {error}".replace("%", "%%")
-            at.api.fail(handle, _abi.DEMI_ERR_MODEL, None, text.encode("utf-8", "replace"))
+            at.api.fail(handle, _codes.DEMI_ERR_MODEL, None, text.encode("utf-8", "replace"))
             return False
         return True
 

@@ -7,12 +7,12 @@ import ctypes
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Iterable
 
-from . import _abi
+from . import _abi_constants as _codes
 from ._errors import text_of
 from ._lib import lib
 
-_FATES = {_abi.DEMI_TENSOR_STORED: "stored", _abi.DEMI_TENSOR_CLAMPED: "clamped",
-          _abi.DEMI_TENSOR_KEPT: "kept"}
+_FATES = {_codes.DEMI_TENSOR_STORED: "stored", _codes.DEMI_TENSOR_CLAMPED: "clamped",
+          _codes.DEMI_TENSOR_KEPT: "kept"}
 
 
 @dataclass(frozen=True)
@@ -239,11 +239,11 @@ def report_of(report: ctypes.c_void_p, verdict: Verdict | None = None) -> Report
                for i in range(lib.demi_report_tensor_count(report))]
     return Report(
         Totals(*(getattr(totals, f.name) for f in fields(Totals))), nodes, tensors,
-        _rows_of(report, _abi.DEMI_REPORT_OPERATORS), _rows_of(report, _abi.DEMI_REPORT_WEIGHTS),
-        _rows_of(report, _abi.DEMI_REPORT_REASONS), _rows_of(report, _abi.DEMI_REPORT_INPUTS),
-        _rows_of(report, _abi.DEMI_REPORT_OUTPUTS), _rows_of(report, _abi.DEMI_REPORT_OPSETS),
-        _rows_of(report, _abi.DEMI_REPORT_PASSES),
-        [row.name for row in _rows_of(report, _abi.DEMI_REPORT_ADVICE)], verdict)
+        _rows_of(report, _codes.DEMI_REPORT_OPERATORS), _rows_of(report, _codes.DEMI_REPORT_WEIGHTS),
+        _rows_of(report, _codes.DEMI_REPORT_REASONS), _rows_of(report, _codes.DEMI_REPORT_INPUTS),
+        _rows_of(report, _codes.DEMI_REPORT_OUTPUTS), _rows_of(report, _codes.DEMI_REPORT_OPSETS),
+        _rows_of(report, _codes.DEMI_REPORT_PASSES),
+        [row.name for row in _rows_of(report, _codes.DEMI_REPORT_ADVICE)], verdict)
 
 
 def verdict_of(verdict: ctypes.c_void_p) -> Verdict:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 from . import _abi
+from . import _abi_constants as _codes
 from ._convert import ConvertOptions
 from ._errors import text_of
 from ._lib import Guard, call, encode, lib
@@ -117,9 +118,9 @@ def _score_callback(score: Callable[[bytes], float], guard: Guard) -> Any:
         if status:
             return status
         result[0] = float(score(writer.bytes()))
-        return _abi.DEMI_OK
+        return _codes.DEMI_OK
 
-    return _abi.DemiScoreFn(guard.wrap(rate, _abi.DEMI_ERR_CANCELLED))
+    return _abi.DemiScoreFn(guard.wrap(rate, _codes.DEMI_ERR_CANCELLED))
 
 
 def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None = None,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generator, Mapping, Sequence
 import numpy as np
 
 from . import _abi
+from . import _abi_constants as _codes
 from ._errors import Cancelled, DemiError, UsageError, error_of
 from ._lib import call, encode, lib
 from ._models import Model, Path, Source, choice, held, is_path
@@ -32,9 +33,9 @@ _run = lib.plain("demi_context_run")
 _borrow = lib.plain("demi_context_borrow_input")
 _SMALL = 1 << 16  # bytes of an output that is copied rather than made anew
 _Array = np.ndarray  # the type's own identity is looked at in every run
-NUMERICS = {"fast": _abi.DEMI_NUMERICS_FAST, "faithful": _abi.DEMI_NUMERICS_FAITHFUL}
-KERNELS = {"auto": _abi.DEMI_KERNELS_AUTO, "own": _abi.DEMI_KERNELS_OWN,
-           "onednn": _abi.DEMI_KERNELS_ONEDNN}
+NUMERICS = {"fast": _codes.DEMI_NUMERICS_FAST, "faithful": _codes.DEMI_NUMERICS_FAITHFUL}
+KERNELS = {"auto": _codes.DEMI_KERNELS_AUTO, "own": _codes.DEMI_KERNELS_OWN,
+           "onednn": _codes.DEMI_KERNELS_ONEDNN}
 _PROVIDERS = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda"}
 
 
@@ -58,7 +59,7 @@ class NodeArg:
     def type(self) -> str:
         """As onnxruntime says it: tensor(float), seq(tensor(int64)), optional(tensor(float))."""
         text = f"tensor({NAMES.get(self.number, 'undefined')})"
-        if self.kind == _abi.DEMI_DATA_SEQUENCE_KIND:
+        if self.kind == _codes.DEMI_DATA_SEQUENCE_KIND:
             text = f"seq({text})"
         return f"optional({text})" if self.optional else text
 
@@ -113,7 +114,7 @@ class _Output:
         sizes = [size for size in arg.shape if isinstance(size, int)]
         self.bytes = 0  # 0: its shape is not known, it is looked at after the run
         if (arg.has_shape and len(sizes) == len(arg.shape) and arg.number != STRING
-                and arg.kind == _abi.DEMI_DATA_TENSOR_KIND and not arg.optional):
+                and arg.kind == _codes.DEMI_DATA_TENSOR_KIND and not arg.optional):
             self.bytes = int(np.prod(sizes, dtype=np.int64)) * self.dtype.itemsize
         self.shape = tuple(sizes)
         self.dims = np.array(self.shape, np.int64).tobytes()
@@ -202,7 +203,7 @@ class _Runner:
     def _set(self, slot: _Input, value: Any) -> Any:
         """Any value, by the slow way. Gives what must stay during the run."""
         slot.shape = None
-        if isinstance(value, (list, tuple)) and slot.arg.kind == _abi.DEMI_DATA_TENSOR_KIND:
+        if isinstance(value, (list, tuple)) and slot.arg.kind == _codes.DEMI_DATA_TENSOR_KIND:
             value = np.asarray(value, dtype=slot.dtype)
         if value is not None and not isinstance(value, (list, tuple)):
             value = array_of(value, slot.arg.number)
@@ -213,7 +214,7 @@ class _Runner:
         if isinstance(value, _Array) and value.dtype == slot.dtype and holder.data.dtype != STRING:
             dims = holder.kept[1]
             raw = slot.raw
-            raw.size, raw.kind = ctypes.sizeof(_RawData), _abi.DEMI_DATA_TENSOR_KIND
+            raw.size, raw.kind = ctypes.sizeof(_RawData), _codes.DEMI_DATA_TENSOR_KIND
             raw.dtype, raw.rank = holder.data.dtype, value.ndim
             raw.dims, raw.data = addressof(dims), holder.data.data
             slot.kept = dims
@@ -264,7 +265,7 @@ class _Runner:
         if not output:
             raise UsageError(f"output '{slot.arg.name}' can't be had within the memory budget")
         data = output.contents
-        if data.kind != _abi.DEMI_DATA_TENSOR_KIND or data.dtype == STRING:
+        if data.kind != _codes.DEMI_DATA_TENSOR_KIND or data.dtype == STRING:
             return copy_of(data)
         array = view_of(data)
         if array.nbytes <= _SMALL:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 from . import _abi
+from . import _abi_constants as _codes
 from ._errors import UsageError
 from ._lib import Guard, call, encode, lib
 from ._models import Handle, Model, Path, save_like
@@ -73,9 +74,9 @@ def train(model: Model, data: Mapping[str, Any], out: Path | None = None, *, ste
         raise UsageError(f"numerics is fast or faithful, not {numerics!r}")
     guard = Guard()
     names = [encode(name) for name in data]
-    held = [value_of(array, _abi.DEMI_FLOAT) for array in data.values()]
+    held = [value_of(array, _codes.DEMI_FLOAT) for array in data.values()]
     compile_options = _abi.DemiCompileOptions(
-        numerics=_abi.DEMI_NUMERICS_FAST if numerics == "fast" else _abi.DEMI_NUMERICS_FAITHFUL)
+        numerics=_codes.DEMI_NUMERICS_FAST if numerics == "fast" else _codes.DEMI_NUMERICS_FAITHFUL)
     context = _abi.DemiContextOptions(threads=threads)
     how = _abi.DemiTrainOptions(
         names=(ctypes.c_char_p * max(len(names), 1))(*names),

@@ -14,25 +14,26 @@ from typing import Any
 import numpy as np
 
 from . import _abi
+from . import _abi_constants as _codes
 from ._errors import UsageError
 
-STRING = _abi.DEMI_STRING
-_PLAIN = {_abi.DEMI_FLOAT: "float32", _abi.DEMI_UINT8: "uint8", _abi.DEMI_INT8: "int8",
-          _abi.DEMI_UINT16: "uint16", _abi.DEMI_INT16: "int16", _abi.DEMI_INT32: "int32",
-          _abi.DEMI_INT64: "int64", _abi.DEMI_BOOL: "bool", _abi.DEMI_FLOAT16: "float16",
-          _abi.DEMI_DOUBLE: "float64", _abi.DEMI_UINT32: "uint32", _abi.DEMI_UINT64: "uint64",
-          _abi.DEMI_COMPLEX64: "complex64", _abi.DEMI_COMPLEX128: "complex128"}
-_EXTENDED = {_abi.DEMI_BFLOAT16: "bfloat16", _abi.DEMI_FLOAT8E4M3FN: "float8_e4m3fn",
-             _abi.DEMI_FLOAT8E4M3FNUZ: "float8_e4m3fnuz", _abi.DEMI_FLOAT8E5M2: "float8_e5m2",
-             _abi.DEMI_FLOAT8E5M2FNUZ: "float8_e5m2fnuz", _abi.DEMI_UINT4: "uint4",
-             _abi.DEMI_INT4: "int4", _abi.DEMI_FLOAT4E2M1: "float4_e2m1fn",
-             _abi.DEMI_FLOAT8E8M0: "float8_e8m0fnu", _abi.DEMI_UINT2: "uint2",
-             _abi.DEMI_INT2: "int2", _abi.DEMI_FLOAT6E2M3: "float6_e2m3fn",
-             _abi.DEMI_FLOAT6E3M2: "float6_e3m2fn"}
+STRING = _codes.DEMI_STRING
+_PLAIN = {_codes.DEMI_FLOAT: "float32", _codes.DEMI_UINT8: "uint8", _codes.DEMI_INT8: "int8",
+          _codes.DEMI_UINT16: "uint16", _codes.DEMI_INT16: "int16", _codes.DEMI_INT32: "int32",
+          _codes.DEMI_INT64: "int64", _codes.DEMI_BOOL: "bool", _codes.DEMI_FLOAT16: "float16",
+          _codes.DEMI_DOUBLE: "float64", _codes.DEMI_UINT32: "uint32", _codes.DEMI_UINT64: "uint64",
+          _codes.DEMI_COMPLEX64: "complex64", _codes.DEMI_COMPLEX128: "complex128"}
+_EXTENDED = {_codes.DEMI_BFLOAT16: "bfloat16", _codes.DEMI_FLOAT8E4M3FN: "float8_e4m3fn",
+             _codes.DEMI_FLOAT8E4M3FNUZ: "float8_e4m3fnuz", _codes.DEMI_FLOAT8E5M2: "float8_e5m2",
+             _codes.DEMI_FLOAT8E5M2FNUZ: "float8_e5m2fnuz", _codes.DEMI_UINT4: "uint4",
+             _codes.DEMI_INT4: "int4", _codes.DEMI_FLOAT4E2M1: "float4_e2m1fn",
+             _codes.DEMI_FLOAT8E8M0: "float8_e8m0fnu", _codes.DEMI_UINT2: "uint2",
+             _codes.DEMI_INT2: "int2", _codes.DEMI_FLOAT6E2M3: "float6_e2m3fn",
+             _codes.DEMI_FLOAT6E3M2: "float6_e3m2fn"}
 # As onnxruntime calls element types.
-NAMES = {_abi.DEMI_FLOAT: "float", _abi.DEMI_DOUBLE: "double", STRING: "string",
+NAMES = {_codes.DEMI_FLOAT: "float", _codes.DEMI_DOUBLE: "double", STRING: "string",
          **{number: name for number, name in _PLAIN.items()
-            if number not in (_abi.DEMI_FLOAT, _abi.DEMI_DOUBLE)},
+            if number not in (_codes.DEMI_FLOAT, _codes.DEMI_DOUBLE)},
          **{number: name.replace("_", "") for number, name in _EXTENDED.items()}}
 
 
@@ -57,7 +58,7 @@ def _make_dtype(number: int) -> np.dtype[Any]:
         found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _EXTENDED[number]))
         return found
     except (ImportError, AttributeError):
-        return np.dtype(np.uint16 if number == _abi.DEMI_BFLOAT16 else np.uint8)
+        return np.dtype(np.uint16 if number == _codes.DEMI_BFLOAT16 else np.uint8)
 
 
 def number_of(dtype: np.dtype[Any], wanted: int) -> int:
@@ -119,7 +120,7 @@ def _set_tensor(holder: Holder, value: Any, wanted: int) -> None:
     array = array_of(value, wanted)
     dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     data = holder.data
-    data.kind, data.rank = _abi.DEMI_DATA_TENSOR_KIND, array.ndim
+    data.kind, data.rank = _codes.DEMI_DATA_TENSOR_KIND, array.ndim
     data.dtype = number_of(array.dtype, wanted)
     data.dims = dims
     holder.kept += [array, dims]
@@ -140,7 +141,7 @@ def value_of(value: Any, wanted: int) -> Holder:
     parts = [value_of(item, wanted) for item in value]
     items = (_abi.DemiData * max(len(parts), 1))(*[part.data for part in parts])
     holder.kept += [parts, items]
-    holder.data.kind, holder.data.count = _abi.DEMI_DATA_SEQUENCE_KIND, len(parts)
+    holder.data.kind, holder.data.count = _codes.DEMI_DATA_SEQUENCE_KIND, len(parts)
     holder.data.items = ctypes.cast(items, ctypes.POINTER(_abi.DemiData))
     return holder
 
@@ -180,9 +181,9 @@ def view_of(data: _abi.DemiData) -> np.ndarray[Any, Any]:
 
 def copy_of(data: _abi.DemiData) -> Any:
     """The value in memory of Python's own."""
-    if data.kind == _abi.DEMI_DATA_NONE:
+    if data.kind == _codes.DEMI_DATA_NONE:
         return None
-    if data.kind == _abi.DEMI_DATA_SEQUENCE_KIND:
+    if data.kind == _codes.DEMI_DATA_SEQUENCE_KIND:
         return [copy_of(data.items[i]) for i in range(data.count)]
     if data.dtype == STRING:
         return _strings_from(data, shape_of(data))
