@@ -112,16 +112,14 @@ static bool measure(const Type *a, const Type *b, uint64_t *known, bool *symbols
     uint64_t used = 0;
     for (uint32_t i = 0; i < a->rank; i++) {
         const Dim *dim = &a->dims[i];
-        if (dim->kind == DIM_UNKNOWN || (dim->kind == DIM_KNOWN && dim->size < 0)) return false;
+        if (dim->kind == DIM_KNOWN ? dim->size < 0 : !dim_is_named(dim)) return false;
         if (dim->kind == DIM_KNOWN) {
             uint64_t size = (uint64_t)dim->size;
             *known = size && *known > COST_MAX / size ? COST_MAX : *known * size;
             continue;
         }
         uint32_t k = 0;
-        while (k < b->rank &&
-               (used >> k & 1 || b->dims[k].kind != DIM_SYMBOL || b->dims[k].symbol != dim->symbol))
-            k++;
+        while (k < b->rank && (used >> k & 1 || !dim_same(dim, &b->dims[k]))) k++;
         if (k < b->rank)
             used |= UINT64_C(1) << k;
         else

@@ -40,11 +40,10 @@ static bool is_bias_of_one(const Node *node, uint32_t operand) {
 static bool is_parameter(const Node *node, const Row *row, uint32_t operand) {
     const Value *value = node->inputs[operand].value;
     const Tensor *init = value ? value->init : NULL;
-    uint64_t count = 1;
     if (operand >= 32 || !(row->operands >> operand & 1)) return false;
     if (!init || value->graph->parent || init->rank == 0) return false;
-    for (uint32_t i = 0; i < init->rank && count; i++)
-        if (init->dims[i] != 1) count = init->dims[i] ? 2 : 0;
+    if (!tensor_check(init, NULL)) return true; /* and an error, when it is taken */
+    const uint64_t count = tensor_count(init);
     return count >= row->least || (count && is_bias_of_one(node, operand));
 }
 
@@ -69,6 +68,9 @@ static bool take(Finding *f, const Node *node, Value *value) {
     if (f->known[value->id] || !dtype_is_float(dtype)) return true;
     f->known[value->id] = f->seen = true;
     if (is_frozen(f, value)) return true;
+    if (!tensor_check(value->init, NULL))
+        return node_error(node, f->err, ERR_MODEL, "parameter '%s' has not the data of its shape",
+                          sym_text(value->name));
     if (dtype != DTYPE_FLOAT && dtype != DTYPE_DOUBLE)
         return node_error(
             node, f->err, ERR_MODEL,
