@@ -21,18 +21,29 @@ void gradient_clip(Grad *g) {
     grad_give(g, 0, inner);
 }
 
+/* What it kept. A node that gives no mask gives one from now on. */
+static Value *mask_of(Grad *g) {
+    Node *node = (Node *)(uintptr_t)g->node;
+    Model *model = node->graph->model;
+    if (grad_out(g, 1)) return grad_out(g, 1);
+    const Value *y = node->outputs[0];
+    Value *mask = value_new(
+        node->graph,
+        sym_fresh(&model->syms, arena_printf(g->make.ctx->scratch, "%s_mask", sym_text(y->name))));
+    value_set_type(mask, type_with_dtype(&model->arena, value_type(y), DTYPE_BOOL));
+    if (node->output_count < 2) node_resize_outputs(node, 2);
+    node_set_output(node, 1, mask);
+    return mask;
+}
+
 void gradient_dropout(Grad *g) {
-    Value *ratio = grad_in(g, 1), *mode = grad_in(g, 2), *mask = grad_out(g, 1);
+    Value *ratio = grad_in(g, 1), *mode = grad_in(g, 2);
     if (!mode) { /* it trains nothing: it is an Identity */
         grad_give(g, 0, grad_flow(g, 0));
         return;
     }
-    if (!mask) {
-        grad_refuse(g, "its mask, output 1, is not given");
-        return;
-    }
     Value *dy = grad_flow(g, 0);
-    Value *kept = GRAD_CALC(g, "Where(p, dy, 0)", mask);
+    Value *kept = GRAD_CALC(g, "Where(p, dy, 0)", mask_of(g));
     Value *share = ratio ? grad_cast(g, ratio, type_dtype(dy->type)) : grad_number(g, 0.5, dy);
     Value *scaled = GRAD_CALC(g, "p / (1 - q)", kept, share);
     grad_give(g, 0, GRAD_AS(g, "Where", type_dtype(dy->type), mode, scaled, dy));

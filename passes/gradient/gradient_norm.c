@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Normalisations, made again of operators that have gradients. 16-bit operands are widened where the
- * definition computes in float (stash_type). */
+/* Normalisations, made again of operators that have gradients. 16-bit operands are widened: sums and
+ * squares of many are no numbers of 16 bits, and kernels compute them in float, as definitions do
+ * that have a stash_type. */
 #include "gradient_rule.h"
 
 static Value *mean(Grad *g, Value *value, const int64_t *axes, uint32_t count) {
@@ -14,13 +15,16 @@ static Value *normalised(Grad *g, Value *x, const int64_t *axes, uint32_t count)
     return GRAD_CALC(g, "p / Sqrt(q + $epsilon)", middle, variance);
 }
 
+static Value *widened(Grad *g, Value *value) {
+    const Dtype dtype = type_dtype(value->type);
+    const bool narrow = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return narrow ? grad_cast(g, value, DTYPE_FLOAT) : value;
+}
+
 /* The operand in the type that is computed in. */
 static Value *stashed(Grad *g, uint32_t i) {
     Value *value = grad_in(g, i);
-    const Dtype dtype = type_dtype(value->type);
-    const bool narrow = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
-    return narrow && grad_int(g, "stash_type") == DTYPE_FLOAT ? grad_cast(g, value, DTYPE_FLOAT)
-                                                              : value;
+    return grad_int(g, "stash_type") == DTYPE_FLOAT ? widened(g, value) : value;
 }
 
 /* A list of channels, in the shape of one sample. */
@@ -33,6 +37,14 @@ static Value *by_channel(Grad *g, Value *value, uint32_t rank) {
 static Value *scaled(Grad *g, Value *value, Value *scale, Value *shift) {
     value = GRAD(g, "Mul", value, scale);
     return shift ? GRAD(g, "Add", value, shift) : value;
+}
+
+/* `value` times operand 1 and operand 2 added, which are by channel, in the type of operand 0. */
+static Value *scaled_by_channel(Grad *g, Value *value, uint32_t rank) {
+    const Dtype dtype = type_dtype(value->type);
+    Value *scale = by_channel(g, grad_cast(g, grad_in(g, 1), dtype), rank);
+    Value *shift = by_channel(g, grad_cast(g, grad_in(g, 2), dtype), rank);
+    return grad_cast(g, scaled(g, value, scale, shift), type_dtype(grad_in(g, 0)->type));
 }
 
 /* All axes but some. */
@@ -57,16 +69,14 @@ static Value *batch_inference(Grad *g, Value *x, uint32_t rank) {
 /* Running statistics are state: nothing flows from them. */
 void gradient_batch_normalization(Grad *g, Value **outputs, uint32_t count) {
     (void)count;
-    Value *x = grad_in(g, 0);
-    const Dtype dtype = type_dtype(x->type);
+    Value *x = grad_in(g, 0), *wide = widened(g, x);
     const uint32_t rank = grad_rank(g, x);
     const bool training =
         op_schema_attr(g->schema, "training_mode") && grad_int(g, "training_mode");
     int64_t *axes;
     const uint32_t others = axes_from(g, x, 0, 1, &axes);
-    Value *normal = training ? normalised(g, x, axes, others) : batch_inference(g, x, rank);
-    Value *scale = by_channel(g, grad_cast(g, grad_in(g, 1), dtype), rank);
-    outputs[0] = scaled(g, normal, scale, by_channel(g, grad_cast(g, grad_in(g, 2), dtype), rank));
+    Value *normal = training ? normalised(g, wide, axes, others) : batch_inference(g, wide, rank);
+    outputs[0] = scaled_by_channel(g, normal, rank);
 }
 
 /* ---- over a sample --------------------------------------------------------------------------- */
@@ -109,23 +119,18 @@ void gradient_instance_normalization(Grad *g, Value **outputs, uint32_t count) {
     Value *x = grad_in(g, 0);
     int64_t *axes;
     const uint32_t rank = grad_rank(g, x), over = axes_from(g, x, 2, UINT32_MAX, &axes);
-    Value *normal = normalised(g, x, axes, over);
-    Value *scale = by_channel(g, grad_in(g, 1), rank);
-    outputs[0] = scaled(g, normal, scale, by_channel(g, grad_in(g, 2), rank));
+    outputs[0] = scaled_by_channel(g, normalised(g, widened(g, x), axes, over), rank);
 }
 
 void gradient_group_normalization(Grad *g, Value **outputs, uint32_t count) {
     (void)count;
     Value *x = grad_in(g, 0), *wide = stashed(g, 0);
-    const Dtype dtype = type_dtype(wide->type);
     const uint32_t rank = grad_rank(g, x);
     const int64_t groups[] = {0, grad_int(g, "num_groups"), -1};
     static const int64_t last = 2;
     Value *parts = GRAD(g, "Reshape", wide, grad_ints(g, groups, 3));
-    Value *normal = grad_reshape_like(g, normalised(g, parts, &last, 1), x);
-    Value *scale = by_channel(g, grad_cast(g, grad_in(g, 1), dtype), rank);
-    Value *shift = by_channel(g, grad_cast(g, grad_in(g, 2), dtype), rank);
-    outputs[0] = grad_cast(g, scaled(g, normal, scale, shift), type_dtype(x->type));
+    outputs[0] =
+        scaled_by_channel(g, grad_reshape_like(g, normalised(g, parts, &last, 1), x), rank);
 }
 
 /* The definition adds 1e-9 to the deviation. */
@@ -138,10 +143,11 @@ void gradient_mean_variance_normalization(Grad *g, Value **outputs, uint32_t cou
         axes = usual;
         over = 3;
     }
-    Value *x = grad_in(g, 0);
-    Value *middle = GRAD(g, "Sub", x, mean(g, x, axes, over));
+    Value *x = grad_in(g, 0), *wide = widened(g, x);
+    Value *middle = GRAD(g, "Sub", wide, mean(g, wide, axes, over));
     Value *variance = mean(g, GRAD(g, "Mul", middle, middle), axes, over);
-    outputs[0] = GRAD_CALC(g, "p / (Sqrt(q) + 0.000000001)", middle, variance);
+    Value *normal = GRAD_CALC(g, "p / (Sqrt(q) + 0.000000001)", middle, variance);
+    outputs[0] = grad_cast(g, normal, type_dtype(x->type));
 }
 
 /* ---- over neighbours ------------------------------------------------------------------------- */
@@ -153,11 +159,13 @@ void gradient_lrn(Grad *g, Value **outputs, uint32_t count) {
     const int64_t size = grad_int(g, "size");
     const int64_t apart[] = {0, 1, grad_size(g, x, 1), -1};
     const int64_t kernel[] = {size, 1}, pads[] = {(size - 1) / 2, 0, size / 2, 0};
-    Value *squares = GRAD(g, "Reshape", GRAD(g, "Mul", x, x), grad_ints(g, apart, 4));
+    Value *wide = widened(g, x);
+    Value *squares = GRAD(g, "Reshape", GRAD(g, "Mul", wide, wide), grad_ints(g, apart, 4));
     Value *sums = GRAD(g, "AveragePool", squares);
     node_set_attr_ints(sums->producer, "kernel_shape", kernel, 2);
     node_set_attr_ints(sums->producer, "pads", pads, 4);
     node_set_attr_int(sums->producer, "count_include_pad", 1);
     Value *around = grad_reshape_like(g, sums, x);
-    outputs[0] = GRAD_CALC(g, "x / Pow($bias + $alpha * p, $beta)", around);
+    Value *normal = GRAD_CALC(g, "p / Pow($bias + $alpha * q, $beta)", wide, around);
+    outputs[0] = grad_cast(g, normal, type_dtype(x->type));
 }

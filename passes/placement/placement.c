@@ -97,7 +97,9 @@ static void build_nodes(Placement *p, const Graph *graph) {
     for (const Node *node = graph->first; node; node = node_after(node)) {
         const Function *function =
             p->model->functions.count ? model_find_function(p->model, node) : NULL;
-        if (function)
+        if (p->stays[node->id])
+            placement_build_stays(p, node);
+        else if (function)
             placement_build_call(p, node, function);
         else
             placement_build_node(p, node);
@@ -112,29 +114,6 @@ static void tie_sequences(Placement *p) {
         for (const Use *use = value->uses; use; use = use->next)
             placement_tie(p, p->value_vars[id], placement_use_var(p, use));
     }
-}
-
-/* Training graphs are not converted; what they read of the main graph stays fp32. */
-static void build_training(Placement *p) {
-    for (size_t i = 0; i < p->graphs.count; i++) {
-        const Graph *graph = p->graphs.items[i];
-        if (!p->training[graph->id]) continue;
-        for (const Node *node = graph->first; node; node = node_after(node)) {
-            VarId *uses = placement_node_vars(p, node);
-            for (uint32_t k = 0; k < node->input_count; k++)
-                uses[k] = value_holds_float(node->inputs[k].value) ? VAR_FP32 : VAR_NONE;
-        }
-    }
-}
-
-static bool is_training(const Model *model, const Graph *graph) {
-    for (size_t i = 0; i < model->training.count; i++) {
-        const TrainingInfo *info = model->training.items[i];
-        if ((info->initialization && graph_is_within(graph, info->initialization)) ||
-            (info->algorithm && graph_is_within(graph, info->algorithm)))
-            return true;
-    }
-    return false;
 }
 
 /* A node's variable is flexible where all it reads is: judged in the graph's order. */
@@ -180,12 +159,9 @@ bool placement_build(Placement *p, Err *err) {
     build_main_io(p);
     for (size_t i = 0; i < p->model->functions.count; i++)
         build_formals(p, p->model->functions.items[i]);
-    for (size_t i = 0; i < p->graphs.count; i++) {
-        const Graph *graph = p->graphs.items[i];
-        p->training[graph->id] = is_training(p->model, graph);
-        if (!p->training[graph->id]) build_nodes(p, graph);
-    }
-    build_training(p);
+    placement_mark_training(p);
+    for (size_t i = 0; i < p->graphs.count; i++) build_nodes(p, p->graphs.items[i]);
+    placement_build_training(p);
     tie_sequences(p);
     placement_keep_precise(p);
     if (!placement_keep_grids(p, err)) return false;

@@ -72,6 +72,7 @@ typedef struct Placement {
     Value **values;    /* [value_count], NULL for ids of undefined or dropped values */
     bool *constant;    /* [value_count] */
     bool *training;    /* [graph_count]: it is part of a training graph */
+    bool *stays;       /* [node_count]: of a training, it is not decided (placement_training.c) */
     bool *flexible;    /* [value_count]: a constant, or computed from constants only */
     bool *unharmed;    /* [value_count]: a constant that the target holds without loss, where that
                            was looked at; NULL without a guard */
@@ -181,6 +182,12 @@ void placement_build_node(Placement *placement, const Node *node);
 void placement_build_bodies(Placement *placement, const Node *node, const VarId *output_vars);
 /* Same for a call of a function of the model. */
 void placement_build_call(Placement *placement, const Node *node, const Function *function);
+/* Same for a node that stays as it is. */
+void placement_build_stays(Placement *placement, const Node *node);
+/* Says what stays (placement_training.c); then, once all nodes are there, pins what a training is
+ * given and gives. */
+void placement_mark_training(Placement *placement);
+void placement_build_training(Placement *placement);
 /* Notes that the model has that operator, of placement_build_node; then, once all ties are there:
  * pins what feeds angles, coordinates and indices alone (placement_precise.c), and arithmetic on
  * constants that count cells (placement_grid.c; false where a constant can't be read). */

@@ -352,8 +352,7 @@ static NodeNote fp32_note(PlacementReasons *r, const Node *node) {
 NodeNote placement_note(PlacementReasons *r, const Node *node) {
     Placement *p = r->p;
     const Value *out = node->output_count ? node->outputs[0] : NULL;
-    if (p->training[node->graph->id])
-        return note(NOTE_FIXED, "part of a training graph, which stays as it is");
+    if (p->stays[node->id]) return note(NOTE_FIXED, "part of a training's update, which stays");
     if (out && p->constant[out->id]) return constant_note(r, out);
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         VarId var = operand_at(p, node, i);

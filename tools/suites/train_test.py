@@ -43,7 +43,7 @@ def mlp(rng: np.random.Generator) -> onnx.ModelProto:
     return model_of(nodes, ["N", 8], ["N", 4], weights)
 
 
-def lenet(rng: np.random.Generator, norm: bool) -> onnx.ModelProto:
+def lenet(rng: np.random.Generator, norm: bool, dropout: bool = False) -> onnx.ModelProto:
     weights = {"k": rng.normal(0, 0.3, (4, 1, 3, 3)), "kb": np.zeros(4),
                "w": rng.normal(0, 0.3, (64, 4)), "b": np.zeros(4)}
     nodes = [helper.make_node("Conv", ["x", "k", "kb"], ["c"], pads=[1, 1, 1, 1]),
@@ -56,6 +56,10 @@ def lenet(rng: np.random.Generator, norm: bool) -> onnx.ModelProto:
         nodes[1].input[0] = "n"
         nodes.insert(1, helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "var"],
                                          ["n"]))
+    if dropout:  # as exporters write it: no mask is asked for
+        weights["ratio"] = np.float32(0.1)
+        nodes[-2].input[0] = "d"
+        nodes.insert(len(nodes) - 2, helper.make_node("Dropout", ["f", "ratio"], ["d"]))
     return model_of(nodes, ["N", 1, 8, 8], ["N", 4], weights)
 
 
@@ -279,20 +283,49 @@ class Training(unittest.TestCase):
         self.assertGreater(losses["plain"][-1], 0.9 * losses["plain"][0])
         self.assertLess(losses["scaled"][-1], 0.5 * losses["scaled"][0])
 
+    def low_learns(self, train: pathlib.Path, to: str, data: pathlib.Path, wanted: float) -> onnx.ModelProto:
+        """Masters and statistics stay float, and what is learnt is what float learns; the step."""
+        low = self.scaled(train, "", to)
+        for tensor in onnx.load(low).graph.initializer:
+            if tensor.name in ("w", "k", "mean", "var"):
+                self.assertEqual(tensor.data_type, TensorProto.FLOAT)
+        step = self.step_model(low)
+        losses = self.losses(low, data, "--steps", 60, "--numerics", "faithful")
+        self.assertLess(abs(losses[-1] - wanted), 0.1)
+        return step
+
     def test_low(self) -> None:
-        """Masters stay float, and what is learnt in 16 bit is what float learns."""
         data = self.save(samples((1, 8, 8), self.rng))
         train = self.make(lenet(self.rng, norm=False), 'rate="0.1"')
-        wanted = self.losses(train, data, "--steps", 60)
+        wanted = self.losses(train, data, "--steps", 60)[-1]
         for to in ("float16", "bfloat16"):
-            low = self.scaled(train, "", to)
-            for tensor in onnx.load(low).graph.initializer:
-                if tensor.name in ("w", "k"):
-                    self.assertEqual(tensor.data_type, TensorProto.FLOAT)
-            step = self.step_model(low)
-            self.assertIn("Cast", {n.op_type for n in step.graph.node})
-            losses = self.losses(low, data, "--steps", 60, "--numerics", "faithful")
-            self.assertLess(abs(losses[-1] - wanted[-1]), 0.1)
+            self.low_learns(train, to, data, wanted)
+
+    def test_low_statistics(self) -> None:
+        """The algorithm's own nodes are converted, too; sums of a normalisation stay float."""
+        data = self.save(samples((1, 8, 8), self.rng))
+        train = self.make(lenet(self.rng, norm=True, dropout=True), 'rate="0.1"')
+        wanted = self.losses(train, data, "--steps", 60)[-1]
+        for to, number in (("float16", TensorProto.FLOAT16), ("bfloat16", TensorProto.BFLOAT16)):
+            step = self.low_learns(train, to, data, wanted)
+            types = {v.name: v.type.tensor_type.elem_type
+                     for v in onnx.shape_inference.infer_shapes(step).graph.value_info}
+            by_op = {op: [types[n.input[0]] for n in step.graph.node if n.op_type == op and n.input[0] in types]
+                     for op in ("Conv", "ReduceMean", "BatchNormalization")}
+            self.assertIn(number, by_op["Conv"])
+            self.assertEqual(set(by_op["ReduceMean"]), {TensorProto.FLOAT})
+            self.assertEqual(set(by_op["BatchNormalization"]), {number})
+
+    def test_low_undone(self) -> None:
+        """Converting again changes nothing, and strip-casts gives back what was converted."""
+        train = self.make(lenet(self.rng, norm=True, dropout=True), 'optimizer=adam,rate="0.01"')
+        one, two, back = (self.path(f"{name}.onnx") for name in ("one", "two", "back"))
+        for words in (("convert", train, "-o", one), ("convert", one, "-o", two),
+                      ("opt", one, "-o", back, "--passes", "infer-dtypes,strip-casts")):
+            done = demi(*words, "-q")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(one.read_bytes(), two.read_bytes())
+        self.assertEqual(demi("diff", train, back).stdout, demi("diff", train, train).stdout)
 
     # ---- going on --------------------------------------------------------------------------------
 
