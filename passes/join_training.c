@@ -12,11 +12,16 @@
  * the model's that are read, the algorithm's, then what is updated, in that order, too. With
  * part=initialization it is the same of the initialization, whose bindings are outputs alone.
  *
+ * Several trainings are one step, one after another, as ONNX has them: what reads an initializer that
+ * an earlier one updates reads the update, and what the model's graph computes from it is computed
+ * again. Inputs of one name are one input.
+ *
  * Names stay; a Gradient's names find what they did. Behind it the model has no training any more.
  */
 #include <stddef.h>
 
 #include "clone_nodes.h"
+#include "gradient.h"
 #include "passes.h"
 #include "training_nodes.h"
 #include "value_names.h"
@@ -32,39 +37,67 @@ typedef struct JoinOptions {
 static const PassOption options_table[] = {
     {"part", OPTION_CHOICE, offsetof(JoinOptions, part), part_names, "algorithm",
      "algorithm: a step; initialization: what is done before the first"},
-    {"index", OPTION_INT, offsetof(JoinOptions, index), NULL, "0",
-     "which training, of a model that has several"},
+    {"index", OPTION_INT, offsetof(JoinOptions, index), NULL, "-1",
+     "which training, of a model that has several; -1: all, one after another"},
     {0},
 };
+
+/* An initializer that is bound, in the model's graph, and what it is now. */
+typedef struct Bound {
+    Value *key, *now;
+} Bound;
+
+/* An output of a part. */
+typedef struct Given {
+    Value *value;
+    const Type *type;
+} Given;
 
 typedef struct Join {
     PassCtx *ctx;
     Model *model;
     Graph *graph; /* the model's */
     CloneNodes clone;
+    bool updates;            /* else bindings are an initialization's */
+    VEC(const Node *) nodes; /* the model's own */
+    VEC(Bound) bound;        /* in the order of bindings */
+    VEC(Value *) inputs;     /* of parts, in the model's graph */
+    VEC(Given) outputs;      /* of parts, in the model's graph */
+} Join;
+
+/* One training's part. */
+typedef struct Part {
+    const Graph *graph;
     const TrainingBinding *bindings;
     size_t binding_count;
-    bool updates; /* else the bindings are an initialization's */
-} Join;
+} Part;
+
+typedef VEC(Part) Parts;
 
 /* ---- what is joined -------------------------------------------------------------------------- */
 
-static bool find_part(const Model *model, const JoinOptions *options, const Graph **part,
-                      Join *join, Err *err) {
-    const size_t count = model->training.count, index = (size_t)options->index;
-    if (options->index < 0 || index >= count)
-        return err_set(err, ERR_MODEL,
-                       count ? "it has %zu trainings, and none of index %lld"
-                             : "it has no training_info",
-                       count, (long long)options->index);
-    const TrainingInfo *info = model->training.items[index];
-    const bool algorithm = options->part == PART_ALGORITHM;
-    *part = algorithm ? info->algorithm : info->initialization;
-    join->bindings = algorithm ? info->update_bindings.items : info->initialization_bindings.items;
-    join->binding_count =
-        algorithm ? info->update_bindings.count : info->initialization_bindings.count;
-    join->updates = algorithm;
-    return *part || err_set(err, ERR_MODEL, "its training has no %s", part_names[options->part]);
+static Part part_of(const TrainingInfo *info, bool algorithm) {
+    if (algorithm)
+        return (Part){info->algorithm, info->update_bindings.items, info->update_bindings.count};
+    return (Part){info->initialization, info->initialization_bindings.items,
+                  info->initialization_bindings.count};
+}
+
+/* A training without that part does nothing in it, where another one has one. */
+static bool find_parts(Join *join, const JoinOptions *options, Parts *parts, Err *err) {
+    const size_t count = join->model->training.count, index = (size_t)options->index;
+    const bool all = options->index == -1;
+    join->updates = options->part == PART_ALGORITHM;
+    if (!count) return err_set(err, ERR_MODEL, "it has no training_info");
+    if (!all && (options->index < 0 || index >= count))
+        return err_set(err, ERR_MODEL, "it has %zu trainings, and none of index %lld", count,
+                       (long long)options->index);
+    for (size_t i = all ? 0 : index; i < (all ? count : index + 1); i++) {
+        const Part part = part_of(join->model->training.items[i], join->updates);
+        if (part.graph) VEC_PUSH(join->ctx->scratch, parts, part);
+    }
+    return parts->count ||
+           err_set(err, ERR_MODEL, "its training has no %s", part_names[options->part]);
 }
 
 static bool check_binding(const Join *join, const TrainingBinding *binding, Err *err) {
@@ -79,16 +112,25 @@ static bool check_binding(const Join *join, const TrainingBinding *binding, Err 
     return true;
 }
 
-static bool check_bindings(const Join *join, Err *err) {
+static bool check_bindings(const Join *join, const Part *part, Err *err) {
     bool *seen = ARENA_ARRAY(join->ctx->scratch, bool, join->model->value_count + 1);
-    for (size_t i = 0; i < join->binding_count; i++) {
-        const TrainingBinding *binding = &join->bindings[i];
+    for (size_t i = 0; i < part->binding_count; i++) {
+        const TrainingBinding *binding = &part->bindings[i];
         if (!check_binding(join, binding, err)) return false;
         const uint32_t id = binding->key.value->id;
         if (seen[id])
             return err_set(err, ERR_MODEL, "'%s' is bound twice", sym_text(binding->key.name));
         seen[id] = true;
     }
+    return true;
+}
+
+/* Names would find what the first one reads. */
+static bool check_names(const Part *part, Err *err) {
+    for (const Node *node = part->graph->first; node; node = node_after(node))
+        if (node_names_values(node))
+            return node_error(node, err, ERR_MODEL,
+                              "it is of a training behind another one (expand-gradient first)");
     return true;
 }
 
@@ -135,6 +177,24 @@ static Value *copy_value(Join *join, const Value *from) {
     return to;
 }
 
+/* The earlier part's input of that name. */
+static Value *same_input(const Join *join, const Value *input) {
+    for (size_t i = 0; i < join->inputs.count; i++)
+        if (join->inputs.items[i]->name == input->name) return join->inputs.items[i];
+    return NULL;
+}
+
+static void copy_input(Join *join, Value *from) {
+    Value *same = same_input(join, from), *to = clone_value(&join->clone, from);
+    if (same) {
+        clone_map(&join->clone, from, same);
+        return;
+    }
+    if (to == from) to = copy_value(join, from);
+    add_input(join, to, declare(join, from->input->type));
+    VEC_PUSH(join->ctx->scratch, &join->inputs, to);
+}
+
 /* Copies of all that the part defines, in the model's graph behind what is there. */
 static void copy_part(Join *join, const Graph *part) {
     const bool *taken = names_taken(join);
@@ -142,11 +202,7 @@ static void copy_part(Join *join, const Graph *part) {
         const Value *from = part->initializers.items[i];
         value_set_init(copy_value(join, from), from->init);
     }
-    for (size_t i = 0; i < part->inputs.count; i++) {
-        Value *from = part->inputs.items[i], *to = clone_value(&join->clone, from);
-        if (to == from) to = copy_value(join, from);
-        add_input(join, to, declare(join, from->input->type));
-    }
+    for (size_t i = 0; i < part->inputs.count; i++) copy_input(join, part->inputs.items[i]);
     for (const Node *node = part->first; node; node = node_after(node))
         clone_node(&join->clone, node, join->graph, NULL);
     for (size_t i = 0; i < part->initializers.count; i++)
@@ -156,6 +212,56 @@ static void copy_part(Join *join, const Graph *part) {
     for (const Node *node = part->first; node; node = node_after(node))
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i]) take_name(join, taken, node->outputs[i]);
+}
+
+/* What the model's graph computes from initializers that are others by now. */
+static void compute_again(Join *join) {
+    for (size_t i = 0; i < join->bound.count; i++)
+        clone_map(&join->clone, join->bound.items[i].key, join->bound.items[i].now);
+    for (size_t i = 0; join->bound.count && i < join->nodes.count; i++) {
+        const Node *node = join->nodes.items[i];
+        uint32_t count;
+        Value **reads = gradient_reads(node, join->ctx->scratch, &count);
+        bool depends = false;
+        for (uint32_t k = 0; k < count; k++)
+            depends = depends || clone_value(&join->clone, reads[k]) != reads[k];
+        if (depends) clone_node(&join->clone, node, join->graph, NULL);
+    }
+}
+
+/* The key in the model's graph: of what a part has for itself, its copy. */
+static Value *key_of(const Join *join, Value *key) {
+    return key->graph == join->graph ? key : clone_value(&join->clone, key);
+}
+
+static void take_bindings(Join *join, const Part *part) {
+    const size_t before = join->bound.count;
+    for (size_t i = 0; i < part->binding_count; i++) {
+        const TrainingBinding *binding = &part->bindings[i];
+        const Bound made = {key_of(join, binding->key.value),
+                            clone_value(&join->clone, binding->value.value)};
+        size_t at = 0;
+        while (at < before && join->bound.items[at].key != made.key) at++;
+        if (at < before)
+            join->bound.items[at].now = made.now;
+        else
+            VEC_PUSH(join->ctx->scratch, &join->bound, made);
+    }
+}
+
+static bool join_part(Join *join, const Part *part, Err *err) {
+    if (!check_bindings(join, part, err) || (join->bound.count && !check_names(part, err)))
+        return false;
+    join->clone = clone_begin(join->model, join->ctx->scratch);
+    compute_again(join);
+    copy_part(join, part->graph);
+    for (size_t i = 0; join->updates && i < part->graph->outputs.count; i++) {
+        const GraphOutput *output = part->graph->outputs.items[i];
+        const Given given = {clone_value(&join->clone, output->use.value), output->decl->type};
+        VEC_PUSH(join->ctx->scratch, &join->outputs, given);
+    }
+    take_bindings(join, part);
+    return true;
 }
 
 static bool is_output(const Graph *graph, const Value *value) {
@@ -179,22 +285,24 @@ static void add_update(Join *join, Value *value) {
     graph_add_output(join->graph, value, declare(join, value->type));
 }
 
-static void set_outputs(Join *join, const Graph *part) {
+static void set_outputs(Join *join) {
     graph_clear_outputs(join->graph);
-    for (size_t i = 0; join->updates && i < part->outputs.count; i++) {
-        const GraphOutput *output = part->outputs.items[i];
-        Value *value = clone_value(&join->clone, output->use.value);
-        graph_add_output(join->graph, value, declare(join, output->decl->type));
+    for (size_t i = 0; i < join->outputs.count; i++) {
+        const Given *given = &join->outputs.items[i];
+        graph_add_output(join->graph, given->value, declare(join, given->type));
     }
-    for (size_t i = 0; i < join->binding_count; i++)
-        add_update(join, clone_value(&join->clone, join->bindings[i].value.value));
+    for (size_t i = 0; i < join->bound.count; i++) add_update(join, join->bound.items[i].now);
 }
 
-static void set_inputs(Join *join) {
-    for (size_t i = 0; join->updates && i < join->binding_count; i++) {
-        Value *value = clone_value(&join->clone, join->bindings[i].key.value);
-        add_input(join, value, declare(join, value->type));
-    }
+/* Last, also one that was an input by itself. */
+static void set_input(Join *join, Value *value) {
+    Graph *graph = join->graph;
+    size_t kept = 0;
+    for (size_t i = 0; value->input && i < graph->inputs.count; i++)
+        if (graph->inputs.items[i] != value) graph->inputs.items[kept++] = graph->inputs.items[i];
+    if (value->input) graph->inputs.count = kept;
+    value->input = NULL;
+    add_input(join, value, declare(join, value->type));
 }
 
 /* ---- what nothing needs ---------------------------------------------------------------------- */
@@ -213,7 +321,7 @@ static void drop_nodes(Graph *graph) {
     graph_sweep(graph);
 }
 
-/* The model's own inputs and weights that the part does not read; its `kept` last inputs stay. */
+/* The model's own inputs and weights that no part reads; the `kept` last inputs stay. */
 static void drop_operands(Join *join, size_t kept) {
     Graph *graph = join->graph;
     Value **idle = ARENA_ARRAY(join->ctx->scratch, Value *, graph->initializers.count + 1);
@@ -242,6 +350,21 @@ static void refer_annotations(const Graph *graph) {
     }
 }
 
+/* What was copied reads nothing any more. */
+static void drop_trainings(Join *join) {
+    for (size_t i = 0; i < join->model->training.count; i++) {
+        Graph *const graphs[] = {join->model->training.items[i]->initialization,
+                                 join->model->training.items[i]->algorithm};
+        for (size_t k = 0; k < 2; k++) {
+            if (!graphs[k]) continue;
+            graph_clear_outputs(graphs[k]);
+            while (graphs[k]->last) node_remove_unswept(graphs[k]->last);
+            graph_sweep(graphs[k]);
+        }
+    }
+    join->model->training.count = 0;
+}
+
 /* What bindings and Gradients that are gone named need not stay. */
 static void forget_names(Join *join) {
     const GraphList graphs = model_graphs(join->model, join->ctx->scratch);
@@ -258,19 +381,27 @@ static void forget_names(Join *join) {
     model_refer_named(join->model, join->ctx->scratch);
 }
 
+static bool is_bound(const Join *join, const Value *value) {
+    bool bound = false;
+    for (size_t i = 0; join->updates && i < join->bound.count; i++)
+        bound = bound || join->bound.items[i].key == value;
+    return bound;
+}
+
 static bool run(PassCtx *ctx, const void *given, Err *err) {
-    const JoinOptions *options = given;
     Join join = {.ctx = ctx, .model = ctx->model, .graph = ctx->model->graph};
-    const Graph *part = NULL;
-    if (!find_part(ctx->model, options, &part, &join, err) || !check_bindings(&join, err))
-        return false;
-    const size_t own = join.graph->inputs.count;
-    join.clone = clone_begin(ctx->model, ctx->scratch);
-    copy_part(&join, part);
-    set_outputs(&join, part);
-    set_inputs(&join);
-    const size_t kept = join.graph->inputs.count - own;
-    ctx->model->training.count = 0;
+    Parts parts = {0};
+    if (!find_parts(&join, given, &parts, err)) return false;
+    for (const Node *node = join.graph->first; node; node = node_after(node))
+        VEC_PUSH(ctx->scratch, &join.nodes, node);
+    for (size_t i = 0; i < parts.count; i++)
+        if (!join_part(&join, &parts.items[i], err)) return false;
+    set_outputs(&join);
+    size_t kept = 0;
+    for (size_t i = 0; i < join.inputs.count; i++) kept += !is_bound(&join, join.inputs.items[i]);
+    for (size_t i = 0; join.updates && i < join.bound.count; i++, kept++)
+        set_input(&join, join.bound.items[i].key);
+    drop_trainings(&join);
     forget_names(&join);
     drop_nodes(join.graph);
     drop_operands(&join, kept);

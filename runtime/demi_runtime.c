@@ -464,6 +464,10 @@ static void run(DemiContext *context) {
     if (ok && context_collect(context) && !context_carry_on(context)) context->output_count = 0;
 }
 
+void demi_context_seed(DemiContext *context, uint64_t seed) {
+    context->exec.progress.seed = seed;
+}
+
 DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     Exec *exec = &context->exec;
     MemTrap trap;

@@ -230,6 +230,10 @@ DEMI_API DemiStatus demi_context_carry(DemiContext *context, const char *output,
 DEMI_API DemiStatus demi_context_cut(DemiContext *context, const char *input, uint32_t axis,
                                      int64_t length, DemiError *error);
 
+/* In the next run random operators that have no seed draw what they would in the first one of a context
+ * with this seed (DemiContextOptions); runs behind it go on from there. */
+DEMI_API void demi_context_seed(DemiContext *context, uint64_t seed);
+
 /* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node
  * fails, which the error names; DEMI_ERR_ENV past the memory budget, the step or the time limit;
  * DEMI_ERR_CANCELLED where the caller ended it. The context may run again after an error, too. */

@@ -7,166 +7,16 @@
 #include "demi_train.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "batches.h"
-#include "byte_buffer.h"
 #include "clock.h"
 #include "demi_call.h"
 #include "demi_front.h"
 #include "error_fill.h"
-#include "model_source.h"
-#include "session.h"
-#include "training_marks.h"
+#include "train.h"
 #include "value_io.h"
 
 enum { BATCH = 32 };
-static const char STEP_PASSES[] =
-    "infer-dtypes,infer-shapes,expand-gradient,join-training,infer-dtypes,infer-shapes";
-
-/* What a binding updates. */
-typedef struct Updated {
-    Value *value;    /* of the caller's model: an initializer */
-    size_t output;   /* of the step's plan */
-    Tensor *tensor;  /* of `value` from the first save on; NULL before */
-    const void *now; /* the output's bytes; while a save lasts */
-    uint64_t size;
-} Updated;
-
-typedef struct Train {
-    DemiModel *handle;
-    Model *model;
-    DemiTrainOptions options;
-    SessionOptions how;
-    DemiTrained trained;
-    Arena *arena;
-    Session *session;
-    Batches batches;
-    Updated *updated; /* [updated_count] */
-    size_t updated_count;
-    uint64_t first, steps; /* of this call: steps [first, steps) */
-    double scale;          /* as DemiTrainStep has it */
-} Train;
-
-/* ---- marks ----------------------------------------------------------------------------------- */
-
-/* NULL: none. */
-static const char *mark_of(const Model *model, const char *key) {
-    for (const KeyValue *entry = model->metadata; entry; entry = entry->next)
-        if (sym_equals(entry->key, key)) return sym_text(entry->value);
-    return NULL;
-}
-
-static KeyValue *new_mark(Model *model, const char *key, const char *value) {
-    KeyValue *mark = ARENA_NEW(&model->arena, KeyValue);
-    mark->key = sym_intern_cstr(&model->syms, key);
-    mark->value = sym_intern_cstr(&model->syms, value);
-    return mark;
-}
-
-/* In the place of one with its key, if there is one. */
-static void put_mark(Model *model, KeyValue *mark) {
-    KeyValue **at = &model->metadata;
-    while (*at && !sym_equals((*at)->key, sym_text(mark->key))) at = &(*at)->next;
-    mark->next = *at ? (*at)->next : NULL;
-    *at = mark;
-}
-
-/* What decides which samples a step has. */
-static const char *run_text(const Train *t) {
-    return arena_printf(
-        t->arena, "%llu samples, batch %llu, %s %llu", (unsigned long long)t->batches.samples,
-        (unsigned long long)t->batches.batch, t->batches.in_order ? "in order, seed" : "seed",
-        (unsigned long long)t->batches.seed);
-}
-
-static bool find_place(Train *t, Err *err) {
-    const DemiTrainOptions *o = &t->options;
-    const char *steps = mark_of(t->model, TRAINING_STEPS_KEY);
-    const char *before = mark_of(t->model, TRAINING_RUN_KEY), *now = run_text(t);
-    const uint64_t epochs = o->epochs ? o->epochs : 1;
-    t->steps = o->steps ? o->steps : epochs * batches_steps(&t->batches);
-    t->first = steps ? strtoull(steps, NULL, 10) : 0;
-    t->trained.steps = t->first;
-    t->trained.loss = NAN;
-    if (!steps || !before || strcmp(before, now) == 0) return true;
-    err_set(err, ERR_USAGE, "its %llu steps were of other data, or of another order",
-            (unsigned long long)t->first);
-    err_expected(err, "%s", before);
-    err_actual(err, "%s", now);
-    return false;
-}
-
-/* ---- the step -------------------------------------------------------------------------------- */
-
-/* In the copy: a constant of the step, which its plan has folded. */
-static bool set_rate(const Train *t, DemiModel *copy, MemTrap *trap, Err *err) {
-    Model *model = demi_front_lend(copy, trap);
-    const Graph *algorithm = model->training.items[0]->algorithm;
-    if (!t->options.rate) return true;
-    const double wide = *t->options.rate;
-    const float narrow = (float)wide;
-    for (size_t i = 0; i < algorithm->initializers.count; i++) {
-        Value *value = algorithm->initializers.items[i];
-        const Dtype dtype = (Dtype)value->init->dtype;
-        if (!sym_equals(value->name, "learning_rate") || value->init->rank) continue;
-        if (dtype != DTYPE_FLOAT && dtype != DTYPE_DOUBLE) break;
-        const void *number = dtype == DTYPE_FLOAT ? (const void *)&narrow : &wide;
-        const uint64_t size = dtype == DTYPE_FLOAT ? sizeof narrow : sizeof wide;
-        Tensor *made = tensor_new_raw(&model->arena, dtype, NULL, 0, number, size);
-        made->name = value->init->name;
-        value_set_init(value, made);
-        return true;
-    }
-    return err_set(err, ERR_USAGE, "its training has no initializer 'learning_rate' of one float");
-}
-
-/* A copy of the model becomes the step's plan: passes would change the caller's. */
-static bool open_step(Train *t, Err *err) {
-    Arena *within = arena_child(t->arena);
-    ByteBuffer room = {.arena = within};
-    DemiModel **copy = model_hold(within);
-    DemiError error = DEMI_ERROR_INIT;
-    DemiStatus status = demi_save_callback(t->handle, byte_buffer_write, &room, NULL, &error);
-    byte_buffer_end(&room);
-    bool ok = error_take(err, status, &error);
-    if (ok) {
-        status = demi_load_memory(room.bytes.items, room.bytes.count, NULL, copy, &error);
-        ok = error_take(err, status, &error) && set_rate(t, *copy, within->trap, err);
-    }
-    if (ok) {
-        status = demi_run_pipeline(*copy, STEP_PASSES, NULL, NULL, &error);
-        ok = error_take(err, status, &error);
-    }
-    t->session = session_new(t->arena, &t->how);
-    t->session->path = "the step";
-    ok = ok && session_open_model(t->session, t->arena, *copy, err);
-    model_drop(copy);
-    arena_free(within);
-    return ok;
-}
-
-/* Outputs are the algorithm's and then the updates, in the order of the bindings (join-training). */
-static bool carry_updates(Train *t, Err *err) {
-    const TrainingInfo *info = t->model->training.items[0];
-    const size_t count = info->update_bindings.count, results = info->algorithm->outputs.count;
-    if (!count) return err_set(err, ERR_MODEL, "its training updates nothing (update_binding)");
-    if (!results)
-        return err_set(err, ERR_MODEL, "its training has no output, which would be the loss");
-    t->updated = ARENA_ARRAY(t->arena, Updated, count);
-    t->updated_count = count;
-    for (size_t i = 0; i < count; i++) {
-        DemiError error = DEMI_ERROR_INIT;
-        Value *value = info->update_bindings.items[i].key.value;
-        t->updated[i] = (Updated){.value = value, .output = results + i};
-        const DemiStatus status =
-            demi_context_carry(t->session->context, t->session->outputs[results + i].name,
-                               sym_text(value->name), &error);
-        if (!error_take(err, status, &error)) return false;
-    }
-    return true;
-}
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
@@ -245,75 +95,38 @@ static bool take_data(Train *t, Err *err) {
     return true;
 }
 
-/* ---- what was trained ------------------------------------------------------------------------ */
-
-/* Memory for an update that was made. */
-static bool ready_update(Train *t, Updated *updated, Err *err) {
-    const DemiData *now = demi_context_output(t->session->context, updated->output);
-    const Tensor *init = updated->value->init;
-    const uint64_t size = tensor_raw_size(init);
-    uint64_t given = 0;
-    if (!now || now->kind != DEMI_DATA_TENSOR_KIND || now->dtype != (int32_t)init->dtype ||
-        !dtype_bytes((Dtype)now->dtype, value_count(now), &given) || given != size)
-        return err_set(err, now ? ERR_MODEL : ERR_ENV,
-                       now ? "the update of '%s' is of another type or size"
-                           : "no memory for the update of '%s'",
-                       sym_text(updated->value->name));
-    updated->now = now->data;
-    updated->size = size;
-    if (updated->tensor) return true;
-    updated->tensor = tensor_new_raw(&t->model->arena, (Dtype)init->dtype, init->dims, init->rank,
-                                     now->data, size);
-    updated->tensor->name = init->name;
-    return true;
-}
-
-/* The model becomes what `steps` steps made of it, all of it or nothing: what can fail comes first. */
-static bool take_updates(Train *t, uint64_t steps, Err *err) {
-    for (size_t i = 0; i < t->updated_count; i++)
-        if (!ready_update(t, &t->updated[i], err)) return false;
-    KeyValue *made = new_mark(t->model, TRAINING_STEPS_KEY,
-                              arena_printf(t->arena, "%llu", (unsigned long long)steps));
-    KeyValue *run = new_mark(t->model, TRAINING_RUN_KEY, run_text(t));
-    for (size_t i = 0; i < t->updated_count; i++) {
-        const Updated *updated = &t->updated[i];
-        memcpy((void *)(uintptr_t)updated->tensor->bytes, updated->now, (size_t)updated->size);
-        value_set_init(updated->value, updated->tensor);
-    }
-    put_mark(t->model, made);
-    put_mark(t->model, run);
-    model_touch(t->model);
-    return true;
-}
-
-static bool save(Train *t, uint64_t steps, Err *err) {
-    if (!take_updates(t, steps, err)) return false;
-    const bool saved = !t->options.save || t->options.save(t->options.save_user, t->handle, steps);
-    demi_front_lend(t->handle, t->arena->trap); /* who saves it had it meanwhile */
-    return saved || err_set(err, ERR_ENV, "what %llu steps trained can't be written",
-                            (unsigned long long)steps);
-}
-
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static bool read_loss(Train *t, uint64_t step, Err *err) {
-    const DemiData *loss = demi_context_output(t->session->context, 0);
+/* "the loss", or which one. */
+static const char *loss_name(const Train *t, size_t i) {
+    return t->loss_count == 1 ? "the loss" : arena_printf(t->arena, "loss %zu", i + 1);
+}
+
+static bool read_loss(Train *t, size_t i, uint64_t step, Err *err) {
+    const DemiData *loss = demi_context_output(t->session->context, t->losses_at[i]);
     if (!loss || loss->kind != DEMI_DATA_TENSOR_KIND || value_count(loss) != 1 ||
         !dtype_is_float((Dtype)loss->dtype))
-        return err_set(err, ERR_MODEL,
-                       "its training's first output is no number, which the loss is");
-    t->trained.loss = value_item(loss, 0);
-    if (isfinite(t->trained.loss)) return true;
-    err_set(err, ERR_MODEL, "the loss of step %llu is %s", (unsigned long long)step + 1,
-            isnan(t->trained.loss) ? "NaN" : "infinite");
+        return err_set(err, ERR_MODEL, "its training's first output is no number, which %s is",
+                       loss_name(t, i));
+    t->losses[i] = value_item(loss, 0);
+    if (i == 0) t->trained.loss = t->losses[0];
+    if (isfinite(t->losses[i])) return true;
+    err_set(err, ERR_MODEL, "%s of step %llu is %s", loss_name(t, i), (unsigned long long)step + 1,
+            isnan(t->losses[i]) ? "NaN" : "infinite");
     err_hint(err, "a smaller learning rate may keep it finite");
     return false;
 }
 
+static bool read_losses(Train *t, uint64_t step, Err *err) {
+    bool ok = true;
+    for (size_t i = 0; ok && i < t->loss_count; i++) ok = read_loss(t, i, step, err);
+    return ok;
+}
+
 /* What the step leaves as the next one's. */
 static void read_scale(Train *t) {
-    for (size_t i = 0; i < t->updated_count; i++) {
-        const Updated *updated = &t->updated[i];
+    for (size_t i = 0; i < t->updated.count; i++) {
+        const Updated *updated = &t->updated.items[i];
         if (!sym_equals(updated->value->name, "loss_scale")) continue;
         const DemiData *now = demi_context_output(t->session->context, updated->output);
         if (now && now->kind == DEMI_DATA_TENSOR_KIND && value_count(now) == 1)
@@ -335,7 +148,9 @@ static bool tell(Train *t, uint64_t step, double started) {
                                 .loss = now->loss,
                                 .scale = t->scale,
                                 .seconds = now->seconds,
-                                .samples_per_second = now->samples_per_second};
+                                .samples_per_second = now->samples_per_second,
+                                .losses = t->losses,
+                                .loss_count = t->loss_count};
     return t->options.progress(t->options.progress_user, &told);
 }
 
@@ -346,19 +161,20 @@ static bool run_steps(Train *t, Err *err) {
     uint64_t step = t->first;
     for (; step < t->steps && goes_on; step++) {
         batches_fill(&t->batches, step);
+        demi_context_seed(t->session->context, train_step_seed(t, step));
         if (!session_run(t->session, err)) {
             err_hint(err, "it is step %llu that fails", (unsigned long long)step + 1);
             return false;
         }
-        if (!read_loss(t, step, err)) return false;
+        if (!read_losses(t, step, err)) return false;
         read_scale(t);
         goes_on = tell(t, step, started);
         if (every && (step + 1) % every == 0 && step + 1 < t->steps && goes_on &&
-            !save(t, step + 1, err))
+            !train_save(t, step + 1, err))
             return false;
     }
     t->trained.ended_early = !goes_on && step < t->steps;
-    return step == t->first || save(t, step, err);
+    return step == t->first || train_save(t, step, err);
 }
 
 static bool check_model(const Train *t, Err *err) {
@@ -367,11 +183,9 @@ static bool check_model(const Train *t, Err *err) {
         err_hint(err, "the pass make-training gives it one");
         return false;
     }
-    if (t->model->training.count > 1)
-        return err_set(err, ERR_MODEL, "it has %zu trainings, and one is wanted",
-                       t->model->training.count);
-    return t->model->training.items[0]->algorithm ||
-           err_set(err, ERR_MODEL, "its training has no algorithm");
+    for (size_t i = 0; i < t->model->training.count; i++)
+        if (t->model->training.items[i]->algorithm) return true;
+    return err_set(err, ERR_MODEL, "its training has no algorithm");
 }
 
 static void train_body(Call *call, void *data) {
@@ -379,10 +193,9 @@ static void train_body(Call *call, void *data) {
     Err *err = &call->err;
     t->arena = &call->scratch; /* which ends with the call, however that does */
     t->model = demi_front_lend(t->handle, &call->trap);
-    bool ok = check_model(t, err) && open_step(t, err) && carry_updates(t, err) &&
-              take_data(t, err) && find_place(t, err);
-    demi_front_lend(t->handle, &call->trap); /* other calls had it meanwhile */
-    if (ok) run_steps(t, err);
+    if (check_model(t, err) && train_initialize(t, err) && train_open_step(t, err) &&
+        take_data(t, err) && train_find_place(t, err))
+        run_steps(t, err);
 }
 
 DemiStatus demi_train(DemiModel *model, const DemiTrainOptions *options, DemiTrained *trained,
@@ -398,6 +211,7 @@ DemiStatus demi_train(DemiModel *model, const DemiTrainOptions *options, DemiTra
     options_copy(&call, &t.how.compile, sizeof t.how.compile, t.options.compile);
     options_copy(&call, &t.how.context, sizeof t.how.context, t.options.context);
     const DemiStatus status = call_run(&call, train_body, &t, error);
+    if (status != DEMI_OK && !t.saved) train_take_back(&t);
     if (trained) {
         const uint32_t size = trained->size < sizeof t.trained ? trained->size : sizeof t.trained;
         t.trained.size = trained->size;

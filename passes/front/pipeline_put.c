@@ -48,6 +48,11 @@ void pipeline_put_choice(PipelineText *text, const char *key, const char *value)
     put(text, value);
 }
 
+void pipeline_put_string(PipelineText *text, const char *key, const char *value) {
+    put_key(text, key);
+    put_quoted(text, value);
+}
+
 void pipeline_put_list(PipelineText *text, const char *key, const char *const *items,
                        size_t count) {
     if (count == 0) return;

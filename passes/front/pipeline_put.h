@@ -20,9 +20,10 @@ typedef struct PipelineText {
 void pipeline_put_pass(PipelineText *text, const char *name);
 void pipeline_end_pass(PipelineText *text);
 
-/* An option of the pass: a key with a word; with a list of JSON strings, so that they may hold any
- * character. An empty list is left out. */
+/* An option of the pass: a key with a word; with a JSON string, which may hold any character; with a
+ * list of such. An empty list is left out. */
 void pipeline_put_choice(PipelineText *text, const char *key, const char *value);
+void pipeline_put_string(PipelineText *text, const char *key, const char *value);
 void pipeline_put_list(PipelineText *text, const char *key, const char *const *items, size_t count);
 
 /* The whole text, NUL-terminated. */

@@ -15,7 +15,7 @@
 #include "value_io.h"
 
 static const ArgumentRow arguments[] = {
-    {"IN", "The model, with a training_info: 'demi opt --passes make-training' gives it one."},
+    {"IN", "The model, with a training_info: 'demi make-training' gives it one."},
     {"OUT", "Where the trained model goes, without its training_info; or -o OUT."},
     {NULL, NULL},
 };
@@ -35,7 +35,10 @@ static const OptionRow options[] = {
     OPTION_HEADING("How"),
     {"rate", 0, OPTION_ROW_VALUE, "R", NULL,
      "The learning rate, in place of the initializer learning_rate."},
-    {"seed", 0, OPTION_ROW_VALUE, "N", NULL, "Of the order of samples; default 0."},
+    {"seed", 0, OPTION_ROW_VALUE, "N", NULL,
+     "Of the order of samples and of all that is random; default 0."},
+    {"keep-weights", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Begin with the model's weights, where its training has an initialization."},
     {"in-order", 0, OPTION_ROW_FLAG, NULL, NULL, "Take samples in the order of the data."},
     {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",
      "fast (the default), or faithful: every 16-bit result is rounded once, as on devices that "
@@ -122,6 +125,7 @@ static bool take_numbers(Job *job, Err *err) {
     if (parsed_flag(parsed, "every") && !job->checkpoint)
         return err_set(err, ERR_USAGE, "'--every' is for '--checkpoint'");
     how->in_order = parsed_flag(parsed, "in-order");
+    how->keep_weights = parsed_flag(parsed, "keep-weights");
     if (!parsed_flag(parsed, "rate")) return true;
     how->rate = &job->rate;
     return parsed_real(parsed, "rate", &job->rate, 0, err);
@@ -192,6 +196,8 @@ static bool tell(void *user, const DemiTrainStep *step) {
     if (!job->quiet && (step->step % each == 0 || step->step == step->steps || step->step == 1)) {
         fprintf(text_of(job), "step %" PRIu64 " of %" PRIu64 ", epoch %" PRIu64 "   loss %.6g",
                 step->step, step->steps, step->epoch, step->loss);
+        for (size_t i = 1; i < step->loss_count; i++)
+            fprintf(text_of(job), ", %.6g", step->losses[i]);
         if (step->scale > 0) fprintf(text_of(job), "   scale %.6g", step->scale);
         fprintf(text_of(job), "   %.4g samples/s\n", step->samples_per_second);
         fflush(text_of(job));
@@ -242,20 +248,18 @@ const Command command_train = {
         "what was trained by then is written.\n"
         "\n"
         "A training_info is ONNX's: the loss, its Gradient, the optimizer, and what a step "
-        "updates. "
-        "The pass make-training gives one to a model; 'demi opt --list-passes' tells its options. "
+        "updates; 'demi make-training' gives one to a model. Of several a step is one of each, in "
+        "their order. Before the first step the model's initialization is run, where it has one. "
         "Samples are shuffled in each epoch, by the seed and the epoch alone: the same words give "
         "the same bits, in one process or, by --checkpoint, in several.\n"
         "\n"
         "A loss that is not finite, labels beyond the classes and data of other shapes end it with "
         "an error; OUT is not written then, and the last checkpoint stays.",
-    .examples =
-        "demi opt model.onnx --passes "
-        "'infer-dtypes,infer-shapes,make-training{optimizer=adam,rate=\"0.001\"}' -o train.onnx\n"
-        "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
-        "# goes on where it was ended\n"
-        "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10 --checkpoint "
-        "now.onnx\n",
+    .examples = "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"
+                "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
+                "# goes on where it was ended\n"
+                "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10 --checkpoint "
+                "now.onnx\n",
     .arguments = arguments,
     .options = options,
     .common = "output data steps epochs batch rate checkpoint quiet help",

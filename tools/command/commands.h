@@ -16,6 +16,7 @@ extern const Command command_run;
 extern const Command command_bench;
 extern const Command command_compare;
 extern const Command command_search;
+extern const Command command_make_training;
 extern const Command command_train;
 extern const Command command_help;
 

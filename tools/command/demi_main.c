@@ -24,9 +24,9 @@
 #include "text_distance.h"
 
 static const Command *const commands[] = {
-    &command_convert, &command_simplify, &command_opt,  &command_show,  &command_check,
-    &command_diff,    &command_compile,  &command_run,  &command_bench, &command_compare,
-    &command_search,  &command_train,    &command_help,
+    &command_convert, &command_simplify,      &command_opt,   &command_show,  &command_check,
+    &command_diff,    &command_compile,       &command_run,   &command_bench, &command_compare,
+    &command_search,  &command_make_training, &command_train, &command_help,
 };
 
 static const CommandTable table = {commands, sizeof commands / sizeof commands[0]};

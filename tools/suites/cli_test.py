@@ -18,7 +18,8 @@ import time
 import unittest
 
 DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
-COMMANDS = ["convert", "simplify", "opt", "show", "check", "diff", "compile", "run", "bench", "compare", "help"]
+COMMANDS = ["convert", "simplify", "opt", "show", "check", "diff", "compile", "run", "bench", "compare",
+            "make-training", "train", "help"]
 # A member of a later version must not be offered before it exists.
 LATER = ["--tf32", "--device-memory"]
 

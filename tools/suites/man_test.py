@@ -41,7 +41,7 @@ def entries(text: str) -> list[str]:
 class Pages:
     def __init__(self, demi: str, folder: pathlib.Path) -> None:
         self.demi, self.folder, self.problems = demi, folder, []
-        self.commands = re.findall(r"^  (\w+)  ", self.say("--help").split("Commands:")[1], re.M)
+        self.commands = re.findall(r"^  ([\w-]+)  ", self.say("--help").split("Commands:")[1], re.M)
         self.commands = [name for name in self.commands if not name.isdigit()]
 
     def say(self, *words: str) -> str:

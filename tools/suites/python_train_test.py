@@ -38,6 +38,25 @@ class Train(unittest.TestCase):
                               demi.Trained)
         self.assertEqual((self.folder / "out.onnx").read_bytes(), made)
 
+    def test_made(self):
+        """The function makes what the pass does."""
+        rng = np.random.default_rng(7)
+        train_test.samples((8,), rng)
+        model = train_test.mlp(rng).SerializeToString()
+        self.assertEqual(demi.make_training(model, optimizer="adam"), self.model)
+        path = self.folder / "made.onnx"
+        self.assertIsNone(demi.make_training(model, path, optimizer="adam"))
+        self.assertEqual(path.read_bytes(), self.model)
+        proto = demi.make_training(onnx.load_from_string(model), optimizer="momentum", momentum=0.5, rate=0.1,
+                                   decay=0.25, scale="dynamic", freeze=["b1"], spelled=True)
+        self.assertNotIn("ai.onnx.preview.training", [n.domain for n in proto.training_info[0].algorithm.node
+                                                      if n.op_type != "Gradient"])
+        self.assertNotIn("b1", [b.key for b in proto.training_info[0].update_binding])
+        self.assertIn("loss_scale", [b.key for b in proto.training_info[0].update_binding])
+        for wrong in ({"loss": "l1"}, {"optimizer": "lion"}, {"scale": 0.5}, {"output": "none"}, {"freeze": ["none"]}):
+            with self.assertRaises(demi.UsageError):
+                demi.make_training(model, **wrong)
+
     def test_goes_on(self):
         whole, _ = demi.train(self.model, self.data, steps=30)
         part, _ = demi.train(self.model, self.data, steps=11, training=True)

@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTRIBUTING = ROOT / ".github/CONTRIBUTING.md"
 MODEL = ROOT / "testdata/models/conv_net.onnx"
 README_LINES, TOUR_CLICKS = 160, 10
-COMMANDS = ["convert", "simplify", "opt", "show", "check", "diff", "compile", "run", "bench", "compare", "search", "train", "help"]
+COMMANDS = ["convert", "simplify", "opt", "show", "check", "diff", "compile", "run", "bench", "compare", "search", "make-training", "train", "help"]
 # Options in the manual that are other programs'; those of scripts are looked up in the script.
 FOREIGN = {"--fp16", "--bf16", "--layerPrecisions", "--inputIOFormats", "--onnx", "--preset",
            "--build", "--install", "--prefix", "--cflags", "--libs", "--no-deps", "--target"}

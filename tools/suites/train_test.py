@@ -134,7 +134,9 @@ class Training(unittest.TestCase):
         return losses
 
     def against_onnxruntime(self, model: onnx.ModelProto, data: dict, options: str, steps: int) -> None:
-        train = self.make(model, options)
+        self.against_runtime(self.make(model, options), data, steps)
+
+    def against_runtime(self, train: pathlib.Path, data: dict, steps: int) -> None:
         step = self.step_model(train)
         self.assertFalse([o for o in step.opset_import if o.domain])
         # inputs in the order of outputs, as join-training has them
@@ -216,6 +218,107 @@ class Training(unittest.TestCase):
                             x[name] = x[name] - rate * v[name] / (np.sqrt(h[name]) + 1e-6)
                 for name, array in self.trained().items():
                     np.testing.assert_allclose(array, x[name], rtol=2e-3, atol=2e-4)
+
+    def test_optimizers_spelled(self) -> None:
+        """The optimizers in standard operators: ONNX Runtime's losses and the kernels' are the same."""
+        data = samples((8,), self.rng)
+        model = mlp(self.rng)
+        for optimizer in ("adam", "momentum", "adagrad"):
+            with self.subTest(optimizer):
+                options = f'rate="0.02",decay="0.001",optimizer={optimizer}'
+                kernels = self.losses(self.make(model, options), self.save(data), "--steps", 50)
+                onnx.save(model, self.path("model.onnx"))
+                done = demi("make-training", self.path("model.onnx"), "-o", self.path("train.onnx"), "--optimizer",
+                            optimizer, "--rate", "0.02", "--decay", "0.001", "--spelled")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                train = self.path("train.onnx")
+                self.against_runtime(train, data, 50)
+                np.testing.assert_allclose(self.losses(train, self.save(data), "--steps", 50), kernels, rtol=1e-4)
+
+    # ---- several, and what is before the first step ------------------------------------------------
+
+    def two_trainings(self) -> pathlib.Path:
+        """One updates w1 and b1 by the loss, the other one w2 and b2, as they are computed with these."""
+        first = onnx.load(self.make(mlp(self.rng), 'rate="0.2",freeze=[w2,b2]'))
+        second = onnx.load(self.make(mlp(np.random.default_rng(7)), 'rate="0.1",freeze=[w1,b1]'))
+        first.training_info.append(second.training_info[0])
+        onnx.save(first, self.path("two.onnx"))
+        done = demi("opt", self.path("two.onnx"), "-q", "-o", self.path("train.onnx"), "--passes",
+                    "infer-dtypes,infer-shapes,expand-gradient")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.path("two.onnx")
+
+    def test_several(self) -> None:
+        """A step is one of each, the later ones with what the earlier ones updated."""
+        data = samples((8,), self.rng)
+        two = self.two_trainings()
+        model = onnx.load(two)
+        parts = []
+        for i in range(2):
+            alone = onnx.ModelProto()
+            alone.CopyFrom(model)
+            del alone.training_info[1 - i]
+            onnx.save(alone, self.path(f"alone{i}.onnx"))
+            parts.append(self.step_model(self.path(f"alone{i}.onnx")))
+        state = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        wanted = []
+        for step in range(12):
+            batch = {n: a[step * BATCH % SAMPLES:][:BATCH] for n, a in data.items()}
+            for part in parts:
+                for tensor in part.graph.initializer:
+                    if tensor.name in state:  # frozen ones too, which the other part updates
+                        tensor.CopyFrom(numpy_helper.from_array(state[tensor.name], tensor.name))
+                outputs = [o.name for o in part.graph.output]
+                results = session_of(part).run(outputs, batch)
+                wanted.append(float(results[0]))
+                state |= {o.removesuffix("_updated"): r for o, r in zip(outputs[1:], results[1:], strict=True)}
+        done = demi("train", two, "-o", self.path("out.onnx"), "--data", self.save(data), "--batch", BATCH,
+                    "--in-order", "--steps", 12)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        losses = [float(t) for pair in re.findall(r"^step .*loss (\S+), (\S+)", done.stdout, re.M) for t in pair]
+        np.testing.assert_allclose(losses, wanted, rtol=1e-4)
+        for name, array in self.trained().items():
+            np.testing.assert_allclose(array, state[name], rtol=1e-3, atol=1e-5)
+
+    def initialized(self) -> pathlib.Path:
+        model = onnx.load(self.make(mlp(self.rng), 'rate="0.1"'))
+        nodes = [helper.make_node("RandomNormal", [], ["w1_first"], shape=[8, 12], scale=0.3),
+                 helper.make_node("RandomUniform", [], ["w2_first"], shape=[12, 4], high=0.5, low=-0.5, seed=3.0)]
+        outputs = [helper.make_tensor_value_info(f"{n}_first", TensorProto.FLOAT, s)
+                   for n, s in (("w1", [8, 12]), ("w2", [12, 4]))]
+        info = model.training_info[0]
+        info.initialization.CopyFrom(helper.make_graph(nodes, "begin", [], outputs))
+        for name in ("w1", "w2"):
+            entry = info.initialization_binding.add()
+            entry.key, entry.value = name, f"{name}_first"
+        onnx.checker.check_model(model, full_check=True)
+        onnx.save(model, self.path("train.onnx"))
+        return self.path("train.onnx")
+
+    def test_initialization(self) -> None:
+        """Weights are what it gives, by the seed; not where a training goes on, or they are to be kept."""
+        train, data = self.initialized(), self.save(samples((8,), self.rng))
+        first = self.losses(train, data, "--steps", 1, "--rate", 0)[0]
+        drawn = self.trained()
+        self.assertLessEqual(np.abs(drawn["w2"]).max(), 0.5)
+        self.assertLess(abs(drawn["w1"].std() - 0.3), 0.1)
+        model = onnx.load(train)
+        before = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        self.assertGreater(np.abs(drawn["w1"] - before["w1"]).max(), 0.1)
+        np.testing.assert_array_equal(drawn["b1"], before["b1"])
+        other = self.losses(train, data, "--steps", 1, "--rate", 0, "--seed", 1)[0]
+        self.assertNotEqual(first, other)
+        np.testing.assert_array_equal(self.trained()["w2"], drawn["w2"])  # which has a seed
+        self.losses(train, data, "--steps", 1, "--rate", 0, "--keep-weights")
+        for name, array in self.trained().items():
+            np.testing.assert_array_equal(array, before[name])
+
+    def test_initialization_goes_on(self) -> None:
+        self.initialized()
+        self.save(samples((8,), self.rng))
+        whole, checkpoint = self.run_for("whole.onnx", 20), self.path("now.onnx")
+        self.run_for("part.onnx", 8, "--checkpoint", checkpoint)
+        self.assertEqual(self.run_for("rest.onnx", 20, "--checkpoint", checkpoint), whole)
 
     # ---- scaled ---------------------------------------------------------------------------------
 
@@ -336,8 +439,15 @@ class Training(unittest.TestCase):
         return self.path(out).read_bytes()
 
     def test_goes_on(self) -> None:
-        self.make(mlp(self.rng), "optimizer=adam")
-        self.save(samples((8,), self.rng))
+        self.goes_on(mlp(self.rng), (8,))
+
+    def test_dropouts_go_on(self) -> None:
+        """What a dropout draws is the step's, whichever process makes it."""
+        self.goes_on(lenet(self.rng, norm=True, dropout=True), (1, 8, 8))
+
+    def goes_on(self, model: onnx.ModelProto, shape: tuple) -> None:
+        self.make(model, "optimizer=adam")
+        self.save(samples(shape, self.rng))
         whole = self.run_for("whole.onnx", 23)
         for part in (1, 9, 22):
             checkpoint = self.path(f"at{part}.onnx")

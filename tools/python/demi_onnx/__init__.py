@@ -20,7 +20,7 @@ from ._passes import Graph, Node, PassError, Value, list_passes, load_passes, re
 from ._report import Report, Verdict
 from ._search import SearchResult, search
 from ._session import IoBinding, NodeArg, Session
-from ._train import Trained, TrainStep, train
+from ._train import Trained, TrainStep, make_training, train
 
 __version__: str = _library.demi_version().decode()
 
@@ -31,4 +31,4 @@ __all__ = ["Bench", "Cancelled", "ComparedValue", "Comparison", "DemiError", "Di
            "PassError", "Pick", "Pipeline", "Report", "SearchResult", "Session", "TrainStep", "Trained",
            "UsageError", "Value", "Verdict", "bench", "check", "compare", "compile", "convert",
            "convert_pipeline", "convert_policy", "describe", "diff", "list_passes", "load_passes",
-           "onednn_version", "register_pass", "run_passes", "search", "show", "simplify", "train"]
+           "make_training", "onednn_version", "register_pass", "run_passes", "search", "show", "simplify", "train"]

@@ -575,6 +575,23 @@ class DemiSearchPlace(Structure):
     entry: int
 
 
+class DemiTrainingOptions(Sized):
+    size: int
+    loss: int
+    optimizer: int
+    rate: float
+    momentum: float
+    decay: float
+    scale: float
+    dynamic_scale: bool
+    output: bytes | None
+    freeze: Any
+    freeze_count: int
+    spelled: bool
+    run: Any
+    _defaults = {"rate": 0.01, "momentum": 0.9}
+
+
 class DemiTrainStep(Sized):
     size: int
     step: int
@@ -584,6 +601,8 @@ class DemiTrainStep(Sized):
     scale: float
     seconds: float
     samples_per_second: float
+    losses: Any
+    loss_count: int
 
 
 class DemiTrainOptions(Sized):
@@ -604,6 +623,7 @@ class DemiTrainOptions(Sized):
     every: int
     save: Any
     save_user: int | None
+    keep_weights: bool
 
 
 class DemiTrained(Sized):
@@ -832,17 +852,22 @@ DemiSearchEntry._fields_ = [
 DemiSearchPlace._fields_ = [
     ("relative", c_double), ("score", c_double), ("group", c_size_t), ("candidate", c_size_t),
     ("entry", c_size_t)]
+DemiTrainingOptions._fields_ = [
+    ("size", c_uint32), ("loss", c_int), ("optimizer", c_int), ("rate", c_double),
+    ("momentum", c_double), ("decay", c_double), ("scale", c_double), ("dynamic_scale", c_bool),
+    ("output", c_char_p), ("freeze", POINTER(c_char_p)), ("freeze_count", c_size_t),
+    ("spelled", c_bool), ("run", POINTER(DemiRunOptions))]
 DemiTrainStep._fields_ = [
     ("size", c_uint32), ("step", c_uint64), ("steps", c_uint64), ("epoch", c_uint64),
     ("loss", c_double), ("scale", c_double), ("seconds", c_double),
-    ("samples_per_second", c_double)]
+    ("samples_per_second", c_double), ("losses", POINTER(c_double)), ("loss_count", c_size_t)]
 DemiTrainOptions._fields_ = [
     ("size", c_uint32), ("names", POINTER(c_char_p)), ("data", POINTER(DemiData)),
     ("data_count", c_size_t), ("steps", c_uint64), ("epochs", c_uint64), ("batch", c_uint64),
     ("seed", c_uint64), ("in_order", c_bool), ("rate", POINTER(c_double)),
     ("compile", POINTER(DemiCompileOptions)), ("context", POINTER(DemiContextOptions)),
     ("progress", DemiTrainFn), ("progress_user", c_void_p), ("every", c_uint64),
-    ("save", DemiTrainSaveFn), ("save_user", c_void_p)]
+    ("save", DemiTrainSaveFn), ("save_user", c_void_p), ("keep_weights", c_bool)]
 DemiTrained._fields_ = [
     ("size", c_uint32), ("steps", c_uint64), ("loss", c_double), ("seconds", c_double),
     ("samples_per_second", c_double), ("ended_early", c_bool)]

@@ -20,8 +20,8 @@ from ._abi import (DemiAdvice, DemiAgainstFn, DemiAgainstOptions, DemiBroken, De
                    DemiReportTotals, DemiRunOptions, DemiSaveOptions, DemiSearchEntry,
                    DemiSearchGroup, DemiSearchOptions, DemiSearchPlace, DemiSearchPoint,
                    DemiSearchTotals, DemiSimplifyOptions, DemiSource, DemiStepFn, DemiTrainOptions,
-                   DemiTrained, DemiTrialOptions, DemiTuneOptions, DemiTuned, DemiVerdictTotals,
-                   DemiWriteFn)
+                   DemiTrained, DemiTrainingOptions, DemiTrialOptions, DemiTuneOptions, DemiTuned,
+                   DemiVerdictTotals, DemiWriteFn)
 
 # What a function gives, and what it takes.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -95,6 +95,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "demi_context_unset_input": (c_int, [c_void_p, c_char_p, POINTER(DemiError)]),
     "demi_context_carry": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(DemiError)]),
     "demi_context_cut": (c_int, [c_void_p, c_char_p, c_uint32, c_int64, POINTER(DemiError)]),
+    "demi_context_seed": (None, [c_void_p, c_uint64]),
     "demi_context_run": (c_int, [c_void_p, POINTER(DemiError)]),
     "demi_context_cancel": (None, [c_void_p]),
     "demi_context_output": (POINTER(DemiData), [c_void_p, c_size_t]),
@@ -179,6 +180,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "demi_search_place_count": (c_size_t, [c_void_p]),
     "demi_search_place": (POINTER(DemiSearchPlace), [c_void_p, c_size_t]),
     "demi_search_policy": (c_char_p, [c_void_p]),
+    "demi_make_training": (c_int,
+    [c_void_p, POINTER(DemiTrainingOptions), POINTER(c_void_p), POINTER(DemiError)]),
     "demi_train": (c_int,
     [c_void_p, POINTER(DemiTrainOptions), POINTER(DemiTrained), POINTER(DemiError)]),
 }

@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training: a model with a training_info, on arrays of samples."""
+"""Training: what makes a training_info, and a model that has one on arrays of samples."""
 
 from __future__ import annotations
 
 import ctypes
 from ctypes import byref
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Literal, Mapping, Sequence
 
 from . import _abi
 from . import _abi_constants as _codes
 from ._errors import UsageError
 from ._lib import Guard, call, encode, lib
-from ._models import Handle, Model, Path, save_like
+from ._models import Handle, Model, Path, choice, save_like
 from ._values import value_of
 
 
 @dataclass(frozen=True)
 class TrainStep:
     """A step that was just made: its number and that of all, from 1 on; the epoch, from 1 on; the loss
-    before its update; the scale that the next step's loss has, 0 where it has none; seconds since the
-    first step, and samples a second by then."""
+    before its update, of the first training where the model has several, whose are in `losses`; the
+    scale that the next step's loss has, 0 where it has none; seconds since the first step, and samples
+    a second by then."""
 
     step: int
     steps: int
@@ -29,6 +30,7 @@ class TrainStep:
     scale: float
     seconds: float
     samples_per_second: float
+    losses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,22 +53,55 @@ def _step_callback(progress: Callable[[TrainStep], Any] | None, guard: Guard) ->
             return True
         told = step.contents
         return progress(TrainStep(told.step, told.steps, told.epoch, told.loss, told.scale, told.seconds,
-                                  told.samples_per_second)) is not False
+                                  told.samples_per_second,
+                                  tuple(told.losses[:told.loss_count]))) is not False
 
     return _abi.DemiTrainFn(guard.wrap(report, False))
 
 
+_LOSSES = {"cross-entropy": _codes.DEMI_LOSS_CROSS_ENTROPY, "mse": _codes.DEMI_LOSS_MSE}
+_OPTIMIZERS = {"sgd": _codes.DEMI_OPTIMIZER_SGD, "momentum": _codes.DEMI_OPTIMIZER_MOMENTUM,
+               "adam": _codes.DEMI_OPTIMIZER_ADAM, "adagrad": _codes.DEMI_OPTIMIZER_ADAGRAD}
+
+
+def make_training(model: Model, out: Path | None = None, *, loss: str = "cross-entropy",
+                  optimizer: str = "sgd", rate: float = 0.01, momentum: float = 0.9,
+                  decay: float = 0.0, scale: float | Literal["dynamic"] | None = None,
+                  output: str | None = None, freeze: Sequence[str] = (), spelled: bool = False,
+                  data_root: Path | None = None) -> Any:
+    """Gives a model for inference a training_info, for `train`: a loss of its output (`output` where it has
+    several) and of the input 'labels', its gradient with respect to all parameters but those of
+    `freeze`, and an optimizer: sgd, momentum, adam or adagrad, `spelled` in operators that any runtime
+    has. `loss` is cross-entropy, of classes' numbers, or mse. `scale` is that of the loss for training
+    in float16: "dynamic", found while training, or a number. Gives back the model, of the kind that was
+    given; None where it goes to `out`."""
+    names = [encode(name) for name in freeze]
+    how = _abi.DemiTrainingOptions(
+        loss=choice(_LOSSES, loss, "loss"), optimizer=choice(_OPTIMIZERS, optimizer, "optimizer"),
+        rate=rate, momentum=momentum, decay=decay, output=None if output is None else encode(output),
+        scale=0.0 if scale is None or scale == "dynamic" else scale, dynamic_scale=scale == "dynamic",
+        freeze=(ctypes.c_char_p * max(len(names), 1))(*names), freeze_count=len(names), spelled=spelled)
+    with Handle(model, data_root) as handle:
+        call(lib.demi_make_training, handle, byref(how), None)
+        if out is None:
+            return save_like(handle, model)
+        call(lib.demi_save_file, handle, encode(out), None)
+    return None
+
+
 def train(model: Model, data: Mapping[str, Any], out: Path | None = None, *, steps: int = 0,
           epochs: int = 0, batch: int = 0, seed: int = 0, in_order: bool = False,
-          rate: float | None = None, threads: int = 0, numerics: str = "fast",
+          rate: float | None = None, keep_weights: bool = False, threads: int = 0,
+          numerics: str = "fast",
           checkpoint: Path | None = None, every: int = 100, training: bool = False,
           progress: Callable[[TrainStep], Any] | None = None, data_root: Path | None = None) -> Any:
-    """Trains a model that has a training_info (the pass make-training gives one) and gives back a Trained,
+    """Trains a model that has a training_info (make_training gives one) and gives back a Trained,
     with `out` alone, else (model, Trained), the model of the kind that was given.
 
     `data` has arrays called as the inputs of the model and of its algorithm are, whose first axis is
     samples. `steps` or `epochs` say how long, those of a model that has steps behind it counted. The
-    order of samples is `seed`'s, or theirs with `in_order`. `rate` replaces learning_rate. Every
+    order of samples is `seed`'s, or theirs with `in_order`. `rate` replaces learning_rate. Where the
+    training has an initialization it is run before the first step, unless `keep_weights`. Every
     `every` steps, and at the end, the model goes to `checkpoint` with its training_info; trained on,
     that gives the bits of training at once. `training`: what is given back keeps its training_info, too.
     `progress` is called after each step; it returns False to end there."""
@@ -82,7 +117,7 @@ def train(model: Model, data: Mapping[str, Any], out: Path | None = None, *, ste
         names=(ctypes.c_char_p * max(len(names), 1))(*names),
         data=(_abi.DemiData * max(len(held), 1))(*[item.data for item in held]), data_count=len(held),
         steps=steps, epochs=epochs, batch=batch, seed=seed, in_order=in_order,
-        compile=ctypes.pointer(compile_options), context=ctypes.pointer(context), every=every,
+        keep_weights=keep_weights, compile=ctypes.pointer(compile_options), context=ctypes.pointer(context), every=every,
         progress=_step_callback(progress, guard))
     if rate is not None:
         how.rate = ctypes.pointer(ctypes.c_double(rate))

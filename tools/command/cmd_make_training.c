@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi make-training: gives a model what 'demi train' trains it by; the library makes it (demi_train.h). */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "console.h"
+#include "demi_train.h"
+#include "outputs.h"
+#include "run_options.h"
+
+static const ArgumentRow arguments[] = {
+    {"IN", "The model, as it is for inference: an ONNX file, text (.onnxtxt), or '-'."},
+    {"OUT", "Where the model with a training_info goes; or -o OUT. '-' is standard output."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the model with a training_info goes."},
+    {"loss", 0, OPTION_ROW_VALUE, "LOSS", "cross-entropy mse",
+     "cross-entropy (the default) of classes' numbers, or mse, the mean of squared differences."},
+    {"of", 0, OPTION_ROW_VALUE, "NAME", NULL,
+     "The model's output that the loss is of, where it has several."},
+    {"optimizer", 0, OPTION_ROW_VALUE, "NAME", "sgd momentum adam adagrad",
+     "How parameters follow their gradients: sgd (the default), momentum, adam or adagrad."},
+    {"rate", 0, OPTION_ROW_VALUE, "R", NULL, "The learning rate; default 0.01."},
+    {"momentum", 0, OPTION_ROW_VALUE, "M", NULL, "Of --optimizer momentum; default 0.9."},
+    {"decay", 0, OPTION_ROW_VALUE, "D", NULL,
+     "How much of a parameter is added to its gradient; default 0."},
+    {"freeze", 0, OPTION_ROW_LIST, "NAME", NULL,
+     "A parameter that stays as it is. May be repeated."},
+    {"scale", 0, OPTION_ROW_VALUE, "S", NULL,
+     "Scale the loss, for training in float16: 'dynamic', found while training, or a number."},
+    {"spelled", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Write the optimizer in operators that any runtime has, not as ONNX's own."},
+    OPTION_QUIET,
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_HELP,
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+/* The place of the option's word among `words`; 0 where it is not given. */
+static int choice_of(const Parsed *parsed, const char *name, const char *const *words) {
+    const char *given = parsed_value(parsed, name);
+    int at = 0;
+    while (given && words[at] && strcmp(words[at], given) != 0) at++;
+    return given ? at : 0;
+}
+
+static bool take_scale(const Parsed *parsed, DemiTrainingOptions *how, Err *err) {
+    const char *scale = parsed_value(parsed, "scale");
+    how->dynamic_scale = scale && strcmp(scale, "dynamic") == 0;
+    return how->dynamic_scale || parsed_real(parsed, "scale", &how->scale, 0, err);
+}
+
+static bool take_options(const Parsed *parsed, DemiTrainingOptions *how, Err *err) {
+    static const char *const losses[] = {"cross-entropy", "mse", NULL};
+    static const char *const optimizers[] = {"sgd", "momentum", "adam", "adagrad", NULL};
+    const Words *freeze = parsed_list(parsed, "freeze");
+    how->loss = (DemiLoss)choice_of(parsed, "loss", losses);
+    how->optimizer = (DemiOptimizer)choice_of(parsed, "optimizer", optimizers);
+    how->output = parsed_value(parsed, "of");
+    how->freeze = freeze->items;
+    how->freeze_count = freeze->count;
+    how->spelled = parsed_flag(parsed, "spelled");
+    return parsed_real(parsed, "rate", &how->rate, how->rate, err) &&
+           parsed_real(parsed, "momentum", &how->momentum, how->momentum, err) &&
+           parsed_real(parsed, "decay", &how->decay, how->decay, err) &&
+           take_scale(parsed, how, err);
+}
+
+static bool make(Program *program, const Parsed *parsed, const char *input, OutFile *file,
+                 DemiModel *model, Err *err) {
+    DemiTrainingOptions how = DEMI_TRAINING_OPTIONS_INIT;
+    DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
+    DemiError error = DEMI_ERROR_INIT;
+    ModelSave *save = NULL;
+    if (!take_options(parsed, &how, err)) return false;
+    run.verify_each = parsed_flag(parsed, "verify-each");
+    run.progress = console_progress;
+    run.progress_user = program;
+    how.run = &run;
+    const DemiStatus status = demi_make_training(model, &how, NULL, &error);
+    console_progress_end(program);
+    if (!error_take(err, status, &error)) {
+        if (err->code != ERR_USAGE) err_file(err, input);
+        return false;
+    }
+    return console_write_model(program, model, file, &save, err) &&
+           outputs_commit(program, save, err);
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    const char *input = parsed_argument(parsed, 0), *second = parsed_argument(parsed, 1);
+    const char *output = parsed_value(parsed, "output");
+    DemiModel *model = NULL;
+    if (!input) return console_missing(parsed, "a model to read", err);
+    if (output && second)
+        return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, output);
+    if (!output) output = second;
+    if (!output) return console_missing(parsed, "where the model goes: -o OUT", err);
+    OutFile *file = console_open_model(program, output, err);
+    const bool ok = file && console_load(program, parsed, input, &model, err) &&
+                    make(program, parsed, input, file, model, err);
+    demi_free(model);
+    return ok;
+}
+
+const Command command_make_training = {
+    .name = "make-training",
+    .summary = "give a model a loss, its gradient and an optimizer",
+    .usage = "IN [-o] OUT [OPTIONS]",
+    .about =
+        "Writes the model with a training_info as ONNX defines it, which 'demi train' runs: a loss "
+        "of an output and of the input 'labels', its Gradient with respect to all parameters, and "
+        "an optimizer. Parameters are initializers of float that products, normalisations, "
+        "recurrent layers, tables and sums read. A softmax at the end is taken into the loss; "
+        "normalisations and dropouts are in training mode. What the model computes for inference "
+        "stays as it was; its opset is raised where that has no mode for training.\n"
+        "\n"
+        "'demi show' tells what a training reads and updates. For training in 16 bit convert what "
+        "this writes; in float16 with --scale dynamic.",
+    .examples = "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"
+                "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
+                "# in float16\n"
+                "demi make-training model.onnx --scale dynamic -o scaled.onnx\n"
+                "demi convert scaled.onnx -o train.fp16.onnx\n",
+    .arguments = arguments,
+    .options = options,
+    .common = "output loss optimizer rate scale help",
+    .run = run,
+};

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What steps made comes back into the model: parameters, the optimizer's state, and marks in its
+ * metadata that say how many steps it has behind it, on which samples. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "demi_front.h"
+#include "train.h"
+#include "training_marks.h"
+#include "value_io.h"
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+/* NULL: none. */
+static const char *mark_of(const Model *model, const char *key) {
+    for (const KeyValue *entry = model->metadata; entry; entry = entry->next)
+        if (sym_equals(entry->key, key)) return sym_text(entry->value);
+    return NULL;
+}
+
+static KeyValue *new_mark(Model *model, const char *key, const char *value) {
+    KeyValue *mark = ARENA_NEW(&model->arena, KeyValue);
+    mark->key = sym_intern_cstr(&model->syms, key);
+    mark->value = sym_intern_cstr(&model->syms, value);
+    return mark;
+}
+
+/* In the place of one with its key, if there is one. */
+static void put_mark(Model *model, KeyValue *mark) {
+    KeyValue **at = &model->metadata;
+    while (*at && !sym_equals((*at)->key, sym_text(mark->key))) at = &(*at)->next;
+    mark->next = *at ? (*at)->next : NULL;
+    *at = mark;
+}
+
+/* What decides which samples a step has. */
+static const char *run_text(const Train *t) {
+    return arena_printf(
+        t->arena, "%llu samples, batch %llu, %s %llu", (unsigned long long)t->batches.samples,
+        (unsigned long long)t->batches.batch, t->batches.in_order ? "in order, seed" : "seed",
+        (unsigned long long)t->batches.seed);
+}
+
+uint64_t train_steps_behind(const Train *t) {
+    const char *steps = mark_of(t->model, TRAINING_STEPS_KEY);
+    return steps ? strtoull(steps, NULL, 10) : 0;
+}
+
+bool train_find_place(Train *t, Err *err) {
+    const DemiTrainOptions *o = &t->options;
+    const char *before = mark_of(t->model, TRAINING_RUN_KEY), *now = run_text(t);
+    const uint64_t epochs = o->epochs ? o->epochs : 1;
+    t->steps = o->steps ? o->steps : epochs * batches_steps(&t->batches);
+    t->first = train_steps_behind(t);
+    t->trained.steps = t->first;
+    t->trained.loss = NAN;
+    if (!mark_of(t->model, TRAINING_STEPS_KEY) || !before || strcmp(before, now) == 0) return true;
+    err_set(err, ERR_USAGE, "its %llu steps were of other data, or of another order",
+            (unsigned long long)t->first);
+    err_expected(err, "%s", before);
+    err_actual(err, "%s", now);
+    return false;
+}
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+const void *train_output_bytes(const Session *session, const Updated *updated, Err *err) {
+    const DemiData *now = demi_context_output(session->context, updated->output);
+    const Tensor *init = updated->value->init;
+    uint64_t given = 0;
+    if (now && now->kind == DEMI_DATA_TENSOR_KIND && now->dtype == (int32_t)init->dtype &&
+        dtype_bytes((Dtype)now->dtype, value_count(now), &given) && given == tensor_raw_size(init))
+        return now->data;
+    err_set(err, now ? ERR_MODEL : ERR_ENV,
+            now ? "what '%s' becomes is of another type or size"
+                : "no memory for what '%s' becomes",
+            sym_text(updated->value->name));
+    return NULL;
+}
+
+/* Memory for an update that was made. */
+static bool ready_update(Train *t, Updated *updated, Err *err) {
+    const Tensor *init = updated->value->init;
+    updated->now = train_output_bytes(t->session, updated, err);
+    updated->size = tensor_raw_size(init);
+    if (!updated->now) return false;
+    if (updated->tensor) return true;
+    updated->tensor = tensor_new_raw(&t->model->arena, (Dtype)init->dtype, init->dims, init->rank,
+                                     updated->now, updated->size);
+    updated->tensor->name = init->name;
+    return true;
+}
+
+/* All of it or nothing: what can fail comes first. */
+static bool take_updates(Train *t, uint64_t steps, Err *err) {
+    for (size_t i = 0; i < t->updated.count; i++)
+        if (!ready_update(t, &t->updated.items[i], err)) return false;
+    KeyValue *made = new_mark(t->model, TRAINING_STEPS_KEY,
+                              arena_printf(t->arena, "%llu", (unsigned long long)steps));
+    KeyValue *run = new_mark(t->model, TRAINING_RUN_KEY, run_text(t));
+    for (size_t i = 0; i < t->updated.count; i++) {
+        const Updated *updated = &t->updated.items[i];
+        memcpy((void *)(uintptr_t)updated->tensor->bytes, updated->now, (size_t)updated->size);
+        value_set_init(updated->value, updated->tensor);
+    }
+    put_mark(t->model, made);
+    put_mark(t->model, run);
+    model_touch(t->model);
+    t->saved = true;
+    return true;
+}
+
+bool train_save(Train *t, uint64_t steps, Err *err) {
+    if (!take_updates(t, steps, err)) return false;
+    const bool saved = !t->options.save || t->options.save(t->options.save_user, t->handle, steps);
+    demi_front_lend(t->handle, t->arena->trap); /* who saves it had it meanwhile */
+    return saved || err_set(err, ERR_ENV, "what %llu steps trained can't be written",
+                            (unsigned long long)steps);
+}
