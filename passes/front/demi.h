@@ -556,6 +556,10 @@ typedef enum DemiReportList {
     DEMI_REPORT_OPSETS = 5,    /* name: domain, "ai.onnx" for the default; before, after: version */
     DEMI_REPORT_PASSES = 6,    /* name; seconds; after: rewrites */
     DEMI_REPORT_ADVICE = 7,    /* name: one sentence on what to expect of this model */
+    DEMI_REPORT_UNEVEN = 8,    /* name: a 16-bit product of weights with sizes that are no multiples
+                                  of 8, which tensor cores pad or leave; text_after: their type */
+    DEMI_REPORT_TRAINING = 9,  /* name: what the model's trainings read, give and update;
+                                  text_before: "input", "output", "update"; text_after: its type */
 } DemiReportList;
 
 typedef struct DemiReportRow {

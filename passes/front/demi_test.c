@@ -213,6 +213,45 @@ static void reports_outlive_models(void **state) {
     demi_free(NULL);
 }
 
+/* Sizes that tensor cores have to pad: not of single columns, depthwise filters or pictures' channels. */
+static void reports_say_uneven(void **state) {
+    (void)state;
+    static const char text[] =
+        "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+        "g (float[N,3,8,8] x, float[N,12] v, float[16,3,3,3] c, float[16,1,3,3] d, float[16,8] a, "
+        "float[8,12] b, float[8,1] one, float[N,N] s) => (y, z, p, q) <float[2] w = {1, 2}>\n"
+        "{\n"
+        "  [first] f = Conv (x, c)\n"
+        "  [deep] y = Conv <group = 16> (f, d)\n"
+        "  [gemm] h = Gemm <transB = 1> (v, b)\n"
+        "  [even] z = Gemm <transB = 1> (h, a)\n"
+        "  [column] p = MatMul (h, one)\n"
+        "  [open] q = MatMul (s, v)\n"
+        "}\n"
+        "@training <algorithm: t (int64[N] labels) => (float loss) { loss = ReduceSum <keepdims = "
+        "0> (z) },"
+        " update_binding: [\"w\": \"loss\"]>\n";
+    DemiReport *report = NULL;
+    DemiModel *model = load_text(text);
+    assert_int_equal(demi_convert(model, NULL, &report, NULL), DEMI_OK);
+    assert_int_equal(demi_report_row_count(report, DEMI_REPORT_UNEVEN), 1);
+    const DemiReportRow *row = demi_report_row(report, DEMI_REPORT_UNEVEN, 0);
+    assert_string_equal(row->name, "gemm");
+    assert_string_equal(row->text_after, "float16[8,12]");
+    static const char *const rows[][3] = {{"labels", "input", "int64[N]"},
+                                          {"loss", "output", "float[]"},
+                                          {"w", "update", "float[2]"}};
+    assert_int_equal(demi_report_row_count(report, DEMI_REPORT_TRAINING), 3);
+    for (size_t i = 0; i < 3; i++) {
+        row = demi_report_row(report, DEMI_REPORT_TRAINING, i);
+        assert_string_equal(row->name, rows[i][0]);
+        assert_string_equal(row->text_before, rows[i][1]);
+        assert_string_equal(row->text_after, rows[i][2]);
+    }
+    demi_report_free(report);
+    demi_free(model);
+}
+
 static bool stop_at_second(void *user, const char *pass, size_t done, size_t total) {
     assert_non_null(pass);
     assert_true(done <= total);
@@ -267,8 +306,9 @@ int main(void) {
         cmocka_unit_test(errors_are_filled_once),   cmocka_unit_test(errors_of_older_headers),
         cmocka_unit_test(options_of_other_headers), cmocka_unit_test(callbacks_read_and_write),
         cmocka_unit_test(convert_is_its_pipeline),  cmocka_unit_test(pipeline_text_is_cut),
-        cmocka_unit_test(reports_outlive_models),   cmocka_unit_test(progress_can_cancel),
-        cmocka_unit_test(newer_models_are_refused), cmocka_unit_test(passes_are_listed),
+        cmocka_unit_test(reports_outlive_models),   cmocka_unit_test(reports_say_uneven),
+        cmocka_unit_test(progress_can_cancel),      cmocka_unit_test(newer_models_are_refused),
+        cmocka_unit_test(passes_are_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 #include "report_advice.h"
 #include "sym.h"
 
-enum { LIST_COUNT = DEMI_REPORT_ADVICE + 1 };
+enum { LIST_COUNT = DEMI_REPORT_TRAINING + 1 };
 
 typedef enum Column { BEFORE, AFTER } Column;
 
@@ -228,6 +228,15 @@ static Dtype node_dtype(const Node *node) {
     return constant && dtype != DTYPE_UNDEFINED ? dtype : node->note->dtype;
 }
 
+/* A row of the report's own texts, behind the others. */
+static void add_row(DemiReport *report, DemiReportList list, const char *name, const char *before,
+                    const char *after) {
+    const DemiReportRow row = {.name = arena_copy(&report->arena, name, strlen(name)),
+                               .text_before = before,
+                               .text_after = after};
+    VEC_PUSH(&report->arena, &report->lists[list].rows, row);
+}
+
 static void list_node(DemiReport *report, const Node *node, const char *path) {
     if (is_inserted(node)) {
         report->totals.casts_remaining++;
@@ -251,6 +260,8 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
     VEC_PUSH(&report->arena, &report->nodes, row);
     if (!node->note) return;
     advice_take_node(&report->facts, node);
+    const Type *uneven = advice_uneven(node);
+    if (uneven) add_row(report, DEMI_REPORT_UNEVEN, label, "", type_text(&report->arena, uneven));
     const char *group = node_note_group(node->note);
     if (dtype == DTYPE_FLOAT)
         row_add(report, DEMI_REPORT_REASONS, own_text(report, group), AFTER, 1);
@@ -306,6 +317,26 @@ static void take_io(DemiReport *report, const Model *model, DemiReportList list,
     }
 }
 
+static void take_training(DemiReport *report, const TrainingInfo *info) {
+    Arena *arena = &report->arena;
+    const DemiReportList list = DEMI_REPORT_TRAINING;
+    const Graph *graph = info->algorithm;
+    for (size_t i = 0; graph && i < graph->inputs.count; i++) {
+        const Value *value = graph->inputs.items[i];
+        add_row(report, list, sym_text(value->name), "input", type_text(arena, value->input->type));
+    }
+    for (size_t i = 0; graph && i < graph->outputs.count; i++) {
+        const GraphOutput *output = graph->outputs.items[i];
+        const Type *type = output->decl->type ? output->decl->type : output->use.value->type;
+        add_row(report, list, sym_text(output->use.value->name), "output", type_text(arena, type));
+    }
+    for (size_t i = 0; i < info->update_bindings.count; i++) {
+        const NameRef *key = &info->update_bindings.items[i].key;
+        add_row(report, list, sym_text(key->name), "update",
+                type_text(arena, key->value ? key->value->type : NULL));
+    }
+}
+
 static void take_opsets(DemiReport *report, const Model *model, Column column) {
     for (size_t i = 0; i < model->opsets.count; i++) {
         const OpsetImport *import = &model->opsets.items[i];
@@ -322,6 +353,8 @@ static void take_model(DemiReport *report, const Model *model, Column column) {
     take_io(report, model, DEMI_REPORT_INPUTS, column);
     take_io(report, model, DEMI_REPORT_OUTPUTS, column);
     take_opsets(report, model, column);
+    for (size_t i = 0; column == AFTER && i < model->training.count; i++)
+        take_training(report, model->training.items[i]);
     int64_t ir = model->has_ir_version ? model->ir_version : 0;
     *(column == BEFORE ? &report->totals.ir_before : &report->totals.ir_after) = ir;
 }
@@ -339,18 +372,13 @@ void report_take_pass(DemiReport *report, const char *name, uint64_t rewrites, d
     report->totals.seconds += seconds;
 }
 
-static void add_advice(DemiReport *report, const char *text) {
-    DemiReportRow row = {.name = text, .text_before = "", .text_after = ""};
-    VEC_PUSH(&report->arena, &report->lists[DEMI_REPORT_ADVICE].rows, row);
-}
-
 static void take_advice(DemiReport *report, const PassCounts *counts) {
     for (const PassRemark *remark = counts ? counts->remarks : NULL; remark; remark = remark->next)
-        add_advice(report, arena_copy(&report->arena, remark->text, strlen(remark->text)));
+        add_row(report, DEMI_REPORT_ADVICE, remark->text, "", "");
     report->facts.casts = report->totals.casts_remaining;
     for (int kind = 0; kind < ADVICE_COUNT; kind++) {
         const char *text = advice_text(&report->facts, (Advice)kind, &report->arena);
-        if (text) add_advice(report, text);
+        if (text) add_row(report, DEMI_REPORT_ADVICE, text, "", "");
     }
 }
 

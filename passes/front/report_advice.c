@@ -16,6 +16,67 @@ static bool is_heavy(const Node *node) {
     return record && record->work > WORK_MOVES && op_class_is_product(record->domain, record->name);
 }
 
+/* ---- sizes that matrices have ---------------------------------------------------------------- */
+
+/* Of a 16-bit product; NULL where it has none of known sizes. */
+static const Type *weights_of(const Node *node) {
+    const bool low = node->note->dtype == DTYPE_FLOAT16 || node->note->dtype == DTYPE_BFLOAT16;
+    const OpRecord *record = low && is_heavy(node) ? node_record(node) : NULL;
+    const bool counted = record && record->work < WORK_ATTENTION;
+    const uint32_t operand = counted ? record->weights : 0;
+    const Value *value =
+        counted && operand < node->input_count ? node->inputs[operand].value : NULL;
+    const Type *type = value ? value_shaped_type(value) : NULL;
+    return type && type->rank >= 2 ? type : NULL;
+}
+
+static uint64_t elements_of(const Type *type) {
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (type->dims[i].kind == DIM_KNOWN && type->dims[i].size > 0)
+            count *= (uint64_t)type->dims[i].size;
+    return count;
+}
+
+const Type *advice_uneven(const Node *node) {
+    enum { EVEN = 8, FEW_CHANNELS = 4 };
+    const Type *type = weights_of(node);
+    if (!type) return NULL;
+    const uint8_t work = node_record(node)->work;
+    const bool filters = work == WORK_CONV || work == WORK_DECONV;
+    const Dim *dims = filters ? type->dims : type->dims + type->rank - 2;
+    bool uneven = false;
+    for (int i = 0; i < 2; i++) {
+        if (dims[i].kind != DIM_KNOWN || dims[i].size <= 1) return NULL;
+        if (filters && dims[1].size <= FEW_CHANNELS && i == 1) continue;
+        uneven = uneven || dims[i].size % EVEN;
+    }
+    return uneven ? type : NULL;
+}
+
+static void take_sizes(AdviceFacts *facts, const Node *node) {
+    const Type *type = weights_of(node), *uneven = advice_uneven(node);
+    if (type) facts->low_elements += elements_of(type);
+    if (!uneven) return;
+    facts->uneven++;
+    facts->uneven_elements += elements_of(type);
+    if (facts->uneven_type && elements_of(facts->uneven_type) >= elements_of(type)) return;
+    facts->uneven_type = type;
+    facts->uneven_label = node_label(node);
+}
+
+/* "512 by 77". */
+static const char *sizes_text(const AdviceFacts *facts, Arena *arena) {
+    const Type *type = facts->uneven_type;
+    const char *text = "";
+    for (uint32_t i = 0; i < type->rank; i++)
+        text =
+            arena_printf(arena, "%s%s%lld", text, i ? " by " : "", (long long)type->dims[i].size);
+    return text;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
 void advice_take_node(AdviceFacts *facts, const Node *node) {
     const bool quantized = node->note->kind == NOTE_QUANTIZED;
     bool low =
@@ -26,6 +87,7 @@ void advice_take_node(AdviceFacts *facts, const Node *node) {
     facts->bfloat16 += node->note->dtype == DTYPE_BFLOAT16;
     if (node->note->dtype == DTYPE_FLOAT16 && peer_fault_transpose(node) && facts->faults++ == 0)
         facts->fault = node_label(node);
+    take_sizes(facts, node);
     if (low) {
         facts->low++;
         facts->heavy_low += heavy;
@@ -71,6 +133,15 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
                             "as '%s': --keep these, or disable its MatmulTransposeFusion",
                             (unsigned long long)facts->faults, facts->faults == 1 ? "" : "s",
                             facts->fault);
+    case ADVICE_UNEVEN:
+        /* a layer of few outputs at the end of a large model costs nothing */
+        if (!facts->uneven || facts->uneven_elements * 20 < facts->low_elements) return NULL;
+        return arena_printf(arena,
+                            "%llu %s product%s sizes that are no multiples of 8, as '%s' (%s): "
+                            "tensor cores pad them, or stay idle",
+                            (unsigned long long)facts->uneven, name,
+                            facts->uneven == 1 ? " has" : "s have", facts->uneven_label,
+                            sizes_text(facts, arena));
     case ADVICE_COUNT: break;
     }
     return NULL;

@@ -18,6 +18,10 @@ typedef struct AdviceFacts {
     uint64_t casts;                 /* inserted casts left */
     uint64_t faults;                /* nodes that ONNX Runtime fails on (peer_fault.h) */
     const char *fault;              /* what to call the first of them */
+    uint64_t uneven;                /* 16-bit products of weights that advice_uneven gives */
+    uint64_t uneven_elements, low_elements; /* of weights: of these, and of all 16-bit products */
+    const char *uneven_label;               /* what to call the largest of them, and its type */
+    const Type *uneven_type;
 } AdviceFacts;
 
 typedef enum Advice {
@@ -27,8 +31,14 @@ typedef enum Advice {
     ADVICE_PROCESSOR,
     ADVICE_BFLOAT16_CPU,
     ADVICE_FAULT,
+    ADVICE_UNEVEN,
     ADVICE_COUNT
 } Advice;
+
+/* The type of a 16-bit product's weights where a size of them is no multiple of 8, in which tensor
+ * cores take matrices (MXNet's guide to float16); NULL for others, for such as have a size of 1, as
+ * depthwise filters and vectors, and for filters of up to 4 channels, which libraries pad. */
+const Type *advice_uneven(const Node *node);
 
 /* Counts a node that has a note. */
 void advice_take_node(AdviceFacts *facts, const Node *node);

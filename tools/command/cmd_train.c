@@ -255,8 +255,9 @@ const Command command_train = {
         "\n"
         "A loss that is not finite, labels beyond the classes and data of other shapes end it with "
         "an error; OUT is not written then, and the last checkpoint stays.",
-    .examples = "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"
-                "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
+    .examples = "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
+                "# of a model for inference\n"
+                "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"
                 "# goes on where it was ended\n"
                 "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10 --checkpoint "
                 "now.onnx\n",

@@ -124,6 +124,21 @@ static void write_advice(const DemiReport *report, JsonWriter *json) {
     json_close(json, ']');
 }
 
+/* Lists of what has a type alone, and of a training's parts. */
+static void write_typed(const DemiReport *report, DemiReportList list, const char *key,
+                        JsonWriter *json) {
+    json_open(json, key, '[');
+    for (size_t i = 0; i < demi_report_row_count(report, list); i++) {
+        const DemiReportRow *row = demi_report_row(report, list, i);
+        json_open(json, NULL, '{');
+        json_text(json, "name", row->name);
+        if (row->text_before[0]) json_text(json, "role", row->text_before);
+        json_text(json, "type", row->text_after);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
 void report_write_fields(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
     json_text(json, "demi", demi_version());
     json_text(json, "input", title->input);
@@ -136,6 +151,8 @@ void report_write_fields(const DemiReport *report, const ReportTitle *title, Jso
     write_types(report, DEMI_REPORT_OUTPUTS, "outputs", json);
     write_passes(report, json);
     write_advice(report, json);
+    write_typed(report, DEMI_REPORT_UNEVEN, "uneven", json);
+    write_typed(report, DEMI_REPORT_TRAINING, "training", json);
     if (title->verified) verify_json(title->verified, json);
     write_nodes(report, json);
 }
@@ -166,6 +183,7 @@ void report_write_facts(const DemiReport *report, JsonWriter *json) {
     write_after(report, DEMI_REPORT_OPERATORS, "operators", json);
     json_unsigned(json, "weight_bytes", totals->bytes_after);
     write_after(report, DEMI_REPORT_WEIGHTS, "weights", json);
+    write_typed(report, DEMI_REPORT_TRAINING, "training", json);
 }
 
 /* ---- where it goes --------------------------------------------------------------------------- */

@@ -239,6 +239,24 @@ static void print_versions(const DemiReport *report, FILE *out) {
     fputc('\n', out);
 }
 
+/* What a training reads and gives, and how much it updates. */
+static void print_training(const DemiReport *report, FILE *out) {
+    const size_t count = demi_report_row_count(report, DEMI_REPORT_TRAINING);
+    size_t updates = 0;
+    for (size_t i = 0; i < count; i++) {
+        const DemiReportRow *row = demi_report_row(report, DEMI_REPORT_TRAINING, i);
+        updates += row->text_before[0] == 'u';
+        if (row->text_before[0] == 'u') continue;
+        fprintf(out, "training %-7s", row->text_before);
+        print_name(out, row->name, NAME_WIDTH - 9, 2);
+        fputs("  ", out);
+        report_puts(out, row->text_after);
+        fputc('\n', out);
+    }
+    if (count)
+        fprintf(out, "training updates %zu initializer%s\n", updates, updates == 1 ? "" : "s");
+}
+
 void report_print_stats(const DemiReport *report, const char *name, FILE *out) {
     char size[32];
     const DemiReportTotals *totals = demi_report_totals(report);
@@ -247,6 +265,7 @@ void report_print_stats(const DemiReport *report, const char *name, FILE *out) {
     print_versions(report, out);
     print_io(report, DEMI_REPORT_INPUTS, SIZE_MAX, out);
     print_io(report, DEMI_REPORT_OUTPUTS, SIZE_MAX, out);
+    print_training(report, out);
     print_name(out, "nodes", NAME_WIDTH, 0);
     fprintf(out, "%*" PRIu64 "\n", NUMBER_WIDTH, totals->nodes_after);
     print_single(report, DEMI_REPORT_OPERATORS, out);

@@ -142,7 +142,9 @@ def table_html(rows: Iterable[tuple[str, ...]]) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """A conversion, or a model as it is (`describe`): then before and after are the same."""
+    """A conversion, or a model as it is (`describe`): then before and after are the same. `uneven` are
+    16-bit products with sizes that are no multiples of 8, `training` what a training_info reads, gives
+    and updates."""
 
     totals: Totals
     nodes: list[Node]
@@ -155,6 +157,8 @@ class Report:
     opsets: list[Row]
     passes: list[Row]
     advice: list[str]
+    uneven: list[Row]
+    training: list[Row]
     verdict: Verdict | None = field(default=None)
 
     def why(self, name: str) -> str:
@@ -243,7 +247,9 @@ def report_of(report: ctypes.c_void_p, verdict: Verdict | None = None) -> Report
         _rows_of(report, _codes.DEMI_REPORT_REASONS), _rows_of(report, _codes.DEMI_REPORT_INPUTS),
         _rows_of(report, _codes.DEMI_REPORT_OUTPUTS), _rows_of(report, _codes.DEMI_REPORT_OPSETS),
         _rows_of(report, _codes.DEMI_REPORT_PASSES),
-        [row.name for row in _rows_of(report, _codes.DEMI_REPORT_ADVICE)], verdict)
+        [row.name for row in _rows_of(report, _codes.DEMI_REPORT_ADVICE)],
+        _rows_of(report, _codes.DEMI_REPORT_UNEVEN), _rows_of(report, _codes.DEMI_REPORT_TRAINING),
+        verdict)
 
 
 def verdict_of(verdict: ctypes.c_void_p) -> Verdict:
