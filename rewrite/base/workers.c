@@ -32,8 +32,7 @@ struct Workers {
     unsigned lanes; /* wanted, the caller's among them */
     unsigned made;  /* threads that are there: of lanes 1 .. made */
     bool started;
-    Lane *lane;           /* [lanes] */
-    WorkersRun *borrowed; /* NULL: the threads are ours */
+    Lane *lane; /* [lanes] */
 
     /* The job. Written while no task of the last one is left, read before a task is taken. */
     _Atomic(WorkersTask *) task;
@@ -198,12 +197,6 @@ Workers *workers_new_streaming(Arena *arena) {
     return workers_new(arena, count < WORKERS_STREAMING ? count : WORKERS_STREAMING);
 }
 
-Workers *workers_borrowed(Arena *arena, unsigned lanes, WorkersRun *run) {
-    Workers *w = workers_alloc(arena, lanes);
-    w->borrowed = run;
-    return w;
-}
-
 unsigned workers_lanes(const Workers *workers) {
     return workers->lanes;
 }
@@ -233,10 +226,6 @@ static void wait_for_others(Workers *w) {
 }
 
 void workers_run(Workers *w, unsigned count, WorkersTask *task, void *data) {
-    if (w->borrowed && count > 1) {
-        w->borrowed(w->lanes, count, task, data);
-        return;
-    }
     if (count > 1 && !w->started) start_threads(w);
     if (count <= 1 || w->made == 0) {
         for (unsigned i = 0; i < count; i++) task(data, i, 0);

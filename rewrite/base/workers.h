@@ -34,13 +34,6 @@ Workers *workers_new(Arena *arena, unsigned lanes);
 enum { WORKERS_STREAMING = 4 };
 Workers *workers_new_streaming(Arena *arena);
 
-/* Does what workers_run says, by at most `lanes` threads. */
-typedef void WorkersRun(unsigned lanes, unsigned count, WorkersTask *task, void *data);
-
-/* Workers whose jobs another library's threads do: for work beside that library's own, as its
- * threads may go on looking for work on the processors that others would want. */
-Workers *workers_borrowed(Arena *arena, unsigned lanes, WorkersRun *run);
-
 /* As many as it was made with, even where threads could not be made. */
 unsigned workers_lanes(const Workers *workers);
 

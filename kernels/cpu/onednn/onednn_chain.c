@@ -2,32 +2,63 @@
 /* Chains of primitives; see onednn_chain.h. */
 #include "onednn_chain.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { CHAIN_ALIGN = 64, RANK_MOST = 6 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Multiply-adds for which its threads are woken. After a call they look for work for a while, on the
- * processors that demi's own threads want for the next steps. */
-static const double WORK_FOR_THREADS = 1 << 22;
+/* Multiply-adds that are worth a part of their own. */
+static const double WORK_OF_PART = 1 << 20;
 
-void *onednn_chain_new(KernelCall *call, const OnednnWork *work, uint64_t size) {
-    const Onednn *lib = onednn_get();
-    const double amount = (double)work->batches * (double)work->groups * (double)work->rows *
-                          (double)work->columns * (double)work->depth;
-    OnednnChain *chain = lib ? kernel_keep(call, size) : NULL;
-    if (!chain) return NULL;
-    chain->lib = lib;
-    chain->threads = amount < WORK_FOR_THREADS ? 1 : kernel_threads(call);
-    call->prepared = chain; /* before anything is opened: release closes it */
-    chain->failed =
-        lib->stream_create(&chain->stream, lib->engine, dnnl_stream_default_flags) != dnnl_success;
-    return chain;
+static uint64_t align(uint64_t size) {
+    return (size + CHAIN_ALIGN - 1) / CHAIN_ALIGN * CHAIN_ALIGN;
 }
 
-void onednn_chain_release(void *prepared) {
-    OnednnChain *chain = prepared;
+static unsigned parts_of(const KernelCall *call, const OnednnWork *work, uint64_t items) {
+    const double amount = (double)work->batches * (double)work->groups * (double)work->rows *
+                          (double)work->columns * (double)work->depth;
+    const bool asked = call->provider == KERNEL_PROVIDER_ONEDNN; /* tests ask, of small ones */
+    uint64_t parts = kernel_threads(call);
+    if (!asked && amount < (double)parts * WORK_OF_PART) parts = (uint64_t)(amount / WORK_OF_PART);
+    if (parts > items) parts = items;
+    return parts ? (unsigned)parts : 1;
+}
+
+void *onednn_chains_new(KernelCall *call, const OnednnWork *work, uint64_t items, uint64_t size) {
+    const Onednn *lib = onednn_get();
+    const unsigned parts = parts_of(call, work, items);
+    size = align(size);
+    OnednnChain *first = lib ? kernel_keep(call, parts * size) : NULL;
+    if (!first) return NULL;
+    first->part_size = size;
+    first->parts = parts;
+    for (unsigned i = 0; i < parts; i++) ((OnednnChain *)onednn_part(first, i))->lib = lib;
+    call->prepared = first; /* before anything is opened: release closes it */
+    for (unsigned i = 0; i < parts; i++) {
+        OnednnChain *chain = onednn_part(first, i);
+        chain->failed = lib->stream_create(&chain->stream, lib->engine,
+                                           dnnl_stream_default_flags) != dnnl_success;
+    }
+    return first;
+}
+
+bool onednn_chains_failed(const void *prepared) {
+    const OnednnChain *first = prepared;
+    bool failed = false;
+    for (unsigned i = 0; i < first->parts; i++)
+        failed = failed || ((const OnednnChain *)onednn_part(first, i))->failed;
+    return failed;
+}
+
+OnednnShare onednn_share(const void *prepared, uint64_t items, unsigned part) {
+    const OnednnChain *first = prepared;
+    const uint64_t begin = items * part / first->parts, end = items * (part + 1) / first->parts;
+    return (OnednnShare){begin, end - begin};
+}
+
+static void release(OnednnChain *chain) {
     const Onednn *lib = chain->lib;
     for (int i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].primitive) lib->primitive_destroy(chain->steps[i].primitive);
@@ -38,6 +69,10 @@ void onednn_chain_release(void *prepared) {
     if (chain->stream) lib->stream_destroy(chain->stream);
 }
 
+void onednn_chains_release(void *prepared) {
+    OnednnChain *first = prepared;
+    for (unsigned i = 0; i < first->parts; i++) release(onednn_part(first, i));
+}
 static const_dnnl_memory_desc_t keep_desc(OnednnChain *chain, dnnl_status_t status,
                                           dnnl_memory_desc_t desc) {
     if (status != dnnl_success) {
@@ -241,10 +276,17 @@ uint64_t onednn_layout_hash(const OnednnChain *chain, const_dnnl_memory_desc_t d
 /* KernelPack: job->variant is the hash of pack_to. */
 static bool pack(KernelCall *call, const KernelPackJob *job) {
     const OnednnChain *chain = call->prepared;
-    int before = onednn_enter(chain->lib, chain->threads);
+    int before = onednn_enter(chain->lib);
     bool ok = onednn_copy(chain, chain->pack_from, job->from->data, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
+}
+
+void onednn_refuse_other_weights(const KernelCall *call, OnednnChain *chain) {
+    const OnednnChain *first = call->prepared;
+    const_dnnl_memory_desc_t wanted = onednn_wanted(chain, dnnl_query_weights_md);
+    if (!chain->failed && !chain->lib->memory_desc_equal(first->pack_to, wanted))
+        chain->failed = true;
 }
 
 const void *onednn_pack_shared(KernelCall *call, uint32_t i, const_dnnl_memory_desc_t from) {
@@ -258,21 +300,64 @@ const void *onednn_pack_shared(KernelCall *call, uint32_t i, const_dnnl_memory_d
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace) {
+/* Bytes from one part's workspace to the next. */
+static uint64_t workspace_step(const OnednnChain *first) {
+    uint64_t most = 0;
+    for (unsigned i = 0; i < first->parts; i++) {
+        const OnednnChain *chain = onednn_part(first, i);
+        if (chain->workspace > most) most = chain->workspace;
+    }
+    return align(most + 1);
+}
+
+void *onednn_workspace(KernelCall *call) {
+    const OnednnChain *first = call->prepared;
+    return kernel_workspace(call, first->parts * workspace_step(first));
+}
+
+void *onednn_at(const KernelCall *call, unsigned part, int memory, void *workspace) {
+    const OnednnChain *first = call->prepared, *chain = onednn_part(first, part);
+    return (char *)workspace + part * workspace_step(first) + chain->offsets[memory];
+}
+
+/* All parts of a call. */
+typedef struct PartsRun {
+    OnednnChain *first;
+    char *workspace;
+    uint64_t step;
+    atomic_int status; /* of one that failed */
+} PartsRun;
+
+static void run_part(void *data, unsigned i, unsigned lane) {
+    PartsRun *run = data;
+    OnednnChain *chain = onednn_part(run->first, i);
     const Onednn *lib = chain->lib;
-    for (int i = 0; i < chain->memory_count; i++)
-        if (chain->offsets[i] != UINT64_MAX) onednn_set(chain, i, onednn_at(chain, i, workspace));
-    int before = onednn_enter(lib, chain->threads);
+    (void)lane;
+    for (int k = 0; k < chain->memory_count; k++)
+        if (chain->offsets[k] != UINT64_MAX)
+            onednn_set(chain, k, run->workspace + i * run->step + chain->offsets[k]);
+    int before = onednn_enter(lib);
     dnnl_status_t status = dnnl_success;
-    for (int i = 0; i < chain->step_count && status == dnnl_success; i++) {
-        const ChainStep *step = &chain->steps[i];
+    for (int k = 0; k < chain->step_count && status == dnnl_success; k++) {
+        const ChainStep *step = &chain->steps[k];
         status = lib->primitive_execute(step->primitive, chain->stream, step->count, step->args);
     }
     if (status == dnnl_success) status = lib->stream_wait(chain->stream);
     onednn_leave(lib, before);
-    if (chain->threads > 1) onednn_take_threads(lib, call);
+    if (status != dnnl_success) atomic_store(&run->status, (int)status);
+}
+
+bool onednn_chains_run(KernelCall *call, void *workspace) {
+    OnednnChain *first = call->prepared;
+    PartsRun run = {.first = first, .workspace = workspace, .step = workspace_step(first)};
+    atomic_init(&run.status, dnnl_success);
+    if (first->parts > 1)
+        workers_run(call->workers, first->parts, run_part, &run);
+    else
+        run_part(&run, 0, 0);
+    const int status = atomic_load(&run.status);
     if (status == dnnl_success) return true;
-    return err_set(call->err, ERR_ENV, "oneDNN %s failed (status %d)", lib->text, (int)status);
+    return err_set(call->err, ERR_ENV, "oneDNN %s failed (status %d)", first->lib->text, status);
 }
 
 bool onednn_sums_exactly(const OnednnChain *chain, uint64_t depth) {

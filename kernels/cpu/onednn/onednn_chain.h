@@ -6,6 +6,10 @@
  * nothing and `failed` stays set, so that the row declines. Memory objects have no memory of their
  * own: what a call gives is set before each run, the rest and the primitives' scratchpads are one
  * workspace.
+ *
+ * A chain computes with one thread. Where a call has more, it has a chain for each part of its images
+ * or rows, which demi's own threads run: those of OpenMP would all have to be there before any of
+ * them goes on, which takes a scheduler's time slice wherever other programs want the processors.
  */
 #ifndef DEMI_ONEDNN_CHAIN_H
 #define DEMI_ONEDNN_CHAIN_H
@@ -25,8 +29,9 @@ typedef struct ChainStep {
 
 typedef struct OnednnChain {
     const Onednn *lib;
-    unsigned threads; /* of the library's; 1: the caller's alone */
     bool failed;
+    unsigned parts;     /* of the first of them: how many there are, */
+    uint64_t part_size; /* and bytes from one to the next */
     dnnl_stream_t stream;
     dnnl_memory_desc_t descs[CHAIN_DESCS];
     dnnl_memory_t memories[CHAIN_MEMORIES];
@@ -42,12 +47,26 @@ typedef struct ChainArg {
     int arg, memory;
 } ChainArg;
 
-/* A chain for that much work in kernel_keep's memory of `size` bytes, of whose struct it is the first
- * member; sets call->prepared. NULL: decline. Whoever makes its primitives enters the library with
- * chain->threads, as running does. */
-void *onednn_chain_new(KernelCall *call, const OnednnWork *work, uint64_t size);
+/* Chains for that much work, which can be cut into `items` pieces, in kernel_keep's memory of `size`
+ * bytes each, of whose struct they are the first member; sets call->prepared, to the first. NULL:
+ * decline. Whoever makes their primitives enters the library, as running does. */
+void *onednn_chains_new(KernelCall *call, const OnednnWork *work, uint64_t items, uint64_t size);
 /* KernelPrepare.release of structs that begin with a chain. */
-void onednn_chain_release(void *prepared);
+void onednn_chains_release(void *prepared);
+
+/* The struct of part i. */
+static inline void *onednn_part(const void *prepared, unsigned i) {
+    const OnednnChain *first = prepared;
+    return (char *)(uintptr_t)prepared + i * first->part_size;
+}
+/* True where a part's chain could not be made. */
+bool onednn_chains_failed(const void *prepared);
+
+/* Pieces [first, first + count) of `items`. */
+typedef struct OnednnShare {
+    uint64_t first, count;
+} OnednnShare;
+OnednnShare onednn_share(const void *prepared, uint64_t items, unsigned part);
 
 /* A tensor in memory: with these strides in elements, or row-major (NULL). */
 const_dnnl_memory_desc_t onednn_desc(OnednnChain *chain, dnnl_data_type_t type, int rank,
@@ -83,9 +102,11 @@ int onednn_alias(OnednnChain *chain, const_dnnl_memory_desc_t desc, int memory);
 const_dnnl_memory_desc_t onednn_desc_part(OnednnChain *chain, const_dnnl_memory_desc_t whole,
                                           const dnnl_dims_t dims, const dnnl_dims_t offsets);
 
-/* The constant input i, of layout `from`, as the last step wants its weights, in memory of the
- * plan's. NULL: it is not constant, or that can't be done. */
+/* The constant input i, of layout `from`, as the last step of the first part wants its weights, in
+ * memory of the plan's. NULL: it is not constant, or that can't be done. */
 const void *onednn_pack_shared(KernelCall *call, uint32_t i, const_dnnl_memory_desc_t from);
+/* Fails the chain of another part whose last step wants weights in another layout than the first's. */
+void onednn_refuse_other_weights(const KernelCall *call, OnednnChain *chain);
 
 /* Copies from one layout to another, now. False where oneDNN can't. */
 bool onednn_copy(const OnednnChain *chain, const_dnnl_memory_desc_t from_desc, const void *from,
@@ -97,14 +118,15 @@ static inline void onednn_set(OnednnChain *chain, int memory, const void *data) 
     if (memory != CHAIN_NONE)
         chain->lib->memory_set_data_handle(chain->memories[memory], (void *)(uintptr_t)data);
 }
-/* Where memory of the workspace is in `workspace`. */
-static inline void *onednn_at(const OnednnChain *chain, int memory, void *workspace) {
-    return (char *)workspace + chain->offsets[memory];
-}
 
-/* Runs all steps in `workspace`, kernel_workspace's of chain->workspace bytes; memories that are
- * given have been set. False with the error set. */
-bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace);
+/* Memory for all parts' workspaces; NULL with the error set. */
+void *onednn_workspace(KernelCall *call);
+/* Where memory of a part's workspace is in it. */
+void *onednn_at(const KernelCall *call, unsigned part, int memory, void *workspace);
+
+/* Runs all parts in that workspace; memories that are given have been set. False with the error
+ * set. */
+bool onednn_chains_run(KernelCall *call, void *workspace);
 
 /* True where the last step sums products of unsigned and signed bytes to int32 without a rounding:
  * some implementations go through float, which has them exactly up to 2^24 only. */

@@ -17,12 +17,14 @@
 
 enum { SPATIAL_MOST = 3, PLAIN_COLUMNS = 128 };
 
+/* Of a part's images; what all of them have in common is the first one's. */
 typedef struct OnednnConv {
-    OnednnChain chain; /* first: onednn_chain_release */
+    OnednnChain chain; /* first: onednn_chains_release */
     int x, w, bias, y;
+    OnednnShare images;
     const void *weights; /* packed; NULL: the call's */
-    bool channels_last;  /* of a fused one: y is in the workspace, in float */
-    uint64_t images, filters, columns;
+    bool channels_last;  /* of a fused one: y is float sums of all images, in the workspace */
+    uint64_t image_count, filters, columns;
     Epilogue epilogue;
 } OnednnConv;
 
@@ -114,15 +116,18 @@ static int operand(OnednnChain *chain, const_dnnl_memory_desc_t plain,
     return onednn_within(chain, wanted);
 }
 
-/* The weights: packed once, or reordered at each call. */
+/* The weights: packed once, for all parts, or reordered at each call, by each. */
 static int weights(KernelCall *call, OnednnConv *conv, const_dnnl_memory_desc_t plain,
                    const_dnnl_memory_desc_t wanted) {
     OnednnChain *chain = &conv->chain;
-    conv->weights = onednn_pack_shared(call, 1, plain);
-    if (conv->weights) {
-        kernel_set_unread(call, 1);
-        return conv->w = onednn_given(chain, wanted);
+    OnednnConv *first = call->prepared;
+    if (conv == first) {
+        conv->weights = onednn_pack_shared(call, 1, plain);
+        if (conv->weights) kernel_set_unread(call, 1);
+    } else if (first->weights) {
+        onednn_refuse_other_weights(call, chain);
     }
+    if (first->weights) return conv->w = onednn_given(chain, wanted);
     conv->w = onednn_given(chain, plain);
     return operand(chain, plain, wanted, conv->w);
 }
@@ -164,7 +169,7 @@ static void chain_make(KernelCall *call, OnednnConv *conv, const ConvShape *s) {
     const_dnnl_memory_desc_t like_w = onednn_wanted(chain, dnnl_query_weights_md);
     const_dnnl_memory_desc_t like_y = onednn_wanted(chain, dnnl_query_dst_md);
     conv->x = onednn_given(chain, x);
-    conv->y = s->fused ? onednn_within(chain, y) : onednn_given(chain, y);
+    conv->y = onednn_given(chain, y);
     conv->channels_last = last;
     conv->bias = CHAIN_NONE;
     int to_x = operand(chain, x, like_x, conv->x), to_w = weights(call, conv, w, like_w);
@@ -211,22 +216,27 @@ static KernelReady make(KernelCall *call, bool fused) {
         return KERNEL_FAILED;
     const OnednnWork work = work_of(call, &window);
     const Onednn *lib = shape_make(call, &window, &shape) ? onednn_for(call, &work) : NULL;
-    OnednnConv *conv = lib ? onednn_chain_new(call, &work, sizeof *conv) : NULL;
-    if (!conv) return KERNEL_DECLINED;
-    conv->images = work.batches;
-    conv->filters = (uint64_t)w->dims[0];
-    conv->columns = window.out;
-    int before = onednn_enter(lib, conv->chain.threads);
-    chain_make(call, conv, &shape);
+    OnednnConv *first = lib ? onednn_chains_new(call, &work, work.batches, sizeof *first) : NULL;
+    if (!first) return KERNEL_DECLINED;
+    first->image_count = work.batches;
+    first->filters = (uint64_t)w->dims[0];
+    first->columns = window.out;
+    int before = onednn_enter(lib);
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        OnednnConv *conv = onednn_part(first, i);
+        conv->images = onednn_share(first, work.batches, i);
+        shape.x[0] = shape.y[0] = (dnnl_dim_t)conv->images.count;
+        chain_make(call, conv, &shape);
+    }
     onednn_leave(lib, before);
-    return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
+    return onednn_chains_failed(first) ? KERNEL_DECLINED : KERNEL_READY;
 }
 
 static KernelReady make_conv(KernelCall *call) {
     return make(call, false);
 }
 
-const KernelPrepare kernel_prepare_onednn_conv = {make_conv, onednn_chain_release, ONEDNN_CHOICES};
+const KernelPrepare kernel_prepare_onednn_conv = {make_conv, onednn_chains_release, ONEDNN_CHOICES};
 
 static KernelReady make_fused_conv(KernelCall *call) {
     const WindowAttrs *attrs = call->attrs;
@@ -238,36 +248,56 @@ static KernelReady make_fused_conv(KernelCall *call) {
     return ready;
 }
 
-const KernelPrepare kernel_prepare_onednn_fused_conv = {make_fused_conv, onednn_chain_release,
+const KernelPrepare kernel_prepare_onednn_fused_conv = {make_fused_conv, onednn_chains_release,
                                                         ONEDNN_CHOICES};
 
+/* Where a part's images begin in a tensor. */
+static void *images_at(const KernelTensor *tensor, const OnednnConv *conv) {
+    const uint64_t image = kernel_stride(tensor, 0) * (tensor->dtype == DTYPE_FLOAT ? 4 : 2);
+    return (char *)tensor->data + conv->images.first * image;
+}
+
+/* What all parts read; NULL: no bias. */
+static void set_operands(const KernelCall *call, const KernelTensor *bias) {
+    const OnednnConv *first = call->prepared;
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        OnednnConv *conv = onednn_part(first, i);
+        onednn_set(&conv->chain, conv->x, images_at(&call->inputs[0], conv));
+        onednn_set(&conv->chain, conv->w, first->weights ? first->weights : call->inputs[1].data);
+        onednn_set(&conv->chain, conv->bias, bias ? bias->data : NULL);
+    }
+}
+
 bool kernel_onednn_conv(KernelCall *call) {
-    OnednnConv *conv = call->prepared;
-    OnednnChain *chain = &conv->chain;
-    const KernelTensor *bias = kernel_input(call, 2);
-    void *workspace = kernel_workspace(call, chain->workspace + 1);
+    const OnednnConv *first = call->prepared;
+    void *workspace = onednn_workspace(call);
     if (!workspace) return false;
-    onednn_set(chain, conv->x, call->inputs[0].data);
-    onednn_set(chain, conv->w, conv->weights ? conv->weights : call->inputs[1].data);
-    onednn_set(chain, conv->bias, bias ? bias->data : NULL);
-    onednn_set(chain, conv->y, call->outputs[0].data);
-    return onednn_chain_run(call, chain, workspace);
+    set_operands(call, kernel_input(call, 2));
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        OnednnConv *conv = onednn_part(first, i);
+        onednn_set(&conv->chain, conv->y, images_at(&call->outputs[0], conv));
+    }
+    return onednn_chains_run(call, workspace);
 }
 
 bool kernel_onednn_fused_conv(KernelCall *call) {
-    OnednnConv *conv = call->prepared;
-    OnednnChain *chain = &conv->chain;
-    void *workspace = kernel_workspace(call, chain->workspace + 1);
-    if (!workspace) return false;
-    onednn_set(chain, conv->x, call->inputs[0].data);
-    onednn_set(chain, conv->w, conv->weights ? conv->weights : call->inputs[1].data);
-    if (!onednn_chain_run(call, chain, workspace)) return false;
-    OnednnResult result = {.sums = onednn_at(chain, conv->y, workspace),
-                           .channels_last = conv->channels_last,
-                           .images = conv->images,
-                           .rows = conv->filters,
-                           .columns = conv->columns,
-                           .epilogue = conv->epilogue,
+    const OnednnConv *first = call->prepared;
+    const uint64_t image = first->filters * first->columns;
+    void *workspace = onednn_workspace(call);
+    float *sums = kernel_workspace(call, first->image_count * image * sizeof *sums);
+    if (!workspace || !sums) return false;
+    set_operands(call, NULL);
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        OnednnConv *conv = onednn_part(first, i);
+        onednn_set(&conv->chain, conv->y, sums + conv->images.first * image);
+    }
+    if (!onednn_chains_run(call, workspace)) return false;
+    OnednnResult result = {.sums = sums,
+                           .channels_last = first->channels_last,
+                           .images = first->image_count,
+                           .rows = first->filters,
+                           .columns = first->columns,
+                           .epilogue = first->epilogue,
                            .residual = kernel_input(call, 3),
                            .y = &call->outputs[0]};
     result.epilogue.bias = fused_floats(call, kernel_input(call, 2));

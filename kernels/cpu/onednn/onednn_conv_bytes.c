@@ -20,9 +20,11 @@
 
 enum { SPATIAL_MOST = 3, RANK_MOST = SPATIAL_MOST + 2 };
 
+/* Of a part's images; what all of them have in common is the first one's. */
 typedef struct BytesConv {
-    OnednnChain chain; /* first: onednn_chain_release */
+    OnednnChain chain; /* first: onednn_chains_release */
     int x, image, w, y;
+    OnednnShare part;
     bool padded;
     uint64_t image_size;
     const unsigned char *packed; /* weights, then int32 sums of filters at packed_size */
@@ -74,14 +76,19 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
         sums[m] = 0;
         for (uint64_t i = 0; i < depth; i++) sums[m] += bytes[m * depth + i];
     }
-    int before = onednn_enter(chain->lib, chain->threads);
+    int before = onednn_enter(chain->lib);
     bool ok = onednn_copy(chain, chain->pack_from, bytes, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
 }
 
+/* Of the first part, for all. */
 static void pack_shared(KernelCall *call, BytesConv *conv, const_dnnl_memory_desc_t w) {
     OnednnChain *chain = &conv->chain;
+    if (conv != call->prepared) {
+        onednn_refuse_other_weights(call, chain);
+        return;
+    }
     const KernelTensor *zeros = kernel_constant(call, conv->at->w_zero);
     chain->pack_from = w;
     chain->pack_to = onednn_wanted(chain, dnnl_query_weights_md);
@@ -189,8 +196,8 @@ static void chain_make(KernelCall *call, BytesConv *conv, const BytesShape *s, u
     chain->steps[chain->step_count++] = step;
     if (chain->failed) return;
     pack_shared(call, conv, w);
-    conv->w = onednn_given(chain, chain->pack_to);
-    conv->y = onednn_within(chain, onednn_wanted(chain, dnnl_query_dst_md));
+    conv->w = onednn_given(chain, onednn_wanted(chain, dnnl_query_weights_md));
+    conv->y = onednn_given(chain, onednn_wanted(chain, dnnl_query_dst_md));
     const ChainArg args[] = {
         {DNNL_ARG_SRC, conv->image}, {DNNL_ARG_WEIGHTS, conv->w}, {DNNL_ARG_DST, conv->y}};
     onednn_args(chain, args, 3);
@@ -225,16 +232,21 @@ static KernelReady make(KernelCall *call, const ConvBytes *at) {
                              .depth = (uint64_t)w->dims[1] * window.taps,
                              .constant = true};
     const Onednn *lib = onednn_for(call, &work);
-    BytesConv *conv = lib ? onednn_chain_new(call, &work, sizeof *conv) : NULL;
-    if (!conv) return KERNEL_DECLINED;
-    conv->at = at;
-    conv->filters = (uint64_t)w->dims[0];
-    conv->columns = window.out;
-    conv->images = work.batches;
-    int before = onednn_enter(lib, conv->chain.threads);
-    chain_make(call, conv, &shape, work.depth);
+    BytesConv *first = lib ? onednn_chains_new(call, &work, work.batches, sizeof *first) : NULL;
+    if (!first) return KERNEL_DECLINED;
+    first->at = at;
+    first->filters = (uint64_t)w->dims[0];
+    first->columns = window.out;
+    first->images = work.batches;
+    int before = onednn_enter(lib);
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        BytesConv *conv = onednn_part(first, i);
+        conv->part = onednn_share(first, work.batches, i);
+        shape.x[0] = shape.image[0] = shape.y[0] = (dnnl_dim_t)conv->part.count;
+        chain_make(call, conv, &shape, work.depth);
+    }
     onednn_leave(lib, before);
-    return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
+    return onednn_chains_failed(first) ? KERNEL_DECLINED : KERNEL_READY;
 }
 
 static KernelReady make_conv_integer(KernelCall *call) {
@@ -244,9 +256,9 @@ static KernelReady make_qlinear_conv(KernelCall *call) {
     return make(call, &qlinear_conv_operands);
 }
 
-const KernelPrepare kernel_prepare_onednn_conv_integer = {make_conv_integer, onednn_chain_release,
+const KernelPrepare kernel_prepare_onednn_conv_integer = {make_conv_integer, onednn_chains_release,
                                                           ONEDNN_CHOICES};
-const KernelPrepare kernel_prepare_onednn_qlinear_conv = {make_qlinear_conv, onednn_chain_release,
+const KernelPrepare kernel_prepare_onednn_qlinear_conv = {make_qlinear_conv, onednn_chains_release,
                                                           ONEDNN_CHOICES};
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -311,22 +323,28 @@ static void transpose(KernelCall *call, const Transpose *t) {
 
 static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t *bias,
                            int32_t *sums) {
-    BytesConv *conv = call->prepared;
-    OnednnChain *chain = &conv->chain;
+    const BytesConv *first = call->prepared;
     const KernelTensor *x = &call->inputs[0], *x_zero = kernel_input(call, at->x_zero);
+    const uint64_t image = first->filters * first->columns;
     bool is_signed = x->dtype == DTYPE_INT8;
     int32_t zero = (x_zero ? byte_at(x_zero, 0) : 0) + (is_signed ? 128 : 0);
-    void *workspace = kernel_workspace(call, chain->workspace + 1);
-    void *bytes = is_signed ? kernel_workspace(call, x->count) : x->data;
-    if (!workspace || !bytes) return false;
+    void *workspace = onednn_workspace(call);
+    char *bytes = is_signed ? kernel_workspace(call, x->count) : x->data;
+    float *last = kernel_workspace(call, first->images * image * sizeof *last); /* int32 sums */
+    if (!workspace || !bytes || !last) return false;
     if (is_signed) onednn_flip(bytes, x->data, x->count);
-    if (conv->padded) memset(onednn_at(chain, conv->image, workspace), zero, conv->image_size);
-    onednn_set(chain, conv->x, bytes);
-    onednn_set(chain, conv->w, conv->packed);
-    if (!onednn_chain_run(call, chain, workspace)) return false;
-    const Transpose t = {.conv = conv,
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        BytesConv *conv = onednn_part(first, i);
+        if (conv->padded)
+            memset(onednn_at(call, i, conv->image, workspace), zero, conv->image_size);
+        onednn_set(&conv->chain, conv->x, bytes + conv->part.first * kernel_stride(x, 0));
+        onednn_set(&conv->chain, conv->w, first->packed);
+        onednn_set(&conv->chain, conv->y, last + conv->part.first * image);
+    }
+    if (!onednn_chains_run(call, workspace)) return false;
+    const Transpose t = {.conv = first,
                          .loops = gemm_loops(isa_best()),
-                         .from = onednn_at(chain, conv->y, workspace),
+                         .from = last,
                          .to = (float *)(void *)sums,
                          .bias = bias,
                          .zero = (uint32_t)zero};

@@ -9,7 +9,6 @@
 
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +67,8 @@ static bool find_threads(void *handle, unsigned runtime, Onednn *lib) {
                       : runtime == DNNL_RUNTIME_THREADPOOL ? "a thread pool"
                       : runtime == DNNL_RUNTIME_SYCL       ? "SYCL"
                                                            : "no CPU");
-    void *parallel = object_symbol(handle, "GOMP_parallel");
-    memcpy(&lib->parallel, &parallel, sizeof parallel);
     return find(handle, "omp_set_num_threads", &lib->set_threads) &&
-           find(handle, "omp_get_max_threads", &lib->most_threads) &&
-           find(handle, "omp_get_thread_num", &lib->thread_number);
+           find(handle, "omp_get_max_threads", &lib->most_threads);
 }
 
 static bool has(unsigned isa, unsigned wanted) {
@@ -138,40 +134,13 @@ const char *onednn_built_with(void) {
     return VERSION_OF(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
 }
 
-int onednn_enter(const Onednn *lib, unsigned threads) {
+int onednn_enter(const Onednn *lib) {
     if (!lib->set_threads) return 0;
     int before = lib->most_threads();
-    if (before != (int)threads) lib->set_threads((int)threads);
+    if (before != 1) lib->set_threads(1);
     return before;
 }
 
 void onednn_leave(const Onednn *lib, int before) {
     if (lib->set_threads && lib->most_threads() != before) lib->set_threads(before);
-}
-
-/* ---- its threads for our parts --------------------------------------------------------------- */
-
-typedef struct TeamJob {
-    WorkersTask *task;
-    void *data;
-    unsigned count;
-    atomic_uint next;
-} TeamJob;
-
-static void team_region(void *data) {
-    TeamJob *job = data;
-    unsigned lane = (unsigned)loaded.lib.thread_number();
-    if (lane == 0) job->task(job->data, 0, 0);
-    for (unsigned i; (i = atomic_fetch_add(&job->next, 1)) < job->count;)
-        job->task(job->data, i, lane);
-}
-
-static void team_run(unsigned lanes, unsigned count, WorkersTask *task, void *data) {
-    TeamJob job = {.task = task, .data = data, .count = count, .next = 1};
-    loaded.lib.parallel(team_region, &job, count < lanes ? count : lanes, 0);
-}
-
-void onednn_take_threads(const Onednn *lib, KernelCall *call) {
-    if (lib->parallel && call->workers)
-        call->workers = workers_borrowed(call->scratch, kernel_threads(call), team_run);
 }

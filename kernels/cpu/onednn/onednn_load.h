@@ -47,12 +47,9 @@ typedef struct Onednn {
     ONEDNN_FUNCTIONS(ONEDNN_MEMBER)
 #undef ONEDNN_MEMBER
     dnnl_engine_t engine; /* the CPU; shared by all threads, which oneDNN allows */
-    /* Of the OpenMP that the library was linked with; NULL: no threads. */
+    /* Of the OpenMP that the library was linked with; NULL: it has no threads. */
     void (*set_threads)(int threads);
     int (*most_threads)(void);
-    int (*thread_number)(void);
-    /* What compilers make parallel regions of; NULL: another OpenMP than GNU's and LLVM's. */
-    void (*parallel)(void (*region)(void *data), void *data, unsigned threads, unsigned flags);
     bool bytes;    /* exact products of 8-bit integers: with VNNI. Without, sums of two saturate */
     bool bfloat16; /* native ones; emulated they are slower than float */
     char text[32]; /* the version */
@@ -61,12 +58,8 @@ typedef struct Onednn {
 /* The library, opened now if it was not; NULL where it is not usable: onednn_problem says why. */
 const Onednn *onednn_get(void);
 
-/* Sets how many threads oneDNN takes in the calling thread; gives what to set afterwards. */
-int onednn_enter(const Onednn *lib, unsigned threads);
+/* Has oneDNN compute in the calling thread alone; gives what to set afterwards. */
+int onednn_enter(const Onednn *lib);
 void onednn_leave(const Onednn *lib, int before);
-
-/* Has the rest of the call run by the threads that oneDNN computed with: those are awake, and keep
- * the processors for a while. */
-void onednn_take_threads(const Onednn *lib, KernelCall *call);
 
 #endif

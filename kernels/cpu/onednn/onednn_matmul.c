@@ -13,11 +13,14 @@
 #include "onednn_result.h"
 #include "onednn_rules.h"
 
+/* Of a part's batches, or of its rows of all batches; what all parts have in common is the first
+ * one's. */
 typedef struct OnednnMatmul {
-    OnednnChain chain; /* first: onednn_chain_release */
+    OnednnChain chain; /* first: onednn_chains_release */
     int a, b, bias, y;
-    const void *weights; /* packed; NULL: the call's */
-    bool within;         /* y is in the workspace, in float */
+    uint64_t a_at, b_at, y_at; /* elements before it */
+    const void *weights;       /* packed; NULL: the call's */
+    bool within;               /* y is in the workspace, in float */
     uint64_t rows, columns;
     Epilogue epilogue;
 } OnednnMatmul;
@@ -57,34 +60,62 @@ static dnnl_data_type_t type_of(const Product *p) {
     return p->dtype == DTYPE_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
 }
 
+/* A part's batches and rows. */
+typedef struct Cut {
+    OnednnShare batches, rows;
+} Cut;
+
+/* As many of the `rows` rows of each matrix as the cut has. */
+typedef struct Matrices {
+    uint64_t rows, columns, cut;
+    dnnl_dim_t row, column; /* steps */
+    dnnl_data_type_t type;
+} Matrices;
+
 /* [batches, rows, columns]; without the first where there is one batch. */
-static const_dnnl_memory_desc_t matrices(OnednnMatmul *mm, const Product *p, const uint64_t *size,
-                                         const dnnl_dim_t *step, dnnl_data_type_t type) {
-    dnnl_dims_t dims = {(dnnl_dim_t)p->batches, (dnnl_dim_t)size[0], (dnnl_dim_t)size[1]};
-    dnnl_dims_t steps = {(dnnl_dim_t)(size[0] * size[1]), step[0], step[1]};
+static const_dnnl_memory_desc_t matrices(OnednnMatmul *mm, const Product *p, const Cut *cut,
+                                         Matrices m) {
+    dnnl_dims_t dims = {(dnnl_dim_t)cut->batches.count, (dnnl_dim_t)m.cut, (dnnl_dim_t)m.columns};
+    dnnl_dims_t steps = {(dnnl_dim_t)(m.rows * m.columns), m.row, m.column};
     int skip = p->batches == 1;
-    return onednn_desc(&mm->chain, type, 3 - skip, dims + skip, steps + skip);
+    return onednn_desc(&mm->chain, m.type, 3 - skip, dims + skip, steps + skip);
 }
 
 static const_dnnl_memory_desc_t bias_desc(OnednnMatmul *mm, const Product *p) {
-    const uint64_t size[] = {1, p->n};
-    const dnnl_dim_t step[] = {(dnnl_dim_t)p->n, 1};
-    return p->has_bias ? matrices(mm, p, size, step, type_of(p)) : NULL;
+    const dnnl_dim_t dims[] = {1, 1, (dnnl_dim_t)p->n};
+    int skip = p->batches == 1;
+    return p->has_bias ? onednn_desc(&mm->chain, type_of(p), 3 - skip, dims + skip, NULL) : NULL;
 }
 
-static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
+/* b as the call has it, or packed once, for all parts. */
+static void second_matrix(KernelCall *call, OnednnMatmul *mm, const_dnnl_memory_desc_t b,
+                          bool packed) {
+    OnednnChain *chain = &mm->chain;
+    OnednnMatmul *first = call->prepared;
+    if (packed && mm == first) {
+        mm->weights = onednn_pack_shared(call, 1, b);
+        if (mm->weights) kernel_set_unread(call, 1);
+    }
+    if (packed && !first->weights) chain->failed = true; /* past the budget */
+    if (packed && mm != first) onednn_refuse_other_weights(call, chain);
+    mm->b = onednn_given(chain, onednn_wanted(chain, dnnl_query_weights_md));
+}
+
+static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p, const Cut *cut) {
     OnednnChain *chain = &mm->chain;
     const Onednn *lib = chain->lib;
-    const uint64_t a_size[] = {p->m, p->k}, b_size[] = {p->k, p->n}, y_size[] = {p->m, p->n};
-    const dnnl_dim_t a_step[] = {p->a_row, p->a_column}, b_step[] = {p->b_row, p->b_column};
-    const dnnl_dim_t y_step[] = {(dnnl_dim_t)p->n, 1};
     const dnnl_dims_t any = {(dnnl_dim_t)p->k, (dnnl_dim_t)p->n};
+    const uint64_t rows = cut->rows.count;
+    const dnnl_data_type_t type = type_of(p);
     bool packed = kernel_is_constant(call, 1) && p->batches == 1;
-    const_dnnl_memory_desc_t a = matrices(mm, p, a_size, a_step, type_of(p));
-    const_dnnl_memory_desc_t y = matrices(mm, p, y_size, y_step, p->fused ? dnnl_f32 : type_of(p));
-    const_dnnl_memory_desc_t b = matrices(mm, p, b_size, b_step, type_of(p));
+    const_dnnl_memory_desc_t a =
+        matrices(mm, p, cut, (Matrices){p->m, p->k, rows, p->a_row, p->a_column, type});
+    const_dnnl_memory_desc_t y = matrices(
+        mm, p, cut, (Matrices){p->m, p->n, rows, (dnnl_dim_t)p->n, 1, p->fused ? dnnl_f32 : type});
+    const_dnnl_memory_desc_t b =
+        matrices(mm, p, cut, (Matrices){p->k, p->n, p->k, p->b_row, p->b_column, type});
     const_dnnl_memory_desc_t bias = bias_desc(mm, p);
-    const_dnnl_memory_desc_t wanted = packed ? onednn_desc_any(chain, type_of(p), 2, any) : b;
+    const_dnnl_memory_desc_t wanted = packed ? onednn_desc_any(chain, type, 2, any) : b;
     dnnl_primitive_attr_t attr = onednn_attr(chain);
     dnnl_primitive_desc_t desc = NULL;
     if (chain->failed) return;
@@ -93,16 +124,13 @@ static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
     lib->primitive_attr_destroy(attr);
     if (!onednn_step(chain, status, desc)) return;
     onednn_refuse_reference(chain);
-    mm->weights = packed ? onednn_pack_shared(call, 1, b) : NULL;
-    if (mm->weights) kernel_set_unread(call, 1);
-    if (packed && !mm->weights) chain->failed = true; /* past the budget */
     mm->a = onednn_given(chain, a);
-    mm->b = onednn_given(chain, onednn_wanted(chain, dnnl_query_weights_md));
-    mm->within = p->fused && p->result != DTYPE_FLOAT;
-    mm->y = mm->within ? onednn_within(chain, y) : onednn_given(chain, y);
-    mm->rows = p->batches * p->m;
-    mm->columns = p->n;
+    second_matrix(call, mm, b, packed);
+    mm->y = onednn_given(chain, y);
     mm->bias = p->has_bias ? onednn_given(chain, bias) : CHAIN_NONE;
+    mm->a_at = cut->batches.first * p->m * p->k + cut->rows.first * (uint64_t)p->a_row;
+    mm->b_at = cut->batches.first * p->k * p->n;
+    mm->y_at = (cut->batches.first * p->m + cut->rows.first) * p->n;
     const ChainArg args[] = {{DNNL_ARG_SRC, mm->a},
                              {DNNL_ARG_WEIGHTS, mm->b},
                              {DNNL_ARG_BIAS, mm->bias},
@@ -113,29 +141,44 @@ static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
 static KernelReady make(KernelCall *call, const Product *p) {
     const OnednnWork work = work_of(call, p);
     const Onednn *lib = sizes_suit(p) ? onednn_for(call, &work) : NULL;
-    OnednnMatmul *mm = lib ? onednn_chain_new(call, &work, sizeof *mm) : NULL;
-    if (!mm) return KERNEL_DECLINED;
-    int before = onednn_enter(lib, mm->chain.threads);
-    chain_make(call, mm, p);
+    const bool by_batch = p->batches >= kernel_threads(call);
+    const uint64_t items = by_batch ? p->batches : p->m;
+    OnednnMatmul *first = lib ? onednn_chains_new(call, &work, items, sizeof *first) : NULL;
+    if (!first) return KERNEL_DECLINED;
+    first->within = p->fused && p->result != DTYPE_FLOAT;
+    first->rows = p->batches * p->m;
+    first->columns = p->n;
+    int before = onednn_enter(lib);
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        const OnednnShare share = onednn_share(first, items, i);
+        const Cut cut = {by_batch ? share : (OnednnShare){0, p->batches},
+                         by_batch ? (OnednnShare){0, p->m} : share};
+        chain_make(call, onednn_part(first, i), p, &cut);
+    }
     onednn_leave(lib, before);
-    return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
+    return onednn_chains_failed(first) ? KERNEL_DECLINED : KERNEL_READY;
 }
 
-/* `workspace`: kernel_workspace's. */
-static bool run(KernelCall *call, const void *bias, void *workspace) {
-    OnednnMatmul *mm = call->prepared;
-    OnednnChain *chain = &mm->chain;
+static void *elements_at(const KernelTensor *tensor, uint64_t at) {
+    return (char *)tensor->data + at * (tensor->dtype == DTYPE_FLOAT ? 4 : 2);
+}
+
+/* `sums`: of a fused one whose result is of another type; else NULL. */
+static bool run(KernelCall *call, const void *bias, float *sums) {
+    const OnednnMatmul *first = call->prepared;
+    void *workspace = onednn_workspace(call);
     if (!workspace) return false;
-    onednn_set(chain, mm->a, call->inputs[0].data);
-    onednn_set(chain, mm->b, mm->weights ? mm->weights : call->inputs[1].data);
-    onednn_set(chain, mm->bias, bias);
-    if (!mm->within) onednn_set(chain, mm->y, call->outputs[0].data);
-    return onednn_chain_run(call, chain, workspace);
-}
-
-static void *workspace(KernelCall *call) {
-    const OnednnMatmul *mm = call->prepared;
-    return kernel_workspace(call, mm->chain.workspace + 1);
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        OnednnMatmul *mm = onednn_part(first, i);
+        OnednnChain *chain = &mm->chain;
+        onednn_set(chain, mm->a, elements_at(&call->inputs[0], mm->a_at));
+        onednn_set(chain, mm->b,
+                   first->weights ? first->weights : elements_at(&call->inputs[1], mm->b_at));
+        onednn_set(chain, mm->bias, bias);
+        onednn_set(chain, mm->y,
+                   sums ? (void *)(sums + mm->y_at) : elements_at(&call->outputs[0], mm->y_at));
+    }
+    return onednn_chains_run(call, workspace);
 }
 
 static bool one_type(const KernelCall *call) {
@@ -173,11 +216,11 @@ static KernelReady make_matmul(KernelCall *call) {
     return make(call, &p);
 }
 
-const KernelPrepare kernel_prepare_onednn_matmul = {make_matmul, onednn_chain_release,
+const KernelPrepare kernel_prepare_onednn_matmul = {make_matmul, onednn_chains_release,
                                                     ONEDNN_CHOICES};
 
 bool kernel_onednn_matmul(KernelCall *call) {
-    return run(call, NULL, workspace(call));
+    return run(call, NULL, NULL);
 }
 
 /* ---- Gemm ------------------------------------------------------------------------------------ */
@@ -212,12 +255,12 @@ static KernelReady make_gemm(KernelCall *call) {
     return make(call, &p);
 }
 
-const KernelPrepare kernel_prepare_onednn_gemm = {make_gemm, onednn_chain_release, ONEDNN_CHOICES};
+const KernelPrepare kernel_prepare_onednn_gemm = {make_gemm, onednn_chains_release, ONEDNN_CHOICES};
 
 bool kernel_onednn_gemm(KernelCall *call) {
     OnednnMatmul *mm = call->prepared;
     const void *bias = mm->bias == CHAIN_NONE ? NULL : kernel_input(call, 2)->data;
-    return run(call, bias, workspace(call));
+    return run(call, bias, NULL);
 }
 
 /* ---- the fused MatMul ------------------------------------------------------------------------ */
@@ -275,20 +318,20 @@ static KernelReady make_fused_matmul(KernelCall *call) {
     return ready;
 }
 
-const KernelPrepare kernel_prepare_onednn_fused_matmul = {make_fused_matmul, onednn_chain_release,
+const KernelPrepare kernel_prepare_onednn_fused_matmul = {make_fused_matmul, onednn_chains_release,
                                                           ONEDNN_CHOICES};
 
 bool kernel_onednn_fused_matmul(KernelCall *call) {
-    OnednnMatmul *mm = call->prepared;
-    void *memory = workspace(call);
-    if (!run(call, NULL, memory)) return false;
+    const OnednnMatmul *mm = call->prepared;
+    float *sums = mm->within ? kernel_workspace(call, mm->rows * mm->columns * sizeof *sums) : NULL;
+    if ((mm->within && !sums) || !run(call, NULL, sums)) return false;
     OnednnResult result = {.images = 1,
                            .rows = mm->rows,
                            .columns = mm->columns,
                            .epilogue = mm->epilogue,
                            .residual = kernel_input(call, 3),
                            .y = &call->outputs[0]};
-    result.sums = mm->within ? onednn_at(&mm->chain, mm->y, memory) : result.y->data;
+    result.sums = sums ? sums : result.y->data;
     result.epilogue.bias = fused_floats(call, kernel_input(call, 2));
     onednn_store(call, &result);
     return true;

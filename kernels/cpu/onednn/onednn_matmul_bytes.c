@@ -17,9 +17,11 @@
 #include "onednn_chain.h"
 #include "onednn_rules.h"
 
+/* Of a part's rows of all batches; what all parts have in common is the first one's. */
 typedef struct BytesMatmul {
-    OnednnChain chain; /* first: onednn_chain_release */
+    OnednnChain chain; /* first: onednn_chains_release */
     int a, b, y;
+    OnednnShare rows;
     const unsigned char
         *packed; /* b, then int32 sums of its columns at packed_size; NULL: the call's */
     uint64_t packed_size;
@@ -60,16 +62,21 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
     }
     int32_t *sums = (int32_t *)(void *)((char *)job->to + job->size - align(n * sizeof *sums));
     column_sums(bytes, b->count / n, n, sums);
-    int before = onednn_enter(chain->lib, chain->threads);
+    int before = onednn_enter(chain->lib);
     bool ok = onednn_copy(chain, chain->pack_from, bytes, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
 }
 
+/* Of the first part, for all. */
 static void pack_shared(KernelCall *call, BytesMatmul *mm, uint32_t operand,
                         const_dnnl_memory_desc_t b, uint64_t n) {
     OnednnChain *chain = &mm->chain;
     if (chain->failed) return;
+    if (mm != call->prepared) {
+        onednn_refuse_other_weights(call, chain);
+        return;
+    }
     chain->pack_from = b;
     chain->pack_to = onednn_wanted(chain, dnnl_query_weights_md);
     mm->packed_size = align(chain->lib->memory_desc_get_size(chain->pack_to));
@@ -86,13 +93,16 @@ static void chain_make(KernelCall *call, BytesMatmul *mm, uint32_t operand,
     OnednnChain *chain = &mm->chain;
     const Onednn *lib = chain->lib;
     dnnl_dim_t batches = (dnnl_dim_t)s->batches, m = (dnnl_dim_t)s->m, n = (dnnl_dim_t)s->n;
-    dnnl_dim_t k = (dnnl_dim_t)s->k;
+    dnnl_dim_t k = (dnnl_dim_t)s->k, rows = (dnnl_dim_t)mm->rows.count;
     int skip = batches == 1;
-    const dnnl_dims_t a_dims = {batches, m, k}, b_dims = {batches, k, n}, y_dims = {batches, m, n};
+    const dnnl_dims_t a_dims = {batches, rows, k}, b_dims = {batches, k, n};
+    const dnnl_dims_t y_dims = {batches, rows, n}, a_steps = {m * k, k, 1}, y_steps = {m * n, n, 1};
     bool packed = skip && kernel_is_constant(call, operand);
-    const_dnnl_memory_desc_t a = onednn_desc(chain, dnnl_u8, 3 - skip, a_dims + skip, NULL);
+    const_dnnl_memory_desc_t a =
+        onednn_desc(chain, dnnl_u8, 3 - skip, a_dims + skip, a_steps + skip);
     const_dnnl_memory_desc_t b = onednn_desc(chain, dnnl_s8, 3 - skip, b_dims + skip, NULL);
-    const_dnnl_memory_desc_t y = onednn_desc(chain, dnnl_s32, 3 - skip, y_dims + skip, NULL);
+    const_dnnl_memory_desc_t y =
+        onednn_desc(chain, dnnl_s32, 3 - skip, y_dims + skip, y_steps + skip);
     const_dnnl_memory_desc_t wanted =
         packed ? onednn_desc_any(chain, dnnl_s8, 2, b_dims + skip) : b;
     dnnl_primitive_attr_t attr = onednn_attr(chain);
@@ -139,12 +149,16 @@ static KernelReady make(KernelCall *call, uint32_t operand) {
                              .depth = s.k,
                              .constant = s.batches == 1 && kernel_is_constant(call, operand)};
     const Onednn *lib = onednn_for(call, &work);
-    BytesMatmul *mm = lib ? onednn_chain_new(call, &work, sizeof *mm) : NULL;
-    if (!mm) return KERNEL_DECLINED;
-    int before = onednn_enter(lib, mm->chain.threads);
-    chain_make(call, mm, operand, &s);
+    BytesMatmul *first = lib ? onednn_chains_new(call, &work, s.m, sizeof *first) : NULL;
+    if (!first) return KERNEL_DECLINED;
+    int before = onednn_enter(lib);
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        BytesMatmul *mm = onednn_part(first, i);
+        mm->rows = onednn_share(first, s.m, i);
+        chain_make(call, mm, operand, &s);
+    }
     onednn_leave(lib, before);
-    return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
+    return onednn_chains_failed(first) ? KERNEL_DECLINED : KERNEL_READY;
 }
 
 static KernelReady make_matmul_integer(KernelCall *call) {
@@ -155,9 +169,9 @@ static KernelReady make_qlinear_matmul(KernelCall *call) {
 }
 
 const KernelPrepare kernel_prepare_onednn_matmul_integer = {make_matmul_integer,
-                                                            onednn_chain_release, ONEDNN_CHOICES};
+                                                            onednn_chains_release, ONEDNN_CHOICES};
 const KernelPrepare kernel_prepare_onednn_qlinear_matmul = {make_qlinear_matmul,
-                                                            onednn_chain_release, ONEDNN_CHOICES};
+                                                            onednn_chains_release, ONEDNN_CHOICES};
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -244,18 +258,20 @@ static bool column_zeros(KernelCall *call, const ByteFactors *f, Correction *c) 
 }
 
 static bool sums_by_onednn(KernelCall *call, const ByteFactors *f, int32_t *sums) {
-    BytesMatmul *mm = call->prepared;
-    OnednnChain *chain = &mm->chain;
+    const BytesMatmul *first = call->prepared;
     BytesMatrix b;
     bool is_signed = f->a->dtype == DTYPE_INT8;
-    void *workspace = kernel_workspace(call, chain->workspace + 1);
-    void *a = is_signed ? kernel_workspace(call, f->a->count) : f->a->data;
-    if (!workspace || !a || !second_matrix(call, mm, f, &b)) return false;
+    void *workspace = onednn_workspace(call);
+    uint8_t *a = is_signed ? kernel_workspace(call, f->a->count) : f->a->data;
+    if (!workspace || !a || !second_matrix(call, first, f, &b)) return false;
     if (is_signed) onednn_flip(a, f->a->data, f->a->count);
-    onednn_set(chain, mm->a, a);
-    onednn_set(chain, mm->b, b.bytes);
-    onednn_set(chain, mm->y, sums);
-    if (!onednn_chain_run(call, chain, workspace)) return false;
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        BytesMatmul *mm = onednn_part(first, i);
+        onednn_set(&mm->chain, mm->a, a + mm->rows.first * f->s.k);
+        onednn_set(&mm->chain, mm->b, b.bytes);
+        onednn_set(&mm->chain, mm->y, sums + mm->rows.first * f->s.n);
+    }
+    if (!onednn_chains_run(call, workspace)) return false;
     Correction c = {.a = a,
                     .a_zero = &f->a_zero,
                     .a_shift = is_signed ? 128 : 0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rows of oneDNN's against demi's own over random operands: shapes, strides, pads, dilations,
- * groups, constant and other weights, one and two threads.
+ * groups, constant and other weights, one to four threads.
  *
  * Float and bfloat16 results are compared with the own row's in double. Of float they may be off by
  * what rounding each of depth + 2 sums can do, 2^-23 of the sum of magnitudes each; of bfloat16 by
@@ -59,7 +59,7 @@ static void begin_of(Bench *b, const char *domain, const char *op) {
     if (count == 3) b->rows++, count--; /* behind demi's own of bfloat16 */
     assert_int_equal(count, 2);
     b->attrs = attr_layout_new(b->rows->layout, &b->arena);
-    b->threads = below(b, 8) ? 1 : 2; /* few: threads that wait are slow on a busy machine */
+    b->threads = (unsigned)(1 + below(b, 4));
 }
 
 static void begin(Bench *b, const char *op) {
