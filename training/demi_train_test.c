@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi_train as a program calls it: the first step by hand, callbacks, what each error leaves of the
- * model, and memory that runs out at allocation after allocation, after which the model is as the
+/* demi_train as a program calls it: the first step by hand, callbacks, initializations and several
+ * trainings, what each error leaves of the model, and memory that runs out at allocation after allocation, after which the model is as the
  * last save saw it and can be trained. */
 #include <math.h>
 #include <setjmp.h>
@@ -34,6 +34,38 @@ static DemiModel *load(void) {
     DemiModel *model = NULL;
     assert_int_equal(demi_load_memory(line, strlen(line), NULL, &model, NULL), DEMI_OK);
     assert_int_equal(demi_run_pipeline(model, make, NULL, NULL, NULL), DEMI_OK);
+    return model;
+}
+
+/* Two trainings, of w and of b, and an initialization. */
+static const char begun[] =
+    "<ir_version: 8, opset_import: [\"\" : 17, \"ai.onnx.preview.training\" : 1]>\n"
+    "g (float[N, 2] x) => (float[N, 1] y)\n"
+    "<float[2, 1] w = {1, 2}, float[1] b = {0.5}> {\n"
+    "  m = MatMul (x, w) y = Add (m, b)\n"
+    "}\n"
+    "@training <initialization: begin () => (float[2, 1] w0) {\n"
+    "  w0 = RandomNormal <shape = [2, 1], scale = 0.5> ()\n"
+    "}, algorithm: step (float[N, 1] labels) => (float loss) <float learning_rate = {0.125}> {\n"
+    "  e = Sub (y, labels) s = Mul (e, e) loss = ReduceMean <keepdims = 0> (s)\n"
+    "  g = ai.onnx.preview.training.Gradient <xs = [\"w\"], zs = [\"x\", \"labels\"], y = "
+    "\"loss\"> "
+    "(w, x, labels)\n"
+    "  l = Mul (g, learning_rate) w1 = Sub (w, l)\n"
+    "}, initialization_binding: [\"w\": \"w0\"], update_binding: [\"w\": \"w1\"]>\n"
+    "@training <algorithm: step (float[N, 1] labels) => (float loss) <float learning_rate = {0.5}> "
+    "{\n"
+    "  e = Sub (y, labels) s = Mul (e, e) loss = ReduceMean <keepdims = 0> (s)\n"
+    "  g = ai.onnx.preview.training.Gradient <xs = [\"b\"], zs = [\"x\", \"labels\"], y = "
+    "\"loss\"> "
+    "(b, x, labels)\n"
+    "  l = Mul (g, learning_rate) b1 = Sub (b, l)\n"
+    "}, update_binding: [\"b\": \"b1\"]>";
+
+static DemiModel *load_begun(void) {
+    DemiModel *model = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    if (demi_load_memory(begun, strlen(begun), NULL, &model, &error)) fail_msg("%s", error.message);
     return model;
 }
 
@@ -219,6 +251,61 @@ static void test_errors(void **state) {
     demi_free(plain);
 }
 
+/* Before the first step: by the seed, unless weights are kept; what fails before a save leaves what
+ * was there. Each training has its loss, the second one's with what the first updated. */
+static bool two_losses(void *user, const DemiTrainStep *step) {
+    double *losses = user;
+    assert_int_equal(step->loss_count, 2);
+    assert_true(step->losses[0] == step->loss);
+    memcpy(losses, step->losses, 2 * sizeof *losses);
+    return true;
+}
+
+static double mean_error(const double w[2], double b) {
+    double loss = 0;
+    for (size_t i = 0; i < SAMPLES; i++) {
+        const double error = x[2 * i] * w[0] + x[2 * i + 1] * w[1] + b - y[i];
+        loss += error * error / SAMPLES;
+    }
+    return loss;
+}
+
+static void test_begun(void **state) {
+    (void)state;
+    static const float wild[SAMPLES * 2] = {INFINITY};
+    const DemiData infinite[] = {DEMI_DATA_TENSOR(DEMI_FLOAT, 2, x_dims, wild), data[1]};
+    double losses[2], w[2], drawn[2], again[2], b[1];
+    DemiModel *model = load_begun(), *kept = load_begun();
+    DemiTrainOptions options = options_of(3);
+    options.data = infinite;
+    options.in_order = true;
+    expect(model, &options, DEMI_ERR_MODEL, "loss 1 of step 1 is");
+    options = options_of(1);
+    options.batch = SAMPLES;
+    options.progress = two_losses;
+    options.progress_user = losses;
+    options.keep_weights = true;
+    assert_int_equal(demi_train(kept, &options, NULL, NULL), DEMI_OK);
+    read_floats(kept, "w =", w, 2);
+    assert_true(fabs(losses[0] - mean_error((double[]){1, 2}, 0.5)) < 1e-5);
+    assert_true(fabs(losses[1] - mean_error(w, 0.5)) < 1e-5);
+    read_floats(kept, "b =", b, 1);
+    assert_true(mean_error(w, b[0]) < losses[1]);
+    options.keep_weights = false;
+    const double still = 0;
+    options.rate = &still;
+    for (unsigned i = 0; i < 3; i++) {
+        DemiModel *other = load_begun();
+        options.seed = i == 2;
+        assert_int_equal(demi_train(other, &options, NULL, NULL), DEMI_OK);
+        read_floats(other, "w =", i ? again : drawn, 2);
+        if (i) assert_int_equal(again[0] == drawn[0] && again[1] == drawn[1], i == 1);
+        demi_free(other);
+    }
+    demi_free(model);
+    demi_free(kept);
+}
+
 /* A model that can't be written ends the training, which has it trained by then. */
 static void test_full(void **state) {
     (void)state;
@@ -242,8 +329,8 @@ static void test_full(void **state) {
 }
 
 /* Memory runs out at every allocation of one kind in turn: the model is as the last save saw it. */
-static unsigned fail_everywhere(bool for_good, bool arenas) {
-    DemiModel *model = load();
+static unsigned fail_everywhere(DemiModel *(*make_model)(void), bool for_good, bool arenas) {
+    DemiModel *model = make_model();
     DemiTrainOptions options = options_of(6);
     const Kept untrained = bytes_of(model);
     assert_int_equal(demi_train(model, &options, NULL, NULL), DEMI_OK);
@@ -252,7 +339,7 @@ static unsigned fail_everywhere(bool for_good, bool arenas) {
     for (unsigned point = 0;; point++) {
         DemiError error = DEMI_ERROR_INIT;
         Seen seen = {.saved = untrained};
-        model = load();
+        model = make_model();
         options.save = count_save;
         options.save_user = &seen;
         options.every = 2;
@@ -278,17 +365,17 @@ static unsigned fail_everywhere(bool for_good, bool arenas) {
 
 static void test_memory(void **state) {
     (void)state;
-    for (unsigned i = 0; i < 4; i++) {
-        const unsigned points = fail_everywhere(i % 2, i / 2);
+    for (unsigned i = 0; i < 7; i += i < 4 ? 1 : 2) { /* of the larger model half as often */
+        const unsigned points = fail_everywhere(i < 4 ? load : load_begun, i % 2, i / 2 % 2);
         print_message("%u allocations\n", points);
-        assert_true(points > (i / 2 ? 150 : 20));
+        assert_true(points > (i / 2 % 2 ? 150 : 20));
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step), cmocka_unit_test(test_parts),  cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_full), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_step),  cmocka_unit_test(test_parts), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_begun), cmocka_unit_test(test_full),  cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
