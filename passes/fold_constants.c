@@ -94,7 +94,7 @@ static bool may_execute(const Fold *fold, const Node *node) {
 }
 
 static bool is_constant(const Fold *fold, const Value *value) {
-    return value->producer ? fold->constant[value->id] : value->init && !value->input;
+    return value->producer ? fold->constant[value->id] : value_is_constant(value);
 }
 
 /* A Constant is lowered like the others, where they read it; it is nothing to execute by itself. */

@@ -352,6 +352,7 @@ static void refer_annotations(const Graph *graph) {
 
 /* What was copied reads nothing any more. */
 static void drop_trainings(Join *join) {
+    model_mark_trained(join->model, false);
     for (size_t i = 0; i < join->model->training.count; i++) {
         Graph *const graphs[] = {join->model->training.items[i]->initialization,
                                  join->model->training.items[i]->algorithm};

@@ -65,7 +65,8 @@ static Seen *next_seen(Seen *seen, uint64_t hash, unsigned *looks) {
 
 static bool has_plain_data(const Value *value) {
     const Tensor *tensor = value->init;
-    return !value->input && tensor->dtype != DTYPE_STRING && tensor_check(tensor, NULL);
+    return !value->input && !value->trained && tensor->dtype != DTYPE_STRING &&
+           tensor_check(tensor, NULL);
 }
 
 /* Of the type, the dims and the first bytes: whole weights are read only where these agree. */

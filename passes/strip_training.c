@@ -4,6 +4,7 @@
 #include "passes.h"
 #include "training_marks.h"
 #include "training_nodes.h"
+#include "value_names.h"
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     Model *model = ctx->model;
@@ -11,6 +12,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)err;
     ctx->counts->rewrites += model->training.count;
     if (model->training.count) model_touch(model);
+    model_mark_trained(model, false);
     model->training.count = 0;
     for (const KeyValue *entry = model->metadata, *next; entry; entry = next) {
         next = entry->next;

@@ -18,7 +18,7 @@ static const Attr *constant_attr(const Value *value) {
 
 bool value_is_constant(const Value *value) {
     if (value->producer) return constant_attr(value) != NULL;
-    return value->init && !value->input;
+    return value->init && !value->input && !value->trained;
 }
 
 /* Lists and numbers as the tensors that they stand for. */

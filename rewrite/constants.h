@@ -12,7 +12,8 @@
  * a sparse or string constant, or its attribute is a function's parameter. */
 const Tensor *constant_tensor(const Value *value, Arena *arena);
 
-/* True where value is an initializer that no caller can override, or comes from a Constant node. */
+/* True where value is an initializer that no caller can override and no training gives other numbers,
+ * or comes from a Constant node. */
 bool value_is_constant(const Value *value);
 
 /* The number of a one-element float, float16 or bfloat16 constant. */

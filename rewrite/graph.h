@@ -158,6 +158,7 @@ struct Value {
     Use *uses;             /* in no promised order: sort by node where it matters */
     uint32_t use_count;
     bool referenced;    /* named by a binding or a quantization annotation: must not disappear */
+    bool trained;       /* an initializer that a training gives other numbers: no constant */
     const Type *type;   /* what is known: declared by the file, then made exact by infer-dtypes and
                          refined by infer-shapes; NULL where unknown */
     const Tensor *init; /* an initializer's data (an input may have one too: a default) */

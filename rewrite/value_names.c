@@ -52,7 +52,22 @@ static bool has_training(const Model *model) {
     return domain != NULL;
 }
 
+static void mark_trained(const TrainingBinding *bindings, size_t count, bool trained) {
+    for (size_t i = 0; i < count; i++)
+        if (bindings[i].key.value) bindings[i].key.value->trained = trained;
+}
+
+void model_mark_trained(const Model *model, bool trained) {
+    for (size_t i = 0; i < model->training.count; i++) {
+        const TrainingInfo *info = model->training.items[i];
+        mark_trained(info->update_bindings.items, info->update_bindings.count, trained);
+        mark_trained(info->initialization_bindings.items, info->initialization_bindings.count,
+                     trained);
+    }
+}
+
 void model_refer_named(Model *model, Arena *scratch) {
+    model_mark_trained(model, true);
     if (!has_training(model)) return;
     const GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++)

@@ -13,7 +13,11 @@ Value *value_named(const Graph *graph, Bytes name);
 /* True for a Gradient node. */
 bool node_names_values(const Node *node);
 
-/* Marks (Value.referenced) what Gradients name, once a model is read. */
+/* Marks (Value.trained) what bindings of trainings have as keys; or takes the marks away, before the
+ * trainings go. */
+void model_mark_trained(const Model *model, bool trained);
+
+/* Marks (Value.referenced) what Gradients name, and what is trained, once a model is read. */
 void model_refer_named(Model *model, Arena *scratch);
 
 #endif

@@ -9,7 +9,8 @@
  * weights are packed in float. gather-first comes twice: what products read of a table shared with
  * them is theirs only when they are fused. */
 #define COMPILE_PIPELINE(numerics, widen, layouts)                                                 \
-    "infer-dtypes,infer-shapes,expand-gradient,spell-out,eliminate-dead,gather-first,move-"        \
+    "strip-training,infer-dtypes,infer-shapes,expand-gradient,spell-out,eliminate-dead,gather-"    \
+    "first,move-"                                                                                  \
     "dequantize{"                                                                                  \
     "numerics=" numerics "},fuse-tables{numerics=" numerics "},fuse-quantized{numerics=" numerics  \
     "}," widen "fuse-gelu{numerics=" numerics "},fuse-rotary{numerics=" numerics                   \
@@ -31,7 +32,7 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
                                         [DEMI_ISA_AVX512] = "avx512"};
 static const char compile_small[] = COMPILE_PIPELINE("fast", "", "") ",small=true";
 static const char compile_device[] = COMPILE_PIPELINE("fast", "", "choose-layouts,") ",small=true";
-static const char compile_plainly[] = "infer-dtypes,infer-shapes,expand-gradient,"
+static const char compile_plainly[] = "strip-training,infer-dtypes,infer-shapes,expand-gradient,"
                                       "spell-out{numerics=faithful},"
                                       "eliminate-dead,lower-plan{numerics=faithful";
 _Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,",

@@ -31,6 +31,7 @@ static void take(Weights *w, const Value *value) {
 /* Of the reader that keeps it: one that a 16-bit reader stands beside is not asked. */
 static const char *why(Placement *p, const Value *value) {
     Arena *arena = &p->model->arena;
+    if (value->trained) return "training updates it";
     if (value->input) return "it is an input's default";
     if (p->guarded && p->guarded[value->id]) return p->guarded[value->id];
     for (const Use *use = value->uses; use; use = use->next) {

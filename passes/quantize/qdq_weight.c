@@ -60,6 +60,7 @@ static bool turn_axis(const Node *turn, int64_t rank, int32_t *axis) {
 
 static const char *fault_of(const QdqPlan *plan, const Value *value) {
     if (!value_is_constant(value)) {
+        if (value->trained) return "training updates its weights";
         if (value->input && value->init) return "its weights are an input's default";
         return "its weights are computed";
     }

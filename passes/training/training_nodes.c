@@ -72,7 +72,7 @@ Value *training_op(const TrainingNodes *nodes, const char *op, Value *const *ope
 void training_bind(TrainingInfo *info, Value *key, Value *value) {
     const TrainingBinding binding = {.key = {.name = key->name, .value = key},
                                      .value = {.name = value->name, .value = value}};
-    key->referenced = value->referenced = true;
+    key->referenced = value->referenced = key->trained = true;
     VEC_PUSH(&key->graph->model->arena, &info->update_bindings, binding);
 }
 

@@ -320,6 +320,21 @@ class Training(unittest.TestCase):
         self.run_for("part.onnx", 8, "--checkpoint", checkpoint)
         self.assertEqual(self.run_for("rest.onnx", 20, "--checkpoint", checkpoint), whole)
 
+    def test_rewritten(self) -> None:
+        """What is done to the model before takes no copy of what training updates."""
+        train = self.make(lenet(self.rng, norm=True), 'rate="0.1"')
+        data = samples((1, 8, 8), self.rng)
+        losses = self.losses(train, self.save(data), "--steps", 20)
+        wanted = session_of(onnx.load(self.path("out.onnx"))).run(None, {"x": data["x"]})[0]
+        for words in (["simplify"], ["simplify", "--inexact"], ["convert", "--to", "int8-weights"],
+                      ["opt", "--passes", "infer-dtypes,infer-shapes,fold-affine{store=true},fold-constants"]):
+            other = self.path("other.onnx")
+            done = demi(words[0], train, "-o", other, "-q", *words[1:])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.losses(other, self.save(data), "--steps", 20), losses)
+            results = session_of(onnx.load(self.path("out.onnx"))).run(None, {"x": data["x"]})[0]
+            np.testing.assert_allclose(results, wanted, atol=1e-6, err_msg=" ".join(words))
+
     # ---- scaled ---------------------------------------------------------------------------------
 
     def scaled(self, train: pathlib.Path, options: str, to: str | None = None) -> pathlib.Path:
