@@ -692,3 +692,11 @@ const PassInfo infer_shapes_pass = {
     .idempotent = true,
     .run = run,
 };
+
+bool infer_again(PassCtx *ctx, Err *err) {
+    const PassCounts counts = *ctx->counts;
+    const void *defaults = arena_alloc(ctx->scratch, infer_shapes_pass.options_size);
+    const bool inferred = infer_dtypes(ctx, NULL, NULL, err) && run(ctx, defaults, err);
+    *ctx->counts = counts;
+    return inferred;
+}

@@ -14,4 +14,7 @@ bool infer_shapes_strict(PassCtx *ctx, Err *err);
  * by id, in ctx->scratch; NULL where nothing was asked of a value. NULL with *err set on failure. */
 const ShapeOperand *const *infer_shapes_known(PassCtx *ctx, Err *err);
 
+/* What infer-dtypes and infer-shapes do, of what a pass has made: its rewrites stay as counted. */
+bool infer_again(PassCtx *ctx, Err *err);
+
 #endif
