@@ -284,8 +284,10 @@ bool shape_group_attention(ShapeCall *call) {
     const ShapeNum out[] = {dim_at(q, 0), dim_at(q, 1),
                             packed ? num_mul(size, num_known(heads)) : dim_at(q, 2)};
     const ShapeNum total = group_total(call);
-    const ShapeNum cache[] = {dim_at(q, 0), num_known(groups), total, size},
-                   scores[] = {dim_at(q, 0), num_known(heads), dim_at(q, 1), unknown};
+    const ShapeNum kept = attrs->bit_width == 4 ? half_of(size, 2) : size;
+    const ShapeNum cache[] = {dim_at(q, 0), num_known(groups), total, kept},
+                   scores[] = {dim_at(q, 0), num_known(heads), dim_at(q, 1),
+                               shape_single(shape_input(call, 6))};
     set_dims(call, 0, 3, out);
     set_dims(call, 1, 4, cache);
     set_dims(call, 2, 4, cache);

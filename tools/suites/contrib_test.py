@@ -338,6 +338,69 @@ class ContribTest(unittest.TestCase):
         for past in (False, True):
             self.each(lambda r, past=past: make(r, past), rounds=4 * ROUNDS)
 
+    def test_scores_that_are_shown(self) -> None:
+        """What later queries' keys have is the lowest there is, of which nothing is said here."""
+        def make(r: Random, past: bool) -> Case:
+            b, s, n, h, p = r.size(3), r.size(), r.size(4), 4 * r.size(4), r.size()
+            keys = s + p * past
+            return Case("MultiHeadAttention", {
+                "q": r.floats(b, s, n * h), "k": r.floats(b, s, n * h), "v": r.floats(b, s, n * h),
+                "bias": r.maybe(3 * n * h), "mask": r.mask(b, keys) if r.flag() else None,
+                "scores": r.maybe(b, [1, n][r.flag()], s, keys),
+                "past_key": r.floats(b, n, p, h) if past else None,
+                "past_value": r.floats(b, n, p, h) if past else None},
+                (r.dtype,) * 4 if past or r.flag() else (r.dtype, False, False, r.dtype),
+                num_heads=n, mask_filter_value=-50.0)
+        for past in (False, True):
+            self.each(lambda r, past=past: make(r, past), rounds=2 * ROUNDS)
+        r = Random(1)
+        q = r.floats(2, 4, 16)
+        case = Case("MultiHeadAttention", {"q": q, "k": q, "v": q}, (None, False, False, None),
+                    num_heads=2, unidirectional=1)
+        want, lowest = case.by_ort()[1], np.finfo(np.float32).min
+        for numerics in ("fast", "faithful"):
+            got = case.by_demi(numerics)[1]
+            np.testing.assert_array_equal(got == lowest, want == lowest)
+            np.testing.assert_allclose(got[got != lowest], want[got != lowest], atol=FLOAT * 9)
+
+    def test_shared_caches(self) -> None:
+        """One row goes behind those that past_sequence_length counts; what is behind it stays."""
+        def make(r: Random) -> Case:
+            b, n, h, room = r.size(3), r.size(4), 4 * r.size(4), 1 + r.size()
+            before = int(r.random.integers(1, room))
+            return Case("MultiHeadAttention", {
+                "q": r.floats(b, 1, n * h), "k": r.floats(b, 1, n * h), "v": r.floats(b, 1, n * h),
+                "bias": r.maybe(3 * n * h), "mask": None, "scores": None,
+                "past_key": r.floats(b, n, room, h), "past_value": r.floats(b, n, room, h),
+                "before": np.array([before], np.int32)}, (r.dtype,) * 3, num_heads=n)
+        for dtype in (np.float32, np.float16):
+            for seed in range(2 * ROUNDS):
+                case = make(Random(seed, dtype))
+                keys = {n: case.feeds[n] for n in ("past_key", "past_value")}
+                before, want = int(case.feeds["before"][0]), case.by_ort()[0]
+                for got in (case.by_demi(n) for n in ("fast", "faithful")):
+                    with self.subTest(dtype=dtype.__name__, seed=seed):
+                        near = HALF * 3 if dtype == np.float16 else FLOAT * 9
+                        np.testing.assert_allclose(got[0], want, rtol=0, atol=near)
+                        for one, past in zip(got[1:], keys.values()):
+                            for part in (np.s_[:, :, :before], np.s_[:, :, before + 1:]):
+                                np.testing.assert_array_equal(one[part], past[part])
+
+    def test_square_masks(self) -> None:
+        """As the rows of a mask for each query: ONNX Runtime's processor's kernel has them not."""
+        def make(r: Random, mask: np.ndarray, p: int) -> Case:
+            b, s, n, h = 2, 3, 2, 8
+            return Case("Attention", {
+                "x": r.floats(b, s, 8), "w": r.floats(8, 3 * n * h), "bias": r.floats(3 * n * h),
+                "mask": mask, "past": r.floats(2, b, n, p, h) if p else None},
+                (r.dtype,) * (2 if p else 1), num_heads=n)
+        for dtype in (np.float32, np.float16):
+            for p in (0, 2):
+                square = Random(p).mask(2, 1, 6, 6)
+                rows = np.ascontiguousarray(square[:, 0, p:p + 3, :p + 3])
+                self.compare(make(Random(4, dtype), square, p),
+                             make(Random(4, dtype), rows, p).by_ort())
+
     def test_keys_of_another_sequence(self) -> None:
         def make(r: Random) -> Case:
             b, s, rows, n, h = r.size(3), r.size(), r.size(), r.size(4), 4 * r.size(4)
@@ -429,32 +492,84 @@ class ContribTest(unittest.TestCase):
             more["local_window_size"] = r.size()
         if sink is None and r.flag():
             more["smooth_softmax"] = 1
-        return Case("GroupQueryAttention", feeds, (r.dtype,) * 3, ("total",), num_heads=n,
-                    kv_num_heads=k, do_rotary=int(turn), rotary_interleaved=int(turn and r.flag()),
-                    **more)
+        kind = self.quantize_caches(r, feeds, k, size, more) if room and state != "prompt" else r.dtype
+        shown = int(r.random.integers(3))
+        if shown:
+            more["qk_output"] = shown
+        return Case("GroupQueryAttention", feeds, (r.dtype, kind, kind, r.dtype)[:4 if shown else 3],
+                    ("total",), num_heads=n, kv_num_heads=k, do_rotary=int(turn),
+                    rotary_interleaved=int(turn and r.flag()), **more)
+
+    def quantize_caches(self, r: Random, feeds: Feeds, k: int, size: int,
+                        more: dict[str, object]) -> type:
+        """Caches of 8 or of 4 bits in place of what is there, now and then; their type."""
+        half, each, kind = r.flag(), r.flag(), (np.uint8, np.int8)
+        if r.flag():
+            return r.dtype
+        for name in ("past_key", "past_value"):
+            shape = feeds[name].shape
+            feeds[name] = r.bytes(kind[not half], *shape[:3], shape[3] // (1 + half))
+        more |= {f"{name}_quant_type": "PER_CHANNEL" if each else "PER_TENSOR" for name in "kv"}
+        more["kv_cache_bit_width"] = 4 if half else 8
+        for name in ("k_scale", "v_scale"):
+            scale = r.scale(1, k, 1, size) if each else r.scale(1)
+            feeds[name] = scale * (5 if half else 0.5)
+        return kind[not half]
 
     def test_group_query_attention(self) -> None:
-        """Rows of caches behind a sample's keys say nothing."""
+        """Rows of caches behind a sample's keys say nothing, nor do the scores of such keys."""
         for state in ("prompt", "step", "chunk"):
             for dtype in (np.float32, np.float16):
-                for seed in range(3 * ROUNDS):
+                for seed in range(6 * ROUNDS):
                     case = self.group_query(Random(seed, dtype), state)
-                    want, got = case.by_ort(), [case.by_demi(n) for n in ("fast", "faithful")]
-                    if state == "prompt" and dtype == np.float32:
-                        self.convert(case, [want[0]], 0)
-                    lengths = case.feeds["lengths"]
-                    for one in got:
-                        self.assertEqual([a.shape for a in one], [a.shape for a in want])
-                        for cache in (1, 2):
-                            for b, length in enumerate(lengths):
-                                one[cache][b, :, length + 1:] = want[cache][b, :, length + 1:]
-                    for one in got:
-                        for a, w in zip(one, want):
-                            with self.subTest(state=state, dtype=dtype.__name__, seed=seed,
-                                              attributes=case.attributes):
-                                np.testing.assert_allclose(
-                                    a.astype(np.float32), w.astype(np.float32), rtol=0,
-                                    atol=HALF * 3 if dtype == np.float16 else FLOAT)
+                    with self.subTest(state=state, dtype=dtype.__name__, seed=seed,
+                                      attributes=case.attributes):
+                        want = case.by_ort()
+                        if state == "prompt" and dtype == np.float32:
+                            self.convert(case, [want[0]], 0)
+                        for numerics in ("fast", "faithful"):
+                            self.check_group(case, want, case.by_demi(numerics))
+
+    def check_group(self, case: Case, want: list[np.ndarray], got: list[np.ndarray]) -> None:
+        lengths = case.feeds["lengths"]
+        self.assertEqual([(a.dtype, a.shape) for a in got], [(a.dtype, a.shape) for a in want])
+        for cache in (1, 2):
+            for b, length in enumerate(lengths):
+                got[cache][b, :, length + 1:] = want[cache][b, :, length + 1:]
+        for a, w in zip(got, want):
+            if w.dtype.kind in "iu": # what was rounded is a step of its scale away at most
+                bits = np.unpackbits((a.view(np.uint8) ^ w.view(np.uint8)).reshape(-1))
+                self.assertLessEqual(int(np.count_nonzero(bits)), max(8, bits.size // 200))
+                continue
+            if len(want) > 3 and w is want[3]:
+                for b, length in enumerate(lengths):
+                    a[b, ..., length + 1:] = w[b, ..., length + 1:]
+            np.testing.assert_allclose(
+                a.astype(np.float32), w.astype(np.float32), rtol=0,
+                atol=HALF * 3 if w.dtype == np.float16 else FLOAT)
+
+    def test_norms_of_heads(self) -> None:
+        """By their formula: ONNX Runtime has them for GPUs alone."""
+        for dtype in (np.float32, np.float16):
+            r = Random(7, dtype)
+            feeds: Feeds = {
+                "q": r.floats(2, 3, 32), "k": r.floats(2, 3, 16), "v": r.floats(2, 3, 16),
+                "past_key": None, "past_value": None, "lengths": np.full(2, 2, np.int32),
+                "total": np.array(3, np.int32)}
+            weights = {name: r.floats(8) for name in ("q", "k")}
+
+            def normal(name: str, feeds: Feeds = feeds, weights: dict = weights) -> np.ndarray:
+                x = feeds[name].astype(np.float32).reshape(2, 3, -1, 8)
+                x = x / np.sqrt(np.mean(x * x, axis=3, keepdims=True) + 1e-3)
+                return (x * weights[name]).astype(np.float32).reshape(2, 3, -1)
+            want = Case("GroupQueryAttention", {
+                **feeds, "q": normal("q"), "k": normal("k"), "v": feeds["v"].astype(np.float32)},
+                (np.float32,) * 3, num_heads=4, kv_num_heads=2).by_ort()
+            feeds |= dict.fromkeys(("cos", "sin", "at", "scores", "sink", "ks", "vs"))
+            case = Case("GroupQueryAttention",
+                        {**feeds, "qn": weights["q"], "kn": weights["k"]}, (dtype,) * 3,
+                        num_heads=4, kv_num_heads=2, qk_norm_epsilon=1e-3)
+            self.compare(case, [a.astype(dtype) for a in want])
 
     # ---- bytes ----
 
@@ -630,8 +745,12 @@ class ContribTest(unittest.TestCase):
                 ("SkipSimplifiedLayerNormalization", feeds(x=row, s=row, g=(8,), c=(8,)), {}),
                 ("MultiHeadAttention", feeds(q=(2, 3, 32), k=(2, 5, 32), v=(2, 5, 32)), heads),
                 ("Attention", feeds(x=(2, 3, 16), w=(16, 96), b=(96,)), heads),
+                ("GroupQueryAttention", {
+                    **feeds(q=(2, 3, 32), k=(2, 3, 16), v=(2, 3, 16)), "pk": None, "pv": None,
+                    "lengths": np.full(2, 2, np.int32), "total": np.array(3, np.int32)},
+                 {"num_heads": 4, "kv_num_heads": 2}),
                 ("RotaryEmbedding", places, {})):
-            wide = {n: a.astype(np.float32) if a.dtype == ml_dtypes.bfloat16 else a
+            wide = {n: a.astype(np.float32) if getattr(a, "dtype", 0) == ml_dtypes.bfloat16 else a
                     for n, a in given.items()}
             for numerics in ("fast", "faithful"):
                 with self.subTest(op=op, numerics=numerics):

@@ -14,7 +14,7 @@
 
 #include "kernel.h"
 
-enum { OPERANDS = 12, RESULTS = 3, RANK = 5, ATTRS = 10, ROUNDS = 4000 };
+enum { OPERANDS = 16, RESULTS = 4, RANK = 5, ATTRS = 12, ROUNDS = 4000 };
 
 /* A tensor in the making; its data is made last. */
 typedef struct Part {
@@ -27,7 +27,7 @@ typedef struct Part {
 } Part;
 
 typedef struct Attribute {
-    const char *name;
+    const char *name, *text; /* a string where there is a text */
     int64_t value;
 } Attribute;
 
@@ -52,16 +52,19 @@ static void set(Part *part, Dtype dtype, uint32_t rank, const int64_t *dims) {
     set(part, DTYPE_##dtype, sizeof((int64_t[]){__VA_ARGS__}) / 8, (const int64_t[]){__VA_ARGS__})
 
 static void attribute(Call *c, const char *name, int64_t value) {
-    c->attrs[c->attr_count++] = (Attribute){name, value};
+    c->attrs[c->attr_count++] = (Attribute){.name = name, .value = value};
 }
 
 /* ---- calls that are right -------------------------------------------------------------------- */
 
 static const int64_t ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
+static const int64_t twos[] = {2};
+
 static void multi_head(Call *c) {
     const int64_t b = 1 + (int64_t)draw(c, 2), s = 1 + (int64_t)draw(c, 3), n = 2, h = 4,
                   p = (int64_t)draw(c, 3), keys = s + p;
+    const bool shared = p && draw(c, 2);
     c->op = "MultiHeadAttention";
     attribute(c, "num_heads", n);
     attribute(c, "unidirectional", (int64_t)draw(c, 2));
@@ -76,19 +79,36 @@ static void multi_head(Call *c) {
     }
     if (draw(c, 2)) SET(&c->inputs[3], FLOAT, 3 * n * h);
     if (draw(c, 2)) {
-        switch (draw(c, 3)) {
+        switch (draw(c, 4)) {
         case 0: SET(&c->inputs[4], INT32, b, keys); break;
         case 1: SET(&c->inputs[4], INT32, b, s, keys); break;
+        case 2: SET(&c->inputs[4], INT32, b, 1, keys, keys); break;
         default: SET(&c->inputs[4], INT32, b);
         }
         c->inputs[4].numbers = ones;
     }
     if (draw(c, 2)) SET(&c->inputs[5], FLOAT, draw(c, 2) ? b : 1, draw(c, 2) ? n : 1, s, keys);
-    if (p) SET(&c->inputs[6], FLOAT, b, n, p, h);
-    if (p) SET(&c->inputs[7], FLOAT, b, n, p, h);
+    if (p) SET(&c->inputs[6], FLOAT, b, n, shared ? keys : p, h);
+    if (p) SET(&c->inputs[7], FLOAT, b, n, shared ? keys : p, h);
+    if (shared) {
+        SET(&c->inputs[8], INT32, 1);
+        c->inputs[8].numbers = p == 1 ? ones : twos;
+    }
     SET(&c->outputs[0], FLOAT, b, s, n * h);
     if (draw(c, 2)) SET(&c->outputs[1], FLOAT, b, n, keys, h);
     if (draw(c, 2)) SET(&c->outputs[2], FLOAT, b, n, keys, h);
+    if (draw(c, 2)) SET(&c->outputs[3], FLOAT, b, n, s, keys);
+}
+
+/* Caches of few bits, with a scale for all, or for each element of all heads. */
+static void quantize(Call *c, int64_t bits, int64_t elements) {
+    const bool each = draw(c, 2);
+    attribute(c, "kv_cache_bit_width", bits);
+    attribute(c, "k_quant_type", 0);
+    attribute(c, "v_quant_type", 0);
+    for (uint32_t i = 1; i < 3; i++)
+        c->attrs[c->attr_count - i].text = each ? "PER_CHANNEL" : "PER_TENSOR";
+    for (int i = 12; i < 14; i++) SET(&c->inputs[i], FLOAT, each ? elements : 1);
 }
 
 static void group(Call *c) {
@@ -108,8 +128,11 @@ static void group(Call *c) {
     SET(&c->inputs[0], FLOAT, b, s, (packed ? n + 2 * k : n) * h);
     if (!packed) SET(&c->inputs[1], FLOAT, b, s, k * h);
     if (!packed) SET(&c->inputs[2], FLOAT, b, s, k * h);
-    if (kept) SET(&c->inputs[3], FLOAT, b, k, room, h);
-    if (kept) SET(&c->inputs[4], FLOAT, b, k, room, h);
+    const uint64_t bits = kept ? draw(c, 4) : 0; /* of caches: floats, 4 or 8 */
+    if (bits > 1) quantize(c, bits == 2 ? 4 : 8, k * h);
+    const Dtype cache = bits == 2 ? DTYPE_UINT8 : bits == 3 ? DTYPE_INT8 : DTYPE_FLOAT;
+    const int64_t size = bits == 2 ? h / 2 : h, dims[] = {b, k, kept ? room : total, size};
+    for (int i = 3; i < 5 && kept; i++) set(&c->inputs[i], cache, 4, dims);
     SET(&c->inputs[5], INT32, b);
     c->inputs[5].numbers = lengths[total - 1];
     set(&c->inputs[6], DTYPE_INT32, 0, NULL);
@@ -122,9 +145,14 @@ static void group(Call *c) {
     }
     if (draw(c, 2)) SET(&c->inputs[10], FLOAT, draw(c, 2) ? b : 1, draw(c, 2) ? n : 1, s, total);
     if (draw(c, 2)) SET(&c->inputs[11], FLOAT, n);
+    const bool norms = draw(c, 2);
+    if (norms) SET(&c->inputs[14], FLOAT, h);
+    if (norms) SET(&c->inputs[15], FLOAT, h);
     SET(&c->outputs[0], FLOAT, b, s, n * h);
-    SET(&c->outputs[1], FLOAT, b, k, kept ? room : total, h);
-    SET(&c->outputs[2], FLOAT, b, k, kept ? room : total, h);
+    for (int i = 1; i < 3; i++) set(&c->outputs[i], cache, 4, dims);
+    if (!draw(c, 3)) return;
+    attribute(c, "qk_output", 1 + (int64_t)draw(c, 2));
+    SET(&c->outputs[3], FLOAT, b, n, s, total);
 }
 
 static void rotary(Call *c) {
@@ -214,7 +242,9 @@ static bool fill(Call *c, Part *part, KernelTensor *t) {
 
 static void fill_attrs(const Call *c, const KernelRow *row, void *attrs, Arena *arena) {
     for (uint32_t i = 0; i < c->attr_count; i++) {
-        const PlainAttr attr = {.kind = PLAIN_INT, .v.i = c->attrs[i].value};
+        const char *text = c->attrs[i].text;
+        PlainAttr attr = {.kind = PLAIN_INT, .v.i = c->attrs[i].value};
+        if (text) attr = (PlainAttr){.kind = PLAIN_TEXT, .v.text = {true, (uint32_t)strlen(text), text}};
         const AttrField *field =
             attr_layout_find(row->layout, c->attrs[i].name, strlen(c->attrs[i].name));
         assert_non_null(field);
