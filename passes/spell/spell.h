@@ -82,6 +82,16 @@ Value *spell_channels(Spell *spell, Value *x, uint32_t rank, bool first);
 /* `value` is output i from now on, in that output's type. Each made value is given at most once. */
 void spell_give(Spell *spell, uint32_t output, Value *value);
 
+/* A product of bytes: the operands, their zero points and scales; NULL where there is none. */
+typedef struct ByteProduct {
+    Value *a, *b, *a_zero, *b_zero, *a_scale, *b_scale, *bias;
+    float alpha;
+    Value *whole; /* integers that are added to the product of integers */
+} ByteProduct;
+
+/* The product as floats. */
+Value *spell_byte_product(Spell *spell, const ByteProduct *job);
+
 /* ---- recipes --------------------------------------------------------------------------------- */
 
 /* X(domain, operator, recipe), by domain and name. Several operators may have one recipe. */
@@ -102,6 +112,7 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
     X("com.microsoft", "MatMulIntegerToFloat", matmul_integer_to_float)                            \
     X("com.microsoft", "NhwcConv", nhwc_conv)                                                      \
     X("com.microsoft", "NhwcMaxPool", nhwc_max_pool)                                               \
+    X("com.microsoft", "QAttention", q_attention)                                                  \
     X("com.microsoft", "QGemm", q_gemm)                                                            \
     X("com.microsoft", "QLinearAdd", q_add)                                                        \
     X("com.microsoft", "QLinearAveragePool", q_average_pool)                                       \
@@ -122,9 +133,9 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
 SpellRecipe spell_attention, spell_dequantize, spell_quantize, spell_bias_gelu,
     spell_bias_split_gelu, spell_dynamic_quantize_matmul, spell_embed_layer_norm, spell_fast_gelu,
     spell_fused_conv, spell_fused_gemm, spell_fused_matmul, spell_group_norm,
-    spell_matmul_integer_to_float, spell_nhwc_conv, spell_nhwc_max_pool, spell_q_gemm, spell_q_add,
-    spell_q_average_pool, spell_q_concat, spell_q_conv, spell_q_global_average_pool,
-    spell_q_leaky_relu, spell_q_mul, spell_q_sigmoid, spell_q_softmax, spell_q_where,
-    spell_simplified_layer_norm, spell_skip_layer_norm;
+    spell_matmul_integer_to_float, spell_nhwc_conv, spell_nhwc_max_pool, spell_q_attention,
+    spell_q_gemm, spell_q_add, spell_q_average_pool, spell_q_concat, spell_q_conv,
+    spell_q_global_average_pool, spell_q_leaky_relu, spell_q_mul, spell_q_sigmoid, spell_q_softmax,
+    spell_q_where, spell_simplified_layer_norm, spell_skip_layer_norm;
 
 #endif

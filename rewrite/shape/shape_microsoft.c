@@ -116,6 +116,30 @@ bool shape_global_pool_quantized(ShapeCall *call) {
     return true;
 }
 
+/* As Gather; rows of data of bytes may hold several elements a byte, along the last axis. */
+bool shape_gather_blocks(ShapeCall *call) {
+    const GatherBlocksAttrs *attrs = call->attrs;
+    ShapeOperand inputs[] = {*shape_input(call, 0), *shape_input(call, 1)};
+    const ShapeOperand *x = shape_ranked(call, 0), *scales = shape_ranked(call, 2);
+    const GatherAttrs plain = {.axis = attrs->axis};
+    uint32_t along;
+    if (x && x->rank == 0) return shape_invalid(call, "a scalar has no axis");
+    if (x && !shape_axis(call, attrs->along, x->rank, &along)) return false;
+    if (x && scales && scales->rank != x->rank)
+        return shape_invalid(call, "scales of rank %u", scales->rank);
+    if (x && attrs->bits > 0 && attrs->bits < 8 && x->dtype == DTYPE_UINT8) {
+        ShapeNum *dims = ARENA_ARRAY(call->arena, ShapeNum, x->rank);
+        for (uint32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
+        dims[x->rank - 1] = num_mul(dims[x->rank - 1], num_known(8 / attrs->bits));
+        inputs[0].dims = dims;
+    }
+    ShapeCall gather = *call;
+    gather.attrs = &plain;
+    gather.inputs = inputs;
+    gather.input_count = 2;
+    return shape_gather(&gather) || shape_invalid(call, "%s", gather.reason);
+}
+
 /* ---- norms, embeddings, matrices ------------------------------------------------------------- */
 
 /* Half of the last axis. */
@@ -176,14 +200,14 @@ static void set_dims(ShapeCall *call, uint32_t index, uint32_t rank, const Shape
     for (uint32_t i = 0; i < rank; i++) dims[i] = from[i];
 }
 
-/* Attention: input (batch, rows, width), weights (width, Q + K + V); the past, and what becomes of it,
- * is (2, batch, heads, length, size). */
-bool shape_packed_attention(ShapeCall *call) {
+/* Attention: input (batch, rows, width), weights (width, Q + K + V); the past, operand `place`, and
+ * what becomes of it, is (2, batch, heads, length, size). */
+static bool packed_attention(ShapeCall *call, uint32_t place) {
     const HeadsAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *w = shape_ranked(call, 1),
-                       *past = shape_ranked(call, 4);
+                       *past = shape_ranked(call, place);
     if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 1, 2) ||
-        !shape_want_rank(call, 4, 5))
+        !shape_want_rank(call, place, 5))
         return false;
     const AttrInts *sizes = &attrs->sizes;
     if (attrs->heads < 1) return shape_invalid(call, "num_heads is missing");
@@ -192,13 +216,21 @@ bool shape_packed_attention(ShapeCall *call) {
     const ShapeNum value = sizes->present ? num_known(sizes->items[2]) : half_of(dim_at(w, 1), 3);
     const ShapeNum out[] = {dim_at(x, 0), dim_at(x, 1), value};
     set_dims(call, 0, 3, out);
-    const bool has = shape_input(call, 4)->present;
+    const bool has = shape_input(call, place)->present;
     ShapeNum before = has ? dim_at(past, 3) : num_known(0);
     const ShapeNum present[] = {num_known(2), dim_at(x, 0), num_known(attrs->heads),
                                 attrs->share > 0 ? before : num_add(before, dim_at(x, 1)),
                                 half_of(value, attrs->heads)};
     set_dims(call, 1, 5, present);
     return true;
+}
+
+bool shape_packed_attention(ShapeCall *call) {
+    return packed_attention(call, 4);
+}
+
+bool shape_q_attention(ShapeCall *call) {
+    return packed_attention(call, 8);
 }
 
 /* What MultiHeadAttention's first three operands say; unknown where they do not. */
@@ -246,6 +278,8 @@ bool shape_multi_head_attention(ShapeCall *call) {
                      : shape_input(call, 8)->present ? before
                                                      : num_add(before, sizes.keys);
     if (!value && shape_input(call, 2)->present) total = unknown;
+    const ShapeOperand *used = shape_input(call, 8);
+    const ShapeNum seen = used->present ? num_add(shape_single(used), sizes.keys) : total;
     const ShapeNum key_size = key && key->rank == 5   ? key->dims[4]
                               : key && key->rank == 4 ? key->dims[3]
                               : q && q->rank == 5     ? q->dims[4]
@@ -253,7 +287,7 @@ bool shape_multi_head_attention(ShapeCall *call) {
     const ShapeNum heads = num_known(attrs->heads);
     const ShapeNum keys[] = {sizes.batch, heads, total, key_size},
                    values[] = {sizes.batch, heads, total, half_of(sizes.value, attrs->heads)},
-                   scores[] = {sizes.batch, heads, sizes.rows, total};
+                   scores[] = {sizes.batch, heads, sizes.rows, seen};
     set_dims(call, 1, 4, keys);
     set_dims(call, 2, 4, values);
     set_dims(call, 3, 4, scores);

@@ -244,7 +244,8 @@ static void fill_attrs(const Call *c, const KernelRow *row, void *attrs, Arena *
     for (uint32_t i = 0; i < c->attr_count; i++) {
         const char *text = c->attrs[i].text;
         PlainAttr attr = {.kind = PLAIN_INT, .v.i = c->attrs[i].value};
-        if (text) attr = (PlainAttr){.kind = PLAIN_TEXT, .v.text = {true, (uint32_t)strlen(text), text}};
+        if (text)
+            attr = (PlainAttr){.kind = PLAIN_TEXT, .v.text = {true, (uint32_t)strlen(text), text}};
         const AttrField *field =
             attr_layout_find(row->layout, c->attrs[i].name, strlen(c->attrs[i].name));
         assert_non_null(field);
