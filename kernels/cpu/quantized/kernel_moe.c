@@ -190,7 +190,7 @@ static float zero_of(const Layer *layer, uint64_t line, uint64_t expert, uint64_
     const uint64_t start = layer->lists ? expert * packed_size(layer, layer->rows)
                                         : line * packed_size(layer, layer->blocks);
     const uint32_t shift = (uint32_t)(i % each) * layer->bits;
-    return (float)(layer->zeros[start + i / each] >> shift & ((1u << layer->bits) - 1));
+    return (float)((uint32_t)layer->zeros[start + i / each] >> shift & ((1u << layer->bits) - 1));
 }
 
 /* A row of an expert's weights, widened in `space`. */
@@ -204,7 +204,8 @@ static const float *row_of(const Layer *layer, uint64_t expert, uint64_t row, fl
         const float scale = layer->scales[line * layer->blocks + b],
                     zero = zero_of(layer, line, expert, b);
         for (uint64_t c = b * layer->block; c < (b + 1) * layer->block; c++) {
-            const uint32_t number = from[c / each] >> (uint32_t)(c % each) * layer->bits & mask;
+            const uint32_t byte = from[c / each],
+                           number = byte >> (uint32_t)(c % each) * layer->bits & mask;
             space[c] = ((float)number - zero) * scale;
         }
     }
