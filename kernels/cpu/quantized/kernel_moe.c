@@ -87,6 +87,7 @@ static bool find_layer(KernelCall *call, Mixture *m, uint32_t i, uint64_t column
     Layer *layer = &m->layers[i];
     const KernelTensor *w = kernel_input(call, m->places->weights[i]),
                        *bias = kernel_input(call, m->places->bias[i]);
+    if (!w) return kernel_fail(call, "layer %u has no weights", i + 1);
     if (bytes && !find_bits(call, m, i, layer)) return false;
     layer->columns = columns;
     const uint64_t row = bytes ? packed_size(layer, columns) : columns;
