@@ -53,6 +53,19 @@ bool shape_turned_matmul(ShapeCall *call) {
     return shape_invalid(call, "%s", product.reason);
 }
 
+/* Weights (N, K), or, where transB is 0, (K, N) of another product. */
+bool shape_matmul_bnb4(ShapeCall *call) {
+    const BitsAttrs *attrs = call->attrs;
+    BitsAttrs turned = *attrs;
+    ShapeCall product = *call;
+    if (attrs->k == ATTR_ABSENT || attrs->n == ATTR_ABSENT)
+        return shape_invalid(call, "K or N is missing");
+    if (!attrs->turned) turned.k = attrs->n;
+    if (!attrs->turned) turned.n = attrs->k;
+    product.attrs = &turned;
+    return shape_matmul_bits(&product) || shape_invalid(call, "%s", product.reason);
+}
+
 /* ---- quantized ------------------------------------------------------------------------------- */
 
 /* Operands 0 and 3, each with a scale and a zero point behind it. */
@@ -179,6 +192,13 @@ bool shape_embed_layer_norm(ShapeCall *call) {
         dims[2] = dim_at(words, 1);
     }
     shape_output(call, 1, 1)[0] = dim_at(ids, 0);
+    return true;
+}
+
+/* What becomes of operand 0, and of operand 3. */
+bool shape_linear_gates(ShapeCall *call) {
+    shape_same_as(call, 0, shape_input(call, 0));
+    if (call->output_count > 1) shape_same_as(call, 1, shape_input(call, 3));
     return true;
 }
 

@@ -40,6 +40,12 @@ BiasGelu
   out C:T
   types T=float16,float,double,bfloat16
 
+BiasSoftmax
+  in data:T bias:T
+  out output:T
+  types T=float16,float,double
+  attrs axis:int=1 is_inner_broadcast:int!
+
 BiasSplitGelu
   in X:T bias:T
   out Y:T
@@ -102,6 +108,17 @@ FusedMatMul
   types T=float16,float,double,bfloat16
   attrs alpha:float=1 transA:int=0 transB:int=0 transBatchA:int=0 transBatchB:int=0
 
+GatedAdd
+  in X:T Y:T gate:T
+  out output:T
+  types T=float,float16,bfloat16
+
+GatedRMSNorm
+  in X:T scale:T gate:T
+  out Y:T
+  types T=float,float16,bfloat16
+  attrs activation:string=silu epsilon:float=1e-05
+
 GatherBlockQuantized
   in data:T1 indices:Tind scales:T2 zero_points:T1?
   out output:T2
@@ -143,6 +160,17 @@ LinearAttention
   types T=float,float16,bfloat16 S=float,float16,bfloat16
   attrs chunk_size:int=64 kv_num_heads:int! q_num_heads:int! scale:float=0 state_window:int=0
   attrs update_rule:string=gated_delta
+
+LinearAttentionGate
+  in a:T dt_bias:TF decay_scale:TF b:T?
+  out decay:T beta:T?
+  types T=float,float16,bfloat16 TF=float
+
+MatMulBnb4
+  in A:T1 B:T2 absmax:T1
+  out Y:T1
+  types T1=float,float16,bfloat16 T2=uint8
+  attrs K:int! N:int! block_size:int! quant_type:int! training_mode:int=0 transB:int=1
 
 MatMulIntegerToFloat
   in A:T1 B:T2 a_scale:T3 b_scale:T3 a_zero_point:T1? b_zero_point:T2? bias:T3?
@@ -191,6 +219,16 @@ QAttention
   types T1=int8,uint8 T2=int8,uint8 T3=float,float16 T4=int32
   attrs do_rotary:int mask_filter_value:float num_heads:int! past_present_share_buffer:int
   attrs scale:float unidirectional:int=0
+
+QEmbedLayerNormalization
+  in input_ids:T1 segment_ids:T1? word_embedding_quant:T2 position_embedding_quant:T2
+  in segment_embedding:T2? gamma_quant:T2 beta_quant:T2 mask:T1? word_embedding_scale:T
+  in position_embedding_scale:T segment_embedding_scale:T? gamma_scale:T beta_scale:T
+  in word_embedding_zero_point:T2 position_embedding_zero_point:T2
+  in segment_embedding_zero_point:T2? gamma_zero_point:T2 beta_zero_point:T2
+  out layernorm_out:T mask_index_out:T1
+  types T1=int32 T2=int8,uint8 T=float
+  attrs epsilon:float=1e-12
 
 QGemm
   in A:TA a_scale:T a_zero_point:TA B:TB b_scale:T b_zero_point:TB C:TC? y_scale:T?

@@ -229,6 +229,23 @@ class ContribTest(unittest.TestCase):
                         opset=(12, 17)[r.flag()])
         self.each(make)
 
+    def test_embeddings_of_bytes(self) -> None:
+        def make(r: Random, dtype: type) -> Case:
+            b, s, h = r.size(3), r.size(), 4 * r.size()
+            segments = r.flag()
+            tables = {"words": (9, h), "positions": (8, h), "rows": (2, h), "gamma": (h,),
+                      "beta": (h,)}
+            there = [n for n in tables if segments or n != "rows"]
+            feeds: Feeds = {"ids": r.ints(9, b, s), "segments": r.ints(2, b, s) if segments else None}
+            feeds |= {n: r.bytes(dtype, *d) if n in there else None for n, d in tables.items()}
+            feeds["mask"] = r.ints(2, b, s) if r.flag() else None
+            feeds |= {f"{n}_scale": r.scale() if n in there else None for n in tables}
+            feeds |= {f"{n}_zero": r.bytes(dtype) if n in there else None for n in tables}
+            return Case("QEmbedLayerNormalization", feeds, (np.float32, np.int32),
+                        [n for n in feeds if n not in ("ids", "segments", "mask")], epsilon=1e-5)
+        for dtype in (np.uint8, np.int8):
+            self.each(lambda r, dtype=dtype: make(r, dtype), halves=False, rounds=2 * ROUNDS)
+
     def test_group_norm(self) -> None:
         """By its formula: ONNX Runtime has it for GPUs alone."""
         for seed in range(8):
@@ -270,6 +287,15 @@ class ContribTest(unittest.TestCase):
                         transA=int(a), transB=int(b), **(extra if batches else {}))
         self.each(lambda r: make(r, True), rounds=4 * ROUNDS)
         self.each(lambda r: make(r, False))
+
+    def test_weights_of_bitsandbytes(self) -> None:
+        def make(r: Random) -> Case:
+            n, k = 4 * r.size(4), 8 * r.size(4)
+            data = Random(n).bytes(np.uint8, n * k // 2)
+            return Case("MatMulBnb4", {
+                "a": r.floats(2, r.size(), k), "b": data, "most": np.abs(r.floats(n * k // 16))},
+                constants=("b", "most"), N=n, K=k, block_size=16, quant_type=int(r.flag()))
+        self.each(make, rounds=3 * ROUNDS)
 
     def test_fused_gemm(self) -> None:
         ends = [("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("LeakyRelu", {"alpha": 0.3}),
@@ -587,6 +613,37 @@ class ContribTest(unittest.TestCase):
                 "past": r.maybe(b, c, k - 1)}, (r.dtype,) * 2,
                 activation=("silu", "none")[r.flag()])
         self.each(causal, rounds=2 * ROUNDS)
+
+    def test_gates(self) -> None:
+        def added(r: Random) -> Case:
+            shape = (r.size(3), r.size(), r.size())
+            return Case("GatedAdd", {"x": r.floats(*shape), "y": r.floats(*shape),
+                                     "gate": r.floats(*shape[:2], 1)})
+        self.each(added)
+
+        def normed(r: Random) -> Case:
+            size, parts = 4 * r.size(), r.size(3)
+            shape = (r.size(3), r.size(), size * parts)
+            kind = ("silu", "swish", "sigmoid")[int(r.random.integers(3))]
+            return Case("GatedRMSNorm", {"x": r.floats(*shape), "scale": r.floats(size),
+                                         "gate": r.floats(*shape)}, activation=kind, epsilon=1e-3)
+        self.each(normed, rounds=2 * ROUNDS)
+
+        def decays(r: Random) -> Case:
+            shape, plain = (r.size(3), r.size(), r.size(4)), Random(r.size(9))
+            feeds: Feeds = {"a": r.floats(*shape), "bias": plain.floats(shape[2]),
+                            "scale": plain.floats(shape[2]), "b": r.maybe(*shape)}
+            return Case("LinearAttentionGate", feeds, (r.dtype,) * (1 if feeds["b"] is None else 2))
+        self.each(decays, rounds=2 * ROUNDS)
+
+    def test_bias_softmax(self) -> None:
+        """By its formula: ONNX Runtime has it for GPUs alone."""
+        for dtype in (np.float32, np.float16):
+            r = Random(1, dtype)
+            x, bias = r.floats(2, 3, 4, 5), r.floats(2, 1, 1, 5)
+            scores = np.exp(x.astype(np.float32) + bias.astype(np.float32))
+            self.compare(Case("BiasSoftmax", {"x": x, "bias": bias}, axis=3, is_inner_broadcast=1),
+                         [(scores / np.sum(scores, axis=3, keepdims=True)).astype(dtype)])
 
     # ---- experts ----
 
@@ -1000,6 +1057,17 @@ class ContribTest(unittest.TestCase):
                  "com.microsoft.Attention with do_rotary"),
                 (Case("FusedConv", {"x": r.floats(1, 2, 4, 4), "w": r.floats(2, 2, 3, 3)},
                       activation="Softplus"), "com.microsoft.FusedConv with this activation"),
+                (Case("Attention", {"x": x, "w": r.floats(8, 24), "b": r.floats(24)}, num_heads=2,
+                      past_present_share_buffer=1),
+                 "com.microsoft.Attention with past_present_share_buffer"),
+                (Case("MatMulBnb4", {"a": x, "b": np.zeros(32, np.uint8), "m": r.floats(4)}, N=8,
+                      K=8, block_size=16, quant_type=0, transB=0),
+                 "com.microsoft.MatMulBnb4 with transB=0"),
+                (Case("BiasSoftmax", {"x": x, "b": x}, axis=1, is_inner_broadcast=0),
+                 "com.microsoft.BiasSoftmax along another axis than the last"),
+                (Case("PackedAttention", {"x": x}), "com.microsoft.PackedAttention"),
+                (Case("PackedMultiHeadAttention", {"x": x}),
+                 "com.microsoft.PackedMultiHeadAttention"),
                 (Case("LongformerAttention", {"x": x}), "com.microsoft.LongformerAttention"),
                 (Case("BertTokenizer", {"x": x}, domain="ai.onnx.contrib"),
                  "ai.onnx.contrib.BertTokenizer")):
