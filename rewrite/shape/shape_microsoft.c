@@ -314,11 +314,13 @@ bool shape_multi_head_attention(ShapeCall *call) {
     return true;
 }
 
-/* How many keys there are: what is told, or the past's room where that is longer. */
+/* How many keys there are: what is told, or the past's room where that is longer, or does not grow. */
 static ShapeNum group_total(ShapeCall *call) {
+    const HeadsAttrs *attrs = call->attrs;
     const ShapeOperand *past = shape_ranked(call, 3);
     ShapeNum told = shape_single(shape_input(call, 6)), room = dim_at(past, 2);
     if (!shape_input(call, 3)->present) room = num_known(0);
+    if (attrs->sliding) return room;
     if (told.kind == SHAPE_KNOWN && room.kind == SHAPE_KNOWN)
         return told.value > room.value ? told : room;
     return num_is(room, 0) ? told : unknown;

@@ -574,6 +574,49 @@ class ContribTest(unittest.TestCase):
                         for numerics in ("fast", "faithful"):
                             self.check_group(case, want, case.by_demi(numerics))
 
+    def test_caches_that_slide(self) -> None:
+        """Steps of any length through one cache: what it holds is a matter of the keys so far."""
+        for dtype in (np.float32, np.float16):
+            for seed in range(4 * ROUNDS):
+                with self.subTest(dtype=dtype.__name__, seed=seed):
+                    self.slide(Random(seed, dtype))
+
+    def slide(self, r: Random) -> None:
+        k, group, size, turn, packed = r.size(2), r.size(2), 32, r.flag(), r.flag()
+        n, window = k * group, r.size(5)
+        room, total, caches = window + int(r.random.integers(0, 4)), 0, {}
+        more: dict[str, object] = {"softcap": 2.0} if r.flag() else {}
+        for name in ("past_key", "past_value"):
+            caches[name] = r.floats(1, k, room, size)
+        extra: Feeds = dict.fromkeys(("k_scale", "v_scale"))
+        filled: Feeds = dict(caches)
+        kind = self.quantize_caches(r, filled, k, size, more)
+        extra |= {n: filled[n] for n in extra if n in filled}
+        caches = {n: filled[n] for n in caches}
+        angles = r.random.uniform(0, 6, (40, size // 2))
+        for _ in range(6):
+            rows = int(r.random.integers(1, 3 if total else 8))
+            total += rows
+            feeds: Feeds = {
+                "q": r.floats(1, rows, (n + 2 * k if packed else n) * size),
+                "k": None if packed else r.floats(1, rows, k * size),
+                "v": None if packed else r.floats(1, rows, k * size), **caches,
+                "lengths": np.array([total - 1], np.int32), "total": np.array(total, np.int32),
+                "cos": np.cos(angles).astype(r.dtype) if turn else None,
+                "sin": np.sin(angles).astype(r.dtype) if turn else None, "positions": None,
+                "scores": r.maybe(1, [1, n][r.flag()], rows, total), "sink": r.maybe(n), **extra}
+            case = Case("GroupQueryAttention", feeds, (r.dtype, kind, kind), num_heads=n,
+                        kv_num_heads=k, do_rotary=int(turn), local_window_size=window,
+                        sliding_window_cache=1, **more)
+            want, leave = case.by_ort(), room - window + 1
+            held = total if total <= room else total - leave * -(-(total - room) // leave)
+            for numerics in ("fast", "faithful"):
+                got = case.by_demi(numerics)
+                for cache in (1, 2):
+                    got[cache][:, :, held:] = want[cache][:, :, held:]
+                self.check_group(case, want, got)
+            caches = dict(zip(caches, want[1:]))
+
     def check_group(self, case: Case, want: list[np.ndarray], got: list[np.ndarray]) -> None:
         lengths = case.feeds["lengths"]
         self.assertEqual([(a.dtype, a.shape) for a in got], [(a.dtype, a.shape) for a in want])

@@ -38,6 +38,8 @@ KINDS = {
     "8 bits": Decoder(bits=8, tied=True),
     "qwen": Decoder(norms=True, room=12),
     "gemma": Decoder(room=16, attention={"local_window_size": 4, "softcap": 5.0}),
+    "gemma, caches that slide": Decoder(
+        room=6, attention={"local_window_size": 4, "sliding_window_cache": 1}),
     "gpt-oss": Decoder(sinks=True, packed=True, attention={"local_window_size": 3}),
     "experts": Decoder(experts=True, room=16),
     "caches of 8 bits": Decoder(cache_bits=8, room=16),
@@ -74,7 +76,8 @@ def steps_of(kind: Decoder, run: Run, batch: int) -> list[dict[str, np.ndarray]]
         out = run(feeds | caches)
         caches = {name.replace("present", "past_key_values"): a for name, a in out.items()
                   if name.startswith("present")}
-        outs.append({n: a if n == "logits" else a[:, :, :total] for n, a in out.items()})
+        held = kind.held(total)
+        outs.append({n: a if n == "logits" else a[:, :, :held] for n, a in out.items()})
     return outs
 
 

@@ -6,7 +6,8 @@
  * rows as keys in all, it is the prompt: new rows are at the cache's begin, and seqlens_k only says
  * how many of them count. Else they are the last of the sample's keys. What lies behind a sample's
  * keys in the cache that comes out is 0. A query sees what is not later than it, and of that, with
- * local_window_size, the last ones alone. What it gives to keys that it does not see is 0, in scores
+ * local_window_size, the last ones alone. Caches that slide keep what that needs: rows of the latest
+ * keys, of which so many leave at once that room for as many is made (find_room). What it gives to keys that it does not see is 0, in scores
  * that are asked for, too.
  */
 #include <math.h>
@@ -40,6 +41,8 @@ enum { SCORES = 3, BEFORE_SOFTMAX = 1, AFTER_SOFTMAX = 2 }; /* output_qk, and wh
 
 typedef struct Group {
     uint64_t batches, kept; /* rows of the caches that come out */
+    uint64_t read;          /* rows of those that are read: the same, or more where they slide */
+    bool slides;
     HeadRows q, k, v;       /* new rows */
     HeadRows keys, values;  /* with those before */
     float *cache;           /* where either are being put */
@@ -66,7 +69,6 @@ static bool is_none(const AttrText *text) {
 
 static bool refuse_unknown(KernelCall *call) {
     const HeadsAttrs *attrs = call->attrs;
-    if (attrs->sliding) return kernel_fail(call, "sliding_window_cache is not known");
     if (attrs->window < -1) return kernel_fail(call, "a window below -1");
     if (kernel_result(call, SCORES) &&
         (attrs->scores < BEFORE_SOFTMAX || attrs->scores > AFTER_SOFTMAX))
@@ -141,6 +143,20 @@ static uint64_t keys_of(const Group *job, uint64_t batch) {
 }
 static uint64_t place_of(const Group *job, uint64_t batch) {
     return job->prompt ? 0 : keys_of(job, batch) - job->q.rows;
+}
+
+/* How many of so many keys a cache holds. From one that slides, of `kept` rows, as many leave at once
+ * as it has rows beside the window, and one. */
+static uint64_t held_of(const Group *job, uint64_t keys) {
+    if (!job->slides || keys <= job->kept) return keys;
+    const uint64_t leave = job->kept - (uint64_t)job->window + 1, over = keys - job->kept;
+    return keys - (over / leave + (over % leave != 0)) * leave;
+}
+
+/* The first key of a sample that is in what is read. */
+static uint64_t base_of(const Group *job, uint64_t batch) {
+    const uint64_t place = place_of(job, batch);
+    return place - held_of(job, place);
 }
 
 /* The same rows, in memory of the call's. */
@@ -239,31 +255,42 @@ static bool rotate(KernelCall *call, Group *job) {
 
 /* Head i of all: the past's rows that count, the new ones, and zeros. */
 static void keep_head(const Group *job, const HeadRows *now, const KernelTensor *past, uint64_t i) {
-    const uint64_t batch = i / now->heads, before = place_of(job, batch), size = now->size;
+    const uint64_t batch = i / now->heads, size = now->size,
+                   before = place_of(job, batch) - base_of(job, batch);
     const float *from = now->data + batch * now->batch + i % now->heads * now->head;
-    float *to = job->cache + i * job->kept * size;
+    float *to = job->cache + i * job->read * size;
     if (before)
         memcpy(to, (const float *)past->data + i * (uint64_t)past->dims[2] * size,
                before * size * sizeof *to);
     for (uint64_t r = 0; r < now->rows; r++)
         memcpy(to + (before + r) * size, from + r * now->row, size * sizeof *to);
     const uint64_t end = before + now->rows;
-    memset(to + end * size, 0, (job->kept - end) * size * sizeof *to);
+    memset(to + end * size, 0, (job->read - end) * size * sizeof *to);
 }
 
-/* The same of a cache of bytes, [kept] rows of them; what is read of it goes to job->cache. */
+/* Of head i, which has `row` bytes for a key, what a cache that slides holds from now on. */
+static void slide_head(const Group *job, const uint8_t *from, uint8_t *to, uint64_t row,
+                       uint64_t i) {
+    const uint64_t batch = i / job->k.heads, keys = keys_of(job, batch), held = held_of(job, keys),
+                   first = keys - held - base_of(job, batch);
+    to += i * job->kept * row;
+    memcpy(to, from + (i * job->read + first) * row, held * row);
+    memset(to + held * row, 0, (job->kept - held) * row);
+}
+
+/* The same of a cache of bytes, [read] rows of them; what is read of it goes to job->cache. */
 static void keep_head_bytes(const Group *job, const CacheBytes *bytes, const HeadRows *now,
                             const KernelTensor *past, uint8_t *present, uint64_t i) {
-    const uint64_t batch = i / now->heads, head = i % now->heads, before = place_of(job, batch),
-                   row = cache_bytes_row(bytes), end = before + now->rows;
+    const uint64_t batch = i / now->heads, head = i % now->heads, row = cache_bytes_row(bytes),
+                   before = place_of(job, batch) - base_of(job, batch), end = before + now->rows;
     const float *from = now->data + batch * now->batch + head * now->head;
-    uint8_t *at = present + i * job->kept * row;
-    float *to = job->cache + i * job->kept * now->size;
+    uint8_t *at = present + i * job->read * row;
+    float *to = job->cache + i * job->read * now->size;
     if (before)
         memcpy(at, (const uint8_t *)past->data + i * (uint64_t)past->dims[2] * row, before * row);
     for (uint64_t r = 0; r < now->rows; r++)
         cache_bytes_write(bytes, head, from + r * now->row, at + (before + r) * row);
-    memset(at + end * row, 0, (job->kept - end) * row);
+    memset(at + end * row, 0, (job->read - end) * row);
     for (uint64_t r = 0; r < end; r++)
         cache_bytes_read(bytes, head, at + r * row, to + r * now->size);
 }
@@ -274,9 +301,12 @@ static bool keep_bytes(KernelCall *call, Group *job, uint32_t cache, const Cache
     const uint64_t row = cache_bytes_row(bytes), all = job->batches * now->heads;
     if (present && !kernel_want_count(call, present, all * job->kept * row, "the cache"))
         return false;
-    uint8_t *to = present ? present->data : arena_array(call->scratch, all * job->kept + 1, row);
-    for (uint64_t i = 0; row && i < all; i++)
+    const bool own = !present || job->slides;
+    uint8_t *to = own ? arena_array(call->scratch, all * job->read + 1, row) : present->data;
+    for (uint64_t i = 0; row && i < all; i++) {
         keep_head_bytes(job, bytes, now, kernel_input(call, PAST_KEY + cache), to, i);
+        if (present && job->slides) slide_head(job, to, present->data, row, i);
+    }
     return true;
 }
 
@@ -305,17 +335,37 @@ static bool keep(KernelCall *call, Group *job, uint32_t cache) {
     const HeadRows *now = cache ? &job->v : &job->k;
     const KernelTensor *past = kernel_input(call, PAST_KEY + cache);
     KernelTensor *present = kernel_result(call, 1 + cache);
-    const uint64_t head = job->kept * now->size, all = job->batches * now->heads;
+    const uint64_t head = job->read * now->size, all = job->batches * now->heads;
     CacheBytes bytes;
     if (!find_bytes(call, job, cache, &bytes)) return false;
-    const bool own = bytes.scale || !present;
-    if (!own && !kernel_want_count(call, present, all * head, "the cache")) return false;
+    const bool own = bytes.scale || !present || job->slides;
+    if (!bytes.scale && present &&
+        !kernel_want_count(call, present, all * job->kept * now->size, "the cache"))
+        return false;
     job->cache = own ? ARENA_ARRAY(call->scratch, float, all *head + 1) : present->data;
     if (bytes.scale && !keep_bytes(call, job, cache, &bytes)) return false;
-    for (uint64_t i = 0; head && !bytes.scale && i < all; i++) keep_head(job, now, past, i);
+    for (uint64_t i = 0; head && !bytes.scale && i < all; i++) {
+        keep_head(job, now, past, i);
+        if (present && job->slides)
+            slide_head(job, (const uint8_t *)job->cache, present->data, now->size * sizeof(float),
+                       i);
+    }
     *(cache ? &job->values : &job->keys) =
-        (HeadRows){job->cache, job->batches,      now->heads, job->kept,
+        (HeadRows){job->cache, job->batches,      now->heads, job->read,
                    now->size,  now->heads * head, head,       now->size};
+    return true;
+}
+
+/* A cache of so many rows that slides: what is read is all that it can hold, and what is new. */
+static bool find_room(KernelCall *call, Group *job, uint64_t room) {
+    const HeadsAttrs *attrs = call->attrs;
+    if (attrs->window < 1 || (uint64_t)attrs->window > room || !attrs->causal)
+        return kernel_fail(call, "a cache of %llu rows that slides, of a window of %lld",
+                           (unsigned long long)room, (long long)attrs->window);
+    job->slides = true;
+    job->window = attrs->window;
+    job->kept = room;
+    job->read = room + job->q.rows;
     return true;
 }
 
@@ -336,11 +386,12 @@ static bool find_kept(KernelCall *call, Group *job) {
             return kernel_fail(call, "a cache has other dims");
         room = (uint64_t)t->dims[2];
     }
+    if (attrs->sliding) return find_room(call, job, room);
     for (uint64_t b = 0; b < job->batches; b++)
         if (place_of(job, b) > room)
             return kernel_fail(call, "%llu keys before, of %llu",
                                (unsigned long long)place_of(job, b), (unsigned long long)room);
-    job->kept = (uint64_t)total[0] > room ? (uint64_t)total[0] : room;
+    job->kept = job->read = (uint64_t)total[0] > room ? (uint64_t)total[0] : room;
     return true;
 }
 
@@ -348,7 +399,8 @@ static bool find_kept(KernelCall *call, Group *job) {
 
 static void range_of(const void *context, uint64_t batch, uint64_t row, uint64_t range[2]) {
     const Group *job = context;
-    const uint64_t keys = keys_of(job, batch), place = place_of(job, batch) + row;
+    const uint64_t base = base_of(job, batch), keys = keys_of(job, batch) - base,
+                   place = place_of(job, batch) + row - base;
     range[0] = 0;
     range[1] = job->causal && place + 1 < keys ? place + 1 : keys;
     if (job->window >= 0 && job->causal && place + 1 > (uint64_t)job->window)
@@ -383,7 +435,7 @@ static void score_query(const Group *job, const Query *query, float *score) {
     const float *bias = job->bias.data;
     if (bias)
         bias += query->batch * job->bias.batch + query->head * job->bias.head +
-                query->row * job->bias.row + query->from;
+                query->row * job->bias.row + base_of(job, query->batch) + query->from;
     memset(score, 0, query->count * sizeof *score);
     job->loops->dots(score, seen(job, k, query), k->row,
                      q->data + query->batch * q->batch + query->head * q->head +
@@ -414,7 +466,7 @@ static void show_query(const Group *job, const Query *query, const float *score)
     const uint64_t row = (query->batch * job->q.heads + query->head) * job->q.rows + query->row;
     float *to = job->shown + row * job->total;
     memset(to, 0, job->total * sizeof *to);
-    memcpy(to + query->from, score, query->count * sizeof *to);
+    memcpy(to + base_of(job, query->batch) + query->from, score, query->count * sizeof *to);
 }
 
 /* One query by itself: where scores are shown, or softmax has more to sum. */
@@ -445,10 +497,10 @@ static void query_part(const void *data, uint64_t first, uint64_t end, unsigned 
 
 static bool run_queries(KernelCall *call, const Group *job) {
     const uint64_t count = job->batches * job->q.heads * job->q.rows;
-    QueryParts parts = {.job = job, .size = job->kept / 16 * 16 + 16};
+    QueryParts parts = {.job = job, .size = job->read / 16 * 16 + 16};
     parts.scores =
         arena_array(call->scratch, kernel_threads(call), parts.size * sizeof *parts.scores);
-    const double work = (double)count * (double)job->kept * 2 * (double)job->q.size;
+    const double work = (double)count * (double)job->read * 2 * (double)job->q.size;
     kernel_run_parts(call->workers, kernel_work_cut(call, work, count), query_part, &parts);
     return true;
 }
@@ -459,7 +511,7 @@ static bool run_attention(KernelCall *call, const Group *job) {
         .batches = job->batches,
         .heads = job->q.heads,
         .rows = job->q.rows,
-        .keys = job->kept,
+        .keys = job->read,
         .size = job->q.size,
         .value = job->q.size,
         .group = job->q.heads / job->k.heads,
@@ -473,8 +525,8 @@ static bool run_attention(KernelCall *call, const Group *job) {
         .range = range_of,
         .context = job,
         .excludes = true};
-    return job->sink || job->smooth || job->shown ? run_queries(call, job)
-                                                  : attend_run(call, &attend);
+    const bool apart = job->sink || job->smooth || job->shown || (job->slides && job->bias.data);
+    return apart ? run_queries(call, job) : attend_run(call, &attend);
 }
 
 /* Biases of scores may end where the keys of all samples do, before the cache does. */

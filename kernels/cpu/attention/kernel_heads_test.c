@@ -69,7 +69,10 @@ static void group(Call *c) {
     attribute(c, "kv_num_heads", k);
     attribute(c, "do_rotary", turn);
     attribute(c, "rotary_interleaved", (int64_t)draw(c, 2));
-    attribute(c, "local_window_size", (int64_t)draw(c, 3) - 1);
+    const int64_t window = (int64_t)draw(c, 3) - 1;
+    attribute(c, "local_window_size", window);
+    if (kept && window > 0 && window <= room)
+        attribute(c, "sliding_window_cache", (int64_t)draw(c, 2));
     attribute(c, "smooth_softmax", (int64_t)draw(c, 2));
     SET(&c->inputs[0], FLOAT, b, s, (packed ? n + 2 * k : n) * h);
     if (!packed) SET(&c->inputs[1], FLOAT, b, s, k * h);

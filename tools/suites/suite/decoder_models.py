@@ -44,6 +44,14 @@ class Decoder:
             return np.dtype(np.uint8), HEAD // 2
         return np.dtype(np.int8) if self.cache_bits else self.dtype, HEAD
 
+    def held(self, keys: int) -> int:
+        """How many of so many keys a cache has; one that slides lets go of so many at once that its
+        window less one stays."""
+        if not self.attention.get("sliding_window_cache") or keys <= self.room:
+            return keys
+        leave = self.room - self.attention["local_window_size"] + 1
+        return keys - leave * -(-(keys - self.room) // leave)
+
     def caches(self, batch: int) -> dict[str, np.ndarray]:
         """What they are before the prompt."""
         dtype, size = self.cache
