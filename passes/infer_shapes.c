@@ -21,6 +21,7 @@
 #include "infer_shapes.h"
 #include "passes.h"
 #include "shape_args.h"
+#include "size_names.h"
 
 typedef struct InferShapesOptions {
     bool annotate, strict;
@@ -53,7 +54,7 @@ typedef struct Infer {
     Err *err;
     const ShapeOperand **known; /* [model->value_count], by value id; NULL: not asked for yet */
     uint32_t loops;             /* enclosing loops of the graph being walked */
-    uint64_t named;             /* names that sizes were given; 0: they get none */
+    uint64_t named;             /* the next size's name, outside loops; 0: they get none */
     uint64_t changes;           /* types that were made more exact */
     ShapeOperand *operands;     /* [operand_capacity]: the node at hand's, one node at a time */
     size_t operand_capacity;
@@ -97,49 +98,11 @@ static ShapeOperand merge(Infer *infer, const ShapeOperand *declared,
     return merged;
 }
 
-/* ---- names of sizes that have none -----------------------------------------------------------
- *
- * What is not known of a value has a name of its own all the same, so that the same size is found
- * again where it is handed on. Not in loops, whose iterations have other sizes, nor in bodies of
- * functions, nor of tensors in a sequence. Names are odd numbers, which no symbol of the model is,
- * and do not get into types. */
-
-enum { FIRST_NAME = 1, NAME_STEP = 2 };
-
-static bool is_name(ShapeNum num) {
-    return num.kind == SHAPE_SYMBOL && num.symbol % NAME_STEP == FIRST_NAME;
-}
-
-static void name_sizes(Infer *infer, ShapeOperand *shape) {
-    ShapeNum *dims = NULL;
-    if (!infer->named || infer->loops || shape->wrapped || !shape->has_rank) return;
-    for (uint32_t i = 0; i < shape->rank; i++) {
-        if (shape->dims[i].kind != SHAPE_UNKNOWN) continue;
-        if (!dims) dims = arena_copy(infer->scratch, shape->dims, shape->rank * sizeof *dims);
-        dims[i] = (ShapeNum){.kind = SHAPE_SYMBOL, .symbol = infer->named};
-        infer->named += NAME_STEP;
-    }
-    if (dims) shape->dims = dims;
-}
-
-/* As it may stand in a type. */
-static const ShapeOperand *without_names(Infer *infer, const ShapeOperand *shape) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; shape->has_rank && i < shape->rank; i++) count += is_name(shape->dims[i]);
-    if (!count) return shape;
-    ShapeOperand *plain = arena_copy(infer->scratch, shape, sizeof *shape);
-    ShapeNum *dims = arena_copy(infer->scratch, shape->dims, shape->rank * sizeof *dims);
-    for (uint32_t i = 0; i < shape->rank; i++)
-        if (is_name(dims[i])) dims[i] = (ShapeNum){.kind = SHAPE_UNKNOWN};
-    plain->dims = dims;
-    return plain;
-}
-
 static const ShapeOperand *learn(Infer *infer, const Value *value, const ShapeOperand *shape) {
     const ShapeOperand declared = shape_args_of_type(value->type, infer->scratch);
     ShapeOperand *known = ARENA_NEW(infer->scratch, ShapeOperand);
     *known = merge(infer, &declared, shape);
-    name_sizes(infer, known);
+    if (infer->named && !infer->loops) size_names_give(infer->scratch, known, &infer->named);
     infer->known[value->id] = known;
     return known;
 }
@@ -570,7 +533,7 @@ static const Type *type_of_shape(Infer *infer, const Type *type, const ShapeOper
 static uint64_t commit_value(Infer *infer, Value *value) {
     const ShapeOperand *known = infer->known[value->id];
     if (!known) return 0;
-    const Type *type = type_of_shape(infer, value->type, without_names(infer, known));
+    const Type *type = type_of_shape(infer, value->type, size_names_drop(infer->scratch, known));
     if (type == value->type) return 0;
     value_set_type(value, type);
     return 1;
@@ -704,7 +667,8 @@ bool infer_shapes_strict(PassCtx *ctx, Err *err) {
 }
 
 const ShapeOperand *const *infer_shapes_known(PassCtx *ctx, Err *err) {
-    Infer infer = {.model = ctx->model, .scratch = ctx->scratch, .named = FIRST_NAME, .err = err};
+    Infer infer = {
+        .model = ctx->model, .scratch = ctx->scratch, .named = SIZE_NAME_FIRST, .err = err};
     infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, ctx->model->value_count);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     return infer_model(&infer, &graphs) ? infer.known : NULL;

@@ -220,6 +220,10 @@ if(TARGET demi)
             --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(contrib contrib_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(contrib_heads contrib_heads_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(contrib_experts contrib_experts_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(decoders decoders_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
     endif()
