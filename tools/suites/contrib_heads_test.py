@@ -246,6 +246,28 @@ class ContribHeadsTest(ContribCase):
                         for numerics in ("fast", "faithful"):
                             self.check_group(case, want, case.by_demi(numerics))
 
+    def test_caches_of_another_layer(self) -> None:
+        """There are no new keys: the past has them all, those of the queries' rows too."""
+        for dtype in (np.float32, np.float16):
+            for seed in range(3 * ROUNDS):
+                r = Random(seed, dtype)
+                k, size, rows = r.size(2), 16, r.size(4)
+                n, total = 2 * k, rows + (0 if r.flag() else r.size())
+                room, more = total + int(r.random.integers(0, 3)), {}
+                feeds: Feeds = {
+                    "q": r.floats(1, rows, n * size), "k": r.floats(1, 0, k * size),
+                    "v": r.floats(1, 0, k * size), "past_key": r.floats(1, k, room, size),
+                    "past_value": r.floats(1, k, room, size),
+                    "lengths": np.array([total - 1], np.int32), "total": np.array(total, np.int32),
+                    **dict.fromkeys(("cos", "sin", "positions", "scores", "sink"))}
+                kind = self.quantize_caches(r, feeds, k, size, more)
+                case = Case("GroupQueryAttention", feeds, (r.dtype, kind, kind), num_heads=n,
+                            kv_num_heads=k, **more)
+                with self.subTest(dtype=dtype.__name__, seed=seed, attributes=more):
+                    want = case.by_ort()
+                    for numerics in ("fast", "faithful"):
+                        self.check_group(case, want, case.by_demi(numerics))
+
     def test_caches_that_slide(self) -> None:
         """Steps of any length through one cache: what it holds is a matter of the keys so far."""
         for dtype in (np.float32, np.float16):

@@ -5,7 +5,7 @@
  * seqlens_k has one less than the keys that each sample has afterwards. Where there are as many new
  * rows as keys in all, it is the prompt: new rows are at the cache's begin, and seqlens_k only says
  * how many of them count. Else they are the last of the sample's keys. What lies behind a sample's
- * keys in the cache that comes out is 0. A query sees what is not later than it, and of that, with
+ * keys in the cache that comes out is 0. Where there are no new rows, the caches have all keys already. A query sees what is not later than it, and of that, with
  * local_window_size, the last ones alone. Caches that slide keep what that needs: rows of the latest
  * keys, of which so many leave at once that room for as many is made (find_room). What it gives to keys that it does not see is 0, in scores
  * that are asked for, too.
@@ -43,7 +43,8 @@ typedef struct Group {
     uint64_t batches, kept; /* rows of the caches that come out */
     uint64_t read;          /* rows of those that are read: the same, or more where they slide */
     bool slides;
-    HeadRows q, k, v;       /* new rows */
+    bool lent;        /* no new rows: the caches are another layer's, which has put them there */
+    HeadRows q, k, v; /* new rows */
     HeadRows keys, values;  /* with those before */
     float *cache;           /* where either are being put */
     const int64_t *lengths; /* less 1 */
@@ -112,9 +113,10 @@ static bool find_views(KernelCall *call, Group *job) {
         !head_rows_view(call, (HeadSource){k, attrs->kv_heads, 0}, &job->k) ||
         !head_rows_view(call, (HeadSource){v, attrs->kv_heads, 0}, &job->v))
         return kernel_fail(call, "query, key and value are no heads");
+    job->lent = job->k.rows == 0 && job->q.rows > 0;
     if (job->k.batches != job->batches || job->v.batches != job->batches ||
-        job->k.rows != job->q.rows || job->v.rows != job->q.rows || job->k.size != job->q.size ||
-        job->v.size != job->q.size)
+        (job->k.rows != job->q.rows && !job->lent) || job->v.rows != job->k.rows ||
+        job->k.size != job->q.size || job->v.size != job->q.size)
         return kernel_fail(call, "query, key and value do not fit together");
     return true;
 }
@@ -163,6 +165,11 @@ static uint64_t base_of(const Group *job, uint64_t batch) {
 static float *copy_rows(KernelCall *call, HeadRows *view) {
     head_rows_add(call, ARENA_ARRAY(call->scratch, float, view->heads * view->size + 1), view);
     return (float *)(uintptr_t)view->data;
+}
+
+/* Rows of the past that count. */
+static uint64_t before_of(const Group *job, uint64_t batch) {
+    return job->lent ? keys_of(job, batch) : place_of(job, batch) - base_of(job, batch);
 }
 
 /* ---- norms ----------------------------------------------------------------------------------- */
@@ -255,8 +262,7 @@ static bool rotate(KernelCall *call, Group *job) {
 
 /* Head i of all: the past's rows that count, the new ones, and zeros. */
 static void keep_head(const Group *job, const HeadRows *now, const KernelTensor *past, uint64_t i) {
-    const uint64_t batch = i / now->heads, size = now->size,
-                   before = place_of(job, batch) - base_of(job, batch);
+    const uint64_t batch = i / now->heads, size = now->size, before = before_of(job, batch);
     const float *from = now->data + batch * now->batch + i % now->heads * now->head;
     float *to = job->cache + i * job->read * size;
     if (before)
@@ -282,7 +288,7 @@ static void slide_head(const Group *job, const uint8_t *from, uint8_t *to, uint6
 static void keep_head_bytes(const Group *job, const CacheBytes *bytes, const HeadRows *now,
                             const KernelTensor *past, uint8_t *present, uint64_t i) {
     const uint64_t batch = i / now->heads, head = i % now->heads, row = cache_bytes_row(bytes),
-                   before = place_of(job, batch) - base_of(job, batch), end = before + now->rows;
+                   before = before_of(job, batch), end = before + now->rows;
     const float *from = now->data + batch * now->batch + head * now->head;
     uint8_t *at = present + i * job->read * row;
     float *to = job->cache + i * job->read * now->size;
@@ -359,6 +365,7 @@ static bool keep(KernelCall *call, Group *job, uint32_t cache) {
 /* A cache of so many rows that slides: what is read is all that it can hold, and what is new. */
 static bool find_room(KernelCall *call, Group *job, uint64_t room) {
     const HeadsAttrs *attrs = call->attrs;
+    if (job->lent) return kernel_fail(call, "a cache that slides, of another layer");
     if (attrs->window < 1 || (uint64_t)attrs->window > room || !attrs->causal)
         return kernel_fail(call, "a cache of %llu rows that slides, of a window of %lld",
                            (unsigned long long)room, (long long)attrs->window);
@@ -388,9 +395,9 @@ static bool find_kept(KernelCall *call, Group *job) {
     }
     if (attrs->sliding) return find_room(call, job, room);
     for (uint64_t b = 0; b < job->batches; b++)
-        if (place_of(job, b) > room)
+        if (before_of(job, b) > room)
             return kernel_fail(call, "%llu keys before, of %llu",
-                               (unsigned long long)place_of(job, b), (unsigned long long)room);
+                               (unsigned long long)before_of(job, b), (unsigned long long)room);
     job->kept = job->read = (uint64_t)total[0] > room ? (uint64_t)total[0] : room;
     return true;
 }

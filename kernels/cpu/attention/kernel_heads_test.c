@@ -69,14 +69,15 @@ static void group(Call *c) {
     attribute(c, "kv_num_heads", k);
     attribute(c, "do_rotary", turn);
     attribute(c, "rotary_interleaved", (int64_t)draw(c, 2));
+    const bool lent = kept && !packed && !draw(c, 4); /* another layer's caches */
     const int64_t window = (int64_t)draw(c, 3) - 1;
     attribute(c, "local_window_size", window);
     if (kept && window > 0 && window <= room)
-        attribute(c, "sliding_window_cache", (int64_t)draw(c, 2));
+        attribute(c, "sliding_window_cache", lent ? 0 : (int64_t)draw(c, 2));
     attribute(c, "smooth_softmax", (int64_t)draw(c, 2));
     SET(&c->inputs[0], FLOAT, b, s, (packed ? n + 2 * k : n) * h);
-    if (!packed) SET(&c->inputs[1], FLOAT, b, s, k * h);
-    if (!packed) SET(&c->inputs[2], FLOAT, b, s, k * h);
+    if (!packed) SET(&c->inputs[1], FLOAT, b, lent ? 0 : s, k * h);
+    if (!packed) SET(&c->inputs[2], FLOAT, b, lent ? 0 : s, k * h);
     const uint64_t bits = kept ? draw(c, 4) : 0; /* of caches: floats, 4 or 8 */
     if (bits > 1) quantize(c, bits == 2 ? 4 : 8, k * h);
     const Dtype cache = bits == 2 ? DTYPE_UINT8 : bits == 3 ? DTYPE_INT8 : DTYPE_FLOAT;
