@@ -6,8 +6,8 @@
  *
  * Values of integers and bools whose contents follow from shapes and constants alone, as infer-shapes
  * finds them, become constants; what computed them is dead then, and goes with eliminate-dead. Of a
- * Reshape whose shape is known but for sizes that it hands on, these become 0, and another one -1,
- * which says the same. Declared sizes are believed. Nothing that takes much more bytes than it
+ * Reshape whose shape is known but for sizes that it hands on, these become 0, or else a single one
+ * -1, which says the same. A size need not be known for that: where it was handed on, it is the same. Declared sizes are believed. Nothing that takes much more bytes than it
  * replaces is stored. Also infers shapes.
  */
 #include "infer_shapes.h"
@@ -85,9 +85,8 @@ static bool shape_numbers(const ShapeOperand *shape, const ShapeOperand *of, int
         bool known = item.kind == SHAPE_KNOWN;
         bool same = item.kind == SHAPE_SYMBOL && of && of->has_rank && i < of->rank &&
                     shape_num_same(of->dims[i], item);
-        if (known && item.value == 0) return false;
         numbers[i] = known ? item.value : same ? 0 : -1;
-        copied += same;
+        copied += same || numbers[i] == 0;
         open += !known && !same;
         own += known && item.value == -1;
     }

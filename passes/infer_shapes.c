@@ -21,6 +21,7 @@
 #include "infer_shapes.h"
 #include "passes.h"
 #include "shape_args.h"
+#include "size_names.h"
 
 typedef struct InferShapesOptions {
     bool annotate, strict;
@@ -53,6 +54,7 @@ typedef struct Infer {
     Err *err;
     const ShapeOperand **known; /* [model->value_count], by value id; NULL: not asked for yet */
     uint32_t loops;             /* enclosing loops of the graph being walked */
+    uint64_t named;             /* the next size's name, outside loops; 0: they get none */
     uint64_t changes;           /* types that were made more exact */
     ShapeOperand *operands;     /* [operand_capacity]: the node at hand's, one node at a time */
     size_t operand_capacity;
@@ -100,6 +102,7 @@ static const ShapeOperand *learn(Infer *infer, const Value *value, const ShapeOp
     const ShapeOperand declared = shape_args_of_type(value->type, infer->scratch);
     ShapeOperand *known = ARENA_NEW(infer->scratch, ShapeOperand);
     *known = merge(infer, &declared, shape);
+    if (infer->named && !infer->loops) size_names_give(infer->scratch, known, &infer->named);
     infer->known[value->id] = known;
     return known;
 }
@@ -530,7 +533,7 @@ static const Type *type_of_shape(Infer *infer, const Type *type, const ShapeOper
 static uint64_t commit_value(Infer *infer, Value *value) {
     const ShapeOperand *known = infer->known[value->id];
     if (!known) return 0;
-    const Type *type = type_of_shape(infer, value->type, known);
+    const Type *type = type_of_shape(infer, value->type, size_names_drop(infer->scratch, known));
     if (type == value->type) return 0;
     value_set_type(value, type);
     return 1;
@@ -664,7 +667,8 @@ bool infer_shapes_strict(PassCtx *ctx, Err *err) {
 }
 
 const ShapeOperand *const *infer_shapes_known(PassCtx *ctx, Err *err) {
-    Infer infer = {.model = ctx->model, .scratch = ctx->scratch, .err = err};
+    Infer infer = {
+        .model = ctx->model, .scratch = ctx->scratch, .named = SIZE_NAME_FIRST, .err = err};
     infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, ctx->model->value_count);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     return infer_model(&infer, &graphs) ? infer.known : NULL;
@@ -692,3 +696,11 @@ const PassInfo infer_shapes_pass = {
     .idempotent = true,
     .run = run,
 };
+
+bool infer_again(PassCtx *ctx, Err *err) {
+    const PassCounts counts = *ctx->counts;
+    const void *defaults = arena_alloc(ctx->scratch, infer_shapes_pass.options_size);
+    const bool inferred = infer_dtypes(ctx, NULL, NULL, err) && run(ctx, defaults, err);
+    *ctx->counts = counts;
+    return inferred;
+}

@@ -61,25 +61,15 @@ static void move_out(const Inline *in, Node *node, Graph *branch) {
     graph_move_out(branch, node);
 }
 
-static void put_identity(PassCtx *ctx, Node *node, uint32_t i, Value *value) {
-    Value *result = node->outputs[i];
-    Node *same = node_new(node->graph, node, sym_intern_cstr(&ctx->model->syms, "Identity"), NULL);
-    node_resize_inputs(same, 1);
-    node_resize_outputs(same, 1);
-    node_set_input(same, 0, value);
-    node_set_output(node, i, NULL);
-    node_set_output(same, 0, result);
-}
-
 static void visit(PassCtx *ctx, Node *node, void *data) {
     Inline *in = data;
     Graph *branch = simplify_is(node, "If") ? taken_branch(ctx, node) : NULL;
     if (!branch || !may_move(ctx->model, node, branch)) return;
     move_out(in, node, branch);
     for (uint32_t i = 0; i < node->output_count; i++) {
-        Value *result = node->outputs[i], *value = branch->outputs.items[i]->use.value;
+        const Value *result = node->outputs[i];
         if (!result || (!result->uses && !result->referenced)) continue;
-        if (!value_bypass(result, value)) put_identity(ctx, node, i, value);
+        result_become(ctx, node, i, branch->outputs.items[i]->use.value);
     }
     node_remove_unswept(node);
     ctx->counts->rewrites++;

@@ -8,14 +8,20 @@
  * with the operator's name. Operators that have kernels of their own stay. Ranks are asked of shapes, so
  * infer-shapes comes first; what is new has none, so it is run again where there is anything new.
  *
+ * A function's body has other types and shapes in each call. Where one holds such an operator, calls of
+ * it become what the body does, and the nodes are spelt there; other functions stay.
+ *
  * Products of bytes are integers' in faithful plans. In others they are those of the numbers that the
  * bytes stand for, which fuse-quantized makes faster ones of integers of.
  */
 #include <string.h>
 
+#include "call_size.h"
+#include "clone_nodes.h"
 #include "infer_shapes.h"
 #include "op_types.h"
 #include "passes.h"
+#include "simplify_graph.h"
 #include "spell.h"
 
 static const struct Recipe {
@@ -61,6 +67,93 @@ static bool is_as_defined(Spell *spell) {
     return true;
 }
 
+/* ---- bodies of functions --------------------------------------------------------------------- */
+
+/* The calls of functions whose bodies hold something to spell. */
+typedef struct InlineRun {
+    Err *err;
+    const bool *spelt; /* by the function's place in the model */
+    bool again;        /* what was put in may call functions, too */
+    bool failed;
+} InlineRun;
+
+static const Graph *outermost(const Graph *graph) {
+    while (graph->parent) graph = graph->parent;
+    return graph;
+}
+
+static bool calls_spelt(const Model *model, const Node *node, const bool *spelt) {
+    const Function *function = model_find_function(model, node);
+    for (size_t i = 0; function && i < model->functions.count; i++)
+        if (model->functions.items[i] == function) return spelt[i];
+    return false;
+}
+
+/* Which functions hold something to spell, or call one that does. NULL where none. */
+static const bool *find_spelt(PassCtx *ctx) {
+    const Model *model = ctx->model;
+    bool *spelt = ARENA_ARRAY(ctx->scratch, bool, model->functions.count + 1);
+    const GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    bool any = false, more = model->functions.count > 0;
+    while (more) {
+        more = false;
+        for (size_t f = 0; f < model->functions.count; f++)
+            for (size_t i = 0; !spelt[f] && i < graphs.count; i++) {
+                if (outermost(graphs.items[i]) != model->functions.items[f]->body) continue;
+                for (const Node *node = graphs.items[i]->first; node; node = node->next)
+                    if (recipe_of(node) || calls_spelt(model, node, spelt)) spelt[f] = true;
+                more |= spelt[f];
+            }
+        any |= more;
+    }
+    return any ? spelt : NULL;
+}
+
+/* The graph around may lack domains that the body imports. */
+static void import_as(Model *model, const Function *function, const Graph *graph) {
+    for (size_t i = 0; i < function->opsets.count; i++) {
+        const OpsetImport *import = &function->opsets.items[i];
+        if (opset_version(graph->opsets, import->domain) < 1)
+            model_import_opset(model, graph->opsets, import->domain, import->version);
+    }
+}
+
+static void inline_call(PassCtx *ctx, Node *node, void *data) {
+    InlineRun *in = data;
+    Model *model = ctx->model;
+    if (in->failed || !calls_spelt(model, node, in->spelt)) return;
+    const Function *function = model_find_function(model, node);
+    Value **outputs = ARENA_ARRAY(ctx->scratch, Value *, node->output_count + 1);
+    CloneNodes clone = clone_begin(model, ctx->scratch);
+    import_as(model, function, node->graph);
+    if (!clone_call(&clone, node, node, outputs)) {
+        in->failed = !node_error(node, in->err, ERR_MODEL,
+                                 "demi does not run operators of com.microsoft in functions that "
+                                 "import other opsets than the model");
+        return;
+    }
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && outputs[i]) result_become(ctx, node, i, outputs[i]);
+    node_remove_unswept(node);
+    ctx->counts->rewrites++;
+    in->again = true;
+}
+
+static bool inline_calls(PassCtx *ctx, Err *err) {
+    InlineRun in = {.err = err, .spelt = find_spelt(ctx)};
+    if (!in.spelt) return true;
+    if (call_size_expanded(ctx->model, ctx->scratch) >
+        call_size_room(ctx->model, ctx->scratch) / sizeof(Node))
+        return err_set(err, ERR_MODEL, "calls of functions make too many nodes of it");
+    do {
+        in.again = false;
+        each_node(ctx, inline_call, &in);
+    } while (in.again && !in.failed);
+    return !in.failed;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
 static void visit(PassCtx *ctx, Node *node, void *data) {
     SpellRun *run = data;
     const struct Recipe *recipe = run->failed ? NULL : recipe_of(node);
@@ -79,15 +172,13 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     SpellRun spelt = {.options = options, .err = err};
-    const uint64_t before = ctx->counts->rewrites;
+    uint64_t before = ctx->counts->rewrites;
+    if (!inline_calls(ctx, err)) return false;
+    if (ctx->counts->rewrites != before && !infer_again(ctx, err)) return false;
+    before = ctx->counts->rewrites;
     each_node(ctx, visit, &spelt);
     if (spelt.failed) return false;
-    if (ctx->counts->rewrites == before) return true;
-    const uint64_t made = ctx->counts->rewrites;
-    const void *defaults = arena_alloc(ctx->scratch, infer_shapes_pass.options_size);
-    const bool inferred = infer_shapes_pass.run(ctx, defaults, err);
-    ctx->counts->rewrites = made;
-    return inferred;
+    return ctx->counts->rewrites == before || infer_again(ctx, err);
 }
 
 const PassInfo spell_out_pass = {

@@ -6,7 +6,7 @@
 #include "fuse_graph.h"
 #include "gradient.h"
 #include "gradient_rule.h"
-#include "infer_dtypes.h"
+#include "infer_shapes.h"
 #include "passes.h"
 #include "verify.h"
 
@@ -195,15 +195,6 @@ static void run_body(Grad *g, const GradientRow *row) {
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
-static bool infer(PassCtx *ctx, Err *err) {
-    const PassCounts counts = *ctx->counts;
-    const void *defaults = arena_alloc(ctx->scratch, infer_shapes_pass.options_size);
-    const bool inferred =
-        infer_dtypes(ctx, NULL, NULL, err) && infer_shapes_pass.run(ctx, defaults, err);
-    *ctx->counts = counts;
-    return inferred;
-}
-
 /* What rules take for granted. */
 static void check_operands(Grad *g) {
     const Node *node = g->node;
@@ -256,7 +247,7 @@ static bool make_bodies(Grad *g, const GradientNodes *nodes) {
         if (g->failed || !check_made(g, before)) return false;
         any = true;
     }
-    return !any || infer(ctx, g->err);
+    return !any || infer_again(ctx, g->err);
 }
 
 static void differentiate(Grad *g) {

@@ -38,6 +38,17 @@ bool value_bypass(Value *result, Value *value) {
     return true;
 }
 
+void result_become(PassCtx *ctx, Node *node, uint32_t i, Value *value) {
+    Value *result = node->outputs[i];
+    if (value_bypass(result, value)) return;
+    Node *same = node_new(node->graph, node, sym_intern_cstr(&ctx->model->syms, "Identity"), NULL);
+    node_resize_inputs(same, 1);
+    node_resize_outputs(same, 1);
+    node_set_input(same, 0, value);
+    node_set_output(node, i, NULL);
+    node_set_output(same, 0, result);
+}
+
 static void count_name(uint32_t *counts, const Value *value) {
     if (value && !sym_is_empty(value->name)) counts[value->name->number]++;
 }

@@ -34,6 +34,10 @@ bool name_is_single(const NameCounts *names, const Value *value);
  * which engines refuse, or one value twice, which some compute wrongly. */
 bool value_bypass(Value *result, Value *value);
 
+/* Output i of a node that is to go is what `value` is: by value_bypass, or else by an Identity before
+ * the node. */
+void result_become(PassCtx *ctx, Node *node, uint32_t i, Value *value);
+
 /* True where constants may take the place of all that the node gives and something reads. */
 bool node_may_become_constant(const Node *node);
 

@@ -66,6 +66,23 @@ Value *spell_ints(Spell *spell, const int64_t *items, uint32_t count);
 Value *spell_floats(Spell *spell, float number, int64_t count);
 Value *spell_zero(Spell *spell, Dtype dtype);
 
+/* A constant of that tensor, which is the model's. */
+Value *spell_constant(Spell *spell, const Tensor *tensor);
+
+/* a + b, or a where there is no b; either may be NULL. */
+Value *spell_sum(Spell *spell, Value *a, Value *b);
+
+/* What is normalised, and what with; NULL where it is not there. */
+typedef struct Norm {
+    Value *x, *skip, *scale, *bias;
+    int64_t axis;
+    float epsilon;
+    bool rms;
+} Norm;
+
+/* demi.fused's LayerNormalization of it. */
+Node *spell_norm(Spell *spell, const Norm *norm);
+
 /* Gives `made` those of the node's attributes that have these names, which mean the same there. False,
  * refusing, where one is of a kind that it can't be. `names` ends with NULL. */
 bool spell_keep_attrs(Spell *spell, Node *made, const char *const *names);
@@ -82,6 +99,16 @@ Value *spell_channels(Spell *spell, Value *x, uint32_t rank, bool first);
 /* `value` is output i from now on, in that output's type. Each made value is given at most once. */
 void spell_give(Spell *spell, uint32_t output, Value *value);
 
+/* A product of bytes: the operands, their zero points and scales; NULL where there is none. */
+typedef struct ByteProduct {
+    Value *a, *b, *a_zero, *b_zero, *a_scale, *b_scale, *bias;
+    float alpha;
+    Value *whole; /* integers that are added to the product of integers */
+} ByteProduct;
+
+/* The product as floats. */
+Value *spell_byte_product(Spell *spell, const ByteProduct *job);
+
 /* ---- recipes --------------------------------------------------------------------------------- */
 
 /* X(domain, operator, recipe), by domain and name. Several operators may have one recipe. */
@@ -89,6 +116,7 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
     X("", "SimplifiedLayerNormalization", simplified_layer_norm)                                   \
     X("com.microsoft", "Attention", attention)                                                     \
     X("com.microsoft", "BiasGelu", bias_gelu)                                                      \
+    X("com.microsoft", "BiasSoftmax", bias_softmax)                                                \
     X("com.microsoft", "BiasSplitGelu", bias_split_gelu)                                           \
     X("com.microsoft", "DequantizeLinear", dequantize)                                             \
     X("com.microsoft", "DynamicQuantizeMatMul", dynamic_quantize_matmul)                           \
@@ -97,11 +125,17 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
     X("com.microsoft", "FusedConv", fused_conv)                                                    \
     X("com.microsoft", "FusedGemm", fused_gemm)                                                    \
     X("com.microsoft", "FusedMatMul", fused_matmul)                                                \
+    X("com.microsoft", "GatedAdd", gated_add)                                                      \
+    X("com.microsoft", "GatedRMSNorm", gated_rms_norm)                                             \
     X("com.microsoft", "Gelu", bias_gelu)                                                          \
     X("com.microsoft", "GroupNorm", group_norm)                                                    \
+    X("com.microsoft", "LinearAttentionGate", linear_attention_gate)                               \
+    X("com.microsoft", "MatMulBnb4", matmul_bnb4)                                                  \
     X("com.microsoft", "MatMulIntegerToFloat", matmul_integer_to_float)                            \
     X("com.microsoft", "NhwcConv", nhwc_conv)                                                      \
     X("com.microsoft", "NhwcMaxPool", nhwc_max_pool)                                               \
+    X("com.microsoft", "QAttention", q_attention)                                                  \
+    X("com.microsoft", "QEmbedLayerNormalization", embed_layer_norm)                               \
     X("com.microsoft", "QGemm", q_gemm)                                                            \
     X("com.microsoft", "QLinearAdd", q_add)                                                        \
     X("com.microsoft", "QLinearAveragePool", q_average_pool)                                       \
@@ -119,12 +153,13 @@ void spell_give(Spell *spell, uint32_t output, Value *value);
     X("com.microsoft", "SkipSimplifiedLayerNormalization", skip_layer_norm)                        \
     X("com.microsoft", "TransposeMatMul", fused_matmul)
 
-SpellRecipe spell_attention, spell_dequantize, spell_quantize, spell_bias_gelu,
+SpellRecipe spell_bias_softmax, spell_gated_add, spell_gated_rms_norm, spell_linear_attention_gate,
+    spell_matmul_bnb4, spell_attention, spell_dequantize, spell_quantize, spell_bias_gelu,
     spell_bias_split_gelu, spell_dynamic_quantize_matmul, spell_embed_layer_norm, spell_fast_gelu,
     spell_fused_conv, spell_fused_gemm, spell_fused_matmul, spell_group_norm,
-    spell_matmul_integer_to_float, spell_nhwc_conv, spell_nhwc_max_pool, spell_q_gemm, spell_q_add,
-    spell_q_average_pool, spell_q_concat, spell_q_conv, spell_q_global_average_pool,
-    spell_q_leaky_relu, spell_q_mul, spell_q_sigmoid, spell_q_softmax, spell_q_where,
-    spell_simplified_layer_norm, spell_skip_layer_norm;
+    spell_matmul_integer_to_float, spell_nhwc_conv, spell_nhwc_max_pool, spell_q_attention,
+    spell_q_gemm, spell_q_add, spell_q_average_pool, spell_q_concat, spell_q_conv,
+    spell_q_global_average_pool, spell_q_leaky_relu, spell_q_mul, spell_q_sigmoid, spell_q_softmax,
+    spell_q_where, spell_simplified_layer_norm, spell_skip_layer_norm;
 
 #endif

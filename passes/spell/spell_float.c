@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Recipes of operators of floats: activations, norms, embeddings, products. */
+/* Recipes of operators of floats: activations, norms, products. */
 #include <string.h>
 
 #include "spell.h"
@@ -8,8 +8,7 @@ static bool is_op(const Spell *spell, const char *op) {
     return sym_equals(spell->node->op_type, op);
 }
 
-/* a + b, or a where there is no b; either may be NULL. */
-static Value *sum_of(Spell *spell, Value *a, Value *b) {
+Value *spell_sum(Spell *spell, Value *a, Value *b) {
     if (!a || !b) return a ? a : b;
     return SPELL(spell, "Add", type_dtype(a->type), a, b);
 }
@@ -17,7 +16,7 @@ static Value *sum_of(Spell *spell, Value *a, Value *b) {
 /* Operands i and k, as floats; k may be omitted. */
 static Value *wide_sum(Spell *spell, uint32_t i, uint32_t k) {
     Value *a = spell_wide(spell, i);
-    return sum_of(spell, a, spell_wide(spell, k));
+    return spell_sum(spell, a, spell_wide(spell, k));
 }
 
 static Value *fused_gelu(Spell *spell, Value *x, bool tanh) {
@@ -60,15 +59,7 @@ bool spell_bias_split_gelu(Spell *spell) {
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
-/* What is normalised, and what with; NULL where it is not there. */
-typedef struct Norm {
-    Value *x, *skip, *scale, *bias;
-    int64_t axis;
-    float epsilon;
-    bool rms;
-} Norm;
-
-static Node *norm_node(Spell *spell, const Norm *norm) {
+Node *spell_norm(Spell *spell, const Norm *norm) {
     Value *const inputs[] = {norm->x, norm->skip, norm->scale, norm->bias};
     Node *made = spell_fused(spell, "LayerNormalization", 4, type_dtype(norm->x->type));
     for (uint32_t i = 0; i < 4; i++) node_set_input(made, i, inputs[i]);
@@ -109,7 +100,7 @@ bool spell_simplified_layer_norm(Spell *spell) {
                        .rms = true};
     if (spell_wants(spell, 1))
         spell_give(spell, 1, inverse_deviation(spell, spell_wide(spell, 0), norm.epsilon));
-    spell_give(spell, 0, norm_node(spell, &norm)->outputs[0]);
+    spell_give(spell, 0, spell_norm(spell, &norm)->outputs[0]);
     return true;
 }
 
@@ -118,7 +109,7 @@ static bool give_moments(Spell *spell, const Norm *norm, Value *bias) {
     enum { MEAN = 1, DEVIATION };
     if (norm->rms && !spell_lacks(spell, MEAN, "mean")) return false;
     if (!spell_wants(spell, MEAN) && !spell_wants(spell, DEVIATION)) return true;
-    Value *x = sum_of(spell, wide_sum(spell, 0, 1), bias);
+    Value *x = spell_sum(spell, wide_sum(spell, 0, 1), bias);
     Value *mean = norm->rms ? NULL : row_mean(spell, x);
     if (spell_wants(spell, DEVIATION)) {
         Value *centred = mean ? SPELL(spell, "Sub", DTYPE_FLOAT, x, mean) : x;
@@ -144,10 +135,10 @@ bool spell_skip_layer_norm(Spell *spell) {
     if (!give_moments(spell, &norm, spell_wide(spell, rms ? 3 : 4))) return false;
     if (!fuse_same_shape(spell_input(spell, 0), skip)) {
         norm.x = more ? norm.x : spell_wide(spell, 0);
-        norm.x = sum_of(spell, norm.x, spell_wide(spell, 1));
+        norm.x = spell_sum(spell, norm.x, spell_wide(spell, 1));
         norm.skip = NULL;
     }
-    Node *made = norm_node(spell, &norm);
+    Node *made = spell_norm(spell, &norm);
     if (spell_wants(spell, SUM)) {
         Value *sum = norm.skip ? spell_output(spell, made, type_dtype(norm.x->type)) : norm.x;
         spell_give(spell, SUM, sum);
@@ -203,8 +194,8 @@ bool spell_group_norm(Spell *spell) {
     const uint32_t axes = (uint32_t)rank;
     Value *x = spell_wide(spell, 0);
     if (skips) {
-        x = sum_of(spell, x, skip_of(spell, axes));
-        x = sum_of(spell, x, by_channel(spell, spell_wide(spell, 4), axes));
+        x = spell_sum(spell, x, skip_of(spell, axes));
+        x = spell_sum(spell, x, by_channel(spell, spell_wide(spell, 4), axes));
     }
     Value *y = in_groups(spell, x, axes, groups);
     y = SPELL(spell, "Mul", DTYPE_FLOAT, y, by_channel(spell, spell_wide(spell, 1), axes));
@@ -213,84 +204,6 @@ bool spell_group_norm(Spell *spell) {
         y = SPELL(spell, "Mul", DTYPE_FLOAT, y, SPELL(spell, "Sigmoid", DTYPE_FLOAT, y));
     spell_give(spell, 0, y);
     if (skips && spell_wants(spell, 1)) spell_give(spell, 1, x);
-    return true;
-}
-
-/* ---- embeddings ------------------------------------------------------------------------------ */
-
-static Value *widened(Spell *spell, Value *x) {
-    return type_dtype(x->type) == DTYPE_FLOAT ? x : spell_cast(spell, x, DTYPE_FLOAT);
-}
-
-/* Rows of the table in operand `table`. */
-static Value *rows_of(Spell *spell, uint32_t table, uint32_t ids) {
-    Value *from = spell_input(spell, table);
-    return widened(spell,
-                   SPELL(spell, "Gather", type_dtype(from->type), from, spell_input(spell, ids)));
-}
-
-/* ids' dim `axis`, as a list of one. */
-static Value *length_of(Spell *spell, Value *ids, int64_t axis) {
-    Value *shape = SPELL(spell, "Shape", DTYPE_INT64, ids);
-    return SPELL(spell, "Gather", DTYPE_INT64, shape, spell_ints(spell, &axis, 1));
-}
-
-/* The first rows of the positions, as many as there are ids in a sequence. */
-static Value *positions(Spell *spell) {
-    enum { POSITIONS = 3, POSITION_IDS = 8 };
-    static const int64_t zero = 0;
-    if (spell_input(spell, POSITION_IDS)) return rows_of(spell, POSITIONS, POSITION_IDS);
-    Value *table = spell_input(spell, POSITIONS), *begin = spell_ints(spell, &zero, 1);
-    Value *end = length_of(spell, spell_input(spell, 0), 1);
-    Value *const inputs[] = {table, begin, end, begin}; /* the first axis is 0, too */
-    Node *slice = spell_plain(spell, "Slice", 4, type_dtype(table->type));
-    for (uint32_t i = 0; i < 4; i++) node_set_input(slice, i, inputs[i]);
-    return widened(spell, slice->outputs[0]);
-}
-
-/* How many ones each sequence's mask has; zeros without a mask. */
-static Value *mask_index(Spell *spell) {
-    enum { MASK = 7, AXES_AN_INPUT = 13 };
-    static const int64_t one = 1;
-    Value *mask = spell_input(spell, MASK);
-    if (!mask) {
-        Value *zeros = SPELL(spell, "ConstantOfShape", DTYPE_INT32,
-                             length_of(spell, spell_input(spell, 0), 0));
-        static const int32_t zero;
-        const int64_t length = 1;
-        node_set_attr_tensor(zeros->producer, "value",
-                             tensor_new_raw(&spell->fuse.ctx->model->arena, DTYPE_INT32, &length, 1,
-                                            &zero, sizeof zero));
-        return zeros;
-    }
-    Value *number = spell_cast(spell, spell_ints(spell, &one, 1), DTYPE_INT32);
-    Value *ones = SPELL(spell, "Equal", DTYPE_BOOL, mask, number);
-    Value *count = spell_cast(spell, ones, DTYPE_INT32);
-    Value *axes = spell->opset >= AXES_AN_INPUT ? spell_ints(spell, &one, 1) : NULL;
-    Value *sum = SPELL(spell, "ReduceSum", DTYPE_INT32, count, axes);
-    if (!axes) node_set_attr_ints(sum->producer, "axes", &one, 1);
-    node_set_attr_int(sum->producer, "keepdims", 0);
-    return sum;
-}
-
-bool spell_embed_layer_norm(Spell *spell) {
-    enum { SEGMENTS = 1, WORDS = 2, SEGMENT_ROWS = 4, SLICE_INPUTS = 10 };
-    if (!spell_needs(spell, SLICE_INPUTS)) return false;
-    if (!spell_input(spell, SEGMENTS) != !spell_input(spell, SEGMENT_ROWS))
-        return spell_refuse(spell, "where segment_ids or segment_embedding is alone");
-    Value *sum = rows_of(spell, WORDS, 0);
-    sum = sum_of(spell, sum, positions(spell));
-    if (spell_input(spell, SEGMENTS))
-        sum = sum_of(spell, sum, rows_of(spell, SEGMENT_ROWS, SEGMENTS));
-    const Norm norm = {.x = sum,
-                       .scale = spell_input(spell, 5),
-                       .bias = spell_input(spell, 6),
-                       .axis = -1,
-                       .epsilon = spell_real(spell, "epsilon", 1e-12F)};
-    Node *made = norm_node(spell, &norm);
-    if (spell_wants(spell, 1)) spell_give(spell, 1, mask_index(spell));
-    if (spell_wants(spell, 2)) spell_give(spell, 2, sum);
-    spell_give(spell, 0, made->outputs[0]);
     return true;
 }
 

@@ -106,7 +106,7 @@ Value *spell_make(Spell *spell, const char *op, Value *const operands[3], Dtype 
     return make_op(&make, op, operands, operands[2] ? 3 : operands[1] ? 2 : 1, dtype);
 }
 
-static Value *constant(Spell *spell, const Tensor *tensor) {
+Value *spell_constant(Spell *spell, const Tensor *tensor) {
     const Make make = make_of(spell);
     return make_constant(&make, tensor);
 }
@@ -119,8 +119,8 @@ Value *spell_floats(Spell *spell, float number, int64_t count) {
     Arena *arena = &spell->fuse.ctx->model->arena;
     float *items = ARENA_ARRAY(arena, float, (size_t)count + 1);
     for (int64_t i = 0; i <= count; i++) items[i] = number;
-    return constant(spell, tensor_new_raw(arena, DTYPE_FLOAT, &count, count ? 1 : 0, items,
-                                          (uint64_t)(count ? count : 1) * sizeof *items));
+    return spell_constant(spell, tensor_new_raw(arena, DTYPE_FLOAT, &count, count ? 1 : 0, items,
+                                                (uint64_t)(count ? count : 1) * sizeof *items));
 }
 
 Value *spell_zero(Spell *spell, Dtype dtype) {
@@ -128,7 +128,7 @@ Value *spell_zero(Spell *spell, Dtype dtype) {
     uint64_t size;
     Arena *arena = &spell->fuse.ctx->model->arena;
     if (!dtype_bytes(dtype, 1, &size) || size > sizeof zero) size = 1;
-    return constant(spell, tensor_new_raw(arena, dtype, NULL, 0, &zero, size));
+    return spell_constant(spell, tensor_new_raw(arena, dtype, NULL, 0, &zero, size));
 }
 
 Value *spell_transpose(Spell *spell, Value *x, const int64_t *perm, uint32_t rank) {

@@ -157,15 +157,7 @@ bool spell_q_average_pool(Spell *spell) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* A product of bytes: the operands, their zero points and scales; NULL where there is none. */
-typedef struct ByteProduct {
-    Value *a, *b, *a_zero, *b_zero, *a_scale, *b_scale, *bias;
-    float alpha;
-    Value *whole; /* integers that are added to the product of integers */
-} ByteProduct;
-
-/* The product as floats. */
-static Value *multiplied(Spell *spell, const ByteProduct *job) {
+Value *spell_byte_product(Spell *spell, const ByteProduct *job) {
     const uint32_t operands = job->b_zero ? 4 : job->a_zero ? 3 : 2;
     Node *product = spell_plain(spell, "MatMulInteger", operands, DTYPE_INT32);
     Value *const inputs[] = {job->a, job->b, job->a_zero, job->b_zero};
@@ -192,7 +184,7 @@ bool spell_matmul_integer_to_float(Spell *spell) {
                              .b_zero = spell_input(spell, 5),
                              .bias = spell_wide(spell, 6),
                              .alpha = 1};
-    spell_give(spell, 0, multiplied(spell, &job));
+    spell_give(spell, 0, spell_byte_product(spell, &job));
     return true;
 }
 
@@ -211,7 +203,7 @@ bool spell_dynamic_quantize_matmul(Spell *spell) {
                              .b_zero = spell_input(spell, 3),
                              .bias = spell_input(spell, 4),
                              .alpha = 1};
-    spell_give(spell, 0, multiplied(spell, &job));
+    spell_give(spell, 0, spell_byte_product(spell, &job));
     return true;
 }
 
@@ -232,7 +224,7 @@ static Value *gemm_of_bytes(Spell *spell) {
                              .b_zero = spell_input(spell, 5),
                              .whole = spell_input(spell, 6),
                              .alpha = spell_real(spell, "alpha", 1)};
-    return multiplied(spell, &job);
+    return spell_byte_product(spell, &job);
 }
 
 /* The numbers that `bias`, integers, adds to a product of operands 0 and 3. */

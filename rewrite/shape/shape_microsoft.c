@@ -53,6 +53,19 @@ bool shape_turned_matmul(ShapeCall *call) {
     return shape_invalid(call, "%s", product.reason);
 }
 
+/* Weights (N, K), or, where transB is 0, (K, N) of another product. */
+bool shape_matmul_bnb4(ShapeCall *call) {
+    const BitsAttrs *attrs = call->attrs;
+    BitsAttrs turned = *attrs;
+    ShapeCall product = *call;
+    if (attrs->k == ATTR_ABSENT || attrs->n == ATTR_ABSENT)
+        return shape_invalid(call, "K or N is missing");
+    if (!attrs->turned) turned.k = attrs->n;
+    if (!attrs->turned) turned.n = attrs->k;
+    product.attrs = &turned;
+    return shape_matmul_bits(&product) || shape_invalid(call, "%s", product.reason);
+}
+
 /* ---- quantized ------------------------------------------------------------------------------- */
 
 /* Operands 0 and 3, each with a scale and a zero point behind it. */
@@ -116,6 +129,30 @@ bool shape_global_pool_quantized(ShapeCall *call) {
     return true;
 }
 
+/* As Gather; rows of data of bytes may hold several elements a byte, along the last axis. */
+bool shape_gather_blocks(ShapeCall *call) {
+    const GatherBlocksAttrs *attrs = call->attrs;
+    ShapeOperand inputs[] = {*shape_input(call, 0), *shape_input(call, 1)};
+    const ShapeOperand *x = shape_ranked(call, 0), *scales = shape_ranked(call, 2);
+    const GatherAttrs plain = {.axis = attrs->axis};
+    uint32_t along;
+    if (x && x->rank == 0) return shape_invalid(call, "a scalar has no axis");
+    if (x && !shape_axis(call, attrs->along, x->rank, &along)) return false;
+    if (x && scales && scales->rank != x->rank)
+        return shape_invalid(call, "scales of rank %u", scales->rank);
+    if (x && attrs->bits > 0 && attrs->bits < 8 && x->dtype == DTYPE_UINT8) {
+        ShapeNum *dims = ARENA_ARRAY(call->arena, ShapeNum, x->rank);
+        for (uint32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
+        dims[x->rank - 1] = num_mul(dims[x->rank - 1], num_known(8 / attrs->bits));
+        inputs[0].dims = dims;
+    }
+    ShapeCall gather = *call;
+    gather.attrs = &plain;
+    gather.inputs = inputs;
+    gather.input_count = 2;
+    return shape_gather(&gather) || shape_invalid(call, "%s", gather.reason);
+}
+
 /* ---- norms, embeddings, matrices ------------------------------------------------------------- */
 
 /* Half of the last axis. */
@@ -158,6 +195,13 @@ bool shape_embed_layer_norm(ShapeCall *call) {
     return true;
 }
 
+/* What becomes of operand 0, and of operand 3. */
+bool shape_linear_gates(ShapeCall *call) {
+    shape_same_as(call, 0, shape_input(call, 0));
+    if (call->output_count > 1) shape_same_as(call, 1, shape_input(call, 3));
+    return true;
+}
+
 /* Square matrices, in stacks. */
 bool shape_inverse(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
@@ -176,14 +220,14 @@ static void set_dims(ShapeCall *call, uint32_t index, uint32_t rank, const Shape
     for (uint32_t i = 0; i < rank; i++) dims[i] = from[i];
 }
 
-/* Attention: input (batch, rows, width), weights (width, Q + K + V); the past, and what becomes of it,
- * is (2, batch, heads, length, size). */
-bool shape_packed_attention(ShapeCall *call) {
+/* Attention: input (batch, rows, width), weights (width, Q + K + V); the past, operand `place`, and
+ * what becomes of it, is (2, batch, heads, length, size). */
+static bool packed_attention(ShapeCall *call, uint32_t place) {
     const HeadsAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *w = shape_ranked(call, 1),
-                       *past = shape_ranked(call, 4);
+                       *past = shape_ranked(call, place);
     if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 1, 2) ||
-        !shape_want_rank(call, 4, 5))
+        !shape_want_rank(call, place, 5))
         return false;
     const AttrInts *sizes = &attrs->sizes;
     if (attrs->heads < 1) return shape_invalid(call, "num_heads is missing");
@@ -192,13 +236,21 @@ bool shape_packed_attention(ShapeCall *call) {
     const ShapeNum value = sizes->present ? num_known(sizes->items[2]) : half_of(dim_at(w, 1), 3);
     const ShapeNum out[] = {dim_at(x, 0), dim_at(x, 1), value};
     set_dims(call, 0, 3, out);
-    const bool has = shape_input(call, 4)->present;
+    const bool has = shape_input(call, place)->present;
     ShapeNum before = has ? dim_at(past, 3) : num_known(0);
     const ShapeNum present[] = {num_known(2), dim_at(x, 0), num_known(attrs->heads),
                                 attrs->share > 0 ? before : num_add(before, dim_at(x, 1)),
                                 half_of(value, attrs->heads)};
     set_dims(call, 1, 5, present);
     return true;
+}
+
+bool shape_packed_attention(ShapeCall *call) {
+    return packed_attention(call, 4);
+}
+
+bool shape_q_attention(ShapeCall *call) {
+    return packed_attention(call, 8);
 }
 
 /* What MultiHeadAttention's first three operands say; unknown where they do not. */
@@ -246,6 +298,8 @@ bool shape_multi_head_attention(ShapeCall *call) {
                      : shape_input(call, 8)->present ? before
                                                      : num_add(before, sizes.keys);
     if (!value && shape_input(call, 2)->present) total = unknown;
+    const ShapeOperand *used = shape_input(call, 8);
+    const ShapeNum seen = used->present ? num_add(shape_single(used), sizes.keys) : total;
     const ShapeNum key_size = key && key->rank == 5   ? key->dims[4]
                               : key && key->rank == 4 ? key->dims[3]
                               : q && q->rank == 5     ? q->dims[4]
@@ -253,18 +307,20 @@ bool shape_multi_head_attention(ShapeCall *call) {
     const ShapeNum heads = num_known(attrs->heads);
     const ShapeNum keys[] = {sizes.batch, heads, total, key_size},
                    values[] = {sizes.batch, heads, total, half_of(sizes.value, attrs->heads)},
-                   scores[] = {sizes.batch, heads, sizes.rows, total};
+                   scores[] = {sizes.batch, heads, sizes.rows, seen};
     set_dims(call, 1, 4, keys);
     set_dims(call, 2, 4, values);
     set_dims(call, 3, 4, scores);
     return true;
 }
 
-/* How many keys there are: what is told, or the past's room where that is longer. */
+/* How many keys there are: what is told, or the past's room where that is longer, or does not grow. */
 static ShapeNum group_total(ShapeCall *call) {
+    const HeadsAttrs *attrs = call->attrs;
     const ShapeOperand *past = shape_ranked(call, 3);
     ShapeNum told = shape_single(shape_input(call, 6)), room = dim_at(past, 2);
     if (!shape_input(call, 3)->present) room = num_known(0);
+    if (attrs->sliding) return room;
     if (told.kind == SHAPE_KNOWN && room.kind == SHAPE_KNOWN)
         return told.value > room.value ? told : room;
     return num_is(room, 0) ? told : unknown;
@@ -284,8 +340,10 @@ bool shape_group_attention(ShapeCall *call) {
     const ShapeNum out[] = {dim_at(q, 0), dim_at(q, 1),
                             packed ? num_mul(size, num_known(heads)) : dim_at(q, 2)};
     const ShapeNum total = group_total(call);
-    const ShapeNum cache[] = {dim_at(q, 0), num_known(groups), total, size},
-                   scores[] = {dim_at(q, 0), num_known(heads), dim_at(q, 1), unknown};
+    const ShapeNum kept = attrs->bit_width == 4 ? half_of(size, 2) : size;
+    const ShapeNum cache[] = {dim_at(q, 0), num_known(groups), total, kept},
+                   scores[] = {dim_at(q, 0), num_known(heads), dim_at(q, 1),
+                               shape_single(shape_input(call, 6))};
     set_dims(call, 0, 3, out);
     set_dims(call, 1, 4, cache);
     set_dims(call, 2, 4, cache);

@@ -220,6 +220,12 @@ if(TARGET demi)
             --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(contrib contrib_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(contrib_heads contrib_heads_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(contrib_experts contrib_experts_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(decoders decoders_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)

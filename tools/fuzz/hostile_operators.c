@@ -31,7 +31,7 @@
 #include "ops.h"
 #include "plan.h"
 
-enum { MOST_OPERANDS = 16, BUDGET = 16 << 20, SLACK = 64 << 20, MOST_SECONDS = 10 };
+enum { MOST_OPERANDS = 24, BUDGET = 16 << 20, SLACK = 64 << 20, MOST_SECONDS = 10 };
 static const double slow_seconds = 2; /* sanitizers included */
 
 /* Told by the signal handler. */

@@ -40,10 +40,22 @@ BiasGelu
   out C:T
   types T=float16,float,double,bfloat16
 
+BiasSoftmax
+  in data:T bias:T
+  out output:T
+  types T=float16,float,double
+  attrs axis:int=1 is_inner_broadcast:int!
+
 BiasSplitGelu
   in X:T bias:T
   out Y:T
   types T=float16,float
+
+CausalConvWithState
+  in input:T weight:T bias:T? past_state:T?
+  out output:T present_state:T
+  types T=float,float16,bfloat16
+  attrs activation:string=none channels_last:int=0 dilation:int=1 ndim:int=1 state_window:int=0
 
 DequantizeLinear
   in x:T1 x_scale:T2 x_zero_point:T1?
@@ -96,6 +108,24 @@ FusedMatMul
   types T=float16,float,double,bfloat16
   attrs alpha:float=1 transA:int=0 transB:int=0 transBatchA:int=0 transBatchB:int=0
 
+GatedAdd
+  in X:T Y:T gate:T
+  out output:T
+  types T=float,float16,bfloat16
+
+GatedRMSNorm
+  in X:T scale:T gate:T
+  out Y:T
+  types T=float,float16,bfloat16
+  attrs activation:string=silu epsilon:float=1e-05
+
+GatherBlockQuantized
+  in data:T1 indices:Tind scales:T2 zero_points:T1?
+  out output:T2
+  types T1=int4,uint4,uint8,float8e4m3fn,float8e4m3fnuz,float8e5m2,float8e5m2fnuz,float4e2m1
+  types T2=float,float16,bfloat16 Tind=int32,int64
+  attrs bits:int=4 block_size:int=128 gather_axis:int=0 quantize_axis:int=1
+
 Gelu
   in X:T
   out Y:T
@@ -124,6 +154,24 @@ Inverse
   out Y:T
   types T=float16,float,double
 
+LinearAttention
+  in query:T key:T value:T past_state:S? decay:T? beta:T?
+  out output:T present_state:S
+  types T=float,float16,bfloat16 S=float,float16,bfloat16
+  attrs chunk_size:int=64 kv_num_heads:int! q_num_heads:int! scale:float=0 state_window:int=0
+  attrs update_rule:string=gated_delta
+
+LinearAttentionGate
+  in a:T dt_bias:TF decay_scale:TF b:T?
+  out decay:T beta:T?
+  types T=float,float16,bfloat16 TF=float
+
+MatMulBnb4
+  in A:T1 B:T2 absmax:T1
+  out Y:T1
+  types T1=float,float16,bfloat16 T2=uint8
+  attrs K:int! N:int! block_size:int! quant_type:int! training_mode:int=0 transB:int=1
+
 MatMulIntegerToFloat
   in A:T1 B:T2 a_scale:T3 b_scale:T3 a_zero_point:T1? b_zero_point:T2? bias:T3?
   out Y:T3
@@ -134,6 +182,15 @@ MatMulNBits
   out Y:T1
   types T1=float,float16,bfloat16 T2=uint8 T3=uint8,float16,float,bfloat16 T4=int32
   attrs K:int! N:int! accuracy_level:int=0 bits:int=4 block_size:int! weight_prepacked:int=0
+
+MoE
+  in input:T router_probs:T fc1_experts_weights:T fc1_experts_bias:T? fc2_experts_weights:T
+  in fc2_experts_bias:T? fc3_experts_weights:T? fc3_experts_bias:T?
+  out output:T
+  types T=float,float16,bfloat16
+  attrs activation_alpha:float=1 activation_beta:float=0 activation_type:string=relu k:int=1
+  attrs normalize_routing_weights:int=0 swiglu_fusion:int=0 swiglu_limit:float
+  attrs use_sparse_mixer:int=0
 
 MultiHeadAttention
   in query:T key:T? value:T? bias:T? key_padding_mask:M? attention_bias:T? past_key:T?
@@ -154,6 +211,24 @@ NhwcMaxPool
   types T=int8,uint8
   attrs auto_pad:string=NOTSET ceil_mode:int=0 dilations:ints kernel_shape:ints! pads:ints
   attrs strides:ints
+
+QAttention
+  in input:T1 weight:T2 bias:T3 input_scale:T3 weight_scale:T3 mask_index:T4?
+  in input_zero_point:T1? weight_zero_point:T2? past:T3?
+  out output:T3 present:T3?
+  types T1=int8,uint8 T2=int8,uint8 T3=float,float16 T4=int32
+  attrs do_rotary:int mask_filter_value:float num_heads:int! past_present_share_buffer:int
+  attrs scale:float unidirectional:int=0
+
+QEmbedLayerNormalization
+  in input_ids:T1 segment_ids:T1? word_embedding_quant:T2 position_embedding_quant:T2
+  in segment_embedding:T2? gamma_quant:T2 beta_quant:T2 mask:T1? word_embedding_scale:T
+  in position_embedding_scale:T segment_embedding_scale:T? gamma_scale:T beta_scale:T
+  in word_embedding_zero_point:T2 position_embedding_zero_point:T2
+  in segment_embedding_zero_point:T2? gamma_zero_point:T2 beta_zero_point:T2
+  out layernorm_out:T mask_index_out:T1
+  types T1=int32 T2=int8,uint8 T=float
+  attrs epsilon:float=1e-12
 
 QGemm
   in A:TA a_scale:T a_zero_point:TA B:TB b_scale:T b_zero_point:TB C:TC? y_scale:T?
@@ -223,6 +298,21 @@ QLinearWhere
   in z_zero_point:T
   out Z:T
   types B=bool TF=float T=uint8,int8
+
+QMoE
+  in input:T router_probs:T fc1_experts_weights:T1 fc1_scales:T2? fc1_experts_bias:T?
+  in fc2_experts_weights:T1 fc2_scales:T2? fc2_experts_bias:T? fc3_experts_weights:T1?
+  in fc3_scales:T2? fc3_experts_bias:T? fc1_zero_points:T1? fc2_zero_points:T1?
+  in fc3_zero_points:T1? router_weights:T? fc1_global_scale:T4? fc2_global_scale:T4?
+  in fc1_act_scale:T4? fc2_act_scale:T4? fc1_act_block_scale:T2? fc2_act_block_scale:T2?
+  out output:T
+  types T=float,float16,bfloat16 T1=uint8,float8e4m3fn
+  types T2=float,float16,bfloat16,float8e8m0,float8e4m3fn T4=float
+  attrs accuracy_level:int=0 activation_alpha:float=1 activation_beta:float=0
+  attrs activation_type:string=relu block_size:int expert_weight_bits:int=4
+  attrs fc1_expert_weight_bits:int fc2_expert_weight_bits:int fc3_expert_weight_bits:int k:int=1
+  attrs normalize_routing_weights:int=0 quant_type:string=int swiglu_fusion:int=0
+  attrs swiglu_limit:float use_sparse_mixer:int=0 weights_prepacked:int=-1
 
 QuantizeLinear
   in x:T1 y_scale:T1 y_zero_point:T2?

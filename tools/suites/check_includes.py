@@ -95,7 +95,7 @@ EXTRA = {
     "passes/check": {"passes/infer_dtypes.h", "passes/infer_shapes.h"},
     "passes/front": {"passes/passes.h", "passes/policy.def", "passes/setting_names.h"},
     "passes/fusion": {"passes/passes.h"},
-    "passes/gradient": {"passes/passes.h", "passes/infer_dtypes.h"},
+    "passes/gradient": {"passes/passes.h", "passes/infer_dtypes.h", "passes/infer_shapes.h"},
     "passes/upgrade": {"passes/passes.h", "passes/infer_dtypes.h"},
     "passes/lower_plan.c": {"runtime/plan.h"},
     "passes/placement/operators_test.c": {"kernels/kernel.h", "rewrite/shape/shape.h",

@@ -40,6 +40,7 @@ static const Excuse unread[] = {
     {"LayerNormalization", "to", "the plan has the outputs' types"},
     {"MatMul", "to", "the plan has the outputs' types"},
     {"MatMulNBits", "accuracy_level", "rows stay float: a hint of how inexact it may be"},
+    {"QMoE", "accuracy_level", "the same"},
     {"MatMulBits", "to", "the plan has the outputs' types"},
     {"MaxPoolLast", "to", "the plan has the outputs' types"},
     {"QAdd", "to", "the plan has the outputs' types"},

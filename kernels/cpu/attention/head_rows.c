@@ -52,13 +52,16 @@ void head_rows_add(KernelCall *call, const float *bias, HeadRows *view) {
     view->row = width;
 }
 
-/* The past's rows of head i of all, and the new ones behind them. */
-static void join_head(const HeadRows *now, const KernelTensor *past, uint64_t i, float *to) {
-    const uint64_t before = past ? (uint64_t)past->dims[2] * now->size : 0;
-    const float *from = head_at(now, i);
-    if (before) memcpy(to, (const float *)past->data + i * before, before * sizeof *to);
+/* The past's rows of head i of all that count, the new ones behind them, and what else the past has. */
+static void join_head(const HeadRows *now, const HeadCache *cache, uint64_t i, float *to) {
+    const uint64_t size = now->size, end = cache->before + now->rows,
+                   had = cache->past ? (uint64_t)cache->past->dims[2] : 0;
+    const float *from = head_at(now, i),
+                *past = had ? (const float *)cache->past->data + i * had * size : NULL;
+    if (cache->before) memcpy(to, past, cache->before * size * sizeof *to);
     for (uint64_t r = 0; r < now->rows; r++)
-        memcpy(to + before + r * now->size, from + r * now->row, now->size * sizeof *to);
+        memcpy(to + (cache->before + r) * size, from + r * now->row, size * sizeof *to);
+    if (had > end) memcpy(to + end * size, past + end * size, (had - end) * size * sizeof *to);
 }
 
 bool head_rows_join(KernelCall *call, HeadCache cache, HeadRows *view) {
@@ -67,13 +70,18 @@ bool head_rows_join(KernelCall *call, HeadCache cache, HeadRows *view) {
     if (past && (past->rank != 4 || (uint64_t)past->dims[0] != view->batches ||
                  (uint64_t)past->dims[1] != view->heads || (uint64_t)past->dims[3] != view->size))
         return kernel_fail(call, "the past has other dims");
-    const uint64_t total = (past ? (uint64_t)past->dims[2] : 0) + view->rows;
-    const uint64_t head = total * view->size, all = view->batches * view->heads;
+    const uint64_t had = past ? (uint64_t)past->dims[2] : 0;
+    if (!cache.shared) cache.before = had;
+    const uint64_t total = cache.before + view->rows, room = cache.shared ? had : total;
+    if (total > room)
+        return kernel_fail(call, "%llu keys in a cache for %llu", (unsigned long long)total,
+                           (unsigned long long)room);
+    const uint64_t head = room * view->size, all = view->batches * view->heads;
     if (cache.present && !kernel_want_count(call, cache.present, all * head, "the cache"))
         return false;
     float *to =
         cache.present ? cache.present->data : ARENA_ARRAY(call->scratch, float, all *head + 1);
-    for (uint64_t i = 0; head && i < all; i++) join_head(view, past, i, to + i * head);
+    for (uint64_t i = 0; head && i < all; i++) join_head(view, &cache, i, to + i * head);
     *view = (HeadRows){to,         view->batches,      view->heads, total,
                        view->size, view->heads * head, head,        view->size};
     return true;
@@ -101,4 +109,18 @@ bool head_rows_bias(KernelCall *call, const KernelTensor *t, const HeadScores *s
                          .row = row,
                          .key = 1};
     return true;
+}
+
+void head_rows_score(const HeadRows *q, const HeadRows *k, float scale, const AttendMask *bias,
+                     float *to) {
+    const GemmLoops *loops = gemm_loops(isa_best());
+    const uint64_t all = q->batches * q->heads;
+    for (uint64_t n = 0; n < all * q->rows; n++, to += k->rows) {
+        const uint64_t i = n / q->rows, r = n % q->rows, b = i / q->heads, h = i % q->heads;
+        const float *more = bias->data;
+        if (more) more += b * bias->batch + h * bias->head + r * bias->row;
+        memset(to, 0, k->rows * sizeof *to);
+        loops->dots(to, head_at(k, i), k->row, head_at(q, i) + r * q->row, k->rows, q->size);
+        for (uint64_t t = 0; t < k->rows; t++) to[t] = to[t] * scale + (more ? more[t] : 0);
+    }
 }

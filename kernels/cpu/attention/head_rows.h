@@ -28,10 +28,13 @@ bool head_rows_view(KernelCall *call, HeadSource source, HeadRows *view);
 void head_rows_add(KernelCall *call, const float *bias, HeadRows *view);
 
 /* What was there before, (batch, heads, rows, size), NULL for nothing; and where it is kept with what
- * is new, NULL for in memory of the call's. */
+ * is new, NULL for in memory of the call's. Of a cache with room for more, `shared`, the first `before`
+ * rows count, new ones come behind them, and all else of it is kept, too. */
 typedef struct HeadCache {
     const KernelTensor *past;
     KernelTensor *present;
+    bool shared;
+    uint64_t before;
 } HeadCache;
 
 /* The rows behind those of the past. False with the error set where a cache has other dims. */
@@ -49,5 +52,9 @@ typedef struct HeadScores {
  * other dims. */
 bool head_rows_bias(KernelCall *call, const KernelTensor *t, const HeadScores *scores,
                     AttendMask *mask);
+
+/* `scale` times each query's product with each key, and what is added: (batches, heads, rows, keys). */
+void head_rows_score(const HeadRows *q, const HeadRows *k, float scale, const AttendMask *bias,
+                     float *to);
 
 #endif

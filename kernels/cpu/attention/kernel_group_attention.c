@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* com.microsoft's GroupQueryAttention: heads of queries share heads of keys and values, which are
- * kept in caches with room for more.
+ * kept in caches with room for more, also in 8 or 4 bits, where new rows are read as they are kept.
  *
  * seqlens_k has one less than the keys that each sample has afterwards. Where there are as many new
  * rows as keys in all, it is the prompt: new rows are at the cache's begin, and seqlens_k only says
  * how many of them count. Else they are the last of the sample's keys. What lies behind a sample's
- * keys in the cache that comes out is 0. A query sees what is not later than it, and of that, with
- * local_window_size, the last ones alone.
+ * keys in the cache that comes out is 0. Where there are no new rows, the caches have all keys already. A query sees what is not later than it, and of that, with
+ * local_window_size, the last ones alone. Caches that slide keep what that needs: rows of the latest
+ * keys, of which so many leave at once that room for as many is made (find_room). What it gives to keys that it does not see is 0, in scores
+ * that are asked for, too.
  */
 #include <math.h>
 #include <string.h>
 
+#include "cache_bytes.h"
 #include "head_rows.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
@@ -29,12 +32,19 @@ enum {
     POSITIONS,
     SCORES_BIAS,
     SINK,
-    FIRST_UNKNOWN /* scales of quantized caches, weights of norms */
+    KEY_SCALE,
+    VALUE_SCALE,
+    QUERY_NORM,
+    KEY_NORM
 };
+enum { SCORES = 3, BEFORE_SOFTMAX = 1, AFTER_SOFTMAX = 2 }; /* output_qk, and what it holds */
 
 typedef struct Group {
     uint64_t batches, kept; /* rows of the caches that come out */
-    HeadRows q, k, v;       /* new rows */
+    uint64_t read;          /* rows of those that are read: the same, or more where they slide */
+    bool slides;
+    bool lent;        /* no new rows: the caches are another layer's, which has put them there */
+    HeadRows q, k, v; /* new rows */
     HeadRows keys, values;  /* with those before */
     float *cache;           /* where either are being put */
     const int64_t *lengths; /* less 1 */
@@ -46,6 +56,9 @@ typedef struct Group {
     bool smooth;       /* a sink of 0 for each head */
     float scale, softcap;
     float *y;
+    float *shown; /* output_qk, [batches][heads][rows][total], or NULL */
+    uint64_t total;
+    bool soft; /* after softmax */
     const GemmLoops *loops;
 } Group;
 
@@ -57,14 +70,12 @@ static bool is_none(const AttrText *text) {
 
 static bool refuse_unknown(KernelCall *call) {
     const HeadsAttrs *attrs = call->attrs;
-    for (uint32_t i = FIRST_UNKNOWN; i < call->input_count; i++)
-        if (kernel_input(call, i)) return kernel_fail(call, "input %u is not known", i);
-    if (!is_none(&attrs->k_quantized) || !is_none(&attrs->v_quantized) || attrs->bit_width > 0)
-        return kernel_fail(call, "quantized caches are not known");
-    if (kernel_result(call, 3) || attrs->scores)
-        return kernel_fail(call, "the output 'output_qk' is not known");
-    if (attrs->sliding) return kernel_fail(call, "sliding_window_cache is not known");
     if (attrs->window < -1) return kernel_fail(call, "a window below -1");
+    if (kernel_result(call, SCORES) &&
+        (attrs->scores < BEFORE_SOFTMAX || attrs->scores > AFTER_SOFTMAX))
+        return kernel_fail(call, "output_qk with qk_output=%lld", (long long)attrs->scores);
+    if (!kernel_input(call, QUERY_NORM) != !kernel_input(call, KEY_NORM))
+        return kernel_fail(call, "q_norm_weight and k_norm_weight belong together");
     return true;
 }
 
@@ -102,9 +113,10 @@ static bool find_views(KernelCall *call, Group *job) {
         !head_rows_view(call, (HeadSource){k, attrs->kv_heads, 0}, &job->k) ||
         !head_rows_view(call, (HeadSource){v, attrs->kv_heads, 0}, &job->v))
         return kernel_fail(call, "query, key and value are no heads");
+    job->lent = job->k.rows == 0 && job->q.rows > 0;
     if (job->k.batches != job->batches || job->v.batches != job->batches ||
-        job->k.rows != job->q.rows || job->v.rows != job->q.rows || job->k.size != job->q.size ||
-        job->v.size != job->q.size)
+        (job->k.rows != job->q.rows && !job->lent) || job->v.rows != job->k.rows ||
+        job->k.size != job->q.size || job->v.size != job->q.size)
         return kernel_fail(call, "query, key and value do not fit together");
     return true;
 }
@@ -133,6 +145,54 @@ static uint64_t keys_of(const Group *job, uint64_t batch) {
 }
 static uint64_t place_of(const Group *job, uint64_t batch) {
     return job->prompt ? 0 : keys_of(job, batch) - job->q.rows;
+}
+
+/* How many of so many keys a cache holds. From one that slides, of `kept` rows, as many leave at once
+ * as it has rows beside the window, and one. */
+static uint64_t held_of(const Group *job, uint64_t keys) {
+    if (!job->slides || keys <= job->kept) return keys;
+    const uint64_t leave = job->kept - (uint64_t)job->window + 1, over = keys - job->kept;
+    return keys - (over / leave + (over % leave != 0)) * leave;
+}
+
+/* The first key of a sample that is in what is read. */
+static uint64_t base_of(const Group *job, uint64_t batch) {
+    const uint64_t place = place_of(job, batch);
+    return place - held_of(job, place);
+}
+
+/* The same rows, in memory of the call's. */
+static float *copy_rows(KernelCall *call, HeadRows *view) {
+    head_rows_add(call, ARENA_ARRAY(call->scratch, float, view->heads * view->size + 1), view);
+    return (float *)(uintptr_t)view->data;
+}
+
+/* Rows of the past that count. */
+static uint64_t before_of(const Group *job, uint64_t batch) {
+    return job->lent ? keys_of(job, batch) : place_of(job, batch) - base_of(job, batch);
+}
+
+/* ---- norms ----------------------------------------------------------------------------------- */
+
+/* Each head of each row by the root of its squares' mean, times weights. */
+static bool norm_rows(KernelCall *call, const KernelTensor *weights, HeadRows *view) {
+    const HeadsAttrs *attrs = call->attrs;
+    const uint64_t size = view->size, all = view->batches * view->rows * view->heads;
+    if (!kernel_want_count(call, weights, size, "a norm's weights")) return false;
+    const float *weight = weights->data;
+    float *x = copy_rows(call, view);
+    for (uint64_t n = 0; size && n < all; n++, x += size) {
+        double sum = 0;
+        for (uint64_t e = 0; e < size; e++) sum += (double)x[e] * (double)x[e];
+        const double by = 1 / sqrt(sum / (double)size + (double)attrs->epsilon);
+        for (uint64_t e = 0; e < size; e++) x[e] = (float)((double)x[e] * by) * weight[e];
+    }
+    return true;
+}
+
+static bool norm(KernelCall *call, Group *job) {
+    const KernelTensor *query = kernel_input(call, QUERY_NORM), *key = kernel_input(call, KEY_NORM);
+    return !query || (norm_rows(call, query, &job->q) && norm_rows(call, key, &job->k));
 }
 
 /* ---- rotation -------------------------------------------------------------------------------- */
@@ -177,9 +237,7 @@ static void turn_row(const Turn *turn, uint64_t place, float *x) {
 /* Turns all heads of the rows, in a copy. */
 static bool turn_rows(KernelCall *call, const Group *job, const Turn *turn, HeadRows *view) {
     const uint64_t width = view->heads * view->size;
-    const float *zeros = ARENA_ARRAY(call->scratch, float, width + 1);
-    head_rows_add(call, zeros, view);
-    float *to = (float *)(uintptr_t)view->data;
+    float *to = copy_rows(call, view);
     for (uint64_t n = 0; width && n < job->batches * view->rows; n++) {
         const uint64_t b = n / view->rows, r = n % view->rows;
         const int64_t place =
@@ -204,16 +262,78 @@ static bool rotate(KernelCall *call, Group *job) {
 
 /* Head i of all: the past's rows that count, the new ones, and zeros. */
 static void keep_head(const Group *job, const HeadRows *now, const KernelTensor *past, uint64_t i) {
-    const uint64_t batch = i / now->heads, before = place_of(job, batch), size = now->size;
+    const uint64_t batch = i / now->heads, size = now->size, before = before_of(job, batch);
     const float *from = now->data + batch * now->batch + i % now->heads * now->head;
-    float *to = job->cache + i * job->kept * size;
+    float *to = job->cache + i * job->read * size;
     if (before)
         memcpy(to, (const float *)past->data + i * (uint64_t)past->dims[2] * size,
                before * size * sizeof *to);
     for (uint64_t r = 0; r < now->rows; r++)
         memcpy(to + (before + r) * size, from + r * now->row, size * sizeof *to);
     const uint64_t end = before + now->rows;
-    memset(to + end * size, 0, (job->kept - end) * size * sizeof *to);
+    memset(to + end * size, 0, (job->read - end) * size * sizeof *to);
+}
+
+/* Of head i, which has `row` bytes for a key, what a cache that slides holds from now on. */
+static void slide_head(const Group *job, const uint8_t *from, uint8_t *to, uint64_t row,
+                       uint64_t i) {
+    const uint64_t batch = i / job->k.heads, keys = keys_of(job, batch), held = held_of(job, keys),
+                   first = keys - held - base_of(job, batch);
+    to += i * job->kept * row;
+    memcpy(to, from + (i * job->read + first) * row, held * row);
+    memset(to + held * row, 0, (job->kept - held) * row);
+}
+
+/* The same of a cache of bytes, [read] rows of them; what is read of it goes to job->cache. */
+static void keep_head_bytes(const Group *job, const CacheBytes *bytes, const HeadRows *now,
+                            const KernelTensor *past, uint8_t *present, uint64_t i) {
+    const uint64_t batch = i / now->heads, head = i % now->heads, row = cache_bytes_row(bytes),
+                   before = before_of(job, batch), end = before + now->rows;
+    const float *from = now->data + batch * now->batch + head * now->head;
+    uint8_t *at = present + i * job->read * row;
+    float *to = job->cache + i * job->read * now->size;
+    if (before)
+        memcpy(at, (const uint8_t *)past->data + i * (uint64_t)past->dims[2] * row, before * row);
+    for (uint64_t r = 0; r < now->rows; r++)
+        cache_bytes_write(bytes, head, from + r * now->row, at + (before + r) * row);
+    memset(at + end * row, 0, (job->read - end) * row);
+    for (uint64_t r = 0; r < end; r++)
+        cache_bytes_read(bytes, head, at + r * row, to + r * now->size);
+}
+
+static bool keep_bytes(KernelCall *call, Group *job, uint32_t cache, const CacheBytes *bytes) {
+    const HeadRows *now = cache ? &job->v : &job->k;
+    KernelTensor *present = kernel_result(call, 1 + cache);
+    const uint64_t row = cache_bytes_row(bytes), all = job->batches * now->heads;
+    if (present && !kernel_want_count(call, present, all * job->kept * row, "the cache"))
+        return false;
+    const bool own = !present || job->slides;
+    uint8_t *to = own ? arena_array(call->scratch, all * job->read + 1, row) : present->data;
+    for (uint64_t i = 0; row && i < all; i++) {
+        keep_head_bytes(job, bytes, now, kernel_input(call, PAST_KEY + cache), to, i);
+        if (present && job->slides) slide_head(job, to, present->data, row, i);
+    }
+    return true;
+}
+
+static bool is_each(const AttrText *text) {
+    return text->present && text->size == 11 && memcmp(text->text, "PER_CHANNEL", 11) == 0;
+}
+
+/* True where the cache is of bytes, and what of. */
+static bool find_bytes(KernelCall *call, const Group *job, uint32_t cache, CacheBytes *bytes) {
+    const HeadsAttrs *attrs = call->attrs;
+    const AttrText *kind = cache ? &attrs->v_quantized : &attrs->k_quantized;
+    const KernelTensor *past = kernel_input(call, PAST_KEY + cache);
+    *bytes = (CacheBytes){.each = is_each(kind),
+                          .half = attrs->bit_width == 4,
+                          .heads = job->k.heads,
+                          .size = job->k.size};
+    if (is_none(kind))
+        return !past || past->dtype == DTYPE_FLOAT ||
+               kernel_fail(call, "a cache of bytes that is not quantized");
+    return cache_bytes_find(call, kernel_input(call, KEY_SCALE + cache),
+                            past ? past->dtype : DTYPE_UNDEFINED, bytes);
 }
 
 /* What comes out of cache 0 or 1, of keys or values, which is read. */
@@ -221,13 +341,38 @@ static bool keep(KernelCall *call, Group *job, uint32_t cache) {
     const HeadRows *now = cache ? &job->v : &job->k;
     const KernelTensor *past = kernel_input(call, PAST_KEY + cache);
     KernelTensor *present = kernel_result(call, 1 + cache);
-    const uint64_t head = job->kept * now->size, all = job->batches * now->heads;
-    if (present && !kernel_want_count(call, present, all * head, "the cache")) return false;
-    job->cache = present ? present->data : ARENA_ARRAY(call->scratch, float, all *head + 1);
-    for (uint64_t i = 0; head && i < all; i++) keep_head(job, now, past, i);
+    const uint64_t head = job->read * now->size, all = job->batches * now->heads;
+    CacheBytes bytes;
+    if (!find_bytes(call, job, cache, &bytes)) return false;
+    const bool own = bytes.scale || !present || job->slides;
+    if (!bytes.scale && present &&
+        !kernel_want_count(call, present, all * job->kept * now->size, "the cache"))
+        return false;
+    job->cache = own ? ARENA_ARRAY(call->scratch, float, all *head + 1) : present->data;
+    if (bytes.scale && !keep_bytes(call, job, cache, &bytes)) return false;
+    for (uint64_t i = 0; head && !bytes.scale && i < all; i++) {
+        keep_head(job, now, past, i);
+        if (present && job->slides)
+            slide_head(job, (const uint8_t *)job->cache, present->data, now->size * sizeof(float),
+                       i);
+    }
     *(cache ? &job->values : &job->keys) =
-        (HeadRows){job->cache, job->batches,      now->heads, job->kept,
+        (HeadRows){job->cache, job->batches,      now->heads, job->read,
                    now->size,  now->heads * head, head,       now->size};
+    return true;
+}
+
+/* A cache of so many rows that slides: what is read is all that it can hold, and what is new. */
+static bool find_room(KernelCall *call, Group *job, uint64_t room) {
+    const HeadsAttrs *attrs = call->attrs;
+    if (job->lent) return kernel_fail(call, "a cache that slides, of another layer");
+    if (attrs->window < 1 || (uint64_t)attrs->window > room || !attrs->causal)
+        return kernel_fail(call, "a cache of %llu rows that slides, of a window of %lld",
+                           (unsigned long long)room, (long long)attrs->window);
+    job->slides = true;
+    job->window = attrs->window;
+    job->kept = room;
+    job->read = room + job->q.rows;
     return true;
 }
 
@@ -235,22 +380,25 @@ static bool find_kept(KernelCall *call, Group *job) {
     const KernelTensor *past = kernel_input(call, PAST_KEY),
                        *value = kernel_input(call, PAST_VALUE);
     const int64_t *total = kernel_ints(call, &call->inputs[TOTAL]);
+    const HeadsAttrs *attrs = call->attrs;
+    const uint64_t size = attrs->bit_width == 4 ? job->k.size / 2 : job->k.size;
     uint64_t room = 0;
     if (!total || total[0] < 0) return kernel_fail(call, "total_sequence_length is negative");
     if (!past != !value) return kernel_fail(call, "past_key and past_value belong together");
     for (uint32_t i = 0; past && i < 2; i++) {
         const KernelTensor *t = i ? value : past;
         if (t->rank != 4 || (uint64_t)t->dims[0] != job->batches ||
-            (uint64_t)t->dims[1] != job->k.heads || (uint64_t)t->dims[3] != job->k.size ||
+            (uint64_t)t->dims[1] != job->k.heads || (uint64_t)t->dims[3] != size ||
             t->dims[2] != past->dims[2])
             return kernel_fail(call, "a cache has other dims");
         room = (uint64_t)t->dims[2];
     }
+    if (attrs->sliding) return find_room(call, job, room);
     for (uint64_t b = 0; b < job->batches; b++)
-        if (place_of(job, b) > room)
+        if (before_of(job, b) > room)
             return kernel_fail(call, "%llu keys before, of %llu",
-                               (unsigned long long)place_of(job, b), (unsigned long long)room);
-    job->kept = (uint64_t)total[0] > room ? (uint64_t)total[0] : room;
+                               (unsigned long long)before_of(job, b), (unsigned long long)room);
+    job->kept = job->read = (uint64_t)total[0] > room ? (uint64_t)total[0] : room;
     return true;
 }
 
@@ -258,7 +406,8 @@ static bool find_kept(KernelCall *call, Group *job) {
 
 static void range_of(const void *context, uint64_t batch, uint64_t row, uint64_t range[2]) {
     const Group *job = context;
-    const uint64_t keys = keys_of(job, batch), place = place_of(job, batch) + row;
+    const uint64_t base = base_of(job, batch), keys = keys_of(job, batch) - base,
+                   place = place_of(job, batch) + row - base;
     range[0] = 0;
     range[1] = job->causal && place + 1 < keys ? place + 1 : keys;
     if (job->window >= 0 && job->causal && place + 1 > (uint64_t)job->window)
@@ -293,7 +442,7 @@ static void score_query(const Group *job, const Query *query, float *score) {
     const float *bias = job->bias.data;
     if (bias)
         bias += query->batch * job->bias.batch + query->head * job->bias.head +
-                query->row * job->bias.row + query->from;
+                query->row * job->bias.row + base_of(job, query->batch) + query->from;
     memset(score, 0, query->count * sizeof *score);
     job->loops->dots(score, seen(job, k, query), k->row,
                      q->data + query->batch * q->batch + query->head * q->head +
@@ -306,42 +455,60 @@ static void score_query(const Group *job, const Query *query, float *score) {
     }
 }
 
-/* One query whose softmax has the sink's share, too. */
-static void sink_query(const Group *job, const Query *query, float *score) {
+/* Softmax, of which the sink has its share, too. Zeros where all is excluded. */
+static void soften(const Group *job, const Query *query, float *score) {
+    const bool sinks = job->sink || job->smooth;
+    const float sink = job->sink ? job->sink[query->head] : sinks ? 0 : -INFINITY;
+    float top = sink;
+    for (uint64_t t = 0; t < query->count; t++) top = score[t] > top ? score[t] : top;
+    double sum = sinks ? exp((double)(sink - top)) : 0;
+    for (uint64_t t = 0; t < query->count; t++)
+        sum += (double)(score[t] = top == -INFINITY ? 0 : expf(score[t] - top));
+    for (uint64_t t = 0; t < query->count; t++)
+        score[t] = sum != 0 ? (float)((double)score[t] / sum) : 0;
+}
+
+/* What of the scores is shown of the query's row, the rest being 0. */
+static void show_query(const Group *job, const Query *query, const float *score) {
+    const uint64_t row = (query->batch * job->q.heads + query->head) * job->q.rows + query->row;
+    float *to = job->shown + row * job->total;
+    memset(to, 0, job->total * sizeof *to);
+    memcpy(to + base_of(job, query->batch) + query->from, score, query->count * sizeof *to);
+}
+
+/* One query by itself: where scores are shown, or softmax has more to sum. */
+static void run_query(const Group *job, const Query *query, float *score) {
     const HeadRows *v = &job->values, *q = &job->q;
     float *y = job->y + ((query->batch * q->rows + query->row) * q->heads + query->head) * v->size;
-    const float sink = job->sink ? job->sink[query->head] : 0;
-    float top = sink;
     score_query(job, query, score);
-    for (uint64_t t = 0; t < query->count; t++) top = score[t] > top ? score[t] : top;
-    double sum = exp((double)(sink - top));
-    for (uint64_t t = 0; t < query->count; t++) sum += (double)(score[t] = expf(score[t] - top));
-    for (uint64_t t = 0; t < query->count; t++) score[t] = (float)((double)score[t] / sum);
+    if (job->shown && !job->soft) show_query(job, query, score);
+    soften(job, query, score);
+    if (job->shown && job->soft) show_query(job, query, score);
     memset(y, 0, v->size * sizeof *y);
     job->loops->gemv(y, seen(job, v, query), v->row, score, query->count, v->size);
 }
 
-typedef struct SinkParts {
+typedef struct QueryParts {
     const Group *job;
     float *scores;
     uint64_t size; /* of a thread's scores */
-} SinkParts;
+} QueryParts;
 
-static void sink_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
-    const SinkParts *parts = data;
+static void query_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const QueryParts *parts = data;
     for (uint64_t n = first; n < end; n++) {
         const Query query = query_of(parts->job, n);
-        sink_query(parts->job, &query, parts->scores + lane * parts->size);
+        run_query(parts->job, &query, parts->scores + lane * parts->size);
     }
 }
 
-static bool run_sinks(KernelCall *call, const Group *job) {
+static bool run_queries(KernelCall *call, const Group *job) {
     const uint64_t count = job->batches * job->q.heads * job->q.rows;
-    SinkParts parts = {.job = job, .size = job->kept / 16 * 16 + 16};
+    QueryParts parts = {.job = job, .size = job->read / 16 * 16 + 16};
     parts.scores =
         arena_array(call->scratch, kernel_threads(call), parts.size * sizeof *parts.scores);
-    const double work = (double)count * (double)job->kept * 2 * (double)job->q.size;
-    kernel_run_parts(call->workers, kernel_work_cut(call, work, count), sink_part, &parts);
+    const double work = (double)count * (double)job->read * 2 * (double)job->q.size;
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, count), query_part, &parts);
     return true;
 }
 
@@ -351,7 +518,7 @@ static bool run_attention(KernelCall *call, const Group *job) {
         .batches = job->batches,
         .heads = job->q.heads,
         .rows = job->q.rows,
-        .keys = job->kept,
+        .keys = job->read,
         .size = job->q.size,
         .value = job->q.size,
         .group = job->q.heads / job->k.heads,
@@ -365,7 +532,8 @@ static bool run_attention(KernelCall *call, const Group *job) {
         .range = range_of,
         .context = job,
         .excludes = true};
-    return job->sink || job->smooth ? run_sinks(call, job) : attend_run(call, &attend);
+    const bool apart = job->sink || job->smooth || job->shown || (job->slides && job->bias.data);
+    return apart ? run_queries(call, job) : attend_run(call, &attend);
 }
 
 /* Biases of scores may end where the keys of all samples do, before the cache does. */
@@ -374,6 +542,7 @@ static bool find_extras(KernelCall *call, Group *job) {
     const KernelTensor *bias = kernel_input(call, SCORES_BIAS), *sink = kernel_input(call, SINK);
     const int64_t *total = kernel_ints(call, &call->inputs[TOTAL]);
     const HeadScores scores = {job->batches, job->q.heads, job->q.rows, (uint64_t)total[0]};
+    const KernelTensor *shown = kernel_result(call, SCORES);
     const float own = attrs->scale.count ? attrs->scale.items[0] : 0;
     if (bias && !head_rows_bias(call, bias, &scores, &job->bias)) return false;
     if (sink && !kernel_want_count(call, sink, job->q.heads, "head_sink")) return false;
@@ -384,15 +553,20 @@ static bool find_extras(KernelCall *call, Group *job) {
     job->softcap = attrs->softcap.count ? attrs->softcap.items[0] : 0;
     job->scale = own != 0 ? own : 1 / sqrtf((float)job->q.size);
     job->loops = gemm_loops(isa_best());
-    return true;
+    job->soft = attrs->scores == AFTER_SOFTMAX;
+    job->total = scores.keys;
+    if (!shown) return true;
+    job->shown = shown->data;
+    return kernel_want_count(call, shown, scores.batches * scores.heads * scores.rows * scores.keys,
+                             "output_qk");
 }
 
 bool kernel_group_attention(KernelCall *call) {
     Group job = {0};
     KernelTensor *y = &call->outputs[0];
     if (!refuse_unknown(call) || !find_views(call, &job) || !find_lengths(call, &job) ||
-        !find_kept(call, &job) || !rotate(call, &job) || !keep(call, &job, 0) ||
-        !keep(call, &job, 1) ||
+        !find_kept(call, &job) || !norm(call, &job) || !rotate(call, &job) ||
+        !keep(call, &job, 0) || !keep(call, &job, 1) ||
         !kernel_want_count(call, y, job.batches * job.q.rows * job.q.heads * job.q.size,
                            "the output"))
         return false;

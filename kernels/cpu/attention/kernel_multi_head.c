@@ -6,6 +6,7 @@
  * mask_filter_value added to its score, and may therefore still count where all is excluded; what a
  * query must not see because it comes later is not seen at all.
  */
+#include <float.h>
 #include <math.h>
 
 #include "head_rows.h"
@@ -13,6 +14,7 @@
 #include "kernel_reals.h"
 
 enum { QUERY, KEY, VALUE, BIAS, PADDING, SCORES_BIAS, PAST_KEY, PAST_VALUE, PAST_LENGTH, BEAMS };
+enum { SCORES = 3 }; /* what is left of them before softmax, an output */
 
 typedef struct MultiHead {
     uint64_t batches, past;
@@ -23,10 +25,7 @@ typedef struct MultiHead {
 } MultiHead;
 
 static bool refuse_unknown(KernelCall *call) {
-    if (kernel_input(call, PAST_LENGTH) || kernel_input(call, BEAMS))
-        return kernel_fail(call, "caches that are shared or of beams are not known");
-    if (kernel_result(call, 3)) return kernel_fail(call, "the output 'qk' is not known");
-    return true;
+    return !kernel_input(call, BEAMS) || kernel_fail(call, "caches of beams are not known");
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */
@@ -67,14 +66,29 @@ static bool add_biases(KernelCall *call, MultiHead *job) {
     return true;
 }
 
+/* How many rows of caches with room for more count; all of others. */
+static bool find_past(KernelCall *call, HeadCache *cache) {
+    const KernelTensor *length = kernel_input(call, PAST_LENGTH);
+    const int64_t *before = length ? kernel_ints(call, length) : NULL;
+    if (!length) return true;
+    if (!before || !kernel_want_count(call, length, 1, "past_sequence_length")) return false;
+    if (!cache->past || before[0] < 0)
+        return kernel_fail(call, "past_sequence_length without a past");
+    cache->shared = true;
+    cache->before = (uint64_t)before[0];
+    return true;
+}
+
 static bool join_past(KernelCall *call, MultiHead *job) {
-    const KernelTensor *key = kernel_input(call, PAST_KEY), *value = kernel_input(call, PAST_VALUE);
-    if (!key != !value) return kernel_fail(call, "past_key and past_value belong together");
-    if (!head_rows_join(call, (HeadCache){key, kernel_result(call, 1)}, &job->k) ||
-        !head_rows_join(call, (HeadCache){value, kernel_result(call, 2)}, &job->v))
+    HeadCache key = {.past = kernel_input(call, PAST_KEY), .present = kernel_result(call, 1)},
+              value = {.past = kernel_input(call, PAST_VALUE), .present = kernel_result(call, 2)};
+    if (!key.past != !value.past)
+        return kernel_fail(call, "past_key and past_value belong together");
+    if (!find_past(call, &key) || !find_past(call, &value) || !head_rows_join(call, key, &job->k) ||
+        !head_rows_join(call, value, &job->v))
         return false;
     if (job->k.rows != job->v.rows) return kernel_fail(call, "keys and values differ in number");
-    job->past = key ? (uint64_t)key->dims[2] : 0;
+    job->past = !key.past ? 0 : key.shared ? key.before : (uint64_t)key.past->dims[2];
     return true;
 }
 
@@ -94,31 +108,37 @@ static void fill_ends(const MultiHead *job, const int64_t *ends, bool starts, fl
 
 /* What the mask adds to scores: [batches][its rows][keys]. NULL with the error set for masks of other
  * dims: (batches) has ends, (2 batches) firsts behind them, (3 batches + 2) what a GPU wants to know;
- * (batches, keys) and (batches, rows, keys) are 0 where a key is excluded. */
+ * (batches, keys) and (batches, rows, keys) are 0 where a key is excluded, and so is (batches, 1, side,
+ * side), whose rows are those of all queries there may be. */
 static float *padding_of(KernelCall *call, const MultiHead *job, const KernelTensor *mask,
                          uint64_t *rows) {
     const HeadScores *s = &job->scores;
     const int64_t *numbers = kernel_ints(call, mask);
-    const uint64_t d[3] = {mask->rank > 0 ? (uint64_t)mask->dims[0] : 0,
-                           mask->rank > 1 ? (uint64_t)mask->dims[1] : 0,
-                           mask->rank > 2 ? (uint64_t)mask->dims[2] : 0};
+    uint64_t d[4] = {0};
+    for (uint32_t i = 0; i < mask->rank && i < 4; i++) d[i] = (uint64_t)mask->dims[i];
     const bool ends = mask->rank == 1 &&
                       (d[0] == s->batches || d[0] == 2 * s->batches || d[0] == 3 * s->batches + 2);
     const bool flat = mask->rank == 2 && d[0] == s->batches && d[1] == s->keys;
     const bool whole = mask->rank == 3 && d[0] == s->batches && d[1] == s->rows && d[2] == s->keys;
+    const bool square = mask->rank == 4 && d[0] == s->batches && d[1] == 1 && d[2] == d[3] &&
+                        d[2] >= s->keys && job->past + s->rows <= d[2];
     if (!numbers) return NULL;
-    if (!ends && !flat && !whole) {
+    if (!ends && !flat && !whole && !square) {
         kernel_fail(call, "a mask of dims that are not known");
         return NULL;
     }
-    *rows = whole ? s->rows : 1;
+    *rows = whole || square ? s->rows : 1;
     const uint64_t count = s->batches * *rows * s->keys;
     float *to = ARENA_ARRAY(call->scratch, float, count + 1);
     if (ends) {
         fill_ends(job, numbers, d[0] == 2 * s->batches, to);
         return to;
     }
-    for (uint64_t i = 0; i < count; i++) to[i] = numbers[i] > 0 ? 0 : job->filter;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t row = i / s->keys, b = row / *rows, at = job->past + row % *rows;
+        const int64_t number = numbers[square ? (b * d[2] + at) * d[2] + i % s->keys : i];
+        to[i] = number > 0 ? 0 : job->filter;
+    }
     return to;
 }
 
@@ -175,6 +195,24 @@ static void until_now(const void *context, uint64_t batch, uint64_t row, uint64_
     if (range[1] > job->scores.keys) range[1] = job->scores.keys;
 }
 
+/* Scores that are asked for; what is not seen has the lowest there. */
+static bool show_scores(KernelCall *call, const MultiHead *job, float scale) {
+    const HeadsAttrs *attrs = call->attrs;
+    const HeadScores *s = &job->scores;
+    KernelTensor *shown = kernel_result(call, SCORES);
+    const uint64_t rows = s->batches * s->heads * s->rows;
+    if (!shown) return true;
+    if (!kernel_want_count(call, shown, rows * s->keys, "qk")) return false;
+    float *to = shown->data;
+    head_rows_score(&job->q, &job->k, scale, &job->bias, to);
+    for (uint64_t n = 0; attrs->causal && n < rows; n++) {
+        uint64_t range[2];
+        until_now(job, 0, n % s->rows, range);
+        for (uint64_t t = range[1]; t < s->keys; t++) to[n * s->keys + t] = -FLT_MAX;
+    }
+    return true;
+}
+
 bool kernel_multi_head_attention(KernelCall *call) {
     const HeadsAttrs *attrs = call->attrs;
     MultiHead job = {.filter = attrs->filter.count ? attrs->filter.items[0] : -10000.0F};
@@ -187,7 +225,9 @@ bool kernel_multi_head_attention(KernelCall *call) {
     if (!kernel_want_count(call, y, job.batches * job.q.rows * width, "the output")) return false;
     if (y->count == 0) return true; /* keys may be any number then, without memory */
     if (!find_masks(call, &job)) return false;
-    const float own = attrs->scale.count ? attrs->scale.items[0] : 0;
+    const float own = attrs->scale.count ? attrs->scale.items[0] : 0,
+                scale = own != 0 ? own : 1 / sqrtf((float)job.q.size);
+    if (!show_scores(call, &job, scale)) return false;
     Attend attend = {.batches = job.batches,
                      .heads = job.q.heads,
                      .rows = job.q.rows,
@@ -199,7 +239,7 @@ bool kernel_multi_head_attention(KernelCall *call) {
                      .k = head_rows_operand(&job.k),
                      .v = head_rows_operand(&job.v),
                      .y = {y->data, DTYPE_UNDEFINED, job.q.rows * width, job.v.size, width, 1},
-                     .scale = own != 0 ? own : 1 / sqrtf((float)job.q.size),
+                     .scale = scale,
                      .bias = job.bias,
                      .range = attrs->causal ? until_now : NULL,
                      .context = &job,

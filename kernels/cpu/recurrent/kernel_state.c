@@ -93,6 +93,7 @@ static bool linear_gates(KernelCall *call, Linear *job) {
     bool gated = attrs->rule == RULE_GATED || attrs->rule == RULE_GATED_DELTA;
     bool delta = attrs->rule == RULE_DELTA || attrs->rule == RULE_GATED_DELTA;
     uint64_t tokens = job->batch * job->length, heads = tokens * job->kv_heads;
+    if (attrs->window) return kernel_fail(call, "states of several tokens are not known");
     if (attrs->rule < 0) return kernel_fail(call, "update_rule is not a known one");
     if (gated != (decay != NULL) || delta != (beta != NULL))
         return kernel_fail(call, "the rule and its inputs decay and beta do not agree");
@@ -144,6 +145,8 @@ bool kernel_linear_attention(KernelCall *call) {
 static bool causal_sizes(KernelCall *call, CausalConv *job) {
     const CausalConvAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    if (attrs->window || attrs->channels_last || attrs->axes != 1 || attrs->dilation != 1)
+        return kernel_fail(call, "state_window, channels_last, ndim or dilation is not known");
     if (x->rank != 3 || w->rank != 3) return kernel_fail(call, "input or weight is not of rank 3");
     if (w->dims[0] != x->dims[1] || w->dims[1] != 1 || w->dims[2] < 1)
         return kernel_fail(call, "the weight has other dims than (channels, 1, k)");
