@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "constants.h"
 #include "dtype.h"
 #include "fuse_graph.h"
 #include "gradient_rule.h"
@@ -61,6 +62,23 @@ Value **gradient_reads(const Node *node, Arena *arena, uint32_t *count) {
     return captures.values.items;
 }
 
+Value **grad_captures(Grad *g, uint32_t *count) {
+    uint32_t reads, own = 0;
+    Value **values = gradient_reads(g->node, g->make.ctx->scratch, &reads);
+    *count = 0;
+    for (uint32_t i = 0; i < g->node->input_count; i++) own += grad_in(g, i) != NULL;
+    for (uint32_t i = own; i < reads; i++) {
+        Value *value = values[i];
+        bool known = !g->walk->varies[value->id];
+        for (uint32_t k = 0; k < *count; k++) known = known || values[k] == value;
+        if (known) continue;
+        if (value_type(value)->kind != TYPE_TENSOR)
+            grad_refuse(g, "its graphs read '%s', which is no tensor", sym_text(value->name));
+        values[(*count)++] = value;
+    }
+    return values;
+}
+
 uint32_t grad_rank(Grad *g, const Value *value) {
     const int64_t rank = fuse_rank(value);
     if (rank < 0) grad_refuse(g, "the rank of '%s' is not known", sym_text(value->name));
@@ -79,6 +97,14 @@ bool grad_same_dim(const Value *a, const Value *b, uint32_t i) {
     const Type *one = value_shaped_type(a), *other = value_shaped_type(b);
     if (!one || !other || i >= one->rank || i >= other->rank) return false;
     return dim_same(&one->dims[i], &other->dims[i]);
+}
+
+bool grad_known_ints(Grad *g, const Value *value, int64_t **items, uint64_t *count) {
+    enum { MOST = 1 << 12 };
+    Arena *scratch = g->make.ctx->scratch;
+    const Tensor *tensor = value_is_constant(value) ? constant_tensor(value, scratch) : NULL;
+    return tensor && tensor_check(tensor, NULL) &&
+           tensor_read_ints(tensor, scratch, MOST, items, count);
 }
 
 static const OpAttr *formal_of(const Grad *g, const char *name, AttrType type) {
@@ -147,6 +173,13 @@ Value *grad_number(Grad *g, double number, const Value *like) {
 
 Value *grad_ints(Grad *g, const int64_t *items, uint32_t count) {
     return make_ints(&g->make, items, count);
+}
+
+Value *grad_int_table(Grad *g, const int64_t *items, int64_t rows, int64_t columns) {
+    const int64_t dims[] = {rows, columns};
+    const uint64_t size = 8 * (uint64_t)rows * (uint64_t)columns;
+    return make_constant(
+        &g->make, tensor_new_raw(&g->make.ctx->model->arena, DTYPE_INT64, dims, 2, items, size));
 }
 
 Value *grad_int_list(Grad *g, int64_t item) {

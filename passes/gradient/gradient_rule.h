@@ -86,6 +86,9 @@ Value *grad_total(Grad *g, const Value *value);
 /* True where operand i is there and something is to flow into it. */
 bool grad_wants(const Grad *g, uint32_t i);
 
+/* What the node's graphs read of outside, and something is to flow into: each once. */
+Value **grad_captures(Grad *g, uint32_t *count);
+
 /* ERR_MODEL: the node has no gradient, and why. */
 void grad_refuse(Grad *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -96,6 +99,9 @@ int64_t grad_size(Grad *g, const Value *value, int64_t axis);
 
 /* True where axis i of both is of one size, known or by name. */
 bool grad_same_dim(const Value *a, const Value *b, uint32_t i);
+
+/* The numbers of a constant of few integers; false where it is none. */
+bool grad_known_ints(Grad *g, const Value *value, int64_t **items, uint64_t *count);
 
 /* An attribute, or what the definition says where it is absent, or 0. */
 int64_t grad_int(const Grad *g, const char *name);
@@ -119,6 +125,7 @@ Value *grad_make(Grad *g, const char *op, Dtype dtype, Value *const *operands, s
 
 Value *grad_number(Grad *g, double number, const Value *like); /* of like's element type, rank 0 */
 Value *grad_ints(Grad *g, const int64_t *items, uint32_t count);
+Value *grad_int_table(Grad *g, const int64_t *items, int64_t rows, int64_t columns);
 Value *grad_int_list(Grad *g, int64_t item);       /* of one */
 Value *grad_int_number(Grad *g, int64_t item);     /* of rank 0 */
 Value *grad_cast(Grad *g, Value *value, Dtype to); /* itself where it is of that type */

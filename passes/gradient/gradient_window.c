@@ -226,6 +226,26 @@ void gradient_conv_transpose(Grad *g) {
     if (grad_wants(g, 1)) grad_give(g, 1, weights_flow(g, &w, dy, x));
 }
 
+/* Columns are what windows over the image read: a convolution whose every channel reads one place of
+ * the window. */
+void gradient_col2im(Grad *g) {
+    Value *block = grad_in(g, 2), *places = GRAD(g, "ReduceProd", block);
+    node_set_attr_int(places->producer, "keepdims", 1);
+    Value *square = GRAD(g, "Concat", places, places);
+    node_set_attr_int(square->producer, "axis", 0);
+    Value *zero = grad_number(g, 0, grad_flow(g, 0));
+    Value *unit = GRAD(g, "EyeLike", GRAD(g, "Expand", zero, square));
+    const int64_t single[] = {-1, 1};
+    Value *kernel = GRAD(g, "Concat", grad_ints(g, single, 2), block);
+    node_set_attr_int(kernel->producer, "axis", 0);
+    Value *image = GRAD(g, "Concat", grad_ints(g, single, 2), grad_in(g, 1));
+    node_set_attr_int(image->producer, "axis", 0);
+    Value *columns = GRAD(g, "Conv", GRAD(g, "Reshape", grad_flow(g, 0), image),
+                          GRAD(g, "Reshape", unit, kernel));
+    grad_keep_attrs(g, columns->producer);
+    grad_give(g, 0, grad_reshape_like(g, columns, grad_in(g, 0)));
+}
+
 /* ---- pools that sum -------------------------------------------------------------------------- */
 
 /* (1, 1, kernel), all 1. */
