@@ -11,18 +11,6 @@ typedef struct Branches {
     uint32_t x_count;
 } Branches;
 
-static void find_captured(Branches *b) {
-    Grad *g = b->g;
-    uint32_t count;
-    Value **reads = gradient_reads(g->node, g->make.ctx->scratch, &count);
-    b->xs = ARENA_ARRAY(g->make.ctx->scratch, Value *, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        bool known = !g->walk->varies[reads[i]->id];
-        for (uint32_t k = 0; k < b->x_count; k++) known = known || b->xs[k] == reads[i];
-        if (!known) b->xs[b->x_count++] = reads[i];
-    }
-}
-
 /* The outputs that something flows from, in the copy. */
 static void find_outputs(Grad *g, const CloneNodes *clone, const Graph *branch, GradientAsk *ask) {
     const uint32_t outputs = g->node->output_count;
@@ -73,7 +61,7 @@ static Graph *differentiated(Branches *b, const char *name) {
 
 void gradient_if(Grad *g) {
     Branches b = {.g = g};
-    find_captured(&b);
+    b.xs = grad_captures(g, &b.x_count);
     static const char *const names[] = {"then_branch", "else_branch"};
     Graph *graphs[2];
     for (int i = 0; i < 2 && !g->failed; i++) graphs[i] = differentiated(&b, names[i]);

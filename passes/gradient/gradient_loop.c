@@ -23,19 +23,6 @@ static bool is_float(const Value *value) {
     return fuse_takes(value) || type_dtype(value->type) == DTYPE_DOUBLE;
 }
 
-static void find_captured(Steps *s) {
-    Grad *g = s->g;
-    uint32_t count, own = 0;
-    Value **reads = gradient_reads(g->node, g->make.ctx->scratch, &count);
-    for (uint32_t i = 0; i < g->node->input_count; i++) own += grad_in(g, i) != NULL;
-    s->captured = ARENA_ARRAY(g->make.ctx->scratch, Value *, count + 1);
-    for (uint32_t i = own; i < count; i++) {
-        bool known = !g->walk->varies[reads[i]->id];
-        for (uint32_t k = 0; k < s->capture_count; k++) known = known || s->captured[k] == reads[i];
-        if (!known) s->captured[s->capture_count++] = reads[i];
-    }
-}
-
 /* ---- making graphs --------------------------------------------------------------------------- */
 
 static ValueDecl *decl_of(Grad *g, const Type *type) {
@@ -224,7 +211,7 @@ static void differentiate_steps(Steps *s) {
     Grad *g = s->g;
     Step step;
     uint32_t first, out = 0;
-    find_captured(s);
+    s->captured = grad_captures(g, &s->capture_count);
     if (g->failed || !make_step(s, &step)) return;
     const Node *again = run_again(s, &first);
     Node *scan = run_back(s, &step, again, first);
