@@ -24,22 +24,15 @@ static Value *transform(const Fourier *f, Value *value, Value *length, bool inve
     return made;
 }
 
-static Value *size_along(const Fourier *f, Value *value) {
-    return GRAD(f->g, "Gather", grad_shape(f->g, value), grad_int_list(f->g, f->axis));
-}
-
 /* The value with as many elements along the axis as `like`: cut off, or zeros behind. */
 static Value *fitted(const Fourier *f, Value *value, Value *like) {
     Grad *g = f->g;
-    Value *want = size_along(f, like);
-    Value *more =
-        GRAD(g, "Sub", want,
-             GRAD(g, "Gather", GRAD_AS(g, "Shape", DTYPE_INT64, value), grad_int_list(g, f->axis)));
+    Value *want = grad_dim(g, like, f->axis);
+    Value *more = GRAD(g, "Sub", want, grad_dim(g, value, f->axis));
     more = GRAD(g, "Max", more, grad_int_list(g, 0));
     int64_t *zeros = ARENA_ARRAY(g->make.ctx->scratch, int64_t, 2 * (size_t)f->rank + 1);
     const uint32_t before = f->rank + (uint32_t)f->axis, behind = 2 * f->rank - before - 1;
-    Value *pads = GRAD(g, "Concat", grad_ints(g, zeros, before), more, grad_ints(g, zeros, behind));
-    node_set_attr_int(pads->producer, "axis", 0);
+    Value *pads = GRAD_LIST(g, grad_ints(g, zeros, before), more, grad_ints(g, zeros, behind));
     value = GRAD(g, "Slice", value, grad_int_list(g, 0), want, grad_int_list(g, f->axis));
     return GRAD(g, "Pad", value, pads);
 }

@@ -26,7 +26,7 @@ void gradient_causal_conv(Grad *g, Value **outputs, uint32_t count) {
     const bool plain = grad_is(g, "activation", "none");
     outputs[0] = plain ? sums : GRAD(g, "Mul", sums, GRAD(g, "Sigmoid", sums));
     if (count < 2) return;
-    Value *from = GRAD(g, "Gather", grad_shape(g, x), grad_int_list(g, 2));
+    Value *from = grad_dim(g, x, 2);
     outputs[1] = GRAD(g, "Slice", wide, from, grad_int_list(g, INT32_MAX), grad_int_list(g, 2));
 }
 

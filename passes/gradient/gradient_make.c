@@ -231,6 +231,18 @@ Value *grad_shape(Grad *g, Value *value) {
     return dims ? grad_ints(g, dims, rank) : GRAD_AS(g, "Shape", DTYPE_INT64, value);
 }
 
+Value *grad_dim(Grad *g, Value *value, int64_t axis) {
+    const int64_t size = fuse_dim(value, axis);
+    if (size >= 0) return grad_int_list(g, size);
+    return GRAD(g, "Gather", grad_shape(g, value), grad_int_list(g, axis));
+}
+
+Value *grad_list_of(Grad *g, Value *const *lists, size_t count) {
+    Value *all = grad_make(g, "Concat", DTYPE_INT64, lists, count);
+    node_set_attr_int(all->producer, "axis", 0);
+    return all;
+}
+
 Value *grad_reshape_like(Grad *g, Value *value, Value *like) {
     Value *shaped = GRAD(g, "Reshape", value, grad_shape(g, like));
     if (g->opset >= 14) node_set_attr_int(shaped->producer, "allowzero", 1);
@@ -309,9 +321,7 @@ static Value *sum_at_run(Grad *g, Value *value, Value *like) {
     Value *ones = GRAD(g, "ConstantOfShape", more);
     node_set_attr_tensor(ones->producer, "value",
                          tensor_new_raw(&g->make.ctx->model->arena, DTYPE_INT64, &one, 1, &one, 8));
-    Value *padded = GRAD(g, "Concat", ones, want);
-    node_set_attr_int(padded->producer, "axis", 0);
-    Value *same = GRAD_AS(g, "Equal", DTYPE_BOOL, have, padded);
+    Value *same = GRAD_AS(g, "Equal", DTYPE_BOOL, have, GRAD_LIST(g, ones, want));
     Value *places = GRAD_AS(g, "NonZero", DTYPE_INT64, GRAD(g, "Not", same));
     Value *axes = GRAD(g, "Reshape", places, grad_int_list(g, -1));
     Value *sum = GRAD(g, "ReduceSum", value, axes);

@@ -86,13 +86,8 @@ void gradient_tile(Grad *g) {
 static Value *sizes_along(Grad *g, int64_t axis) {
     const uint32_t count = g->node->input_count;
     Value **sizes = ARENA_ARRAY(g->make.ctx->scratch, Value *, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        Value *shape = grad_shape(g, grad_in(g, i));
-        sizes[i] = GRAD(g, "Gather", shape, grad_int_list(g, axis));
-    }
-    Value *list = grad_make(g, "Concat", DTYPE_INT64, sizes, count);
-    node_set_attr_int(list->producer, "axis", 0);
-    return list;
+    for (uint32_t i = 0; i < count; i++) sizes[i] = grad_dim(g, grad_in(g, i), axis);
+    return grad_list_of(g, sizes, count);
 }
 
 void gradient_concat(Grad *g) {
@@ -204,21 +199,28 @@ void gradient_reverse_sequence(Grad *g) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+enum { BLOCK_MOST = 1 << 16 };
+
 /* (N, C, H, b, W, b) turned to (N, [b, b,] C, [b, b,] H, W), as the mode has the channels. */
-static Value *to_depth(Grad *g, Value *value, const Value *deep, int64_t block, bool rows_first) {
-    const int64_t high = grad_size(g, deep, 2), wide = grad_size(g, deep, 3);
-    const int64_t channels = grad_size(g, deep, 1) / (block > 0 ? block * block : 1);
-    const int64_t split[] = {0, channels, high, block, wide, block};
+static Value *to_depth(Grad *g, Value *value, Value *deep, int64_t block, bool rows_first) {
+    const int64_t channels = grad_size(g, deep, 1), samples[] = {0, channels / (block * block)};
     static const int64_t depth_first[] = {0, 3, 5, 1, 2, 4}, column_first[] = {0, 1, 3, 5, 2, 4};
-    const int64_t joined[] = {0, channels * block * block, high, wide};
-    Value *parts = GRAD(g, "Reshape", value, grad_ints(g, split, 6));
+    const int64_t joined[] = {0, channels};
+    Value *high = grad_dim(g, deep, 2), *wide = grad_dim(g, deep, 3);
+    Value *each = grad_int_list(g, block);
+    Value *parts =
+        GRAD(g, "Reshape", value, GRAD_LIST(g, grad_ints(g, samples, 2), high, each, wide, each));
     parts = grad_transpose(g, parts, rows_first ? depth_first : column_first, 6);
-    return GRAD(g, "Reshape", parts, grad_ints(g, joined, 4));
+    return GRAD(g, "Reshape", parts, GRAD_LIST(g, grad_ints(g, joined, 2), high, wide));
 }
 
 void gradient_depth_to_space(Grad *g) {
     const bool depth = grad_is(g, "mode", "DCR");
-    grad_give(g, 0, to_depth(g, grad_flow(g, 0), grad_in(g, 0), grad_int(g, "blocksize"), depth));
+    const int64_t block = grad_int(g, "blocksize");
+    if (block < 1 || block > BLOCK_MOST)
+        grad_refuse(g, "of blocks of %lld", (long long)block);
+    else
+        grad_give(g, 0, to_depth(g, grad_flow(g, 0), grad_in(g, 0), block, depth));
 }
 
 void gradient_space_to_depth(Grad *g) {

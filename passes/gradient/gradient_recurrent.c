@@ -56,8 +56,8 @@ static void read_bias(Layer *l) {
 static Value *state(const Layer *l, uint32_t i) {
     Grad *g = l->g;
     if (grad_in(g, i)) return of_direction(l, i);
-    const int64_t dims[] = {grad_size(g, grad_in(g, IN_X), 1), l->hidden};
-    return GRAD(g, "Expand", grad_number(g, 0, grad_in(g, IN_X)), grad_ints(g, dims, 2));
+    Value *dims = GRAD_LIST(g, grad_dim(g, grad_in(g, IN_X), 1), grad_int_list(g, l->hidden));
+    return GRAD(g, "Expand", grad_number(g, 0, grad_in(g, IN_X)), dims);
 }
 
 /* Functions without numbers of their own are operators of the same name. */

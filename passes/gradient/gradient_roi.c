@@ -28,7 +28,8 @@ static Value *column(Grad *g, Value *rois, int64_t i) {
 /* 0, 1, … below the largest number, or below 0 where there is none, as floats. */
 static Value *up_to_most(Grad *g, Value *numbers) {
     Value *all = GRAD(g, "Reshape", numbers, grad_int_list(g, -1));
-    all = GRAD(g, "Concat", all, GRAD(g, "Reshape", grad_number(g, 0, all), grad_int_list(g, 1)));
+    Value *none = GRAD(g, "Reshape", grad_number(g, 0, all), grad_int_list(g, 1));
+    all = GRAD(g, "Concat", all, none);
     node_set_attr_int(all->producer, "axis", 0);
     Value *most = GRAD(g, "ReduceMax", all);
     node_set_attr_int(most->producer, "keepdims", 0);

@@ -135,6 +135,13 @@ Value *grad_turn(Grad *g, Value *value, uint32_t rank);
 
 /* A value's shape, as a list of int64; a constant where it is known. */
 Value *grad_shape(Grad *g, Value *value);
+/* The size of an axis, as a list of one; a constant where it is known. */
+Value *grad_dim(Grad *g, Value *value, int64_t axis);
+/* Lists, one behind the other. */
+#define GRAD_LIST(g, ...)                                                                          \
+    grad_list_of(g, (Value *const[]){__VA_ARGS__},                                                 \
+                 sizeof((Value *const[]){__VA_ARGS__}) / sizeof(Value *))
+Value *grad_list_of(Grad *g, Value *const *lists, size_t count);
 /* `value` in the shape of `like`, of as many elements. */
 Value *grad_reshape_like(Grad *g, Value *value, Value *like);
 /* Numbers of the shape and type of `like`. */

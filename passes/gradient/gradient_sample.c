@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples between a map's elements; see gradient_sample.h. GridSample, AffineGrid, DeformConv. */
+#include "fuse_graph.h"
 #include "gradient_sample.h"
 
 Value *sample_size(Grad *g, Value *x, uint32_t axis) {
-    const Type *type = value_shaped_type(x);
-    if (type && axis < type->rank && type->dims[axis].kind == DIM_KNOWN)
-        return grad_int_number(g, type->dims[axis].size);
+    const int64_t known = fuse_dim(x, axis);
+    if (known >= 0) return grad_int_number(g, known);
     return GRAD(g, "Gather", grad_shape(g, x), grad_int_number(g, axis));
 }
 
 Value *sample_length(Grad *g, Value *x, uint32_t axis, const Value *like) {
-    const Type *type = value_shaped_type(x);
-    if (type && axis < type->rank && type->dims[axis].kind == DIM_KNOWN)
-        return grad_number(g, (double)type->dims[axis].size, like);
+    const int64_t known = fuse_dim(x, axis);
+    if (known >= 0) return grad_number(g, (double)known, like);
     return grad_cast(g, sample_size(g, x, axis), type_dtype(like->type));
 }
 
@@ -89,20 +88,14 @@ static Value *beside(Grad *g, Value *taps, uint32_t i, uint32_t axes) {
 /* (N * groups * elements, channels of a group). */
 static Value *rows_of(Grad *g, const SampledMaps *maps) {
     static const int64_t turn[] = {0, 1, 3, 2};
-    const Type *type = value_shaped_type(maps->x);
-    Value *channels;
-    if (type && type->rank > 1 && type->dims[1].kind == DIM_KNOWN)
-        channels = grad_int_list(g, type->dims[1].size / maps->groups);
-    else
-        channels = GRAD(g, "Div", GRAD(g, "Gather", grad_shape(g, maps->x), grad_int_list(g, 1)),
-                        grad_int_list(g, maps->groups));
-    Value *dims = GRAD(g, "Concat", grad_int_list(g, 0), grad_int_list(g, maps->groups), channels,
-                       grad_int_list(g, -1));
-    node_set_attr_int(dims->producer, "axis", 0);
+    const int64_t known = fuse_dim(maps->x, 1);
+    Value *channels = known >= 0
+                          ? grad_int_list(g, known / maps->groups)
+                          : GRAD(g, "Div", grad_dim(g, maps->x, 1), grad_int_list(g, maps->groups));
+    const int64_t outer[] = {0, maps->groups};
+    Value *dims = GRAD_LIST(g, grad_ints(g, outer, 2), channels, grad_int_list(g, -1));
     Value *rows = grad_transpose(g, GRAD(g, "Reshape", maps->x, dims), turn, 4);
-    dims = GRAD(g, "Concat", grad_int_list(g, -1), channels);
-    node_set_attr_int(dims->producer, "axis", 0);
-    return GRAD(g, "Reshape", rows, dims);
+    return GRAD(g, "Reshape", rows, GRAD_LIST(g, grad_int_list(g, -1), channels));
 }
 
 Value *sample_read(Grad *g, const SampledMaps *maps, const SampleTaps *taps, Value *batch) {
@@ -218,12 +211,9 @@ void gradient_grid_sample(Grad *g, Value **outputs, uint32_t count) {
     Value *batch = sample_range(g, sample_size(g, x, 0));
     batch = grad_axes(g, "Unsqueeze", batch, (GradAxes){&second, 1});
     Value *sums = grad_transpose(g, sample_sums(g, &maps, taps, batch), turn, 3);
-    int64_t *places = ARENA_ARRAY(g->make.ctx->scratch, int64_t, rank);
-    for (uint32_t i = 0; i < maps.axes; i++) places[i] = i + 1;
-    Value *dims =
-        GRAD(g, "Concat", GRAD(g, "Gather", grad_shape(g, x), grad_ints(g, (int64_t[]){0, 1}, 2)),
-             GRAD(g, "Gather", grad_shape(g, grid), grad_ints(g, places, maps.axes)));
-    node_set_attr_int(dims->producer, "axis", 0);
+    Value *sizes =
+        GRAD(g, "Slice", grad_shape(g, grid), grad_int_list(g, 1), grad_int_list(g, maps.axes + 1));
+    Value *dims = GRAD_LIST(g, grad_dim(g, x, 0), grad_dim(g, x, 1), sizes);
     outputs[0] = GRAD(g, "Reshape", sums, dims);
 }
 
@@ -241,9 +231,7 @@ void gradient_affine_grid(Grad *g) {
     Value *unit = GRAD(g, "Expand", grad_number(g, 0, theta), grad_ints(g, square, 2));
     unit = GRAD(g, "Reshape", GRAD(g, "EyeLike", unit), grad_ints(g, one, 3));
     Value *dims = GRAD(g, "Slice", size, grad_int_list(g, 1), grad_int_list(g, axes + 2));
-    dims = GRAD(g, "Concat", grad_int_list(g, 1), dims);
-    node_set_attr_int(dims->producer, "axis", 0);
-    Value *grid = GRAD(g, "AffineGrid", unit, dims);
+    Value *grid = GRAD(g, "AffineGrid", unit, GRAD_LIST(g, grad_int_list(g, 1), dims));
     grad_keep_attrs(g, grid->producer);
     grid = GRAD(g, "Reshape", grid, grad_ints(g, flat, 3));
     Value *flow = GRAD(g, "Reshape", grad_flow(g, 0), grad_ints(g, flat, 3));
@@ -352,8 +340,7 @@ static Value *deformed_products(const Deformed *d, Value *samples) {
     sums = grad_transpose(g, sums, channels_first, 4);
     Value *sizes = GRAD(g, "Slice", grad_shape(g, d->offset), grad_int_list(g, 2),
                         grad_int_list(g, d->axes + 2));
-    Value *dims = GRAD(g, "Concat", grad_int_list(g, 0), grad_int_list(g, out), sizes);
-    node_set_attr_int(dims->producer, "axis", 0);
+    Value *dims = GRAD_LIST(g, grad_int_list(g, 0), grad_int_list(g, out), sizes);
     return GRAD(g, "Reshape", sums, dims);
 }
 

@@ -46,8 +46,7 @@ def opsets(version: int) -> list[onnx.OperatorSetIdProto]:
     return [helper.make_opsetid("", version), helper.make_opsetid(TRAINING, 1)]
 
 
-def value_info(name: str, array: np.ndarray, elem: int, open_dims: bool) -> onnx.ValueInfoProto:
-    shape = [f"{name}_{i}" for i in range(array.ndim)] if open_dims else array.shape
+def value_info(name: str, array: np.ndarray, elem: int, shape: list) -> onnx.ValueInfoProto:
     kind = elem if array.dtype == np.float64 else helper.np_dtype_to_tensor_dtype(array.dtype)
     return helper.make_tensor_value_info(name, kind, shape)
 
@@ -67,7 +66,7 @@ class Built:
         nodes = [helper.make_node(case.op, names, outputs, **case.attrs)]
         self.feeds = {n: typed(v, elem) for i, (n, v) in enumerate(zip(names, case.inputs))
                       if v is not None and i not in case.constants}
-        made = [value_info(n, v, elem, case.open_dims)
+        made = [value_info(n, v, elem, case.dims(i))
                 for i, (n, v) in enumerate(zip(names, case.inputs))
                 if v is not None and i not in case.constants]
         constants = [numpy_helper.from_array(typed(case.inputs[i], elem), names[i])
@@ -774,8 +773,31 @@ TRANSFORMER_SHAPES = {
     "wl": (6, 7)}
 
 
+DETECTOR = """
+    detector (double[N, 2, H, W] image, double[N, 1, H, W] target) => (double loss) {
+      c1 = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (image, w1, b1)
+      r1 = HardSwish (c1)
+      c2 = Conv <group = 4, pads = [1, 1, 1, 1]> (r1, w2)
+      c3 = Conv <auto_pad = "SAME_UPPER", strides = [2, 2]> (c2, w3, b3)
+      m3 = GlobalAveragePool (c3)
+      e3 = Conv (m3, w4)
+      g3 = Sigmoid (e3)
+      s3 = Mul (c3, g3)
+      u3 = Resize <mode = "nearest"> (s3, , scales)
+      f = Concat <axis = 1> (u3, c2)
+      t = ConvTranspose <strides = [2, 2]> (f, w5, b5)
+      p = Sigmoid (t)
+      e = Sub (p, target)
+      q = Mul (e, e)
+      m = ReduceMean <keepdims = 0> (q)
+      loss = Mul (m, weight)
+    }"""
+DETECTOR_SHAPES = {"w1": (4, 2, 3, 3), "b1": (4,), "w2": (4, 1, 3, 3), "w3": (6, 4, 3, 3), "b3": (6,),
+                   "w4": (6, 6, 1, 1), "w5": (10, 1, 2, 2), "b5": (1,)}
+
+
 class Models(unittest.TestCase):
-    """Whole models, whose batch is open: every parameter's gradient, and what training with them does."""
+    """Whole models, whose batch is open, or whose images are of any size: every parameter's gradient, and what training with them does."""
 
     def build(self, text: str, shapes: dict, fixed: dict, elem: int) -> tuple:
         rng = np.random.default_rng(5)
@@ -847,6 +869,14 @@ class Models(unittest.TestCase):
         rng = np.random.default_rng(1)
         self.steps(LENET, LENET_SHAPES, {"mean": np.zeros(4), "var": np.ones(4)},
                    {"image": rng.standard_normal((6, 1, 10, 10)), "label": np.arange(6) % 5})
+
+    def test_detector(self) -> None:
+        """Height and width are open, as a text detector's."""
+        rng = np.random.default_rng(3)
+        image = rng.standard_normal((3, 2, 12, 8))
+        self.steps(DETECTOR, DETECTOR_SHAPES,
+                   {"scales": np.array([1, 1, 2, 2], dtype=np.float32), "weight": np.array(20.0)},
+                   {"image": image, "target": (image[:, :1] > 0) * 1.0})
 
     def test_transformer(self) -> None:
         rng = np.random.default_rng(2)
