@@ -159,7 +159,7 @@ static Value *shape_of(Grad *g, const Window *w, Outer outer, const int64_t *kno
 /* The window that slides over `wide`, giving `narrow`; its kernel is as large as its weights, or as the
  * attribute says. */
 static bool read_window(Grad *g, Window *w, Value *wide, Value *narrow) {
-    const uint32_t rank = grad_rank(g, wide);
+    const uint32_t rank = grad_rank(g, w->weights ? w->weights : wide);
     uint32_t kernels, strides, dilations;
     const int64_t *kernel = grad_list(g, "kernel_shape", &kernels);
     const int64_t *stride = grad_list(g, "strides", &strides);
@@ -317,7 +317,7 @@ static void give_bias(Grad *g, uint32_t rank) {
 void gradient_conv(Grad *g) {
     Value *x = grad_in(g, 0), *dy = grad_flow(g, 0);
     Window w = {.weights = grad_in(g, 1), .groups = grad_int(g, "group")};
-    if (grad_wants(g, 2)) give_bias(g, grad_rank(g, x));
+    if (grad_wants(g, 2)) give_bias(g, grad_rank(g, w.weights));
     if (!read_window(g, &w, x, grad_out(g, 0))) return;
     if (grad_wants(g, 0)) grad_give(g, 0, spread(g, &w, dy));
     if (grad_wants(g, 1)) grad_give(g, 1, weights_flow(g, &w, x, dy));
@@ -326,7 +326,7 @@ void gradient_conv(Grad *g) {
 void gradient_conv_transpose(Grad *g) {
     Value *x = grad_in(g, 0), *dy = grad_flow(g, 0);
     Window w = {.weights = grad_in(g, 1), .groups = grad_int(g, "group")};
-    if (grad_wants(g, 2)) give_bias(g, grad_rank(g, x));
+    if (grad_wants(g, 2)) give_bias(g, grad_rank(g, w.weights));
     if (!read_window(g, &w, grad_out(g, 0), x)) return;
     if (grad_wants(g, 0)) grad_give(g, 0, gathered(g, &w, dy));
     if (grad_wants(g, 1)) grad_give(g, 1, weights_flow(g, &w, dy, x));

@@ -525,6 +525,34 @@ class Meaning(unittest.TestCase):
                 want = (y(x + step[0], w + step[1]) - y(x - step[0], w - step[1])) / (2 * STEP)
                 self.assertLessEqual(distance(value, want), 1e-6)
 
+    def test_a_window_over_what_rank_is_not_known(self) -> None:
+        """The weights say it, and the sizes are computed."""
+        model = parsed("""
+            g (double[24] x, int64[R] shape, double[1, 2, 2, 2] w) => (double[24] dx, double[1, 2, 2, 2] dw) {
+              s = Reshape (x, shape)
+              c = Conv <strides = [2, 1]> (s, w)
+              y = Mul (c, c)
+              dx, dw = ai.onnx.preview.training.Gradient <xs = ["x", "w"], zs = ["shape"], y = "y">
+                  (x, w, shape)
+            }""")
+        rng = np.random.default_rng(4)
+        x, w = rng.standard_normal(24), rng.standard_normal((1, 2, 2, 2))
+        made = expanded(model, "infer-dtypes,infer-shapes,expand-gradient")
+        check_valid(made)
+        feeds = {"x": x, "w": w, "shape": ints(1, 2, 3, 4)}
+        got = evaluate(made, feeds)
+
+        def y(feeds: dict) -> float:
+            s, total = feeds["x"].reshape(2, 3, 4), 0.0
+            for k in range(3):
+                total += float((s[:, :2, k:k + 2] * feeds["w"][0]).sum()) ** 2
+            return total
+        for name, value in zip(("x", "w"), got):
+            along = rng.standard_normal(feeds[name].shape)
+            high, low = ({**feeds, name: feeds[name] + sign * STEP * along} for sign in (1, -1))
+            want = np.array((y(high) - y(low)) / (2 * STEP))
+            self.assertLessEqual(distance(np.array((value * along).sum()), want), 1e-6, name)
+
     def near_differences(self, model: onnx.ModelProto, y: object, feeds: dict, names: list) -> None:
         made = expanded(model)
         check_valid(made)
