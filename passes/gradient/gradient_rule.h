@@ -170,6 +170,34 @@ Value *grad_scatter_flat(Grad *g, Value *like, Value *places, Value *flow);
  * `like` was broadcast along to it. */
 Value *grad_sum_to(Grad *g, Value *value, const Type *shape, Value *like);
 
+/* ---- graphs inside --------------------------------------------------------------------------- */
+
+/* A graph for an attribute of a node that is made beside what is made; its inputs; and its outputs,
+ * which are copies of values. `end` is a node that all else in it stands before, until it is removed. */
+Graph *grad_graph(Grad *g, Sym name);
+Value *grad_graph_input(Grad *g, Graph *graph, const char *stem, const Type *type);
+void grad_graph_output(Grad *g, Graph *graph, Node *end, Value *value);
+Node *grad_graph_end(Grad *g, Graph *graph);
+/* Makes it the node's attribute. Graphs in which something is differentiated are a node's before, so
+ * that what is made in them has types and shapes. */
+void grad_graph_hold(Node *node, const char *name, Graph *graph);
+
+/* A Scan along the first axis that is being made: `inner` makes what a step computes. */
+typedef struct GradScan {
+    Grad *g, inner;
+    Graph *body;
+    Flows operands;
+    uint32_t inputs; /* of them, that are read step by step */
+} GradScan;
+
+/* States first, then what is read step by step: in a step, of that type. Then what a step gives: the
+ * states' next values, and more. The node's outputs are yet to be made. */
+GradScan grad_scan_begin(Grad *g);
+Value *grad_scan_state(GradScan *scan, Value *first, const Type *type);
+Value *grad_scan_input(GradScan *scan, Value *all, const Type *type);
+void grad_scan_give(GradScan *scan, Value *value);
+Node *grad_scan_end(GradScan *scan);
+
 /* ---- giving ---------------------------------------------------------------------------------- */
 
 /* This flows into operand i, which is wanted. */

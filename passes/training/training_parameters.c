@@ -127,11 +127,14 @@ static void move_out(PassCtx *ctx, const NameCounts *names, Value *value) {
     ctx->counts->rewrites++;
 }
 
-/* Makes an initializer of a Constant node that is where a parameter is. */
-static bool lift_constant(PassCtx *ctx, const Node *node, const Row *row, uint32_t operand) {
+/* Makes an initializer of a Constant node that is where a parameter is; outside of branches and bodies
+ * if `all` is said. */
+static bool lift_constant(PassCtx *ctx, const Node *node, const Row *row, uint32_t operand,
+                          bool all) {
     const Value *value = node->inputs[operand].value;
     Node *made_by = value->producer;
-    if (!made_by || !simplify_is(made_by, "Constant") || !node_may_become_constant(made_by))
+    if (!made_by || !(all || made_by->graph->parent) || !simplify_is(made_by, "Constant") ||
+        !node_may_become_constant(made_by))
         return false;
     const Tensor *tensor = constant_tensor(value, &ctx->model->arena);
     if (!tensor || !dtype_is_float((Dtype)tensor->dtype) || !tensor_check(tensor, NULL) ||
@@ -148,9 +151,9 @@ static bool may_move_out(const Node *node, const Row *row, uint32_t operand) {
            is_parameter(node, row, operand, value->init);
 }
 
-/* Brings what parameters are among the model's initializers: those of branches and bodies, and, where
- * `constants` is said, Constant nodes. False where there is nothing to be brought. */
-static bool lift(PassCtx *ctx, const GradientNodes *nodes, bool constants) {
+/* Brings what parameters are among the model's initializers: initializers and Constant nodes of branches
+ * and bodies, and, where `all` is said, all Constant nodes. False where there is nothing to be brought. */
+static bool lift(PassCtx *ctx, const GradientNodes *nodes, bool all) {
     bool any = false;
     if (!model_has_free_initializers(ctx->model)) return false;
     const NameCounts names = names_count(ctx);
@@ -159,7 +162,7 @@ static bool lift(PassCtx *ctx, const GradientNodes *nodes, bool constants) {
         const Row *row = row_of(node);
         for (uint32_t i = 0; row && i < node->input_count; i++) {
             if (!node->inputs[i].value) continue;
-            const bool lifted = constants && lift_constant(ctx, node, row, i);
+            const bool lifted = lift_constant(ctx, node, row, i, all);
             const bool moves = may_move_out(node, row, i);
             if (moves) move_out(ctx, &names, node->inputs[i].value);
             any = any || lifted || moves;

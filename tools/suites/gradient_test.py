@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds expand-gradient against differences of the forward pass.
 
-Every case of suite/gradient_cases.py and suite/gradient_signal_cases.py is a node whose outputs are multiplied by random numbers, with a
-Gradient of that with respect to the node's operands. Expanded, it must pass ONNX's full check and
-strict inference; its gradients, computed in double by ONNX's reference evaluator, agree with central
+Every case of suite/gradient_cases.py and suite/gradient_signal_cases.py is a node whose outputs are
+multiplied by random numbers, with a Gradient of that with respect to the node's operands. Expanded, it
+must pass ONNX's full check and strict inference; its gradients, computed in double by ONNX's reference evaluator, agree with central
 differences to 1e-5, and in float by ONNX Runtime, with optimisations off, with those in double. Every
 rule of gradient_rules.def has a case. Others show what a Gradient's names mean: values that are
 substituted, gradients of gradients, training graphs, and each error.
@@ -23,13 +23,15 @@ import time
 import unittest
 import warnings
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 import onnx.parser
 from onnx import TensorProto, helper, numpy_helper, reference
 
-from suite import engines, gradient_cases, gradient_ops, gradient_signal_cases
+from suite import (engines, gradient_cases, gradient_models, gradient_ops,
+                   gradient_signal_cases)
 from suite.command import Demi
 from suite.gradient_cases import Case, ints
 
@@ -553,10 +555,11 @@ class Meaning(unittest.TestCase):
             want = np.array((y(high) - y(low)) / (2 * STEP))
             self.assertLessEqual(distance(np.array((value * along).sum()), want), 1e-6, name)
 
-    def near_differences(self, model: onnx.ModelProto, y: object, feeds: dict, names: list) -> None:
+    def near_differences(self, model: onnx.ModelProto, y: object, feeds: dict, names: list,
+                         run: Callable = run_ort) -> None:
         made = expanded(model)
         check_valid(made)
-        got = run_ort(made, feeds)
+        got = run(made, feeds)
         self.assertNotIsInstance(got, str, got)
         for name, value in zip(names, got):
             want = np.zeros(feeds[name].shape)
@@ -566,6 +569,42 @@ class Meaning(unittest.TestCase):
                 low[index] -= STEP
                 want[index] = (y({**feeds, name: high}) - y({**feeds, name: low})) / (2 * STEP)
             self.assertLessEqual(distance(value, want), 1e-6, name)
+
+    def test_layers_in_branches_and_bodies(self) -> None:
+        """What they are made again of is known there as it is outside."""
+        model = parsed("""
+            g (double[3, 2, 2] x, double[1, 3, 2] w, double[1, 3, 3] r, bool c)
+                => (double[3, 2, 2] dx, double[1, 3, 2] dw, double[1, 3, 3] dr) {
+              p = If (c) <
+                then_branch = t () => (double[3, 1, 2, 3] tp) {
+                  tp, th = RNN <hidden_size = 3> (x, w, r)
+                },
+                else_branch = e () => (double[3, 1, 2, 3] ep) {
+                  last, ep = Scan <num_scan_inputs = 1, body = b (double[1, 2, 3] hi, double[2, 2] xi)
+                      => (double[1, 2, 3] ho, double[1, 2, 3] yo) {
+                    one = Constant <value = int64[1] {0}> ()
+                    xs = Unsqueeze (xi, one)
+                    yb, ho = RNN <hidden_size = 3> (xs, w, r, , , hi)
+                    yo = Squeeze (yb, one)
+                  }> (zero, x)
+                }>
+              y = Mul (p, p)
+              dx, dw, dr = ai.onnx.preview.training.Gradient <xs = ["x", "w", "r"], zs = ["c"], y = "y">
+                  (x, w, r, c)
+            }""")
+        model.graph.initializer.append(numpy_helper.from_array(np.zeros((1, 2, 3)), "zero"))
+        rng = np.random.default_rng(6)
+        feeds = {"x": rng.standard_normal((3, 2, 2)), "w": rng.standard_normal((1, 3, 2)),
+                 "r": rng.standard_normal((1, 3, 3))}
+
+        def y(feeds: dict) -> float:
+            h, total = np.zeros((2, 3)), 0.0
+            for row in feeds["x"]:
+                h = np.tanh(row @ feeds["w"][0].T + h @ feeds["r"][0].T)
+                total += float((h * h).sum())
+            return total
+        for taken in (True, False):
+            self.near_differences(model, y, {**feeds, "c": np.array(taken)}, ["x", "w", "r"], evaluate)
 
     def test_scans(self) -> None:
         """A state, what is read and given step by step, and a weight that the body captures."""
@@ -745,87 +784,9 @@ class Meaning(unittest.TestCase):
 ELSEWHERE = {"Cast", "CastLike", "If", "Loop", "Scan"}
 
 
-LENET = """
-    lenet (double[N, 1, 10, 10] image, int64[N] label) => (double loss) {
-      c1 = Conv <pads = [1, 1, 1, 1]> (image, w1, b1)
-      r1 = Relu (c1)
-      p1 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r1)
-      c2 = Conv (p1, w2, b2)
-      n2 = BatchNormalization <training_mode = 1> (c2, s2, h2, mean, var)
-      r2 = Tanh (n2)
-      p2 = AveragePool <kernel_shape = [2, 2]> (r2)
-      f = Flatten (p2)
-      g3 = Gemm <transB = 1> (f, w3, b3)
-      r3 = LeakyRelu (g3)
-      g4 = Gemm (r3, w4, b4)
-      loss = SoftmaxCrossEntropyLoss (g4, label)
-    }"""
-LENET_SHAPES = {"w1": (3, 1, 3, 3), "b1": (3,), "w2": (4, 3, 3, 3), "b2": (4,), "s2": (4,),
-                "h2": (4,), "w3": (6, 16), "b3": (6,), "w4": (6, 5), "b4": (5,)}
-
-TRANSFORMER = """
-    transformer (int64[N, 4] token, int64[N, 4] label) => (double loss) {
-      e = Gather (table, token)
-      x = Add (e, places)
-      n1 = LayerNormalization (x, s1, h1)
-      q = MatMul (n1, wq)
-      k = MatMul (n1, wk)
-      v = MatMul (n1, wv)
-      qh = Reshape (q, heads)
-      kh = Reshape (k, heads)
-      vh = Reshape (v, heads)
-      qt = Transpose <perm = [0, 2, 1, 3]> (qh)
-      kt = Transpose <perm = [0, 2, 3, 1]> (kh)
-      vt = Transpose <perm = [0, 2, 1, 3]> (vh)
-      s = MatMul (qt, kt)
-      m = Add (s, causal)
-      a = Softmax (m)
-      o = MatMul (a, vt)
-      ot = Transpose <perm = [0, 2, 1, 3]> (o)
-      of = Reshape (ot, flat)
-      op = MatMul (of, wo)
-      x2 = Add (x, op)
-      n2 = LayerNormalization (x2, s2, h2)
-      u = MatMul (n2, wu)
-      ub = Add (u, bu)
-      ug = Gelu (ub)
-      d = MatMul (ug, wd)
-      x3 = Add (x2, d)
-      l = MatMul (x3, wl)
-      lt = Transpose <perm = [0, 2, 1]> (l)
-      loss = SoftmaxCrossEntropyLoss (lt, label)
-    }"""
-TRANSFORMER_SHAPES = {
-    "table": (7, 6), "places": (4, 6), "s1": (6,), "h1": (6,), "wq": (6, 6), "wk": (6, 6),
-    "wv": (6, 6), "wo": (6, 6), "s2": (6,), "h2": (6,), "wu": (6, 8), "bu": (8,), "wd": (8, 6),
-    "wl": (6, 7)}
-
-
-DETECTOR = """
-    detector (double[N, 2, H, W] image, double[N, 1, H, W] target) => (double loss) {
-      c1 = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (image, w1, b1)
-      r1 = HardSwish (c1)
-      c2 = Conv <group = 4, pads = [1, 1, 1, 1]> (r1, w2)
-      c3 = Conv <auto_pad = "SAME_UPPER", strides = [2, 2]> (c2, w3, b3)
-      m3 = GlobalAveragePool (c3)
-      e3 = Conv (m3, w4)
-      g3 = Sigmoid (e3)
-      s3 = Mul (c3, g3)
-      u3 = Resize <mode = "nearest"> (s3, , scales)
-      f = Concat <axis = 1> (u3, c2)
-      t = ConvTranspose <strides = [2, 2]> (f, w5, b5)
-      p = Sigmoid (t)
-      e = Sub (p, target)
-      q = Mul (e, e)
-      m = ReduceMean <keepdims = 0> (q)
-      loss = Mul (m, weight)
-    }"""
-DETECTOR_SHAPES = {"w1": (4, 2, 3, 3), "b1": (4,), "w2": (4, 1, 3, 3), "w3": (6, 4, 3, 3), "b3": (6,),
-                   "w4": (6, 6, 1, 1), "w5": (10, 1, 2, 2), "b5": (1,)}
-
-
 class Models(unittest.TestCase):
-    """Whole models, whose batch is open, or whose images are of any size: every parameter's gradient, and what training with them does."""
+    """Whole models, whose batch is open, or whose images are of any size: every parameter's gradient,
+    and what training with them does."""
 
     def build(self, text: str, shapes: dict, fixed: dict, elem: int) -> tuple:
         rng = np.random.default_rng(5)
@@ -895,21 +856,22 @@ class Models(unittest.TestCase):
 
     def test_convolutional(self) -> None:
         rng = np.random.default_rng(1)
-        self.steps(LENET, LENET_SHAPES, {"mean": np.zeros(4), "var": np.ones(4)},
+        self.steps(gradient_models.LENET, gradient_models.LENET_SHAPES,
+                   {"mean": np.zeros(4), "var": np.ones(4)},
                    {"image": rng.standard_normal((6, 1, 10, 10)), "label": np.arange(6) % 5})
 
     def test_detector(self) -> None:
         """Height and width are open, as a text detector's."""
         rng = np.random.default_rng(3)
         image = rng.standard_normal((3, 2, 12, 8))
-        self.steps(DETECTOR, DETECTOR_SHAPES,
+        self.steps(gradient_models.DETECTOR, gradient_models.DETECTOR_SHAPES,
                    {"scales": np.array([1, 1, 2, 2], dtype=np.float32), "weight": np.array(20.0)},
                    {"image": image, "target": (image[:, :1] > 0) * 1.0})
 
     def test_transformer(self) -> None:
         rng = np.random.default_rng(2)
         causal = np.where(np.tri(4) > 0, 0.0, -1e9)
-        self.steps(TRANSFORMER, TRANSFORMER_SHAPES,
+        self.steps(gradient_models.TRANSFORMER, gradient_models.TRANSFORMER_SHAPES,
                    {"heads": ints(0, 0, 2, 3), "flat": ints(0, 0, 6), "causal": causal},
                    {"token": rng.integers(0, 7, (3, 4)), "label": rng.integers(0, 7, (3, 4))})
 

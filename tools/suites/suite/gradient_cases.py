@@ -25,6 +25,7 @@ class Case:
     opset: int = 21
     open_dims: bool | tuple = False  # dims of operands, or of those at these places, are not known
     open_from: int = 0  # the first such dim
+    open_to: int = 9  # the first behind them
     constants: tuple = ()  # places of operands that are initializers
     title: str = ""
 
@@ -32,7 +33,7 @@ class Case:
         """What is known of an operand's shape."""
         which = self.open_dims
         is_open = which if isinstance(which, bool) else place in which
-        return [f"x{place}_{i}" if is_open and i >= self.open_from else size
+        return [f"x{place}_{i}" if is_open and self.open_from <= i < self.open_to else size
                 for i, size in enumerate(self.inputs[place].shape)]
 
     def places(self) -> list[int]:
@@ -501,6 +502,8 @@ def recurrent(op: str, gates: int) -> Callable:
             lengths = np.array([2, 3], dtype=np.int32)
             yield Case(op, [x, w, r, b, lengths, *state], attrs, outputs=outputs)
             yield Case(op, [x, w, r, b], attrs, outputs=outputs, open_dims=(0,), open_from=1)
+            yield Case(op, [x, w, r, b], attrs, outputs=outputs, open_dims=(0,))
+            yield Case(op, [x, w, r, None, lengths, *state], attrs, outputs=outputs, open_dims=(0,))
         if op == "LSTM":
             yield Case(op, [x[:, :, :], w[:1], r[:1], b[:1], None, state[0][:1], state[0][:1],
                             away(rng, (1, 3 * h))], {"hidden_size": h}, outputs=3)

@@ -6,7 +6,9 @@ import itertools
 import math
 
 import numpy as np
+import onnx
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops import op_scan
 
 
 class Erf(OpRun):
@@ -161,6 +163,30 @@ class GroupNormalization(OpRun):
                                                                   epsilon)
         by_channel = (-1, *[1] * (x.ndim - 2))
         return (normal.reshape(x.shape) * scale.reshape(by_channel) + shift.reshape(by_channel),)
+
+
+class Scan(op_scan.Scan):
+    """ONNX's goes forward alone."""
+
+    op_domain = ""
+
+    def __init__(self, node: onnx.NodeProto, params: dict) -> None:
+        attrs = {a.name: list(a.ints) for a in node.attribute if a.name.endswith("_directions")}
+        self.read = attrs.get("scan_input_directions", [])
+        self.given = attrs.get("scan_output_directions", [])
+        forward = onnx.NodeProto()
+        forward.CopyFrom(node)
+        del forward.attribute[:]
+        forward.attribute.extend(a for a in node.attribute if a.name not in attrs)
+        super().__init__(forward, params)
+
+    def _run(self, *args, **named) -> tuple:
+        states = len(args) - self.num_scan_inputs
+
+        def turned(values: tuple, back: list) -> list:
+            back = [0] * states + (back or [0] * (len(values) - states))
+            return [v[::-1] if b else v for v, b in zip(values, back, strict=True)]
+        return tuple(turned(super()._run(*turned(args, self.read), **named), self.given))
 
 
 FUNCTIONS = {"Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "Tanh": np.tanh,
@@ -413,5 +439,5 @@ class LinearAttention(OpRun):
 
 
 OPERATORS = [Erf, Gelu, Conv, ConvTranspose, MaxPool, GlobalLpPool, GlobalMaxPool, LRN,
-             MeanVarianceNormalization, GroupNormalization, RNN, GRU, LSTM,
+             MeanVarianceNormalization, GroupNormalization, RNN, GRU, LSTM, Scan,
              MaxRoiPool, GridSample, AffineGrid, Unique, DeformConv, CausalConvWithState, LinearAttention]

@@ -211,4 +211,6 @@ def linear_attention(rng: Rng) -> Iterator[Case]:
             attrs = {"update_rule": rule, "q_num_heads": heads * group, "kv_num_heads": heads}
             yield Case("LinearAttention", [query, key, value, state, fade, beta],
                        {**attrs, **({"scale": 0.7} if state is None else {})}, outputs=2, opset=27)
+            yield Case("LinearAttention", [query, key, value, state, fade, beta], attrs, outputs=2,
+                       opset=27, open_dims=True, open_to=2)
     yield Case("LinearAttention", [query, key, value, None, decay, beta[:, :, :1]], attrs, opset=27)
