@@ -3,11 +3,12 @@
 """Holds expand-gradient against differences of the forward pass.
 
 Every case of suite/gradient_cases.py and suite/gradient_signal_cases.py is a node whose outputs are
-multiplied by random numbers, with a Gradient of that with respect to the node's operands. Expanded, it
-must pass ONNX's full check and strict inference; its gradients, computed in double by ONNX's reference evaluator, agree with central
-differences to 1e-5, and in float by ONNX Runtime, with optimisations off, with those in double. Every
-rule of gradient_rules.def has a case. Others show what a Gradient's names mean: values that are
-substituted, gradients of gradients, training graphs, and each error.
+multiplied by random numbers, with a Gradient of that with respect to the node's operands. Expanded,
+it must pass ONNX's full check and strict inference; its gradients, computed in double by ONNX's
+reference evaluator, agree with central differences to 1e-5, and in float by demi and by ONNX
+Runtime, with optimisations off, with those in double. Every rule of gradient_rules.def has a case.
+Others show what a Gradient's names mean: values that are substituted, gradients of gradients,
+training graphs, and each error.
 
     tools/suites/gradient_test.py --demi build/release/demi [--only OPERATOR] [--verbose]
         [--update]
@@ -204,6 +205,19 @@ def run_ort(model: onnx.ModelProto, feeds: dict) -> list | str:
         return engines.first_line(error)
 
 
+def run_demi(model: onnx.ModelProto, feeds: dict) -> list | str:
+    with tempfile.TemporaryDirectory() as held:
+        folder = pathlib.Path(held)
+        (folder / "in.onnx").write_bytes(model.SerializeToString())
+        np.savez(folder / "in.npz", **feeds)
+        run = demi.run("run", str(folder / "in.onnx"), "--input", str(folder / "in.npz"), "--output-dir",
+                       str(folder / "out"))
+        if run.code:
+            return run.problem()
+        return [numpy_helper.to_array(onnx.load_tensor(folder / "out" / f"output_{i}.pb"))
+                for i in range(len(model.graph.output))]
+
+
 def judge(case: Case, rng: np.random.Generator) -> str:
     """What is wrong with a case, or nothing; then why ONNX Runtime did not run it, behind "ort: "."""
     forward = Forward(case, rng)
@@ -218,14 +232,19 @@ def judge(case: Case, rng: np.random.Generator) -> str:
     single = Built(case, forward.weights, TensorProto.FLOAT)
     model = expanded(single.model)
     check_as_source(model, single.forward)
-    results = run_ort(model, single.feeds)
-    if isinstance(results, str):
-        return f"ort: {results}"
-    for place, got, want in zip(case.places(), results, gradients):
-        error = distance(np.asarray(got), np.asarray(want))
-        if not error <= FLOAT_TOLERANCE:
-            return f"operand {place}: ONNX Runtime's is off by {error:.3g}"
-    return ""
+    alone = ""
+    for name, results in (("demi", run_demi(model, single.feeds)),
+                          ("ONNX Runtime", run_ort(model, single.feeds))):
+        if isinstance(results, str):
+            if name == "demi":
+                return results
+            alone = f"ort: {results}"
+            continue
+        for place, got, want in zip(case.places(), results, gradients):
+            error = distance(np.asarray(got), np.asarray(want))
+            if not error <= FLOAT_TOLERANCE:
+                return f"operand {place}: that of {name} is off by {error:.3g}"
+    return alone
 
 
 README = ROOT / "passes/gradient/README.md"
