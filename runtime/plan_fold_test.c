@@ -119,8 +119,42 @@ static void test_chain(void **state) {
     arena_free(&t.arena);
 }
 
+/* The attribute of a step that is folded names a value whose number another one has then, here that of
+ * weights: they are packed all the same. */
+static void test_attributes_of_folded_steps(void **state) {
+    static const int64_t sizes[] = {2, 1};
+    static float seven = 7, weights[64 * 64];
+    const int64_t one_item[] = {1}, two_items[] = {2}, side[] = {64, 64};
+    Bench t;
+    (void)state;
+    begin(&t);
+    PlanBuilder *b = &t.b;
+    uint32_t x = add_value(b, "x", DTYPE_FLOAT, open, 2);
+    uint32_t shape = add_value(b, "shape", DTYPE_INT64, two_items, 1);
+    uint32_t value = add_value(b, "value", DTYPE_FLOAT, one_item, 1);
+    uint32_t filled = add_value(b, "filled", DTYPE_FLOAT, open, 2);
+    uint32_t w = add_value(b, "w", DTYPE_FLOAT, side, 2);
+    plan_set_data(b, shape, sizeof sizes, read_memory, (void *)(uintptr_t)sizes);
+    plan_set_data(b, value, sizeof seven, read_memory, &seven);
+    plan_set_data(b, w, sizeof weights, read_memory, weights);
+    const PlanAttr attr = {
+        .name = plan_add_text(b, "value", 5), .kind = PLAIN_TENSOR, .value = value};
+    VEC_PUSH(b->arena, &b->attrs, attr);
+    add_step(b, "ConstantOfShape", one(b, shape), one(b, filled), (PlanSpan){0, 1});
+    uint32_t product = add_binary(b, "MatMul", x, w), y = add_binary(b, "Add", product, filled);
+    add_graph(b, x, &y, 1);
+    if (!plan_fold(b, &t.err)) fail_msg("%s", t.err.what);
+    assert_int_equal(b->steps.count, 2);
+    assert_true(operand(b, 0, 1) == &b->values.items[value]); /* the weights */
+    b->isa = PLAN_ISA_PORTABLE;
+    if (!plan_pack(b, &t.err)) fail_msg("%s", t.err.what);
+    assert_true(b->packs.count > 0);
+    arena_free(&t.arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_casts_share),
-                                       cmocka_unit_test(test_chain)};
+                                       cmocka_unit_test(test_chain),
+                                       cmocka_unit_test(test_attributes_of_folded_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,13 @@ static void leave_span(Packer *p, PlanSpan span) {
     }
 }
 
+static void leave_tensors(Packer *p, PlanSpan attrs) {
+    for (uint32_t i = 0; i < attrs.count; i++) {
+        const PlanAttr *attr = &p->b->attrs.items[attrs.first + i];
+        if (attr->kind == PLAIN_TENSOR) p->wishes[attr->value].state = PACK_NEVER;
+    }
+}
+
 /* Constants that may be packed at all: no others have their data. */
 static void find_open(Packer *p) {
     const PlanBuilder *b = p->b;
@@ -84,9 +91,8 @@ static void find_open(Packer *p) {
         if (*owner) p->wishes[*owner - 1] = (Wish){.state = PACK_NEVER};
         *owner = i + 1;
     }
-    for (size_t i = 0; i < b->attrs.count; i++)
-        if (b->attrs.items[i].kind == PLAIN_TENSOR)
-            p->wishes[b->attrs.items[i].value].state = PACK_NEVER;
+    for (size_t s = 0; s < b->steps.count; s++) /* attributes of folded steps name values no more */
+        leave_tensors(p, b->steps.items[s].attrs);
     for (size_t g = 0; g < b->graphs.count; g++) {
         leave_span(p, b->graphs.items[g].outputs);
         leave_span(p, b->graphs.items[g].defaults);

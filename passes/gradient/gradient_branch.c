@@ -7,21 +7,10 @@
 /* What the branches read of outside, and something is to flow into. */
 typedef struct Branches {
     Grad *g;
+    Node *made; /* the If back */
     Value **xs;
     uint32_t x_count;
 } Branches;
-
-static void find_captured(Branches *b) {
-    Grad *g = b->g;
-    uint32_t count;
-    Value **reads = gradient_reads(g->node, g->make.ctx->scratch, &count);
-    b->xs = ARENA_ARRAY(g->make.ctx->scratch, Value *, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        bool known = !g->walk->varies[reads[i]->id];
-        for (uint32_t k = 0; k < b->x_count; k++) known = known || b->xs[k] == reads[i];
-        if (!known) b->xs[b->x_count++] = reads[i];
-    }
-}
 
 /* The outputs that something flows from, in the copy. */
 static void find_outputs(Grad *g, const CloneNodes *clone, const Graph *branch, GradientAsk *ask) {
@@ -53,14 +42,15 @@ static void put_gradients(Branches *b, Graph *made, Node *end, Value **gradients
     }
 }
 
-/* A copy of the branch that gives gradients. */
-static Graph *differentiated(Branches *b, const char *name) {
+/* Puts a copy of the branch into the If back, which gives gradients. */
+static void differentiate_branch(Branches *b, const char *name) {
     Grad *g = b->g;
     Model *model = g->make.ctx->model;
     const Graph *branch = attr_graph(node_attr(g->node, name));
     CloneNodes clone = clone_begin(model, g->make.ctx->scratch);
     Graph *made = clone_inside(&clone, branch, g->make.at->graph);
-    Node *end = node_new(made, NULL, sym_intern_cstr(&model->syms, "Identity"), NULL);
+    grad_graph_hold(b->made, name, made);
+    Node *end = grad_graph_end(g, made);
     GradientAsk ask = {.at = end, .xs = b->xs, .x_count = b->x_count};
     Value **gradients = ARENA_ARRAY(g->make.ctx->scratch, Value *, b->x_count + 1);
     find_outputs(g, &clone, branch, &ask);
@@ -68,22 +58,17 @@ static Graph *differentiated(Branches *b, const char *name) {
     if (!g->failed) put_gradients(b, made, end, gradients);
     gradient_sweep(g->make.ctx, NULL, end);
     node_remove(end);
-    return made;
 }
 
 void gradient_if(Grad *g) {
     Branches b = {.g = g};
-    find_captured(&b);
-    static const char *const names[] = {"then_branch", "else_branch"};
-    Graph *graphs[2];
-    for (int i = 0; i < 2 && !g->failed; i++) graphs[i] = differentiated(&b, names[i]);
+    b.xs = grad_captures(g, &b.x_count);
     if (g->failed) return;
-    Node *made = make_node(&g->make, sym_text(g->node->op_type), NULL, 1);
+    Node *made = b.made = make_node(&g->make, sym_text(g->node->op_type), NULL, 1);
     node_set_input(made, 0, grad_in(g, 0));
-    for (int i = 0; i < 2; i++) {
-        graphs[i]->owner = made;
-        node_set_attr_graph(made, names[i], graphs[i]);
-    }
+    differentiate_branch(&b, "then_branch");
+    if (!g->failed) differentiate_branch(&b, "else_branch");
+    if (g->failed) return;
     for (uint32_t i = 0; i < b.x_count; i++) {
         Value *flow = make_output(&g->make, made, type_dtype(b.xs[i]->type));
         value_set_type(flow, b.xs[i]->type);

@@ -69,6 +69,11 @@ static bool is_real(const Value *value) {
            (fuse_takes(value) || dtype == DTYPE_DOUBLE || dtype == DTYPE_UNDEFINED);
 }
 
+/* Sequences and optionals hold what varies, too: what reads them is refused. */
+static bool may_vary(const Value *value) {
+    return is_real(value) || value_type(value)->kind != TYPE_TENSOR;
+}
+
 static bool is_call(const Node *node) {
     return model_find_function(node->graph->model, node) != NULL;
 }
@@ -115,7 +120,7 @@ static void find_varying(GradientWalk *walk, const GradientNodes *nodes, Arena *
         if (!reads_varying(walk, node, scratch)) continue;
         for (uint32_t k = 0; k < node->output_count; k++) {
             const Value *value = node->outputs[k];
-            if (value && !walk->cut[value->id] && is_real(value)) walk->varies[value->id] = true;
+            if (value && !walk->cut[value->id] && may_vary(value)) walk->varies[value->id] = true;
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Formulas become nodes; see gradient_rule.h. They are the table's, so a mistake in one is a mistake
- * of ours: gradient_rules_test reads them all.
+ * of ours: a case of every one is in gradient_test.py.
  *
  *     formula = factor { sign factor }, as tightly as formula_signs.def has it
  *     factor  = "-" factor | number | name | "$" attribute | "(" formula ")"

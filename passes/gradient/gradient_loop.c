@@ -16,53 +16,18 @@ typedef struct Steps {
     uint32_t states, scans;     /* scans: operands that are read step by step */
     Value **captured;           /* that something is to flow into */
     uint32_t capture_count;
-    Graph *made; /* the body of the Scan back */
+    Node *back;  /* the Scan back */
+    Graph *made; /* its body */
 } Steps;
 
 static bool is_float(const Value *value) {
     return fuse_takes(value) || type_dtype(value->type) == DTYPE_DOUBLE;
 }
 
-static void find_captured(Steps *s) {
-    Grad *g = s->g;
-    uint32_t count, own = 0;
-    Value **reads = gradient_reads(g->node, g->make.ctx->scratch, &count);
-    for (uint32_t i = 0; i < g->node->input_count; i++) own += grad_in(g, i) != NULL;
-    s->captured = ARENA_ARRAY(g->make.ctx->scratch, Value *, count + 1);
-    for (uint32_t i = own; i < count; i++) {
-        bool known = !g->walk->varies[reads[i]->id];
-        for (uint32_t k = 0; k < s->capture_count; k++) known = known || s->captured[k] == reads[i];
-        if (!known) s->captured[s->capture_count++] = reads[i];
-    }
-}
-
 /* ---- making graphs --------------------------------------------------------------------------- */
 
-static ValueDecl *decl_of(Grad *g, const Type *type) {
-    ValueDecl *decl = ARENA_NEW(&g->make.ctx->model->arena, ValueDecl);
-    decl->type = type;
-    return decl;
-}
-
 static Value *add_input(const Steps *s, const char *stem, const Type *type) {
-    Grad *g = s->g;
-    Model *model = g->make.ctx->model;
-    Value *value = value_new(s->made, sym_fresh(&model->syms, stem));
-    value_set_type(value, type);
-    value->input = decl_of(g, type);
-    VEC_PUSH(&model->arena, &s->made->inputs, value);
-    return value;
-}
-
-static void add_output(Grad *g, Graph *graph, Node *end, Value *value) {
-    const Make make = {g->make.ctx, end, g->make.stem};
-    Value *same = make_op(&make, "Identity", &value, 1, type_dtype(value->type));
-    const Type *type = type_plain_tensor(type_dtype(value->type));
-    graph_add_output(graph, same, decl_of(g, type));
-}
-
-static Node *new_end(Grad *g, Graph *graph) {
-    return node_new(graph, NULL, sym_intern_cstr(&g->make.ctx->model->syms, "Identity"), NULL);
+    return grad_graph_input(s->g, s->made, stem, type);
 }
 
 /* The node again; its outputs from *first on are what the body was given. */
@@ -71,10 +36,10 @@ static Node *run_again(const Steps *s, uint32_t *first) {
     CloneNodes clone = clone_begin(g->make.ctx->model, g->make.ctx->scratch);
     Node *again = clone_node(&clone, g->node, g->make.at->graph, g->make.at);
     Graph *body = attr_graph(node_attr(again, "body"));
-    Node *end = new_end(g, body);
+    Node *end = grad_graph_end(g, body);
     *first = again->output_count;
     for (uint32_t i = 0; i < s->lead_in + s->states; i++) {
-        add_output(g, body, end, body->inputs.items[i]);
+        grad_graph_output(g, body, end, body->inputs.items[i]);
         make_output(&g->make, again, type_dtype(body->inputs.items[i]->type));
     }
     node_remove(end);
@@ -150,7 +115,7 @@ static void give_outputs(Steps *s, Step *step, Node *end) {
             flow = flow ? GRAD(&inner, "Add", sum, flow) : sum;
         }
         if (!flow) flow = grad_fill(&inner, 0, step->xs[i]);
-        add_output(s->g, s->made, end, flow);
+        grad_graph_output(s->g, s->made, end, flow);
     }
 }
 
@@ -171,16 +136,15 @@ static Step new_step(const Steps *s) {
 static bool make_step(Steps *s, Step *step) {
     Grad *g = s->g;
     *step = new_step(s);
-    s->made = graph_new(g->make.ctx->model, g->make.at->graph);
-    s->made->function = g->make.at->graph->function;
-    s->made->opsets = g->make.at->graph->opsets;
-    s->made->name = s->body->name;
+    s->back = make_node(&g->make, "Scan", NULL, 0);
+    s->made = grad_graph(g, s->body->name);
+    grad_graph_hold(s->back, "body", s->made);
     take_inputs(s, step);
     clone_into(&step->clone, s->body, s->made);
     for (uint32_t i = 0; i < step->ask.y_count; i++)
         step->ys[i] = clone_value(&step->clone, step->ys[i]);
     take_xs(s, step);
-    Node *end = new_end(g, s->made);
+    Node *end = grad_graph_end(g, s->made);
     step->ask.at = end;
     step->ask.ys = step->ys;
     step->ask.seeds = step->seeds;
@@ -200,13 +164,15 @@ static void set_backwards(Grad *g, Node *scan, const char *name, uint32_t count)
     if (count) node_set_attr_ints(scan, name, ones, count);
 }
 
-/* The Scan from the last step to the first. */
+/* The Scan from the last step to the first, behind what it reads. */
 static Node *run_back(const Steps *s, const Step *step, const Node *again, uint32_t first) {
     Grad *g = s->g;
     const uint32_t kept = s->lead_in + s->states;
     const uint32_t read = kept + s->scans + step->flow_count;
-    Node *scan = make_node(&g->make, "Scan", NULL, step->given_count + read);
+    Node *scan = s->back;
     uint32_t at = 0;
+    node_resize_inputs(scan, step->given_count + read);
+    node_move_before(scan, g->make.at);
     for (uint32_t i = 0; i < step->given_count; i++) node_set_input(scan, at++, step->given[i]);
     for (uint32_t i = 0; i < kept; i++) node_set_input(scan, at++, again->outputs[first + i]);
     for (uint32_t i = 0; i < s->scans; i++)
@@ -215,8 +181,6 @@ static Node *run_back(const Steps *s, const Step *step, const Node *again, uint3
     node_set_attr_int(scan, "num_scan_inputs", read);
     set_backwards(g, scan, "scan_input_directions", read);
     set_backwards(g, scan, "scan_output_directions", step->ask.x_count - step->given_count);
-    s->made->owner = scan;
-    node_set_attr_graph(scan, "body", s->made);
     return scan;
 }
 
@@ -224,7 +188,7 @@ static void differentiate_steps(Steps *s) {
     Grad *g = s->g;
     Step step;
     uint32_t first, out = 0;
-    find_captured(s);
+    s->captured = grad_captures(g, &s->capture_count);
     if (g->failed || !make_step(s, &step)) return;
     const Node *again = run_again(s, &first);
     Node *scan = run_back(s, &step, again, first);

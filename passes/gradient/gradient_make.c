@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "constants.h"
 #include "dtype.h"
 #include "fuse_graph.h"
 #include "gradient_rule.h"
@@ -61,6 +62,23 @@ Value **gradient_reads(const Node *node, Arena *arena, uint32_t *count) {
     return captures.values.items;
 }
 
+Value **grad_captures(Grad *g, uint32_t *count) {
+    uint32_t reads, own = 0;
+    Value **values = gradient_reads(g->node, g->make.ctx->scratch, &reads);
+    *count = 0;
+    for (uint32_t i = 0; i < g->node->input_count; i++) own += grad_in(g, i) != NULL;
+    for (uint32_t i = own; i < reads; i++) {
+        Value *value = values[i];
+        bool known = !g->walk->varies[value->id];
+        for (uint32_t k = 0; k < *count; k++) known = known || values[k] == value;
+        if (known) continue;
+        if (value_type(value)->kind != TYPE_TENSOR)
+            grad_refuse(g, "its graphs read '%s', which is no tensor", sym_text(value->name));
+        values[(*count)++] = value;
+    }
+    return values;
+}
+
 uint32_t grad_rank(Grad *g, const Value *value) {
     const int64_t rank = fuse_rank(value);
     if (rank < 0) grad_refuse(g, "the rank of '%s' is not known", sym_text(value->name));
@@ -79,6 +97,14 @@ bool grad_same_dim(const Value *a, const Value *b, uint32_t i) {
     const Type *one = value_shaped_type(a), *other = value_shaped_type(b);
     if (!one || !other || i >= one->rank || i >= other->rank) return false;
     return dim_same(&one->dims[i], &other->dims[i]);
+}
+
+bool grad_known_ints(Grad *g, const Value *value, int64_t **items, uint64_t *count) {
+    enum { MOST = 1 << 12 };
+    Arena *scratch = g->make.ctx->scratch;
+    const Tensor *tensor = value_is_constant(value) ? constant_tensor(value, scratch) : NULL;
+    return tensor && tensor_check(tensor, NULL) &&
+           tensor_read_ints(tensor, scratch, MOST, items, count);
 }
 
 static const OpAttr *formal_of(const Grad *g, const char *name, AttrType type) {
@@ -149,6 +175,13 @@ Value *grad_ints(Grad *g, const int64_t *items, uint32_t count) {
     return make_ints(&g->make, items, count);
 }
 
+Value *grad_int_table(Grad *g, const int64_t *items, int64_t rows, int64_t columns) {
+    const int64_t dims[] = {rows, columns};
+    const uint64_t size = 8 * (uint64_t)rows * (uint64_t)columns;
+    return make_constant(
+        &g->make, tensor_new_raw(&g->make.ctx->model->arena, DTYPE_INT64, dims, 2, items, size));
+}
+
 Value *grad_int_list(Grad *g, int64_t item) {
     return grad_ints(g, &item, 1);
 }
@@ -196,6 +229,18 @@ Value *grad_shape(Grad *g, Value *value) {
     uint32_t rank;
     const int64_t *dims = known_dims(g, value, &rank);
     return dims ? grad_ints(g, dims, rank) : GRAD_AS(g, "Shape", DTYPE_INT64, value);
+}
+
+Value *grad_dim(Grad *g, Value *value, int64_t axis) {
+    const int64_t size = fuse_dim(value, axis);
+    if (size >= 0) return grad_int_list(g, size);
+    return GRAD(g, "Gather", grad_shape(g, value), grad_int_list(g, axis));
+}
+
+Value *grad_list_of(Grad *g, Value *const *lists, size_t count) {
+    Value *all = grad_make(g, "Concat", DTYPE_INT64, lists, count);
+    node_set_attr_int(all->producer, "axis", 0);
+    return all;
 }
 
 Value *grad_reshape_like(Grad *g, Value *value, Value *like) {
@@ -276,9 +321,7 @@ static Value *sum_at_run(Grad *g, Value *value, Value *like) {
     Value *ones = GRAD(g, "ConstantOfShape", more);
     node_set_attr_tensor(ones->producer, "value",
                          tensor_new_raw(&g->make.ctx->model->arena, DTYPE_INT64, &one, 1, &one, 8));
-    Value *padded = GRAD(g, "Concat", ones, want);
-    node_set_attr_int(padded->producer, "axis", 0);
-    Value *same = GRAD_AS(g, "Equal", DTYPE_BOOL, have, padded);
+    Value *same = GRAD_AS(g, "Equal", DTYPE_BOOL, have, GRAD_LIST(g, ones, want));
     Value *places = GRAD_AS(g, "NonZero", DTYPE_INT64, GRAD(g, "Not", same));
     Value *axes = GRAD(g, "Reshape", places, grad_int_list(g, -1));
     Value *sum = GRAD(g, "ReduceSum", value, axes);

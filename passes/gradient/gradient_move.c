@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Gradients of operators that move data: what flows goes back to where the data was. Where several
  * results are one element's, they are added up. */
-#include "constants.h"
 #include "gradient_rule.h"
 
 /* ---- back by places -------------------------------------------------------------------------- */
@@ -23,13 +22,18 @@ Value *grad_scatter_flat(Grad *g, Value *like, Value *places, Value *flow) {
     return grad_reshape_like(g, sum, like);
 }
 
-/* Every element's number, moved as the node moves the elements: wherever they went. */
-void gradient_moved(Grad *g) {
-    Value *x = grad_in(g, 0);
+/* Every element's number. */
+static Value *numbered(Grad *g, Value *x) {
     Value *from = grad_int_number(g, 0), *step = grad_int_number(g, 1);
     Value *numbers =
         GRAD_AS(g, "Range", DTYPE_INT64, from, GRAD_AS(g, "Size", DTYPE_INT64, x), step);
-    numbers = grad_reshape_like(g, numbers, x);
+    return grad_reshape_like(g, numbers, x);
+}
+
+/* Elements' numbers, moved as the node moves the elements: wherever they went. */
+void gradient_moved(Grad *g) {
+    Value *x = grad_in(g, 0);
+    Value *numbers = numbered(g, x);
     Node *again = make_node(&g->make, sym_text(g->node->op_type), NULL, g->node->input_count);
     node_set_input(again, 0, numbers);
     for (uint32_t i = 1; i < g->node->input_count; i++) node_set_input(again, i, grad_in(g, i));
@@ -82,13 +86,8 @@ void gradient_tile(Grad *g) {
 static Value *sizes_along(Grad *g, int64_t axis) {
     const uint32_t count = g->node->input_count;
     Value **sizes = ARENA_ARRAY(g->make.ctx->scratch, Value *, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        Value *shape = grad_shape(g, grad_in(g, i));
-        sizes[i] = GRAD(g, "Gather", shape, grad_int_list(g, axis));
-    }
-    Value *list = grad_make(g, "Concat", DTYPE_INT64, sizes, count);
-    node_set_attr_int(list->producer, "axis", 0);
-    return list;
+    for (uint32_t i = 0; i < count; i++) sizes[i] = grad_dim(g, grad_in(g, i), axis);
+    return grad_list_of(g, sizes, count);
 }
 
 void gradient_concat(Grad *g) {
@@ -129,13 +128,9 @@ static Value *not_negative(Grad *g, Value *numbers) {
 }
 
 static bool may_cut(Grad *g, const Value *pads) {
-    const Tensor *tensor =
-        value_is_constant(pads) ? constant_tensor(pads, g->make.ctx->scratch) : NULL;
     int64_t *items;
     uint64_t count;
-    if (!tensor || !tensor_check(tensor, NULL) ||
-        !tensor_read_ints(tensor, g->make.ctx->scratch, 1 << 12, &items, &count))
-        return true;
+    if (!grad_known_ints(g, pads, &items, &count)) return true;
     while (count && items[count - 1] >= 0) count--;
     return count > 0;
 }
@@ -172,6 +167,22 @@ void gradient_pad(Grad *g) {
     grad_give(g, 2, grad_reshape_like(g, GRAD(g, "Sub", all, inner), grad_in(g, 2)));
 }
 
+/* What was added around the middle is cut off, and the other way round. */
+void gradient_center_crop_pad(Grad *g) {
+    Value *sizes = grad_shape(g, grad_in(g, 0));
+    uint32_t count;
+    const int64_t *axes = grad_list(g, "axes", &count);
+    const uint32_t rank = grad_rank(g, grad_in(g, 0));
+    if (axes) {
+        int64_t *places = ARENA_ARRAY(g->make.ctx->scratch, int64_t, count + 1);
+        for (uint32_t i = 0; i < count; i++) places[i] = grad_axis(g, axes[i], rank);
+        sizes = GRAD(g, "Gather", sizes, grad_ints(g, places, count));
+    }
+    Value *flow = GRAD(g, "CenterCropPad", grad_flow(g, 0), sizes);
+    grad_keep_attrs(g, flow->producer);
+    grad_give(g, 0, flow);
+}
+
 void gradient_trilu(Grad *g) {
     Value *k = grad_in(g, 1), *dy = grad_flow(g, 0);
     Value *flow = k ? GRAD(g, "Trilu", dy, k) : GRAD(g, "Trilu", dy);
@@ -188,21 +199,28 @@ void gradient_reverse_sequence(Grad *g) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+enum { BLOCK_MOST = 1 << 16 };
+
 /* (N, C, H, b, W, b) turned to (N, [b, b,] C, [b, b,] H, W), as the mode has the channels. */
-static Value *to_depth(Grad *g, Value *value, const Value *deep, int64_t block, bool rows_first) {
-    const int64_t high = grad_size(g, deep, 2), wide = grad_size(g, deep, 3);
-    const int64_t channels = grad_size(g, deep, 1) / (block > 0 ? block * block : 1);
-    const int64_t split[] = {0, channels, high, block, wide, block};
+static Value *to_depth(Grad *g, Value *value, Value *deep, int64_t block, bool rows_first) {
+    const int64_t channels = grad_size(g, deep, 1), samples[] = {0, channels / (block * block)};
     static const int64_t depth_first[] = {0, 3, 5, 1, 2, 4}, column_first[] = {0, 1, 3, 5, 2, 4};
-    const int64_t joined[] = {0, channels * block * block, high, wide};
-    Value *parts = GRAD(g, "Reshape", value, grad_ints(g, split, 6));
+    const int64_t joined[] = {0, channels};
+    Value *high = grad_dim(g, deep, 2), *wide = grad_dim(g, deep, 3);
+    Value *each = grad_int_list(g, block);
+    Value *parts =
+        GRAD(g, "Reshape", value, GRAD_LIST(g, grad_ints(g, samples, 2), high, each, wide, each));
     parts = grad_transpose(g, parts, rows_first ? depth_first : column_first, 6);
-    return GRAD(g, "Reshape", parts, grad_ints(g, joined, 4));
+    return GRAD(g, "Reshape", parts, GRAD_LIST(g, grad_ints(g, joined, 2), high, wide));
 }
 
 void gradient_depth_to_space(Grad *g) {
     const bool depth = grad_is(g, "mode", "DCR");
-    grad_give(g, 0, to_depth(g, grad_flow(g, 0), grad_in(g, 0), grad_int(g, "blocksize"), depth));
+    const int64_t block = grad_int(g, "blocksize");
+    if (block < 1 || block > BLOCK_MOST)
+        grad_refuse(g, "of blocks of %lld", (long long)block);
+    else
+        grad_give(g, 0, to_depth(g, grad_flow(g, 0), grad_in(g, 0), block, depth));
 }
 
 void gradient_space_to_depth(Grad *g) {
@@ -272,6 +290,42 @@ void gradient_scatter_elements(Grad *g) {
 
 void gradient_scatter_nd(Grad *g) {
     scattered(g, "ScatterND", "GatherND");
+}
+
+/* The node once more, of what is to be written and what it is written over. */
+static Value *written(Grad *g, Value *over, Value *update) {
+    Value *made = GRAD(g, "TensorScatter", over, update, grad_in(g, 2));
+    grad_keep_attrs(g, made->producer);
+    return made;
+}
+
+/* What is written over gives nothing; numbers that are written tell where each element went. */
+void gradient_tensor_scatter(Grad *g) {
+    Value *update = grad_in(g, 1), *dy = grad_flow(g, 0);
+    if (grad_wants(g, 0)) grad_give(g, 0, written(g, dy, grad_fill(g, 0, update)));
+    if (!grad_wants(g, 1)) return;
+    Value *none = grad_cast(g, grad_fill(g, -1, dy), DTYPE_INT64);
+    Value *places = written(g, none, numbered(g, update));
+    Value *flow = GRAD_CALC(g, "Where(p, q, 0)", GRAD_CALC(g, "p >= 0", places), dy);
+    places = GRAD(g, "Max", places, grad_int_number(g, 0));
+    grad_give(g, 1, grad_scatter_flat(g, update, places, flow));
+}
+
+/* Of equal elements, or slices, the first one is the one that is given. */
+void gradient_unique(Grad *g, Value **outputs, uint32_t count) {
+    (void)count;
+    Value *x = grad_in(g, 0), *first = grad_out(g, 1);
+    if (!first) {
+        Node *again = make_node(&g->make, sym_text(g->node->op_type), NULL, 1);
+        node_set_input(again, 0, x);
+        grad_keep_attrs(g, again);
+        make_output(&g->make, again, type_dtype(x->type));
+        first = make_output(&g->make, again, DTYPE_INT64);
+    }
+    const bool whole = !node_attr(g->node, "axis");
+    if (whole) x = GRAD(g, "Reshape", x, grad_int_list(g, -1));
+    outputs[0] = GRAD(g, "Gather", x, first);
+    if (!whole) node_set_attr_int(outputs[0]->producer, "axis", grad_int(g, "axis"));
 }
 
 void gradient_top_k(Grad *g) {

@@ -75,6 +75,53 @@ void gradient_gemm(Grad *g) {
     }
 }
 
+/* ---- Det ------------------------------------------------------------------------------------- */
+
+/* The numbers of all rows but one, for each: (n, n - 1). */
+static Value *all_but_one(Grad *g, uint32_t n) {
+    int64_t *items = ARENA_ARRAY(g->make.ctx->scratch, int64_t, (size_t)n * n);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k + 1 < n; k++) items[i * (n - 1) + k] = k + (k >= i);
+    return grad_int_table(g, items, n, n - 1);
+}
+
+/* (n, n): 1 and -1 by turns. */
+static Value *signs_like(Grad *g, uint32_t n, const Value *like) {
+    int64_t *items = ARENA_ARRAY(g->make.ctx->scratch, int64_t, (size_t)n * n);
+    for (uint32_t i = 0; i < n * n; i++) items[i] = (i / n + i % n) % 2 ? -1 : 1;
+    return grad_cast(g, grad_int_table(g, items, n, n), type_dtype(like->type));
+}
+
+/* The cofactors, determinants of what is left without an element's row and column: of singular
+ * matrices, too, which have no inverse. */
+void gradient_det(Grad *g) {
+    enum { SIZE_MOST = 32 };
+    static const int64_t both[] = {-2, -1};
+    Value *x = grad_in(g, 0);
+    const uint32_t rank = grad_rank(g, x);
+    const int64_t size = grad_size(g, x, -1);
+    if (rank < 2 || size < 1 || size > SIZE_MOST)
+        grad_refuse(g, "of matrices of %lld rows: 1 to %d", (long long)size, SIZE_MOST);
+    if (g->failed) return;
+    const uint32_t n = (uint32_t)size, stack = rank - 2;
+    if (n == 1) {
+        grad_give(g, 0, grad_reshape_like(g, grad_flow(g, 0), x));
+        return;
+    }
+    Value *minors = GRAD(g, "Gather", x, all_but_one(g, n));
+    node_set_attr_int(minors->producer, "axis", stack);
+    minors = GRAD(g, "Gather", minors, all_but_one(g, n));
+    node_set_attr_int(minors->producer, "axis", stack + 2);
+    int64_t *perm = ARENA_ARRAY(g->make.ctx->scratch, int64_t, rank + 3);
+    for (uint32_t i = 0; i < rank + 2; i++) perm[i] = i;
+    perm[stack + 1] = stack + 2;
+    perm[stack + 2] = stack + 1;
+    Value *cofactors = GRAD(g, "Det", grad_transpose(g, minors, perm, rank + 2));
+    cofactors = GRAD(g, "Mul", cofactors, signs_like(g, n, x));
+    Value *flow = grad_axes(g, "Unsqueeze", grad_flow(g, 0), (GradAxes){both, 2});
+    grad_give(g, 0, GRAD(g, "Mul", flow, cofactors));
+}
+
 /* ---- Einsum ---------------------------------------------------------------------------------- */
 
 enum { EINSUM_TERMS = 32, EINSUM_LETTERS = 64 };

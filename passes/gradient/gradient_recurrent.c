@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* RNN, GRU and LSTM made again step by step, of operators that have gradients. The number of steps is
- * known, so that they stand side by side; where sequences have lengths of their own, steps behind a
- * sequence's end hand on its state and give zeros, and reverse directions read each sequence turned
- * round. */
+/* RNN, GRU and LSTM made again step by step, of operators that have gradients. Where the number of steps
+ * is known, and not too large, they stand side by side; else they are a Scan's. Where sequences have
+ * lengths of their own, steps behind a sequence's end hand on its state and give zeros, and reverse
+ * directions read each sequence turned round. */
 #include <string.h>
 
+#include "fuse_graph.h"
 #include "gradient_rule.h"
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
-enum { MOST_GATES = 4, MOST_FUNCTIONS = 3, STEPS_MOST = 4096, HIDDEN_MOST = 1 << 24 };
+enum { MOST_GATES = 4, MOST_FUNCTIONS = 3, STEPS_MOST = 512, HIDDEN_MOST = 1 << 24 };
 
 /* One direction of a layer. */
 typedef struct Layer {
     Grad *g;
     uint32_t direction, gates;
-    int64_t steps, hidden;
+    int64_t steps, hidden; /* steps: -1 where they are not known */
     const char *functions[MOST_FUNCTIONS];
     Value *r;               /* (hidden, gates * hidden) */
     Value *w_bias, *r_bias; /* (gates * hidden), NULL */
@@ -56,8 +57,8 @@ static void read_bias(Layer *l) {
 static Value *state(const Layer *l, uint32_t i) {
     Grad *g = l->g;
     if (grad_in(g, i)) return of_direction(l, i);
-    const int64_t dims[] = {grad_size(g, grad_in(g, IN_X), 1), l->hidden};
-    return GRAD(g, "Expand", grad_number(g, 0, grad_in(g, IN_X)), grad_ints(g, dims, 2));
+    Value *dims = GRAD_LIST(g, grad_dim(g, grad_in(g, IN_X), 1), grad_int_list(g, l->hidden));
+    return GRAD(g, "Expand", grad_number(g, 0, grad_in(g, IN_X)), dims);
 }
 
 /* Functions without numbers of their own are operators of the same name. */
@@ -151,33 +152,106 @@ static Value *turned(Grad *g, Value *value) {
     return back;
 }
 
+/* The last step first. */
+static Value *flipped(Grad *g, Value *value) {
+    Value *last = grad_int_list(g, -1), *end = grad_int_list(g, INT64_MIN);
+    return grad_make(g, "Slice", DTYPE_UNDEFINED,
+                     (Value *const[]){value, last, end, grad_int_list(g, 0), last}, 5);
+}
+
+/* What the inputs give to all steps, (steps, N, gates * hidden), turned round where sequences have
+ * lengths. */
+static Value *from_inputs(const Layer *l, bool reverse) {
+    static const int64_t swapped[] = {1, 0};
+    static const int64_t same[] = {0, 0, -1};
+    Grad *g = l->g;
+    Value *x = grad_in(g, IN_X);
+    if (fuse_rank(x) < 0) x = GRAD(g, "Reshape", x, grad_ints(g, same, 3)); /* its rank is 3 */
+    if (grad_in(g, IN_LENGTHS) && reverse) x = turned(g, x);
+    Value *from_x = GRAD(g, "MatMul", x, grad_transpose(g, of_direction(l, IN_W), swapped, 2));
+    return l->w_bias ? GRAD(g, "Add", from_x, l->w_bias) : from_x;
+}
+
+/* A step that sequences may have ended before: returns what it gives. goes_on (N, 1), NULL: all do. */
+static Value *run_step(Layer *l, Step *step, Value *x, Value *goes_on) {
+    Grad *g = l->g;
+    Value *h = l->h, *c = l->c;
+    step(l, x);
+    if (!goes_on) return l->h;
+    Value *given = GRAD_CALC(g, "Where(p, q, 0)", goes_on, l->h);
+    l->h = GRAD_CALC(g, "Where(p, q, r)", goes_on, l->h, h);
+    if (c) l->c = GRAD_CALC(g, "Where(p, q, r)", goes_on, l->c, c);
+    return given;
+}
+
 /* All steps; returns what they give, (steps, N, hidden), in the order of the inputs. */
 static Value *run_steps(Layer *l, Step *step, bool reverse) {
     Grad *g = l->g;
-    static const int64_t first = 0, second = 1, swapped[] = {1, 0};
-    Value *lengths = grad_in(g, IN_LENGTHS), *x = grad_in(g, IN_X);
-    if (lengths && reverse) x = turned(g, x);
-    Value *from_x = GRAD(g, "MatMul", x, grad_transpose(g, of_direction(l, IN_W), swapped, 2));
-    if (l->w_bias) from_x = GRAD(g, "Add", from_x, l->w_bias);
+    static const int64_t first = 0, second = 1;
+    Value *lengths = grad_in(g, IN_LENGTHS), *from_x = from_inputs(l, reverse);
     Value **given = ARENA_ARRAY(g->make.ctx->scratch, Value *, (size_t)l->steps + 1);
     for (int64_t t = 0; t < l->steps; t++) {
         const int64_t at = reverse && !lengths ? l->steps - 1 - t : t;
-        Value *h = l->h, *c = l->c;
-        step(l, GRAD(g, "Gather", from_x, grad_int_number(g, at)));
-        given[at] = l->h;
+        Value *x = GRAD(g, "Gather", from_x, grad_int_number(g, at)), *goes_on = NULL;
         if (lengths) {
             Value *number = grad_cast(g, grad_int_number(g, t), type_dtype(lengths->type));
-            Value *goes_on = GRAD_AS(g, "Less", DTYPE_BOOL, number, lengths);
+            goes_on = GRAD_AS(g, "Less", DTYPE_BOOL, number, lengths);
             goes_on = grad_axes(g, "Unsqueeze", goes_on, (GradAxes){&second, 1});
-            given[at] = GRAD_CALC(g, "Where(p, q, 0)", goes_on, l->h);
-            l->h = GRAD_CALC(g, "Where(p, q, r)", goes_on, l->h, h);
-            if (c) l->c = GRAD_CALC(g, "Where(p, q, r)", goes_on, l->c, c);
         }
+        given[at] = run_step(l, step, x, goes_on);
         given[at] = grad_axes(g, "Unsqueeze", given[at], (GradAxes){&first, 1});
     }
     Value *all = grad_make(g, "Concat", DTYPE_UNDEFINED, given, (size_t)l->steps);
     node_set_attr_int(all->producer, "axis", 0);
     return lengths && reverse ? turned(g, all) : all;
+}
+
+/* The type of (N, size) in a step. */
+static const Type *step_type(const Layer *l, Dtype dtype, int64_t size) {
+    const Type *x = value_shaped_type(grad_in(l->g, IN_X));
+    Arena *arena = &l->g->make.ctx->model->arena;
+    Dim *dims = ARENA_ARRAY(arena, Dim, 2);
+    if (x && x->rank == 3) dims[0] = x->dims[1];
+    dims[1] = (Dim){.kind = DIM_KNOWN, .size = size};
+    return type_new_shaped(arena, dtype, dims, 2);
+}
+
+/* (steps, N, 1): which sequences have not ended. */
+static Value *going_on(const Layer *l) {
+    static const int64_t second = 1, last = 2;
+    Grad *g = l->g;
+    Value *lengths = grad_in(g, IN_LENGTHS), *from = grad_int_number(g, 0);
+    Value *steps = GRAD(g, "Gather", grad_shape(g, grad_in(g, IN_X)), from);
+    Value *numbers = GRAD(g, "Range", from, steps, grad_int_number(g, 1));
+    numbers = grad_cast(g, numbers, type_dtype(lengths->type));
+    numbers = grad_axes(g, "Unsqueeze", numbers, (GradAxes){&second, 1});
+    return grad_axes(g, "Unsqueeze", GRAD_AS(g, "Less", DTYPE_BOOL, numbers, lengths),
+                     (GradAxes){&last, 1});
+}
+
+/* The same in a Scan. */
+static Value *scan_steps(Layer *l, Step *step, bool reverse) {
+    Grad *g = l->g;
+    Value *lengths = grad_in(g, IN_LENGTHS), *from_x = from_inputs(l, reverse), *goes_on = NULL;
+    if (reverse && !lengths) from_x = flipped(g, from_x);
+    const Dtype dtype = type_dtype(from_x->type);
+    const Type *state = step_type(l, dtype, l->hidden);
+    GradScan scan = grad_scan_begin(g);
+    Layer inner = *l;
+    inner.g = &scan.inner;
+    inner.h = grad_scan_state(&scan, l->h, state);
+    if (l->c) inner.c = grad_scan_state(&scan, l->c, state);
+    Value *x = grad_scan_input(&scan, from_x, step_type(l, dtype, l->gates * l->hidden));
+    if (lengths) goes_on = grad_scan_input(&scan, going_on(l), step_type(l, DTYPE_BOOL, 1));
+    Value *given = run_step(&inner, step, x, goes_on);
+    grad_scan_give(&scan, inner.h);
+    if (l->c) grad_scan_give(&scan, inner.c);
+    grad_scan_give(&scan, given);
+    Node *node = grad_scan_end(&scan);
+    l->h = make_output(&g->make, node, dtype);
+    if (l->c) l->c = make_output(&g->make, node, dtype);
+    Value *all = make_output(&g->make, node, dtype);
+    return !reverse ? all : lengths ? turned(g, all) : flipped(g, all);
 }
 
 /* Directions side by side along a new axis. */
@@ -199,9 +273,7 @@ typedef struct Kind {
 static bool check(Grad *g) {
     if (node_attr(g->node, "clip")) grad_refuse(g, "with clip");
     if (grad_int(g, "layout")) grad_refuse(g, "with layout 1");
-    const int64_t steps = grad_size(g, grad_in(g, IN_X), 0);
     const int64_t hidden = grad_size(g, grad_in(g, IN_R), 2);
-    if (steps < 1 || steps > STEPS_MOST) grad_refuse(g, "of %lld steps", (long long)steps);
     if (hidden < 1 || hidden > HIDDEN_MOST) grad_refuse(g, "of this hidden size");
     return !g->failed;
 }
@@ -217,7 +289,8 @@ static Value *run_direction(Layer *l, const Kind *kind, bool reverse) {
         l->c = state(l, IN_C);
         if (grad_in(g, IN_P)) split(g, of_direction(l, IN_P), l->hidden, 3, l->peepholes);
     }
-    return run_steps(l, kind->step, reverse);
+    const bool apart = l->steps > 0 && l->steps <= STEPS_MOST;
+    return apart ? run_steps(l, kind->step, reverse) : scan_steps(l, kind->step, reverse);
 }
 
 static void make_layer(Grad *g, const Kind *kind, Value **outputs, uint32_t count) {
@@ -229,7 +302,7 @@ static void make_layer(Grad *g, const Kind *kind, Value **outputs, uint32_t coun
         Layer l = {.g = g,
                    .direction = d,
                    .gates = kind->gates,
-                   .steps = grad_size(g, grad_in(g, IN_X), 0),
+                   .steps = fuse_dim(grad_in(g, IN_X), 0),
                    .hidden = grad_size(g, grad_in(g, IN_R), 2)};
         all[d] = run_direction(&l, kind, d == 1 || grad_is(g, "direction", "reverse"));
         last[d] = l.h;

@@ -112,11 +112,31 @@ void gradient_reduce_sum_square(Grad *g) {
 
 /* ---- running sums ---------------------------------------------------------------------------- */
 
+/* The node's way along its axis, or back. */
+static Value *running(Grad *g, const char *op, Value *value, bool back) {
+    Value *made = GRAD(g, op, value, grad_in(g, 1));
+    node_set_attr_int(made->producer, "exclusive", grad_int(g, "exclusive"));
+    node_set_attr_int(made->producer, "reverse", back != (grad_int(g, "reverse") != 0));
+    return made;
+}
+
 void gradient_cumsum(Grad *g) {
-    Value *flow = GRAD(g, "CumSum", grad_flow(g, 0), grad_in(g, 1));
-    node_set_attr_int(flow->producer, "exclusive", grad_int(g, "exclusive"));
-    node_set_attr_int(flow->producer, "reverse", !grad_int(g, "reverse"));
-    grad_give(g, 0, flow);
+    grad_give(g, 0, running(g, "CumSum", grad_flow(g, 0), true));
+}
+
+/* Of an element that is not 0, the sum of dy * y over all products that have it, over the element. Into
+ * a zero flows what the products were without it, where it is the only one in them. */
+void gradient_cumprod(Grad *g) {
+    Value *x = grad_in(g, 0);
+    Value *is_zero = GRAD_CALC(g, "x == 0", NULL);
+    Value *filled = GRAD_CALC(g, "Where(p, 1, x)", is_zero);
+    Value *zeros = running(g, "CumSum", grad_cast(g, is_zero, type_dtype(x->type)), false);
+    Value *rest =
+        GRAD_CALC(g, "Where(p == 1, dy * q, 0)", zeros, running(g, "CumProd", filled, false));
+    Value *others = running(g, "CumSum", GRAD_CALC(g, "dy * y", NULL), true);
+    Value *single = running(g, "CumSum", rest, true);
+    others = GRAD(g, "Div", others, filled);
+    grad_give(g, 0, GRAD_CALC(g, "Where(p, q, r)", is_zero, single, others));
 }
 
 /* ---- shares of a sum ------------------------------------------------------------------------- */

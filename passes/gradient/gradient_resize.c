@@ -12,16 +12,14 @@ static Value *of_axis(Grad *g, uint32_t i, int64_t axis, Value *stays) {
 }
 
 /* (out, in): what each element of `in` gives to each of `out`. */
-static Value *weights_along(Grad *g, int64_t axis, int64_t in) {
+static Value *weights_along(Grad *g, int64_t axis) {
     const Dtype dtype = type_dtype(grad_in(g, 0)->type);
-    const int64_t square[] = {in, in};
-    Value *unit = GRAD_AS(
-        g, "EyeLike", dtype,
-        GRAD_AS(g, "Expand", dtype, grad_number(g, 0, grad_in(g, 0)), grad_ints(g, square, 2)));
+    Value *in = grad_dim(g, grad_in(g, 0), axis);
+    Value *zeros = GRAD(g, "Expand", grad_number(g, 0, grad_in(g, 0)), GRAD_LIST(g, in, in));
+    Value *unit = GRAD(g, "EyeLike", zeros);
     const uint32_t place = grad_in(g, 2) ? 2 : 3;
-    Value *stays = place == 3
-                       ? grad_int_list(g, in)
-                       : GRAD(g, "Reshape", grad_number(g, 1, grad_in(g, 2)), grad_int_list(g, 1));
+    Value *stays =
+        place == 3 ? in : GRAD(g, "Reshape", grad_number(g, 1, grad_in(g, 2)), grad_int_list(g, 1));
     Value *wanted = of_axis(g, place, axis, stays);
     Node *again = make_node(&g->make, sym_text(g->node->op_type), NULL, place + 1);
     node_set_input(again, 0, unit);
@@ -51,8 +49,7 @@ void gradient_resize(Grad *g) {
         grad_refuse(g, "that keeps the aspect ratio");
     for (uint32_t i = 0; i < rank && !g->failed; i++) {
         if (i < 2 && rank > 2 && grad_same_dim(x, y, i)) continue; /* samples and channels */
-        const int64_t in = grad_size(g, x, i);
-        Value *weights = weights_along(g, i, in);
+        Value *weights = weights_along(g, i);
         flow = GRAD(g, "MatMul", axis_last(g, flow, i, rank), weights);
         flow = axis_last(g, flow, i, rank);
     }

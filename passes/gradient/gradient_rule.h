@@ -86,6 +86,9 @@ Value *grad_total(Grad *g, const Value *value);
 /* True where operand i is there and something is to flow into it. */
 bool grad_wants(const Grad *g, uint32_t i);
 
+/* What the node's graphs read of outside, and something is to flow into: each once. */
+Value **grad_captures(Grad *g, uint32_t *count);
+
 /* ERR_MODEL: the node has no gradient, and why. */
 void grad_refuse(Grad *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -96,6 +99,9 @@ int64_t grad_size(Grad *g, const Value *value, int64_t axis);
 
 /* True where axis i of both is of one size, known or by name. */
 bool grad_same_dim(const Value *a, const Value *b, uint32_t i);
+
+/* The numbers of a constant of few integers; false where it is none. */
+bool grad_known_ints(Grad *g, const Value *value, int64_t **items, uint64_t *count);
 
 /* An attribute, or what the definition says where it is absent, or 0. */
 int64_t grad_int(const Grad *g, const char *name);
@@ -119,6 +125,7 @@ Value *grad_make(Grad *g, const char *op, Dtype dtype, Value *const *operands, s
 
 Value *grad_number(Grad *g, double number, const Value *like); /* of like's element type, rank 0 */
 Value *grad_ints(Grad *g, const int64_t *items, uint32_t count);
+Value *grad_int_table(Grad *g, const int64_t *items, int64_t rows, int64_t columns);
 Value *grad_int_list(Grad *g, int64_t item);       /* of one */
 Value *grad_int_number(Grad *g, int64_t item);     /* of rank 0 */
 Value *grad_cast(Grad *g, Value *value, Dtype to); /* itself where it is of that type */
@@ -128,6 +135,13 @@ Value *grad_turn(Grad *g, Value *value, uint32_t rank);
 
 /* A value's shape, as a list of int64; a constant where it is known. */
 Value *grad_shape(Grad *g, Value *value);
+/* The size of an axis, as a list of one; a constant where it is known. */
+Value *grad_dim(Grad *g, Value *value, int64_t axis);
+/* Lists, one behind the other. */
+#define GRAD_LIST(g, ...)                                                                          \
+    grad_list_of(g, (Value *const[]){__VA_ARGS__},                                                 \
+                 sizeof((Value *const[]){__VA_ARGS__}) / sizeof(Value *))
+Value *grad_list_of(Grad *g, Value *const *lists, size_t count);
 /* `value` in the shape of `like`, of as many elements. */
 Value *grad_reshape_like(Grad *g, Value *value, Value *like);
 /* Numbers of the shape and type of `like`. */
@@ -155,6 +169,34 @@ Value *grad_scatter_flat(Grad *g, Value *like, Value *places, Value *flow);
 /* `value`, of the shape that `shape` says (NULL where that is not known), summed over all that
  * `like` was broadcast along to it. */
 Value *grad_sum_to(Grad *g, Value *value, const Type *shape, Value *like);
+
+/* ---- graphs inside --------------------------------------------------------------------------- */
+
+/* A graph for an attribute of a node that is made beside what is made; its inputs; and its outputs,
+ * which are copies of values. `end` is a node that all else in it stands before, until it is removed. */
+Graph *grad_graph(Grad *g, Sym name);
+Value *grad_graph_input(Grad *g, Graph *graph, const char *stem, const Type *type);
+void grad_graph_output(Grad *g, Graph *graph, Node *end, Value *value);
+Node *grad_graph_end(Grad *g, Graph *graph);
+/* Makes it the node's attribute. Graphs in which something is differentiated are a node's before, so
+ * that what is made in them has types and shapes. */
+void grad_graph_hold(Node *node, const char *name, Graph *graph);
+
+/* A Scan along the first axis that is being made: `inner` makes what a step computes. */
+typedef struct GradScan {
+    Grad *g, inner;
+    Graph *body;
+    Flows operands;
+    uint32_t inputs; /* of them, that are read step by step */
+} GradScan;
+
+/* States first, then what is read step by step: in a step, of that type. Then what a step gives: the
+ * states' next values, and more. The node's outputs are yet to be made. */
+GradScan grad_scan_begin(Grad *g);
+Value *grad_scan_state(GradScan *scan, Value *first, const Type *type);
+Value *grad_scan_input(GradScan *scan, Value *all, const Type *type);
+void grad_scan_give(GradScan *scan, Value *value);
+Node *grad_scan_end(GradScan *scan);
 
 /* ---- giving ---------------------------------------------------------------------------------- */
 

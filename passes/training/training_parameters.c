@@ -37,13 +37,12 @@ static bool is_bias_of_one(const Node *node, uint32_t operand) {
            type->dims[type->rank - 1].kind == DIM_KNOWN && type->dims[type->rank - 1].size == 1;
 }
 
-static bool is_parameter(const Node *node, const Row *row, uint32_t operand) {
-    const Value *value = node->inputs[operand].value;
-    const Tensor *init = value ? value->init : NULL;
-    if (operand >= 32 || !(row->operands >> operand & 1)) return false;
-    if (!init || value->graph->parent || init->rank == 0) return false;
-    if (!tensor_check(init, NULL)) return true; /* and an error, when it is taken */
-    const uint64_t count = tensor_count(init);
+/* True where this tensor, as that operand, is a parameter. */
+static bool is_parameter(const Node *node, const Row *row, uint32_t operand, const Tensor *tensor) {
+    if (operand >= 32 || !(row->operands >> operand & 1) || !tensor || tensor->rank == 0)
+        return false;
+    if (!tensor_check(tensor, NULL)) return true; /* and an error, when it is taken */
+    const uint64_t count = tensor_count(tensor);
     return count >= row->least || (count && is_bias_of_one(node, operand));
 }
 
@@ -81,23 +80,92 @@ static bool take(Finding *f, const Node *node, Value *value) {
     return true;
 }
 
-/* Makes initializers of the Constant nodes that are where parameters are; false where there are none. */
-static bool lift_constants(PassCtx *ctx, const GradientNodes *nodes) {
+/* ---- where they lie -------------------------------------------------------------------------- */
+
+typedef struct Reached {
+    Arena *scratch;
+    GradientNodes nodes;
+} Reached;
+
+static void add_node(Reached *reached, Node *node);
+
+static void add_graph(Graph *graph, void *data) {
+    for (Node *node = graph->first; node; node = node->next) add_node(data, node);
+}
+
+static void add_node(Reached *reached, Node *node) {
+    VEC_PUSH(reached->scratch, &reached->nodes, node);
+    node_each_graph(node, add_graph, reached);
+}
+
+/* The nodes that `of` is computed by, those in branches and bodies among them. */
+static GradientNodes nodes_of(PassCtx *ctx, Value *of) {
+    const GradientAsk ask = {.at = of->producer, .ys = &of, .y_count = 1};
+    Reached reached = {.scratch = ctx->scratch};
+    if (!of->producer) return reached.nodes;
+    const GradientNodes nodes = gradient_nodes(&ask, ctx->scratch);
+    for (size_t i = 0; i < nodes.count; i++) add_node(&reached, nodes.items[i]);
+    return reached.nodes;
+}
+
+static bool is_output(const Value *value) {
+    const Graph *graph = value->graph;
+    for (size_t i = 0; i < graph->outputs.count; i++)
+        if (graph->outputs.items[i]->use.value == value) return true;
+    return false;
+}
+
+/* Moves an initializer of a branch, or of a body, to the model's graph, which alone has parameters. */
+static void move_out(PassCtx *ctx, const NameCounts *names, Value *value) {
+    const Tensor *tensor = value->init;
+    value_remove_info(value);
+    value_set_init(value, NULL);
+    if (!name_is_single(names, value))
+        value_rename(value, sym_fresh(&ctx->model->syms, sym_text(value->name)));
+    value->graph = ctx->model->graph;
+    value_set_init(value, tensor);
+    ctx->counts->rewrites++;
+}
+
+/* Makes an initializer of a Constant node that is where a parameter is; outside of branches and bodies
+ * if `all` is said. */
+static bool lift_constant(PassCtx *ctx, const Node *node, const Row *row, uint32_t operand,
+                          bool all) {
+    const Value *value = node->inputs[operand].value;
+    Node *made_by = value->producer;
+    if (!made_by || !(all || made_by->graph->parent) || !simplify_is(made_by, "Constant") ||
+        !node_may_become_constant(made_by))
+        return false;
+    const Tensor *tensor = constant_tensor(value, &ctx->model->arena);
+    if (!tensor || !dtype_is_float((Dtype)tensor->dtype) || !tensor_check(tensor, NULL) ||
+        !is_parameter(node, row, operand, tensor))
+        return false;
+    node_become_constant(ctx, made_by, &tensor);
+    graph_sweep(made_by->graph);
+    return true;
+}
+
+static bool may_move_out(const Node *node, const Row *row, uint32_t operand) {
+    const Value *value = node->inputs[operand].value;
+    return value->init && value->graph->parent && !value->input && !is_output(value) &&
+           is_parameter(node, row, operand, value->init);
+}
+
+/* Brings what parameters are among the model's initializers: initializers and Constant nodes of branches
+ * and bodies, and, where `all` is said, all Constant nodes. False where there is nothing to be brought. */
+static bool lift(PassCtx *ctx, const GradientNodes *nodes, bool all) {
     bool any = false;
     if (!model_has_free_initializers(ctx->model)) return false;
+    const NameCounts names = names_count(ctx);
     for (size_t n = 0; n < nodes->count; n++) {
         const Node *node = nodes->items[n];
         const Row *row = row_of(node);
-        for (uint32_t i = 0; row && i < node->input_count && i < 32; i++) {
-            const Value *value = row->operands >> i & 1 ? node->inputs[i].value : NULL;
-            Node *made_by = value ? value->producer : NULL;
-            if (!made_by || !simplify_is(made_by, "Constant") || !node_may_become_constant(made_by))
-                continue;
-            const Tensor *tensor = constant_tensor(value, &ctx->model->arena);
-            if (!tensor || !dtype_is_float((Dtype)tensor->dtype) || !tensor_check(tensor, NULL))
-                continue;
-            node_become_constant(ctx, made_by, &tensor);
-            any = true;
+        for (uint32_t i = 0; row && i < node->input_count; i++) {
+            if (!node->inputs[i].value) continue;
+            const bool lifted = lift_constant(ctx, node, row, i, all);
+            const bool moves = may_move_out(node, row, i);
+            if (moves) move_out(ctx, &names, node->inputs[i].value);
+            any = any || lifted || moves;
         }
     }
     return any;
@@ -108,8 +176,12 @@ static bool find_all(PassCtx *ctx, Finding *f, const GradientNodes *nodes) {
     for (size_t n = 0; n < nodes->count; n++) {
         const Node *node = nodes->items[n];
         const Row *row = row_of(node);
-        for (uint32_t i = 0; row && i < node->input_count; i++)
-            if (is_parameter(node, row, i) && !take(f, node, node->inputs[i].value)) return false;
+        for (uint32_t i = 0; row && i < node->input_count; i++) {
+            Value *value = node->inputs[i].value;
+            if (value && !value->graph->parent && is_parameter(node, row, i, value->init) &&
+                !take(f, node, value))
+                return false;
+        }
     }
     return true;
 }
@@ -122,12 +194,11 @@ bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameter
                  .frozen = ARENA_ARRAY(ctx->scratch, bool, ask->freeze->count + 1),
                  .list = parameters,
                  .err = err};
-    const GradientAsk reach = {.at = of->producer, .ys = &of, .y_count = 1};
-    GradientNodes nodes = {0};
-    if (of->producer) nodes = gradient_nodes(&reach, ctx->scratch);
+    GradientNodes nodes = nodes_of(ctx, of);
+    lift(ctx, &nodes, false);
     if (!find_all(ctx, &f, &nodes)) return false;
-    if (!f.seen && lift_constants(ctx, &nodes)) {
-        nodes = gradient_nodes(&reach, ctx->scratch);
+    if (!f.seen && lift(ctx, &nodes, true)) {
+        nodes = nodes_of(ctx, of);
         if (!find_all(ctx, &f, &nodes)) return false;
     }
     for (size_t i = 0; i < ask->freeze->count; i++)

@@ -12,9 +12,12 @@ typedef struct TrainingAsk {
     const PassStrings *freeze; /* names that are left out */
 } TrainingAsk;
 
-/* In the order in which their readers are computed. Where no initializer is one, Constant nodes in
- * such places become initializers, as some exporters keep all weights in them. Of float or double: a parameter in 16 bit is an
- * error, as is a name to be left out that is none's, and a model that has no parameters. */
+/* In the order in which their readers are computed. Those of branches and bodies move to the model's
+ * graph, by their name where it is nobody else's, Constant nodes among them; outside of these Constant
+ * nodes become initializers where there is no other parameter, as some exporters keep all weights in
+ * them. Of float or double: a
+ * parameter in 16 bit is an error, as is a name to be left out that is none's, and a model that has no
+ * parameters. */
 bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameters *parameters,
                          Err *err);
 

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds expand-gradient against differences of the forward pass.
 
-Every case of suite/gradient_cases.py is a node whose outputs are multiplied by random numbers, with a
-Gradient of that with respect to the node's operands. Expanded, it must pass ONNX's full check and
-strict inference; its gradients, computed in double by ONNX's reference evaluator, agree with central
-differences to 1e-5, and in float by ONNX Runtime, with optimisations off, with those in double. Every
-rule of gradient_rules.def has a case. Others show what a Gradient's names mean: values that are
-substituted, gradients of gradients, training graphs, and each error.
+Every case of suite/gradient_cases.py and suite/gradient_signal_cases.py is a node whose outputs are
+multiplied by random numbers, with a Gradient of that with respect to the node's operands. Expanded,
+it must pass ONNX's full check and strict inference; its gradients, computed in double by ONNX's
+reference evaluator, agree with central differences to 1e-5, and in float by demi and by ONNX
+Runtime, with optimisations off, with those in double. Every rule of gradient_rules.def has a case.
+Others show what a Gradient's names mean: values that are substituted, gradients of gradients,
+training graphs, and each error.
 
     tools/suites/gradient_test.py --demi build/release/demi [--only OPERATOR] [--verbose]
         [--update]
@@ -23,13 +24,15 @@ import time
 import unittest
 import warnings
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 import onnx.parser
 from onnx import TensorProto, helper, numpy_helper, reference
 
-from suite import engines, gradient_cases, gradient_ops
+from suite import (engines, gradient_cases, gradient_models, gradient_ops,
+                   gradient_signal_cases)
 from suite.command import Demi
 from suite.gradient_cases import Case, ints
 
@@ -46,8 +49,7 @@ def opsets(version: int) -> list[onnx.OperatorSetIdProto]:
     return [helper.make_opsetid("", version), helper.make_opsetid(TRAINING, 1)]
 
 
-def value_info(name: str, array: np.ndarray, elem: int, open_dims: bool) -> onnx.ValueInfoProto:
-    shape = [f"{name}_{i}" for i in range(array.ndim)] if open_dims else array.shape
+def value_info(name: str, array: np.ndarray, elem: int, shape: list) -> onnx.ValueInfoProto:
     kind = elem if array.dtype == np.float64 else helper.np_dtype_to_tensor_dtype(array.dtype)
     return helper.make_tensor_value_info(name, kind, shape)
 
@@ -67,7 +69,7 @@ class Built:
         nodes = [helper.make_node(case.op, names, outputs, **case.attrs)]
         self.feeds = {n: typed(v, elem) for i, (n, v) in enumerate(zip(names, case.inputs))
                       if v is not None and i not in case.constants}
-        made = [value_info(n, v, elem, case.open_dims)
+        made = [value_info(n, v, elem, case.dims(i))
                 for i, (n, v) in enumerate(zip(names, case.inputs))
                 if v is not None and i not in case.constants]
         constants = [numpy_helper.from_array(typed(case.inputs[i], elem), names[i])
@@ -203,6 +205,19 @@ def run_ort(model: onnx.ModelProto, feeds: dict) -> list | str:
         return engines.first_line(error)
 
 
+def run_demi(model: onnx.ModelProto, feeds: dict) -> list | str:
+    with tempfile.TemporaryDirectory() as held:
+        folder = pathlib.Path(held)
+        (folder / "in.onnx").write_bytes(model.SerializeToString())
+        np.savez(folder / "in.npz", **feeds)
+        run = demi.run("run", str(folder / "in.onnx"), "--input", str(folder / "in.npz"), "--output-dir",
+                       str(folder / "out"))
+        if run.code:
+            return run.problem()
+        return [numpy_helper.to_array(onnx.load_tensor(folder / "out" / f"output_{i}.pb"))
+                for i in range(len(model.graph.output))]
+
+
 def judge(case: Case, rng: np.random.Generator) -> str:
     """What is wrong with a case, or nothing; then why ONNX Runtime did not run it, behind "ort: "."""
     forward = Forward(case, rng)
@@ -217,14 +232,19 @@ def judge(case: Case, rng: np.random.Generator) -> str:
     single = Built(case, forward.weights, TensorProto.FLOAT)
     model = expanded(single.model)
     check_as_source(model, single.forward)
-    results = run_ort(model, single.feeds)
-    if isinstance(results, str):
-        return f"ort: {results}"
-    for place, got, want in zip(case.places(), results, gradients):
-        error = distance(np.asarray(got), np.asarray(want))
-        if not error <= FLOAT_TOLERANCE:
-            return f"operand {place}: ONNX Runtime's is off by {error:.3g}"
-    return ""
+    alone = ""
+    for name, results in (("demi", run_demi(model, single.feeds)),
+                          ("ONNX Runtime", run_ort(model, single.feeds))):
+        if isinstance(results, str):
+            if name == "demi":
+                return results
+            alone = f"ort: {results}"
+            continue
+        for place, got, want in zip(case.places(), results, gradients):
+            error = distance(np.asarray(got), np.asarray(want))
+            if not error <= FLOAT_TOLERANCE:
+                return f"operand {place}: that of {name} is off by {error:.3g}"
+    return alone
 
 
 README = ROOT / "passes/gradient/README.md"
@@ -526,10 +546,39 @@ class Meaning(unittest.TestCase):
                 want = (y(x + step[0], w + step[1]) - y(x - step[0], w - step[1])) / (2 * STEP)
                 self.assertLessEqual(distance(value, want), 1e-6)
 
-    def near_differences(self, model: onnx.ModelProto, y: object, feeds: dict, names: list) -> None:
+    def test_a_window_over_what_rank_is_not_known(self) -> None:
+        """The weights say it, and the sizes are computed."""
+        model = parsed("""
+            g (double[24] x, int64[R] shape, double[1, 2, 2, 2] w) => (double[24] dx, double[1, 2, 2, 2] dw) {
+              s = Reshape (x, shape)
+              c = Conv <strides = [2, 1]> (s, w)
+              y = Mul (c, c)
+              dx, dw = ai.onnx.preview.training.Gradient <xs = ["x", "w"], zs = ["shape"], y = "y">
+                  (x, w, shape)
+            }""")
+        rng = np.random.default_rng(4)
+        x, w = rng.standard_normal(24), rng.standard_normal((1, 2, 2, 2))
+        made = expanded(model, "infer-dtypes,infer-shapes,expand-gradient")
+        check_valid(made)
+        feeds = {"x": x, "w": w, "shape": ints(1, 2, 3, 4)}
+        got = evaluate(made, feeds)
+
+        def y(feeds: dict) -> float:
+            s, total = feeds["x"].reshape(2, 3, 4), 0.0
+            for k in range(3):
+                total += float((s[:, :2, k:k + 2] * feeds["w"][0]).sum()) ** 2
+            return total
+        for name, value in zip(("x", "w"), got):
+            along = rng.standard_normal(feeds[name].shape)
+            high, low = ({**feeds, name: feeds[name] + sign * STEP * along} for sign in (1, -1))
+            want = np.array((y(high) - y(low)) / (2 * STEP))
+            self.assertLessEqual(distance(np.array((value * along).sum()), want), 1e-6, name)
+
+    def near_differences(self, model: onnx.ModelProto, y: object, feeds: dict, names: list,
+                         run: Callable = run_ort) -> None:
         made = expanded(model)
         check_valid(made)
-        got = run_ort(made, feeds)
+        got = run(made, feeds)
         self.assertNotIsInstance(got, str, got)
         for name, value in zip(names, got):
             want = np.zeros(feeds[name].shape)
@@ -539,6 +588,42 @@ class Meaning(unittest.TestCase):
                 low[index] -= STEP
                 want[index] = (y({**feeds, name: high}) - y({**feeds, name: low})) / (2 * STEP)
             self.assertLessEqual(distance(value, want), 1e-6, name)
+
+    def test_layers_in_branches_and_bodies(self) -> None:
+        """What they are made again of is known there as it is outside."""
+        model = parsed("""
+            g (double[3, 2, 2] x, double[1, 3, 2] w, double[1, 3, 3] r, bool c)
+                => (double[3, 2, 2] dx, double[1, 3, 2] dw, double[1, 3, 3] dr) {
+              p = If (c) <
+                then_branch = t () => (double[3, 1, 2, 3] tp) {
+                  tp, th = RNN <hidden_size = 3> (x, w, r)
+                },
+                else_branch = e () => (double[3, 1, 2, 3] ep) {
+                  last, ep = Scan <num_scan_inputs = 1, body = b (double[1, 2, 3] hi, double[2, 2] xi)
+                      => (double[1, 2, 3] ho, double[1, 2, 3] yo) {
+                    one = Constant <value = int64[1] {0}> ()
+                    xs = Unsqueeze (xi, one)
+                    yb, ho = RNN <hidden_size = 3> (xs, w, r, , , hi)
+                    yo = Squeeze (yb, one)
+                  }> (zero, x)
+                }>
+              y = Mul (p, p)
+              dx, dw, dr = ai.onnx.preview.training.Gradient <xs = ["x", "w", "r"], zs = ["c"], y = "y">
+                  (x, w, r, c)
+            }""")
+        model.graph.initializer.append(numpy_helper.from_array(np.zeros((1, 2, 3)), "zero"))
+        rng = np.random.default_rng(6)
+        feeds = {"x": rng.standard_normal((3, 2, 2)), "w": rng.standard_normal((1, 3, 2)),
+                 "r": rng.standard_normal((1, 3, 3))}
+
+        def y(feeds: dict) -> float:
+            h, total = np.zeros((2, 3)), 0.0
+            for row in feeds["x"]:
+                h = np.tanh(row @ feeds["w"][0].T + h @ feeds["r"][0].T)
+                total += float((h * h).sum())
+            return total
+        for taken in (True, False):
+            self.near_differences(model, y, {**feeds, "c": np.array(taken)}, ["x", "w", "r"], evaluate)
 
     def test_scans(self) -> None:
         """A state, what is read and given step by step, and a weight that the body captures."""
@@ -703,7 +788,8 @@ class Meaning(unittest.TestCase):
                 ("y = Cast <to = 7> (x)\n" + gradient, "'y' holds no floats"),
                 (gradient + "\ny = Add (dx, x)", "is computed from what it gives"),
                 ("y = custom.Unknown (x)\n" + gradient, "the type of 'y' is not known"),
-                ("y = Det (x)\n" + gradient, "(Det): no gradient: "),
+                ("q = Cast <to = 3> (x)\ny = DequantizeLinear (q, x)\n" + gradient,
+                 "(DequantizeLinear): no gradient: of quantized values"),
                 ("y = Exp (x)\ndx = ai.onnx.preview.training.Gradient <xs = [\"x\"]> (x)", "'y'"),
                 ("y = Exp (x)\n" + gradient.replace('y = "y"', "y = 3"), "'y'"),
                 ("y = Exp (x)\n" + gradient.replace("(x)", '("")'), "input 0 is omitted")):
@@ -717,64 +803,9 @@ class Meaning(unittest.TestCase):
 ELSEWHERE = {"Cast", "CastLike", "If", "Loop", "Scan"}
 
 
-LENET = """
-    lenet (double[N, 1, 10, 10] image, int64[N] label) => (double loss) {
-      c1 = Conv <pads = [1, 1, 1, 1]> (image, w1, b1)
-      r1 = Relu (c1)
-      p1 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r1)
-      c2 = Conv (p1, w2, b2)
-      n2 = BatchNormalization <training_mode = 1> (c2, s2, h2, mean, var)
-      r2 = Tanh (n2)
-      p2 = AveragePool <kernel_shape = [2, 2]> (r2)
-      f = Flatten (p2)
-      g3 = Gemm <transB = 1> (f, w3, b3)
-      r3 = LeakyRelu (g3)
-      g4 = Gemm (r3, w4, b4)
-      loss = SoftmaxCrossEntropyLoss (g4, label)
-    }"""
-LENET_SHAPES = {"w1": (3, 1, 3, 3), "b1": (3,), "w2": (4, 3, 3, 3), "b2": (4,), "s2": (4,),
-                "h2": (4,), "w3": (6, 16), "b3": (6,), "w4": (6, 5), "b4": (5,)}
-
-TRANSFORMER = """
-    transformer (int64[N, 4] token, int64[N, 4] label) => (double loss) {
-      e = Gather (table, token)
-      x = Add (e, places)
-      n1 = LayerNormalization (x, s1, h1)
-      q = MatMul (n1, wq)
-      k = MatMul (n1, wk)
-      v = MatMul (n1, wv)
-      qh = Reshape (q, heads)
-      kh = Reshape (k, heads)
-      vh = Reshape (v, heads)
-      qt = Transpose <perm = [0, 2, 1, 3]> (qh)
-      kt = Transpose <perm = [0, 2, 3, 1]> (kh)
-      vt = Transpose <perm = [0, 2, 1, 3]> (vh)
-      s = MatMul (qt, kt)
-      m = Add (s, causal)
-      a = Softmax (m)
-      o = MatMul (a, vt)
-      ot = Transpose <perm = [0, 2, 1, 3]> (o)
-      of = Reshape (ot, flat)
-      op = MatMul (of, wo)
-      x2 = Add (x, op)
-      n2 = LayerNormalization (x2, s2, h2)
-      u = MatMul (n2, wu)
-      ub = Add (u, bu)
-      ug = Gelu (ub)
-      d = MatMul (ug, wd)
-      x3 = Add (x2, d)
-      l = MatMul (x3, wl)
-      lt = Transpose <perm = [0, 2, 1]> (l)
-      loss = SoftmaxCrossEntropyLoss (lt, label)
-    }"""
-TRANSFORMER_SHAPES = {
-    "table": (7, 6), "places": (4, 6), "s1": (6,), "h1": (6,), "wq": (6, 6), "wk": (6, 6),
-    "wv": (6, 6), "wo": (6, 6), "s2": (6,), "h2": (6,), "wu": (6, 8), "bu": (8,), "wd": (8, 6),
-    "wl": (6, 7)}
-
-
 class Models(unittest.TestCase):
-    """Whole models, whose batch is open: every parameter's gradient, and what training with them does."""
+    """Whole models, whose batch is open, or whose images are of any size: every parameter's gradient,
+    and what training with them does."""
 
     def build(self, text: str, shapes: dict, fixed: dict, elem: int) -> tuple:
         rng = np.random.default_rng(5)
@@ -844,13 +875,22 @@ class Models(unittest.TestCase):
 
     def test_convolutional(self) -> None:
         rng = np.random.default_rng(1)
-        self.steps(LENET, LENET_SHAPES, {"mean": np.zeros(4), "var": np.ones(4)},
+        self.steps(gradient_models.LENET, gradient_models.LENET_SHAPES,
+                   {"mean": np.zeros(4), "var": np.ones(4)},
                    {"image": rng.standard_normal((6, 1, 10, 10)), "label": np.arange(6) % 5})
+
+    def test_detector(self) -> None:
+        """Height and width are open, as a text detector's."""
+        rng = np.random.default_rng(3)
+        image = rng.standard_normal((3, 2, 12, 8))
+        self.steps(gradient_models.DETECTOR, gradient_models.DETECTOR_SHAPES,
+                   {"scales": np.array([1, 1, 2, 2], dtype=np.float32), "weight": np.array(20.0)},
+                   {"image": image, "target": (image[:, :1] > 0) * 1.0})
 
     def test_transformer(self) -> None:
         rng = np.random.default_rng(2)
         causal = np.where(np.tri(4) > 0, 0.0, -1e9)
-        self.steps(TRANSFORMER, TRANSFORMER_SHAPES,
+        self.steps(gradient_models.TRANSFORMER, gradient_models.TRANSFORMER_SHAPES,
                    {"heads": ints(0, 0, 2, 3), "flat": ints(0, 0, 6), "causal": causal},
                    {"token": rng.integers(0, 7, (3, 4)), "label": rng.integers(0, 7, (3, 4))})
 

@@ -63,6 +63,26 @@ def lenet(rng: np.random.Generator, norm: bool, dropout: bool = False) -> onnx.M
     return model_of(nodes, ["N", 1, 8, 8], ["N", 4], weights)
 
 
+def branched(rng: np.random.Generator, constants: bool) -> onnx.ModelProto:
+    """Two layers, each in a branch with weights of its own, whose names both branches have."""
+    branches = []
+    for activation in ("Relu", "Tanh"):
+        weights = {"w": rng.normal(0, 0.3, (8, 12)), "b": np.zeros(12), "v": rng.normal(0, 0.3, (12, 4))}
+        held = [numpy_helper.from_array(w.astype(np.float32), f"{n}" if n != "v" else f"v_{activation}")
+                for n, w in weights.items()]
+        nodes = [helper.make_node("Constant", [], [t.name], value=t) for t in held if constants]
+        nodes += [helper.make_node("Gemm", ["x", "w", "b"], ["h"]),
+                  helper.make_node(activation, ["h"], ["r"]),
+                  helper.make_node("MatMul", ["r", f"v_{activation}"], [f"z_{activation}"])]
+        out = helper.make_tensor_value_info(f"z_{activation}", TensorProto.FLOAT, ["N", 4])
+        branches.append(helper.make_graph(nodes, activation, [], [out], [] if constants else held))
+    nodes = [helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+             helper.make_node("Greater", ["s", "zero"], ["c"]),
+             helper.make_node("If", ["c"], ["z"], then_branch=branches[0], else_branch=branches[1]),
+             helper.make_node("Softmax", ["z"], ["p"], axis=-1)]
+    return model_of(nodes, ["N", 8], ["N", 4], {"zero": np.array(0)})
+
+
 def model_of(nodes: list, x: list, y: list, weights: dict) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
@@ -158,6 +178,18 @@ class Training(unittest.TestCase):
     def test_losses_of_convolutions(self) -> None:
         data = samples((1, 8, 8), self.rng)
         self.against_onnxruntime(lenet(self.rng, norm=False), data, 'rate="0.1"', 50)
+
+    def test_losses_of_branches(self) -> None:
+        """What branches hold is trained, be it initializers or Constant nodes."""
+        data = samples((8,), self.rng)
+        data["x"] -= data["x"].mean()
+        sums = data["x"].reshape(SAMPLES // BATCH, -1).sum(1)
+        self.assertTrue((sums > 0).any() and (sums < 0).any())
+        for constants in (False, True):
+            self.against_onnxruntime(branched(self.rng, constants), data, 'rate="0.2"', 50)
+            trained = self.trained()
+            self.assertEqual(len([n for n in trained if n != "zero"]), 6, list(trained))
+            self.assertLessEqual({"v_Relu", "v_Tanh"}, set(trained))
 
     def test_squares(self) -> None:
         data = samples((8,), self.rng)

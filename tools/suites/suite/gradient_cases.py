@@ -23,9 +23,18 @@ class Case:
     wants: tuple | None = None  # places of the operands to differentiate; None: all that hold floats
     read: tuple | None = None  # outputs that y is made of; None: all of floats
     opset: int = 21
-    open_dims: bool = False  # dims of operands are not known
+    open_dims: bool | tuple = False  # dims of operands, or of those at these places, are not known
+    open_from: int = 0  # the first such dim
+    open_to: int = 9  # the first behind them
     constants: tuple = ()  # places of operands that are initializers
     title: str = ""
+
+    def dims(self, place: int) -> list:
+        """What is known of an operand's shape."""
+        which = self.open_dims
+        is_open = which if isinstance(which, bool) else place in which
+        return [f"x{place}_{i}" if is_open and self.open_from <= i < self.open_to else size
+                for i, size in enumerate(self.inputs[place].shape)]
 
     def places(self) -> list[int]:
         if self.wants is not None:
@@ -332,6 +341,8 @@ def gathers(rng: Rng) -> Iterator[Case]:
 def blocks(rng: Rng) -> Iterator[Case]:
     for mode in ("DCR", "CRD"):
         yield Case("DepthToSpace", [away(rng, (2, 8, 2, 1))], {"blocksize": 2, "mode": mode})
+        yield Case("DepthToSpace", [away(rng, (2, 8, 2, 3))], {"blocksize": 2, "mode": mode},
+                   open_dims=True, open_from=2)
     yield Case("SpaceToDepth", [away(rng, (2, 1, 4, 2))], {"blocksize": 2})
 
 
@@ -357,6 +368,12 @@ def conv(rng: Rng) -> Iterator[Case]:
         x, w = away(rng, (2, 4, *sizes)), away(rng, (4, 4 // group, *kernel))
         bias = [away(rng, (4,))] if i % 3 else []
         yield Case("Conv", [x, w, *bias], {**attrs, "group": group})
+    for i, (sizes, kernel, attrs) in enumerate(WINDOWS):
+        group = (2, 1)[i % 2]
+        x, w = away(rng, (2, 4, *sizes)), away(rng, (4, 4 // group, *kernel))
+        yield Case("Conv", [x, w, away(rng, (4,))], {**attrs, "group": group}, open_dims=True,
+                   constants=(1,))
+        yield Case("Conv", [x, w], {**attrs, "group": group}, open_dims=(0,))
     yield Case("Conv", [away(rng, (2, 3, 4, 4)), away(rng, (6, 1, 3, 3))], {"group": 3})
     yield Case("Conv", [away(rng, (1, 2, 4)), away(rng, (3, 2, 1))], opset=9)
 
@@ -370,10 +387,13 @@ def conv_transpose(rng: Rng) -> Iterator[Case]:
             continue
         bias = [away(rng, (3 * group,))] if i % 3 else []
         yield Case("ConvTranspose", [x, w, *bias], {**attrs, "group": group})
+        yield Case("ConvTranspose", [x, w], {**attrs, "group": group}, open_dims=(0,))
     x, w = away(rng, (1, 2, 3, 3)), away(rng, (2, 2, 3, 2))
-    yield Case("ConvTranspose", [x, w], {"strides": [2, 2], "output_padding": [1, 1]})
-    yield Case("ConvTranspose", [x, w], {"strides": [2, 3], "output_padding": [1, 2],
-                                         "pads": [1, 0, 1, 1]})
+    for open_dims in ((), (0,)):
+        yield Case("ConvTranspose", [x, w], {"strides": [2, 2], "output_padding": [1, 1]},
+                   open_dims=open_dims)
+        yield Case("ConvTranspose", [x, w], {"strides": [2, 3], "output_padding": [1, 2],
+                                             "pads": [1, 0, 1, 1]}, open_dims=open_dims)
 
 
 @maker("AveragePool", "MaxPool", "LpPool")
@@ -383,15 +403,19 @@ def pools(rng: Rng) -> Iterator[Case]:
         x = rng.permutation(count).reshape(2, 2, *sizes) * 0.13 - count * 0.06
         given = {**attrs, "kernel_shape": list(kernel)}
         yield Case("MaxPool", [x], given, outputs=1)
-        if "dilations" not in attrs:
-            yield Case("AveragePool", [x], given)
-            yield Case("AveragePool", [x], {**given, "count_include_pad": 1})
-        if len(sizes) == 1 and "dilations" not in attrs:
-            yield Case("LpPool", [away(rng, x.shape)], {**given, "p": 3})
+        yield Case("MaxPool", [x], given, open_dims=True)
+        for open_dims in (False, True):
+            if "dilations" not in attrs:
+                yield Case("AveragePool", [x], given, open_dims=open_dims)
+                yield Case("AveragePool", [x], {**given, "count_include_pad": 1},
+                           open_dims=open_dims)
+            if len(sizes) == 1 and "dilations" not in attrs:
+                yield Case("LpPool", [away(rng, x.shape)], {**given, "p": 3}, open_dims=open_dims)
     x = away(rng, (1, 2, 5, 5), scale=3)
     ceil = {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}
-    yield Case("AveragePool", [x], ceil)
-    yield Case("MaxPool", [x], ceil)
+    for open_dims in (False, True):
+        yield Case("AveragePool", [x], ceil, open_dims=open_dims)
+        yield Case("MaxPool", [x], ceil, open_dims=open_dims)
     yield Case("MaxPool", [x], ceil, outputs=2)
     yield Case("LpPool", [x], {"kernel_shape": [3, 2]})
 
@@ -477,6 +501,9 @@ def recurrent(op: str, gates: int) -> Callable:
             yield Case(op, [x, w, r, b, None, *state], attrs, outputs=outputs)
             lengths = np.array([2, 3], dtype=np.int32)
             yield Case(op, [x, w, r, b, lengths, *state], attrs, outputs=outputs)
+            yield Case(op, [x, w, r, b], attrs, outputs=outputs, open_dims=(0,), open_from=1)
+            yield Case(op, [x, w, r, b], attrs, outputs=outputs, open_dims=(0,))
+            yield Case(op, [x, w, r, None, lengths, *state], attrs, outputs=outputs, open_dims=(0,))
         if op == "LSTM":
             yield Case(op, [x[:, :, :], w[:1], r[:1], b[:1], None, state[0][:1], state[0][:1],
                             away(rng, (1, 3 * h))], {"hidden_size": h}, outputs=3)
@@ -540,6 +567,9 @@ def resize(rng: Rng) -> Iterator[Case]:
     yield Case("Resize", [x, None, None, ints(1, 2, 2, 6)],
                {"mode": "linear", "coordinate_transformation_mode": "asymmetric"})
     yield Case("Resize", [x, None, None, ints(1, 2, 5, 3)], {"mode": "nearest"})
+    yield Case("Resize", [x, None, scales], {"mode": "linear"}, open_dims=(0,), open_from=2)
+    yield Case("Resize", [x, None, None, ints(1, 2, 5, 3)], {"mode": "nearest"}, open_dims=(0,),
+               open_from=2)
     yield Case("Resize", [x[0, 0], None, scales[2:]], {"mode": "linear"})
 
 

@@ -6,7 +6,9 @@ import itertools
 import math
 
 import numpy as np
+import onnx
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops import op_scan
 
 
 class Erf(OpRun):
@@ -163,6 +165,30 @@ class GroupNormalization(OpRun):
         return (normal.reshape(x.shape) * scale.reshape(by_channel) + shift.reshape(by_channel),)
 
 
+class Scan(op_scan.Scan):
+    """ONNX's goes forward alone."""
+
+    op_domain = ""
+
+    def __init__(self, node: onnx.NodeProto, params: dict) -> None:
+        attrs = {a.name: list(a.ints) for a in node.attribute if a.name.endswith("_directions")}
+        self.read = attrs.get("scan_input_directions", [])
+        self.given = attrs.get("scan_output_directions", [])
+        forward = onnx.NodeProto()
+        forward.CopyFrom(node)
+        del forward.attribute[:]
+        forward.attribute.extend(a for a in node.attribute if a.name not in attrs)
+        super().__init__(forward, params)
+
+    def _run(self, *args, **named) -> tuple:
+        states = len(args) - self.num_scan_inputs
+
+        def turned(values: tuple, back: list) -> list:
+            back = [0] * states + (back or [0] * (len(values) - states))
+            return [v[::-1] if b else v for v, b in zip(values, back, strict=True)]
+        return tuple(turned(super()._run(*turned(args, self.read), **named), self.given))
+
+
 FUNCTIONS = {"Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "Tanh": np.tanh,
              "Relu": lambda x: np.maximum(x, 0), "Softsign": lambda x: x / (1 + np.abs(x))}
 
@@ -232,5 +258,186 @@ class LSTM(Recurrent):
         return f[0](o + po * c) * f[2](c), c
 
 
+class MaxRoiPool(OpRun):
+    op_domain = ""
+
+    def _run(self, x, rois, pooled_shape=None, spatial_scale=1.0) -> tuple:
+        def ranges(start: float, end: float, bins: int, size: int) -> list:
+            start, end = (math.floor(abs(v * spatial_scale) + 0.5) * (1 if v > 0 else -1)
+                          for v in (start, end))
+            length = max(end - start + 1, 1)
+            return [slice(min(max(b * length // bins + start, 0), size),
+                          min(max(-((b + 1) * -length // bins) + start, 0), size))
+                    for b in range(bins)]
+        y = np.zeros((len(rois), x.shape[1], *pooled_shape), dtype=x.dtype)
+        for r, (batch, x1, y1, x2, y2) in enumerate(rois):
+            for i, rows in enumerate(ranges(y1, y2, pooled_shape[0], x.shape[2])):
+                for k, columns in enumerate(ranges(x1, x2, pooled_shape[1], x.shape[3])):
+                    part = x[int(batch), :, rows, columns]
+                    if part.size:
+                        y[r, :, i, k] = part.max((1, 2))
+        return (y,)
+
+
+def reflected(x: float, low: float, high: float) -> float:
+    """Back between the borders, as often as it takes."""
+    while not low <= x <= high and high > low:
+        x = 2 * (low if x < low else high) - x
+    return x if high > low else low
+
+
+def taps(at: float, size: int, mode: str, padding: str, align: bool) -> dict:
+    """Element -> weight, of a sample along an axis."""
+    low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
+    if mode == "nearest":
+        at = float(np.rint(at))
+    if padding == "reflection":
+        at = reflected(at, low, high)
+    elif padding == "border" and mode != "cubic":
+        at = min(max(at, 0.0), size - 1.0)
+    base = math.floor(at)
+    t, found = at - base, {}
+    if mode == "nearest":
+        given = {base: 1.0}
+    elif mode == "cubic":
+        given = {base - 1 + i: cubic(abs(at - (base - 1 + i))) for i in range(4)}
+    else:
+        given = {base: 1 - t, base + 1: t}
+    for place, weight in given.items():
+        if padding == "reflection":
+            place = int(reflected(place, low, high))
+        if padding == "zeros" and not 0 <= place < size:
+            continue
+        place = min(max(place, 0), size - 1)
+        found[place] = found.get(place, 0.0) + weight
+    return found
+
+
+def cubic(d: float, a: float = -0.75) -> float:
+    """Keys' convolution kernel."""
+    if d <= 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+
+def sample(x: np.ndarray, at: list, *how: object) -> np.ndarray:
+    """Of maps (channels, sizes…)."""
+    by_axis = [taps(a, size, *how).items() for a, size in zip(at, x.shape[1:])]
+    total = np.zeros(x.shape[0], dtype=x.dtype)
+    for chosen in itertools.product(*by_axis):
+        total = total + x[(slice(None), *(p for p, _ in chosen))] * math.prod(w for _, w in chosen)
+    return total
+
+
+class GridSample(OpRun):
+    """ONNX's rounds coordinates to float."""
+
+    op_domain = ""
+
+    def _run(self, x, grid, mode="linear", padding_mode="zeros", align_corners=0) -> tuple:
+        mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode or "linear", mode or "linear")
+        y = np.zeros((*x.shape[:2], *grid.shape[1:-1]), dtype=x.dtype)
+        for n, *at in np.ndindex(x.shape[0], *grid.shape[1:-1]):
+            point = [(c + 1) / 2 * (size - 1) if align_corners else ((c + 1) * size - 1) / 2
+                     for c, size in zip(grid[(n, *at)][::-1], x.shape[2:])]
+            y[(n, slice(None), *at)] = sample(x[n], point, mode, padding_mode or "zeros",
+                                              bool(align_corners))
+        return (y,)
+
+
+class AffineGrid(OpRun):
+    """ONNX's is of float."""
+
+    op_domain = ""
+
+    def _run(self, theta, size, align_corners=0) -> tuple:
+        axes = [np.linspace(-1, 1, s) if align_corners else (2 * np.arange(s) + 1) / s - 1
+                for s in size[2:]]
+        points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(size[2:])], -1)
+        return (np.einsum("nij,...j->n...i", theta, points),)
+
+
+class Unique(OpRun):
+    """ONNX's takes the order of occurrence along the first axis alone."""
+
+    op_domain = ""
+
+    def _run(self, x, axis=None, sorted=1) -> tuple:
+        _, first, back, counts = np.unique(x, True, True, True, axis=axis)
+        order = np.arange(len(first)) if sorted else np.argsort(first)
+        y = np.take(x.reshape(-1) if axis is None else x, first[order], axis=axis or 0)
+        return (y, first[order], np.argsort(order)[back].reshape(-1),
+                counts[order])[:len(self.onnx_node.output)]
+
+
+class DeformConv(OpRun):
+    """ONNX's samples by its GridSample."""
+
+    op_domain = ""
+
+    def _run(self, x, w, offset, b=None, mask=None, dilations=None, group=1, kernel_shape=None,
+             offset_group=1, pads=None, strides=None) -> tuple:
+        axes, kernel, out = x.ndim - 2, w.shape[2:], offset.shape[2:]
+        group, parts = group or 1, offset_group or 1
+        strides, dilations = strides or [1] * axes, dilations or [1] * axes
+        offset = offset.reshape(len(x), parts, *kernel, axes, *out)
+        mask = np.ones((len(x), parts, *kernel, *out)) if mask is None else \
+            mask.reshape(len(x), parts, *kernel, *out)
+        read = np.zeros((*x.shape[:2], *kernel, *out), dtype=x.dtype)
+        for n, p, *rest in np.ndindex(len(x), parts, *kernel, *out):
+            k, o = tuple(rest[:axes]), tuple(rest[axes:])
+            at = [o[i] * strides[i] - (pads[i] if pads else 0) + k[i] * dilations[i] +
+                  offset[(n, p, *k, i, *o)] for i in range(axes)]
+            share = x.shape[1] // parts
+            which = slice(p * share, (p + 1) * share)
+            read[(n, which, *k, *o)] = sample(x[n, which], at, "linear", "zeros", True) * \
+                mask[(n, p, *k, *o)]
+        read = read.reshape(len(x), group, -1, math.prod(out))
+        y = np.einsum("ngcp,goc->ngop", read, w.reshape(group, w.shape[0] // group, -1))
+        y = y.reshape(len(x), w.shape[0], *out)
+        return (y if b is None else y + b.reshape(-1, *[1] * axes),)
+
+
+class CausalConvWithState(OpRun):
+    """ONNX's activation is of float."""
+
+    op_domain = ""
+
+    def _run(self, x, w, b=None, past=None, activation="none") -> tuple:
+        k = w.shape[2]
+        wide = np.concatenate([np.zeros((*x.shape[:2], k - 1)) if past is None else past, x], 2)
+        y = sum(wide[:, :, i:i + x.shape[2]] * w[:, 0, i, None] for i in range(k))
+        if b is not None:
+            y = y + b[:, None]
+        if activation and activation != "none":
+            y = y / (1 + np.exp(-y))
+        return (y, wide[:, :, wide.shape[2] - k + 1:])[:len(self.onnx_node.output)]
+
+
+class LinearAttention(OpRun):
+    """ONNX's is of float."""
+
+    op_domain = ""
+
+    def _run(self, query, key, value, past=None, decay=None, beta=None, chunk_size=64,
+             kv_num_heads=None, q_num_heads=None, scale=0.0, update_rule="gated_delta") -> tuple:
+        (n, steps, _), heads, group = query.shape, kv_num_heads, q_num_heads // kv_num_heads
+        q = query.reshape(n, steps, heads, group, -1)
+        k, v = key.reshape(n, steps, heads, -1), value.reshape(n, steps, heads, -1)
+        s = np.zeros((n, heads, k.shape[-1], v.shape[-1])) if past is None else past
+        y = []
+        for t in range(steps):
+            if decay is not None:
+                s = s * np.exp(decay[:, t].reshape(n, heads, -1))[..., None]
+            new = v[:, t]
+            if beta is not None:
+                new = beta[:, t][..., None] * (new - np.einsum("nhkv,nhk->nhv", s, k[:, t]))
+            s = s + k[:, t, :, :, None] * new[:, :, None, :]
+            y.append(np.einsum("nhgk,nhkv->nhgv", q[:, t], s).reshape(n, -1))
+        y = np.stack(y, 1) * (scale or 1 / math.sqrt(k.shape[-1]))
+        return (y, s)[:len(self.onnx_node.output)]
+
+
 OPERATORS = [Erf, Gelu, Conv, ConvTranspose, MaxPool, GlobalLpPool, GlobalMaxPool, LRN,
-             MeanVarianceNormalization, GroupNormalization, RNN, GRU, LSTM]
+             MeanVarianceNormalization, GroupNormalization, RNN, GRU, LSTM, Scan,
+             MaxRoiPool, GridSample, AffineGrid, Unique, DeformConv, CausalConvWithState, LinearAttention]
