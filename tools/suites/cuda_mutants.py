@@ -122,6 +122,14 @@ MUTANTS = (
            "memcpy(staging->pinned, value->tensor->tensor.data, staging->size);", "continue;"),
     Mutant("a recording does not see inputs behind Identities", RUN + "step_place.c",
            "source = handed_on(p, value), copy", "source = value, copy"),
+    Mutant("a constant that one branch gives is taken for the other's", RUN + "step_place.c",
+           "if (value != PLAN_NONE && is_constant(p, value)) p->other[value] = PLAN_NONE;", ""),
+    Mutant("what a branch hands on is where it was", RUN + "step_place.c",
+           "&& p->ends[g][i] != p->remote[value]", "&& p->remote[value] && !p->ends[g][i]"),
+    Mutant("a branch has copied what is outside of it", RUN + "step_place.c",
+           "if (!is_constant(p, value) && !is_made_in(p, graph, value)) p->read[value] = true;", ""),
+    Mutant("a branch is repeated whatever decides", RUN + "step_place.c",
+           "if (p->remote[value] || p->of_input[value]) return false;\n    }\n    note_handed", "}\n    note_handed"),
     Mutant("inputs are gone after a recording that failed", RUN + "exec_record.c",
            "give_inputs(exec, inputs, kept, !recorded);", "give_inputs(exec, inputs, kept, false);"),
     Mutant("recordings outlive their memory", RUN + "exec_memory.c",
@@ -215,7 +223,7 @@ def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
     suites = pathlib.Path(__file__).parent
     for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Networks")):
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Branches", "Networks")):
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()

@@ -232,23 +232,26 @@ class Failures(OnDevice):
         self.sweep(SMALL)
 
 
-class Operands(OnDevice):
+class OneContext(OnDevice):
     def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
         """One context runs these one after the other, and gives `want` or what the processor gives."""
         library = runtime.LibDemi(args.libdemi)
         plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True)
         processor = runtime.PlanRunner(library, plan)
-        expected = [want or processor.run(feeds)[0] for feeds in inputs]
+        expected = [[want] if want else processor.run(feeds) for feeds in inputs]
 
         def work() -> int:
             runner = runtime.PlanRunner(library, plan, device="cuda")
             for feeds, y in zip(inputs, expected):
-                np.testing.assert_allclose(runner.run(feeds)[0], y, 0 if want else 1e-5)
+                for got, y0 in zip(runner.run(feeds), y):
+                    np.testing.assert_allclose(got, y0, 0 if want else 1e-5)
             del runner
             return 0
 
         self.assertEqual(self.child.run(work), (0, ""))
 
+
+class Operands(OneContext):
     def gives(self, text: str, feeds: dict[str, np.ndarray], want: list) -> None:
         self.follows(text, [feeds] * 3, want)
 
@@ -282,6 +285,59 @@ class Operands(OnDevice):
                 self.follows('<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {'
                              + body + "}",
                              [{"x": np.arange(4, dtype=np.float32) - k} for k in range(5)])
+
+
+class Branches(OneContext):
+    """What an If gives stays on the device, whatever its branches give: what they compute, a constant,
+    what is outside of them, another If's; and in which branch the runs before were."""
+
+    def branches(self, outputs: str, then: str, otherwise: str, after: str, also: str = "") -> None:
+        text = f"""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[4] x, bool c, bool d) => (float[4] y{also}) <float[4] w = {{1, 2, 3, 4}}> {{
+                a = Relu (x) k = Neg (a)
+                {outputs} = If (c) <then_branch = t () => ({then}, else_branch = e () => ({otherwise}>
+                {after} }}"""
+        runs = [(True, True), (False, True), (True, False), (False, False), (True, True), (False, True)]
+        self.follows(text, [{"x": np.arange(4, dtype=np.float32) - i, "c": np.array(c), "d": np.array(d)}
+                            for i, (c, d) in enumerate(runs)])
+
+    def test_computed(self) -> None:
+        self.branches("r", "float[4] t0) { t0 = Exp (a) }", "float[4] e0) { e0 = Add (a, k) }",
+                      "y = Abs (r)")
+
+    def test_constant(self) -> None:
+        """The same constant in both: each branch has a copy of its own."""
+        self.branches("r, s", "float[4] t0, float[4] t1) { t0 = Exp (a) t1 = Identity (w) }",
+                      "float[4] e0, float[4] e1) { e0 = Identity (w) e1 = Exp (k) }",
+                      "y = Sub (r, s)")
+
+    def test_outside(self) -> None:
+        """Values of the graph around it, and its inputs, which the processor has."""
+        self.branches("r, s", "float[4] t0, float[4] t1) { t0 = Identity (a) t1 = Exp (a) }",
+                      "float[4] e0, float[4] e1) { e0 = Identity (k) e1 = Identity (x) }",
+                      "y = Sub (r, s)")
+
+    def test_within(self) -> None:
+        self.branches("r", """float[4] t0) { t0 = If (d) <
+                          then_branch = u () => (float[4] u0) { u0 = Exp (k) },
+                          else_branch = v () => (float[4] v0) { v0 = Identity (x) }> }""",
+                      "float[4] e0) { e0 = Add (a, k) }", "y = Neg (r)")
+
+    def test_to_both_sides(self) -> None:
+        """What a branch gives is an output and read on; the model gives what the branch does, too."""
+        self.branches("r", "float[4] t0) { t0 = Identity (a) }", "float[4] e0) { e0 = Exp (k) }",
+                      "y = Identity (r) z = Add (r, a) v = Identity (a)", ", float[4] z, float[4] v")
+
+    def test_shapes(self) -> None:
+        """Sizes that a branch computes are the processor's."""
+        text = """<ir_version: 10, opset_import: ["" : 21]>
+            g (float[n,m] x, bool c) => (float[p,q] y) {
+                a = Relu (x)
+                s = If (c) <then_branch = t () => (int64[2] t0) { t0 = Shape (a) },
+                            else_branch = e () => (int64[2] e0) { e0 = Constant <value = int64[2] {6, 1}> () }>
+                b = Reshape (a, s) y = Neg (b) }"""
+        self.follows(text, [{"x": np.arange(6, dtype=np.float32).reshape(2, 3) - 2, "c": np.array(c)}
+                            for c in (True, False, True, False)])
 
 
 class Threads(OnDevice):
@@ -343,6 +399,22 @@ class Models(OnDevice):
                     error, text = metric.float_error(got[name], y0, 1e-3)
                     self.assertEqual(text, "")
                     self.assertLess(error, 1e-4, name)
+                if model.parent.name == "silero-vad":
+                    self.all_there(model)
+
+    def all_there(self, model: pathlib.Path) -> None:
+        """The processor has shapes and control flow alone, and nothing is copied but inputs and outputs."""
+        plan = self.folder / "m.plan"
+        subprocess.run([args.demi, "compile", model, "--device", "cuda", "-o", plan], check=True,
+                       capture_output=True)
+        text = subprocess.run([args.demi, "show", plan, "--device", "cuda"], capture_output=True,
+                              text=True, check=True).stdout
+        graph = onnx.load(model, load_external_data=False).graph
+        copies = int(re.search(r"placed: .* (\d+) copies", text)[1])
+        self.assertLessEqual(copies, len(graph.input) + len(graph.output))
+        reasons = set(re.findall(r"; processor: (.*)", text))
+        self.assertLessEqual(reasons, {"control flow", "shapes follow from it", "it reads constants alone",
+                                       "its data is in the processor's memory"})
 
 
 class Networks(OnDevice):
