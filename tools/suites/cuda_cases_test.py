@@ -82,7 +82,8 @@ def run_case(library: runtime.LibDemi, seed: int) -> tuple[str, str]:
         processor = runtime.PlanRunner(library, plan, memory=MEMORY)
         runner = runtime.PlanRunner(library, plan, memory=MEMORY, device="cuda")
         got = [runner.run(case.feeds) for _ in range(3)]
-        others = {n: np.roll(x.ravel(), 1).reshape(x.shape) for n, x in case.feeds.items()}
+        others = {n: x if n in case.kept else np.roll(x.ravel(), 1).reshape(x.shape)
+                  for n, x in case.feeds.items()}
         pairs = list(zip(got[0], processor.run(case.feeds)))
         pairs += zip(runner.run(others), processor.run(others))
     except runtime.Failed as error:
