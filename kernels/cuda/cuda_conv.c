@@ -150,6 +150,7 @@ static void plan_library(KernelCall *call, const Window *w, Conv *conv) {
     const Dtype y = call->outputs[0].dtype;
     DnnConv described;
     describe(call, w, conv, &described);
+    described.tf32 = call->queue->tf32;
     const bool same = y == conv->dtype;
     described.residual = same && e->z && e->z->dtype == y;
     described.bias = same && e->bias && e->bias->dtype == y && (described.residual || !e->z);
@@ -405,6 +406,7 @@ static bool run_library(KernelCall *call, const Conv *conv, const void *weights,
     pthread_mutex_unlock(&device->lock);
     cuda_leave(device);
     call->queue->counts.launches++;
+    call->queue->counts.tf32 += conv->dtype == DTYPE_FLOAT && call->queue->tf32;
     return ok;
 }
 

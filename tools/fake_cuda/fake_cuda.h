@@ -117,6 +117,7 @@ struct CuStreamOpaque {
     FakeList work;
     pthread_t thread;      /* that put work into it last */
     bool captures, broken; /* a graph is made of what comes; that can't be made any more */
+    bool global;           /* no thread may disturb that */
     FakeList captured;
 };
 

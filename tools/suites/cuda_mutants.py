@@ -109,10 +109,7 @@ MUTANTS = (
            "put(d, g, CONV_BEGINS, T_INT64, axes, c->begins);",
            "put(d, g, CONV_BEGINS, T_INT64, axes, c->ends);"),
     Mutant("a stream is never waited for", CU + "cuda_kind.c",
-           "device->driver->stream_wait(cuda_queue_of(queue)->stream);\n    cuda_leave(device);\n"
-           "    return cuda_ok(device->driver, result, err, \"work on the device\")",
-           "0;\n    cuda_leave(device);\n"
-           "    return cuda_ok(device->driver, result, err, \"work on the device\")"),
+           "captured ? 0 : device->driver->stream_wait(cuda_queue_of(queue)->stream);", "0;"),
     Mutant("an error of work is not told", CU + "cuda_kind.c",
            "return cuda_ok(device->driver, result, err, \"work on the device\");", "return true;"),
     Mutant("streams are not given back", CU + "cuda_kind.c",
@@ -138,6 +135,31 @@ MUTANTS = (
            "&& p->ends[g][i] != p->remote[value]", "&& p->remote[value] && !p->ends[g][i]"),
     Mutant("a branch is repeated whatever decides", RUN + "step_place.c",
            "if (p->remote[value] || p->of_input[value]) return false;\n    }\n    note_handed", "}\n    note_handed"),
+    Mutant("what is known of the caller's memory is not", RUN + "exec_record.c",
+           "return exec->device.pool.trims + exec->device.moves;", "return exec->device.pool.trims;"),
+    Mutant("memory is given back before work is done", RUN + "value_store.c",
+           "if (pool->queue) pool->device->kind->wait(pool->queue, &ignored);", "(void)ignored;"),
+    Mutant("memory that is not aligned is taken for aligned", RUN + "exec_record.c",
+           "(uintptr_t)there % DEVICE_ALIGN == 0;", "true;"),
+    Mutant("an output is not put where the caller has it", RUN + "exec_record.c",
+           "if (from->data != there->data &&\n        !kind_of(exec)->copy(exec->device.queue, there->data, from->data, size, exec->err))\n"
+           "        return exec_name_step(exec, step);", ""),
+    Mutant("what is only started is taken for done", RUN + "demi_runtime.c",
+           "if (exec_device_wait(exec)) collect(context);", "collect(context);"),
+    Mutant("a run that flies is not waited for", RUN + "demi_runtime.c",
+           "if (exec->device.queue && exec->device.flies) exec_device_wait(exec); /* and forget */", ""),
+    Mutant("the caller's stream is given back", CU + "cuda_kind.c",
+           "if (!cuda_queue_of(freed)->foreign)\n", ""),
+    Mutant("a captured stream is waited for", CU + "cuda_kind.c",
+           "return !captured || refuse(err);", "return true;"),
+    Mutant("others' captures are disturbed", CU + "cuda_device.c",
+           "driver->record_mode(&mode) == 0 ? mode : -1;", "-1;"),
+    Mutant("the processor reads the device's memory", RUN + "context_device.c",
+           "if (context->reads[i] == NOT_READ && !exec->options.after) return true;", "return true;"),
+    Mutant("there is no limit of the device's memory", RUN + "exec_device.c",
+           "(PoolFrom){options->memory,", "(PoolFrom){UINT64_MAX,"),
+    Mutant("TF32 is there without being asked for", CU + "cuda_kind.c",
+           "queue->base.tf32 = wish->tf32;", "queue->base.tf32 = true;"),
     Mutant("inputs are gone after a recording that failed", RUN + "exec_record.c",
            "give_inputs(exec, inputs, kept, !recorded);", "give_inputs(exec, inputs, kept, false);"),
     Mutant("recordings outlive their memory", RUN + "exec_memory.c",
@@ -231,7 +253,7 @@ def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
     suites = pathlib.Path(__file__).parent
     for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Branches", "Networks")):
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Branches", "Callers", "Networks")):
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()

@@ -123,6 +123,25 @@ class Refusals(unittest.TestCase):
             self.refused(settings(f"fail=cuStreamSynchronize:{at}:719"),
                          "unspecified launch failure")
 
+    def test_limited_memory(self) -> None:
+        for words in (["--device-memory", "2K"], ["--device-memory", "2048"]):
+            done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda", *words],
+                                  env=settings(""), capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
+            self.assertRegex(done.stderr, "more of the device's memory is needed than the limit of 2048 bytes")
+        done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda",
+                               "--device-memory", "2T"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("a number of bytes, as 500M or 2G", done.stderr)
+
+    def test_tf32(self) -> None:
+        """Off unless it is asked for, and said where it is on."""
+        for words, said in (([], False), (["--tf32", "off"], False), (["--tf32", "on"], True)):
+            done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda", *words],
+                                  env=settings(""), capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual("of them may be in TF32" in done.stdout, said, done.stdout)
+
     def test_second_device(self) -> None:
         done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda:1"],
                               env=settings(""), capture_output=True, text=True, check=False)
@@ -209,7 +228,7 @@ class Failures(OnDevice):
         code, said = self.child.run(work)
         self.assertEqual((code, said), (0, ""))
         calls = {name: count for (kind, name), count in self.child.counts().items()
-                 if kind == "call" and not name.startswith(("cuGetError", "cuCtxPop"))}
+                 if kind == "call" and not name.startswith(("cuGetError", "cuCtxPop", "cuThread"))}
         positions = 0
         for name, count in calls.items():
             for at in range(1, count + 1):
@@ -261,6 +280,20 @@ class Operands(OneContext):
         self.gives("""<ir_version: 10, opset_import: ["" : 21]>
             g (float[3,4] x, int64[5] i) => (float[5,4] y) { y = Gather (x, i) }""",
                    {"x": x, "i": at}, [x[2], x[2], [0] * 4, [0] * 4, [0] * 4])
+
+    def test_puts_out_of_range(self) -> None:
+        """Nothing is put anywhere."""
+        x, u = np.zeros((3, 4), np.float32), np.ones((2, 4), np.float32)
+        at = np.array([[1, -4, 3, 1 << 40], [2, 0, -1, 7]])
+        want = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0]], np.float32)
+        for how in ("none", "add"):
+            self.gives(f"""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[3,4] x, int64[2,4] i, float[2,4] u) => (float[3,4] y) {{
+                y = ScatterElements <reduction = "{how}"> (x, i, u) }}""", {"x": x, "i": at, "u": u}, want.tolist())
+        at = np.array([[2], [-4], [3], [1 << 40]])
+        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[3,4] x, int64[4,1] i, float[4,4] u) => (float[3,4] y) { y = ScatterND (x, i, u) }""",
+                   {"x": x, "i": at, "u": np.ones((4, 4), np.float32)}, [[0] * 4, [0] * 4, [1] * 4])
 
     def test_host_operand_that_the_device_makes(self) -> None:
         """A bound that the host reads, of a shape that is not known before."""
@@ -339,6 +372,214 @@ class Branches(OneContext):
                 b = Reshape (a, s) y = Neg (b) }"""
         self.follows(text, [{"x": np.arange(6, dtype=np.float32).reshape(2, 3) - 2, "c": np.array(c)}
                             for c in (True, False, True, False)])
+
+
+class Driver:
+    """The driver, as a program that shares its device with demi uses it."""
+
+    def __init__(self) -> None:
+        self.c, device, self.context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
+        self.call("cuCtxPushCurrent_v2", self.context)
+        self.stream, self.memory = self.made("cuStreamCreate", 1), []
+
+    def call(self, name: str, *arguments: object) -> None:
+        code = getattr(self.c, name)(*arguments)
+        assert code == 0, f"{name}: {code}"
+
+    def made(self, name: str, *arguments: object) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made
+
+    def room(self, size: int, at: int = 0) -> int:
+        """An address, `at` bytes behind one that is aligned to 256."""
+        self.memory.append(self.made("cuMemAlloc_v2", ctypes.c_size_t(size + at)))
+        return self.memory[-1].value + at
+
+    def send(self, to: int, array: np.ndarray) -> None:
+        self.call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_void_p(array.ctypes.data),
+                  ctypes.c_size_t(array.nbytes), self.stream)
+
+    def fetch(self, array: np.ndarray, address: int) -> np.ndarray:
+        """What lies there when all is done that the stream has."""
+        self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address),
+                  ctypes.c_size_t(array.nbytes), self.stream)
+        self.call("cuStreamSynchronize", self.stream)
+        return array
+
+    def made_of_capture(self) -> ctypes.c_void_p:
+        graph = ctypes.c_void_p()
+        self.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        return graph
+
+    def end(self) -> None:
+        for memory in self.memory:
+            self.call("cuMemFree_v2", memory)
+        self.call("cuStreamDestroy_v2", self.stream)
+        self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+        self.call("cuDevicePrimaryCtxRelease_v2", 0)
+
+
+class Callers(OnDevice):
+    """What is the caller's: a stream, memory on the device, when to wait, how much there may be."""
+
+    RUNS = 5
+
+    def ran(self, text: str, use: Callable[[Driver, runtime.LibDemi, bytes, dict, list], None]) -> None:
+        """`use` of a plan, its inputs and what a processor makes of these, in a process of its own."""
+        model = small_model(text)
+        library, feeds = runtime.LibDemi(args.libdemi), feeds_for(model)
+        plan = library.compile(model, for_device=True)
+        want = [np.asarray(y) for y in runtime.PlanRunner(library, plan).run(feeds)]
+
+        def work() -> int:
+            driver = Driver()
+            use(driver, library, plan, feeds, want)
+            driver.end()
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+
+    def steered(self, at: int, more: dict, text: str = WHOLE,
+                moves: tuple[int, ...] = ()) -> runtime.DeviceCounts:
+        """Runs that are started in the caller's stream, on the caller's memory, of which inputs are written
+        and outputs read by work in that stream alone; `at` bytes behind what is aligned. The counts of
+        all runs; before those of `moves` the memory becomes another."""
+        counts = self.folder / "told"
+
+        def use(driver: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            runner = runtime.PlanRunner(library, plan, device="cuda", device_stream=driver.stream, **more)
+            for run in range(self.RUNS):
+                if run == 0 or run in moves:
+                    there = {n: driver.room(x.nbytes, at) for n, x in feeds.items()}
+                    results = [driver.room(y.nbytes, at) for y in want]
+                runner.borrow_device(feeds, there)
+                runner.bind_device(results, [y.nbytes for y in want])
+                for name, x in feeds.items():
+                    driver.send(there[name], np.zeros_like(x) if run == 2 else x)
+                runner.start()
+                for y, address in zip(want, results):
+                    got = driver.fetch(np.empty_like(y), address)
+                    if run != 2:
+                        np.testing.assert_allclose(got, y, 1e-4, 1e-5)
+                    for name, x in feeds.items():
+                        np.testing.assert_array_equal(driver.fetch(np.empty_like(x), there[name]),
+                                                      np.zeros_like(x) if run == 2 else x)
+                runner.wait()
+            counts.write_bytes(bytes(runner.device_counts()))
+            del runner
+
+        self.ran(text, use)
+        return runtime.DeviceCounts.from_buffer_copy(counts.read_bytes())
+
+    def test_memory(self) -> None:
+        """Nothing is copied, and from the second run on a recording is repeated."""
+        counts = self.steered(0, {})
+        self.assertEqual((counts.uploads, counts.downloads, counts.replays), (0, 0, self.RUNS - 1))
+
+    def test_memory_that_moves(self) -> None:
+        """A recording knows its memory; where it moves in every run, none is made."""
+        for moves, replays in ((range(self.RUNS), 0), ((3,), self.RUNS - 2)):
+            counts = self.steered(0, {}, moves=tuple(moves))
+            self.assertEqual((counts.uploads, counts.downloads, counts.replays), (0, 0, replays))
+
+    def test_memory_that_is_not_aligned(self) -> None:
+        counts = self.steered(4, {})
+        self.assertEqual((counts.uploads, counts.downloads, counts.replays), (0, 0, self.RUNS - 1))
+
+    def test_memory_that_the_processor_reads(self) -> None:
+        """An output that it makes, of a value that it reads of the device."""
+        self.steered(0, {}, SMALL)
+
+    def test_steps(self) -> None:
+        self.assertEqual(self.steered(0, {"device_steps": True}).replays, 0)
+
+    def test_start(self) -> None:
+        """Of memory of the host's: outputs are there when it was waited for."""
+        def use(_: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            runner.bind(feeds)
+            for run in range(self.RUNS):
+                runner.start()
+                assert not library.c.demi_context_output(runner.context, 0)
+                if run == 3:
+                    runner.start()  # waits for the other one
+                runner.wait()
+                for y, y0 in zip(runner.results(), want):
+                    np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+            runner.start()
+            del runner
+
+        self.ran(SMALL, use)
+
+    def test_limit(self) -> None:
+        """As much as it needs does, a little less is refused in one line, and a context goes on."""
+        peak = self.folder / "peak"
+
+        def measure(_: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            for _ in range(3):
+                runner.run(feeds)
+            peak.write_text(str(runner.device_counts().memory_peak))
+            del runner
+
+        def use(_: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            most = int(peak.read_text())
+            for limit in (most + (1 << 16), most // 2, most // 4, 1000, 1):
+                runner, made = runtime.PlanRunner(library, plan, device="cuda", device_memory=limit), 0
+                for _ in range(self.RUNS):
+                    try:
+                        for y, y0 in zip(runner.run(feeds), want):
+                            np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+                        made += 1
+                    except runtime.Failed as error:
+                        assert f"the limit of {limit} bytes" in str(error), error
+                        assert "\n" not in str(error), error
+                    assert runner.device_counts().memory <= limit, limit
+                assert made == self.RUNS or limit < most, limit
+                assert made == 0 or limit > 1000, limit
+                del runner
+
+        for text in (WHOLE, SMALL):
+            self.ran(text, measure)
+            self.ran(text, use)
+
+    def test_tf32(self) -> None:
+        """Only where it is asked for, and then it is counted."""
+        def use(_: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            for tf32 in (False, True):
+                runner = runtime.PlanRunner(library, plan, device="cuda", tf32=tf32)
+                for _ in range(3):
+                    for y, y0 in zip(runner.run(feeds), want):
+                        np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+                counts = runner.device_counts()
+                assert (counts.tf32 > 0) == tf32 and counts.tf32 % 3 == 0, counts.tf32
+                del runner
+
+        self.ran(WHOLE, use)
+
+    def test_capture(self) -> None:
+        """While the caller captures the stream, a run is refused, and the capture is whole; a capture of
+        another stream, for all threads, goes on beside runs."""
+        def use(driver: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            for stream in (driver.stream, None):
+                runner = runtime.PlanRunner(library, plan, device="cuda", device_stream=stream)
+                if stream:
+                    runner.run(feeds)
+                driver.call("cuStreamBeginCapture_v2", driver.stream, 0)
+                for _ in range(3):
+                    try:
+                        runner.run(feeds)
+                        assert not stream, "it ran"
+                    except runtime.Failed as error:
+                        assert stream and "is being captured" in str(error), error
+                del runner
+                driver.call("cuGraphDestroy", driver.made_of_capture())
+
+        self.ran(WHOLE, use)
 
 
 class Threads(OnDevice):
