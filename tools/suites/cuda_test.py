@@ -40,7 +40,8 @@ SOON_S = 0.1
 BYTES = 0.6  # that a network in 16 bit reads and writes on the device, at most, of those in float
 args = argparse.Namespace()
 
-# Products, convolutions of both kinds, what follows them, a step of the processor in the midst.
+# Products, convolutions of both kinds, what follows them, steps of the processor in the midst, one of
+# which reads an input.
 SMALL = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
 {
@@ -54,8 +55,10 @@ g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
     n = Add (m, z)
     y = Softmax (n)
     s = Squeeze (y)
-    axis = Constant <value = int64 {0}> ()
-    sums = CumSum (s, axis)
+    l = LpNormalization <axis = 1, p = 1> (z)
+    t = Squeeze (l)
+    u = Add (s, t)
+    sums = LpNormalization <axis = 0, p = 1> (u)
 }
 """
 # The same without the processor: it is recorded.
