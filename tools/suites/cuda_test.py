@@ -13,6 +13,7 @@ nothing by itself.
 import argparse
 import collections
 import ctypes
+import glob
 import os
 import pathlib
 import re
@@ -755,10 +756,68 @@ class Networks(OnDevice):
         self.network("gpt2")
 
 
+class RealPlans(OnDevice):
+    """What the fake cuDNN says it has ready-made engines for, cuDNN itself has, where it is: it plans for
+    an H100 that is only described."""
+
+    WHERE = "/usr/local/cuda*/lib*/libcudnn.so.9", "build/venv/lib/python*/site-packages/nvidia/cudnn/lib/libcudnn.so.9"
+
+    def cudnn(self) -> str:
+        found = [p for where in self.WHERE for p in sorted(glob.glob(str(ROOT / where)))]
+        if not found or not args.dnn_plans:
+            self.skipTest("there is no cuDNN")
+        return found[0]
+
+    def asked(self, lines: list[str]) -> subprocess.CompletedProcess:
+        """In a process without the fakes, whose names cuDNN would take for others'."""
+        plain = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+        done = subprocess.run([args.dnn_plans, self.cudnn()], input="".join(lines), env=plain,
+                              capture_output=True, text=True, check=False)
+        if done.returncode == 77:
+            self.skipTest(done.stderr)
+        return done
+
+    def planned(self, name: str, to: str) -> list[str]:
+        """The convolutions of a network of its own size, all planned before the first result is copied,
+        which fails: nothing is computed."""
+        library, plans, plan = runtime.LibDemi(args.libdemi), self.folder / "plans", self.folder / "m.plan"
+        data = made_models.MODELS[name]().SerializeToString()
+        data = library.convert(data, to, "low") if to else data
+        plan.write_bytes(library.compile(data, for_device=True))
+        done = subprocess.run([args.demi, "run", plan, "--random", "1", "--device", "cuda"],
+                              env=settings(f"plans={plans},fail=cuMemcpyDtoHAsync_v2:1:719"),
+                              capture_output=True, text=True, check=False)
+        self.assertIn("a copy from the device", done.stderr)
+        return sorted(set(plans.read_text().splitlines(keepends=True)))
+
+    def test_networks(self) -> None:
+        self.cudnn()
+        for name, least in (("resnet50", 20), ("mobilenetv2", 20)):
+            for to in ("", "float16", "bfloat16"):
+                with self.subTest(name, to=to):
+                    lines = self.planned(name, to)
+                    done = self.asked(lines)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                    self.assertIn(f"{len(lines)} convolutions are planned, 0 lack", done.stdout)
+                    self.assertGreaterEqual(len(lines), least)
+
+    def test_what_there_is_none_for(self) -> None:
+        """A result of another size than it has."""
+        self.cudnn()
+        lines = [line.split(" ") for line in self.planned("resnet50", "float16")[:3]]
+        high = 4 + 2 * 5 + 2  # of y, behind what DnnLine has before it
+        for numbers in lines:
+            numbers[high] = str(int(numbers[high]) + 1)
+        done = self.asked([" ".join(numbers) for numbers in lines])
+        self.assertIn("0 convolutions are planned, 3 lack", done.stdout)
+        self.assertEqual(done.returncode, 1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--libdemi", required=True, help="demi's shared library")
+    parser.add_argument("--dnn-plans", help="the program of that name")
     parser.add_argument("--full", action="store_true", help="networks of their own sizes")
     parser.add_argument("--verbose", action="store_true", help="say what was counted")
     parser.add_argument("--most", type=int, default=1000,
