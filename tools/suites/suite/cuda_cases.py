@@ -337,6 +337,28 @@ def along(case: Case) -> None:
                   select_last_index=int(case.rng.integers(2)))
 
 
+def quantized(case: Case) -> None:
+    """To 8 and 16 bits and back, with scales of a tensor, an axis or blocks."""
+    dtype, to = case.pick(FLOATS), case.pick((np.int8, np.uint8, np.int16, np.uint16))
+    shape = case.shape(int(case.rng.integers(1, 4)), 1500, empty=False)
+    axis, attributes = int(case.rng.integers(len(shape))), {}
+    sizes: list[int] = []
+    if case.chance(2):
+        sizes, attributes["axis"] = [shape[axis]], axis
+    elif case.chance(2):
+        block = int(case.pick((2, 3, 8)))
+        attributes |= {"axis": axis, "block_size": block}
+        sizes = [*shape[:axis], -(-shape[axis] // block), *shape[axis + 1:]]
+    values = case.operand(case.values(shape, dtype, 3))
+    scale = case.operand((np.abs(case.values(sizes, np.float32)) * 0.1 + 0.02).astype(dtype), True)
+    zero = case.operand(case.values(sizes, to), True)
+    made = case.node("QuantizeLinear", values, scale, zero, **attributes)
+    case.node("DequantizeLinear", made, scale, zero, **attributes)
+    if case.chance(4):
+        case.node("DequantizeLinear", case.operand(case.rng.integers(-10 ** 6, 10 ** 6, shape).astype(np.int32)),
+                  scale, **attributes)
+
+
 def resize(case: Case) -> None:
     dtype, spatial = case.pick(FLOATS), int(case.pick((1, 2, 2, 2, 3)))
     mode = case.pick(("nearest", "linear", "cubic"))
@@ -716,7 +738,8 @@ def recurrent(case: Case) -> None:
 MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
-    residual, recurrent, pad, filled, tiled, indexed, along, resize, transposed)
+    residual, recurrent, pad, filled, tiled, indexed, along, resize, transposed,
+    quantized)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
