@@ -43,7 +43,14 @@ typedef struct DeviceCounts {
                           what one launch of a step leaves to the next */
     uint64_t uploads, downloads, upload_bytes, download_bytes;
     uint64_t replays;
+    uint64_t tf32; /* of the launches, those that may round floats to TF32 */
 } DeviceCounts;
+
+/* How a queue is to work. */
+typedef struct DeviceWish {
+    void *stream; /* the caller's, of the kind's own type; NULL: one of the queue's own */
+    bool tf32;    /* libraries may round factors of float products to 10 bits of mantissa */
+} DeviceWish;
 
 /* What all begin with, so that a handle finds its functions. */
 struct Device {
@@ -52,6 +59,7 @@ struct Device {
 struct DeviceQueue {
     Device *device;
     DeviceCounts counts;
+    bool tf32; /* the wish's */
 };
 
 enum { DEVICE_ALIGN = 256 }; /* bytes that memory and values are aligned to: libraries expect it */
@@ -68,8 +76,11 @@ struct DeviceKind {
     /* Memory of the device, aligned to DEVICE_ALIGN. NULL with ERR_ENV where there is not as much. */
     void *(*allocate)(Device *device, uint64_t size, Err *err);
     void (*release)(Device *device, void *memory);
-    DeviceQueue *(*queue_new)(Device *device, Err *err);
+    DeviceQueue *(*queue_new)(Device *device, const DeviceWish *wish, Err *err);
     void (*queue_free)(DeviceQueue *queue); /* waits */
+    /* Whether the queue's stream takes work: false with ERR_USAGE where somebody else records what it
+     * does, whose recording goes on unharmed. */
+    bool (*ready)(DeviceQueue *queue, Err *err);
     /* Copies. What `from` of an upload holds is taken before the function returns, of pinned memory
      * when the copy runs; `to` of a download may be read after the next wait. False with ERR_ENV
      * set. */

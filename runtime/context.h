@@ -34,9 +34,10 @@ typedef struct ContextCarries {
 
 /* Outputs whose memory is the caller's, or becomes it. */
 typedef struct ContextOwned {
-    bool *lasting;           /* ExecOwned's, each NULL until there is one */
-    struct OwnMemory *bound; /* [value_count] */
-    struct OwnMemory *given; /* [output_count]: where each output goes */
+    bool *lasting;                         /* ExecOwned's, each NULL until there is one */
+    struct OwnMemory *bound;               /* [value_count] */
+    struct OwnMemory *given;               /* [output_count]: where each output goes */
+    struct OwnMemory *there, *given_there; /* the same of the device's memory */
 } ContextOwned;
 
 struct DemiContext {
@@ -56,6 +57,8 @@ struct DemiContext {
     DemiStepFn watch;
     void *watch_user;
     double time_limit;         /* seconds, 0: none */
+    bool starts;               /* the run under way is not waited for */
+    uint8_t *reads;            /* [input_count]: context_device.c's; NULL: not asked yet */
     const LoadedStep *watched; /* the step that it is called for */
     Err err;
 };
@@ -80,6 +83,10 @@ static inline uint32_t context_output_value(const DemiContext *context, size_t i
     const Plan *plan = &context->exec.loaded->plan;
     return plan->operands[plan->graphs[0].outputs.first + i];
 }
+/* Whether output i is bound to the device's memory. */
+static inline bool context_is_there(const DemiContext *context, size_t i) {
+    return context->owned.given_there && context->owned.given_there[i].data;
+}
 /* That input or output; count where there is none. */
 size_t context_find(const DemiPlanIo *list, size_t count, const char *name);
 /* Has the value lie in memory that lasts beyond the run, from the next run on. */
@@ -87,6 +94,19 @@ void context_let_last(DemiContext *context, uint32_t value);
 /* Of a run that succeeded: bound outputs are where they are to be, and `outputs` has them all. False
  * with the error set where one is larger than its place. */
 bool context_collect(DemiContext *context);
+
+/* ---- memory of the device (context_device.c) ------------------------------------------------- */
+
+/* Whether the value may be an input's that lies on the context's device; else false, the error set. */
+bool context_device_may_give(const DemiContext *context, const DemiData *value, Err *err);
+/* Says where input i lies there; NULL: no more. False without memory for the table. */
+bool context_device_give(DemiContext *context, size_t i, const void *data);
+/* Of input i, at the beginning of a run: what the processor reads of it is there. False with the error
+ * set. */
+bool context_device_fetch(DemiContext *context, size_t i);
+/* At the end of one, `ok` so far: outputs are on the device where they are to be, and the work is done,
+ * unless the run is only started. False with the error set, all of it done. */
+bool context_device_end(DemiContext *context, bool ok);
 
 /* Of a run that succeeded: its carried outputs become inputs. False with the error set past the
  * budget; then all inputs are as they were. */

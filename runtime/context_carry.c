@@ -50,6 +50,8 @@ static bool find_pair(DemiContext *context, const char *output, const char *inpu
         return err_set(err, ERR_USAGE, "'%s' is carried to '%s' already",
                        plan->outputs[other->output].name, plan->inputs[other->input].name);
     }
+    if (context_is_there(context, pair->output))
+        return err_set(err, ERR_USAGE, "it is bound to the device's memory");
     return types_fit(&plan->outputs[pair->output], &plan->inputs[pair->input], err);
 }
 

@@ -82,7 +82,7 @@ DemiStatus demi_context_bind_output(DemiContext *context, const char *name, void
 static bool put(DemiContext *context, size_t i) {
     const struct OwnMemory *to = &context->owned.given[i];
     const RtValue *value = &context->exec.values[context_output_value(context, i)];
-    if (!to->data || value->state != RT_TENSOR) return true;
+    if (!to->data || value->state != RT_TENSOR || context_is_there(context, i)) return true;
     const KernelTensor *tensor = &value->tensor->tensor;
     const uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
     if (size > to->size) {
@@ -104,6 +104,8 @@ bool context_collect(DemiContext *context) {
     for (size_t i = 0; i < count; i++) {
         context->outputs[i] =
             context_give(&context->result, &context->exec.values[context_output_value(context, i)]);
+        if (context_is_there(context, i))
+            context->outputs[i].data = context->owned.given_there[i].data;
         if (context->owned.given && !put(context, i)) return false;
     }
     context->output_count = (uint32_t)count;
@@ -243,6 +245,10 @@ DemiStatus demi_context_take_output(DemiContext *context, size_t i, DemiData **t
     Err err = {0};
     const DemiData *output = demi_context_output(context, i);
     if (!output) err_set(&err, ERR_USAGE, "there is no output %zu to take", i);
+    if (output && context_is_there(context, i)) {
+        err_set(&err, ERR_USAGE, "output %zu lies in the device's memory", i);
+        output = NULL;
+    }
     Taken *made = output ? take(context, i, output, &err) : NULL;
     *taken = made ? &made->data : NULL;
     return context_end(&err, error);

@@ -225,6 +225,11 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
         loaded = plan_devices_get(context->plan->devices, loaded, options->device, &context->err);
     const PoolFrom from = {budget, allocator_of(options->allocator)};
     if (!loaded || !exec_init(exec, loaded, &from, &context->arena, &context->err)) return;
+    const ExecDeviceOptions device = {.wish = {options->device_stream, options->tf32},
+                                      .memory = options->device_memory ? options->device_memory
+                                                                       : UINT64_MAX,
+                                      .steps = options->device_steps};
+    if (loaded->device && !exec_device_init(exec, &device)) return;
     exec->options.workers =
         workers_new(&context->arena, options->threads ? options->threads : processors_usable());
     exec->options.provider = (KernelProvider)options->kernels;
@@ -387,7 +392,10 @@ static DemiStatus set_input(DemiContext *context, const char *name, const DemiDa
     const DemiPlan *plan = context->plan;
     Err err = {0};
     size_t i = context_find(plan->inputs, plan->input_count, name);
-    if (!replace_input(context, i, value, borrow, &err)) err_operand(&err, "input '%s'", name);
+    if (replace_input(context, i, value, borrow, &err))
+        context_device_give(context, i, NULL);
+    else
+        err_operand(&err, "input '%s'", name);
     return context_end(&err, error);
 }
 
@@ -401,11 +409,27 @@ DemiStatus demi_context_borrow_input(DemiContext *context, const char *name, con
     return set_input(context, name, value, true, error);
 }
 
+DemiStatus demi_context_borrow_device_input(DemiContext *context, const char *name,
+                                            const DemiData *value, DemiError *error) {
+    const DemiPlan *plan = context->plan;
+    const size_t i = context_find(plan->inputs, plan->input_count, name);
+    Err err = {0};
+    if (context_device_may_give(context, value, &err) &&
+        replace_input(context, i, value, true, &err) &&
+        !context_device_give(context, i, value->data)) {
+        rt_value_clear(&context->inputs[i]);
+        err_out_of_memory(&err);
+    }
+    if (err.code != ERR_NONE) err_operand(&err, "input '%s'", name);
+    return context_end(&err, error);
+}
+
 DemiStatus demi_context_unset_input(DemiContext *context, const char *name, DemiError *error) {
     const size_t i = context_find(context->plan->inputs, context->plan->input_count, name);
     Err err = {0};
     if (i < context->plan->input_count) {
         rt_value_clear(&context->inputs[i]);
+        context_device_give(context, i, NULL);
         return DEMI_OK;
     }
     err_set(&err, ERR_USAGE, "the model has no such input");
@@ -432,6 +456,7 @@ static bool bind_inputs(DemiContext *context) {
         RtValue bound = rt_value_ref(context->inputs[i]);
         if (bound.state == RT_UNSET) bound.state = RT_NONE;
         rt_value_set(&context->exec.values[value], bound);
+        if (!context_device_fetch(context, i)) return false;
         /* outputs point into it until the next run, though it be set anew before */
         if (context_has_text(&bound)) context->used[i] = rt_value_ref(bound);
     }
@@ -449,30 +474,41 @@ static void clear_values(DemiContext *context) {
     arena_free(&context->result);
 }
 
+/* Of a run that has ended. */
+static void collect(DemiContext *context) {
+    if (context_collect(context) && !context_carry_on(context)) context->output_count = 0;
+}
+
 /* With memory at hand for small things; what jumps lands in the caller. */
 static void run(DemiContext *context) {
     Exec *exec = &context->exec;
     /* what other shapes left behind: the shapes of now may never ask for it */
     if (exec->pool.kept > 2 * exec->pool.peak + (1 << 20)) pool_trim(&exec->pool);
     exec->pool.peak = exec->pool.used;
+    if (exec->device.queue && !exec->loaded->device->kind->ready(exec->device.queue, &context->err))
+        return;
     if (!bind_inputs(context) || !context_carried_fit(context)) return;
     if (!exec->again)
         exec_memory_begin(exec);
     else if (!exec->again->begin(exec->again->data)) /* values live longer than places are for */
         return;
     bool ok = exec->device.queue ? exec_record_run(exec) : exec_graph(exec, 0);
-    if (ok && context_collect(context) && !context_carry_on(context)) context->output_count = 0;
+    if (exec->device.queue) ok = context_device_end(context, ok);
+    if (ok && !exec->device.flies) collect(context);
 }
 
 void demi_context_seed(DemiContext *context, uint64_t seed) {
     context->exec.progress.seed = seed;
 }
 
-DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
+/* `waits`: until the device has done it. */
+static DemiStatus run_once(DemiContext *context, bool waits, DemiError *error) {
     Exec *exec = &context->exec;
     MemTrap trap;
+    if (exec->device.queue && exec->device.flies) exec_device_wait(exec); /* and forget */
     context->err = (Err){0};
     context->output_count = 0;
+    context->starts = !waits;
     exec->progress.depth = 0;
     exec->progress.steps = 0;
     if (context->end.go_on) context->end.asked = exec_now();
@@ -491,6 +527,29 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     }
     exec_memory_end(exec, context->err.code == ERR_NONE);
     arena_free(&exec->scratch);
+    return context_end(&context->err, error);
+}
+
+DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
+    return run_once(context, true, error);
+}
+
+DemiStatus demi_context_start(DemiContext *context, DemiError *error) {
+    return run_once(context, false, error);
+}
+
+DemiStatus demi_context_wait(DemiContext *context, DemiError *error) {
+    Exec *exec = &context->exec;
+    MemTrap trap;
+    if (!exec->device.flies) return DEMI_OK;
+    context->err = (Err){0};
+    if (setjmp(trap.env)) {
+        context->output_count = 0;
+        err_out_of_memory(&context->err);
+    } else {
+        context->result.trap = context->arena.trap = &trap;
+        if (exec_device_wait(exec)) collect(context);
+    }
     return context_end(&context->err, error);
 }
 
@@ -515,6 +574,9 @@ bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *co
         made.upload_bytes = have->upload_bytes;
         made.download_bytes = have->download_bytes;
         made.replays = have->replays;
+        made.tf32 = have->tf32;
+        made.memory = context->exec.device.pool.used + context->exec.device.pool.kept;
+        made.memory_peak = context->exec.device.pool.peak;
     }
     memcpy(counts, &made, size);
     return queue != NULL;
@@ -539,7 +601,8 @@ static Watched watched(DemiContext *context, const uint32_t *numbers, uint32_t c
         if (none) continue;
         const RtValue *value = &context->exec.values[numbers[i]];
         w.values[i] = context_give(arena, value);
-        if (exec_is_remote(&context->exec, numbers[i]))
+        if (exec_is_remote(&context->exec, numbers[i]) ||
+            (context->owned.there && context->owned.there[numbers[i]].data))
             w.values[i].data = exec_record_fetch(&context->exec, value->tensor, arena);
         if (value->state == RT_TENSOR && value->tensor->tensor.room) {
             const KernelTensor *tensor = &value->tensor->tensor;

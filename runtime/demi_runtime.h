@@ -181,12 +181,22 @@ typedef struct DemiContextOptions {
         *allocator; /* of values, workspaces, and outputs that are taken; NULL: the C
                                        library's. Tables and what the plan's contexts share are not
                                        its. It is copied */
+    uint64_t
+        device_memory; /* most bytes of the device's memory, for values, workspace and constants;
+                               0: any number. What the driver and libraries have for themselves is not
+                               counted. A run that needs more is DEMI_ERR_ENV */
+    void *
+        device_stream; /* a CUstream of the device's primary context, which must stay as long as the
+                               context; NULL: one of the context's own. See "devices" below */
+    bool device_steps; /* runs are never recorded and repeated as a CUDA graph */
+    bool tf32;         /* products and convolutions of floats may round their factors to TF32, 10
+                               bits of mantissa, on devices that are faster so */
 } DemiContextOptions;
 
 #define DEMI_CONTEXT_OPTIONS_INIT                                                                  \
     {                                                                                              \
         sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0, false, NULL, NULL, NULL,   \
-            NULL                                                                                   \
+            NULL, 0, NULL, false, false                                                            \
     }
 
 /* Makes a context in *context, what runs of a plan need: inputs, memory, outputs. It is freed with
@@ -274,6 +284,40 @@ DEMI_API void demi_data_free(DemiData *taken);
  * each. */
 DEMI_API uint64_t demi_context_peak(const DemiContext *context);
 
+/* ---- devices --------------------------------------------------------------------------------- */
+
+/* All that a context has a device do goes through one stream, its own or the caller's, in order: copies
+ * of inputs, the steps, copies of outputs. So a run reads what work that was put into the caller's
+ * stream before has written, and work that is put there later reads what the run writes; nothing else
+ * is ordered with it, other streams by events of the caller's. demi_context_run waits for the stream
+ * and returns with the outputs there; demi_context_start does not. Constants are copied when a step
+ * first needs them, and that is waited for.
+ *
+ * Runs are recorded as a CUDA graph and repeated, where inputs have the same sizes and the caller's
+ * memory on the device is the same as in the run before. While the caller captures the stream himself,
+ * a run is refused with DEMI_ERR_USAGE, and the capture goes on; captures of other streams, of any mode,
+ * are not disturbed. */
+
+/* Puts a run into the device's stream and returns: demi_context_run without its end, which is
+ * demi_context_wait's. Until that returns the context has no outputs, and what inputs borrow must stay
+ * as it is; outputs on the device are there for work that comes later in the stream. The next run waits
+ * for the last one first. On a processor the run has ended when it returns. */
+DEMI_API DemiStatus demi_context_start(DemiContext *context, DemiError *error);
+/* Waits for what demi_context_start began, whose errors it gives; at once where nothing is under way. */
+DEMI_API DemiStatus demi_context_wait(DemiContext *context, DemiError *error);
+
+/* As demi_context_borrow_input, of a tensor whose `data` is memory of the context's device: aligned as
+ * its elements are, and to 256 bytes so that nothing is copied. Where the processor reads the input,
+ * too, every run copies it and waits. DEMI_ERR_USAGE where the context has no device, too. */
+DEMI_API DemiStatus demi_context_borrow_device_input(DemiContext *context, const char *name,
+                                                     const DemiData *value, DemiError *error);
+/* As demi_context_bind_output, with `size` bytes of the device's memory: demi_context_output then has
+ * that address, which is not to be read by the host. Nothing is copied where the device makes the
+ * output and the memory is aligned to 256 bytes. DEMI_ERR_USAGE where the context has no device or
+ * carries the output, too. */
+DEMI_API DemiStatus demi_context_bind_device_output(DemiContext *context, const char *name,
+                                                    void *data, uint64_t size, DemiError *error);
+
 /* What a context had its device do since it was made. */
 typedef struct DemiDeviceCounts {
     uint32_t size;
@@ -283,10 +327,13 @@ typedef struct DemiDeviceCounts {
     uint64_t uploads, downloads; /* copies from and to the processor's memory */
     uint64_t upload_bytes, download_bytes;
     uint64_t replays; /* runs that repeated what was recorded; what they did is counted above */
+    uint64_t tf32;    /* of the launches, those that may round factors to TF32 */
+    uint64_t memory;  /* bytes of the device's memory that the context uses now, and used at most */
+    uint64_t memory_peak;
 } DemiDeviceCounts;
 
 #define DEMI_DEVICE_COUNTS_INIT                                                                    \
-    { sizeof(DemiDeviceCounts), 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(DemiDeviceCounts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Fills *counts, whose size is set. False, with all of them 0, where the context has no device. */
 DEMI_API bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *counts);

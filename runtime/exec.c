@@ -66,11 +66,11 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, const PoolFrom *from, Arena
     exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
     exec->memory.placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
     exec->forms.memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
-    if (loaded->device && !exec_device_init(exec)) return false;
     return set_constants(exec) && (from->budget == UINT64_MAX || check_sizes(exec));
 }
 
 void exec_free(Exec *exec) {
+    if (exec->device.queue && exec->device.flies) exec_device_wait(exec);
     if (exec->loaded) {
         exec_drop_results(exec);
         step_form_drop(exec);
@@ -152,7 +152,7 @@ bool exec_graph(Exec *exec, uint32_t graph) {
         arena_reset(&exec->scratch);
     }
     exec->progress.depth--;
-    if (exec->device.queue && (exec->device.pending || exec->progress.depth == 0))
+    if (exec->device.pending && exec->progress.depth > 0)
         ok = exec_device_wait(exec) && ok; /* what runs a graph reads its outputs */
     return ok;
 }

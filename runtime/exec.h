@@ -185,7 +185,12 @@ typedef struct ExecDevice {
     DeviceQueue *queue;          /* NULL: there is none */
     Pool pool;                   /* of its memory */
     bool pending;                /* copies to the host are under way */
+    bool flies;                  /* a run's work was not waited for */
+    bool steps;                  /* nothing is recorded: every run goes step by step */
     struct DeviceRecord *record; /* what is being recorded; NULL: nothing is */
+    const void **given;   /* [value_count]: where the caller has an input of the main graph on the
+                                    device; NULL: it has none there, and where the list is */
+    uint64_t moves, last; /* how often the caller's memory became another; in the last run */
 } ExecDevice;
 
 /* What goes from run to run (carry.h); NULL where nothing does. */
@@ -201,6 +206,8 @@ typedef struct ExecOwned {
         void *data; /* the caller's; NULL: none */
         uint64_t size;
     } * bound; /* [value_count] */
+    const struct OwnMemory
+        *there; /* [value_count]: the same of the device's memory; NULL likewise */
 } ExecOwned;
 
 /* Who takes part in runs of the main graph (replay.h). False from `begin` and `after`, with the error
@@ -240,7 +247,8 @@ static inline Pool *exec_pool(Exec *exec, uint32_t value) {
 
 /* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants
  * set. The rest of the pool's budget, the options (no workers, any number of steps) and the seed
- * (0) are the caller's to change. False with the error set past the budget. */
+ * (0) are the caller's to change, and exec_device_init to be called for a plan that has a device. False
+ * with the error set past the budget. */
 bool exec_init(Exec *exec, const LoadedPlan *loaded, const PoolFrom *from, Arena *arena, Err *err);
 /* Frees what does not lie in that arena. Safe on a zeroed Exec. */
 void exec_free(Exec *exec);
@@ -248,7 +256,8 @@ void exec_free(Exec *exec);
 /* Seconds of a clock that only runs forward. */
 double exec_now(void);
 
-/* Runs a graph whose inputs' values are set; its outputs' values are set then. Each step counts
+/* Runs a graph whose inputs' values are set; its outputs' values are set then, and, of the main graph,
+ * there once the device was waited for (exec_device_wait). Each step counts
  * against step_limit and is late past the deadline; a graph without any is as a step, so that no
  * loop can go on for ever. */
 bool exec_graph(Exec *exec, uint32_t graph);

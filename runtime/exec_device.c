@@ -13,17 +13,19 @@ static const DeviceKind *kind_of(const Exec *exec) {
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-bool exec_device_init(Exec *exec) {
+bool exec_device_init(Exec *exec, const ExecDeviceOptions *options) {
     Device *device = exec->loaded->device;
-    pool_init(&exec->device.pool, device, &(PoolFrom){UINT64_MAX, exec->pool.allocator});
-    exec->device.queue = device->kind->queue_new(device, exec->err);
+    pool_init(&exec->device.pool, device, &(PoolFrom){options->memory, exec->pool.allocator});
+    exec->device.queue = device->kind->queue_new(device, &options->wish, exec->err);
+    exec->device.pool.queue = exec->device.queue;
+    exec->device.steps = options->steps;
     return exec->device.queue;
 }
 
 void exec_device_free(Exec *exec) {
     if (!exec->device.queue) return;
     kind_of(exec)->queue_free(exec->device.queue);
-    exec->device.queue = NULL;
+    exec->device.queue = exec->device.pool.queue = NULL;
     pool_free(&exec->device.pool);
 }
 
@@ -63,7 +65,7 @@ void exec_device_count(Exec *exec, const StepForm *form, const LoadedStep *step)
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 bool exec_device_wait(Exec *exec) {
-    exec->device.pending = false;
+    exec->device.pending = exec->device.flies = false;
     return exec->device.record || kind_of(exec)->wait(exec->device.queue, exec->err);
 }
 

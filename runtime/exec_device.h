@@ -13,18 +13,26 @@ typedef struct Staging {
     struct Staging *next;
     uint32_t value;
     void *pinned;
-    uint64_t size;
+    uint64_t size; /* 0 with pinned NULL: the value lies in the caller's memory */
     RtValue given; /* of a download: the value on that memory */
 } Staging;
 
 typedef struct DeviceRecord {
     DeviceWork *work;    /* NULL: it could not be recorded, or is being */
     DeviceCounts counts; /* what it does */
+    uint64_t stamp;      /* exec_record.c's: it is void where that is another now */
     Staging *uploads, *downloads;
 } DeviceRecord;
 
-/* A queue and a pool for exec->loaded->device, NULL with the error set; and their end. */
-bool exec_device_init(Exec *exec);
+/* How a context is to use its device. */
+typedef struct ExecDeviceOptions {
+    DeviceWish wish;
+    uint64_t memory; /* most bytes of it; UINT64_MAX: any */
+    bool steps;      /* ExecDevice's */
+} ExecDeviceOptions;
+
+/* A queue and a pool for exec->loaded->device, false with the error set; and their end. */
+bool exec_device_init(Exec *exec, const ExecDeviceOptions *options);
 void exec_device_free(Exec *exec);
 
 /* Makes the step one of the device, where the plan says so. */

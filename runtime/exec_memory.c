@@ -226,9 +226,10 @@ static size_t piece_size(uint64_t size) {
 
 static void end_piece(Exec *exec, bool remote) {
     Device *device = exec->device.pool.device;
-    if (remote && exec->memory.pieces[1].at)
+    if (remote && exec->memory.pieces[1].at) {
+        pool_wait(&exec->device.pool);
         device->kind->release(device, exec->memory.pieces[1].at);
-    else if (!remote)
+    } else if (!remote)
         allocator_give(&exec->pool.allocator, exec->memory.pieces[0].at,
                        piece_size(exec->memory.pieces[0].size));
     exec->memory.pieces[remote].at = NULL;
@@ -357,6 +358,15 @@ static bool is_free(const Pool *pool, const Place *place) {
     return true;
 }
 
+/* The caller's, which the value's elements may be written to at once; NULL: there is none. What comes
+ * from a device is copied to the host's behind a run. */
+static const struct OwnMemory *own_memory(const Exec *exec, uint32_t value) {
+    const struct OwnMemory *all = exec_is_remote(exec, value) ? exec->owned.there
+                                  : exec->device.queue        ? NULL
+                                                              : exec->owned.bound;
+    return all ? &all[value] : NULL;
+}
+
 RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) {
     KernelTensor tensor = *like;
     uint64_t bytes;
@@ -367,9 +377,9 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
         return NULL;
     }
     const bool lasts = exec->owned.lasting && exec->owned.lasting[value];
-    if (exec->owned.bound && !lasts && !exec->device.queue && bytes &&
-        bytes <= exec->owned.bound[value].size) {
-        tensor.data = exec->owned.bound[value].data;
+    const struct OwnMemory *own = lasts ? NULL : own_memory(exec, value);
+    if (own && bytes && bytes <= own->size) {
+        tensor.data = own->data;
         return rt_tensor_borrow(&exec->pool, &tensor, exec->err);
     }
     const Place *place = exec->memory.map && !lasts ? &exec->memory.map->places[value] : NULL;

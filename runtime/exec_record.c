@@ -19,15 +19,15 @@ static uint64_t bytes_of(const KernelTensor *tensor) {
     return tensor->count * kernel_element_size(tensor->dtype);
 }
 
-/* Pinned memory for a copy that is recorded, NULL with the error set. */
+/* Pinned memory for a copy that is recorded (of no size: none), NULL with the error set. */
 static Staging *stage(Exec *exec, Staging **list, uint32_t value, uint64_t size) {
     Staging *staging = calloc(1, sizeof *staging);
     if (!staging) {
         err_out_of_memory(exec->err);
         return NULL;
     }
-    staging->pinned = kind_of(exec)->pin(exec->loaded->device, size, exec->err);
-    if (!staging->pinned) {
+    if (size) staging->pinned = kind_of(exec)->pin(exec->loaded->device, size, exec->err);
+    if (size && !staging->pinned) {
         free(staging);
         return NULL;
     }
@@ -37,9 +37,26 @@ static Staging *stage(Exec *exec, Staging **list, uint32_t value, uint64_t size)
     return *list = staging;
 }
 
+/* An input that the caller has on the device: as it lies, or a copy where kernels expect more. */
+static bool take_there(Exec *exec, const LoadedStep *step, const KernelTensor *like,
+                       const void *there) {
+    KernelTensor tensor = *like;
+    const bool aligned = (uintptr_t)there % DEVICE_ALIGN == 0;
+    tensor.data = (void *)(uintptr_t)there;
+    RtTensor *to = aligned ? rt_tensor_borrow(&exec->pool, &tensor, exec->err)
+                           : exec_new_tensor(exec, step->outputs[0], like);
+    if (!to) return exec_name_step(exec, step);
+    const bool ok = aligned || kind_of(exec)->copy(exec->device.queue, to->tensor.data, there,
+                                                   bytes_of(like), exec->err);
+    exec_output(exec, step, 0, (RtValue){.state = RT_TENSOR, .tensor = to});
+    return ok || exec_name_step(exec, step);
+}
+
 static bool upload(Exec *exec, const LoadedStep *step) {
     const RtTensor *from = exec_tensor(exec, step, 0);
     if (!from) return false;
+    const void *there = exec->device.given ? exec->device.given[step->inputs[0]] : NULL;
+    if (there) return take_there(exec, step, &from->tensor, there);
     RtTensor *to = exec_new_tensor(exec, step->outputs[0], &from->tensor);
     if (!to) return exec_name_step(exec, step);
     const uint64_t size = bytes_of(&from->tensor);
@@ -59,7 +76,7 @@ static bool upload(Exec *exec, const LoadedStep *step) {
 static RtTensor *download_to(Exec *exec, const LoadedStep *step, const KernelTensor *like) {
     if (!exec->device.record) return exec_new_tensor(exec, step->outputs[0], like);
     Staging *staging =
-        stage(exec, &exec->device.record->downloads, step->outputs[0], bytes_of(like));
+        stage(exec, &exec->device.record->downloads, step->outputs[0], bytes_of(like) | 1);
     if (!staging) return NULL;
     KernelTensor tensor = *like;
     tensor.data = staging->pinned;
@@ -68,9 +85,37 @@ static RtTensor *download_to(Exec *exec, const LoadedStep *step, const KernelTen
     return to;
 }
 
+/* An output that the caller wants on the device: its value is what lies there. */
+static bool leave_there(Exec *exec, const LoadedStep *step, const KernelTensor *from,
+                        const struct OwnMemory *there) {
+    KernelTensor tensor = *from;
+    const uint64_t size = bytes_of(from);
+    if (size > there->size) {
+        err_set(exec->err, ERR_USAGE, "it is larger than the memory that it is bound to");
+        err_expected(exec->err, "at most %llu bytes", (unsigned long long)there->size);
+        err_actual(exec->err, "%llu", (unsigned long long)size);
+        return exec_name_step(exec, step);
+    }
+    if (from->data != there->data &&
+        !kind_of(exec)->copy(exec->device.queue, there->data, from->data, size, exec->err))
+        return exec_name_step(exec, step);
+    tensor.data = there->data;
+    RtTensor *to = rt_tensor_borrow(&exec->pool, &tensor, exec->err);
+    if (!to) return exec_name_step(exec, step);
+    exec_output(exec, step, 0, (RtValue){.state = RT_TENSOR, .tensor = to});
+    if (!exec->device.record) return true;
+    Staging *staging = stage(exec, &exec->device.record->downloads, step->outputs[0], 0);
+    if (!staging) return exec_name_step(exec, step);
+    staging->given = rt_value_ref((RtValue){.state = RT_TENSOR, .tensor = to});
+    return true;
+}
+
 static bool download(Exec *exec, const LoadedStep *step) {
     const RtTensor *from = exec_tensor(exec, step, 0);
     if (!from) return false;
+    const struct OwnMemory *own = exec->owned.there;
+    if (own && own[step->outputs[0]].data)
+        return leave_there(exec, step, &from->tensor, &own[step->outputs[0]]);
     RtTensor *to = download_to(exec, step, &from->tensor);
     if (!to) return exec_name_step(exec, step);
     const bool ok = kind_of(exec)->download(exec->device.queue, to->tensor.data, from->tensor.data,
@@ -105,6 +150,7 @@ static void take_counts(DeviceQueue *queue, const DeviceCounts *before, DeviceCo
                            .bytes = now->bytes - before->bytes,
                            .uploads = now->uploads - before->uploads,
                            .downloads = now->downloads - before->downloads,
+                           .tf32 = now->tf32 - before->tf32,
                            .upload_bytes = now->upload_bytes - before->upload_bytes,
                            .download_bytes = now->download_bytes - before->download_bytes};
     queue->counts = *before;
@@ -114,10 +160,16 @@ static void add_counts(DeviceQueue *queue, const DeviceCounts *made) {
     DeviceCounts *counts = &queue->counts;
     counts->launches += made->launches;
     counts->bytes += made->bytes;
+    counts->tf32 += made->tf32;
     counts->uploads += made->uploads;
     counts->downloads += made->downloads;
     counts->upload_bytes += made->upload_bytes;
     counts->download_bytes += made->download_bytes;
+}
+
+/* What recorded work relies on beside sizes: memory of the pool that is free now, and the caller's. */
+static uint64_t stamp_of(const Exec *exec) {
+    return exec->device.pool.trims + exec->device.moves;
 }
 
 /* Runs with everything noted, and nothing computed. */
@@ -125,6 +177,8 @@ static bool record_graph(Exec *exec, DeviceRecord *record) {
     Err *err = exec->err, ignored = {0};
     exec->err = &ignored;
     const DeviceCounts before = exec->device.queue->counts;
+    record->stamp = stamp_of(exec);
+    exec->device.pool.queue = NULL; /* nothing of this context runs meanwhile */
     bool ok = kind_of(exec)->record(exec->device.queue, &ignored);
     if (ok) {
         exec->device.record = record;
@@ -133,8 +187,9 @@ static bool record_graph(Exec *exec, DeviceRecord *record) {
         record->work = kind_of(exec)->recorded(exec->device.queue, &ignored);
     }
     exec->err = err;
+    exec->device.pool.queue = exec->device.queue;
     take_counts(exec->device.queue, &before, &record->counts);
-    if (ok && record->work) return true;
+    if (ok && record->work && record->stamp == stamp_of(exec)) return true;
     exec_device_record_clear(exec, record);
     return false;
 }
@@ -144,6 +199,7 @@ void exec_record_abandon(Exec *exec) {
     DeviceRecord *record = exec->device.record;
     if (!record) return;
     exec->device.record = NULL;
+    exec->device.pool.queue = exec->device.queue;
     record->work = kind_of(exec)->recorded(exec->device.queue, &ignored);
     exec_device_record_clear(exec, record);
 }
@@ -152,7 +208,7 @@ static bool repeat(Exec *exec, DeviceRecord *record) {
     if (!kind_of(exec)->replay(exec->device.queue, record->work, exec->err)) return false;
     add_counts(exec->device.queue, &record->counts);
     exec->device.pending = true;
-    return exec_device_wait(exec);
+    return true;
 }
 
 static bool repeat_anew(Exec *exec, DeviceRecord *record) {
@@ -195,9 +251,16 @@ static void give_inputs(Exec *exec, PlanSpan inputs, KeptInput *kept, bool again
 bool exec_record_run(Exec *exec) {
     const PlanSpan inputs = exec->loaded->plan.graphs[0].inputs;
     DeviceRecord **slot = exec_memory_record(exec);
-    if (!slot || !exec->loaded->repeats || exec->options.after || exec->again)
+    const bool settled = exec->device.last == exec->device.moves;
+    exec->device.last = exec->device.moves;
+    if (!slot || !exec->loaded->repeats || exec->options.after || exec->again || exec->device.steps)
         return exec_graph(exec, 0);
-    if (*slot && (*slot)->work) return repeat_anew(exec, *slot);
+    if (*slot && (*slot)->work && (*slot)->stamp == stamp_of(exec)) return repeat_anew(exec, *slot);
+    if (*slot && (*slot)->work) { /* what it knows is gone */
+        exec_device_record_free(exec, *slot);
+        *slot = NULL;
+    }
+    if (!settled) return exec_graph(exec, 0); /* the caller's memory may change in every run */
     if (*slot || !(*slot = calloc(1, sizeof **slot))) return exec_graph(exec, 0);
     KeptInput *kept = keep_inputs(exec, inputs);
     if (!kept) return exec_graph(exec, 0);

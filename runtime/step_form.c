@@ -295,8 +295,13 @@ static bool set_remote_constant(StepCall *s, uint32_t i) {
     if (s->form->unread[i] || !tensor->count) return true;
     const uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
     tensor->data = (void *)(uintptr_t)step_share(&s->call, i, NULL, 0, size);
-    return tensor->data ||
-           err_set(s->exec->err, ERR_ENV, "the device has no room for a constant of %llu bytes",
+    if (tensor->data || s->exec->err->code != ERR_NONE) return tensor->data;
+    const uint64_t limit = s->exec->device.pool.budget;
+    if (limit != UINT64_MAX)
+        return err_set(s->exec->err, ERR_ENV,
+                       "more of the device's memory is needed than the limit of %llu bytes",
+                       (unsigned long long)limit);
+    return err_set(s->exec->err, ERR_ENV, "the device has no room for a constant of %llu bytes",
                    (unsigned long long)size);
 }
 

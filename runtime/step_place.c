@@ -23,7 +23,8 @@ typedef struct Placer {
     bool *shapes;                  /* [step_count]: shapes follow from it */
     bool *needed;                  /* [value_count]: the processor wants it at once */
     bool *remote;                  /* [value_count] */
-    bool *read, *given;  /* [value_count]: from the other side; as the output of a graph alone */
+    bool *read;                    /* [value_count]: from the other side */
+    bool **ends;         /* [graph_count], of each its outputs: it is wanted on the device */
     uint32_t *other;     /* [value_count]: the copy, PLAN_NONE: there is none */
     bool *of_input;      /* [value_count]: follows from what an input holds */
     VEC(uint32_t) queue; /* of values that are needed, whose producers are to be looked at */
@@ -129,6 +130,21 @@ static bool is_shape_like(const Placer *p, uint32_t number) {
     return size >= 0 && size <= FEW;
 }
 
+/* Output i of each branch of an If; PLAN_NONE where that has none. `at` counts the branches. */
+static bool next_branch(const Placer *p, const PlanStep *step, uint32_t *at, uint32_t *graph) {
+    while (*at < step->attrs.count) {
+        const PlanAttr *attr = &p->from->attrs[step->attrs.first + (*at)++];
+        if (attr->kind != PLAIN_GRAPH) continue;
+        *graph = (uint32_t)attr->value;
+        return true;
+    }
+    return false;
+}
+static uint32_t branch_output(const Placer *p, uint32_t graph, uint32_t i) {
+    const PlanSpan outputs = p->from->graphs[graph].outputs;
+    return i < outputs.count ? p->from->operands[outputs.first + i] : PLAN_NONE;
+}
+
 static bool stays(const Placer *p, const PlanStep *step) {
     for (uint32_t i = 0; i < step->outputs.count; i++) {
         const uint32_t value = p->from->operands[step->outputs.first + i];
@@ -137,11 +153,24 @@ static bool stays(const Placer *p, const PlanStep *step) {
     return true;
 }
 
+/* What hands a value on is followed to who made it. */
+static void follow_control(Placer *p, const PlanStep *step, uint32_t value) {
+    if (is_named(p, step, "Identity")) need(p, p->from->operands[step->inputs.first]);
+    for (uint32_t i = 0; is_named(p, step, "If") && i < step->outputs.count; i++) {
+        if (p->from->operands[step->outputs.first + i] != value) continue;
+        for (uint32_t at = 0, graph; next_branch(p, step, &at, &graph);)
+            need(p, branch_output(p, graph, i));
+    }
+}
+
 /* What is needed is computed by the processor, back to where only sizes are read. */
 static void follow_needs(Placer *p) {
     for (size_t at = 0; at < p->queue.count; at++) {
         const uint32_t number = p->producer[p->queue.items[at]];
-        if (number == PLAN_NONE || p->shapes[number] || !p->rows[number]) continue;
+        if (number == PLAN_NONE || p->shapes[number]) continue;
+        if (p->reasons[number] == PLACE_CONTROL)
+            follow_control(p, &p->from->steps[number], p->queue.items[at]);
+        if (!p->rows[number]) continue;
         const PlanStep *step = &p->from->steps[number];
         if (!stays(p, step)) continue;
         p->shapes[number] = true;
@@ -176,6 +205,29 @@ static bool is_made_here(const Placer *p, const PlanStep *step) {
     return !p->remote[value] && p->producer[value] != PLAN_NONE;
 }
 
+static bool is_of_device(const Placer *p, uint32_t number) {
+    const PlanValue *value = &p->from->values[number];
+    return value->kind == PLAN_TENSOR && value->dtype != DTYPE_STRING &&
+           kernel_element_size((Dtype)value->dtype);
+}
+
+/* What a branch leaves on the device stays there, unless the processor wants it: then the other
+ * branches give theirs there, too. */
+static void decide_if(Placer *p, const PlanStep *step) {
+    for (uint32_t i = 0; i < step->outputs.count; i++) {
+        const uint32_t value = p->from->operands[step->outputs.first + i];
+        bool there = false, may = value != PLAN_NONE && !p->needed[value] && is_of_device(p, value);
+        for (uint32_t at = 0, graph; may && next_branch(p, step, &at, &graph);) {
+            const uint32_t from = branch_output(p, graph, i);
+            may = from != PLAN_NONE && is_of_device(p, from);
+            there |= may && p->remote[from];
+        }
+        if (!may || !there) continue;
+        p->remote[value] = true;
+        for (uint32_t at = 0, graph; next_branch(p, step, &at, &graph);) p->ends[graph][i] = true;
+    }
+}
+
 static void decide(Placer *p, uint32_t number) {
     const PlanStep *step = &p->from->steps[number];
     for (uint32_t i = 0; i < step->attrs.count; i++) {
@@ -190,6 +242,7 @@ static void decide(Placer *p, uint32_t number) {
     }
     if (p->reasons[number] == PLACE_CONTROL && is_named(p, step, "Identity"))
         device = follows(p, step);
+    if (p->reasons[number] == PLACE_CONTROL && is_named(p, step, "If")) decide_if(p, step);
     for (uint32_t i = 0; device && i < step->outputs.count; i++) {
         const uint32_t value = p->from->operands[step->outputs.first + i];
         if (value != PLAN_NONE) p->remote[value] = true;
@@ -220,16 +273,29 @@ static bool is_crossing(const Placer *p, uint32_t number, uint32_t i) {
            wants_remote(p, number, i) != p->remote[value];
 }
 
+/* Whether output i of the graph is wanted on the other side of where it is. */
+static bool is_end_crossing(const Placer *p, uint32_t g, uint32_t i) {
+    const uint32_t value = branch_output(p, g, i);
+    return value != PLAN_NONE && p->ends[g][i] != p->remote[value];
+}
+
+static bool is_made_in(const Placer *p, const PlanGraph *graph, uint32_t value) {
+    return p->producer[value] != PLAN_NONE && p->producer[value] >= graph->steps.first &&
+           p->producer[value] - graph->steps.first < graph->steps.count;
+}
+
+/* What a graph gives that it has not made itself is copied where that is made: others give it, too. */
 static void find_crossings(Placer *p) {
     for (uint32_t s = 0; s < p->from->step_count; s++)
         for (uint32_t i = 0; i < p->from->steps[s].inputs.count; i++)
             if (is_crossing(p, s, i))
                 p->read[p->from->operands[p->from->steps[s].inputs.first + i]] = true;
     for (uint32_t g = 0; g < p->from->graph_count; g++) {
-        const PlanSpan outputs = p->from->graphs[g].outputs;
-        for (uint32_t i = 0; i < outputs.count; i++) {
-            const uint32_t value = p->from->operands[outputs.first + i];
-            if (p->remote[value]) p->given[value] = true;
+        const PlanGraph *graph = &p->from->graphs[g];
+        for (uint32_t i = 0; i < graph->outputs.count; i++) {
+            if (!is_end_crossing(p, g, i)) continue;
+            const uint32_t value = p->from->operands[graph->outputs.first + i];
+            if (!is_constant(p, value) && !is_made_in(p, graph, value)) p->read[value] = true;
         }
     }
 }
@@ -241,30 +307,70 @@ static bool draws(const Placer *p, const PlanStep *step) {
            strcmp(name, "Multinomial") == 0 || strcmp(name, "Dropout") == 0;
 }
 
+/* What of the step's outputs is an input of the model that it hands on. */
+static void note_handed(Placer *p, const PlanStep *step) {
+    for (uint32_t i = 0; i < step->outputs.count; i++) {
+        const uint32_t value = p->from->operands[step->outputs.first + i];
+        if (value == PLAN_NONE) continue;
+        const uint32_t source =
+            is_named(p, step, "Identity") ? p->from->operands[step->inputs.first] : PLAN_NONE;
+        if (source != PLAN_NONE) p->of_input[value] = p->of_input[source];
+        for (uint32_t at = 0, graph;
+             is_named(p, step, "If") && next_branch(p, step, &at, &graph);) {
+            const uint32_t from = branch_output(p, graph, i);
+            if (from != PLAN_NONE && !p->remote[value] && p->of_input[from])
+                p->of_input[value] = true;
+        }
+    }
+}
+
+static bool graph_repeats(Placer *p, uint32_t graph);
+
+/* Branches that sizes alone decide between are as good as one; what an If hands on is none of the
+ * inputs that a repeated run looks at. */
+static bool if_repeats(Placer *p, const PlanStep *step) {
+    for (uint32_t at = 0, graph; next_branch(p, step, &at, &graph);) {
+        if (!graph_repeats(p, graph)) return false;
+        for (uint32_t i = 0; i < p->from->graphs[graph].outputs.count; i++) {
+            const uint32_t value = branch_output(p, graph, i);
+            if (value == PLAN_NONE) return false;
+            if (!p->ends[graph][i] && (p->remote[value] || p->of_input[value])) return false;
+        }
+    }
+    return true;
+}
+
+static bool step_repeats(Placer *p, uint32_t number) {
+    const PlanStep *step = &p->from->steps[number];
+    if (p->reasons[number] == PLACE_CONTROL && !is_named(p, step, "Identity") &&
+        !(is_named(p, step, "If") && if_repeats(p, step)))
+        return false;
+    if (p->reasons[number] != PLACE_DEVICE && draws(p, step)) return false;
+    for (uint32_t i = 0; i < step->inputs.count; i++) {
+        const uint32_t value = p->from->operands[step->inputs.first + i];
+        if (value == PLAN_NONE || is_constant(p, value) || takes_any(p, step) ||
+            wants_remote(p, number, i))
+            continue;
+        if (p->remote[value] || p->of_input[value]) return false;
+    }
+    note_handed(p, step);
+    return true;
+}
+
+static bool graph_repeats(Placer *p, uint32_t graph) {
+    const PlanSpan steps = p->from->graphs[graph].steps;
+    for (uint32_t s = steps.first; s < steps.first + steps.count; s++)
+        if (!step_repeats(p, s)) return false;
+    return true;
+}
+
 /* Whether the processor's part of a run is the same whenever sizes are: no step of it reads what an
  * input of the model holds, or what the device made. */
 static bool repeats(Placer *p) {
     const PlanGraph *main = &p->from->graphs[0];
-    if (p->from->graph_count > 1) return false;
     for (uint32_t i = 0; i < main->inputs.count; i++)
         p->of_input[p->from->operands[main->inputs.first + i]] = true;
-    for (uint32_t s = main->steps.first; s < main->steps.first + main->steps.count; s++) {
-        const PlanStep *step = &p->from->steps[s];
-        if (p->reasons[s] == PLACE_CONTROL && !is_named(p, step, "Identity")) return false;
-        if (p->reasons[s] != PLACE_DEVICE && draws(p, step)) return false;
-        for (uint32_t i = 0; i < step->inputs.count; i++) {
-            const uint32_t value = p->from->operands[step->inputs.first + i];
-            if (value == PLAN_NONE || is_constant(p, value) || takes_any(p, step) ||
-                wants_remote(p, s, i))
-                continue;
-            if (p->remote[value] || p->of_input[value]) return false;
-        }
-        for (uint32_t i = 0; is_named(p, step, "Identity") && i < step->outputs.count; i++) {
-            const uint32_t value = p->from->operands[step->outputs.first + i];
-            const uint32_t source = p->from->operands[step->inputs.first];
-            if (value != PLAN_NONE && source != PLAN_NONE) p->of_input[value] = p->of_input[source];
-        }
-    }
+    if (!graph_repeats(p, 0)) return false;
     for (uint32_t i = 0; i < main->outputs.count; i++) {
         const uint32_t value = p->from->operands[main->outputs.first + i];
         if (!p->remote[value] && p->producer[value] != PLAN_NONE) return false;
@@ -315,10 +421,11 @@ static void push_copy(Placer *p, Tables *t, uint32_t value) {
     VEC_PUSH(p->arena, &t->reasons, PLACE_COPY);
 }
 
-static void push_copies(Placer *p, Tables *t, PlanSpan span, const bool *wanted) {
+/* Of those that are read. */
+static void push_copies(Placer *p, Tables *t, PlanSpan span) {
     for (uint32_t i = 0; i < span.count; i++) {
         const uint32_t value = p->from->operands[span.first + i];
-        if (value != PLAN_NONE && wanted[value] && p->other[value] == PLAN_NONE)
+        if (value != PLAN_NONE && p->read[value] && p->other[value] == PLAN_NONE)
             push_copy(p, t, value);
     }
 }
@@ -335,18 +442,21 @@ static void push_step(Placer *p, Tables *t, uint32_t number) {
     step.outputs = push_operands(p, t, p->from->operands + outputs.first, outputs.count);
     VEC_PUSH(p->arena, &t->steps, step);
     VEC_PUSH(p->arena, &t->reasons, p->reasons[number]);
-    push_copies(p, t, outputs, p->read);
+    push_copies(p, t, outputs);
 }
 
 /* Outputs are copied last, so that the device is waited for once. */
-static void push_graph(Placer *p, Tables *t, PlanGraph *graph) {
+static void push_graph(Placer *p, Tables *t, uint32_t number, PlanGraph *graph) {
     const PlanGraph from = *graph;
     const PlanSpan none = {0, 0};
     graph->steps.first = (uint32_t)t->steps.count;
-    push_copies(p, t, from.inputs, p->read);
+    push_copies(p, t, from.inputs);
     for (uint32_t s = from.steps.first; s < from.steps.first + from.steps.count; s++)
         push_step(p, t, s);
-    push_copies(p, t, from.outputs, p->given);
+    for (uint32_t i = 0; i < from.outputs.count; i++) {
+        const uint32_t value = p->from->operands[from.outputs.first + i];
+        if (is_end_crossing(p, number, i) && p->other[value] == PLAN_NONE) push_copy(p, t, value);
+    }
     graph->steps.count = (uint32_t)t->steps.count - graph->steps.first;
     graph->inputs = push_operands(p, t, p->from->operands + from.inputs.first, from.inputs.count);
     graph->defaults =
@@ -356,7 +466,12 @@ static void push_graph(Placer *p, Tables *t, PlanGraph *graph) {
     graph->outputs.first = (uint32_t)t->operands.count;
     for (uint32_t i = 0; i < from.outputs.count; i++) {
         const uint32_t value = p->from->operands[from.outputs.first + i];
-        VEC_PUSH(p->arena, &t->operands, p->given[value] ? p->other[value] : value);
+        VEC_PUSH(p->arena, &t->operands, is_end_crossing(p, number, i) ? p->other[value] : value);
+    }
+    for (uint32_t i = 0; i < from.outputs.count;
+         i++) { /* a constant's copy is this graph's alone */
+        const uint32_t value = p->from->operands[from.outputs.first + i];
+        if (value != PLAN_NONE && is_constant(p, value)) p->other[value] = PLAN_NONE;
     }
 }
 
@@ -416,7 +531,7 @@ static void make_tables(Placer *p) {
     }
     PlanGraph *graphs =
         arena_copy(p->arena, p->from->graphs, p->from->graph_count * sizeof *graphs);
-    for (uint32_t g = 0; g < p->from->graph_count; g++) push_graph(p, &t, &graphs[g]);
+    for (uint32_t g = 0; g < p->from->graph_count; g++) push_graph(p, &t, g, &graphs[g]);
     plan->graphs = graphs;
     plan->steps = t.steps.items;
     plan->step_count = (uint32_t)t.steps.count;
@@ -454,13 +569,15 @@ void step_place(const Plan *plan, const DeviceKind *kind, Placement *placement, 
                 .needed = ARENA_ARRAY(arena, bool, plan->value_count),
                 .remote = ARENA_ARRAY(arena, bool, plan->value_count),
                 .read = ARENA_ARRAY(arena, bool, plan->value_count),
-                .given = ARENA_ARRAY(arena, bool, plan->value_count),
+                .ends = ARENA_ARRAY(arena, bool *, plan->graph_count),
                 .of_input = ARENA_ARRAY(arena, bool, plan->value_count),
                 .other = ARENA_ARRAY(arena, uint32_t, plan->value_count)};
     for (uint32_t i = 0; i < plan->op_count; i++) {
         p.domains[i] = plan_text(plan, plan->ops[i].domain, arena);
         p.names[i] = plan_text(plan, plan->ops[i].name, arena);
     }
+    for (uint32_t g = 0; g < plan->graph_count; g++)
+        p.ends[g] = ARENA_ARRAY(arena, bool, plan->graphs[g].outputs.count);
     note_producers(&p);
     for (uint32_t s = 0; s < plan->step_count; s++)
         p.reasons[s] = (uint8_t)find_row(&p, &plan->steps[s], &p.rows[s]);

@@ -214,14 +214,15 @@ static const void *share(PackJob *job) {
     const void *bytes = plan_share_get(shared, &key, NULL, &number);
     if (bytes && is_counted(exec, counted_as(s, number))) return bytes;
     Pool *pool = step_pool(s);
-    uint64_t most = s->step->device ? pool->budget : pool->budget / 2;
-    if (size > most || exec->forms.shared > most - size || !pool_charge(pool, size)) return NULL;
+    const uint64_t most = pool->budget / 2;
+    const bool fits = s->step->device || (size <= most && exec->forms.shared <= most - size);
+    if (!fits || !pool_charge(pool, size)) return NULL;
     if (!bytes) bytes = plan_share_get(shared, &key, &filling, &number);
     if (!bytes) {
         pool_discharge(pool, size);
         return NULL;
     }
-    exec->forms.shared += size;
+    if (!s->step->device) exec->forms.shared += size;
     set_counted(exec, counted_as(s, number));
     return bytes;
 }

@@ -52,7 +52,22 @@ static Buffer *begin_buffer(Pool *pool, uint64_t size, Err *err) {
     return NULL;
 }
 
+/* False where there is nothing to give back. */
+static bool has_free(const Pool *pool) {
+    for (int i = 0; i < POOL_CLASSES; i++)
+        if (pool->free[i]) return true;
+    return false;
+}
+
+void pool_wait(const Pool *pool) {
+    Err ignored = {0};
+    if (pool->queue) pool->device->kind->wait(pool->queue, &ignored);
+}
+
 void pool_trim(Pool *pool) {
+    if (!has_free(pool)) return;
+    pool_wait(pool);
+    pool->trims++;
     for (int i = 0; i < POOL_CLASSES; i++)
         for (Buffer *buffer = pool->free[i], *next; buffer; buffer = next) {
             next = buffer->next;
@@ -123,7 +138,10 @@ Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
     } else {
         if (number == POOL_CLASSES || rounded > pool->budget ||
             pool->used > pool->budget - rounded) {
-            err_set(err, ERR_ENV, "more memory is needed than the budget of %llu bytes allows",
+            err_set(err, ERR_ENV,
+                    pool->device
+                        ? "more of the device's memory is needed than the limit of %llu bytes"
+                        : "more memory is needed than the budget of %llu bytes allows",
                     (unsigned long long)pool->budget);
             return NULL;
         }

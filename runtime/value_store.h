@@ -51,7 +51,9 @@ struct Pool {
     Buffer *free[POOL_CLASSES];
     Buffer *live, *placed;
     uint64_t used, kept, peak,
-        budget; /* bytes: handed out, in free lists, most ever, most allowed */
+        budget;         /* bytes: handed out, in free lists, most ever, most allowed */
+    DeviceQueue *queue; /* whose work may still use what is free; NULL: none does */
+    uint64_t trims; /* how often something was given back: what was noted of free memory is void */
 };
 
 typedef struct PoolFrom {
@@ -63,6 +65,8 @@ typedef struct PoolFrom {
 void pool_init(Pool *pool, Device *device, const PoolFrom *from);
 /* Gives everything back that is not in use; and everything, whoever still refers to it. */
 void pool_trim(Pool *pool);
+/* Until no work of the pool's queue uses what is to be given back. */
+void pool_wait(const Pool *pool);
 void pool_free(Pool *pool);
 
 /* Counts memory that is not the pool's own as used; false past the budget. */

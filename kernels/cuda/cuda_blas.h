@@ -27,7 +27,8 @@ enum {
     BLAS_BFLOAT16 = 14,
     BLAS_COMPUTE_32F = 68, /* cublasComputeType_t */
     BLAS_COMPUTE_64F = 70,
-    BLAS_TRANSPOSED_A = 3, /* attributes of a product: int32, 1 where transposed */
+    BLAS_COMPUTE_TF32 = 77, /* of float factors */
+    BLAS_TRANSPOSED_A = 3,  /* attributes of a product: int32, 1 where transposed */
     BLAS_TRANSPOSED_B = 4,
     BLAS_EPILOGUE = 7,
     BLAS_BIAS = 8,

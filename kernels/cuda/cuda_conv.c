@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions on a CUDA device: Conv, and demi.fused's Conv and ConvLast.
+/* Convolutions on a CUDA device: Conv, and demi.fused's Conv and ConvLast; pools, ConvTranspose.
  *
  * Depthwise ones of channels-last data are demi's own; others are cuDNN's where it has engines for all
  * that follows, or where it sums up so much that the rest may come in a second kernel; else 16-bit
@@ -150,6 +150,7 @@ static void plan_library(KernelCall *call, const Window *w, Conv *conv) {
     const Dtype y = call->outputs[0].dtype;
     DnnConv described;
     describe(call, w, conv, &described);
+    described.tf32 = call->queue->tf32;
     const bool same = y == conv->dtype;
     described.residual = same && e->z && e->z->dtype == y;
     described.bias = same && e->bias && e->bias->dtype == y && (described.residual || !e->z);
@@ -405,6 +406,7 @@ static bool run_library(KernelCall *call, const Conv *conv, const void *weights,
     pthread_mutex_unlock(&device->lock);
     cuda_leave(device);
     call->queue->counts.launches++;
+    call->queue->counts.tf32 += conv->dtype == DTYPE_FLOAT && call->queue->tf32;
     return ok;
 }
 
@@ -471,4 +473,47 @@ bool cuda_max_pool(KernelCall *call) {
 bool cuda_average_pool(KernelCall *call) {
     const WindowAttrs *attrs = call->attrs;
     return run_pool(call, attrs->count_include_pad ? POOL_MEAN_PADDED : POOL_MEAN);
+}
+
+/* ---- ConvTranspose --------------------------------------------------------------------------- */
+
+/* The window is that of the convolution whose inverse it is: an output sees the inputs that it would
+ * have been read by. */
+bool cuda_conv_transpose(KernelCall *call) {
+    const WindowAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *weights = &call->inputs[1];
+    const KernelTensor *bias = kernel_input(call, 2), *y = &call->outputs[0];
+    Conv conv = {.dtype = x->dtype, .all = {.op = UNARY_COPY, .scale = 1}};
+    Window w;
+    if (!window_make_transposed(call, attrs, &w)) return false;
+    const int64_t groups = (int64_t)w.groups;
+    if (w.rank > WINDOW_AXES)
+        return kernel_fail(call, "convolutions over so many axes are not for the device");
+    if (x->dims[1] % groups || weights->dims[0] != x->dims[1] || y->dims[1] % groups ||
+        weights->dims[1] != y->dims[1] / groups || y->dims[0] != x->dims[0] ||
+        (bias && bias->count != (uint64_t)y->dims[1]) || weights->dtype != x->dtype)
+        return kernel_fail(call, "channels, groups, weights and bias do not fit");
+    for (uint32_t i = 0; i < w.rank; i++) /* the kernel counts in 32 bits */
+        if (w.axes[i].taps * w.axes[i].dilation > INT32_MAX / 4 ||
+            w.axes[i].in + w.axes[i].begin > INT32_MAX / 4 || w.axes[i].begin < -(INT32_MAX / 4))
+            return kernel_fail(call, "so large a window is not for the device");
+    if (!y->count) return true;
+    fill_args(call, &w, &conv);
+    WindowArgs *a = &conv.args;
+    for (uint32_t i = 0; i < WINDOW_AXES; i++) {
+        const int32_t of_x = a->out[i];
+        a->out[i] = a->in[i];
+        a->in[i] = of_x;
+    }
+    const int64_t of_channel = a->w_filter; /* weights are (channels, filters of a group, taps) */
+    a->w_filter = a->w_channel;
+    a->w_channel = of_channel;
+    a->filters = (int32_t)y->dims[1];
+    a->channels = (int32_t)(x->dims[1] / groups);
+    a->group_filters = (int32_t)weights->dims[1];
+    a->x = x->data;
+    a->w = weights->data;
+    a->y = y->data;
+    if (bias) a->bias = bias->data, a->bias_type = (int32_t)bias->dtype;
+    return launch(call, cuda_name("transposed", cuda_suffix(x->dtype), "").text, a, x->dtype, 1);
 }

@@ -16,12 +16,21 @@ CuStream cuda_stream_of(const KernelCall *call) {
     return cuda_queue_of(call->queue)->stream;
 }
 
+/* What the thread's mode was before the outermost cuda_enter; -1: it was not changed. */
+static _Thread_local int mode_before;
+static _Thread_local unsigned entered;
+
 bool cuda_enter(const CudaDevice *device, Err *err) {
-    return cuda_ok(device->driver, device->driver->context_push(device->context), err,
-                   "the device's context");
+    const CudaDriver *driver = device->driver;
+    if (!cuda_ok(driver, driver->context_push(device->context), err, "the device's context"))
+        return false;
+    int mode = CU_CAPTURE_RELAXED;
+    if (entered++ == 0) mode_before = driver->record_mode(&mode) == 0 ? mode : -1;
+    return true;
 }
 void cuda_leave(const CudaDevice *device) {
     CuContext ended;
+    if (--entered == 0 && mode_before >= 0) device->driver->record_mode(&mode_before);
     device->driver->context_pop(&ended);
 }
 

@@ -39,6 +39,7 @@ typedef struct CudaDevice {
 typedef struct CudaQueue {
     DeviceQueue base;
     CuStream stream;
+    bool foreign; /* the caller's */
 } CudaQueue;
 
 static inline CudaDevice *cuda_of(Device *device) {
@@ -51,7 +52,8 @@ CudaDevice *cuda_device_of(const KernelCall *call);
 CuStream cuda_stream_of(const KernelCall *call);
 
 /* Makes the device's context the thread's, until cuda_leave: around calls of the driver and of
- * libraries. False with the error set. */
+ * libraries. Meanwhile calls that others' recordings would not survive (memory that is taken, a stream
+ * that is waited for) concern this thread's alone. False with the error set. */
 bool cuda_enter(const CudaDevice *device, Err *err);
 void cuda_leave(const CudaDevice *device);
 

@@ -287,7 +287,7 @@ static bool may_use(const Draft *d, void *config, bool compiled) {
         d->dnn->get(config, CONFIG_ENGINE, T_DESCRIPTOR, 1, &count, &engine) == 0 && count == 1;
     ok = ok &&
          (compiled || !has_note(d->dnn, engine, ENGINE_BEHAVIOR, T_BEHAVIOR_NOTE, NOTE_COMPILED));
-    if (d->conv->dtype == DTYPE_FLOAT) /* those of tensor cores round to TF32 */
+    if (d->conv->dtype == DTYPE_FLOAT && !d->conv->tf32) /* tensor cores round to TF32 */
         ok = ok && !has_note(d->dnn, engine, ENGINE_NUMERICAL, T_NUMERICAL_NOTE, NOTE_TENSOR_CORE);
     d->dnn->free(engine);
     return ok;

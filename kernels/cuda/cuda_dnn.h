@@ -27,6 +27,7 @@ typedef struct DnnConv {
     int64_t x_strides[DNN_AXES], w_strides[DNN_AXES], y_strides[DNN_AXES];
     int64_t strides[DNN_SPATIAL], dilations[DNN_SPATIAL], begins[DNN_SPATIAL], ends[DNN_SPATIAL];
     bool residual, bias, relu; /* in this order behind it */
+    bool tf32;                 /* factors that are float may be rounded */
 } DnnConv;
 
 typedef struct DnnPlan DnnPlan;

@@ -52,7 +52,7 @@ static void cuda_unpin(Device *owner, void *memory) {
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
-static DeviceQueue *cuda_queue_new(Device *owner, Err *err) {
+static DeviceQueue *cuda_queue_new(Device *owner, const DeviceWish *wish, Err *err) {
     CudaDevice *device = cuda_of(owner);
     CudaQueue *queue = calloc(1, sizeof *queue);
     if (!queue) {
@@ -60,6 +60,12 @@ static DeviceQueue *cuda_queue_new(Device *owner, Err *err) {
         return NULL;
     }
     queue->base.device = owner;
+    queue->base.tf32 = wish->tf32;
+    if (wish->stream) {
+        queue->stream = wish->stream;
+        queue->foreign = true;
+        return &queue->base;
+    }
     bool ok = cuda_enter(device, err);
     if (ok) {
         ok = cuda_ok(device->driver,
@@ -72,15 +78,39 @@ static DeviceQueue *cuda_queue_new(Device *owner, Err *err) {
     return NULL;
 }
 
+/* Whether somebody else captures the queue's stream, which must not be waited for then; 0: no, or it
+ * can't be told. Our own recordings have ended whenever this is asked. */
+static int is_captured(const CudaDevice *device, const CudaQueue *queue) {
+    int state = 0;
+    return queue->foreign && device->driver->stream_records(queue->stream, &state) == 0 ? state : 0;
+}
+
 static void cuda_queue_free(DeviceQueue *freed) {
     if (!freed) return;
     CudaDevice *device = device_of(freed);
     if (cuda_enter(device, NULL)) {
-        device->driver->stream_wait(cuda_queue_of(freed)->stream);
-        device->driver->stream_free(cuda_queue_of(freed)->stream);
+        if (!is_captured(device, cuda_queue_of(freed)))
+            device->driver->stream_wait(cuda_queue_of(freed)->stream);
+        if (!cuda_queue_of(freed)->foreign)
+            device->driver->stream_free(cuda_queue_of(freed)->stream);
         cuda_leave(device);
     }
     free(freed);
+}
+
+static bool refuse(Err *err) {
+    err_set(err, ERR_USAGE, "the caller's stream is being captured, where demi's runs can't be");
+    err_hint(err, "demi captures its runs itself; run it outside of the capture");
+    return false;
+}
+
+static bool cuda_ready(DeviceQueue *queue, Err *err) {
+    CudaDevice *device = device_of(queue);
+    if (!cuda_queue_of(queue)->foreign) return true;
+    if (!cuda_enter(device, err)) return false;
+    const int captured = is_captured(device, cuda_queue_of(queue));
+    cuda_leave(device);
+    return !captured || refuse(err);
 }
 
 static bool cuda_send(DeviceQueue *queue, void *to, const void *from, uint64_t size, Err *err) {
@@ -120,8 +150,11 @@ static bool cuda_move(DeviceQueue *queue, void *to, const void *from, uint64_t s
 static bool cuda_wait(DeviceQueue *queue, Err *err) {
     CudaDevice *device = device_of(queue);
     if (!cuda_enter(device, err)) return false;
-    const CuResult result = device->driver->stream_wait(cuda_queue_of(queue)->stream);
+    const bool captured = is_captured(device, cuda_queue_of(queue));
+    const CuResult result =
+        captured ? 0 : device->driver->stream_wait(cuda_queue_of(queue)->stream);
     cuda_leave(device);
+    if (captured) return refuse(err);
     return cuda_ok(device->driver, result, err, "work on the device");
 }
 
@@ -190,6 +223,7 @@ const DeviceKind cuda_kind = {
     .release = cuda_release,
     .queue_new = cuda_queue_new,
     .queue_free = cuda_queue_free,
+    .ready = cuda_ready,
     .upload = cuda_send,
     .download = cuda_fetch,
     .copy = cuda_move,

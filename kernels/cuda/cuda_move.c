@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators that move data on a CUDA device: Transpose, Concat, Split, Slice, Gather, Pad; and
- * ConstantOfShape, which is a pad of nothing. */
+/* Operators that move data on a CUDA device: Transpose, Concat, Split, Slice, Gather, Pad,
+ * Tile, DepthToSpace and SpaceToDepth, Trilu; and ConstantOfShape, which is a pad of nothing. */
 #include <string.h>
 
 #include "cuda_broadcast.h"
@@ -88,6 +88,70 @@ bool cuda_transpose(KernelCall *call) {
                                .threads = {TILE, ROWS},
                                .args = &turn};
     return cuda_launch(call, &launch);
+}
+
+/* ---- Tile, DepthToSpace, SpaceToDepth -------------------------------------------------------- */
+
+bool cuda_repeat(KernelCall *call) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    Strided s = strided(x->data, y->data);
+    for (uint32_t i = 0; y->count && i < x->rank; i++) {
+        push_axis(&s, y->dims[i] / x->dims[i], 0);
+        push_axis(&s, x->dims[i], (int64_t)kernel_stride(x, i));
+    }
+    return !y->count || run_strided(call, &s, y->dtype);
+}
+
+/* Pictures of (N, C, H, row in block, W, column in block), and channels by the mode. */
+enum { IMAGE, CHANNEL, ROW, ROW_IN, COLUMN, COLUMN_IN, DEPTH_AXES };
+
+/* y's axes in their order, each of so many elements, so far apart in x. */
+static bool move_blocks(KernelCall *call, const int64_t sizes[DEPTH_AXES],
+                        const int64_t strides[DEPTH_AXES], const int order[DEPTH_AXES]) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    Strided s = strided(x->data, y->data);
+    for (int i = 0; i < DEPTH_AXES; i++) push_axis(&s, sizes[order[i]], strides[order[i]]);
+    return !y->count || run_strided(call, &s, y->dtype);
+}
+
+/* `depth` is the tensor of many channels, `space` the one of large pictures. */
+static bool block_sizes(KernelCall *call, const KernelTensor *depth, const KernelTensor *space,
+                        int64_t sizes[DEPTH_AXES]) {
+    const DepthAttrs *attrs = call->attrs;
+    const int64_t block = attrs->blocksize;
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
+    if (block < 1) return kernel_fail(call, "blocksize is %lld", (long long)block);
+    const int64_t all[] = {depth->dims[0], space->dims[1], depth->dims[2],
+                           block,          depth->dims[3], block};
+    memcpy(sizes, all, sizeof all);
+    return true;
+}
+
+bool cuda_depth_to_space(KernelCall *call) {
+    const DepthAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    static const int order[] = {IMAGE, CHANNEL, ROW, ROW_IN, COLUMN, COLUMN_IN};
+    int64_t sizes[DEPTH_AXES];
+    if (!block_sizes(call, x, y, sizes)) return false;
+    const int64_t block = attrs->blocksize, wide = x->dims[3], area = x->dims[2] * wide;
+    const bool crd = attrs->mode == COLUMN_FIRST;
+    const int64_t part = area * (crd ? 1 : y->dims[1]);
+    const int64_t strides[] = {
+        x->dims[1] * area, crd ? block * block * area : area, wide, block * part, 1, part};
+    return move_blocks(call, sizes, strides, order);
+}
+
+bool cuda_space_to_depth(KernelCall *call) {
+    const DepthAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    static const int depth_first[] = {IMAGE, ROW_IN, COLUMN_IN, CHANNEL, ROW, COLUMN};
+    static const int column_first[] = {IMAGE, CHANNEL, ROW_IN, COLUMN_IN, ROW, COLUMN};
+    int64_t sizes[DEPTH_AXES];
+    if (!block_sizes(call, y, x, sizes)) return false;
+    const int64_t block = attrs->blocksize, wide = x->dims[3], area = x->dims[2] * wide;
+    const int64_t strides[] = {x->dims[1] * area, area, block * wide, wide, block, 1};
+    return move_blocks(call, sizes, strides,
+                       attrs->mode == COLUMN_FIRST ? column_first : depth_first);
 }
 
 /* ---- Concat, Split --------------------------------------------------------------------------- */
@@ -310,4 +374,29 @@ bool cuda_constant_of_shape(KernelCall *call) {
     args.total[0] = args.count;
     if (value) memcpy(&args.value, value->data, kernel_element_size(y->dtype));
     return !y->count || launch_pad(call, &args);
+}
+
+/* ---- Trilu ----------------------------------------------------------------------------------- */
+
+bool cuda_trilu(KernelCall *call) {
+    const TriluAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *given = kernel_input(call, 1);
+    const int64_t *diagonal = given ? kernel_ints(call, given) : NULL;
+    if (x->rank < 2) return kernel_fail(call, "rank %u has no matrices", x->rank);
+    if (given && (!diagonal || given->count != 1)) return kernel_fail(call, "k is not a scalar");
+    TriangleArgs args = {.x = x->data,
+                         .y = call->outputs[0].data,
+                         .count = (int64_t)x->count,
+                         .rows = x->dims[x->rank - 2],
+                         .columns = x->dims[x->rank - 1],
+                         .upper = attrs->upper != 0};
+    const int64_t k = diagonal ? diagonal[0] : 0;
+    args.diagonal = k < -args.rows ? -args.rows : k > args.columns ? args.columns : k;
+    const CudaName name = cuda_name("triangle", cuda_size_suffix(x->dtype), "");
+    const CudaLaunch launch = {.family = CUDA_move,
+                               .kernel = name.text,
+                               .blocks = {cuda_blocks_full(call, x->count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return !x->count || cuda_launch(call, &launch);
 }

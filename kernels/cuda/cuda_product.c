@@ -32,9 +32,10 @@ typedef struct Ready {
     void *handle, *product, *a, *b, *y;
     BlasFound found;
     bool biased, added, whole; /* the library adds the bias and z; and nothing is left to do */
-    const void *bias;          /* on the device, in y's type; NULL: as it is */
-    bool tiles;                /* by tiles instead */
-    const void *turned;        /* then b's columns one after the other; NULL: b is so already */
+    bool tf32;
+    const void *bias;   /* on the device, in y's type; NULL: as it is */
+    bool tiles;         /* by tiles instead */
+    const void *turned; /* then b's columns one after the other; NULL: b is so already */
 } Ready;
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -160,8 +161,11 @@ static bool describe(KernelCall *call, const Product *p, Ready *r) {
     const int32_t transposed = 1, epilogue = choose_epilogue(call, p, r);
     const bool wide = p->compute == DTYPE_DOUBLE;
     Err *err = call->err;
+    r->tf32 = p->compute == DTYPE_FLOAT && call->queue->tf32;
     return cuda_blas_ok(r->blas->product_new(&r->product,
-                                             wide ? BLAS_COMPUTE_64F : BLAS_COMPUTE_32F,
+                                             wide      ? BLAS_COMPUTE_64F
+                                             : r->tf32 ? BLAS_COMPUTE_TF32
+                                                       : BLAS_COMPUTE_32F,
                                              wide ? BLAS_DOUBLE : BLAS_FLOAT),
                         err, "a product") &&
            (!p->trans_b ||
@@ -361,6 +365,7 @@ static bool run_library(KernelCall *call, const Product *p, const Ready *r, cons
                          &r->found.algorithm, workspace, r->found.workspace, cuda_stream_of(call));
         ok = cuda_blas_ok(status, call->err, "the product");
         call->queue->counts.launches++;
+        call->queue->counts.tf32 += r->tf32;
     }
     cuda_leave(device);
     return ok;

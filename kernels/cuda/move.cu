@@ -80,6 +80,16 @@ template <typename T> static __device__ void pad(const PadArgs &a) {
     }
 }
 
+template <typename T> static __device__ void triangle(const TriangleArgs &a) {
+    EACH(i, a.count) {
+        const int64_t row = i / a.columns % a.rows, column = i % a.columns;
+        const int64_t above = column - row - a.diagonal;
+        T value = {};
+        if (a.upper ? above >= 0 : above <= 0) value = ((const T *)a.x)[i];
+        ((T *)a.y)[i] = value;
+    }
+}
+
 #define MOVES(suffix, T)                                                                           \
     extern "C" __global__ void __launch_bounds__(256) rows_##suffix(RowsArgs a) {                  \
         rows<T>(a);                                                                                \
@@ -90,6 +100,9 @@ template <typename T> static __device__ void pad(const PadArgs &a) {
 #define TURNS(suffix, T)                                                                           \
     extern "C" __global__ void __launch_bounds__(256) pad_##suffix(PadArgs a) {                    \
         pad<T>(a);                                                                                 \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256) triangle_##suffix(TriangleArgs a) {          \
+        triangle<T>(a);                                                                            \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TurnArgs a) {                  \
         turn<T>(a);                                                                                \

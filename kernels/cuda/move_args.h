@@ -31,6 +31,14 @@ typedef struct PadArgs {
     int32_t rank, mode; /* a PadMode: 0 constant, 1 reflect, 2 edge, 3 wrap */
 } PadArgs;
 
+/* Matrices whose elements on one side of a diagonal are 0. */
+typedef struct TriangleArgs {
+    const void *x;
+    void *y;
+    int64_t count, rows, columns, diagonal;
+    int32_t upper; /* what is above stays, with the diagonal; else what is below */
+} TriangleArgs;
+
 /* y (outer, count, inner) of x (outer, size, inner): the slices that indices name, from the end where
  * they are negative; one that is out of range is 0. */
 typedef struct GatherArgs {

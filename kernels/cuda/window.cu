@@ -167,6 +167,56 @@ template <typename T> static __device__ void direct(const WindowArgs &a) {
     }
 FOR_FLOATS(DIRECT)
 
+/* ---- transposed convolutions ----------------------------------------------------------------- */
+
+/* The input position that tap t of axis k brings to output `at`; -1: none. */
+static __device__ __forceinline__ int source_of(const WindowArgs &a, int k, int at, int t) {
+    const int moved = at + a.begin[k] - t * a.dilation[k];
+    if (moved < 0 || moved % a.stride[k]) return -1;
+    const int source = moved / a.stride[k];
+    return source < a.in[k] ? source : -1;
+}
+
+/* One output element a thread, which gathers what inputs would have scattered. */
+template <typename T> static __device__ void transposed(const WindowArgs &a) {
+    const uint32_t step = gridDim.x * blockDim.x;
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const Place p = place_of(a, i, 1);
+        const int group = p.channel / a.group_filters, first = group * a.channels;
+        const T *x = (const T *)a.x + p.image * a.x_image + first * a.x_channel;
+        const T *w = (const T *)a.w + first * a.w_channel +
+                     (p.channel - group * a.group_filters) * a.w_filter;
+        float sum = 0;
+        for (int d = 0; d < a.taps[0]; d++) {
+            const int z_in = source_of(a, 0, p.at[0], d);
+            if (z_in < 0) continue;
+#pragma unroll 1
+            for (int r = 0; r < a.taps[1]; r++) {
+                const int y_in = source_of(a, 1, p.at[1], r);
+                if (y_in < 0) continue;
+#pragma unroll 1
+                for (int c = 0; c < a.taps[2]; c++) {
+                    const int x_in = source_of(a, 2, p.at[2], c);
+                    if (x_in < 0) continue;
+                    const T *pixel =
+                        x + z_in * a.x_axis[0] + y_in * a.x_axis[1] + x_in * a.x_axis[2];
+                    const T *tap = w + d * a.w_axis[0] + r * a.w_axis[1] + c * a.w_axis[2];
+#pragma unroll 2
+                    for (int k = 0; k < a.channels; k++)
+                        sum += to_float(pixel[k * a.x_channel]) * to_float(tap[k * a.w_channel]);
+                }
+            }
+        }
+        const int64_t y = y_of(a, p);
+        ((T *)a.y)[y] = from_float<T>(finish(a, sum, p.channel, y));
+    }
+}
+#define TRANSPOSED(suffix, T)                                                                      \
+    extern "C" __global__ void __launch_bounds__(128) transposed_##suffix(WindowArgs a) {          \
+        transposed<T>(a);                                                                          \
+    }
+FOR_FLOATS(TRANSPOSED)
+
 /* ---- pools ----------------------------------------------------------------------------------- */
 
 /* Taps [first, last) of an output along axis k are in the input; `counted`, with padding. */

@@ -8,35 +8,39 @@
  * `layouts` are passes that faithful plans do without, and those that are to be small: channels-last
  * weights are packed in float. gather-first comes twice: what products read of a table shared with
  * them is theirs only when they are fused. */
-#define COMPILE_PIPELINE(numerics, widen, layouts)                                                 \
+#define COMPILE_PIPELINE(numerics, quantized, widen, weights, layouts)                             \
     "strip-training,infer-dtypes,infer-shapes,expand-gradient,spell-out,eliminate-dead,gather-"    \
-    "first,move-"                                                                                  \
-    "dequantize{"                                                                                  \
-    "numerics=" numerics "},fuse-tables{numerics=" numerics "},fuse-quantized{numerics=" numerics  \
-    "}," widen "fuse-gelu{numerics=" numerics "},fuse-rotary{numerics=" numerics                   \
+    "first," quantized widen "fuse-gelu{numerics=" numerics "},fuse-rotary{numerics=" numerics     \
     "},fuse-one-hot{numerics=" numerics "},fold-affine{numerics=" numerics                         \
     "},fuse-conv{numerics=" numerics "},fuse-attention{numerics=" numerics                         \
-    "},fuse-matmul{numerics=" numerics "},join-products{numerics=" numerics                        \
-    "},fuse-weights{numerics=" numerics "},gather-first,fuse-layer-norm{numerics=" numerics        \
-    "},fuse-kernel-casts{numerics=" numerics "}," layouts                                          \
-    "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
+    "},fuse-matmul{numerics=" numerics "},join-products{numerics=" numerics "}," weights           \
+    "gather-first,fuse-layer-norm{numerics=" numerics "},fuse-kernel-casts{numerics=" numerics     \
+    "}," layouts "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
+/* What a device has no kernels of: there quantized values are floats between their steps. */
+#define QUANTIZED(numerics)                                                                        \
+    "move-dequantize{numerics=" numerics "},fuse-tables{numerics=" numerics                        \
+    "},fuse-quantized{numerics=" numerics "},"
+#define WEIGHTS(numerics) "fuse-weights{numerics=" numerics "},"
 static const char *const compile_pipelines[] = {
-    [DEMI_NUMERICS_FAST] =
-        COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,fuse-separable,"),
-    [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", "", ""),
+    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", QUANTIZED("fast"), "widen-values,",
+                                            WEIGHTS("fast"), "choose-layouts,fuse-separable,"),
+    [DEMI_NUMERICS_FAITHFUL] =
+        COMPILE_PIPELINE("faithful", QUANTIZED("faithful"), "", WEIGHTS("faithful"), ""),
 };
 static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
                                         [DEMI_ISA_NONE] = "none",
                                         [DEMI_ISA_PORTABLE] = "portable",
                                         [DEMI_ISA_AVX2] = "avx2",
                                         [DEMI_ISA_AVX512] = "avx512"};
-static const char compile_small[] = COMPILE_PIPELINE("fast", "", "") ",small=true";
-static const char compile_device[] = COMPILE_PIPELINE("fast", "", "choose-layouts,") ",small=true";
+static const char compile_small[] =
+    COMPILE_PIPELINE("fast", QUANTIZED("fast"), "", WEIGHTS("fast"), "") ",small=true";
+static const char compile_device[] =
+    COMPILE_PIPELINE("fast", "", "", "", "choose-layouts,") ",small=true";
 static const char compile_plainly[] = "strip-training,infer-dtypes,infer-shapes,expand-gradient,"
                                       "spell-out{numerics=faithful},"
                                       "eliminate-dead,lower-plan{numerics=faithful";
-_Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,",
-                                       "choose-layouts,fuse-separable,") +
+_Static_assert(sizeof COMPILE_PIPELINE("faithful", QUANTIZED("faithful"), "widen-values,",
+                                       WEIGHTS("faithful"), "choose-layouts,fuse-separable,") +
                        48 <=
                    COMPILE_TEXT,
                "with the budget and the instruction set");

@@ -54,3 +54,8 @@ target_link_libraries(ptx_test PRIVATE demi_flags demi_fake_flags m PkgConfig::C
 add_dependencies(ptx_test demi_fake_ptx)
 add_test(NAME ptx_test COMMAND ptx_test)
 set_tests_properties(ptx_test PROPERTIES LABELS unit)
+
+# Asks cuDNN itself for plans, where it is; in no process of the fake ones.
+add_executable(dnn_plans tools/fake_cuda/dnn_plans.c)
+target_include_directories(dnn_plans PRIVATE tools/fake_cuda)
+target_link_libraries(dnn_plans PRIVATE demi_flags demi_runtime)

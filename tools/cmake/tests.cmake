@@ -162,14 +162,14 @@ if(TARGET demi)
                     ARGS --libdemi $<TARGET_FILE:demi_shared> --device cuda --to ${to} --io low)
                 list(APPEND cuda_tests plan_${to}_cuda)
             endforeach()
-            demi_python_test(cuda_cases cuda_cases_test.py ARGS --seeds 0:12000 --all-kernels
-                --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
+            demi_python_test(cuda_cases cuda_cases_test.py ARGS --seeds 0:20000 --all-kernels
+                --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2 TIMEOUT 1200)
             demi_python_test(cuda_cases_sample cuda_cases_test.py ARGS --seeds 0:1500
                 --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
             demi_python_test(cuda cuda_test.py ${with_demi} --most 12 --full
-                --libdemi $<TARGET_FILE:demi_shared> LABELS full)
+                --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
             demi_python_test(cuda_sample cuda_test.py ${with_demi} --most 3
-                --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
+                --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
             demi_python_test(gpu_check gpu_check_test.py ${with_demi} --runtime
                 $<TARGET_FILE:demi_runtime_only> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
             list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample gpu_check)

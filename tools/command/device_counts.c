@@ -13,16 +13,21 @@ bool device_counts_since(const DemiContext *context, const DemiDeviceCounts *bef
     counts->upload_bytes = (counts->upload_bytes - before->upload_bytes) / runs;
     counts->download_bytes = (counts->download_bytes - before->download_bytes) / runs;
     counts->replays -= before->replays;
+    counts->tf32 = (counts->tf32 - before->tf32) / runs;
     return true;
 }
 
 const char *device_counts_text(Arena *arena, const DemiDeviceCounts *counts) {
+    const char *rounded = counts->tf32 ? arena_printf(arena, " (%llu of them may be in TF32)",
+                                                      (unsigned long long)counts->tf32)
+                                       : "";
     return arena_printf(arena,
-                        "device: %llu launches, which read and write %.3f MB; %llu copies of %.3f "
-                        "MB",
-                        (unsigned long long)counts->launches, (double)counts->bytes / 1e6,
+                        "device: %llu launches%s, which read and write %.3f MB; %llu copies of "
+                        "%.3f MB; %.3f MB of its memory",
+                        (unsigned long long)counts->launches, rounded, (double)counts->bytes / 1e6,
                         (unsigned long long)(counts->uploads + counts->downloads),
-                        (double)(counts->upload_bytes + counts->download_bytes) / 1e6);
+                        (double)(counts->upload_bytes + counts->download_bytes) / 1e6,
+                        (double)counts->memory_peak / 1e6);
 }
 
 void device_counts_json(JsonWriter *json, const DemiDeviceCounts *counts) {
@@ -34,5 +39,7 @@ void device_counts_json(JsonWriter *json, const DemiDeviceCounts *counts) {
     json_unsigned(json, "upload_bytes", counts->upload_bytes);
     json_unsigned(json, "download_bytes", counts->download_bytes);
     json_unsigned(json, "replays", counts->replays);
+    json_unsigned(json, "tf32", counts->tf32);
+    json_unsigned(json, "memory_peak", counts->memory_peak);
     json_close(json, '}');
 }

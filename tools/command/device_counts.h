@@ -11,7 +11,8 @@
 bool device_counts_since(const DemiContext *context, const DemiDeviceCounts *before, uint64_t runs,
                          DemiDeviceCounts *counts);
 
-/* "device: 12 launches, which read and write 1.2 MB; 3 copies of 0.1 MB", in the arena. */
+/* "device: 12 launches, which read and write 1.2 MB; 3 copies of 0.1 MB; 2 MB of its memory", in the
+ * arena. */
 const char *device_counts_text(Arena *arena, const DemiDeviceCounts *counts);
 
 /* A member "device", an object. */

@@ -19,27 +19,41 @@ static const char *const *list_of(const Parsed *parsed, const char *option, size
     return words ? words->items : NULL;
 }
 
-/* What --memory says: `small`, and bytes: a whole number, with K, M or G for powers of 1024; 0 where
- * none are given. */
-static bool memory_of(const Parsed *parsed, bool *small, uint64_t *bytes, Err *err) {
-    static const char units[] = "KMG", word[] = "small";
-    const char *given = value_of(parsed, "memory"), *text = given;
+/* Bytes: a whole number from 1 on, with K, M or G for powers of 1024. */
+static bool read_size(const char *text, uint64_t *bytes) {
+    static const char units[] = "KMG";
     char *end;
-    *bytes = 0;
-    *small = given && strncmp(given, word, sizeof word - 1) == 0;
-    if (*small) text += sizeof word - 1;
-    if (!text || (*small && !*text)) return true;
-    text += *small && *text == ',' ? 1 : *small ? strlen(text) : 0; /* else no number */
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     const char *unit = *end ? strchr(units, *end) : NULL;
     unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
     *bytes = (uint64_t)value << shift;
-    if (text[0] >= '0' && text[0] <= '9' && !end[unit != NULL] && !errno && value &&
-        *bytes >> shift == value)
-        return true;
+    return text[0] >= '0' && text[0] <= '9' && !end[unit != NULL] && !errno && value &&
+           *bytes >> shift == value;
+}
+
+/* What --memory says: `small`, and bytes; 0 where none are given. */
+static bool memory_of(const Parsed *parsed, bool *small, uint64_t *bytes, Err *err) {
+    static const char word[] = "small";
+    const char *given = value_of(parsed, "memory"), *text = given;
+    *bytes = 0;
+    *small = given && strncmp(given, word, sizeof word - 1) == 0;
+    if (*small) text += sizeof word - 1;
+    if (!text || (*small && !*text)) return true;
+    text += *small && *text == ',' ? 1 : *small ? strlen(text) : 0; /* else no number */
+    if (read_size(text, bytes)) return true;
     err_set(err, ERR_USAGE, "bad value of option '--memory'");
     err_expected(err, "a number of bytes, as 500M or 2G, 'small', or both: 'small,2G'");
+    err_actual(err, "'%s'", given);
+    return false;
+}
+
+static bool device_memory_of(const Parsed *parsed, uint64_t *bytes, Err *err) {
+    const char *given = value_of(parsed, "device-memory");
+    *bytes = 0;
+    if (!given || read_size(given, bytes)) return true;
+    err_set(err, ERR_USAGE, "bad value of option '--device-memory'");
+    err_expected(err, "a number of bytes, as 500M or 2G");
     err_actual(err, "'%s'", given);
     return false;
 }
@@ -90,7 +104,10 @@ bool run_options_context(const Parsed *parsed, DemiContextOptions *options, Err 
     static const DemiContextOptions plain = DEMI_CONTEXT_OPTIONS_INIT;
     uint64_t threads;
     *options = plain;
+    const char *tf32 = value_of(parsed, "tf32");
+    options->tf32 = tf32 && strcmp(tf32, "on") == 0;
     if (!parsed_number(parsed, "threads", 1, &threads, 0, err) ||
+        !device_memory_of(parsed, &options->device_memory, err) ||
         !memory_of(parsed, &options->small, &options->memory_budget, err))
         return false;
     options->threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX;

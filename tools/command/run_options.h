@@ -48,6 +48,12 @@
     {"device", 0, OPTION_ROW_VALUE, "NAME", NULL,                                                  \
      "What computes: cpu (the default), or cuda or cuda:NUMBER, an NVIDIA GPU. What the device "    \
      "has no kernels for runs on the processor, with copies between."},                            \
+    {"device-memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                           \
+     "Most of the device's memory that values, workspace and constants may take, as 500M or 2G; "  \
+     "what needs more is an error. Default: any."},                                                \
+    {"tf32", 0, OPTION_ROW_VALUE, "WHEN", "off on",                                                \
+     "Whether the device may round the factors of float products to TF32, 10 bits of mantissa: "   \
+     "off (the default), or on."},                                                                 \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
      "Most memory that values and workspace may take, as 500M or 2G; default: three quarters of "  \
      "the machine's. Calls of functions and constants computed in advance count, too. small: "     \

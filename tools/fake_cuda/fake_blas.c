@@ -96,7 +96,7 @@ int cublasLtDestroy(void *handle) {
 
 int cublasLtMatmulDescCreate(void **product, int compute, int scale) {
     FAKE_ENTER("cublasLtMatmulDescCreate");
-    CHECK((compute == BLAS_COMPUTE_32F && scale == BLAS_FLOAT) ||
+    CHECK(((compute == BLAS_COMPUTE_32F || compute == BLAS_COMPUTE_TF32) && scale == BLAS_FLOAT) ||
               (compute == BLAS_COMPUTE_64F && scale == BLAS_DOUBLE),
           "no product is computed in %d with factors of type %d", compute, scale);
     Product *p = make(PRODUCT, sizeof *p);

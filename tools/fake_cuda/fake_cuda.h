@@ -34,11 +34,13 @@ enum {
  *   capability=75        10 major + minor
  *   memory=BYTES         of the device
  *   fail=NAME:N[:CODE]   the N-th call of that function gives CODE (999); N 0: each
+ *   plans=FILE           where plans of cuDNN are noted, a line each (dnn_line.h)
  *   log=FILE             at the end: how often each function was called, and each kernel launched */
 typedef struct FakeSettings {
     bool no_device;
     int driver, capability;
     uint64_t memory;
+    char plans[256]; /* "": nowhere */
 } FakeSettings;
 const FakeSettings *fake_settings(void);
 
@@ -117,6 +119,7 @@ struct CuStreamOpaque {
     FakeList work;
     pthread_t thread;      /* that put work into it last */
     bool captures, broken; /* a graph is made of what comes; that can't be made any more */
+    bool global;           /* no thread may disturb that */
     FakeList captured;
 };
 

@@ -6,10 +6,12 @@
  * result's type. */
 #include "fake_dnn.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda_dnn.h"
+#include "dnn_line.h"
 
 #define DNN(name, symbol, arguments) int symbol arguments;
 #include "cuda_dnn.def"
@@ -320,6 +322,35 @@ static const char *finish_graph(Descriptor *d) {
     return NULL;
 }
 
+/* A line of dnn_line.h, for who asks cuDNN itself whether it has that plan. */
+static void note_plan(const Descriptor *d) {
+    const DnnGraph *g = &d->graph;
+    FILE *to = fake_settings()->plans[0] ? fopen(fake_settings()->plans, "a") : NULL;
+    if (!to) return;
+    DnnLine line = {.ready_made = d->precompiled,
+                    .dtype = g->x.type == FAKE_F32   ? DTYPE_FLOAT
+                             : g->x.type == FAKE_F16 ? DTYPE_FLOAT16
+                                                     : DTYPE_BFLOAT16,
+                    .axes = g->x.axes,
+                    .flags = g->x.type == FAKE_F32 && d->engine == 0 ? 8 : 0};
+    for (int64_t s = 0; s < g->step_count; s++)
+        line.flags |= g->steps[s].relu                                     ? 4
+                      : g->steps[s].b.dims[2] * g->steps[s].b.dims[3] == 1 ? 2
+                                                                           : 1;
+    for (int64_t i = 0; i < g->x.axes; i++) {
+        line.x[i] = g->x.dims[i], line.x_strides[i] = g->x.strides[i];
+        line.w[i] = g->w.dims[i], line.w_strides[i] = g->w.strides[i];
+        line.y[i] = g->y.dims[i], line.y_strides[i] = g->y.strides[i];
+        line.strides[i] = g->strides[i], line.dilations[i] = g->dilations[i];
+        line.begins[i] = g->begins[i], line.ends[i] = g->ends[i];
+    }
+    int64_t numbers[DNN_LINE];
+    memcpy(numbers, &line, sizeof line);
+    for (int i = 0; i < DNN_LINE; i++)
+        fprintf(to, "%lld%c", (long long)numbers[i], i + 1 < DNN_LINE ? ' ' : '\n');
+    fclose(to);
+}
+
 static const char *finish_plan(Descriptor *d) {
     const Descriptor *config = part(d, 401);
     if (!is_handle(VALUE(d, 400, 0).pointer)) return "handle";
@@ -327,6 +358,7 @@ static const char *finish_plan(Descriptor *d) {
     d->graph = config->graph;
     d->engine = config->engine;
     d->precompiled = config->precompiled;
+    note_plan(d);
     return NULL;
 }
 

@@ -81,6 +81,19 @@ bool fake_is_stream(const void *stream) {
 #define NEED(condition, code, ...)                                                                 \
     if (!(condition)) FAKE_RETURN(fake_complain(code, __VA_ARGS__))
 
+/* What a thread says of others' recordings (cuThreadExchangeStreamCaptureMode), and what may not be
+ * called while a stream records for all threads (mode 0), but by threads that say it is not of it. */
+static _Thread_local int capture_mode;
+static bool breaks_capture(void) {
+    bool breaks = false;
+    for (CuStream s = streams; capture_mode != CU_CAPTURE_RELAXED && s; s = s->next)
+        if (s->captures && s->global) breaks = s->broken = true;
+    return breaks;
+}
+#define BEGIN_UNSAFE(function)                                                                     \
+    BEGIN(function);                                                                               \
+    NEED(!breaks_capture(), FAKE_CAPTURE_UNSUPPORTED, "%s breaks somebody's capture", function)
+
 /* Whether work is left in any stream, or in those that the thread put some into last; after a call that
  * failed it is done first, as drivers do. What other threads' work still reads when it is gone is seen
  * when that work is done. */
@@ -262,7 +275,7 @@ static char *text_of(const void *image) {
 
 CuResult cuModuleLoadData(CuModule *module, const void *image) {
     char why[PTX_WHY] = "";
-    BEGIN("cuModuleLoadData");
+    BEGIN_UNSAFE("cuModuleLoadData");
     CuModule m = calloc(1, sizeof *m);
     if (!m) abort();
     m->text = text_of(image);
@@ -325,28 +338,28 @@ CuResult cuFuncSetAttribute(CuFunction function, int attribute, int value) {
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 CuResult cuMemAlloc_v2(CuAddress *memory, size_t size) {
-    BEGIN("cuMemAlloc_v2");
+    BEGIN_UNSAFE("cuMemAlloc_v2");
     NEED(size > 0, FAKE_INVALID_VALUE, "an allocation of 0 bytes");
     *memory = fake_allocate(size);
     FAKE_RETURN(*memory ? 0 : FAKE_OUT_OF_MEMORY);
 }
 
 CuResult cuMemFree_v2(CuAddress memory) {
-    BEGIN("cuMemFree_v2");
+    BEGIN_UNSAFE("cuMemFree_v2");
     NEED(!is_busy(false), FAKE_INVALID_VALUE, "memory is freed before work is done");
     NEED(fake_free(memory), FAKE_INVALID_VALUE, "0x%llx is freed, which was not allocated",
          (unsigned long long)memory);
     FAKE_RETURN(0);
 }
 CuResult cuMemHostAlloc(void **memory, size_t size, unsigned flags) {
-    BEGIN("cuMemHostAlloc");
+    BEGIN_UNSAFE("cuMemHostAlloc");
     NEED(size > 0 && flags == 0, FAKE_INVALID_VALUE, "cuMemHostAlloc of %zu bytes, %u", size,
          flags);
     *memory = fake_pin(size);
     FAKE_RETURN(*memory ? 0 : FAKE_OUT_OF_MEMORY);
 }
 CuResult cuMemFreeHost(void *memory) {
-    BEGIN("cuMemFreeHost");
+    BEGIN_UNSAFE("cuMemFreeHost");
     NEED(!is_busy(false), FAKE_INVALID_VALUE, "pinned memory is freed before work is done");
     NEED(fake_unpin(memory), FAKE_INVALID_VALUE, "host memory is freed that was not pinned");
     FAKE_RETURN(0);
@@ -441,10 +454,26 @@ CuResult cuStreamSynchronize(CuStream stream) {
 CuResult cuStreamBeginCapture_v2(CuStream stream, int mode) {
     BEGIN("cuStreamBeginCapture_v2");
     NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "a capture of no stream");
-    NEED(mode == CU_CAPTURE_RELAXED && !stream->captures, FAKE_INVALID_VALUE,
+    NEED(mode >= 0 && mode <= CU_CAPTURE_RELAXED && !stream->captures, FAKE_INVALID_VALUE,
          "a capture within a capture, or of mode %d", mode);
     stream->captures = true;
+    stream->global = mode == 0;
     FAKE_RETURN(0);
+}
+CuResult cuStreamIsCapturing(CuStream stream, int *state) {
+    BEGIN("cuStreamIsCapturing");
+    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "no stream is asked whether it captures");
+    *state = stream->broken ? 2 : stream->captures;
+    FAKE_RETURN(0);
+}
+/* Not among what is made to fail, either. */
+CuResult cuThreadExchangeStreamCaptureMode(int *mode) {
+    const int code = fake_enter("cuThreadExchangeStreamCaptureMode"), before = capture_mode;
+    NEED(*mode >= 0 && *mode <= CU_CAPTURE_RELAXED, FAKE_INVALID_VALUE, "no capture mode %d",
+         *mode);
+    capture_mode = *mode;
+    *mode = before;
+    FAKE_RETURN(code);
 }
 /* Ends the capture even where it fails. */
 CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph) {

@@ -42,6 +42,8 @@ static void read_word(char *word) {
         state.settings.capability = atoi(value);
     } else if (value && strcmp(word, "memory") == 0) {
         state.settings.memory = strtoull(value, NULL, 10);
+    } else if (value && strcmp(word, "plans") == 0) {
+        snprintf(state.settings.plans, sizeof state.settings.plans, "%s", value);
     } else if (value && strcmp(word, "log") == 0) {
         snprintf(state.log, sizeof state.log, "%s", value);
     } else if (value && strcmp(word, "fail") == 0) {

@@ -5,28 +5,6 @@
 
 #include "ptx_code.h"
 
-float ptx_from_half(uint16_t half) {
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
-    uint32_t bits = (rest << 13) + (112u << 23);
-    float x;
-    if (rest < 0x400) { /* subnormal */
-        x = (float)rest * 0x1p-24f;
-        memcpy(&bits, &x, sizeof bits);
-    } else if (rest >= 0x7c00) {
-        bits |= 0x7f800000;
-    }
-    bits |= sign;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-float ptx_from_bfloat(uint16_t bfloat) {
-    const uint32_t bits = (uint32_t)bfloat << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* With so many bits of a fraction, and 2^least the first power with all of them. */
 static uint16_t round_to(long double x, int fraction, int least, int most) {
     const uint16_t sign = signbit(x) ? 0x8000 : 0;

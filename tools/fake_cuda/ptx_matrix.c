@@ -39,7 +39,7 @@ void ptx_load_turned(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
 typedef float Widen(uint16_t bits);
 
 /* at: four sums, four registers of the left, two of the right, four addends. */
-static void multiply(PtxWarp *w, const PtxInstr *i, Widen *widen) {
+static inline void multiply(PtxWarp *w, const PtxInstr *i, Widen *widen) {
     float left[16][16], right[16][8], sums[4][PTX_LANES];
     for (uint32_t l = 0; l < PTX_LANES; l++) {
         const uint32_t row = l / 4, column = l % 4 * 2;

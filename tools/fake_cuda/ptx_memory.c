@@ -9,6 +9,25 @@
 
 #include "ptx_code.h"
 
+/* ---- few bytes ------------------------------------------------------------------------------- */
+
+/* Copies of few bytes, by their number: most of the time that loads and stores take. */
+static inline void copy_few(void *to, const void *from, uint32_t size) {
+    switch (size) {
+    case 1: memcpy(to, from, 1); break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    default: memcpy(to, from, size);
+    }
+}
+static inline void copy_some(void *to, const void *from, uint32_t size) {
+    if (size == 16)
+        memcpy(to, from, 16);
+    else
+        copy_few(to, from, size);
+}
+
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 /* Whether the other thread's access is behind one of its warp's barriers, or is this thread's. */
@@ -90,7 +109,7 @@ bool ptx_shared_read(const PtxAccess *a, void *to) {
     if (!inside_shared(a)) return false;
     for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
         if (!may_read(a, &grid->marks[g])) return false;
-    memcpy(to, grid->shared + a->at, a->size);
+    copy_some(to, grid->shared + a->at, a->size);
     return true;
 }
 
@@ -100,7 +119,7 @@ static bool shared_write(const PtxAccess *a, const void *from) {
     if (!inside_shared(a)) return false;
     for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
         if (!may_write(a, &grid->marks[g])) return false;
-    memcpy(grid->shared + a->at, from, a->size);
+    copy_some(grid->shared + a->at, from, a->size);
     return true;
 }
 
@@ -135,8 +154,11 @@ static uint8_t *global_at(const PtxAccess *a, uint8_t **known) {
 }
 
 static bool all_known(const uint8_t *known, uint32_t size) {
-    static const uint8_t ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    return !known || memcmp(known, ones, size) == 0;
+    uint64_t ones[2] = {UINT64_C(0x0101010101010101), UINT64_C(0x0101010101010101)};
+    if (!known) return true;
+    uint64_t found[2] = {ones[0], ones[1]};
+    copy_some(found, known, size);
+    return found[0] == ones[0] && found[1] == ones[1];
 }
 
 static bool global_read(const PtxAccess *a, void *to) {
@@ -148,7 +170,7 @@ static bool global_read(const PtxAccess *a, void *to) {
                   (unsigned long long)a->at, a->size);
         return false;
     }
-    memcpy(to, from, a->size);
+    copy_some(to, from, a->size);
     return true;
 }
 
@@ -160,8 +182,10 @@ static bool global_write(const PtxAccess *a, const void *from) {
                   (unsigned long long)a->at);
         return false;
     }
-    memcpy(to, from, a->size);
-    memset(known, 1, a->size);
+    static const uint8_t ones[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    copy_some(to, from, a->size);
+    copy_some(known, ones, a->size);
     return true;
 }
 
@@ -185,7 +209,7 @@ static uint64_t address_of(const PtxWarp *w, const PtxInstr *i, uint32_t at, int
 /* An element as it is in a register. */
 static uint64_t widen(const PtxInstr *i, const uint8_t *from) {
     uint64_t bits = 0;
-    memcpy(&bits, from, i->size);
+    copy_few(&bits, from, i->size);
     if (i->sign && i->size < 8) {
         const uint32_t left = 64 - 8u * i->size;
         bits = (uint64_t)((int64_t)(bits << left) >> left);
@@ -195,7 +219,7 @@ static uint64_t widen(const PtxInstr *i, const uint8_t *from) {
 
 /* Sets a lane of the register for element k. */
 static void put_element(PtxWarp *w, const PtxInstr *i, uint32_t k, size_t lane, uint64_t bits) {
-    memcpy(w->registers + i->at[k] + lane * i->width, &bits, i->width);
+    copy_few(w->registers + i->at[k] + lane * i->width, &bits, i->width);
 }
 
 static bool read_lane(const PtxAccess *a, uint8_t *to) {
@@ -240,7 +264,7 @@ void ptx_store(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
         if (!(lanes >> l & 1)) continue;
         const PtxAccess access = access_of(w, i, l);
         for (uint32_t k = 0; k < i->count; k++)
-            memcpy(bytes + k * i->size, w->registers + i->at[k] + (size_t)l * i->width, i->size);
+            copy_few(bytes + k * i->size, w->registers + i->at[k] + (size_t)l * i->width, i->size);
         if (!write_lane(&access, bytes)) return;
     }
 }

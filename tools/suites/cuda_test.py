@@ -13,6 +13,7 @@ nothing by itself.
 import argparse
 import collections
 import ctypes
+import glob
 import os
 import pathlib
 import re
@@ -40,7 +41,8 @@ SOON_S = 0.1
 BYTES = 0.6  # that a network in 16 bit reads and writes on the device, at most, of those in float
 args = argparse.Namespace()
 
-# Products, convolutions of both kinds, what follows them, a step of the processor in the midst.
+# Products, convolutions of both kinds, what follows them, steps of the processor in the midst, one of
+# which reads an input.
 SMALL = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
 {
@@ -54,8 +56,10 @@ g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
     n = Add (m, z)
     y = Softmax (n)
     s = Squeeze (y)
-    axis = Constant <value = int64 {0}> ()
-    sums = CumSum (s, axis)
+    l = LpNormalization <axis = 1, p = 1> (z)
+    t = Squeeze (l)
+    u = Add (s, t)
+    sums = LpNormalization <axis = 0, p = 1> (u)
 }
 """
 # The same without the processor: it is recorded.
@@ -122,6 +126,25 @@ class Refusals(unittest.TestCase):
         for at in (1, 2, 3):
             self.refused(settings(f"fail=cuStreamSynchronize:{at}:719"),
                          "unspecified launch failure")
+
+    def test_limited_memory(self) -> None:
+        for words in (["--device-memory", "2K"], ["--device-memory", "2048"]):
+            done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda", *words],
+                                  env=settings(""), capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
+            self.assertRegex(done.stderr, "more of the device's memory is needed than the limit of 2048 bytes")
+        done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda",
+                               "--device-memory", "2T"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("a number of bytes, as 500M or 2G", done.stderr)
+
+    def test_tf32(self) -> None:
+        """Off unless it is asked for, and said where it is on."""
+        for words, said in (([], False), (["--tf32", "off"], False), (["--tf32", "on"], True)):
+            done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda", *words],
+                                  env=settings(""), capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual("of them may be in TF32" in done.stdout, said, done.stdout)
 
     def test_second_device(self) -> None:
         done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda:1"],
@@ -209,7 +232,7 @@ class Failures(OnDevice):
         code, said = self.child.run(work)
         self.assertEqual((code, said), (0, ""))
         calls = {name: count for (kind, name), count in self.child.counts().items()
-                 if kind == "call" and not name.startswith(("cuGetError", "cuCtxPop"))}
+                 if kind == "call" and not name.startswith(("cuGetError", "cuCtxPop", "cuThread"))}
         positions = 0
         for name, count in calls.items():
             for at in range(1, count + 1):
@@ -232,23 +255,26 @@ class Failures(OnDevice):
         self.sweep(SMALL)
 
 
-class Operands(OnDevice):
+class OneContext(OnDevice):
     def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
         """One context runs these one after the other, and gives `want` or what the processor gives."""
         library = runtime.LibDemi(args.libdemi)
         plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True)
         processor = runtime.PlanRunner(library, plan)
-        expected = [want or processor.run(feeds)[0] for feeds in inputs]
+        expected = [[want] if want else processor.run(feeds) for feeds in inputs]
 
         def work() -> int:
             runner = runtime.PlanRunner(library, plan, device="cuda")
             for feeds, y in zip(inputs, expected):
-                np.testing.assert_allclose(runner.run(feeds)[0], y, 0 if want else 1e-5)
+                for got, y0 in zip(runner.run(feeds), y):
+                    np.testing.assert_allclose(got, y0, 0 if want else 1e-5)
             del runner
             return 0
 
         self.assertEqual(self.child.run(work), (0, ""))
 
+
+class Operands(OneContext):
     def gives(self, text: str, feeds: dict[str, np.ndarray], want: list) -> None:
         self.follows(text, [feeds] * 3, want)
 
@@ -258,6 +284,20 @@ class Operands(OnDevice):
         self.gives("""<ir_version: 10, opset_import: ["" : 21]>
             g (float[3,4] x, int64[5] i) => (float[5,4] y) { y = Gather (x, i) }""",
                    {"x": x, "i": at}, [x[2], x[2], [0] * 4, [0] * 4, [0] * 4])
+
+    def test_puts_out_of_range(self) -> None:
+        """Nothing is put anywhere."""
+        x, u = np.zeros((3, 4), np.float32), np.ones((2, 4), np.float32)
+        at = np.array([[1, -4, 3, 1 << 40], [2, 0, -1, 7]])
+        want = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0]], np.float32)
+        for how in ("none", "add"):
+            self.gives(f"""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[3,4] x, int64[2,4] i, float[2,4] u) => (float[3,4] y) {{
+                y = ScatterElements <reduction = "{how}"> (x, i, u) }}""", {"x": x, "i": at, "u": u}, want.tolist())
+        at = np.array([[2], [-4], [3], [1 << 40]])
+        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[3,4] x, int64[4,1] i, float[4,4] u) => (float[3,4] y) { y = ScatterND (x, i, u) }""",
+                   {"x": x, "i": at, "u": np.ones((4, 4), np.float32)}, [[0] * 4, [0] * 4, [1] * 4])
 
     def test_host_operand_that_the_device_makes(self) -> None:
         """A bound that the host reads, of a shape that is not known before."""
@@ -282,6 +322,268 @@ class Operands(OnDevice):
                 self.follows('<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {'
                              + body + "}",
                              [{"x": np.arange(4, dtype=np.float32) - k} for k in range(5)])
+
+
+class Branches(OneContext):
+    """What an If gives stays on the device, whatever its branches give: what they compute, a constant,
+    what is outside of them, another If's; and in which branch the runs before were."""
+
+    def branches(self, outputs: str, then: str, otherwise: str, after: str, also: str = "") -> None:
+        text = f"""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[4] x, bool c, bool d) => (float[4] y{also}) {{
+                a = Relu (x) k = Neg (a)
+                {outputs} = If (c) <then_branch = t () => ({then}, else_branch = e () => ({otherwise}>
+                {after} }}"""
+        runs = [(True, True), (False, True), (True, False), (False, False), (True, True), (False, True)]
+        self.follows(text, [{"x": np.arange(4, dtype=np.float32) - i, "c": np.array(c), "d": np.array(d)}
+                            for i, (c, d) in enumerate(runs)])
+
+    def test_computed(self) -> None:
+        self.branches("r", "float[4] t0) { t0 = Exp (a) }", "float[4] e0) { e0 = Add (a, k) }",
+                      "y = Abs (r)")
+
+    def test_constant(self) -> None:
+        """The same constant in both: each branch has a copy of its own."""
+        one = "Constant <value = float[4] {1, 2, 3, 4}> ()"
+        self.branches("r, s", "float[4] t0, float[4] t1) { t0 = Exp (a) t1 = " + one + " }",
+                      "float[4] e0, float[4] e1) { e0 = " + one + " e1 = Exp (k) }",
+                      "y = Sub (r, s)")
+
+    def test_outside(self) -> None:
+        """Values of the graph around it, and its inputs, which the processor has."""
+        self.branches("r, s", "float[4] t0, float[4] t1) { t0 = Identity (a) t1 = Exp (a) }",
+                      "float[4] e0, float[4] e1) { e0 = Identity (k) e1 = Identity (x) }",
+                      "y = Sub (r, s)")
+
+    def test_within(self) -> None:
+        self.branches("r", """float[4] t0) { t0 = If (d) <
+                          then_branch = u () => (float[4] u0) { u0 = Exp (k) },
+                          else_branch = v () => (float[4] v0) { v0 = Identity (x) }> }""",
+                      "float[4] e0) { e0 = Add (a, k) }", "y = Neg (r)")
+
+    def test_to_both_sides(self) -> None:
+        """What a branch gives is an output and read on; the model gives what the branch does, too."""
+        self.branches("r", "float[4] t0) { t0 = Identity (a) }", "float[4] e0) { e0 = Exp (k) }",
+                      "y = Identity (r) z = Add (r, a) v = Identity (a)", ", float[4] z, float[4] v")
+
+    def test_shapes(self) -> None:
+        """Sizes that a branch computes are the processor's."""
+        text = """<ir_version: 10, opset_import: ["" : 21]>
+            g (float[n,m] x, bool c) => (float[p,q] y) {
+                a = Relu (x)
+                s = If (c) <then_branch = t () => (int64[2] t0) { t0 = Shape (a) },
+                            else_branch = e () => (int64[2] e0) { e0 = Constant <value = int64[2] {6, 1}> () }>
+                b = Reshape (a, s) y = Neg (b) }"""
+        self.follows(text, [{"x": np.arange(6, dtype=np.float32).reshape(2, 3) - 2, "c": np.array(c)}
+                            for c in (True, False, True, False)])
+
+
+class Driver:
+    """The driver, as a program that shares its device with demi uses it."""
+
+    def __init__(self) -> None:
+        self.c, device, self.context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
+        self.call("cuCtxPushCurrent_v2", self.context)
+        self.stream, self.memory = self.made("cuStreamCreate", 1), []
+
+    def call(self, name: str, *arguments: object) -> None:
+        code = getattr(self.c, name)(*arguments)
+        assert code == 0, f"{name}: {code}"
+
+    def made(self, name: str, *arguments: object) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made
+
+    def room(self, size: int, at: int = 0) -> int:
+        """An address, `at` bytes behind one that is aligned to 256."""
+        self.memory.append(self.made("cuMemAlloc_v2", ctypes.c_size_t(size + at)))
+        return self.memory[-1].value + at
+
+    def send(self, to: int, array: np.ndarray) -> None:
+        self.call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_void_p(array.ctypes.data),
+                  ctypes.c_size_t(array.nbytes), self.stream)
+
+    def fetch(self, array: np.ndarray, address: int) -> np.ndarray:
+        """What lies there when all is done that the stream has."""
+        self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address),
+                  ctypes.c_size_t(array.nbytes), self.stream)
+        self.call("cuStreamSynchronize", self.stream)
+        return array
+
+    def made_of_capture(self) -> ctypes.c_void_p:
+        graph = ctypes.c_void_p()
+        self.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        return graph
+
+    def end(self) -> None:
+        for memory in self.memory:
+            self.call("cuMemFree_v2", memory)
+        self.call("cuStreamDestroy_v2", self.stream)
+        self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+        self.call("cuDevicePrimaryCtxRelease_v2", 0)
+
+
+class Callers(OnDevice):
+    """What is the caller's: a stream, memory on the device, when to wait, how much there may be."""
+
+    RUNS = 5
+
+    def ran(self, text: str, use: Callable[[Driver, runtime.LibDemi, bytes, dict, list], None]) -> None:
+        """`use` of a plan, its inputs and what a processor makes of these, in a process of its own."""
+        model = small_model(text)
+        library, feeds = runtime.LibDemi(args.libdemi), feeds_for(model)
+        plan = library.compile(model, for_device=True)
+        want = [np.asarray(y) for y in runtime.PlanRunner(library, plan).run(feeds)]
+
+        def work() -> int:
+            driver = Driver()
+            use(driver, library, plan, feeds, want)
+            driver.end()
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+
+    def steered(self, at: int, more: dict, text: str = WHOLE,
+                moves: tuple[int, ...] = ()) -> runtime.DeviceCounts:
+        """Runs that are started in the caller's stream, on the caller's memory, of which inputs are written
+        and outputs read by work in that stream alone; `at` bytes behind what is aligned. The counts of
+        all runs; before those of `moves` the memory becomes another."""
+        counts = self.folder / "told"
+
+        def use(driver: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            runner = runtime.PlanRunner(library, plan, device="cuda", device_stream=driver.stream, **more)
+            for run in range(self.RUNS):
+                if run == 0 or run in moves:
+                    there = {n: driver.room(x.nbytes, at) for n, x in feeds.items()}
+                    results = [driver.room(y.nbytes, at) for y in want]
+                runner.borrow_device(feeds, there)
+                runner.bind_device(results, [y.nbytes for y in want])
+                for name, x in feeds.items():
+                    driver.send(there[name], np.zeros_like(x) if run == 2 else x)
+                runner.start()
+                for y, address in zip(want, results):
+                    got = driver.fetch(np.empty_like(y), address)
+                    if run != 2:
+                        np.testing.assert_allclose(got, y, 1e-4, 1e-5)
+                    for name, x in feeds.items():
+                        np.testing.assert_array_equal(driver.fetch(np.empty_like(x), there[name]),
+                                                      np.zeros_like(x) if run == 2 else x)
+                runner.wait()
+            counts.write_bytes(bytes(runner.device_counts()))
+            del runner
+
+        self.ran(text, use)
+        return runtime.DeviceCounts.from_buffer_copy(counts.read_bytes())
+
+    def test_memory(self) -> None:
+        """Nothing is copied, and from the second run on a recording is repeated."""
+        counts = self.steered(0, {})
+        self.assertEqual((counts.uploads, counts.downloads, counts.replays), (0, 0, self.RUNS - 1))
+
+    def test_memory_that_moves(self) -> None:
+        """A recording knows its memory; where it moves in every run, none is made."""
+        for moves, replays in ((range(self.RUNS), 0), ((3,), self.RUNS - 2)):
+            counts = self.steered(0, {}, moves=tuple(moves))
+            self.assertEqual((counts.uploads, counts.downloads, counts.replays), (0, 0, replays))
+
+    def test_memory_that_is_not_aligned(self) -> None:
+        counts = self.steered(4, {})
+        self.assertEqual((counts.uploads, counts.downloads, counts.replays), (0, 0, self.RUNS - 1))
+
+    def test_memory_that_the_processor_reads(self) -> None:
+        """An output that it makes, of a value that it reads of the device."""
+        self.steered(0, {}, SMALL)
+
+    def test_steps(self) -> None:
+        self.assertEqual(self.steered(0, {"device_steps": True}).replays, 0)
+
+    def test_start(self) -> None:
+        """Of memory of the host's: outputs are there when it was waited for."""
+        def use(_: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            runner.bind(feeds)
+            for run in range(self.RUNS):
+                runner.start()
+                assert not library.c.demi_context_output(runner.context, 0)
+                if run == 3:
+                    runner.start()  # waits for the other one
+                runner.wait()
+                for y, y0 in zip(runner.results(), want):
+                    np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+            runner.start()
+            del runner
+
+        self.ran(SMALL, use)
+
+    def test_limit(self) -> None:
+        """As much as it needs does, a little less is refused in one line, and a context goes on."""
+        peak = self.folder / "peak"
+
+        def measure(_: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            for _ in range(3):
+                runner.run(feeds)
+            peak.write_text(str(runner.device_counts().memory_peak))
+            del runner
+
+        def use(_: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            most = int(peak.read_text())
+            for limit in (most + (1 << 16), most // 2, most // 4, 1000, 1):
+                runner, made = runtime.PlanRunner(library, plan, device="cuda", device_memory=limit), 0
+                for _ in range(self.RUNS):
+                    try:
+                        for y, y0 in zip(runner.run(feeds), want):
+                            np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+                        made += 1
+                    except runtime.Failed as error:
+                        assert f"the limit of {limit} bytes" in str(error), error
+                        assert "\n" not in str(error), error
+                    assert runner.device_counts().memory <= limit, limit
+                assert made == self.RUNS or limit < most, limit
+                assert made == 0 or limit > 1000, limit
+                del runner
+
+        for text in (WHOLE, SMALL):
+            self.ran(text, measure)
+            self.ran(text, use)
+
+    def test_tf32(self) -> None:
+        """Only where it is asked for, and then it is counted."""
+        def use(_: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            for tf32 in (False, True):
+                runner = runtime.PlanRunner(library, plan, device="cuda", tf32=tf32)
+                for _ in range(3):
+                    for y, y0 in zip(runner.run(feeds), want):
+                        np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+                counts = runner.device_counts()
+                assert (counts.tf32 > 0) == tf32 and counts.tf32 % 3 == 0, counts.tf32
+                del runner
+
+        self.ran(WHOLE, use)
+
+    def test_capture(self) -> None:
+        """While the caller captures the stream, a run is refused, and the capture is whole; a capture of
+        another stream, for all threads, goes on beside runs."""
+        def use(driver: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            for stream in (driver.stream, None):
+                runner = runtime.PlanRunner(library, plan, device="cuda", device_stream=stream)
+                if stream:
+                    runner.run(feeds)
+                driver.call("cuStreamBeginCapture_v2", driver.stream, 0)
+                for _ in range(3):
+                    try:
+                        runner.run(feeds)
+                        assert not stream, "it ran"
+                    except runtime.Failed as error:
+                        assert stream and "is being captured" in str(error), error
+                del runner
+                driver.call("cuGraphDestroy", driver.made_of_capture())
+
+        self.ran(WHOLE, use)
 
 
 class Threads(OnDevice):
@@ -343,6 +645,21 @@ class Models(OnDevice):
                     error, text = metric.float_error(got[name], y0, 1e-3)
                     self.assertEqual(text, "")
                     self.assertLess(error, 1e-4, name)
+                self.all_there(model)
+
+    def all_there(self, model: pathlib.Path) -> None:
+        """The processor has shapes and control flow alone, and nothing is copied but inputs and outputs."""
+        plan = self.folder / "m.plan"
+        subprocess.run([args.demi, "compile", model, "--device", "cuda", "-o", plan], check=True,
+                       capture_output=True)
+        text = subprocess.run([args.demi, "show", plan, "--device", "cuda"], capture_output=True,
+                              text=True, check=True).stdout
+        graph = onnx.load(model, load_external_data=False).graph
+        copies = int(re.search(r"placed: .* (\d+) copies", text)[1])
+        self.assertLessEqual(copies, len(graph.input) + len(graph.output))
+        reasons = set(re.findall(r"; processor: (.*)", text))
+        self.assertLessEqual(reasons, {"control flow", "shapes follow from it", "it reads constants alone",
+                                       "its data is in the processor's memory"})
 
 
 class Networks(OnDevice):
@@ -439,10 +756,68 @@ class Networks(OnDevice):
         self.network("gpt2")
 
 
+class RealPlans(OnDevice):
+    """What the fake cuDNN says it has ready-made engines for, cuDNN itself has, where it is: it plans for
+    an H100 that is only described."""
+
+    WHERE = "/usr/local/cuda*/lib*/libcudnn.so.9", "build/venv/lib/python*/site-packages/nvidia/cudnn/lib/libcudnn.so.9"
+
+    def cudnn(self) -> str:
+        found = [p for where in self.WHERE for p in sorted(glob.glob(str(ROOT / where)))]
+        if not found or not args.dnn_plans:
+            self.skipTest("there is no cuDNN")
+        return found[0]
+
+    def asked(self, lines: list[str]) -> subprocess.CompletedProcess:
+        """In a process without the fakes, whose names cuDNN would take for others'."""
+        plain = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+        done = subprocess.run([args.dnn_plans, self.cudnn()], input="".join(lines), env=plain,
+                              capture_output=True, text=True, check=False)
+        if done.returncode == 77:
+            self.skipTest(done.stderr)
+        return done
+
+    def planned(self, name: str, to: str) -> list[str]:
+        """The convolutions of a network of its own size, all planned before the first result is copied,
+        which fails: nothing is computed."""
+        library, plans, plan = runtime.LibDemi(args.libdemi), self.folder / "plans", self.folder / "m.plan"
+        data = made_models.MODELS[name]().SerializeToString()
+        data = library.convert(data, to, "low") if to else data
+        plan.write_bytes(library.compile(data, for_device=True))
+        done = subprocess.run([args.demi, "run", plan, "--random", "1", "--device", "cuda"],
+                              env=settings(f"plans={plans},fail=cuMemcpyDtoHAsync_v2:1:719"),
+                              capture_output=True, text=True, check=False)
+        self.assertIn("a copy from the device", done.stderr)
+        return sorted(set(plans.read_text().splitlines(keepends=True)))
+
+    def test_networks(self) -> None:
+        self.cudnn()
+        for name, least in (("resnet50", 20), ("mobilenetv2", 20)):
+            for to in ("", "float16", "bfloat16"):
+                with self.subTest(name, to=to):
+                    lines = self.planned(name, to)
+                    done = self.asked(lines)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                    self.assertIn(f"{len(lines)} convolutions are planned, 0 lack", done.stdout)
+                    self.assertGreaterEqual(len(lines), least)
+
+    def test_what_there_is_none_for(self) -> None:
+        """A result of another size than it has."""
+        self.cudnn()
+        lines = [line.split(" ") for line in self.planned("resnet50", "float16")[:3]]
+        high = 4 + 2 * 5 + 2  # of y, behind what DnnLine has before it
+        for numbers in lines:
+            numbers[high] = str(int(numbers[high]) + 1)
+        done = self.asked([" ".join(numbers) for numbers in lines])
+        self.assertIn("0 convolutions are planned, 3 lack", done.stdout)
+        self.assertEqual(done.returncode, 1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--libdemi", required=True, help="demi's shared library")
+    parser.add_argument("--dnn-plans", help="the program of that name")
     parser.add_argument("--full", action="store_true", help="networks of their own sizes")
     parser.add_argument("--verbose", action="store_true", help="say what was counted")
     parser.add_argument("--most", type=int, default=1000,

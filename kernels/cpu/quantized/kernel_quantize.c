@@ -17,59 +17,11 @@
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"
+#include "scale_map.h"
 
 enum { RUN = 256 };
 
-/* ---- where the scale of an element is -------------------------------------------------------- */
-
-/* Element (o, a, i) has scale (o, a / block, i) of `axis_scales` along the axis; where not blocked,
- * outer and inner places share it. */
-typedef struct ScaleMap {
-    uint64_t outer, axis, inner, block, axis_scales;
-    bool blocked;
-} ScaleMap;
-
-static bool same_dims(const KernelTensor *a, const KernelTensor *b) {
-    if (a->rank != b->rank) return a->count == 1 && b->count == 1;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->dims[i] != b->dims[i]) return false;
-    return true;
-}
-
-static bool map_blocks(KernelCall *call, const KernelTensor *x, const KernelTensor *scale,
-                       uint32_t axis, ScaleMap *map) {
-    const QuantizeAttrs *attrs = call->attrs;
-    bool fits = scale->rank == x->rank && attrs->block > 0;
-    for (uint32_t i = 0; fits && i < x->rank; i++) fits = i == axis || scale->dims[i] == x->dims[i];
-    uint64_t dim = (uint64_t)x->dims[axis], block = (uint64_t)attrs->block;
-    if (!fits || (uint64_t)scale->dims[axis] != dim / block + (dim % block != 0))
-        return kernel_fail(call, "scales of rank %u do not fit blocks of %lld along axis %u",
-                           scale->rank, (long long)attrs->block, axis);
-    *map = (ScaleMap){kernel_span(x, 0, axis),     dim, kernel_span(x, axis + 1, x->rank), block,
-                      (uint64_t)scale->dims[axis], true};
-    return true;
-}
-
-static bool map_scales(KernelCall *call, const KernelTensor *x, const KernelTensor *scale,
-                       const KernelTensor *zero, ScaleMap *map) {
-    const QuantizeAttrs *attrs = call->attrs;
-    uint32_t axis;
-    if (zero && !same_dims(scale, zero))
-        return kernel_fail(call, "scale and zero point have not one shape");
-    if (scale->count == 1 && !attrs->block) { /* one for all */
-        *map = (ScaleMap){1, 1, x->count, 1, 1, false};
-        return true;
-    }
-    if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
-    if (attrs->block) return map_blocks(call, x, scale, axis, map);
-    if (scale->rank != 1 || scale->dims[0] != x->dims[axis])
-        return kernel_fail(call, "%llu scales for %lld places along axis %u",
-                           (unsigned long long)scale->count, (long long)x->dims[axis], axis);
-    uint64_t dim = (uint64_t)x->dims[axis];
-    *map =
-        (ScaleMap){kernel_span(x, 0, axis), dim, kernel_span(x, axis + 1, x->rank), 1, dim, false};
-    return true;
-}
+/* ---- runs ---------------------------------------------------------------------------------------- */
 
 /* A run: elements next to each other whose scales are one (step 0) or next to each other (1). */
 typedef struct Run {
@@ -310,8 +262,8 @@ bool kernel_quantize(KernelCall *call) {
         return kernel_fail(call, "its result can't be %s", dtype_name(out->dtype));
     if (x->dtype != DTYPE_INT32 && !dtype_is_float(x->dtype))
         return kernel_fail(call, "%s can't be quantized", dtype_name(x->dtype));
-    if (!choose_precision(call, scale, &q.precision) || !map_scales(call, x, scale, zero, &map) ||
-        !read_scales(call, scale, &q))
+    if (!choose_precision(call, scale, &q.precision) ||
+        !scale_map_make(call, x, scale, zero, &map) || !read_scales(call, scale, &q))
         return false;
     q.zeros = as_floats(call, zero, scale->count);
     if (!q.zeros) return false;
@@ -400,7 +352,7 @@ bool kernel_dequantize(KernelCall *call) {
         return kernel_fail(call, "%s can't become %s", dtype_name(x->dtype),
                            dtype_name(out->dtype));
     ScaleMap map;
-    if (!map_scales(call, x, scale, zero, &map)) return false;
+    if (!scale_map_make(call, x, scale, zero, &map)) return false;
     Dequantizer d = {.x = x,
                      .out = out,
                      .scales = as_doubles(call, scale, scale->count),

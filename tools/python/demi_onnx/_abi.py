@@ -247,6 +247,10 @@ class DemiContextOptions(Sized):
     go_on: Any
     go_on_user: int | None
     allocator: Any
+    device_memory: int
+    device_stream: int | None
+    device_steps: bool
+    tf32: bool
 
 
 class DemiDeviceCounts(Sized):
@@ -258,6 +262,9 @@ class DemiDeviceCounts(Sized):
     upload_bytes: int
     download_bytes: int
     replays: int
+    tf32: int
+    memory: int
+    memory_peak: int
 
 
 class DemiTuneOptions(Sized):
@@ -744,11 +751,12 @@ DemiContextOptions._fields_ = [
     ("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64), ("seed", c_uint64),
     ("step_limit", c_uint64), ("kernels", c_int), ("time_limit", c_double), ("small", c_bool),
     ("device", c_char_p), ("go_on", CFUNCTYPE(c_bool, c_void_p)), ("go_on_user", c_void_p),
-    ("allocator", POINTER(DemiAllocator))]
+    ("allocator", POINTER(DemiAllocator)), ("device_memory", c_uint64),
+    ("device_stream", c_void_p), ("device_steps", c_bool), ("tf32", c_bool)]
 DemiDeviceCounts._fields_ = [
     ("size", c_uint32), ("launches", c_uint64), ("bytes", c_uint64), ("uploads", c_uint64),
     ("downloads", c_uint64), ("upload_bytes", c_uint64), ("download_bytes", c_uint64),
-    ("replays", c_uint64)]
+    ("replays", c_uint64), ("tf32", c_uint64), ("memory", c_uint64), ("memory_peak", c_uint64)]
 DemiTuneOptions._fields_ = [
     ("size", c_uint32), ("seconds", c_double)]
 DemiTuned._fields_ = [

@@ -425,7 +425,8 @@ class Session:
     `threads` counts those that a run computes with (None: all processors), `numerics` is "fast" or
     "faithful" (every 16-bit result rounded as if nothing was fused), `device` "cpu" or "cuda[:N]",
     `kernels` "auto", "own" or "onednn". Limits: `memory_budget` in bytes, `time_limit` in seconds.
-    `small` keeps weights in 16 bit in memory. `sess_options` and `providers` are taken as
+    `small` keeps weights in 16 bit in memory. Of a device, `device_memory` is the most bytes of its
+    memory, `tf32` lets it round the factors of float products to TF32. `sess_options` and `providers` are taken as
     onnxruntime's: of the first the number of threads counts, of the second CPU and CUDA.
 
     `run` may be called by any number of threads at once. Sessions are pickled with what they were
@@ -437,18 +438,19 @@ class Session:
                  threads: int | None = None, numerics: str = "fast", kernels: str = "auto",
                  device: str | None = None, memory_budget: int = 0, time_limit: float = 0.0,
                  seed: int = 0, small: bool = False, keep_values: bool = False,
-                 data_root: Path | None = None) -> None:
+                 data_root: Path | None = None, device_memory: int = 0, tf32: bool = False) -> None:
         del provider_options
         if threads is None:
             threads = int(getattr(sess_options, "intra_op_num_threads", 0))
-        if threads < 0 or memory_budget < 0:
-            raise UsageError("threads and memory_budget are not negative")
+        if threads < 0 or memory_budget < 0 or device_memory < 0:
+            raise UsageError("threads, memory_budget and device_memory are not negative")
         if device is None:
             device = _device_of(providers)
         self._model = model if is_path(model) else held(model)
         self._how = {"threads": threads, "numerics": numerics, "kernels": kernels, "device": device,
                      "memory_budget": memory_budget, "time_limit": time_limit, "seed": seed,
-                     "small": small, "keep_values": keep_values, "data_root": data_root}
+                     "small": small, "keep_values": keep_values, "data_root": data_root,
+                     "device_memory": device_memory, "tf32": tf32}
         self._device = encode(device)
         try:
             self._plan = _Plan(
@@ -457,7 +459,8 @@ class Session:
                                         keep_values=keep_values, for_device=device != "cpu"),
                 _abi.DemiContextOptions(threads=threads, kernels=choice(KERNELS, kernels, "kernels"),
                                         seed=seed, small=small, memory_budget=memory_budget,
-                                        time_limit=time_limit, device=self._device))
+                                        time_limit=time_limit, device=self._device,
+                                        device_memory=device_memory, tf32=tf32))
         except TypeError as error:  # a number that is none
             raise UsageError(str(error)) from None
         self._free: list[_Runner] = [_Runner(self._plan)]

@@ -34,6 +34,7 @@ class Case:
     terms: float = 0.0  # the largest that is summed up, where sums may cancel to less
     between: int = 0  # roundings on the way to a result that one side does, and the other does not
     coarse: type | None = None  # the type that they have, if not the result's
+    kept: set[str] = dataclasses.field(default_factory=set)  # inputs that other values would not do for
     count: int = 0
 
     def chance(self, of: int) -> bool:
@@ -251,6 +252,142 @@ def pad(case: Case) -> None:
     case.node("Pad", case.operand(case.values(shape, dtype)), case.ints(*pads), *value, mode=mode)
 
 
+def tiled(case: Case) -> None:
+    """Data that is moved by blocks: repeated, or channels that become pixels and back."""
+    dtype = case.pick(BYTES)
+    op = case.pick(("Tile", "DepthToSpace", "SpaceToDepth", "Trilu"))
+    if op == "Tile":
+        shape = case.shape(int(case.rng.integers(1, 4)), 400)
+        case.node(op, case.operand(case.values(shape, dtype)),
+                  case.ints(*(int(case.rng.integers(0 if case.chance(20) else 1, 4)) for _ in shape)))
+    elif op == "Trilu":
+        shape = case.shape(int(case.rng.integers(2, 5)))
+        x = case.operand(case.values(shape, dtype))
+        k = [case.operand(case.rng.integers(-9, 10, []), True)] if case.chance(2) else []
+        case.node(op, x, *k, upper=int(case.rng.integers(2)))
+    else:
+        block, images, channels = int(case.pick((1, 2, 3))), int(case.pick((1, 2))), case.size(9)
+        high, wide = case.size(9), case.size(9)
+        attributes = {"blocksize": block}
+        shape = [images, channels * block ** 2, high, wide]
+        if op == "SpaceToDepth":
+            shape = [images, channels, high * block, wide * block]
+        else:
+            attributes["mode"] = case.pick(("DCR", "CRD"))
+        case.node(op, case.operand(case.values(shape, dtype)), **attributes)
+
+
+def indexed(case: Case) -> None:
+    """Elements and blocks picked and put by indices; of those put at one place, none counts alone."""
+    op = case.pick(("GatherElements", "GatherND", "ScatterElements", "ScatterND"))
+    rank = int(case.rng.integers(1, 5))
+    how = str(case.pick(("none", "add", "mul", "min", "max"))) if op[0] == "S" else ""
+    dtype = case.pick(NUMBERS if how else BYTES)
+    shape = case.shape(rank, 1500, empty=False)
+    axis = int(case.rng.integers(rank))
+    kind = case.pick((np.int32, np.int64)) if op.endswith("Elements") else np.int64
+    more = {"reduction": how} if how else {}
+    x = case.operand(case.values(shape, dtype))
+    case.loose, case.between = 8, 8
+    if op.endswith("Elements"):
+        sizes = [int(case.rng.integers(1, size + 1)) for size in shape]
+        at = case.rng.integers(0, shape[axis], sizes)
+        if how == "none":
+            at = np.argsort(case.rng.random(shape), axis)[tuple(slice(n) for n in sizes)]
+        at = np.where(case.rng.random(at.shape) < 0.3, at - shape[axis], at).astype(kind)
+        updates = [case.operand(case.values(list(at.shape), dtype))] if how else []
+        index = case.operand(at)
+        case.kept.add(index)
+        case.node(op, x, index, *updates, axis=axis, **more)
+        return
+    depth = int(case.rng.integers(1, rank + 1))
+    batch = int(case.rng.integers(depth)) if op == "GatherND" and case.chance(3) else 0
+    places = np.stack(np.unravel_index(case.rng.permutation(int(np.prod(shape[batch:depth]))),
+                                       shape[batch:depth]), -1)
+    count = int(case.rng.integers(1, min(len(places), 40) + 1))
+    at = places[:count] if how in ("", "none") else places[case.rng.integers(0, len(places), count)]
+    at = np.broadcast_to(at, [*shape[:batch], *at.shape]).astype(kind)
+    updates = [case.operand(case.values([count, *shape[depth:]], dtype))] if how else []
+    if op == "GatherND":
+        more["batch_dims"] = batch
+    index = case.operand(at)
+    case.kept.add(index)
+    case.node(op, x, index, *updates, **more)
+
+
+def along(case: Case) -> None:
+    """The best of a line, with equal ones, and running sums."""
+    op = case.pick(("ArgMax", "ArgMin", "TopK", "CumSum"))
+    rank, dtype = int(case.rng.integers(1, 4)), case.pick(NUMBERS)
+    shape = case.shape(rank, 2500, empty=op == "CumSum")
+    axis = int(case.rng.integers(rank))
+    x = case.values(shape, dtype)
+    if np.dtype(dtype).kind not in "iu" and op != "CumSum" and case.chance(2):
+        x = np.where(case.rng.random(shape) < 0.1, np.asarray(np.nan, dtype), np.round(x.astype(np.float32)))
+    x = case.operand(x.astype(dtype))
+    case.loose, case.terms = 4, 100
+    if op == "CumSum":
+        at = case.operand(np.asarray(axis, np.int64), True)
+        case.node(op, x, at, exclusive=int(case.rng.integers(2)), reverse=int(case.rng.integers(2)))
+    elif op == "TopK":
+        k = case.ints(int(case.rng.integers(1, min(shape[axis], 12) + 1)))
+        case.node(op, x, k, outputs=2, axis=axis, largest=int(case.rng.integers(2)))
+    else:
+        case.node(op, x, axis=axis, keepdims=int(case.rng.integers(2)),
+                  select_last_index=int(case.rng.integers(2)))
+
+
+def quantized(case: Case) -> None:
+    """To 8 and 16 bits and back, with scales of a tensor, an axis or blocks."""
+    dtype, to = case.pick(FLOATS), case.pick((np.int8, np.uint8, np.int16, np.uint16))
+    shape = case.shape(int(case.rng.integers(1, 4)), 1500, empty=False)
+    axis, attributes = int(case.rng.integers(len(shape))), {}
+    sizes: list[int] = []
+    if case.chance(2):
+        sizes, attributes["axis"] = [shape[axis]], axis
+    elif case.chance(2):
+        block = int(case.pick((2, 3, 8)))
+        attributes |= {"axis": axis, "block_size": block}
+        sizes = [*shape[:axis], -(-shape[axis] // block), *shape[axis + 1:]]
+    values = case.operand(case.values(shape, dtype, 3))
+    scale = case.operand((np.abs(case.values(sizes, np.float32)) * 0.1 + 0.02).astype(dtype), True)
+    zero = case.operand(case.values(sizes, to), True)
+    made = case.node("QuantizeLinear", values, scale, zero, **attributes)
+    case.node("DequantizeLinear", made, scale, zero, **attributes)
+    if case.chance(4):
+        case.node("DequantizeLinear", case.operand(case.rng.integers(-10 ** 6, 10 ** 6, shape).astype(np.int32)),
+                  scale, **attributes)
+
+
+def resize(case: Case) -> None:
+    dtype, spatial = case.pick(FLOATS), int(case.pick((1, 2, 2, 2, 3)))
+    mode = case.pick(("nearest", "linear", "cubic"))
+    where = case.pick(("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                       "asymmetric", "tf_crop_and_resize"))
+    shape = [int(case.pick((1, 2))), case.size(5), *(case.size(9) for _ in range(spatial))]
+    attributes: dict[str, object] = {"mode": mode, "coordinate_transformation_mode": where}
+    if mode == "nearest":
+        attributes["nearest_mode"] = case.pick(("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"))
+    else:
+        attributes["antialias"] = int(case.chance(3))
+        attributes["exclude_outside"] = int(mode == "cubic" and case.chance(3))
+        attributes["cubic_coeff_a"] = case.pick((-0.75, -0.5))
+    scales = [float(case.pick((0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.6, 4.0))) for _ in range(spatial)]
+    values = case.values(shape, dtype)
+    x, region, kept = case.operand(values), "", shape[:2]
+    if where == "tf_crop_and_resize":
+        ends = [0.0, 0.0, *(-0.2 + case.rng.random(spatial)), 1.0, 1.0, *(0.5 + case.rng.random(spatial))]
+        region = case.operand(np.array(ends, np.float32), True)
+        attributes["extrapolation_value"] = 0.5
+    case.loose, case.terms = 16, float(np.max(np.abs(values.astype(np.float64)))) * 4
+    if region or case.chance(2):  # with a region, sizes do not follow from scales
+        sizes = [max(int(size * scale), 1) for size, scale in zip(shape[2:], scales)]
+        case.node("Resize", x, region, "", case.ints(*kept, *sizes), **attributes)
+    elif all(int(size * scale) for size, scale in zip(shape[2:], scales)):
+        case.node("Resize", x, region, case.operand(np.array([1, 1, *scales], np.float32), True),
+                  **attributes)
+
+
 def filled(case: Case) -> None:
     dtype = case.pick(BYTES)
     value = numpy_helper.from_array(np.asarray(case.values([1], dtype)))
@@ -428,6 +565,26 @@ def network(case: Case) -> None:
         case.node("GlobalAveragePool", x)
 
 
+def transposed(case: Case) -> None:
+    """Transposed convolutions: steps, gaps, padding on either side, groups."""
+    spatial, dtype, groups = int(case.pick((1, 2, 2, 3))), case.pick(FLOATS), int(case.pick((1, 1, 2, 3)))
+    inner, outer = groups * case.size(9), case.size(9)
+    taps, steps, gaps = ([int(case.rng.integers(1, 4)) for _ in range(spatial)] for _ in range(3))
+    sizes = [case.size(9 if spatial < 3 else 4) for _ in range(spatial)]
+    reach = [(t - 1) * d + 1 for t, d in zip(taps, gaps)]
+    pads = [int(case.rng.integers(0, r)) for r in reach] + [int(case.rng.integers(0, r)) for r in reach]
+    more = [int(case.rng.integers(0, max(s, d))) for s, d in zip(steps, gaps)]
+    if any((n - 1) * s + r + m - p - q < 1 for n, s, r, m, p, q in
+           zip(sizes, steps, reach, more, pads, pads[spatial:])):
+        return
+    x = case.operand(case.values([int(case.pick((1, 2))), inner, *sizes], dtype))
+    w = case.operand(case.values([inner, outer, *taps], dtype, 1 / np.sqrt(inner)))
+    bias = [case.operand(case.values([outer * groups], dtype))] if case.chance(2) else []
+    case.loose, case.between = 32, 2
+    case.node("ConvTranspose", x, w, *bias, strides=steps, dilations=gaps, pads=pads, group=groups,
+              output_padding=more)
+
+
 def pool(case: Case) -> None:
     spatial, dtype = int(case.rng.integers(1, 4)), case.pick(FLOATS)
     op = case.pick(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"))
@@ -581,7 +738,8 @@ def recurrent(case: Case) -> None:
 MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
-    residual, recurrent, pad, filled)
+    residual, recurrent, pad, filled, tiled, indexed, along, resize, transposed,
+    quantized)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 

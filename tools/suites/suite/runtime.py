@@ -54,7 +54,10 @@ class PlanIo(ctypes.Structure):
 class ContextOptions(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64),
                 ("seed", c_uint64), ("step_limit", c_uint64), ("kernels", c_int),
-                ("time_limit", c_double), ("small", c_bool), ("device", c_char_p)]
+                ("time_limit", c_double), ("small", c_bool), ("device", c_char_p),
+                ("go_on", c_void_p), ("go_on_user", c_void_p), ("allocator", c_void_p),
+                ("device_memory", c_uint64), ("device_stream", c_void_p), ("device_steps", c_bool),
+                ("tf32", c_bool)]
 
 
 class CompileOptions(ctypes.Structure):
@@ -73,7 +76,8 @@ class DeviceCounts(ctypes.Structure):
     """What a context had its device do; see DemiDeviceCounts."""
 
     _fields_ = [("size", c_uint32)] + [(name, c_uint64) for name in (
-        "launches", "bytes", "uploads", "downloads", "upload_bytes", "download_bytes", "replays")]
+        "launches", "bytes", "uploads", "downloads", "upload_bytes", "download_bytes", "replays", "tf32",
+        "memory", "memory_peak")]
 
 
 TARGETS = {"float16": 1, "bfloat16": 2}
@@ -167,7 +171,8 @@ class PlanRunner:
     """A plan, of bytes or a file, and a context of it."""
 
     def __init__(self, library: LibDemi, plan: bytes | pathlib.Path, threads: int = 1,
-                 memory: int = 1 << 30, kernels: str = "auto", device: str = "cpu") -> None:
+                 memory: int = 1 << 30, kernels: str = "auto", device: str = "cpu",
+                 **more: object) -> None:
         self.libdemi, error = library, Error()
         self.plan, self.context, self.bound = c_void_p(), c_void_p(), []
         if isinstance(plan, bytes):
@@ -176,7 +181,7 @@ class PlanRunner:
             library.check(library.c.demi_plan_load(str(plan).encode(), byref(self.plan),
                                                    byref(error)), error)
         options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0, 0,
-                                 KERNELS.index(kernels), device=device.encode())
+                                 KERNELS.index(kernels), device=device.encode(), **more)
         library.check(library.c.demi_context_new(self.plan, byref(options), byref(self.context),
                                                  byref(error)), error)
         self.step_error = Error()
@@ -224,6 +229,30 @@ class PlanRunner:
             self.libdemi.check(self.libdemi.c.demi_context_borrow_input(
                 self.context, name.encode(), byref(made), byref(error)), error)
 
+    def borrow_device(self, feeds: dict[str, np.ndarray], there: dict[str, int]) -> None:
+        """Inputs of these types and sizes, which lie at addresses of the device."""
+        error = Error()
+        for name, value in feeds.items():
+            made = to_value(value, 0, self.bound)
+            made.data = there[name]
+            self.libdemi.check(self.libdemi.c.demi_context_borrow_device_input(
+                self.context, name.encode(), byref(made), byref(error)), error)
+
+    def bind_device(self, there: list[int], sizes: list[int]) -> None:
+        """Where on the device outputs go."""
+        error = Error()
+        for io, address, size in zip(self.outputs(), there, sizes):
+            self.libdemi.check(self.libdemi.c.demi_context_bind_device_output(
+                self.context, io.name, c_void_p(address), c_uint64(size), byref(error)), error)
+
+    def start(self) -> None:
+        error = Error()
+        self.libdemi.check(self.libdemi.c.demi_context_start(self.context, byref(error)), error)
+
+    def wait(self) -> None:
+        error = Error()
+        self.libdemi.check(self.libdemi.c.demi_context_wait(self.context, byref(error)), error)
+
     def carry(self, output: str, source: str) -> None:
         """The output is that input of the next run."""
         error = Error()
@@ -250,6 +279,10 @@ class PlanRunner:
             self.libdemi.check(self.libdemi.c.demi_context_set_input(
                 self.context, name.encode(), byref(made), byref(error)), error)
         self.libdemi.check(self.libdemi.c.demi_context_run(self.context, byref(error)), error)
+        return self.results()
+
+    def results(self) -> list[object]:
+        """Of the last run."""
         return [from_value(self.libdemi.c.demi_context_output(self.context, i).contents)
                 for i in range(len(self.outputs()))]
 

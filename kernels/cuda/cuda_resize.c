@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Resize and Upsample on a CUDA device. Scales, sizes and regions are the host's, so outputs have the
+ * sizes that were found before. */
+#include "cuda_functions.h"
+#include "resize_args.h"
+#include "resize_axes.h"
+
+#include <math.h>
+
+enum { THREADS = 128 };
+
+_Static_assert((int)AT_CUBIC == (int)RESIZE_CUBIC && (int)AT_TF_CROP == (int)RESIZE_TF_CROP &&
+                   (int)AT_ASYMMETRIC == (int)RESIZE_ASYMMETRIC && (int)AT_CEIL == (int)RESIZE_CEIL,
+               "they are the same numbers");
+
+/* Whether anything changes along the axis; a region that is all of it is none. */
+static bool changes(const ResizeAttrs *attrs, const ResizeAxis *axis) {
+    const bool cut = attrs->coordinates == RESIZE_TF_CROP && (axis->start != 0 || axis->end != 1);
+    return cut || attrs->coordinates == RESIZE_TF_HALF_PIXEL_FOR_NN || axis->scale != 1 ||
+           axis->in != axis->out;
+}
+
+enum { LONGEST = 1 << 28 };
+
+static bool add_changed(KernelCall *call, const ResizeAxis *axis, ResizeArgs *args) {
+    const ResizeAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    const bool shrinks = attrs->antialias && args->mode != AT_NEAREST && axis->scale < 1;
+    const double shrink = shrinks ? axis->scale : 1;
+    const double radius = ceil((args->mode == AT_CUBIC ? 2 : 1) / shrink);
+    if (args->changed == RESIZE_MOST || axis->in > LONGEST)
+        return kernel_fail(call, "so many axes that change, or so long, are not for the device");
+    if (args->mode != AT_NEAREST && !(radius <= 4.0 * (double)axis->in + 8 && radius < LONGEST))
+        return kernel_fail(call, "axis %u: a scale of %g is too small for %lld elements",
+                           axis->axis, axis->scale, (long long)axis->in);
+    args->axes[args->changed++] = (ResizeArgsAxis){
+        .out = axis->out,
+        .stride = (int64_t)kernel_stride(x, axis->axis),
+        .below = (int64_t)kernel_stride(y, axis->axis),
+        .scale = axis->scale,
+        .length = axis->length,
+        .start = axis->start,
+        .end = axis->end,
+        .shrink = (float)shrink,
+        .in = (int32_t)axis->in,
+        .radius = args->mode == AT_NEAREST ? 0 : (int32_t)radius,
+    };
+    return true;
+}
+
+/* Those that do not change and lie next to each other are one. */
+static bool add_kept(KernelCall *call, uint32_t i, bool joined, ResizeArgs *args) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    int64_t size = y->dims[i];
+    if (joined) size *= args->kept_size[--args->kept];
+    if (args->kept == RESIZE_KEPT) return kernel_fail(call, "so many axes are not for the device");
+    args->kept_size[args->kept] = size;
+    args->kept_below[args->kept] = (int64_t)kernel_stride(y, i);
+    args->kept_stride[args->kept++] = (int64_t)kernel_stride(x, i);
+    return true;
+}
+
+static bool fill_axes(KernelCall *call, ResizeAxes axes, ResizeArgs *args) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    bool kept = false; /* the axis before */
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const ResizeAxis *axis = NULL;
+        for (uint32_t k = 0; k < axes.count; k++)
+            if (axes.items[k].axis == i) axis = &axes.items[k];
+        if ((axis ? axis->out : x->dims[i]) != y->dims[i])
+            return kernel_fail(call, "axis %u has another size than was found before", i);
+        const bool changed = axis && changes(call->attrs, axis);
+        if (!(changed ? add_changed(call, axis, args) : add_kept(call, i, kept, args)))
+            return false;
+        kept = !changed;
+    }
+    return true;
+}
+
+static bool resize(KernelCall *call, ResizeAxes axes) {
+    const ResizeAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    if (attrs->mode < 0 || attrs->coordinates < 0 || attrs->nearest < 0 || attrs->aspect < 0)
+        return kernel_fail(call, "a mode is not a known one");
+    if (attrs->coordinates == RESIZE_TF_CROP && !resize_axes_region(call, axes)) return false;
+    const bool filters = attrs->mode != RESIZE_NEAREST;
+    ResizeArgs args = {.x = x->data,
+                       .y = y->data,
+                       .count = (int64_t)y->count,
+                       .cubic = attrs->cubic,
+                       .outside = attrs->extrapolation,
+                       .mode = (int32_t)attrs->mode,
+                       .coordinates = (int32_t)attrs->coordinates,
+                       .nearest = (int32_t)attrs->nearest,
+                       .exclude_outside = filters && attrs->exclude_outside,
+                       .divide = filters && (attrs->exclude_outside || attrs->antialias)};
+    if (!y->count) return true;
+    if (!x->count) return kernel_fail(call, "nothing can't be made larger");
+    if (!fill_axes(call, axes, &args)) return false;
+    const CudaName name = cuda_name("resize", cuda_suffix(x->dtype), "");
+    const CudaLaunch launch = {.family = CUDA_resize,
+                               .kernel = name.text,
+                               .blocks = {cuda_blocks_full(call, y->count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return cuda_launch(call, &launch);
+}
+
+bool cuda_resize(KernelCall *call) {
+    ResizeAxes axes;
+    return resize_axes_find(call, &axes) && resize(call, axes);
+}
+
+bool cuda_upsample(KernelCall *call) {
+    ResizeAxes axes;
+    return resize_axes_upsample(call, &axes) && resize(call, axes);
+}
