@@ -17,7 +17,8 @@
 #include "value_io.h"
 #include "value_names.h"
 
-enum { DIRECTIONS = 4 };
+enum { DIRECTIONS = 4, GRADIENT_OPSET = 17 };
+#define UPGRADE "upgrade-opset{to=17}"
 
 /* A value or weight of a group. */
 typedef struct Part {
@@ -46,7 +47,7 @@ typedef struct Noising {
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Sizes as the set has them; and gradients are of newer versions of operators. */
+/* Sizes as the set has them. */
 static const char *passes_for(const Noising *n, const TrialSet *set, Arena *arena) {
     const Session *reference = n->asked->trials->reference;
     PipelineText text = {.arena = arena};
@@ -64,7 +65,7 @@ static const char *passes_for(const Noising *n, const TrialSet *set, Arena *aren
         pipeline_put_list(&text, "shapes", shapes.items, shapes.count);
         pipeline_end_pass(&text);
     }
-    pipeline_put_pass(&text, "upgrade-opset{to=17},infer-dtypes,infer-shapes");
+    pipeline_put_pass(&text, "infer-dtypes,infer-shapes");
     return pipeline_text(&text);
 }
 
@@ -138,6 +139,15 @@ static bool add_gradients(Noising *n, PassCtx *ctx, Err *err) {
     return true;
 }
 
+/* Gradients are of operators as newer opsets have them. */
+static DemiStatus prepare(const Noising *n, DemiModel *model, DemiError *error) {
+    const int64_t opset = opset_version(&demi_front_model(model)->opsets, NULL);
+    DemiStatus status = DEMI_OK;
+    if (opset && opset < GRADIENT_OPSET)
+        status = demi_run_pipeline(model, UPGRADE, NULL, NULL, error);
+    return status == DEMI_OK ? demi_run_pipeline(model, n->passes, NULL, NULL, error) : status;
+}
+
 /* A DemiOpenFn. */
 static DemiStatus open_gradients(void *user, DemiModel **opened, DemiError *error) {
     Noising *n = user;
@@ -147,7 +157,7 @@ static DemiStatus open_gradients(void *user, DemiModel **opened, DemiError *erro
     DemiModel **volatile held = opened;
     MemTrap *const outer = n->arena->trap; /* nothing jumps over the caller */
     DemiStatus status = demi_source_open(&n->asked->trials->source, opened, error);
-    if (status == DEMI_OK) status = demi_run_pipeline(*held, n->passes, NULL, NULL, error);
+    if (status == DEMI_OK) status = prepare(n, *held, error);
     if (status != DEMI_OK) return status;
     if (setjmp(trap.env)) {
         err_out_of_memory(&err);
