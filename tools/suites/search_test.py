@@ -410,15 +410,17 @@ class Search(Case):
         if not mpirun:
             self.skipTest("no mpirun")
         own = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI's
-        for ranks in ("1", "2", "4"):
-            done = subprocess.run(
-                [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", ranks, self.demi, "search",
-                 self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
-                 "--threads", "1", "--quiet", "--output-dir", self.path("folder-r" + ranks)],
-                capture_output=True, text=True, timeout=120, check=False, env=own)
-            self.assertEqual(done.returncode, 0, done.stderr)
-        self.same_folders("folder-r1", "folder-r2")
-        self.same_folders("folder-r1", "folder-r4")
+        for how in ("measured", "gradient"):
+            for ranks in ("1", "2", "4"):
+                done = subprocess.run(
+                    [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", ranks, self.demi, "search",
+                     self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
+                     "--sensitivity", how, "--threads", "1", "--quiet", "--output-dir",
+                     self.path(f"folder-{how}{ranks}")],
+                    capture_output=True, text=True, timeout=120, check=False, env=own)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.same_folders(f"folder-{how}1", f"folder-{how}2")
+            self.same_folders(f"folder-{how}1", f"folder-{how}4")
         done = subprocess.run([mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2",
                                self.demi, "search", self.net, "--journal", "/", "--target", "3"],
                               capture_output=True, text=True, timeout=60, check=False, env=own)
