@@ -34,7 +34,8 @@ void export_make_sums(ExportPlan *plan) {
     plan->sums = ARENA_ARRAY(plan->arena, TensorSum, plan->sum_mask + 1);
     if (!plan->streamed) return;
     plan->checkers = workers_new_streaming(plan->arena);
-    plan->check_chunks = arena_alloc(plan->arena, (size_t)workers_lanes(plan->checkers) * CHUNK);
+    plan->check_chunks =
+        arena_alloc_raw(plan->arena, (size_t)workers_lanes(plan->checkers) * CHUNK);
 }
 
 /* Before the bytes are written: who reads them finds it. */
@@ -150,7 +151,7 @@ static bool stream_pieces(Stream *s) {
 
 static void make_buffers(ExportPlan *plan) {
     plan->workers = workers_new_streaming(plan->arena);
-    plan->pieces = arena_alloc(plan->arena, 2 * PIECE);
+    plan->pieces = arena_alloc_raw(plan->arena, 2 * PIECE);
 }
 
 bool export_stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled *what, Err *err) {

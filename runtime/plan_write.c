@@ -208,7 +208,7 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
     bool ok = put(&out, &header, sizeof header) && pad(&out);
     for (int i = 0; ok && i < PLAN_DATA; i++)
         ok = put(&out, sections[i].items, sections[i].count * sections[i].size) && pad(&out);
-    char *chunk = arena_alloc(b->arena, CHUNK);
+    char *chunk = arena_alloc_raw(b->arena, CHUNK);
     for (size_t i = 0; ok && i < b->constants.count; i++)
         ok = put_constant(b, &out, &b->constants.items[i], chunk);
     arena_release(b->arena, chunk, CHUNK);

@@ -94,6 +94,8 @@ static bool check_options(const SearchJob *job, Err *err) {
         return err_set(err, ERR_USAGE, "accuracy needs labels");
     if (o->metric == DEMI_METRIC_SCORE && !o->score)
         return err_set(err, ERR_USAGE, "there is nobody to ask for scores");
+    if ((unsigned)o->sensitivity > DEMI_SENSITIVITY_GRADIENT)
+        return err_set(err, ERR_USAGE, "sensitivity is %d", (int)o->sensitivity);
     if (!isnan(o->target) && !isnan(o->drop))
         return err_set(err, ERR_USAGE, "either a target or a drop is given");
     if (o->parts > 1 && (!o->combine || o->part >= o->parts))

@@ -58,6 +58,16 @@ typedef enum DemiSearchAlgorithm {
     DEMI_SEARCH_AIMET_BRUTE_FORCE = 3,   /* point by point */
 } DemiSearchAlgorithm;
 
+/* How it is found what a candidate does to a group alone. */
+typedef enum DemiSearchSensitivity {
+    DEMI_SENSITIVITY_MEASURED = 0, /* by running again what follows from the group */
+    DEMI_SENSITIVITY_GRADIENT =
+        1, /* estimated from gradients of the outputs and how far elements are
+                                      rounded, without runs for each group: the noise of small
+                                      independent errors. DEMI_ERR_MODEL names an operator that has
+                                      no gradient */
+} DemiSearchSensitivity;
+
 /* What is to be least. */
 typedef enum DemiSearchCost {
     DEMI_COST_BITOPS = 0,  /* multiplications by the bits of both factors */
@@ -100,7 +110,8 @@ typedef struct DemiSearchOptions {
     uint64_t cache_bytes;   /* of values that are kept of a run; 0: 256 MiB */
     size_t
         probes; /* how many sets groups are measured on, one by one; 0: 2 to 8, as many as it takes
-                      for a group's noise to be known well; scores are of all sets */
+                      for a group's noise to be known well, and 2 for gradients; scores are of all
+                      sets */
     size_t evaluations;  /* conversions that are run at most; 0: 200 */
     double seconds;      /* no evaluation begins after; 0: any time */
     const char *journal; /* a file that everything measured is noted in, so that a search that was
@@ -114,6 +125,7 @@ typedef struct DemiSearchOptions {
     void *progress_user;
     const DemiInputOptions
         *probe_inputs; /* that groups are measured on one by one; NULL: `inputs` */
+    DemiSearchSensitivity sensitivity;
 } DemiSearchOptions;
 
 #define DEMI_SEARCH_OPTIONS_INIT                                                                   \
@@ -121,7 +133,7 @@ typedef struct DemiSearchOptions {
         sizeof(DemiSearchOptions), NULL, NULL, 0, NULL, false, NULL, NULL, DEMI_METRIC_SQNR, NULL, \
             0, NULL, NULL, __builtin_nan(""), __builtin_nan(""), __builtin_nan(""),                \
             DEMI_COST_BITOPS, DEMI_SEARCH_SOLVE, false, false, 0, 0, 0, 0.0, NULL, 0, 0, NULL,     \
-            NULL, NULL, NULL, NULL                                                                 \
+            NULL, NULL, NULL, NULL, DEMI_SENSITIVITY_MEASURED                                      \
     }
 
 typedef enum DemiSearchOutcome {
@@ -164,7 +176,8 @@ typedef struct DemiSearchTotals {
     double target;        /* NaN: none */
     double float_score;   /* the model's own */
     size_t evaluations;   /* conversions that were run */
-    size_t replays;       /* runs from one group on */
+    size_t replays;       /* runs from one group on; of DEMI_SENSITIVITY_GRADIENT, of the model with
+                             its gradients */
     double replayed;      /* share of a whole run that these took on average, in steps */
     double seconds;       /* that the search took */
     double float_seconds; /* of a run of the float model, as points are measured; 0: it was not */

@@ -28,6 +28,12 @@ typedef struct Group {
     GroupNodes readers;  /* that compute with it: not those that move data */
 } Group;
 
+/* The i-th of a group's values and, behind them, weights. */
+static inline const Value *group_part(const Group *group, size_t i) {
+    const size_t values = group->values.count;
+    return i < values ? group->values.items[i] : group->weights.items[i - values];
+}
+
 /* A node whose multiplications are counted. */
 typedef struct GroupWork {
     const Node *node;

@@ -26,6 +26,7 @@ void measured_model_make(MeasuredModel *made, Model *model, Arena *arena) {
     groups_find(&made->groups, model, arena);
     made->value_count = model->value_count;
     made->handed_on = ARENA_ARRAY(arena, const char *, model->value_count);
+    made->works = ARENA_ARRAY(arena, const GroupWork *, model->value_count);
     Value **values = ARENA_ARRAY(arena, Value *, model->value_count);
     for (size_t i = 0; i < made->groups.works.count; i++) {
         const GroupWork *work = &made->groups.works.items[i];
@@ -35,6 +36,7 @@ void measured_model_make(MeasuredModel *made, Model *model, Arena *arena) {
         if (!values[id]) {
             values[id] = hand_on(model, weights);
             made->handed_on[id] = values[id]->name->text;
+            made->works[id] = work;
         }
         read_handed_on((Node *)(uintptr_t)work->node, weights, values[id]);
     }

@@ -10,9 +10,16 @@
 /* What the weights are called behind their Identity, by value number; NULL of others. */
 typedef struct MeasuredModel {
     Groups groups;
-    const char **handed_on; /* [value_count] */
+    const char **handed_on;  /* [value_count] */
+    const GroupWork **works; /* [value_count]: a weight's first */
     uint32_t value_count;
 } MeasuredModel;
+
+/* What a group's value or weight is called where it may be changed. */
+static inline const char *measured_name(const MeasuredModel *model, const Value *value) {
+    const char *name = model->handed_on[value->id];
+    return name ? name : value->name->text;
+}
 
 /* Changes the model, whose types are exact, so; names and groups lie in `arena`, and point into the
  * model. */

@@ -87,6 +87,7 @@ bool search_open_journal(SearchJob *job, Err *err) {
         {"candidates", candidate_names(job)},
         {"metric", o->metric == DEMI_METRIC_SCORE ? "score" : metric_name(o->metric)},
         {"labels", hex(job, hash64_bytes(o->labels, o->label_count * sizeof *o->labels, 0))},
+        {"sensitivity", o->sensitivity == DEMI_SENSITIVITY_GRADIENT ? "gradient" : "measured"},
         {"probes", arena_printf(job->arena, "%zu", o->probes)},
         {"policy", text_hash(job, policy)},
         {"calibration", "mse"},

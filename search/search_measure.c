@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "gradient_noise.h"
 #include "op_types.h"
 #include "qdq_plan.h"
 #include "search_job.h"
@@ -10,7 +11,7 @@
 #include "solve_bound.h"
 #include "supported.h"
 
-enum { PROBES = 8 };
+enum { PROBES = 8, GRADIENT_PROBES = 2 };
 
 /* ---- what groups may have -------------------------------------------------------------------- */
 
@@ -257,30 +258,36 @@ static void count_replays(SearchJob *job, const Answers *answers, size_t all) {
     if (totals->replays) totals->replayed = steps / (double)totals->replays;
 }
 
-/* Sets *again where answers of bundles are worth nothing, for groups on their own. */
-static bool ask(SearchJob *job, const bool *wanted, const uint32_t *bundle, bool *again, bool *some,
-                Err *err) {
+static Sensitivity asked_of(SearchJob *job, const bool *wanted, const uint32_t *bundle) {
     const DemiSearchOptions *o = &job->options;
     Trials *trials = search_model_probes(&job->model);
     const bool labelled = job->scoring.labels.items && trials == &job->model.trials;
-    const size_t count = job->model.candidate_count, sets = trials->count;
-    const size_t all = search_groups(job)->count * count;
-    const size_t probes = o->probes ? o->probes : as_aimet(job) ? sets : PROBES;
+    const bool gradient = o->sensitivity == DEMI_SENSITIVITY_GRADIENT;
+    const size_t sets = trials->count, few = gradient ? GRADIENT_PROBES : PROBES;
+    const size_t probes = o->probes ? o->probes : as_aimet(job) ? sets : few;
+    return (Sensitivity){.trials = trials,
+                         .model = &job->model.measured,
+                         .candidates = job->model.candidates,
+                         .candidate_count = job->model.candidate_count,
+                         .wanted = wanted,
+                         .bundle = bundle,
+                         .ranges = job->model.ranges,
+                         .labels = labelled ? &job->scoring.labels : NULL,
+                         .sets = probes < sets ? probes : sets,
+                         .fewer = !o->probes && !as_aimet(job),
+                         .cache_bytes = o->cache_bytes ? o->cache_bytes : (uint64_t)256 << 20,
+                         .part = o->part,
+                         .parts = o->parts ? o->parts : 1};
+}
+
+/* Sets *again where answers of bundles are worth nothing, for groups on their own. */
+static bool ask(SearchJob *job, const bool *wanted, const uint32_t *bundle, bool *again, bool *some,
+                Err *err) {
+    const size_t count = job->model.candidate_count, all = search_groups(job)->count * count;
+    const Sensitivity asked = asked_of(job, wanted, bundle);
+    Trials *trials = asked.trials;
     Answers answers = answers_new(job, all);
     Sensitivities found;
-    const Sensitivity asked = {.trials = trials,
-                               .model = &job->model.measured,
-                               .candidates = job->model.candidates,
-                               .candidate_count = count,
-                               .wanted = wanted,
-                               .bundle = bundle,
-                               .ranges = job->model.ranges,
-                               .labels = labelled ? &job->scoring.labels : NULL,
-                               .sets = probes < sets ? probes : sets,
-                               .fewer = !o->probes && !as_aimet(job),
-                               .cache_bytes = o->cache_bytes ? o->cache_bytes : (uint64_t)256 << 20,
-                               .part = o->part,
-                               .parts = o->parts ? o->parts : 1};
     const bool ok = sensitivities_measure(&asked, &found, job->arena, err);
     job->model.trials.progress.cancelled |= trials->progress.cancelled;
     if (!ok) return false;
@@ -290,6 +297,24 @@ static bool ask(SearchJob *job, const bool *wanted, const uint32_t *bundle, bool
     if (!combine_answers(job, &answers, all, err)) return false;
     count_replays(job, &answers, all);
     *some = hand_out(job, &asked, &answers, again);
+    return true;
+}
+
+/* Scores are what the noise is in dB, whatever the metric is: nothing was run. The first process finds
+ * them. */
+static bool estimate_wanted(SearchJob *job, const bool *wanted, Err *err) {
+    const size_t all = search_groups(job)->count * job->model.candidate_count;
+    const Sensitivity asked = asked_of(job, wanted, NULL);
+    DemiSearchTotals *totals = &job->search->totals;
+    bool ok = true;
+    if (job->options.part == 0) {
+        ok = gradient_noise_find(&asked, job->noise, &totals->replays, job->arena, err);
+        totals->replayed = 1;
+    }
+    job->model.trials.progress.cancelled |= asked.trials->progress.cancelled;
+    if (!ok || !combine(job, job->noise, all, err)) return false;
+    for (size_t i = 0; i < all; i++)
+        if (wanted[i]) job->alone[i] = decibels(job->noise[i]);
     return true;
 }
 
@@ -325,12 +350,14 @@ static bool find_noted(SearchJob *job, size_t all, bool *found, Err *err) {
 bool search_measure(SearchJob *job, Err *err) {
     const size_t count = job->model.candidate_count, all = search_groups(job)->count * count;
     bool *wanted = ARENA_ARRAY(job->arena, bool, all + 1), noted = false;
+    const bool gradient = job->options.sensitivity == DEMI_SENSITIVITY_GRADIENT;
     if (!find_noted(job, all, &noted, err) || noted) return noted;
     for (size_t i = 0; i < all; i++)
         wanted[i] = job->allowed[i] && job->model.candidates[i % count]->rank != 0 &&
-                    narrower(job, i % count) < 0;
-    if (!measure_wanted(job, wanted, err) ||
-        (take_narrower(job, wanted, all) && !measure_wanted(job, wanted, err)))
+                    (gradient || narrower(job, i % count) < 0);
+    if (gradient ? !estimate_wanted(job, wanted, err)
+                 : !measure_wanted(job, wanted, err) ||
+                       (take_narrower(job, wanted, all) && !measure_wanted(job, wanted, err)))
         return false;
     if (!job->journal) return true;
     double *numbers = ARENA_ARRAY(job->arena, double, 2 * all + 1);

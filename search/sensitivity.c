@@ -6,19 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "constants.h"
-#include "qdq_plan.h"
-#include "qdq_scale.h"
+#include "group_roundings.h"
 #include "replay.h"
-#include "rounding.h"
 #include "sym.h"
 
 typedef struct Measuring {
     const Sensitivity *asked;
     Sensitivities *found;
     Arena *arena;
-    uint32_t *numbers;       /* [value_count] of the model: the plan's number of what is changed */
-    const GroupWork **works; /* [value_count]: a weight's first */
+    uint32_t *numbers; /* [value_count] of the model: the plan's number of what is changed */
     size_t outputs;
     struct Spread *spreads; /* [groups][candidates] */
     size_t done;            /* replays */
@@ -29,15 +25,6 @@ typedef struct Measuring {
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* The plan's numbers of groups' values, and of their weights where they are handed on. */
-static void find_works(Measuring *m) {
-    const MeasuredModel *model = m->asked->model;
-    m->works = ARENA_ARRAY(m->arena, const GroupWork *, model->value_count);
-    for (size_t i = model->groups.works.count; i-- > 0;) {
-        const GroupWork *work = &model->groups.works.items[i];
-        if (work->weights) m->works[work->weights->id] = work;
-    }
-}
-
 static bool find_numbers(Measuring *m, Err *err) {
     const MeasuredModel *model = m->asked->model;
     SymTable table;
@@ -54,10 +41,8 @@ static bool find_numbers(Measuring *m, Err *err) {
     for (uint32_t g = 0; g < model->groups.count; g++) {
         const Group *group = &model->groups.items[g];
         for (size_t i = 0; i < group->values.count + group->weights.count; i++) {
-            const bool weights = i >= group->values.count;
-            const Value *value =
-                weights ? group->weights.items[i - group->values.count] : group->values.items[i];
-            const char *name = weights ? model->handed_on[value->id] : value->name->text;
+            const Value *value = group_part(group, i);
+            const char *name = measured_name(model, value);
             const Sym sym = sym_find(&table, name, strlen(name));
             if (!sym)
                 return err_set(err, ERR_MODEL, "value '%s' is not in the model's own plan", name);
@@ -69,72 +54,17 @@ static bool find_numbers(Measuring *m, Err *err) {
 
 /* ---- one question ---------------------------------------------------------------------------- */
 
-static ReplayChange change_to(Arena *arena, uint32_t number, const Rounding *rounding) {
-    return (ReplayChange){.value = number,
-                          .change = rounding_apply,
-                          .user = arena_copy(arena, rounding, sizeof *rounding)};
-}
-
-/* Whether insert-qdq has a bias make up for what rounding adds to the weights' sums (qdq_store.c): it
- * knows what the product's other factor is on average where that is quantized, too. */
-static bool is_made_up_for(const Node *product, const Value *weights, Dtype activations) {
-    const Use *bias = dtype_is_integer(activations) ? qdq_bias_use(product) : NULL;
-    return bias && value_is_constant(bias->value) &&
-           qdq_sums_channels(product, (uint32_t)qdq_rank(weights));
-}
-
-/* As insert-qdq stores weights by name: a scale a channel, and of 4 bits a scale for as many of what is
- * summed, where that is one axis of two. */
-static Rounding weights_rounding(const Measuring *m, const Value *weights,
-                                 const Candidate *candidate, Arena *arena) {
-    const Dtype type = candidate->weights;
-    const Type *shape = value_shaped_type(weights);
-    const GroupWork *work = m->works[weights->id];
-    Rounding rounding = {.type = type, .outer = 1, .inner = 1};
-    if (dtype_is_float(type) || !shape) return rounding;
-    const OpRecord *record = op_record_find("", work->node->op_type->text);
-    int32_t axis = qdq_weight_axis(work->node, record, weights);
-    const bool blocks = dtype_bits(type) == 4 && shape->rank == 2;
-    if (blocks) axis = 1 - axis;
-    rounding.block = blocks ? QDQ_BLOCK : 0;
-    for (int32_t i = 0; i < (int32_t)shape->rank; i++) {
-        uint64_t *size = axis < 0 || i < axis ? &rounding.outer
-                         : i == axis          ? &rounding.axis
-                                              : &rounding.inner;
-        *size = i == axis ? (uint64_t)shape->dims[i].size : *size * (uint64_t)shape->dims[i].size;
-    }
-    rounding.even =
-        axis >= 0 && !blocks && is_made_up_for(work->node, weights, candidate->activations);
-    if (!rounding.axis) { /* one scale for all */
-        rounding.axis = 1;
-        rounding.inner = rounding.outer;
-        rounding.outer = 1;
-    }
-    const QdqWeights sizes = {NULL,           rounding.outer, rounding.axis,
-                              rounding.inner, rounding.block, type};
-    rounding.scales = ARENA_ARRAY(arena, float, qdq_scale_count(&sizes) + 1);
-    return rounding;
-}
-
 typedef VEC(ReplayChange) Changes;
 
 static void add_changes(const Measuring *m, const Group *group, const Candidate *candidate,
                         Changes *changes, Arena *arena) {
-    for (size_t i = 0; candidate->activations != DTYPE_FLOAT && i < group->values.count; i++) {
-        const uint32_t id = group->values.items[i]->id;
-        Rounding rounding = {.type = candidate->activations};
-        if (m->asked->ranges && dtype_is_integer(candidate->activations)) {
-            const ValueEnds ends = group_range(m->asked->ranges, id, candidate->activations).ends;
-            rounding.low = ends.low;
-            rounding.high = ends.high;
-        }
-        VEC_PUSH(arena, changes, change_to(arena, m->numbers[id], &rounding));
-    }
-    for (size_t i = 0; candidate->weights != DTYPE_FLOAT && i < group->weights.count; i++) {
-        const Rounding rounding = weights_rounding(m, group->weights.items[i], candidate, arena);
+    const GroupRoundings roundings =
+        group_roundings(m->asked->model, group, candidate, m->asked->ranges, arena);
+    for (size_t i = 0; i < roundings.count; i++)
         VEC_PUSH(arena, changes,
-                 change_to(arena, m->numbers[group->weights.items[i]->id], &rounding));
-    }
+                 ((ReplayChange){.value = m->numbers[roundings.items[i].value->id],
+                                 .change = rounding_apply,
+                                 .user = &roundings.items[i].rounding}));
 }
 
 static void add_outputs(const Measuring *m, MetricSums *sums) {
@@ -262,7 +192,6 @@ bool sensitivities_measure(const Sensitivity *asked, Sensitivities *found, Arena
                              .steps = ARENA_ARRAY(arena, double, all + 1)};
     m.spreads = ARENA_ARRAY(m.arena, Spread, all + 1);
     for (size_t i = 0; i < all; i++) metric_begin(&found->sums[i], m.outputs, arena);
-    find_works(&m);
     bool ok = find_numbers(&m, err);
     for (size_t set = 0; ok && set < asked->sets; set++) ok = measure_set(&m, set, err);
     arena_free(m.arena);

@@ -455,12 +455,13 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
 }
 
 /* The check of a model, beside what is reported of it: both only read, and go through all of it. */
+enum { CHECKED_BESIDE = 1000 }; /* nodes: of fewer it takes no longer than a thread */
 typedef struct Soundness {
     const Model *model;
     Arena arena;
     MemTrap trap;
     Err err;
-    Beside *beside; /* NULL: no thread could be had */
+    Beside *beside; /* NULL: there is none, for none is worth it, or could be had */
     bool sound;
 } Soundness;
 
@@ -480,12 +481,14 @@ static void soundness_end(void *data) {
     arena_free(&s->arena);
 }
 
-static Soundness *soundness_begin(Call *call, const Model *model) {
+/* `meanwhile`: there is something else to do. */
+static Soundness *soundness_begin(Call *call, const Model *model, bool meanwhile) {
     Soundness *s = ARENA_NEW(&call->scratch, Soundness);
     s->model = model;
     arena_init(&s->arena, &s->trap);
     arena_defer(&call->scratch, soundness_end, s); /* what comes next may jump */
-    s->beside = beside_start(&call->scratch, soundness_check, s);
+    if (meanwhile && model->node_count >= CHECKED_BESIDE)
+        s->beside = beside_start(&call->scratch, soundness_check, s);
     return s;
 }
 
@@ -507,10 +510,10 @@ static bool run_reported(Call *call, RunArgs *args) {
         if (report) report_take_after(report, model, &counts);
         return true;
     }
-    Soundness *before = soundness_begin(call, model);
+    Soundness *before = soundness_begin(call, model, report);
     if (report) report_take_before(report, model);
     if (!soundness_result(before, &call->err) || !run_steps(call, args, &counts)) return false;
-    Soundness *after = soundness_begin(call, model);
+    Soundness *after = soundness_begin(call, model, report);
     if (report) report_take_after(report, model, &counts);
     if (soundness_result(after, &call->err)) return true;
     err_hint(&call->err, "the passes left the model invalid; please report this");

@@ -23,6 +23,8 @@ typedef struct GradientAsk {
     Value *const *xs; /* [x_count] of floats */
     Value *const *zs; /* [z_count]: nothing before them is looked at, nor before the xs */
     uint32_t y_count, x_count, z_count;
+    bool through; /* xs may depend on each other: gradients are of all ways to the ys, through other
+                     xs too. Otherwise each x counts as given, and what is before it as constant */
 } GradientAsk;
 
 /* gradients[i], of the shape and type of xs[i]; NULL where no y depends on it. A gradient may be an

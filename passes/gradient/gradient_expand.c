@@ -37,7 +37,7 @@ static void reach(Reach *r, const Value *value) {
 
 static bool *cuts(const GradientAsk *ask, Arena *arena) {
     bool *cut = ARENA_ARRAY(arena, bool, ask->at->graph->model->value_count + 1);
-    for (uint32_t i = 0; i < ask->x_count; i++) cut[ask->xs[i]->id] = true;
+    for (uint32_t i = 0; i < ask->x_count && !ask->through; i++) cut[ask->xs[i]->id] = true;
     for (uint32_t i = 0; i < ask->z_count; i++) cut[ask->zs[i]->id] = true;
     return cut;
 }

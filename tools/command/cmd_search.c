@@ -56,6 +56,10 @@ static const OptionRow options[] = {
     {"reverse", 0, OPTION_ROW_FLAG, NULL, NULL, "AIMET's reverse walk: from the lowest up."},
     {"fewer-conversions", 0, OPTION_ROW_FLAG, NULL, NULL,
      "AIMET's third phase: some of what is saved is given up for fewer conversions."},
+    {"sensitivity", 0, OPTION_ROW_VALUE, "HOW", "measured gradient",
+     "How it is found what lower precision of a group alone does: measured (default; what follows "
+     "from it is run again), or gradient: estimated from gradients of the outputs, which takes no "
+     "run for each group, but a gradient of every operator."},
     OPTION_HEADING("How long"),
     {"evaluations", 0, OPTION_ROW_VALUE, "N", NULL,
      "Converted models that are run at most; default 200."},
@@ -64,8 +68,8 @@ static const OptionRow options[] = {
      "after Ctrl-C."},
     {"probe-sets", 0, OPTION_ROW_VALUE, "N", NULL,
      "On how many of the sets groups are measured one by one; default 2 to 8, as many as it takes "
-     "to know a group's noise well, and all for AIMET's algorithms. Converted models are run on "
-     "all."},
+     "to know a group's noise well, 2 for gradients, and all for AIMET's algorithms. Converted "
+     "models are run on all."},
     {"probe-data", 0, OPTION_ROW_VALUE, "DIR", NULL,
      "Sets of inputs that groups are measured on, instead of --data's."},
     {"journal", 0, OPTION_ROW_VALUE, "FILE", NULL,
@@ -209,6 +213,7 @@ static bool fill_search(Job *job, Err *err) {
     static const char *const costs[] = {"bitops", "bytes", "latency", NULL};
     static const char *const algorithms[] = {"solve", "aimet-binary", "aimet-interpolation",
                                              "aimet-bruteforce", NULL};
+    static const char *const sensitivities[] = {"measured", "gradient", NULL};
     static const DemiSearchOptions plain = DEMI_SEARCH_OPTIONS_INIT;
     const Parsed *parsed = job->parsed;
     DemiSearchOptions *o = &job->options;
@@ -218,6 +223,7 @@ static bool fill_search(Job *job, Err *err) {
     o->metric = (DemiMetric)choice_of(parsed, "metric", metrics);
     o->cost = (DemiSearchCost)choice_of(parsed, "cost", costs);
     o->algorithm = (DemiSearchAlgorithm)choice_of(parsed, "algorithm", algorithms);
+    o->sensitivity = (DemiSearchSensitivity)choice_of(parsed, "sensitivity", sensitivities);
     o->reverse = parsed_flag(parsed, "reverse");
     o->fewer_conversions = parsed_flag(parsed, "fewer-conversions");
     o->all_candidates = parsed_flag(parsed, "use-all-candidates");

@@ -485,6 +485,8 @@ class Conversions(unittest.TestCase):
         self.assertGreaterEqual(found.best.score, 30)
         made, _ = demi.convert(matmul(16), policy=found.policy)
         self.assertIsInstance(made, onnx.ModelProto)
+        estimated = demi.search(matmul(16), target=50, sensitivity="gradient", inputs={"dims": {"N": 3}})
+        self.assertGreaterEqual(estimated.best.score, 50)
         seen = []
 
         def score(model):

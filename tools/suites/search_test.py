@@ -233,6 +233,84 @@ class Search(Case):
         self.ok(*common, *journal)
         self.assertIn("data", self.fails(2, *common, *journal, "--probe-data", self.path("far")))
 
+    # ---- by gradients ----
+
+    def noises(self, model: str, *words: str) -> dict[str, np.ndarray]:
+        """What measured and estimated groups do: [groups][candidates]."""
+        found = {}
+        for how in ("measured", "gradient"):
+            groups = self.search(0, model, *words, "--sensitivity", how)["groups"]
+            found[how] = np.array([[math.inf if n is None else n for n in group["noise"]] for group in groups])
+        return found
+
+    def test_estimated_noise_is_the_measured_one(self) -> None:
+        """Of small errors in what is smooth. Rounding is no random number, so each group may differ."""
+        random = np.random.default_rng(4)
+        size = 24
+        nodes, weights, last = [], [], "x"
+        for i in range(6):
+            array = random.standard_normal((size, size)) * 3 ** (i % 3 - 1) / math.sqrt(size)
+            weights.append(numpy_helper.from_array(array.astype(np.float32), f"w{i}"))
+            nodes += [helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"]),
+                      helper.make_node("Tanh", [f"m{i}"], [f"t{i}"]),
+                      helper.make_node("Add", [f"t{i}", last], [f"s{i}"])]
+            last = f"s{i}"
+        nodes.append(helper.make_node("ReduceMean", [last], ["y"], axes=[1], keepdims=0))
+        graph = helper.make_graph(
+            nodes, "smooth", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", size])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"]),
+             helper.make_tensor_value_info("s2", TensorProto.FLOAT, ["n", size])], weights)
+        model = self.write("smooth.onnx", helper.make_model(
+            graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString())
+        found = self.noises(model, "-c", "float,float16,a8w8,w8", "--target", "50", "--dim", "n=32",
+                            "--sets", "8", "--probe-sets", "8")
+        for candidate in (1, 2, 3):
+            measured, estimated = (found[how][:, candidate] for how in ("measured", "gradient"))
+            some = measured > 1e-13
+            self.assertGreater(some.sum(), 5)
+            ratio = np.log10(estimated[some] / measured[some])
+            self.assertLess(abs(np.median(ratio)), 0.15)
+            self.assertLess(np.abs(ratio).max(), 0.7)
+
+    def test_estimates_do_not_depend_on_threads(self) -> None:
+        results = [self.search(0, self.net, "-c", "float,float16,a8w8", "--target", "50", "--sensitivity",
+                               "gradient", "--threads", threads) for threads in ("1", "2", "3")]
+        self.assertEqual(results[0], results[1])
+        self.assertEqual(results[0], results[2])
+        self.assertEqual(results[0]["partial_runs"], 8)
+        self.assertGreaterEqual(self.best(results[0])["score"], 50)
+
+    def test_estimates_see_what_no_candidate_holds(self) -> None:
+        """A product whose numbers float16 has not, and what comes back from there."""
+        model = self.write("wide.onnx", chain(1, 1, 1e5, 1, width=64).SerializeToString())
+        found = self.noises(model, "-c", "float,float16", "--target", "40", "--dim", "n=4")
+        broken = ~np.isfinite(found["measured"][:, 1])
+        self.assertTrue(broken.any() and not broken.all())
+        self.assertTrue((broken == ~np.isfinite(found["gradient"][:, 1])).all())
+
+    def test_what_has_no_gradient_is_named(self) -> None:
+        graph = helper.make_graph(
+            [helper.make_node("Mul", ["x", "w"], ["m"]),
+             helper.make_node("Det", ["m"], ["y"], name="volume")], "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 3])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
+            [numpy_helper.from_array(np.float32([[2]]), "w")])
+        model = self.write("det.onnx", helper.make_model(
+            graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+        common = ["search", model, "--random", "1", "-c", "float,a8w8", "--target", "60", "--quiet"]
+        error = self.fails(1, *common, "--sensitivity", "gradient")
+        self.assertIn("volume", error)
+        self.assertIn("--sensitivity measured", error)
+        self.ok(*common)
+
+    def test_estimates_are_noted(self) -> None:
+        """A journal of measured groups is none of estimated ones."""
+        common = ["search", self.net, "--random", "1", "-c", "float,a8w8", "--target", "50", "--quiet", "--json=-",
+                  "--journal", self.path("journal")]
+        first = self.ok(*common, "--sensitivity", "gradient")
+        self.assertEqual(first, self.ok(*common, "--sensitivity", "gradient"))
+        self.assertIn("sensitivity", self.fails(2, *common))
+
     def test_integers_of_any_widths(self) -> None:
         """Everywhere, as onnxruntime has the file: wider is better, and weights count less."""
         random = np.random.default_rng(6)
@@ -332,15 +410,17 @@ class Search(Case):
         if not mpirun:
             self.skipTest("no mpirun")
         own = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI's
-        for ranks in ("1", "2", "4"):
-            done = subprocess.run(
-                [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", ranks, self.demi, "search",
-                 self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
-                 "--threads", "1", "--quiet", "--output-dir", self.path("folder-r" + ranks)],
-                capture_output=True, text=True, timeout=120, check=False, env=own)
-            self.assertEqual(done.returncode, 0, done.stderr)
-        self.same_folders("folder-r1", "folder-r2")
-        self.same_folders("folder-r1", "folder-r4")
+        for how in ("measured", "gradient"):
+            for ranks in ("1", "2", "4"):
+                done = subprocess.run(
+                    [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", ranks, self.demi, "search",
+                     self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
+                     "--sensitivity", how, "--threads", "1", "--quiet", "--output-dir",
+                     self.path(f"folder-{how}{ranks}")],
+                    capture_output=True, text=True, timeout=120, check=False, env=own)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.same_folders(f"folder-{how}1", f"folder-{how}2")
+            self.same_folders(f"folder-{how}1", f"folder-{how}4")
         done = subprocess.run([mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2",
                                self.demi, "search", self.net, "--journal", "/", "--target", "3"],
                               capture_output=True, text=True, timeout=60, check=False, env=own)

@@ -4,19 +4,36 @@
 
 #include <string.h>
 
-bool byte_buffer_write(void *user, const void *bytes, size_t size) {
-    ByteBuffer *buffer = user;
+/* Room for so many bytes behind those that are there; false where memory runs out. */
+static bool has_room(ByteBuffer *buffer, size_t size, bool just_so) {
     MemTrap here, *outer = buffer->arena->trap;
+    const size_t wanted = buffer->bytes.count + size;
+    if (buffer->bytes.capacity >= wanted) return true;
     if (setjmp(here.env)) {
         buffer->arena->trap = outer;
         buffer->exhausted = true;
         return false;
     }
     buffer->arena->trap = &here;
-    while (buffer->bytes.capacity - buffer->bytes.count < size)
+    if (just_so) {
+        buffer->bytes.items =
+            arena_resize(buffer->arena, buffer->bytes.items, buffer->bytes.capacity, wanted);
+        buffer->bytes.capacity = wanted;
+    }
+    while (buffer->bytes.capacity < wanted)
         buffer->bytes.items =
             vec_grow(buffer->arena, buffer->bytes.items, &buffer->bytes.capacity, 1);
     buffer->arena->trap = outer;
+    return true;
+}
+
+bool byte_buffer_reserve(ByteBuffer *buffer, size_t size) {
+    return has_room(buffer, size, true);
+}
+
+bool byte_buffer_write(void *user, const void *bytes, size_t size) {
+    ByteBuffer *buffer = user;
+    if (!has_room(buffer, size, false)) return false;
     memcpy(buffer->bytes.items + buffer->bytes.count, bytes, size);
     buffer->bytes.count += size;
     return true;

@@ -15,21 +15,28 @@
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* A DemiWriteFn: a plan's first bytes say how many they are. The plan is to begin where that is
+ * aligned. */
+static bool write_plan(void *user, const void *bytes, size_t size) {
+    ByteBuffer *room = user;
+    PlanHeader header;
+    if (!room->bytes.capacity && size >= sizeof header) {
+        memcpy(&header, bytes, sizeof header);
+        if (header.file_size > SIZE_MAX / 2) return false;
+        if (!byte_buffer_reserve(room, (size_t)header.file_size + PLAN_ALIGN)) return false;
+        room->bytes.count = (size_t)(-(uintptr_t)room->bytes.items % PLAN_ALIGN);
+    }
+    return byte_buffer_write(room, bytes, size);
+}
+
 static bool make_plan(Session *s, Arena *arena, DemiModel *model, Err *err) {
     ByteBuffer room = {.arena = arena};
     DemiError error = DEMI_ERROR_INIT;
-    static const char gap[PLAN_ALIGN]; /* for the plan to begin in, where that is aligned */
-    bool made = byte_buffer_write(&room, gap, sizeof gap);
-    DemiStatus status = demi_compile(model, &s->how->compile, byte_buffer_write, &room, &error);
+    DemiStatus status = demi_compile(model, &s->how->compile, write_plan, &room, &error);
     byte_buffer_end(&room);
-    if (!made || !error_take(err, status, &error)) return false;
-    char *start = room.bytes.items;
-    size_t at = (size_t)(-(uintptr_t)start % PLAN_ALIGN), size = room.bytes.count - sizeof gap;
-    if (at)
-        memmove(start + at, start + sizeof gap, size);
-    else
-        at = sizeof gap; /* where it is */
-    status = demi_plan_from_memory(start + at, size, &s->plan, &error);
+    if (!error_take(err, status, &error)) return false;
+    const size_t at = (size_t)(-(uintptr_t)room.bytes.items % PLAN_ALIGN);
+    status = demi_plan_from_memory(room.bytes.items + at, room.bytes.count - at, &s->plan, &error);
     return error_take(err, status, &error);
 }
 

@@ -90,8 +90,7 @@ typedef struct Tables {
 } Tables;
 
 ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most) {
-    return (ValueCounter){arena, workers, most, ARENA_ARRAY(arena, Tables, PARTS_COUNTED),
-                          ARENA_ARRAY(arena, uint64_t, VALUE_BINS)};
+    return (ValueCounter){arena, workers, most, NULL, ARENA_ARRAY(arena, uint64_t, VALUE_BINS)};
 }
 
 static int64_t bin_of(double number, int exponent) {
@@ -206,11 +205,12 @@ static void count_few(const ValueHistogram *h, const float *items, uint64_t coun
 }
 
 /* Of which at most PARTS_COUNTED * MOST_COUNTED are counted. */
-static void count_many(const ValueCounter *counter, const ValueHistogram *h, const CountJob *of) {
+static void count_many(ValueCounter *counter, const ValueHistogram *h, const CountJob *of) {
     CountJob job = *of;
     const uint64_t pieces = (job.count + PIECE * job.every - 1) / (PIECE * job.every);
     job.by = ldexpf(1, -h->exponent);
     job.first = (int32_t)h->first;
+    if (!counter->tables) counter->tables = ARENA_ARRAY(counter->arena, Tables, PARTS_COUNTED);
     job.tables = counter->tables;
     job.part = pieces / PARTS_COUNTED + 1;
     if (job.part < PART_LEAST / PIECE) job.part = PART_LEAST / PIECE;
@@ -219,7 +219,7 @@ static void count_many(const ValueCounter *counter, const ValueHistogram *h, con
     for (unsigned i = 0; i < parts; i++) add_tables(h->counts, &job.tables[i], job.every);
 }
 
-void value_histogram_add(const ValueCounter *counter, ValueHistogram *h, const DemiData *tensor) {
+void value_histogram_add(ValueCounter *counter, ValueHistogram *h, const DemiData *tensor) {
     const uint64_t count = elements(tensor);
     const float *items = tensor->data;
     if (!take_ends(counter, h, value_ends_join(h->ends, value_ends(tensor, counter->workers))))

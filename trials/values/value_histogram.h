@@ -40,15 +40,14 @@ typedef struct ValueCounter {
     Workers *workers;
     uint64_t most; /* elements of a tensor that are counted, about; 0: all. Of more, pieces that lie
                       evenly in it count for those between them; ends are always those of all */
-    void *tables;
+    void *tables;  /* NULL: not needed so far */
     uint64_t *moved; /* [VALUE_BINS] */
 } ValueCounter;
 
 ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most);
 
 /* Adds the elements of a float32 tensor. */
-void value_histogram_add(const ValueCounter *counter, ValueHistogram *histogram,
-                         const DemiData *tensor);
+void value_histogram_add(ValueCounter *counter, ValueHistogram *histogram, const DemiData *tensor);
 
 /* Adds another one's elements. */
 void value_histogram_join(const ValueCounter *counter, ValueHistogram *histogram,

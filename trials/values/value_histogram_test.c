@@ -39,7 +39,7 @@ static void begin(Bench *b, unsigned threads) {
     b->counter = value_counter_new(&b->arena, workers_new(&b->arena, threads), 0);
 }
 
-static void add(const Bench *b, ValueHistogram *h, float *items, int64_t count) {
+static void add(Bench *b, ValueHistogram *h, float *items, int64_t count) {
     const DemiData tensor = {.kind = DEMI_DATA_TENSOR_KIND,
                              .dtype = DEMI_FLOAT,
                              .rank = 1,

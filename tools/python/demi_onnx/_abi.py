@@ -520,6 +520,7 @@ class DemiSearchOptions(Sized):
     progress: Any
     progress_user: int | None
     probe_inputs: Any
+    sensitivity: int
     _defaults = {"target": float("nan"), "drop": float("nan"), "most_cost": float("nan")}
 
 
@@ -840,7 +841,8 @@ DemiSearchOptions._fields_ = [
     ("cache_bytes", c_uint64), ("probes", c_size_t), ("evaluations", c_size_t),
     ("seconds", c_double), ("journal", c_char_p), ("part", c_size_t), ("parts", c_size_t),
     ("combine", DemiCombineFn), ("combine_user", c_void_p), ("progress", DemiProgressFn),
-    ("progress_user", c_void_p), ("probe_inputs", POINTER(DemiInputOptions))]
+    ("progress_user", c_void_p), ("probe_inputs", POINTER(DemiInputOptions)),
+    ("sensitivity", c_int)]
 DemiSearchPoint._fields_ = [
     ("score", c_double), ("cost", c_double), ("bitops", c_double), ("activation_bytes", c_double),
     ("weight_bytes", c_double), ("seconds", c_double), ("measured", c_double),

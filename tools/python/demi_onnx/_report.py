@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import asdict, dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Iterable
 
 from . import _abi_constants as _codes
@@ -225,8 +226,11 @@ def _rows_of(report: ctypes.c_void_p, number: int) -> list[Row]:
     return rows
 
 
+_node_parts = attrgetter(*(f.name for f in fields(Node)))  # there are thousands of nodes
+
+
 def _node_of(raw: Any) -> Node:
-    return Node(*(text_of(getattr(raw, f.name)) for f in fields(Node)))
+    return Node(*map(text_of, _node_parts(raw)))
 
 
 def _tensor_of(raw: Any) -> Tensor:

@@ -20,6 +20,7 @@ from ._report import finite, table_html, table_text
 _METRICS = {"sqnr": 0, "cosine": 1, "top1": 2, "accuracy": 3, "error": 4, "score": 5}
 _COSTS = {"bitops": 0, "bytes": 1, "latency": 2}
 _ALGORITHMS = {"solve": 0, "aimet-binary": 1, "aimet-interpolation": 2, "aimet-brute-force": 3}
+_SENSITIVITIES = {"measured": 0, "gradient": 1}
 _OUTCOMES = ("found", "trivial", "nothing", "so far", "curve")
 
 
@@ -127,15 +128,17 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
            target: float | None = None, drop: float | None = None, most_cost: float | None = None,
            metric: str = "sqnr", labels: Sequence[int] | None = None,
            score: Callable[[bytes], float] | None = None, cost: str = "bitops",
-           algorithm: str = "solve", evaluations: int = 0, seconds: float = 0.0,
+           algorithm: str = "solve", sensitivity: str = "measured", evaluations: int = 0,
+           seconds: float = 0.0,
            journal: Path | None = None, convert: Mapping[str, Any] | None = None,
            inputs: Mapping[str, Any] | None = None, progress: Progress | None = None,
            data_root: Path | None = None) -> SearchResult:
     """The cheapest precisions (`cost`: bitops, bytes or latency) with which the model still reaches
     `target`, or what it has as float less `drop`; neither: the whole curve. Good is what `metric`
     says: sqnr in dB, cosine, top1, accuracy (with `labels`), error, or `score`, a function of the
-    converted model's bytes. `convert` holds further options of conversions. With a `journal`, a file,
-    a search that was ended goes on where it was."""
+    converted model's bytes. What a group does alone is `measured`, or estimated from the `gradient`s
+    that all operators then must have (`sensitivity`). `convert` holds further options of conversions.
+    With a `journal`, a file, a search that was ended goes on where it was."""
     guard = Guard()
     source, given = Source(model, data_root), Inputs(data, **dict(inputs or {}))
     chosen = ConvertOptions(dict(convert or {}))
@@ -143,6 +146,7 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
         convert=ctypes.pointer(chosen.value), inputs=given.pointer, seconds=seconds,
         metric=choice(_METRICS, "score" if score else metric, "metric"), evaluations=evaluations,
         cost=choice(_COSTS, cost, "cost"), algorithm=choice(_ALGORITHMS, algorithm, "algorithm"),
+        sensitivity=choice(_SENSITIVITIES, sensitivity, "sensitivity"),
         progress=progress_callback(progress, guard))
     for name, value in (("target", target), ("drop", drop), ("most_cost", most_cost)):
         if value is not None:
