@@ -200,15 +200,15 @@ static void run_body(Grad *g, const GradientRow *row) {
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
-/* What rules take for granted. */
-static void check_operands(Grad *g) {
+/* What rules take for granted; bodies make their outputs anew, and need none. */
+static void check_operands(Grad *g, const GradientRow *row) {
     const Node *node = g->node;
     if (node->input_count > g->schema->max_input || node->input_count < g->schema->min_input)
         grad_refuse(g, "it has %u operands", node->input_count);
     for (uint32_t i = 0; i < node->input_count; i++)
         if (op_schema_input_is_required(g->schema, i) && !grad_in(g, i))
             grad_refuse(g, "its operand %u is missing", i);
-    if (!grad_out(g, 0)) grad_refuse(g, "its output 0 is omitted");
+    if (row->kind != GRADIENT_BODY && !grad_out(g, 0)) grad_refuse(g, "its output 0 is omitted");
 }
 
 static bool is_known(Grad *g, const GradientRow *row) {
@@ -220,7 +220,7 @@ static bool is_known(Grad *g, const GradientRow *row) {
     else if (row->since > g->schema->since)
         grad_refuse(g, "of this operator it begins with opset %d (upgrade-opset)", row->since);
     else
-        check_operands(g);
+        check_operands(g, row);
     return !g->failed;
 }
 

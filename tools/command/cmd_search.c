@@ -465,7 +465,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_search = {
     .name = "search",
-    .summary = "find the cheapest precisions that keep a model as good as it has to be",
+    .summary = "find the cheapest precisions that keep a model good enough",
     .usage = "IN [-o OUT] [OPTIONS]",
     .about =
         "Cuts IN into groups, each what one node makes with the weights that read it, and gives "
@@ -492,7 +492,7 @@ const Command command_search = {
                 "--journal search.jsonl\n",
     .arguments = arguments,
     .options = options,
-    .common = "candidates metric eval target drop data sets cost output output-dir report journal "
+    .common = "candidates metric eval target drop data cost output output-dir report journal "
               "seconds json quiet help",
     .run = run,
 };

@@ -66,6 +66,8 @@ class Built:
         self.case, self.elem = case, elem
         names = [f"x{i}" if v is not None else "" for i, v in enumerate(case.inputs)]
         outputs = [f"o{k}" for k in range(case.outputs)]
+        if case.bare and weights is not None:
+            outputs = [o if k in weights else "" for k, o in enumerate(outputs)]
         nodes = [helper.make_node(case.op, names, outputs, **case.attrs)]
         self.feeds = {n: typed(v, elem) for i, (n, v) in enumerate(zip(names, case.inputs))
                       if v is not None and i not in case.constants}

@@ -22,6 +22,7 @@ class Case:
     outputs: int = 1
     wants: tuple | None = None  # places of the operands to differentiate; None: all that hold floats
     read: tuple | None = None  # outputs that y is made of; None: all of floats
+    bare: bool = False  # outputs that y is not made of are omitted
     opset: int = 21
     open_dims: bool | tuple = False  # dims of operands, or of those at these places, are not known
     open_from: int = 0  # the first such dim
@@ -501,6 +502,7 @@ def recurrent(op: str, gates: int) -> Callable:
             yield Case(op, [x, w, r, b, None, *state], attrs, outputs=outputs)
             lengths = np.array([2, 3], dtype=np.int32)
             yield Case(op, [x, w, r, b, lengths, *state], attrs, outputs=outputs)
+            yield Case(op, [x, w, r, b], attrs, outputs=outputs, read=(1,), bare=True)
             yield Case(op, [x, w, r, b], attrs, outputs=outputs, open_dims=(0,), open_from=1)
             yield Case(op, [x, w, r, b], attrs, outputs=outputs, open_dims=(0,))
             yield Case(op, [x, w, r, None, lengths, *state], attrs, outputs=outputs, open_dims=(0,))
