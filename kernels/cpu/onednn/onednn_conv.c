@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Conv and the fused Conv by oneDNN, of float and of bfloat16 (float sums, rounded once).
+/* Conv, the fused Conv and ConvTranspose by oneDNN, of float and of bfloat16 (float sums, rounded once).
  *
  * oneDNN is asked for the layout it likes, and data goes there and back by a reorder each, but for
  * windows of one element over planes that are not tiny: those are fastest as the matrix product
@@ -34,7 +34,9 @@ typedef struct ConvShape {
     dnnl_data_type_t type;
     dnnl_dims_t x, w, y, bias, strides, dilations, begin,
         end;                              /* w: with groups in front if grouped */
+    dnnl_dims_t w_steps;                  /* of a transposed one: weights lie by input channels */
     bool grouped, has_bias, plain, fused; /* fused: y is float, and has no bias yet */
+    bool transposed;
 } ConvShape;
 
 static bool data_type(Dtype dtype, dnnl_data_type_t *type) {
@@ -102,9 +104,14 @@ static dnnl_primitive_desc_t conv_desc(OnednnConv *conv, const ConvShape *s,
         s->has_bias ? onednn_desc(chain, s->type, 1, s->bias, NULL) : NULL;
     dnnl_primitive_attr_t attr = onednn_attr(chain);
     if (chain->failed) return NULL;
-    *status = lib->convolution_forward_primitive_desc_create(
-        &desc, lib->engine, dnnl_forward_inference, dnnl_convolution_direct, x, w, bias, y,
-        s->strides, s->dilations, s->begin, s->end, attr);
+    if (s->transposed)
+        *status = lib->deconvolution_forward_primitive_desc_create(
+            &desc, lib->engine, dnnl_forward_inference, dnnl_deconvolution_direct, x, w, bias, y,
+            s->strides, s->dilations, s->begin, s->end, attr);
+    else
+        *status = lib->convolution_forward_primitive_desc_create(
+            &desc, lib->engine, dnnl_forward_inference, dnnl_convolution_direct, x, w, bias, y,
+            s->strides, s->dilations, s->begin, s->end, attr);
     lib->primitive_attr_destroy(attr);
     return desc;
 }
@@ -161,7 +168,8 @@ static void chain_make(KernelCall *call, OnednnConv *conv, const ConvShape *s) {
     const_dnnl_memory_desc_t any_x = s->plain ? x : onednn_desc_any(chain, s->type, s->rank, s->x);
     const_dnnl_memory_desc_t any_y =
         s->plain || last ? y : onednn_desc_any(chain, s->type, s->rank, s->y);
-    const_dnnl_memory_desc_t w = onednn_desc(chain, s->type, s->rank + s->grouped, s->w, NULL);
+    const_dnnl_memory_desc_t w =
+        onednn_desc(chain, s->type, s->rank + s->grouped, s->w, s->transposed ? s->w_steps : NULL);
     dnnl_primitive_desc_t desc = conv_desc(conv, s, any_x, any_y, &status);
     if (!onednn_step(chain, status, desc)) return;
     onednn_refuse_reference(chain);
@@ -205,6 +213,25 @@ static OnednnWork work_of(const KernelCall *call, const Window *window) {
                         .constant = kernel_is_constant(call, 1)};
 }
 
+/* A chain for each part of the images. */
+static KernelReady make_chains(KernelCall *call, const OnednnWork *work, ConvShape *shape) {
+    const Onednn *lib = onednn_for(call, work);
+    OnednnConv *first = lib ? onednn_chains_new(call, work, work->batches, sizeof *first) : NULL;
+    if (!first) return KERNEL_DECLINED;
+    first->image_count = work->batches;
+    first->filters = (uint64_t)shape->y[1];
+    first->columns = work->columns;
+    int before = onednn_enter(lib);
+    for (unsigned i = 0; i < first->chain.parts; i++) {
+        OnednnConv *conv = onednn_part(first, i);
+        conv->images = onednn_share(first, work->batches, i);
+        shape->x[0] = shape->y[0] = (dnnl_dim_t)conv->images.count;
+        chain_make(call, conv, shape);
+    }
+    onednn_leave(lib, before);
+    return onednn_chains_failed(first) ? KERNEL_DECLINED : KERNEL_READY;
+}
+
 static KernelReady make(KernelCall *call, bool fused) {
     const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
@@ -215,22 +242,84 @@ static KernelReady make(KernelCall *call, bool fused) {
         !window_check_conv(call, &window, x, w, kernel_input(call, 2)))
         return KERNEL_FAILED;
     const OnednnWork work = work_of(call, &window);
-    const Onednn *lib = shape_make(call, &window, &shape) ? onednn_for(call, &work) : NULL;
-    OnednnConv *first = lib ? onednn_chains_new(call, &work, work.batches, sizeof *first) : NULL;
-    if (!first) return KERNEL_DECLINED;
-    first->image_count = work.batches;
-    first->filters = (uint64_t)w->dims[0];
-    first->columns = window.out;
-    int before = onednn_enter(lib);
-    for (unsigned i = 0; i < first->chain.parts; i++) {
-        OnednnConv *conv = onednn_part(first, i);
-        conv->images = onednn_share(first, work.batches, i);
-        shape.x[0] = shape.y[0] = (dnnl_dim_t)conv->images.count;
-        chain_make(call, conv, &shape);
-    }
-    onednn_leave(lib, before);
-    return onednn_chains_failed(first) ? KERNEL_DECLINED : KERNEL_READY;
+    return shape_make(call, &window, &shape) ? make_chains(call, &work, &shape) : KERNEL_DECLINED;
 }
+
+/* ---- ConvTranspose --------------------------------------------------------------------------- */
+
+/* What is left of the full result at an axis' end is padding; what it lacks there, which
+ * output_padding adds, less than none. */
+static bool transposed_axes(const Window *w, ConvShape *shape) {
+    if (w->rank < 1 || w->rank > SPATIAL_MOST) return false;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        WindowAxis axis = w->axes[i]; /* its `in` is our result's size */
+        const int64_t span = (axis.taps - 1) * axis.dilation + 1;
+        axis.end = axis.stride * (axis.out - 1) + span - axis.begin - axis.in;
+        if (!axis_suits(&axis) || axis.begin < 0 || axis.end + axis.stride <= 0) return false;
+        shape->strides[i] = axis.stride;
+        shape->dilations[i] = axis.dilation - 1;
+        shape->begin[i] = axis.begin;
+        shape->end[i] = axis.end;
+    }
+    return true;
+}
+
+/* Weights are [groups, channels, filters, taps] in memory. */
+static void transposed_weights(const dnnl_dims_t plain, dnnl_dim_t groups, ConvShape *shape) {
+    const dnnl_dim_t channels = plain[0] / groups, filters = plain[1];
+    dnnl_dim_t taps = 1;
+    int at = 0;
+    for (int i = 2; i < shape->rank; i++) taps *= plain[i];
+    if (shape->grouped) {
+        shape->w[at] = groups;
+        shape->w_steps[at++] = channels * filters * taps;
+    }
+    shape->w[at] = filters;
+    shape->w_steps[at++] = taps;
+    shape->w[at] = channels;
+    shape->w_steps[at++] = filters * taps;
+    for (int i = 2; i < shape->rank; i++) {
+        taps /= plain[i];
+        shape->w[at] = plain[i];
+        shape->w_steps[at++] = taps;
+    }
+}
+
+static KernelReady make_transposed(KernelCall *call) {
+    const WindowAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
+    const KernelTensor *bias = kernel_input(call, 2);
+    const dnnl_dim_t groups = (dnnl_dim_t)attrs->group;
+    Window window;
+    dnnl_dims_t plain;
+    ConvShape shape = {.transposed = true, .rank = (int)x->rank, .has_bias = bias != NULL};
+    if (!onednn_allowed(call, ONEDNN_DECONV, x->dtype) || attrs->channels_last)
+        return KERNEL_DECLINED;
+    if (!window_make_transposed(call, attrs, &window)) return KERNEL_FAILED;
+    if (!types_suit(call, &shape) || !onednn_dims(x, shape.x) || !onednn_dims(y, shape.y) ||
+        !onednn_dims(w, plain) || !transposed_axes(&window, &shape))
+        return KERNEL_DECLINED;
+    if (plain[0] != shape.x[1] || plain[0] % groups || plain[1] * groups != shape.y[1] ||
+        shape.x[0] != shape.y[0] || (bias && bias->count != (uint64_t)shape.y[1]))
+        return KERNEL_DECLINED; /* what is wrong the own row says */
+    shape.grouped = groups > 1;
+    shape.bias[0] = shape.y[1];
+    transposed_weights(plain, groups, &shape);
+    const OnednnWork work = {.family = ONEDNN_DECONV,
+                             .dtype = x->dtype,
+                             .batches = (uint64_t)x->dims[0],
+                             .groups = window.groups,
+                             .rows = (uint64_t)plain[1],
+                             .columns = window.out,
+                             .depth = (uint64_t)(plain[0] / groups) * window.taps,
+                             .constant = kernel_is_constant(call, 1)};
+    return make_chains(call, &work, &shape);
+}
+
+const KernelPrepare kernel_prepare_onednn_conv_transpose = {make_transposed, onednn_chains_release,
+                                                            ONEDNN_CHOICES};
+
+/* ---- Conv, and the fused one ----------------------------------------------------------------- */
 
 static KernelReady make_conv(KernelCall *call) {
     return make(call, false);
@@ -278,6 +367,10 @@ bool kernel_onednn_conv(KernelCall *call) {
         onednn_set(&conv->chain, conv->y, images_at(&call->outputs[0], conv));
     }
     return onednn_chains_run(call, workspace);
+}
+
+bool kernel_onednn_conv_transpose(KernelCall *call) {
+    return kernel_onednn_conv(call);
 }
 
 bool kernel_onednn_fused_conv(KernelCall *call) {

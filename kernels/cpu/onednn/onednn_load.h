@@ -40,6 +40,7 @@
     X(primitive_execute)                                                                           \
     X(reorder_primitive_desc_create)                                                               \
     X(convolution_forward_primitive_desc_create)                                                   \
+    X(deconvolution_forward_primitive_desc_create)                                                 \
     X(matmul_primitive_desc_create)
 
 typedef struct Onednn {

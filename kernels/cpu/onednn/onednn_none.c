@@ -33,6 +33,7 @@ static bool refuse(KernelCall *call) {
 
 ABSENT(conv)
 ABSENT(conv_integer)
+ABSENT(conv_transpose)
 ABSENT(fused_conv)
 ABSENT(fused_matmul)
 ABSENT(gemm)

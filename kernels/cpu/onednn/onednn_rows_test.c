@@ -277,6 +277,31 @@ static void conv_reals(Bench *b) {
     check_reals(b, c.depth + 1);
 }
 
+/* From a convolution's result back to its input, which is longer than what it read: output_padding. */
+static void transposed_reals(Bench *b) {
+    ConvCase c;
+    int64_t extra[3];
+    Dtype dtype = chance(b) ? DTYPE_FLOAT : DTYPE_BFLOAT16;
+    begin(b, "ConvTranspose");
+    random_conv(b, &c);
+    const WindowAttrs *attrs = b->attrs;
+    const uint32_t axes = c.rank - 2;
+    uint64_t depth = (uint64_t)(c.w[0] / c.groups);
+    for (uint32_t i = 0; i < axes; i++) {
+        const int64_t span = (c.w[i + 2] - 1) * attrs->dilations.items[i] + 1;
+        const int64_t pads = attrs->pads.items[i] + attrs->pads.items[i + axes];
+        extra[i] = c.x[i + 2] - ((c.y[i + 2] - 1) * attrs->strides.items[i] + span - pads);
+        depth *= (uint64_t)c.w[i + 2];
+    }
+    attr_ints(b, "output_padding", axes, extra);
+    input(b, dtype, c.rank, c.y);
+    b->constant[1] = chance(b);
+    input(b, dtype, c.rank, c.w);
+    if (chance(b)) input(b, dtype, 1, &c.x[1]);
+    b->output = tensor(b, dtype, c.rank, c.x);
+    check_reals(b, depth + 1);
+}
+
 static Dtype real_type(Bench *b) {
     return chance(b) ? DTYPE_FLOAT : DTYPE_BFLOAT16;
 }
@@ -504,6 +529,10 @@ static void test_conv(void **state) {
     (void)state;
     repeat(conv_reals);
 }
+static void test_conv_transpose(void **state) {
+    (void)state;
+    repeat(transposed_reals);
+}
 static void test_conv_integer(void **state) {
     (void)state;
     repeat(conv_integer);
@@ -543,7 +572,7 @@ int main(void) {
         cmocka_unit_test(test_qlinear_conv),   cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_gemm),           cmocka_unit_test(test_matmul_integer),
         cmocka_unit_test(test_qlinear_matmul), cmocka_unit_test(test_fused_conv),
-        cmocka_unit_test(test_fused_matmul),
+        cmocka_unit_test(test_fused_matmul),   cmocka_unit_test(test_conv_transpose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

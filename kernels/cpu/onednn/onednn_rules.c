@@ -21,34 +21,45 @@ bool onednn_allowed(const KernelCall *call, OnednnFamily family, Dtype dtype) {
 /* Which groups a rule is for. */
 typedef enum RuleGroups { ONE_GROUP, SOME_GROUPS } RuleGroups;
 
+/* Which weights. Own kernels have constant ones packed. */
+typedef enum RuleWeights { ANY_WEIGHTS, CONSTANT_WEIGHTS, OTHER_WEIGHTS } RuleWeights;
+
 /* Work of this family and type is faster by oneDNN from these sizes on. `work`: multiply-adds of an
  * image's or a batch's product, of all groups. */
 typedef struct Rule {
     OnednnFamily family;
     Dtype dtype; /* FLOAT, BFLOAT16, or UINT8 for all bytes */
     RuleGroups groups;
-    bool constant; /* only with constant weights */
+    RuleWeights weights;
     uint64_t rows, depth, work;
     uint64_t rows_most; /* 0: any */
 } Rule;
 
 static const Rule rules[] = {
     /* of float the own kernels are within 10 % or ahead, but for groups of some channels (2.4
-     * times) */
-    {ONEDNN_CONV, DTYPE_FLOAT, SOME_GROUPS, false, 8, 64, 1 << 18, 0},
+     * times), and weights that are no constants, as in training (1.3 to 3 times) */
+    {ONEDNN_CONV, DTYPE_FLOAT, SOME_GROUPS, ANY_WEIGHTS, 8, 64, 1 << 18, 0},
+    {ONEDNN_CONV, DTYPE_FLOAT, ONE_GROUP, OTHER_WEIGHTS, 8, 64, 1 << 16, 0},
+    /* 2 to 6 times */
+    {ONEDNN_DECONV, DTYPE_FLOAT, ONE_GROUP, ANY_WEIGHTS, 8, 16, 1 << 16, 0},
+    {ONEDNN_DECONV, DTYPE_BFLOAT16, ONE_GROUP, ANY_WEIGHTS, 8, 16, 1 << 16, 0},
     /* twice as fast and more, but for depthwise ones, where changes of layout cost too much */
-    {ONEDNN_CONV, DTYPE_BFLOAT16, ONE_GROUP, false, 1, 8, 1 << 16, 0},
-    {ONEDNN_CONV, DTYPE_BFLOAT16, SOME_GROUPS, false, 4, 32, 1 << 16, 0},
+    {ONEDNN_CONV, DTYPE_BFLOAT16, ONE_GROUP, ANY_WEIGHTS, 1, 8, 1 << 16, 0},
+    {ONEDNN_CONV, DTYPE_BFLOAT16, SOME_GROUPS, ANY_WEIGHTS, 4, 32, 1 << 16, 0},
     /* 1.2 to 3 times; of few channels and one tap the sums' way to rows takes longest */
-    {ONEDNN_CONV_BYTES, DTYPE_UINT8, ONE_GROUP, false, 8, 72, 1 << 16, 0},
+    {ONEDNN_CONV_BYTES, DTYPE_UINT8, ONE_GROUP, ANY_WEIGHTS, 8, 72, 1 << 16, 0},
     /* 2.5 to 11 times, depthwise ones most */
-    {ONEDNN_CONV_BYTES, DTYPE_UINT8, SOME_GROUPS, false, 1, 8, 1 << 16, 0},
+    {ONEDNN_CONV_BYTES, DTYPE_UINT8, SOME_GROUPS, ANY_WEIGHTS, 1, 8, 1 << 16, 0},
     /* 1.7 to 4 times; a vector by a matrix that is not packed is no faster */
-    {ONEDNN_MATMUL, DTYPE_BFLOAT16, ONE_GROUP, true, 1, 16, 1 << 17, 0},
-    {ONEDNN_MATMUL, DTYPE_BFLOAT16, ONE_GROUP, false, 8, 16, 1 << 17, 0},
+    {ONEDNN_MATMUL, DTYPE_BFLOAT16, ONE_GROUP, CONSTANT_WEIGHTS, 1, 16, 1 << 17, 0},
+    {ONEDNN_MATMUL, DTYPE_BFLOAT16, ONE_GROUP, ANY_WEIGHTS, 8, 16, 1 << 17, 0},
     /* 1.5 to 3 times, of few rows 20 and more */
-    {ONEDNN_MATMUL_BYTES, DTYPE_UINT8, ONE_GROUP, false, 1, 16, 1 << 17, 0},
+    {ONEDNN_MATMUL_BYTES, DTYPE_UINT8, ONE_GROUP, ANY_WEIGHTS, 1, 16, 1 << 17, 0},
 };
+
+static bool suits(RuleWeights weights, const OnednnWork *work) {
+    return weights == ANY_WEIGHTS || (weights == CONSTANT_WEIGHTS) == work->constant;
+}
 
 static bool preferred(const KernelCall *call, const OnednnWork *work) {
     if (call->provider == KERNEL_PROVIDER_ONEDNN) return true;
@@ -58,9 +69,8 @@ static bool preferred(const KernelCall *call, const OnednnWork *work) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const Rule *rule = &rules[i];
         if (rule->family == work->family && rule->dtype == work->dtype && rule->groups == groups &&
-            (work->constant || !rule->constant) && work->rows >= rule->rows &&
-            work->depth >= rule->depth && (!rule->rows_most || work->rows <= rule->rows_most) &&
-            amount >= (double)rule->work)
+            suits(rule->weights, work) && work->rows >= rule->rows && work->depth >= rule->depth &&
+            (!rule->rows_most || work->rows <= rule->rows_most) && amount >= (double)rule->work)
             return true;
     }
     return false;

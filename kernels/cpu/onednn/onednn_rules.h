@@ -14,6 +14,7 @@
 
 typedef enum OnednnFamily {
     ONEDNN_CONV,       /* of float or bfloat16 */
+    ONEDNN_DECONV,     /* ConvTranspose of these */
     ONEDNN_CONV_BYTES, /* ConvInteger, QLinearConv */
     ONEDNN_MATMUL,
     ONEDNN_MATMUL_BYTES, /* MatMulInteger, QLinearMatMul */
@@ -21,7 +22,8 @@ typedef enum OnednnFamily {
 } OnednnFamily;
 
 /* What a rule looks at. A convolution has rows (filters of a group), columns (outputs of an image)
- * and depth (channels of a group times taps), as the product of matrices that it is. */
+ * and depth (channels of a group times taps), as the product of matrices that it is; of a transposed
+ * one columns are inputs of an image. */
 typedef struct OnednnWork {
     OnednnFamily family;
     Dtype dtype; /* of the operands */
