@@ -78,8 +78,10 @@ static Value *find_output(const Making *m, Err *err) {
     const Graph *graph = m->ctx->model->graph;
     const char *name = m->options->output;
     if (!name && graph->outputs.count > 1) {
-        err_set(err, ERR_USAGE, "make-training: output= has to say which of %zu outputs is trained",
-                graph->outputs.count);
+        err_set(
+            err, ERR_USAGE,
+            "make-training: which of %zu outputs is trained has to be said: output=NAME, or --of",
+            graph->outputs.count);
         err_hint(err, "the first one is '%s'", sym_text(graph->outputs.items[0]->use.value->name));
         return NULL;
     }

@@ -92,6 +92,8 @@ typedef struct Type {
 const Type *type_plain_tensor(Dtype dtype);
 /* A tensor type with these dims (borrowed, arena). */
 const Type *type_new_shaped(Arena *arena, Dtype dtype, const Dim *dims, uint32_t rank);
+/* That of a tensor's elements and dims. */
+const Type *type_of_tensor(Arena *arena, const Tensor *tensor);
 /* SEQUENCE or OPTIONAL of elem. */
 const Type *type_new_wrapped(Arena *arena, TypeKind kind, const Type *elem);
 /* The same type with the element dtype of its innermost tensor replaced; shape, denotations and

@@ -29,6 +29,13 @@ const Type *type_new_shaped(Arena *arena, Dtype dtype, const Dim *dims, uint32_t
     return type;
 }
 
+const Type *type_of_tensor(Arena *arena, const Tensor *tensor) {
+    Dim *dims = ARENA_ARRAY(arena, Dim, tensor->rank + 1);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        dims[i] = (Dim){.kind = DIM_KNOWN, .size = tensor->dims[i]};
+    return type_new_shaped(arena, (Dtype)tensor->dtype, dims, tensor->rank);
+}
+
 const Type *type_new_wrapped(Arena *arena, TypeKind kind, const Type *elem) {
     Type *type = ARENA_NEW(arena, Type);
     *type = (Type){.kind = kind, .elem = elem};

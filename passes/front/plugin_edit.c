@@ -395,13 +395,6 @@ static bool api_graph_declare_output(DemiPassRun *run, DemiGraph *handle, size_t
 /* ---- constants ------------------------------------------------------------------------------- */
 
 /* The type that a tensor has as a value. */
-static const Type *type_of_tensor(const DemiPassRun *run, const Tensor *tensor) {
-    Dim *dims = ARENA_ARRAY(plugin_arena(run), Dim, tensor->rank);
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        dims[i] = (Dim){.kind = DIM_KNOWN, .size = tensor->dims[i]};
-    return type_new_shaped(plugin_arena(run), (Dtype)tensor->dtype, dims, tensor->rank);
-}
-
 static DemiValue *api_initializer_new(DemiPassRun *run, DemiGraph *graph, const char *name,
                                       const DemiTensor *tensor) {
     if (!graph || !tensor) return MISUSE(run, "graph or tensor is NULL"), NULL;
@@ -410,7 +403,7 @@ static DemiValue *api_initializer_new(DemiPassRun *run, DemiGraph *graph, const 
     bool body = place->function && !place->parent;
     if (body && !is_imported(run, place, NULL)) return NULL;
     Value *value = value_new(place, fresh_name(run, name, "constant"));
-    value_set_type(value, type_of_tensor(run, tensor_of(tensor)));
+    value_set_type(value, type_of_tensor(plugin_arena(run), tensor_of(tensor)));
     if (!body) {
         value_set_init(value, tensor_of(tensor));
         return value_out(value);
@@ -427,7 +420,7 @@ static bool api_constant_set(DemiPassRun *run, DemiValue *handle, const DemiTens
     if (!value || !tensor) return MISUSE(run, "value or tensor is NULL");
     if (!value_is_constant(value)) return MISUSE(run, "the value is not a constant");
     ENTER(run, false);
-    const Type *type = type_of_tensor(run, tensor_of(tensor));
+    const Type *type = type_of_tensor(plugin_arena(run), tensor_of(tensor));
     constant_replace(value, tensor_of(tensor));
     value_set_type(value, type);
     if (value->info) value->info->type = type;
@@ -493,7 +486,7 @@ static bool api_graph_add_output(DemiPassRun *run, DemiGraph *handle, DemiValue 
     ValueDecl *decl = ARENA_NEW(plugin_arena(run), ValueDecl);
     decl->type = value_of(value)->type;
     if (!decl->type && value_of(value)->init)
-        decl->type = type_of_tensor(run, value_in(value)->init);
+        decl->type = type_of_tensor(plugin_arena(run), value_in(value)->init);
     if (!graph->owner && !decl->type) return MISUSE(run, "the value's type is not known");
     graph_add_output(graph, value_in(value), decl);
     return true;

@@ -332,8 +332,9 @@ static void take_training(DemiReport *report, const TrainingInfo *info) {
     }
     for (size_t i = 0; i < info->update_bindings.count; i++) {
         const NameRef *key = &info->update_bindings.items[i].key;
+        const Tensor *init = key->value ? key->value->init : NULL;
         add_row(report, list, sym_text(key->name), "update",
-                type_text(arena, key->value ? key->value->type : NULL));
+                type_text(arena, init ? type_of_tensor(arena, init) : NULL));
     }
 }
 

@@ -92,16 +92,10 @@ void training_forget_domain(Model *model, Arena *scratch) {
 /* Zeros of a tensor's type and shape. */
 static Value *zeros_like(const TrainingNodes *nodes, const char *name, const Tensor *like) {
     Arena *arena = &nodes->ctx->model->arena;
-    uint64_t count = 1, size = 0;
-    Dim *dims = ARENA_ARRAY(arena, Dim, like->rank + 1);
-    for (uint32_t i = 0; i < like->rank; i++) {
-        count *= (uint64_t)like->dims[i];
-        dims[i] = (Dim){.kind = DIM_KNOWN, .size = like->dims[i]};
-    }
+    const uint64_t size = tensor_raw_size(like);
     const Dtype dtype = (Dtype)like->dtype;
-    dtype_bytes(dtype, count, &size);
     const void *nothing = arena_alloc(nodes->ctx->scratch, (size_t)size + 1);
-    Value *value = training_value(nodes, name, type_new_shaped(arena, dtype, dims, like->rank));
+    Value *value = training_value(nodes, name, type_of_tensor(arena, like));
     value_set_init(value, tensor_new_raw(arena, dtype, like->dims, like->rank, nothing, size));
     return value;
 }

@@ -20,16 +20,17 @@ static void write_counts(const DemiReport *report, DemiReportList list, const ch
     json_close(json, '}');
 }
 
-static void write_types(const DemiReport *report, DemiReportList list, const char *key,
-                        JsonWriter *json) {
+/* Each with its type, and what it says before that as `before`, where it is something else. */
+static void write_typed(const DemiReport *report, DemiReportList list, const char *key,
+                        const char *before, JsonWriter *json) {
     json_open(json, key, '[');
     for (size_t i = 0; i < demi_report_row_count(report, list); i++) {
         const DemiReportRow *row = demi_report_row(report, list, i);
         json_open(json, NULL, '{');
         json_text(json, "name", row->name);
         json_text(json, "type", row->text_after);
-        if (strcmp(row->text_before, row->text_after) != 0)
-            json_text(json, "type_before", row->text_before);
+        if (row->text_before[0] && strcmp(row->text_before, row->text_after) != 0)
+            json_text(json, before, row->text_before);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -124,21 +125,6 @@ static void write_advice(const DemiReport *report, JsonWriter *json) {
     json_close(json, ']');
 }
 
-/* Lists of what has a type alone, and of a training's parts. */
-static void write_typed(const DemiReport *report, DemiReportList list, const char *key,
-                        JsonWriter *json) {
-    json_open(json, key, '[');
-    for (size_t i = 0; i < demi_report_row_count(report, list); i++) {
-        const DemiReportRow *row = demi_report_row(report, list, i);
-        json_open(json, NULL, '{');
-        json_text(json, "name", row->name);
-        if (row->text_before[0]) json_text(json, "role", row->text_before);
-        json_text(json, "type", row->text_after);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
-}
-
 void report_write_fields(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
     json_text(json, "demi", demi_version());
     json_text(json, "input", title->input);
@@ -147,12 +133,12 @@ void report_write_fields(const DemiReport *report, const ReportTitle *title, Jso
     write_totals(report, json);
     write_counts(report, DEMI_REPORT_OPERATORS, "operators", json);
     write_counts(report, DEMI_REPORT_WEIGHTS, "weights", json);
-    write_types(report, DEMI_REPORT_INPUTS, "inputs", json);
-    write_types(report, DEMI_REPORT_OUTPUTS, "outputs", json);
+    write_typed(report, DEMI_REPORT_INPUTS, "inputs", "type_before", json);
+    write_typed(report, DEMI_REPORT_OUTPUTS, "outputs", "type_before", json);
     write_passes(report, json);
     write_advice(report, json);
-    write_typed(report, DEMI_REPORT_UNEVEN, "uneven", json);
-    write_typed(report, DEMI_REPORT_TRAINING, "training", json);
+    write_typed(report, DEMI_REPORT_UNEVEN, "uneven", "", json);
+    write_typed(report, DEMI_REPORT_TRAINING, "training", "role", json);
     if (title->verified) verify_json(title->verified, json);
     write_nodes(report, json);
 }
@@ -177,13 +163,13 @@ void report_write_facts(const DemiReport *report, JsonWriter *json) {
     const DemiReportTotals *totals = demi_report_totals(report);
     json_signed(json, "ir_version", totals->ir_after);
     write_after(report, DEMI_REPORT_OPSETS, "opsets", json);
-    write_types(report, DEMI_REPORT_INPUTS, "inputs", json);
-    write_types(report, DEMI_REPORT_OUTPUTS, "outputs", json);
+    write_typed(report, DEMI_REPORT_INPUTS, "inputs", "type_before", json);
+    write_typed(report, DEMI_REPORT_OUTPUTS, "outputs", "type_before", json);
     json_unsigned(json, "node_count", totals->nodes_after);
     write_after(report, DEMI_REPORT_OPERATORS, "operators", json);
     json_unsigned(json, "weight_bytes", totals->bytes_after);
     write_after(report, DEMI_REPORT_WEIGHTS, "weights", json);
-    write_typed(report, DEMI_REPORT_TRAINING, "training", json);
+    write_typed(report, DEMI_REPORT_TRAINING, "training", "role", json);
 }
 
 /* ---- where it goes --------------------------------------------------------------------------- */
