@@ -3,7 +3,8 @@
 #include "fuse_graph.h"
 #include "gradient_sample.h"
 
-Value *sample_size(Grad *g, Value *x, uint32_t axis) {
+/* The number of an axis' elements, an int64 of rank 0. */
+static Value *sample_size(Grad *g, Value *x, uint32_t axis) {
     const int64_t known = fuse_dim(x, axis);
     if (known >= 0) return grad_int_number(g, known);
     return GRAD(g, "Gather", grad_shape(g, x), grad_int_number(g, axis));
@@ -68,7 +69,8 @@ SampleTaps sample_border(Grad *g, Value *at, Value *length) {
                         linear_weights(g, at, base)};
 }
 
-SampleTaps sample_zeros(Grad *g, Value *at, Value *length) {
+/* As sample_border, where elements outside of the axis are 0. */
+static SampleTaps sample_zeros(Grad *g, Value *at, Value *length) {
     Value *base = GRAD(g, "Floor", at), *taps = neighbours(g, base, 2);
     return (SampleTaps){sample_places(g, taps, length),
                         weights_inside(g, linear_weights(g, at, base), taps, length)};

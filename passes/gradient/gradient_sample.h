@@ -21,8 +21,7 @@ typedef struct SampleTaps {
     Value *weights; /* NULL: 1 */
 } SampleTaps;
 
-/* The number of an axis' elements, of rank 0: as int64, and as a float like `like`. */
-Value *sample_size(Grad *g, Value *x, uint32_t axis);
+/* The number of an axis' elements, of rank 0, as a float like `like`. */
 Value *sample_length(Grad *g, Value *x, uint32_t axis, const Value *like);
 
 /* 0, 1, … below `end`, an int64. */
@@ -33,8 +32,6 @@ Value *sample_places(Grad *g, Value *at, Value *length);
 
 /* The two taps around each coordinate (samples…), its middle moved into the axis first. */
 SampleTaps sample_border(Grad *g, Value *at, Value *length);
-/* The same, where elements outside of the axis are 0. */
-SampleTaps sample_zeros(Grad *g, Value *at, Value *length);
 
 /* What taps read, weighted: (taps of the first axis, …, samples…, channels of a group), of the maps
  * that `batch`, int64, numbers from 0 to N * groups - 1. */

@@ -290,11 +290,11 @@ class Search(Case):
 
     def test_what_has_no_gradient_is_named(self) -> None:
         graph = helper.make_graph(
-            [helper.make_node("Mul", ["x", "w"], ["m"]),
+            [helper.make_node("MatMul", ["x", "w"], ["m"]),
              helper.make_node("Det", ["m"], ["y"], name="volume")], "net",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 3])],
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [33, 33])],  # Det's rule ends at 32
             [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
-            [numpy_helper.from_array(np.float32([[2]]), "w")])
+            [numpy_helper.from_array(np.eye(33, dtype=np.float32), "w")])
         model = self.write("det.onnx", helper.make_model(
             graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
         common = ["search", model, "--random", "1", "-c", "float,a8w8", "--target", "60", "--quiet"]
