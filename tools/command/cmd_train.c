@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* demi train: trains a model that has a training_info. The library trains (demi_train.h); here are words
  * and files. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const OptionRow options[] = {
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the trained model goes."},
     {"data", 'd', OPTION_ROW_VALUE, "FILE.npz", NULL,
      "Arrays that are called as the inputs of the model and of its training are, whose first axis "
-     "is samples. Integers and floats become the input's type."},
+     "is samples; or a folder of NAME.npy. Integers and floats become the input's type."},
     OPTION_HEADING("How long"),
     {"steps", 0, OPTION_ROW_VALUE, "N", NULL,
      "Steps, those of a checkpoint counted; default: those of one epoch."},
@@ -78,34 +79,70 @@ typedef struct Job {
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-typedef struct Array {
-    const char *name;
-    DemiData data;
-} Array;
+typedef struct Arrays {
+    VEC(const char *) names;
+    VEC(DemiData) items;
+} Arrays;
+
+static bool add_array(Arena *arena, Arrays *arrays, const char *name, Bytes bytes, Err *err) {
+    DemiData data = DEMI_DATA_INIT;
+    if (!npy_parse(arena, bytes, 0, &data, err)) return false;
+    VEC_PUSH(arena, &arrays->names, name);
+    VEC_PUSH(arena, &arrays->items, data);
+    return true;
+}
+
+static bool read_archive(Arena *arena, const char *path, Arrays *arrays, Err *err) {
+    NpzMembers members = {0};
+    const Source *source = source_open(arena, path, 0, err);
+    bool ok = source && npz_list(arena, source, &members, err);
+    for (size_t i = 0; ok && i < members.count; i++) {
+        Bytes bytes;
+        ok = npz_read(arena, source, &members.items[i], &bytes, err) &&
+             add_array(arena, arrays, members.items[i].name, bytes, err);
+    }
+    return ok;
+}
+
+/* NAME.npy. */
+static bool read_array(Arena *arena, const char *path, const char *name, Arrays *arrays, Err *err) {
+    const Source *source = source_open(arena, path, 0, err);
+    unsigned char *data = source ? arena_alloc(arena, (size_t)source->size + 1) : NULL;
+    const bool ok = source && source_read(source, 0, data, source->size, err) &&
+                    add_array(arena, arrays, name, (Bytes){data, (size_t)source->size}, err);
+    if (!ok) err_file(err, path);
+    return ok;
+}
+
+static bool read_folder(Arena *arena, const char *path, Arrays *arrays, Err *err) {
+    bool ok = true;
+    DIR *dir = opendir(path);
+    for (const struct dirent *entry; ok && dir && (entry = readdir(dir));) {
+        const size_t length = strlen(entry->d_name);
+        if (length <= 4 || strcmp(entry->d_name + length - 4, ".npy") != 0) continue;
+        const char *name = arena_copy(arena, entry->d_name, length - 4);
+        ok =
+            read_array(arena, arena_printf(arena, "%s/%s", path, entry->d_name), name, arrays, err);
+    }
+    if (dir) closedir(dir);
+    if (ok && !arrays->items.count) return err_set(err, ERR_USAGE, "the folder has no NAME.npy");
+    return ok;
+}
 
 static bool read_arrays(Job *job, Err *err) {
     const char *path = parsed_value(job->parsed, "data");
     Arena *arena = job->program->arena;
-    NpzMembers members = {0};
+    Arrays arrays = {0};
+    struct stat status;
     if (!path) return console_missing(job->parsed, "samples: --data FILE.npz", err);
-    Source *source = source_open(arena, path, 0, err);
-    bool ok = source && npz_list(arena, source, &members, err);
-    const char **names = ARENA_ARRAY(arena, const char *, members.count + 1);
-    DemiData *data = ARENA_ARRAY(arena, DemiData, members.count + 1);
-    for (size_t i = 0; ok && i < members.count; i++) {
-        Bytes bytes;
-        data[i] = (DemiData)DEMI_DATA_INIT;
-        names[i] = members.items[i].name;
-        ok = npz_read(arena, source, &members.items[i], &bytes, err) &&
-             npy_parse(arena, bytes, 0, &data[i], err);
-    }
-    if (!ok) {
-        err_file(err, path);
+    const bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    if (!(folder ? read_folder : read_archive)(arena, path, &arrays, err)) {
+        if (!err->file[0]) err_file(err, path);
         return false;
     }
-    job->how.names = names;
-    job->how.data = data;
-    job->how.data_count = members.count;
+    job->how.names = arrays.names.items;
+    job->how.data = arrays.items.items;
+    job->how.data_count = arrays.items.count;
     return true;
 }
 

@@ -191,6 +191,21 @@ class Training(unittest.TestCase):
             self.assertEqual(len([n for n in trained if n != "zero"]), 6, list(trained))
             self.assertLessEqual({"v_Relu", "v_Tanh"}, set(trained))
 
+    def test_folder(self) -> None:
+        """Arrays of a folder are those of an archive."""
+        data = samples((8,), self.rng)
+        train = self.make(mlp(self.rng), 'rate="0.1"')
+        folder = self.path("samples")
+        folder.mkdir()
+        for name, array in data.items():
+            np.save(folder / f"{name}.npy", array)
+        (folder / "notes.txt").write_text("no array")
+        self.assertEqual(self.losses(train, folder, "--steps", 5), self.losses(train, self.save(data), "--steps", 5))
+        (folder / "labels.npy").write_bytes(b"nothing")
+        self.refused(1, "labels.npy", train, "--data", folder)
+        (self.path("none")).mkdir()
+        self.refused(2, "the folder has no NAME.npy", train, "--data", self.path("none"))
+
     def test_squares(self) -> None:
         data = samples((8,), self.rng)
         data["labels"] = np.eye(4, dtype=np.float32)[data["labels"]]
