@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One plan, 16 threads, each with a context of its own that computes with one to three threads:
  * every thread gets what a lone one got; with the kernels that are best, and with oneDNN's where it
- * can (one thread each: the sanitizer does not know OpenMP's). The preset `tsan` builds it with the
+ * can (one thread each). The preset `tsan` builds it with the
  * thread sanitizer, without suppressions. */
 #define _DEFAULT_SOURCE /* pthread_barrier_t */
 #include <setjmp.h>

@@ -29,11 +29,11 @@ Feeds = dict[str, np.ndarray | None]
 
 
 def compiled(model: bytes, numerics: str) -> bytes:
-    return args.library.compile(model, numerics)
+    return args.runtime.compile(model, numerics)
 
 
 def by_plan(model: bytes, numerics: str, feeds: Feeds) -> list[np.ndarray]:
-    return runtime.PlanRunner(args.library, compiled(model, numerics)).run(feeds)
+    return runtime.PlanRunner(args.runtime, compiled(model, numerics)).run(feeds)
 
 
 def by_session(model: bytes, feeds: Feeds) -> list[np.ndarray]:
@@ -168,5 +168,5 @@ def main(doc: str) -> None:
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     _, rest = parser.parse_known_args(namespace=args)
-    args.library = runtime.LibDemi(args.libdemi)
+    args.runtime = runtime.LibDemi(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])
