@@ -10,6 +10,7 @@
  */
 #include <stddef.h>
 
+#include "default_import.h"
 #include "make_node.h"
 #include "op_types.h"
 #include "passes.h"
@@ -224,8 +225,15 @@ static void put(const Spell *s, uint32_t i, Value *made) {
     value_replace_uses(made, result);
 }
 
+/* A model of optimizers alone need not import what they are spelt in. Where is the newest of it. */
+static bool check_opset(PassCtx *ctx, const Node *node, Err *err) {
+    default_import_for_cast(ctx, node->graph);
+    return opset_version(node->graph->opsets, NULL) >= 9 ||
+           node_error(node, err, ERR_MODEL, "before opset 9 there is no Where (upgrade-opset)");
+}
+
 static bool spell(PassCtx *ctx, Node *node, const Kind *kind, Err *err) {
-    if (!check_node(node, kind, err)) return false;
+    if (!check_node(node, kind, err) || !check_opset(ctx, node, err)) return false;
     const uint32_t k = (node->input_count - 2) / kind->groups;
     Spell s = {.make = {ctx, node, kind->op}, .node = node};
     s.dtype = type_dtype(node->inputs[0].value->type);

@@ -135,9 +135,10 @@ static bool flat_is_axis(Upgrade *upgrade, const Node *node, int64_t axis) {
     if (axis == -1) return true;
     if (rank < 0) return false;
     if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) return false;
     for (int64_t i = axis + 1; i < rank; i++)
         if (upgrade_dim(upgrade, node, 0, (uint32_t)i) != 1) return false;
-    return axis >= 0;
+    return true;
 }
 
 bool upgrade_check_flat_softmax(Upgrade *upgrade, const Node *node, Err *err) {

@@ -6,6 +6,10 @@
  *
  *     build/fuzz/fuzz_options -max_total_time=3600 -max_len=65536 -timeout=20 NEW_CORPUS \
  *         testdata/fuzz/convert testdata/models
+ *
+ * FUZZ_SALT=N does other things with the same bytes, so that kept models serve any number of times:
+ *
+ *     for n in $(seq 1000); do FUZZ_SALT=$n build/fuzz/replay_options testdata/fuzz/convert; done
  */
 #include <setjmp.h>
 #include <stdio.h>
@@ -344,7 +348,8 @@ static void fuzz(Fuzz *f, Model *model) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    Fuzz f = {.rng = {fuzz_hash(data, size)}};
+    const char *salt = getenv("FUZZ_SALT");
+    Fuzz f = {.rng = {fuzz_hash(data, size) + (salt ? strtoull(salt, NULL, 10) : 0)}};
     Model *volatile model = NULL;
     if (setjmp(f.trap.env)) fuzz_fail("out of memory", NULL);
     arena_init(&f.arena, &f.trap);
