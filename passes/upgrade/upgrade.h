@@ -109,6 +109,7 @@ void upgrade_set_input(Node *node, uint32_t i, Value *value);
 #define UPGRADE_CODES(X)                                                                           \
     X(axis_broadcast)                                                                              \
     X(batch_norm_mode)                                                                             \
+    X(batch_norm_operands)                                                                         \
     X(batch_norm_outputs)                                                                          \
     X(cast_to)                                                                                     \
     X(clip_bounds)                                                                                 \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "constants.h"
+#include "shape_args.h"
 #include "upgrade.h"
 
 static bool is_used(const Node *node, uint32_t output) {
@@ -49,6 +50,28 @@ void upgrade_apply_batch_norm_mode(Upgrade *upgrade, Node *node) {
         node_set_output(node, i, upgrade_value(upgrade, node, stems[i]));
     }
     node_remove_attr(node, "is_test");
+}
+
+/* 8 -> 9: nothing changes, but from here on ONNX's inference looks at the operands' shapes, so that a
+ * model that was valid although it can't run would become invalid. */
+bool upgrade_check_batch_norm_operands(Upgrade *upgrade, const Node *node, Err *err) {
+    enum { OPERANDS = 5 };
+    ShapeOperand operands[OPERANDS] = {0}, output = {.present = true};
+    for (uint32_t i = 0; i < OPERANDS; i++)
+        operands[i] = shape_args_of_type(upgrade_input_type(upgrade, node, i), upgrade->ctx->scratch);
+    ShapeCall call = {.arena = upgrade->ctx->scratch,
+                      .inputs = operands,
+                      .outputs = &output,
+                      .input_count = OPERANDS,
+                      .output_count = 1,
+                      .strict = true};
+    return shape_infer(shape_find("", "BatchNormalization", 9), &call) ||
+           upgrade_refuse(upgrade, node, err, "its operands' shapes do not fit: %s", call.reason);
+}
+
+void upgrade_apply_batch_norm_operands(Upgrade *upgrade, Node *node) {
+    (void)upgrade;
+    (void)node;
 }
 
 /* 13 -> 14: what the number of outputs said is an attribute, and the saved statistics are gone. */
