@@ -169,6 +169,8 @@ typedef struct DemiSearchPoint {
     const uint8_t *candidates; /* [demi_search_group_count] */
     bool feasible;             /* it reaches the target */
     bool on_front;             /* no other is better and cheaper */
+    double score_error; /* the score's standard error, as far as it is of few sets: how much other
+                                  sets, or another runtime's rounding, would make of it; NaN: not known */
 } DemiSearchPoint;
 
 typedef struct DemiSearchTotals {

@@ -20,13 +20,14 @@ static bool visit(void *user, const TrialSet *set, const Session *session, Err *
     Visiting *v = user;
     const Session *reference = v->model->trials.reference;
     bool rows = false;
+    v->sums.sets++;
     for (size_t i = 0; i < reference->output_count; i++) {
         const DemiData *want = &set->outputs[i];
         const DemiData *have = session_output(session, reference->outputs[i].name);
         if (!have)
             return err_set(err, ERR_MODEL, "the conversion has no output '%s'",
                            reference->outputs[i].name);
-        value_sums_add(&v->sums.outputs[i], want, have);
+        metric_add_output(&v->sums, i, want, have);
         if (rows || want->kind != DEMI_DATA_TENSOR_KIND || want->dtype != DEMI_FLOAT) continue;
         rows = true;
         metric_add_rows(&v->sums, want, have,
@@ -36,7 +37,7 @@ static bool visit(void *user, const TrialSet *set, const Session *session, Err *
 }
 
 static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSource *source,
-                           DemiNumerics numerics, double *score, Err *err) {
+                           DemiNumerics numerics, Score *score, Err *err) {
     Visiting v = {.model = m, .scoring = scoring};
     SessionOptions how = m->how;
     how.compile.keep_values = false; /* nobody watches */
@@ -44,7 +45,9 @@ static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSou
     Arena *within = arena_child(m->arena);
     metric_begin(&v.sums, m->trials.reference->output_count, within);
     const bool ok = trials_visit(&m->trials, source, &how, visit, &v, err);
-    if (ok) *score = metric_score(&v.sums, scoring->metric);
+    if (ok)
+        *score = (Score){metric_score(&v.sums, scoring->metric),
+                         metric_score_error(&v.sums, scoring->metric)};
     arena_free(within);
     return ok;
 }
@@ -53,19 +56,19 @@ static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSou
  * of it: what one of them reaches by luck, others do not. So what is good enough is so in both of demi's
  * ways to run it, and its score is the lower one. */
 static bool score_outputs(SearchModel *m, const Scoring *scoring, const DemiSource *source,
-                          double *score, Err *err) {
-    double other;
+                          Score *score, Err *err) {
+    Score other;
     if (!score_numerics(m, scoring, source, DEMI_NUMERICS_FAST, score, err)) return false;
-    if (isnan(*score) || *score < scoring->target) return true;
+    if (isnan(score->value) || score->value < scoring->target) return true;
     if (!score_numerics(m, scoring, source, DEMI_NUMERICS_FAITHFUL, &other, err)) return false;
-    if (!(other >= *score)) *score = other;
+    if (!(other.value >= score->value)) *score = other;
     return true;
 }
 
 /* ---- by the caller --------------------------------------------------------------------------- */
 
 static bool score_model(const SearchModel *m, const Scoring *scoring, const DemiSource *source,
-                        double *score, Err *err) {
+                        Score *score, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     Arena *within = arena_child(m->arena);
     DemiModel **held = model_hold(within);
@@ -73,7 +76,8 @@ static bool score_model(const SearchModel *m, const Scoring *scoring, const Demi
     if (ok) {
         DemiModel *model = *held;
         *held = NULL; /* the callee's */
-        DemiStatus status = scoring->score(scoring->user, model, score, &error);
+        DemiStatus status = scoring->score(scoring->user, model, &score->value, &error);
+        score->error = NAN;
         ok = error_take(err, status, &error);
     }
     arena_free(within);
@@ -81,13 +85,13 @@ static bool score_model(const SearchModel *m, const Scoring *scoring, const Demi
 }
 
 bool evaluation_run(SearchModel *m, const Scoring *scoring, const DemiConvertOptions *options,
-                    double *score, Err *err) {
+                    Score *score, Err *err) {
     Arena *within = arena_child(m->arena);
     const DemiSource source = search_model_source(m, options, within);
     const bool ok = scoring->metric == DEMI_METRIC_SCORE
                         ? score_model(m, scoring, &source, score, err)
                         : score_outputs(m, scoring, &source, score, err);
     arena_free(within);
-    if (ok && !isfinite(*score)) *score = NAN;
+    if (ok && !isfinite(score->value)) score->value = NAN;
     return ok;
 }

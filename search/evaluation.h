@@ -16,10 +16,15 @@ typedef struct Scoring {
     double target; /* a score below it may be that of the first run alone; NaN: it never is */
 } Scoring;
 
-/* *score is NaN where an output has NaN or infinity that the float model's has not; a run that fails
+/* A score, and its standard error by metric_score_error: NaN where that is not known. */
+typedef struct Score {
+    double value, error;
+} Score;
+
+/* score->value is NaN where an output has NaN or infinity that the float model's has not; a run that fails
  * for the model's sake, as where an integer overflows, too. False with the error set for anything
  * else: memory, files, a cancelled search. */
 bool evaluation_run(SearchModel *model, const Scoring *scoring, const DemiConvertOptions *options,
-                    double *score, Err *err);
+                    Score *score, Err *err);
 
 #endif

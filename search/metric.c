@@ -15,7 +15,9 @@ const char *metric_name(size_t metric) {
 }
 
 void metric_begin(MetricSums *sums, size_t outputs, Arena *arena) {
-    *sums = (MetricSums){.outputs = ARENA_ARRAY(arena, ValueSums, outputs), .count = outputs};
+    *sums = (MetricSums){.outputs = ARENA_ARRAY(arena, ValueSums, outputs),
+                         .squares = ARENA_ARRAY(arena, double, outputs),
+                         .count = outputs};
 }
 
 void metric_join(MetricSums *sums, const MetricSums *next) {
@@ -29,9 +31,19 @@ void metric_join(MetricSums *sums, const MetricSums *next) {
         to->most = fmax(to->most, from->most);
         to->largest = fmax(to->largest, from->largest);
         to->broken = to->broken || from->broken;
+        sums->squares[i] += next->squares[i];
     }
+    sums->sets += next->sets;
     sums->rows = next->rows;
     sums->right += next->right;
+}
+
+void metric_add_output(MetricSums *sums, size_t output, const DemiData *want,
+                       const DemiData *have) {
+    const double before = sums->outputs[output].noise;
+    value_sums_add(&sums->outputs[output], want, have);
+    const double added = sums->outputs[output].noise - before;
+    sums->squares[output] += added * added;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -102,6 +114,25 @@ double metric_score(const MetricSums *sums, DemiMetric metric) {
     if (least == INFINITY)
         return metric == DEMI_METRIC_SQNR ? METRIC_MOST_DECIBELS : metric == DEMI_METRIC_COSINE;
     return least;
+}
+
+/* d(10 log10 N) = 10 / ln 10 * dN / N; the sum N over K sets varies by K times one's variance. */
+static double sqnr_error(const MetricSums *sums, size_t output) {
+    const double sets = (double)sums->sets, noise = sums->outputs[output].noise;
+    if (sets < 2) return NAN;
+    if (noise == 0) return 0;
+    const double variance =
+        fmax(sums->squares[output] - noise * noise / sets, 0) * sets / (sets - 1);
+    return 10 / log(10) * sqrt(variance) / noise;
+}
+
+double metric_score_error(const MetricSums *sums, DemiMetric metric) {
+    const double score = metric_score(sums, metric);
+    if (metric == DEMI_METRIC_TOP1 || metric == DEMI_METRIC_ACCURACY)
+        return sums->rows ? sqrt(score * (1 - score) / (double)sums->rows) : NAN;
+    for (size_t i = 0; metric == DEMI_METRIC_SQNR && i < sums->count; i++)
+        if (score_of(&sums->outputs[i], metric) == score) return sqnr_error(sums, i);
+    return NAN;
 }
 
 double metric_noise(const MetricSums *sums) {

@@ -27,7 +27,8 @@ const char *metric_name(size_t metric);
 /* What was seen of a candidate so far. */
 typedef struct MetricSums {
     ValueSums *outputs; /* [count] */
-    size_t count;
+    double *squares;    /* [count]: of what each set added to an output's noise */
+    size_t count, sets;
     uint64_t rows, right; /* of DEMI_METRIC_TOP1 and DEMI_METRIC_ACCURACY */
 } MetricSums;
 
@@ -41,11 +42,17 @@ typedef struct MetricLabels {
 void metric_begin(MetricSums *sums, size_t outputs, Arena *arena);
 /* Adds what another one has of the sets that follow; its rows were counted on from there. */
 void metric_join(MetricSums *sums, const MetricSums *next);
+/* Adds a set's output. */
+void metric_add_output(MetricSums *sums, size_t output, const DemiData *want, const DemiData *have);
 /* Adds the rows of the set's first output of floats. */
 void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *have,
                      const MetricLabels *labels);
 
 double metric_score(const MetricSums *sums, DemiMetric metric);
+/* The score's standard error, as far as it comes from there being few sets: of sqnr from how noise
+ * differs among them, by the first-order expansion of its logarithm; of shares of rows sqrt(p (1 - p) / n).
+ * NaN where it is not known: of one set, and of largest errors. */
+double metric_score_error(const MetricSums *sums, DemiMetric metric);
 /* The sum over outputs of noise by signal: what adds up where precisions of many groups are lowered.
  * Infinite where an output is broken. */
 double metric_noise(const MetricSums *sums);

@@ -115,16 +115,21 @@ static const char *key_of(const SearchJob *job, const uint8_t *assignment) {
 static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *err) {
     SearchJob *job = user;
     const char *key = key_of(job, assignment);
-    const double *noted = job->journal ? journal_find(job->journal, key, 1) : NULL;
+    const double *noted = job->journal ? journal_find(job->journal, key, 2) : NULL;
     if (noted) {
-        *score = *noted;
+        *score = noted[0];
+        VEC_PUSH(job->arena, &job->score_errors, noted[1]);
         return true;
     }
+    Score found = {NAN, NAN};
     Arena *within = arena_child(job->arena);
     const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
-    const bool ok = evaluation_run(&job->model, &job->scoring, &options, score, err);
+    const bool ok = evaluation_run(&job->model, &job->scoring, &options, &found, err);
     arena_free(within);
-    return ok && (!job->journal || journal_add(job->journal, key, score, 1, err));
+    *score = found.value;
+    VEC_PUSH(job->arena, &job->score_errors, found.error);
+    const double numbers[] = {found.value, found.error};
+    return ok && (!job->journal || journal_add(job->journal, key, numbers, 2, err));
 }
 
 static bool stop(void *user) {
@@ -142,10 +147,9 @@ static bool find_target(SearchJob *job, Err *err) {
     const DemiConvertOptions plain = search_model_unconverted(&job->model, job->arena);
     const double *noted = job->journal ? journal_find(job->journal, "float", 1) : NULL;
     job->target = job->options.target;
-    if (noted)
-        totals->float_score = *noted;
-    else if (!evaluation_run(&job->model, &job->scoring, &plain, &totals->float_score, err))
-        return false;
+    Score found = {noted ? *noted : NAN, NAN};
+    if (!noted && !evaluation_run(&job->model, &job->scoring, &plain, &found, err)) return false;
+    totals->float_score = found.value;
     if (!isnan(job->options.drop)) job->target = totals->float_score - job->options.drop;
     totals->target = job->scoring.target = job->target;
     return noted || !job->journal ||

@@ -37,7 +37,8 @@ typedef struct SearchJob {
     bool *allowed;
     SolveProblem problem;
     SolveTrace trace;
-    Journal *journal; /* NULL: none */
+    VEC(double) score_errors; /* of the trace's points */
+    Journal *journal;         /* NULL: none */
     const GroupEdge *edges;
     size_t edge_count;
     double started, target;

@@ -35,7 +35,8 @@ static void add_points(SearchJob *job) {
                                        .measured = raced > 0 ? raced : NAN,
                                        .boundaries = count_boundaries(job, scored->assignment),
                                        .candidates = scored->assignment,
-                                       .feasible = scored->score >= job->target};
+                                       .feasible = scored->score >= job->target,
+                                       .score_error = job->score_errors.items[i]};
         VEC_PUSH(job->arena, &job->search->points, point);
     }
     for (size_t i = 0; i < count; i++) job->search->points.items[front[i]].on_front = true;

@@ -72,7 +72,7 @@ static void add_outputs(const Measuring *m, MetricSums *sums) {
     bool rows = false;
     for (size_t i = 0; i < m->outputs; i++) {
         const DemiData *have = demi_context_output(context, i), *want = &m->set->outputs[i];
-        value_sums_add(&sums->outputs[i], want, have);
+        metric_add_output(sums, i, want, have);
         if (!rows && want->kind == DEMI_DATA_TENSOR_KIND && want->dtype == DTYPE_FLOAT) {
             metric_add_rows(sums, want, have, m->asked->labels);
             rows = true;
@@ -102,6 +102,7 @@ static void note_answer(Measuring *m, size_t question) {
     metric_begin(&now, m->outputs, within);
     now.rows = sums->rows;
     add_outputs(m, &now);
+    now.sets = 1;
     const double noise = metric_noise(&now);
     m->spreads[question].sum += noise;
     m->spreads[question].squares += noise * noise;

@@ -58,7 +58,8 @@ bool upgrade_check_batch_norm_operands(Upgrade *upgrade, const Node *node, Err *
     enum { OPERANDS = 5 };
     ShapeOperand operands[OPERANDS] = {0}, output = {.present = true};
     for (uint32_t i = 0; i < OPERANDS; i++)
-        operands[i] = shape_args_of_type(upgrade_input_type(upgrade, node, i), upgrade->ctx->scratch);
+        operands[i] =
+            shape_args_of_type(upgrade_input_type(upgrade, node, i), upgrade->ctx->scratch);
     ShapeCall call = {.arena = upgrade->ctx->scratch,
                       .inputs = operands,
                       .outputs = &output,

@@ -63,6 +63,7 @@ void search_print(const SearchTitle *title, bool color, FILE *out) {
     if (title->output) fprintf(out, " -> %s", title->output);
     fprintf(out, ": %s\n", outcome_text(totals->outcome));
     fprintf(out, "  %-14s %.6g", title->metric, best->score);
+    if (isfinite(best->score_error)) fprintf(out, " +- %.2g", best->score_error);
     if (isfinite(totals->target)) fprintf(out, ", to be %.6g", totals->target);
     fprintf(out, "; widest %.6g, float %.6g\n", widest->score, totals->float_score);
     print_candidates(search, out);
@@ -86,6 +87,7 @@ void search_print(const SearchTitle *title, bool color, FILE *out) {
 static void write_point(const DemiSearch *search, const DemiSearchPoint *point, JsonWriter *json) {
     json_open(json, NULL, '{');
     json_number(json, "score", point->score);
+    json_number(json, "score_error", point->score_error);
     json_number(json, "cost", search_share(search, point));
     json_number(json, "bitops", point->bitops);
     json_number(json, "activation_bytes", point->activation_bytes);

@@ -536,6 +536,7 @@ class DemiSearchPoint(Structure):
     candidates: Any
     feasible: bool
     on_front: bool
+    score_error: float
 
 
 class DemiSearchTotals(Structure):
@@ -847,7 +848,7 @@ DemiSearchPoint._fields_ = [
     ("score", c_double), ("cost", c_double), ("bitops", c_double), ("activation_bytes", c_double),
     ("weight_bytes", c_double), ("seconds", c_double), ("measured", c_double),
     ("boundaries", c_uint64), ("candidates", POINTER(c_uint8)), ("feasible", c_bool),
-    ("on_front", c_bool)]
+    ("on_front", c_bool), ("score_error", c_double)]
 DemiSearchTotals._fields_ = [
     ("outcome", c_int), ("target", c_double), ("float_score", c_double), ("evaluations", c_size_t),
     ("replays", c_size_t), ("replayed", c_double), ("seconds", c_double),

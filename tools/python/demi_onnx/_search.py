@@ -38,6 +38,8 @@ class Point:
     boundaries: int
     feasible: bool
     on_front: bool
+    score_error: float
+    """The score's standard error, as far as it is of few sets; NaN where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class SearchResult:
 
 def _point_of(raw: Any) -> Point:
     return Point(raw.score, raw.cost, raw.bitops, raw.activation_bytes, raw.weight_bytes, raw.seconds,
-                 raw.measured, raw.boundaries, bool(raw.feasible), bool(raw.on_front))
+                 raw.measured, raw.boundaries, bool(raw.feasible), bool(raw.on_front),
+                 raw.score_error)
 
 
 def _result_of(search: ctypes.c_void_p) -> SearchResult:

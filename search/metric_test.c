@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Scores, and how well few sets tell them: beside the jackknife, which leaves out one set after the
+ * other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "metric.h"
+
+enum { SETS = 40, WIDTH = 6 };
+
+static float normal(void) {
+    float sum = 0;
+    for (int i = 0; i < 12; i++) sum += (float)rand() / (float)RAND_MAX;
+    return sum - 6;
+}
+
+typedef struct Set {
+    float want[WIDTH], have[WIDTH];
+} Set;
+
+static DemiData row(float *items) {
+    static const int64_t dims[] = {1, WIDTH};
+    return (DemiData){.kind = DEMI_DATA_TENSOR_KIND,
+                      .dtype = DEMI_FLOAT,
+                      .rank = 2,
+                      .dims = dims,
+                      .data = items,
+                      .size = sizeof(float[WIDTH])};
+}
+
+/* Of all sets but one; -1: of all. */
+static void sum(MetricSums *sums, Set *sets, size_t count, int without, Arena *arena) {
+    metric_begin(sums, 1, arena);
+    for (size_t i = 0; i < count; i++) {
+        if ((int)i == without) continue;
+        const DemiData want = row(sets[i].want), have = row(sets[i].have);
+        metric_add_output(sums, 0, &want, &have);
+        metric_add_rows(sums, &want, &have, NULL);
+        sums->sets++;
+    }
+}
+
+static void make(Set *sets, float noise) {
+    srand(3);
+    for (size_t i = 0; i < SETS; i++)
+        for (int k = 0; k < WIDTH; k++) {
+            sets[i].want[k] = normal();
+            sets[i].have[k] = sets[i].want[k] + noise * normal();
+        }
+}
+
+static void test_sqnr(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Set sets[SETS];
+    MetricSums sums;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    make(sets, 0.01f);
+    sum(&sums, sets, SETS, -1, &arena);
+    const double score = metric_score(&sums, DEMI_METRIC_SQNR);
+    const double error = metric_score_error(&sums, DEMI_METRIC_SQNR);
+    assert_true(fabs(score - 40) < 1.5);
+    /* the signal is the same in every runtime: what is left out of it is the noise alone */
+    double squares = 0;
+    const double all = 10 * log10(sums.outputs[0].noise / SETS);
+    for (int i = 0; i < SETS; i++) {
+        MetricSums rest;
+        sum(&rest, sets, SETS, i, &arena);
+        const double off = 10 * log10(rest.outputs[0].noise / (SETS - 1)) - all;
+        squares += off * off;
+    }
+    const double jackknife = sqrt(squares * (SETS - 1) / SETS);
+    assert_true(fabs(error / jackknife - 1) < 0.05);
+    arena_free(&arena);
+}
+
+/* Sets that are added together, or in two parts. */
+static void test_parts(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Set sets[SETS];
+    MetricSums whole, first, second;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    make(sets, 0.5f);
+    sum(&whole, sets, SETS, -1, &arena);
+    sum(&first, sets, SETS / 4, -1, &arena);
+    sum(&second, sets + SETS / 4, SETS - SETS / 4, -1, &arena);
+    second.rows += first.rows; /* as who measures the following sets counts on */
+    metric_join(&first, &second);
+    const double error = metric_score_error(&whole, DEMI_METRIC_SQNR);
+    assert_true(fabs(metric_score_error(&first, DEMI_METRIC_SQNR) / error - 1) < 1e-9);
+    const double share = metric_score(&first, DEMI_METRIC_TOP1);
+    assert_true(share > 0 && share < 1);
+    assert_true(fabs(metric_score_error(&first, DEMI_METRIC_TOP1) -
+                     sqrt(share * (1 - share) / SETS)) < 1e-12);
+    arena_free(&arena);
+}
+
+static void test_unknown(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Set sets[SETS];
+    MetricSums sums;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    make(sets, 0.01f);
+    sum(&sums, sets, 1, -1, &arena);
+    assert_true(isnan(metric_score_error(&sums, DEMI_METRIC_SQNR)));
+    sum(&sums, sets, SETS, -1, &arena);
+    assert_true(isnan(metric_score_error(&sums, DEMI_METRIC_ERROR)));
+    make(sets, 0);
+    sum(&sums, sets, SETS, -1, &arena);
+    assert_true(metric_score_error(&sums, DEMI_METRIC_SQNR) == 0);
+    arena_free(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sqnr), cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_unknown)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
