@@ -184,7 +184,6 @@ TARGET static void panels(float *to, const float *from, uint64_t row, const Gemm
     }
 }
 
-/* Four rows at once: x is loaded once for them. */
 /* ---- a vector and a matrix ------------------------------------------------------------------- */
 
 typedef enum Element { ELEMENT_FLOAT, ELEMENT_HALF, ELEMENT_BRAIN } Element;
@@ -213,6 +212,7 @@ static INLINE const char *row_at(const Vector *v, uint64_t r, const Element elem
     return (const char *)v->matrix + r * v->row * (element == ELEMENT_FLOAT ? 4 : 2);
 }
 
+/* Four rows at once: x is loaded once for them. */
 TARGET static INLINE void four_dots(const Vector *v, uint64_t first, const Element element) {
     const char *m[4];
     __m512 sum[4][2];

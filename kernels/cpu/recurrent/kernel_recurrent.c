@@ -23,7 +23,10 @@
 #include "recurrent_bytes.h"
 #include "recurrent_layer.h"
 
-enum { DOT_ROWS = 16 };
+enum {
+    DOT_ROWS = 16,
+    DOT_CHUNK = 8, /* blocks of so many rows, in ascending order for whoever fetches ahead */
+};
 
 /* Weights packed, by direction; NULL: they are read as they are. The recurrent ones in two parts
  * where a step multiplies by them at two times, which a GRU does. */
@@ -47,6 +50,7 @@ typedef struct Recurrent {
     size_t element; /* bytes of a real */
     uint64_t direction;
     bool backward, batch_first;
+    bool turned;     /* this step reads the recurrent weights from their end on */
     bool couple;     /* LSTM: forget = 1 - input */
     bool bias_apart; /* GRU: the last gate's recurrent bias is added before the reset */
     double clip;     /* 0: none */
@@ -108,19 +112,27 @@ typedef struct DotsJob {
 } DotsJob;
 
 /* Rows stay in the first-level cache while all vectors meet them. */
+static void dots_of_block(const DotsJob *job, uint64_t block) {
+    const Dots *dots = job->dots;
+    const uint64_t j = dots->first + block * DOT_ROWS;
+    const uint64_t count = dots->last - j < DOT_ROWS ? dots->last - j : DOT_ROWS;
+    for (uint64_t b = 0; b < dots->vector_count; b++)
+        job->loop((float *)dots->to + b * job->recurrent->width + j,
+                  (const char *)dots->matrix + j * dots->count * job->element, dots->count,
+                  (const float *)dots->vectors + b * dots->count, count, dots->count);
+}
+
+/* Every other step goes through the chunks the other way round: what the step before read last is still in
+ * a cache that has not room for all of them. */
 static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const DotsJob *job = data;
-    const Dots *dots = job->dots;
-    const char *matrix = dots->matrix;
-    const float *vectors = dots->vectors;
+    const uint64_t chunks = (end - first + DOT_CHUNK - 1) / DOT_CHUNK;
     (void)lane;
-    for (uint64_t block = first; block < end; block++) {
-        uint64_t j = dots->first + block * DOT_ROWS;
-        uint64_t count = dots->last - j < DOT_ROWS ? dots->last - j : DOT_ROWS;
-        for (uint64_t b = 0; b < dots->vector_count; b++)
-            job->loop((float *)dots->to + b * job->recurrent->width + j,
-                      matrix + j * dots->count * job->element, dots->count,
-                      vectors + b * dots->count, count, dots->count);
+    for (uint64_t i = 0; i < chunks; i++) {
+        const uint64_t chunk = job->recurrent->turned ? chunks - 1 - i : i;
+        const uint64_t begin = first + chunk * DOT_CHUNK;
+        for (uint64_t block = begin; block < end && block < begin + DOT_CHUNK; block++)
+            dots_of_block(job, block);
     }
 }
 
