@@ -580,10 +580,14 @@ static bool check_outputs(const Graph *graph, Err *err) {
     return true;
 }
 
+bool infer_dtypes_given(PassCtx *ctx, const PassStrings *inputs, Err *err) {
+    if (!infer_dtypes(ctx, inputs, NULL, err)) return false;
+    return inputs->count == 0 || check_outputs(ctx->model->graph, err);
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const InferDtypesOptions *options = opts;
-    if (!infer_dtypes(ctx, &options->inputs, NULL, err)) return false;
-    return options->inputs.count == 0 || check_outputs(ctx->model->graph, err);
+    return infer_dtypes_given(ctx, &options->inputs, err);
 }
 
 const PassInfo infer_dtypes_pass = {

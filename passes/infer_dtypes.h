@@ -26,6 +26,10 @@ typedef struct CallFrame {
 /* What the pass infer-dtypes does. inputs (NAME=DTYPE) and hook may be NULL. */
 bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook, Err *err);
 
+/* The same with types of inputs that a user gave: what they make of the outputs must be what the model says
+ * these are. */
+bool infer_dtypes_given(PassCtx *ctx, const PassStrings *inputs, Err *err);
+
 /* What an attribute stands for: one of a function's body may name a parameter of the function,
  * which the call gives, or itself takes from the call around it. NULL where it is absent. *frame
  * is the call in whose body `attr` is, NULL in none; it becomes the one in which the result was

@@ -12,6 +12,7 @@
  */
 #include <stddef.h>
 
+#include "infer_dtypes.h"
 #include "least_opset.h"
 #include "op_types.h"
 #include "passes.h"
@@ -149,57 +150,7 @@ static int64_t raised_from(const Upgrade *upgrade, const OpsetImports *opsets) {
     return opset > 0 && opset < upgrade->to ? opset : 0;
 }
 
-/* ---- declared shapes ------------------------------------------------------------------------- */
-
-static bool contradicts(const Type *declared, const Type *found) {
-    bool tensors = declared && found && declared->kind == TYPE_TENSOR && found->kind == TYPE_TENSOR;
-    if (!tensors || !declared->has_shape || !found->has_shape) return false;
-    if (declared->rank != found->rank) return true;
-    for (uint32_t i = 0; i < found->rank; i++) {
-        const Dim *a = &declared->dims[i], *b = &found->dims[i];
-        if (a->kind == DIM_KNOWN && b->kind == DIM_KNOWN && a->size != b->size) return true;
-    }
-    return false;
-}
-
-static void take_shape(Upgrade *upgrade, Value *value, ValueDecl *decl) {
-    if (!decl || !contradicts(decl->type, value->type)) return;
-    VEC_PUSH(upgrade->ctx->scratch, &upgrade->wrong, ((WrongShape){value, decl}));
-}
-
-/* A model may declare shapes that are wrong and still be valid, since ONNX can't infer everything
- * at its opset. Newer operators let it infer more, so such a model would be invalid once raised:
- * what its operators give is declared instead. */
-static void find_wrong_shapes(Upgrade *upgrade, const GraphList *graphs) {
-    upgrade_infer(upgrade, NULL);
-    for (size_t i = 0; i < graphs->count; i++) {
-        const Graph *graph = graphs->items[i];
-        if (graph->function) continue; /* types there are some call's */
-        for (size_t k = 0; k < graph->outputs.count; k++)
-            take_shape(upgrade, graph->outputs.items[k]->use.value, graph->outputs.items[k]->decl);
-        for (const Node *node = graph->first; node; node = node_after(node))
-            for (uint32_t k = 0; k < node->output_count; k++)
-                if (node->outputs[k]) take_shape(upgrade, node->outputs[k], node->outputs[k]->info);
-    }
-}
-
-static void correct_shapes(Upgrade *upgrade) {
-    Arena *arena = &upgrade->model->arena;
-    for (size_t i = 0; i < upgrade->wrong.count; i++) {
-        const WrongShape *wrong = &upgrade->wrong.items[i];
-        Dtype declared = type_dtype(wrong->decl->type);
-        decl_set_type(upgrade->model, wrong->decl,
-                      type_with_dtype(arena, wrong->value->type, declared));
-    }
-    if (upgrade->wrong.count == 0) return;
-    pass_remark(upgrade->ctx->counts, arena,
-                arena_printf(arena,
-                             "the model declares %zu shape%s that its operators do not give, as of "
-                             "'%s': raising the opset corrects %s",
-                             upgrade->wrong.count, upgrade->wrong.count == 1 ? "" : "s",
-                             sym_text(upgrade->wrong.items[0].value->name),
-                             upgrade->wrong.count == 1 ? "it" : "them"));
-}
+/* ---- all nodes ------------------------------------------------------------------------------- */
 
 /* Checks all nodes; ERR_MODEL naming the first that can't go to upgrade->to. */
 static bool upgrade_check(Upgrade *upgrade, Err *err) {
@@ -211,7 +162,10 @@ static bool upgrade_check(Upgrade *upgrade, Err *err) {
             if (is_ours(upgrade->model, node) && !check_node(upgrade, node, from, err))
                 return false;
     }
-    if (raised_from(upgrade, &upgrade->model->opsets)) find_wrong_shapes(upgrade, &graphs);
+    if (raised_from(upgrade, &upgrade->model->opsets)) {
+        upgrade_infer(upgrade);
+        wrong_shapes_find(upgrade->ctx, &graphs, &upgrade->wrong);
+    }
     return true;
 }
 
@@ -239,7 +193,7 @@ static void raise_ir(Upgrade *upgrade) {
 static void upgrade_apply(Upgrade *upgrade) {
     Model *model = upgrade->model;
     upgrade->applying = true;
-    correct_shapes(upgrade);
+    wrong_shapes_correct(upgrade->ctx, &upgrade->wrong, "raising the opset");
     raise_ir(upgrade);
     GraphList graphs = model_graphs(model, upgrade->ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
@@ -309,7 +263,8 @@ static bool find_opset(Upgrade *upgrade, const UpgradeOptions *options, Err *err
     ChosenNodes chosen;
     if (!node_choice_resolve(&options->nodes, ctx->model, target, ctx->scratch, &chosen, err))
         return false;
-    upgrade_infer(upgrade, &options->inputs);
+    if (options->inputs.count && !infer_dtypes_given(ctx, &options->inputs, err)) return false;
+    upgrade_infer(upgrade);
     upgrade->to = options->target > 2 ? quantized_opset(ctx, options, &chosen)
                                       : least_opset_for(ctx->model, target, &chosen, ctx->scratch);
     return true;

@@ -9,7 +9,8 @@
 #define ROUND  "lift-constants," FOLDED ",remove-identities,fuse-casts,merge-equal,eliminate-dead"
 
 void simplify_put_exact(PipelineText *text) {
-    pipeline_put_pass(text, "infer-dtypes,infer-shapes," ROUND "," ROUND);
+    pipeline_put_pass(text,
+                      "infer-dtypes,infer-shapes," ROUND "," ROUND ",infer-shapes,correct-shapes");
 }
 
 void simplify_put(PipelineText *text, const DemiSimplifyOptions *options) {

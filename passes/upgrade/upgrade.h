@@ -14,17 +14,12 @@
 
 #include "opset_steps.h"
 #include "pass.h"
+#include "wrong_shapes.h"
 
 typedef struct NewNode {
     Node *node;
     int64_t opset; /* whose form it has */
 } NewNode;
-
-/* A declaration whose shape is not what the operators give. */
-typedef struct WrongShape {
-    const Value *value;
-    ValueDecl *decl;
-} WrongShape;
 
 struct Upgrade {
     PassCtx *ctx;
@@ -33,7 +28,7 @@ struct Upgrade {
     bool inferred; /* types are as good as they get */
     bool applying; /* the checks are over */
     VEC(NewNode) added;
-    VEC(WrongShape) wrong; /* found by the checks */
+    WrongShapes wrong;     /* found by the checks: newer operators let more be inferred */
     const Node *upsampled; /* the last node that was an Upsample */
 };
 
@@ -48,8 +43,8 @@ bool upgrade_refuse(const Upgrade *upgrade, const Node *node, Err *err, const ch
 
 /* ---- questions; each may infer types --------------------------------------------------------- */
 
-/* Infers once; what can't be inferred is unknown. inputs (NAME=DTYPE) may be NULL. */
-void upgrade_infer(Upgrade *upgrade, const PassStrings *inputs);
+/* Infers once; what can't be inferred is unknown. */
+void upgrade_infer(Upgrade *upgrade);
 /* What is known of an actual input: NULL where it is absent, or nothing is known. */
 const Type *upgrade_input_type(Upgrade *upgrade, const Node *node, uint32_t input);
 /* Its rank, -1 where unknown; its element type, UNDEFINED where unknown. */

@@ -23,12 +23,12 @@ bool upgrade_refuse(const Upgrade *upgrade, const Node *node, Err *err, const ch
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-void upgrade_infer(Upgrade *upgrade, const PassStrings *inputs) {
+void upgrade_infer(Upgrade *upgrade) {
     if (upgrade->inferred || upgrade->applying) return;
     upgrade->inferred = true;
     PassCounts kept = *upgrade->ctx->counts;
     Err ignored = {0}; /* what can't be inferred is unknown; a step that needs it refuses */
-    infer_dtypes(upgrade->ctx, inputs, NULL, &ignored);
+    infer_dtypes(upgrade->ctx, NULL, NULL, &ignored);
     const void *defaults = arena_alloc(upgrade->ctx->scratch, infer_shapes_pass.options_size);
     ignored = (Err){0};
     infer_shapes_pass.run(upgrade->ctx, defaults, &ignored);
@@ -42,7 +42,7 @@ Value *upgrade_input(const Node *node, uint32_t input) {
 const Type *upgrade_input_type(Upgrade *upgrade, const Node *node, uint32_t input) {
     const Value *value = upgrade_input(node, input);
     if (!value || node->graph->function) return NULL;
-    upgrade_infer(upgrade, NULL);
+    upgrade_infer(upgrade);
     return value->type;
 }
 

@@ -2,7 +2,8 @@
 /* Fuzzer of what comes after and around the main job: bytes that are a model are changed a little
  * and then converted with random options, run through random pipelines, and compiled and run. What
  * is done follows from the bytes alone. Nothing may end but well or with a reason that is not
- * demi's own fault; what a conversion writes reads back, and is valid where its input was.
+ * demi's own fault; what a conversion writes reads back, and is valid where its input was, and so is what
+ * a pipeline leaves, but for operators of plans.
  *
  *     build/fuzz/fuzz_options -max_total_time=3600 -max_len=65536 -timeout=20 NEW_CORPUS \
  *         testdata/fuzz/convert testdata/models
@@ -169,6 +170,23 @@ static const char *const *words(Fuzz *f, size_t *count) {
     return list;
 }
 
+/* A range of every value: what a calibration gives. */
+static const char *const *all_ranges(Fuzz *f, size_t *count) {
+    static const char *const ranges[] = {"1", "0:6", "-3:0.5", "-1:2:0.3", "0"};
+    VEC(const char *) list = {0};
+    const GraphList graphs = model_graphs(f->model, &f->arena);
+    const Graph *graph = graphs.items[0];
+    for (size_t i = 0; i < graph->inputs.count; i++)
+        VEC_PUSH(&f->arena, &list, sym_text(graph->inputs.items[i]->name));
+    for (const Node *node = graph->first; node; node = node_after(node))
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) VEC_PUSH(&f->arena, &list, sym_text(node->outputs[i]->name));
+    for (size_t i = 0; i < list.count; i++)
+        list.items[i] = arena_printf(&f->arena, "%s=%s", list.items[i], ranges[below(f, 5)]);
+    *count = list.count;
+    return list.items;
+}
+
 /* A word as pipelines quote it. */
 static const char *quoted(Fuzz *f, const char *text) {
     const char *made = "\"";
@@ -247,7 +265,12 @@ static void convert(Fuzz *f) {
     DemiReport *report = NULL;
     run.verify_each = below(f, 4) == 0;
     o.run = &run;
-    o.to = (DemiTarget)below(f, 3);
+    o.to = (DemiTarget)(below(f, 2) ? below(f, 3) : below(f, 7));
+    o.activations = (DemiActivations)below(f, 5);
+    o.symmetric = below(f, 4) == 0;
+    o.block = below(f, 4) ? 0 : 1 + (int64_t)below(f, 300);
+    o.fold = below(f, 4) == 0;
+    o.simplify = below(f, 4) == 0;
     o.io = (DemiIo)below(f, 3);
     o.placement = (DemiPlacement)below(f, 3);
     o.parameters = (DemiParameters)below(f, 4);
@@ -265,7 +288,7 @@ static void convert(Fuzz *f) {
     o.fp32_when = words(f, &o.fp32_when_count);
     o.low_inputs = words(f, &o.low_input_count);
     o.low_outputs = words(f, &o.low_output_count);
-    o.ranges = words(f, &o.range_count);
+    o.ranges = below(f, 2) ? words(f, &o.range_count) : all_ranges(f, &o.range_count);
     o.range_margin = below(f, 8) ? 0 : 1 + below(f, 100);
     if (below(f, 8) == 0) o.declared_ops = words(f, &o.declared_op_count);
     DemiModel *model = load(&f->bytes);
@@ -277,11 +300,21 @@ static void convert(Fuzz *f) {
     demi_free(model);
 }
 
+static bool has_plan_operators(Fuzz *f, DemiModel *model) {
+    const GraphList graphs = model_graphs(demi_front_model(model), &f->arena);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
+            if (node->domain && strncmp(sym_text(node->domain), "demi.", 5) == 0) return true;
+    return false;
+}
+
 static void run_pipeline(Fuzz *f) {
     DemiError error = DEMI_ERROR_INIT;
     DemiRunOptions options = DEMI_RUN_OPTIONS_INIT;
     FuzzBytes plan = {.arena = &f->arena};
-    const char *text = pipeline(f, 6);
+    const char *text =
+        arena_printf(&f->arena, "%s,infer-dtypes,infer-shapes,correct-shapes",
+                     pipeline(f, 6)); /* which may know more of the model than was known */
     snprintf(doing, sizeof doing, "%s", text);
     options.text = drop;
     options.artifact = take;
@@ -290,6 +323,7 @@ static void run_pipeline(Fuzz *f) {
     DemiModel *model = load(&f->bytes);
     DemiStatus status = demi_run_pipeline(model, text, &options, NULL, &error);
     check_error(status, &error, "a pipeline");
+    if (status == DEMI_OK && f->valid && !has_plan_operators(f, model)) read_back(f, model);
     demi_free(model);
 }
 
