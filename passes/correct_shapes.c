@@ -25,7 +25,6 @@ const PassInfo correct_shapes_pass = {
     .name = "correct-shapes",
     .summary = "declare the shapes that operators give where others are declared",
     .needs = FACT_SHAPES,
-    .gives = FACT_DTYPES | FACT_SHAPES,
     .idempotent = true,
     .run = run,
 };

@@ -467,16 +467,19 @@ typedef struct DemiSimplifyOptions {
         *dims; /* [dim_count] "NAME=N": sizes by the names that the model has for them */
     size_t dim_count;
     const DemiRunOptions *run; /* NULL: defaults */
+    bool
+        strip_notes; /* what exporters note of nodes, values, graphs and functions goes, too: doc strings,
+                         and metadata such as the line of Python that a node was made by */
 } DemiSimplifyOptions;
 
 #define DEMI_SIMPLIFY_OPTIONS_INIT                                                                 \
-    { sizeof(DemiSimplifyOptions), false, NULL, 0, NULL, 0, NULL }
+    { sizeof(DemiSimplifyOptions), false, NULL, 0, NULL, 0, NULL, false }
 
 /* Makes the model smaller: runs the pipeline that demi_simplify_pipeline prints. Constant nodes become
  * initializers; what is computed of constants and known sizes becomes constant, unless it takes more
  * bytes than it replaces; branches that are always taken come in place of their If; nodes that give
- * what they read, that compute the same as another one, or that nobody reads go. Inputs, outputs,
- * metadata and functions stay. `options` may be NULL. DEMI_ERR_USAGE where a size is malformed,
+ * what they read, that compute the same as another one, or that nobody reads go. Shapes that are
+ * declared wrong are corrected. Inputs, outputs, metadata and functions stay. `options` may be NULL. DEMI_ERR_USAGE where a size is malformed,
  * contradicts the model, or names nothing in it. *report, and what the model is good for after an
  * error, as for demi_run_pipeline. */
 DEMI_API DemiStatus demi_simplify(DemiModel *model, const DemiSimplifyOptions *options,

@@ -25,4 +25,5 @@ void simplify_put(PipelineText *text, const DemiSimplifyOptions *options) {
         pipeline_put_pass(text, "infer-shapes,fold-affine{store=true},join-gemm,"
                                 "fold-constants{inexact=true},remove-identities,merge-equal,"
                                 "eliminate-dead");
+    if (options->strip_notes) pipeline_put_pass(text, "strip-notes");
 }

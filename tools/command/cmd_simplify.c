@@ -28,6 +28,10 @@ static const OptionRow options[] = {
      "of any operator, which may round otherwise than the model did. Without it results are the "
      "same "
      "bits."},
+    {"strip-notes", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Drop what exporters note of nodes and values, too: doc strings, and metadata such as the "
+     "line "
+     "of Python that a node was made by. The model's own stay."},
     {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the passes that would run, for 'demi opt --passes', and stop."},
     OPTION_JSON("Write a report as JSON. Without FILE (as the last word, or before another option) "
@@ -58,6 +62,7 @@ static void take_options(Job *job) {
     const Words *dims = parsed_list(job->parsed, "dim");
     job->how = (DemiSimplifyOptions)DEMI_SIMPLIFY_OPTIONS_INIT;
     job->how.inexact = parsed_flag(job->parsed, "inexact");
+    job->how.strip_notes = parsed_flag(job->parsed, "strip-notes");
     job->how.shapes = shapes->items;
     job->how.shape_count = shapes->count;
     job->how.dims = dims->items;

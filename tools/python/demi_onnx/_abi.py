@@ -144,6 +144,7 @@ class DemiSimplifyOptions(Sized):
     dims: Any
     dim_count: int
     run: Any
+    strip_notes: bool
 
 
 class DemiReportTotals(Structure):
@@ -718,7 +719,7 @@ DemiConvertOptions._fields_ = [
 DemiSimplifyOptions._fields_ = [
     ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
     ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
-    ("run", POINTER(DemiRunOptions))]
+    ("run", POINTER(DemiRunOptions)), ("strip_notes", c_bool)]
 DemiReportTotals._fields_ = [
     ("nodes_before", c_uint64), ("nodes_after", c_uint64), ("bytes_before", c_uint64),
     ("bytes_after", c_uint64), ("casts_added", c_uint64), ("casts_removed", c_uint64),

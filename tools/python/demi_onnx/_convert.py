@@ -242,16 +242,17 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
     return report if out is not None else (made, report)
 
 
-def simplify(model: Model, out: Path | None = None, *, inexact: bool = False,
+def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_notes: bool = False,
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
              progress: Progress | None = None, data_root: Path | None = None) -> Any:
     """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
     what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
+    `strip_notes`: doc strings and metadata of nodes and values go, too.
     `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
     it has from then on."""
     guard = Guard()
     run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())
-    how = _abi.DemiSimplifyOptions(inexact=inexact, run=ctypes.pointer(run))
+    how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run))
     set_sizes(how, dims, shapes)
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
