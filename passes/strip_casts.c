@@ -132,6 +132,7 @@ static void restore_attrs(PassCtx *ctx, Node *node) {
         else
             restore_attr(node, name);
         *at = entry->next;
+        model_touch(ctx->model); /* the attribute may be as it was all the same */
         ctx->counts->rewrites++;
     }
 }
@@ -141,6 +142,7 @@ static bool was_float(PassCtx *ctx, ValueDecl *decl) {
     KeyValue **at = find_was(&decl->metadata);
     if (!*at) return false;
     *at = (*at)->next;
+    model_touch(ctx->model);
     ctx->counts->rewrites++;
     return true;
 }
