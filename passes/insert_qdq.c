@@ -22,6 +22,7 @@
 #include "node_pattern.h"
 #include "op_types.h"
 #include "passes.h"
+#include "precise_nodes.h"
 #include "qdq_node.h"
 #include "qdq_plan.h"
 #include "qdq_store.h"
@@ -252,7 +253,8 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqReque
         return false;
     }
     request->excluded = node_exclusions(ctx->model, named ? &all : &patterns, ctx->scratch, err);
-    return request->excluded;
+    if (request->excluded && !named) request->precise = precise_nodes(ctx, err);
+    return request->excluded && (named || request->precise);
 }
 
 static bool make_plan(QdqPlan *plan, const InsertQdqOptions *options, Err *err) {

@@ -369,7 +369,9 @@ static void take_graph(QdqPlan *plan, const Graph *graph) {
         take_value(plan, graph->initializers.items[i]);
     for (const Node *node = graph->first; node; node = node_after(node)) {
         const char *excluded = plan->request.excluded[node->id];
+        const char *precise = plan->request.precise ? plan->request.precise[node->id] : NULL;
         if (excluded) blame(plan, node, NOTE_EXCLUDED, excluded);
+        if (precise) blame(plan, node, NOTE_PRECISE, precise);
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i]) take_value(plan, node->outputs[i]);
     }

@@ -13,6 +13,8 @@
  *     its result is quantized;
  *   - what only moves data keeps its operand's scale; what a Concat alone reads has the scale of
  *     its result;
+ *   - what feeds angles, indices or logarithms alone stays float, as it does beside 16 bit
+ *     (placement_precise.c);
  *   - products of two values that are computed, as in attention, stay float: rounding both costs
  *     more than they do;
  *   - what no such node reads stays float: the results of the last products, and of those before a
@@ -31,9 +33,11 @@ enum { QDQ_BLOCK = 32 }; /* of 4-bit weights, where nobody says another */
 typedef struct QdqRequest {
     Dtype activations, weights; /* UNDEFINED: they stay float */
     bool per_tensor, symmetric;
-    uint64_t block;                 /* of weights, along what is summed; 0: a scale a channel */
-    const char *const *excluded;    /* [node_count]: why a node stays float, or NULL */
-    const bool *broken;             /* [value_count]: constants that were found not to be finite */
+    uint64_t block;              /* of weights, along what is summed; 0: a scale a channel */
+    const char *const *excluded; /* [node_count]: why a node stays float, or NULL */
+    const char *const
+        *precise;       /* [node_count]: the same of those that have to be exact; NULL: none */
+    const bool *broken; /* [value_count]: constants that were found not to be finite */
     PassStrings values, weights_of; /* "NAME=TYPE": by_names */
 } QdqRequest;
 
