@@ -99,14 +99,29 @@ static DemiModel *load(const FuzzBytes *bytes) {
     return model;
 }
 
-/* What inner and outer graphs declare of their outputs is what these are. */
+static bool sizes_agree(const Type *a, const Type *b) {
+    if (!a || !b || a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR || !a->has_shape ||
+        !b->has_shape)
+        return true;
+    if (a->rank != b->rank) return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i].kind == DIM_KNOWN && b->dims[i].kind == DIM_KNOWN &&
+            a->dims[i].size != b->dims[i].size)
+            return false;
+    return true;
+}
+
+/* What inner and outer graphs declare of their outputs is what these are; and of an input that is an
+ * output, too, where checkers go by the one or the other, twice the same. */
 static bool outputs_agree(const Model *model, Arena *arena) {
     GraphList graphs = model_graphs(model, arena);
     for (size_t g = 0; g < graphs.count; g++)
         for (size_t i = 0; i < graphs.items[g]->outputs.count; i++) {
             const GraphOutput *output = graphs.items[g]->outputs.items[i];
             const Type *declared = output->decl->type, *found = output->use.value->type;
+            const ValueDecl *input = output->use.value ? output->use.value->input : NULL;
             if (declared && found && !type_same_dtypes(declared, found)) return false;
+            if (input && !sizes_agree(declared, input->type)) return false;
         }
     return true;
 }
