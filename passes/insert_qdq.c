@@ -221,6 +221,15 @@ static bool is_named(const InsertQdqOptions *options) {
     return options->values.count || options->weights_of.count;
 }
 
+/* A model that was exported in 16 bit may hold none. */
+static bool holds_any_float(const Model *model, Arena *scratch) {
+    const GraphList graphs = model_graphs(model, scratch);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
+            if (holds_float(node)) return true;
+    return false;
+}
+
 static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqRequest *request,
                          Err *err) {
     const NodePatterns all = {.allow_unmatched = true}; /* what is named says itself what it is */
@@ -246,7 +255,8 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqReque
         err_hint(err, "give activations, weights, values or weights-of");
         return false;
     }
-    if (!named && request->activations && !options->ranges.count) {
+    if (!named && request->activations && !options->ranges.count &&
+        holds_any_float(ctx->model, ctx->scratch)) {
         err_set(err, ERR_USAGE, "to quantize values their ranges must be known");
         err_hint(err, "--calibrate DIR measures them on inputs as the model will see them, "
                       "--calibrate random on made-up ones");
@@ -299,6 +309,9 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                  .broken = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1)};
     bool ok = make_request(ctx, a.options, &a.request, err);
     a.request.broken = a.broken;
+    if (ok && !is_named(a.options) && !holds_any_float(ctx->model, ctx->scratch))
+        pass_remark(ctx->counts, &ctx->model->arena,
+                    "nothing is quantized: the model holds no float32 values");
     while (ok && !a.done) ok = attempt(&a, ctx, err);
     return ok;
 }
