@@ -16,7 +16,7 @@ static Value *as_matrix(Grad *g, Value *value, uint32_t rank, int64_t axis) {
  * operand itself has last. NULL where the output's rank is not known. */
 static const Type *stacked_shape(Grad *g, const Value *operand, uint32_t stack) {
     const Type *out = value_shaped_type(grad_out(g, 0)), *own = value_shaped_type(operand);
-    if (!out || !own) return NULL;
+    if (!out || !own || out->rank < stack) return NULL; /* what is declared may be wrong */
     Arena *arena = &g->make.ctx->model->arena;
     Dim *dims = ARENA_ARRAY(arena, Dim, stack + 2);
     for (uint32_t i = 0; i < stack; i++) dims[i] = out->dims[i];
@@ -34,6 +34,7 @@ static const Type *stacked_shape(Grad *g, const Value *operand, uint32_t stack) 
 void gradient_matmul(Grad *g) {
     Value *a = grad_in(g, 0), *b = grad_in(g, 1), *dy = grad_flow(g, 0);
     const uint32_t ra = grad_rank(g, a), rb = grad_rank(g, b);
+    if (!g->failed && (ra == 0 || rb == 0)) grad_refuse(g, "of a single number");
     if (g->failed) return;
     const uint32_t wide_a = ra == 1 ? 2 : ra, wide_b = rb == 1 ? 2 : rb;
     const uint32_t stack = (wide_a > wide_b ? wide_a : wide_b) - 2;
