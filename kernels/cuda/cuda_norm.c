@@ -35,7 +35,8 @@ static bool softmax(KernelCall *call, bool log) {
         .n =
             x->rank ? (int64_t)(flat ? kernel_span(x, axis, x->rank) : (uint64_t)x->dims[axis]) : 1,
         .inner = flat || !x->rank ? 1 : (int64_t)kernel_span(x, axis + 1, x->rank),
-        .type = (int32_t)x->dtype,
+        .x_type = (int32_t)x->dtype,
+        .y_type = (int32_t)call->outputs[0].dtype,
         .log = log};
     const bool rows = args.inner == 1;
     const CudaLaunch launch = {
@@ -175,7 +176,7 @@ static bool norm_groups(KernelCall *call, uint64_t groups) {
                         .all = (int64_t)scale->count,
                         .epsilon = attrs->epsilon,
                         .x_type = (int32_t)x->dtype,
-                        .y_type = (int32_t)x->dtype,
+                        .y_type = (int32_t)call->outputs[0].dtype,
                         .scale_type = (int32_t)scale->dtype,
                         .bias_type = (int32_t)bias->dtype};
     return launch_rows(call, &args);
@@ -207,9 +208,12 @@ bool cuda_batch_norm(KernelCall *call) {
                                 .channels = (int64_t)channels,
                                 .inner = x->rank > 2 ? (int64_t)kernel_span(x, 2, x->rank) : 1,
                                 .epsilon = attrs->epsilon,
-                                .type = (int32_t)x->dtype,
-                                .factor_type = (int32_t)call->inputs[1].dtype,
-                                .statistic_type = (int32_t)call->inputs[3].dtype};
+                                .x_type = (int32_t)x->dtype,
+                                .y_type = (int32_t)call->outputs[0].dtype,
+                                .scale_type = (int32_t)call->inputs[1].dtype,
+                                .bias_type = (int32_t)call->inputs[2].dtype,
+                                .mean_type = (int32_t)call->inputs[3].dtype,
+                                .variance_type = (int32_t)call->inputs[4].dtype};
     const CudaLaunch launch = {.family = CUDA_norm,
                                .kernel = "batch_norm",
                                .blocks = {cuda_blocks_full(call, x->count, THREADS, 1)},

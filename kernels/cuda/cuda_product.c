@@ -482,14 +482,14 @@ bool cuda_gemm(KernelCall *call) {
 static const GemmAttrs inner_attrs = {.trans_b = 1, .alpha = 1, .beta = 1};
 static const KernelRow inner_row = {.domain = "", .op = "Gemm", .layout = &op_attrs_gemm};
 
-void cuda_inner_init(CudaInner *inner, const KernelCall *call, uint64_t m, uint64_t n, uint64_t k) {
+void cuda_inner_init(CudaInner *inner, const Dtype types[2], uint64_t m, uint64_t n, uint64_t k) {
     const uint64_t sizes[3][2] = {{m, k}, {n, k}, {m, n}};
     KernelTensor *const tensors[] = {&inner->operands[0], &inner->operands[1], &inner->y};
     for (int i = 0; i < 3; i++) {
         inner->dims[i][0] = (int64_t)sizes[i][0];
         inner->dims[i][1] = (int64_t)sizes[i][1];
         *tensors[i] = (KernelTensor){.present = true,
-                                     .dtype = i < 2 ? call->inputs[i].dtype : DTYPE_FLOAT,
+                                     .dtype = i < 2 ? types[i] : DTYPE_FLOAT,
                                      .rank = 2,
                                      .dims = inner->dims[i],
                                      .count = sizes[i][0] * sizes[i][1]};

@@ -5,7 +5,7 @@
 
 #include "cuda_call.h"
 
-/* y = a b' of the call's inputs 0 and 1 as matrices (m, k) and (n, k); y is float. It refers to itself:
+/* y = a b' of the call's inputs 0 and 1 as matrices (m, k) and (n, k) of `types`; y is float. It refers to itself:
  * not to be copied. */
 typedef struct CudaInner {
     KernelTensor operands[2], y;
@@ -13,7 +13,7 @@ typedef struct CudaInner {
     void *prepared;
 } CudaInner;
 
-void cuda_inner_init(CudaInner *inner, const KernelCall *call, uint64_t m, uint64_t n, uint64_t k);
+void cuda_inner_init(CudaInner *inner, const Dtype types[2], uint64_t m, uint64_t n, uint64_t k);
 
 /* For `make`, and the end of what it made there. */
 KernelReady cuda_inner_ready(KernelCall *call, CudaInner *inner);

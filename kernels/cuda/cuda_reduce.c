@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reductions on a CUDA device. */
+#include "cuda_epilogue.h"
 #include "cuda_functions.h"
 #include "reduce_args.h"
 
@@ -41,13 +42,16 @@ static bool reduce(KernelCall *call, enum ReduceOp op) {
     bool *reduced = ARENA_ARRAY(call->scratch, bool, x->rank + 1), none = false, fits = true;
     if (!find_axes(call, reduced, &none)) return false;
     if (!y->count) return true;
+    if (none && x->dtype != y->dtype)
+        return cuda_convert(call, x->data, x->dtype, y->data, y->dtype, y->count);
     if (none) return cuda_copy(call, y->data, x->data, y->count * kernel_element_size(y->dtype));
     ReduceArgs args = {.x = x->data,
                        .y = y->data,
                        .results = (int64_t)y->count,
                        .reduced = 1,
                        .op = (int32_t)op,
-                       .type = (int32_t)x->dtype};
+                       .x_type = (int32_t)x->dtype,
+                       .y_type = (int32_t)y->dtype};
     for (uint32_t i = 0; i < x->rank; i++) {
         const int64_t stride = (int64_t)kernel_stride(x, i);
         if (reduced[i]) {
@@ -98,7 +102,8 @@ static bool global_pool(KernelCall *call, enum ReduceOp op) {
                              .kept_rank = 1,
                              .rank = 1,
                              .op = (int32_t)op,
-                             .type = (int32_t)x->dtype};
+                             .x_type = (int32_t)x->dtype,
+                             .y_type = (int32_t)y->dtype};
     const CudaLaunch launch = {.family = CUDA_reduce,
                                .kernel = "reduce_block",
                                .blocks = {y->count < GRID ? (uint32_t)y->count : GRID},

@@ -12,7 +12,7 @@ typedef struct SoftmaxArgs {
     const void *x;
     void *y;
     int64_t outer, n, inner;
-    int32_t type, log;
+    int32_t x_type, y_type, log;
 } SoftmaxArgs;
 
 /* Rows of n elements, one block each: y = (s - mean) / sqrt(variance + epsilon) scale + bias, s = x +
@@ -36,7 +36,7 @@ typedef struct BatchNormArgs {
     void *y;
     int64_t count, channels, inner;
     float epsilon;
-    int32_t type, factor_type, statistic_type;
+    int32_t x_type, y_type, scale_type, bias_type, mean_type, variance_type;
 } BatchNormArgs;
 
 #endif

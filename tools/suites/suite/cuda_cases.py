@@ -148,6 +148,7 @@ def binary(case: Case) -> None:
     a, b = broadcast(case, 2, dtype)
     if op == "Pow":
         a, b = np.abs(a) + np.asarray(0.5, dtype), np.clip(b, -2, 2)
+        b = b.astype(case.pick((dtype, dtype, np.int32, np.int64, np.float32)))
     if op in ("Div", "Mod"):
         b = np.where(b == 0, np.asarray(3, dtype), b).astype(dtype)
     fmod = {"fmod": 1} if op == "Mod" and np.dtype(dtype).kind not in "iu" else {}
@@ -166,7 +167,7 @@ def binary(case: Case) -> None:
         np.broadcast_shapes(*(x.shape for x in operands))
     except ValueError:
         return
-    case.node(op, *(case.operand(x.astype(dtype)) for x in operands), **fmod)
+    case.node(op, *(case.operand(x if op == "Pow" else x.astype(dtype)) for x in operands), **fmod)
 
 
 def compare(case: Case) -> None:
@@ -653,7 +654,8 @@ def mixed(case: Case) -> None:
     case.loose, case.between = 16, 4  # both operands, the result, and a sum with it
     case.coarse = max(source, middle, target, key=lambda t: float(ml_dtypes.finfo(t).eps))
     x = given(case.values([m, n], np.float32, 0.5))
-    op = case.pick(("Sigmoid", "Relu", "MatMul", "Add", "Softmax", "ReduceSum", "Conv"))
+    op = case.pick(("Sigmoid", "Relu", "MatMul", "Add", "Sub", "Pow", "Softmax", "ReduceSum", "Conv",
+                    "LayerNormalization", "BatchNormalization", "GRU"))
     if op == "MatMul":
         made = case.node(op, x, given(case.values([n, 16], np.float32, 0.2)))
         if case.chance(2):
@@ -662,8 +664,21 @@ def mixed(case: Case) -> None:
         image = case.node("Unsqueeze", x, case.ints(0, 3))
         w = given(case.values([8, m, 1, 1], np.float32, 0.2), True)
         made = case.node(op, image, w)
-    elif op == "Add":
-        made = case.node(op, x, given(case.values([m, n], np.float32)))
+    elif op in ("Add", "Sub", "Pow"):
+        if op == "Pow":
+            x = case.node("Abs", x)
+        made = case.node(op, x, given(case.values([m, n], np.float32) + (2 if op == "Pow" else 0)))
+    elif op == "LayerNormalization":
+        made = case.node(op, x, given(case.values([n], np.float32)), given(case.values([n], np.float32)))
+    elif op == "BatchNormalization":
+        made = case.node(op, x, *(given(np.abs(case.values([n], np.float32)) + 0.5) for _ in range(4)))
+    elif op == "GRU":
+        hidden = case.size(20)
+        sizes = ([1, 3 * hidden, n], [1, 3 * hidden, hidden], [1, 6 * hidden])
+        made = case.node("Unsqueeze", x, case.ints(0))
+        made, last = case.node(op, made, *(given(case.values(s, np.float32, 0.2)) for s in sizes),
+                               outputs=2, hidden_size=hidden, layout=1)
+        case.node("Cast", last, to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
     else:
         made = case.node(op, x)
     case.node("Cast", made, to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
