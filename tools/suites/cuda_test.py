@@ -14,6 +14,7 @@ import argparse
 import collections
 import ctypes
 import glob
+import json
 import os
 import pathlib
 import re
@@ -146,6 +147,15 @@ class Refusals(unittest.TestCase):
                                   env=settings(""), capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertEqual("of them may be in TF32" in done.stdout, said, done.stdout)
+
+    def test_graph(self) -> None:
+        """Runs are repeated from a recording unless that is off."""
+        for words, off in (([], False), (["--device-graph", "on"], False), (["--device-graph", "off"], True)):
+            done = subprocess.run([args.demi, "bench", MODEL, "--random", "1", "--device", "cuda", "--runs", "3",
+                                   "--json", "-", *words], env=settings(""), capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["device"]["replays"] == 0, off, done.stdout)
 
     def test_second_device(self) -> None:
         done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda:1"],
