@@ -137,6 +137,10 @@ MUTANTS = (
            "source = handed_on(p, value), copy", "source = value, copy"),
     Mutant("what a branch hands on is where it was", RUN + "step_place.c",
            "&& p->ends[g][i] != p->remote[value]", "&& p->remote[value] && !p->ends[g][i]"),
+    Mutant("a cast is left to steps that want one type", RUN + "step_casts.c",
+           "reads->mixed = mixed && (!reads->count || reads->mixed);", "reads->mixed |= mixed;"),
+    Mutant("what others read is stored in the cast's type", RUN + "step_casts.c",
+           "|| d->reads[x].count != 1 ||", "||"),
     Mutant("a branch is repeated whatever decides", RUN + "step_place.c",
            "if (p->remote[value] || p->of_input[value]) return false;\n    }\n    note_handed", "}\n    note_handed"),
     Mutant("what is known of the caller's memory is not", RUN + "exec_record.c",
@@ -257,7 +261,8 @@ def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
     suites = pathlib.Path(__file__).parent
     for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Branches", "Callers", "Networks")):
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Branches", "Casts", "Callers",
+                   "Networks")):
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()

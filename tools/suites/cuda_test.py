@@ -35,6 +35,7 @@ import onnx
 from onnx import parser as onnx_parser
 
 from suite import made_models, metric, runtime
+from suite.cuda_driver import Driver
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "testdata/models/conv_net.onnx"
@@ -431,55 +432,6 @@ class Casts(OneContext):
             b = If (c) <then_branch = t () => (float[3,4] t0) { t0 = Exp (a) },
                         else_branch = e () => (float[3,4] e0) { e0 = Neg (a) }>
             y = Cast <to = 10> (b)""", 1)
-
-
-class Driver:
-    """The driver, as a program that shares its device with demi uses it."""
-
-    def __init__(self) -> None:
-        self.c, device, self.context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
-        self.call("cuCtxPushCurrent_v2", self.context)
-        self.stream, self.memory = self.made("cuStreamCreate", 1), []
-
-    def call(self, name: str, *arguments: object) -> None:
-        code = getattr(self.c, name)(*arguments)
-        assert code == 0, f"{name}: {code}"
-
-    def made(self, name: str, *arguments: object) -> ctypes.c_void_p:
-        made = ctypes.c_void_p()
-        self.call(name, ctypes.byref(made), *arguments)
-        return made
-
-    def room(self, size: int, at: int = 0) -> int:
-        """An address, `at` bytes behind one that is aligned to 256."""
-        self.memory.append(self.made("cuMemAlloc_v2", ctypes.c_size_t(size + at)))
-        return self.memory[-1].value + at
-
-    def send(self, to: int, array: np.ndarray) -> None:
-        self.call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_void_p(array.ctypes.data),
-                  ctypes.c_size_t(array.nbytes), self.stream)
-
-    def fetch(self, array: np.ndarray, address: int) -> np.ndarray:
-        """What lies there when all is done that the stream has."""
-        self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address),
-                  ctypes.c_size_t(array.nbytes), self.stream)
-        self.call("cuStreamSynchronize", self.stream)
-        return array
-
-    def made_of_capture(self) -> ctypes.c_void_p:
-        graph = ctypes.c_void_p()
-        self.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
-        return graph
-
-    def end(self) -> None:
-        for memory in self.memory:
-            self.call("cuMemFree_v2", memory)
-        self.call("cuStreamDestroy_v2", self.stream)
-        self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
-        self.call("cuDevicePrimaryCtxRelease_v2", 0)
 
 
 class Callers(OnDevice):
