@@ -221,3 +221,54 @@ bool cuda_batch_norm(KernelCall *call) {
                                .args = &args};
     return !x->count || cuda_launch(call, &launch);
 }
+
+/* ---- neighbours, lines ----------------------------------------------------------------------- */
+
+bool cuda_lrn(KernelCall *call) {
+    const LrnAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
+    if (attrs->size < 1) return kernel_fail(call, "size = %lld", (long long)attrs->size);
+    const LrnArgs args = {.x = x->data,
+                          .y = call->outputs[0].data,
+                          .count = (int64_t)x->count,
+                          .channels = x->dims[1],
+                          .inner = (int64_t)kernel_span(x, 2, x->rank),
+                          .before = (attrs->size - 1) / 2,
+                          .after = attrs->size / 2,
+                          .factor = (float)((double)attrs->alpha / (double)attrs->size),
+                          .bias = attrs->bias,
+                          .beta = attrs->beta,
+                          .x_type = (int32_t)x->dtype,
+                          .y_type = (int32_t)call->outputs[0].dtype};
+    const CudaLaunch launch = {.family = CUDA_norm,
+                               .kernel = "lrn",
+                               .blocks = {cuda_blocks_full(call, x->count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return !x->count || cuda_launch(call, &launch);
+}
+
+bool cuda_lp_norm(KernelCall *call) {
+    const NormAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    uint32_t axis = 0;
+    if (attrs->p != 1 && attrs->p != 2) return kernel_fail(call, "p = %lld", (long long)attrs->p);
+    if (x->rank && !kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
+    if (!x->count) return true;
+    const int64_t n = x->rank ? x->dims[axis] : 1; /* of a scalar */
+    const LpNormArgs args = {.x = x->data,
+                             .y = call->outputs[0].data,
+                             .lines = (int64_t)x->count / n,
+                             .n = n,
+                             .inner = x->rank ? (int64_t)kernel_span(x, axis + 1, x->rank) : 1,
+                             .square = attrs->p == 2,
+                             .x_type = (int32_t)x->dtype,
+                             .y_type = (int32_t)call->outputs[0].dtype};
+    const CudaLaunch launch = {.family = CUDA_norm,
+                               .kernel = "lp_norm",
+                               .blocks = {row_blocks((uint64_t)args.lines)},
+                               .threads = {row_threads((uint64_t)args.n)},
+                               .args = &args};
+    return cuda_launch(call, &launch);
+}

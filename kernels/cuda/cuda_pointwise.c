@@ -107,6 +107,23 @@ bool cuda_not(KernelCall *call) {
     return launch_unary(call, "not_b", &args, 1);
 }
 
+static bool find(KernelCall *call, enum FindOp op, float p, float q) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    const UnaryArgs args = {
+        .x = x->data, .y = y->data, .count = (int64_t)y->count, .op = (int32_t)op, .p = p, .q = q};
+    const CudaName name = cuda_name("find", cuda_suffix(x->dtype), "");
+    return launch_unary(call, name.text, &args, 1);
+}
+bool cuda_is_nan(KernelCall *call) {
+    return find(call, FIND_NAN, 0, 0);
+}
+/* NaN is equal to nothing. */
+bool cuda_is_inf(KernelCall *call) {
+    const InfAttrs *attrs = call->attrs;
+    return find(call, FIND_INFINITY, attrs->negative ? -INFINITY : NAN,
+                attrs->positive ? INFINITY : NAN);
+}
+
 static bool is_cuda_float(Dtype dtype) {
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
 }

@@ -155,3 +155,38 @@ extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {
                   (load_any(a.x, a.x_type, i) - mean) * scale + load_any(a.bias, a.bias_type, c));
     }
 }
+
+extern "C" __global__ void __launch_bounds__(256) lrn(LrnArgs a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const int64_t c = i / a.inner % a.channels;
+        const int64_t from = c > a.before ? c - a.before : 0;
+        const int64_t to = a.channels - c > a.after ? c + a.after + 1 : a.channels;
+        float sum = 0;
+        for (int64_t k = from; k < to; k++) {
+            const float x = load_any(a.x, a.x_type, i + (k - c) * a.inner);
+            sum += x * x;
+        }
+        store_any(a.y, a.y_type, i,
+                  load_any(a.x, a.x_type, i) * powf(a.bias + a.factor * sum, -a.beta));
+    }
+}
+
+/* A block a line, of whole warps. */
+extern "C" __global__ void __launch_bounds__(256) lp_norm(LpNormArgs a) {
+    __shared__ float room[WARP];
+    for (int64_t line = blockIdx.x; line < a.lines; line += gridDim.x) {
+        const int64_t at = line / a.inner * a.n * a.inner + line % a.inner;
+        float sum = 0;
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+            const float x = load_any(a.x, a.x_type, at + i * a.inner);
+            sum += a.square ? x * x : fabsf(x);
+        }
+        sum = block_sum(sum, room);
+        if (a.square) sum = sqrtf(sum);
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x)
+            store_any(a.y, a.y_type, at + i * a.inner,
+                      sum == 0 ? 0 : load_any(a.x, a.x_type, at + i * a.inner) / sum);
+        __syncthreads();
+    }
+}

@@ -338,6 +338,22 @@ COMPARE(i32, int32_t)
 COMPARE(i64, int64_t)
 COMPARE(b, uint8_t)
 
+/* Which elements are NaN, or one of the infinities p and q. */
+template <typename T> static __device__ void find_all(const UnaryArgs &a) {
+    typedef typename Compared<T>::type C;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const C x = (C)((const T *)a.x)[i];
+        ((uint8_t *)a.y)[i] = a.op == FIND_NAN ? x != x : x == (C)a.p || x == (C)a.q;
+    }
+}
+#define FIND(suffix, T)                                                                            \
+    extern "C" __global__ void __launch_bounds__(256) find_##suffix(UnaryArgs a) {                 \
+        find_all<T>(a);                                                                            \
+    }
+FOR_FLOATS(FIND)
+FIND(f64, double)
+
 extern "C" __global__ void __launch_bounds__(256) not_b(UnaryArgs a) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step)

@@ -32,6 +32,9 @@ enum BinaryOp {
     BINARY_XOR
 };
 
+/* What is looked for. */
+enum FindOp { FIND_NAN, FIND_INFINITY };
+
 typedef struct UnaryArgs {
     const void *x;
     void *y;

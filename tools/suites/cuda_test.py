@@ -59,10 +59,10 @@ g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
     n = Add (m, z)
     y = Softmax (n)
     s = Squeeze (y)
-    l = LpNormalization <axis = 1, p = 1> (z)
+    l = MeanVarianceNormalization <axes = [1]> (z)
     t = Squeeze (l)
     u = Add (s, t)
-    sums = LpNormalization <axis = 0, p = 1> (u)
+    sums = MeanVarianceNormalization <axes = [0]> (u)
 }
 """
 # The same without the processor: it is recorded.

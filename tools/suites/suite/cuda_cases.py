@@ -235,6 +235,30 @@ def indexed(case: Case) -> None:
     case.node(op, x, index, *updates, **more)
 
 
+def marked(case: Case) -> None:
+    """OneHot: indices of any type, some of them out of range, along any axis."""
+    shape, depth = case.shape(int(case.rng.integers(0, 4)), 300), case.size(20)
+    kind = case.pick((np.int32, np.int64, np.float32, np.uint8, np.int8, np.float16))
+    low = 0 if np.dtype(kind).kind == "u" else -depth - 2
+    at = case.operand(np.asarray(case.rng.integers(low, depth + 2, shape)).astype(kind))
+    values = case.operand(case.values([2], case.pick(BYTES)))
+    axis = int(case.rng.integers(-len(shape) - 1, len(shape) + 1))
+    case.node("OneHot", at, case.operand(np.asarray(depth, case.pick((np.int64, np.float32))), True), values,
+              axis=axis)
+
+
+def found(case: Case) -> None:
+    """Which elements are NaN, or infinite."""
+    array = case.values(case.shape(int(case.rng.integers(0, 4))), np.float64)
+    some = case.rng.random(array.shape)
+    array = np.where(some < 0.2, np.nan, np.where(some < 0.4, np.inf, np.where(some < 0.6, -np.inf, array)))
+    x = case.operand(np.asarray(array).astype(case.pick((*FLOATS, np.float64))))
+    if case.chance(2):
+        case.node("IsNaN", x)
+    else:
+        case.node("IsInf", x, **{name: int(case.rng.integers(2)) for name in ("detect_negative", "detect_positive")})
+
+
 def along(case: Case) -> None:
     """The best of a line, with equal ones, and running sums."""
     op = case.pick(("ArgMax", "ArgMin", "TopK", "CumSum"))
@@ -520,6 +544,18 @@ def pool(case: Case) -> None:
 
 # ---- attention ----
 
+def neighbours(case: Case) -> None:
+    """Over squares of the channels beside it, and over what a line sums up to."""
+    dtype, rank = case.pick(FLOATS), int(case.rng.integers(2, 5))
+    case.loose = 32
+    x = case.operand(case.values(case.shape(rank, 3000), dtype) * np.asarray(case.pick((1, 0, 8)), dtype))
+    if case.chance(2):
+        case.node("LRN", x, size=int(case.rng.integers(1, 9)), alpha=0.5, beta=float(case.pick((0.75, 0.5, 1.0))),
+                  bias=float(case.pick((1.0, 2.0))))
+    else:
+        case.node("LpNormalization", x, axis=int(case.rng.integers(-rank, rank)), p=int(case.rng.integers(1, 3)))
+
+
 def attention(case: Case) -> None:
     """Scores, a mask, softmax, a sum of values, as exporters write it."""
     dtype = case.pick(FLOATS)
@@ -673,7 +709,7 @@ MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
     residual, recurrent, pad, filled, tiled, indexed, along, resize, transposed,
-    quantized, heads, heads, turned_heads)
+    quantized, marked, found, neighbours, heads, heads, turned_heads)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
