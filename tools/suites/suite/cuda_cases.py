@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from .cuda_case import BYTES, FLOATS, NUMBERS, Case
 from .cuda_heads_cases import heads, turned_heads
