@@ -81,9 +81,13 @@ static KernelReady make(KernelCall *call, RecurrentKind kind) {
     const Dtype w = x == DTYPE_FLOAT ? DTYPE_UNDEFINED : kernel_take_stored(call, 1);
     const Dtype r = kernel_take_stored(call, 2);
     layer->args.r_type = (int32_t)(r ? r : call->inputs[2].dtype);
-    const Dtype types[] = {x, w ? w : call->inputs[1].dtype};
-    cuda_inner_init(&layer->product, types, s->length * s->batch, s->directions * s->width,
-                    s->input);
+    const CudaInnerShape shape = {.types = {x, w ? w : call->inputs[1].dtype, DTYPE_FLOAT},
+                                  .batches = 1,
+                                  .m = s->length * s->batch,
+                                  .n = s->directions * s->width,
+                                  .k = s->input,
+                                  .turned = true};
+    cuda_inner_init(&layer->product, &shape);
     return cuda_inner_ready(call, &layer->product);
 }
 
@@ -203,8 +207,12 @@ static bool run_layer(KernelCall *call) {
     if (!take_space(call, layer, states, &args)) return false;
     float *products = NULL;
     if (args.length) {
-        products = kernel_workspace(call, layer->product.y.count * sizeof(float));
-        if (!products || !cuda_inner_run(call, &layer->product, products)) return false;
+        const uint64_t bytes = layer->product.y.count * sizeof(float);
+        products = kernel_workspace(call, bytes);
+        if (!products || !cuda_inner_run(call, &layer->product, call->inputs[0].data,
+                                         call->inputs[1].data, products))
+            return false;
+        cuda_between(call, bytes);
     }
     args.products = products;
     args.h_next = states[0][0];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reductions on a CUDA device. */
+#include "cuda_reduce.h"
+
 #include "cuda_epilogue.h"
 #include "cuda_functions.h"
-#include "reduce_args.h"
 
 enum { THREADS = 256, FEW = 32, GRID = 1 << 20 };
 
@@ -23,8 +24,8 @@ static bool find_axes(KernelCall *call, bool *reduced, bool *none) {
     return true;
 }
 
-/* Appends an axis, merged with the last one where they are one; false where there are too many. */
-static bool push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t size, int64_t stride) {
+bool cuda_reduce_push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t size,
+                      int64_t stride) {
     if (size == 1) return true;
     if (*rank && strides[*rank - 1] == stride * size) {
         sizes[*rank - 1] *= size;
@@ -35,6 +36,19 @@ static bool push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t size, 
     sizes[*rank] = size;
     strides[(*rank)++] = stride;
     return true;
+}
+
+bool cuda_reduce_launch(KernelCall *call, const ReduceArgs *args) {
+    const bool blocks = args->reduced >= FEW;
+    const uint64_t results = (uint64_t)args->results;
+    const CudaLaunch launch = {
+        .family = CUDA_reduce,
+        .kernel = blocks ? "reduce_block" : "reduce_thread",
+        .blocks = {blocks ? (results < GRID ? (uint32_t)results : GRID)
+                          : cuda_blocks_full(call, results, THREADS, 1)},
+        .threads = {blocks ? (args->reduced < 1024 ? 64 : THREADS) : THREADS},
+        .args = args};
+    return cuda_launch(call, &launch);
 }
 
 static bool reduce(KernelCall *call, enum ReduceOp op) {
@@ -56,20 +70,14 @@ static bool reduce(KernelCall *call, enum ReduceOp op) {
         const int64_t stride = (int64_t)kernel_stride(x, i);
         if (reduced[i]) {
             args.reduced *= x->dims[i];
-            fits &= push(args.sizes, args.strides, &args.rank, x->dims[i], stride);
+            fits &= cuda_reduce_push(args.sizes, args.strides, &args.rank, x->dims[i], stride);
         } else {
-            fits &= push(args.kept_sizes, args.kept_strides, &args.kept_rank, x->dims[i], stride);
+            fits &= cuda_reduce_push(args.kept_sizes, args.kept_strides, &args.kept_rank,
+                                     x->dims[i], stride);
         }
     }
     if (!fits) return kernel_fail(call, "axes that lie so are not for the device");
-    const bool blocks = args.reduced >= FEW;
-    const CudaLaunch launch = {.family = CUDA_reduce,
-                               .kernel = blocks ? "reduce_block" : "reduce_thread",
-                               .blocks = {blocks ? (y->count < GRID ? (uint32_t)y->count : GRID)
-                                                 : cuda_blocks_full(call, y->count, THREADS, 1)},
-                               .threads = {blocks ? (args.reduced < 1024 ? 64 : THREADS) : THREADS},
-                               .args = &args};
-    return cuda_launch(call, &launch);
+    return cuda_reduce_launch(call, &args);
 }
 
 #define REDUCE(name, op)                                                                           \

@@ -424,6 +424,24 @@ def matmul(case: Case) -> None:
         follow(case, made, [*out, m, n], dtype, len(out) + 1)
 
 
+def einsum(case: Case) -> None:
+    """Products by letters: batches, sums, diagonals, axes of one, ellipses, one operand to three."""
+    equation = str(case.pick(("ij,jk->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "bhij,bjhd->bihd", "ij->ji", "ii->i",
+                              "ijk->j", "...ij,...jk->...ik", "i,j->ij", "bij,bij->b", "ij,jk,kl->il", "bd,dk", "ibj,kj->bki",
+                              "abc,cd,ad->bd", "ijj,jk->ik", "bi,bi->", "ij,k->ik")))
+    dtype, terms, most = case.pick(FLOATS), equation.split("->")[0].split(","), 9 if "abc" in equation else 20
+    dims = {letter: case.size(most) for letter in "abcdefghijklmn"}
+    dots, names = [case.size(3) for _ in range(int(case.rng.integers(3)))], []
+    for term in terms:
+        shape = [] if "..." not in term else list(dots)
+        shape += [dims[letter] for letter in term.replace("...", "")]
+        if len(set(term)) == len(term) and case.chance(8) and shape:
+            shape[int(case.rng.integers(len(shape)))] = 1
+        names.append(case.operand(case.values(shape, dtype, 0.3)))
+    case.loose, case.between, case.terms = 64, 4, 4.0
+    case.node("Einsum", *names, equation=equation)
+
+
 def gemm(case: Case) -> None:
     dtype = case.pick(FLOATS)
     m, k, n = case.size(100), case.size(130), case.size(100)
@@ -507,6 +525,17 @@ def network(case: Case) -> None:
         inner = channels
     if case.chance(2):
         case.node("GlobalAveragePool", x)
+
+
+def sampled(case: Case) -> None:
+    """Where a grid says, some of it beyond the borders."""
+    dtype, spatial, batch = case.pick(FLOATS), int(case.pick((1, 2, 2, 3))), int(case.pick((1, 2)))
+    x = case.operand(case.values([batch, case.size(5), *(case.size(9) for _ in range(spatial))], dtype))
+    grid = case.rng.random([batch, *(case.size(9) for _ in range(spatial)), spatial]) * 2.8 - 1.4
+    case.loose = 32
+    at = case.operand(grid.astype(case.pick(FLOATS)))
+    case.node("GridSample", x, at, mode=case.pick(("linear", "nearest", "cubic")), align_corners=int(case.rng.integers(2)),
+              padding_mode=case.pick(("zeros", "border", "reflection")))
 
 
 def transposed(case: Case) -> None:
@@ -708,8 +737,8 @@ def recurrent(case: Case) -> None:
 MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
-    residual, recurrent, pad, filled, tiled, indexed, along, resize, transposed,
-    quantized, marked, found, neighbours, heads, heads, turned_heads)
+    residual, recurrent, pad, filled, tiled, indexed, along, resize, sampled, transposed,
+    quantized, einsum, marked, found, neighbours, heads, heads, turned_heads)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
