@@ -122,7 +122,10 @@ enum {
     KERNEL_ROOM = 16,   /* finds elements of inputs by kernel_stride alone, or reads none */
     KERNEL_FIRST = 64,  /* of a device's: gives output 0 alone, and takes no call that has others */
     KERNEL_PICKS = 128, /* of a device's: reads no more of input 0 than it gives */
-    KERNEL_JOINS = 32,  /* output 0 is the inputs side by side along JoinAttrs' axis: the host may
+    KERNEL_MIXES =
+        256, /* of a device's: takes operands of several float types where the operator has
+                           them of one, and gives any: the host leaves casts beside it to it */
+    KERNEL_JOINS = 32, /* output 0 is the inputs side by side along JoinAttrs' axis: the host may
                           append them to what it keeps, and not call the function at all */
 };
 
@@ -192,8 +195,9 @@ const char *kernel_signature_find(const char *domain, const char *op, int64_t op
 
 /* The check that every host makes before it runs a kernel, on operands as they are given, before
  * any are converted; call->row need not be set. False with the error set, also where `types`, the
- * operator's signature, is NULL. */
-bool kernel_check(KernelCall *call, const char *types);
+ * operator's signature, is NULL. `mixes`: where operands are to have one type, float types up to 32
+ * bits are one (KERNEL_MIXES). */
+bool kernel_check(KernelCall *call, const char *types, bool mixes);
 
 /* True where the row takes all operands' dtypes without conversion. */
 bool kernel_row_takes(const KernelRow *row, const KernelCall *call);
@@ -313,8 +317,8 @@ void kernel_set_unread(KernelCall *call, uint32_t i);
 
 /* For `make`: asks for the constant input i as the plan stores it, where that is float16 or
  * bfloat16 and the row takes float: the call then has the input in that dtype, and the host keeps
- * no widened copy. False where it stays float. */
-bool kernel_take_stored(KernelCall *call, uint32_t i);
+ * no widened copy. Gives that dtype; DTYPE_UNDEFINED, which is 0, where it stays float. */
+Dtype kernel_take_stored(KernelCall *call, uint32_t i);
 
 /* Checks, prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row
  * declines what call->choice says, which is 0 then, it goes by its rule. Where it does not take the
@@ -333,7 +337,7 @@ struct KernelHost {
     const void *(*weights)(KernelCall *call, uint32_t i, const WeightLayout *layout);
     const void *(*stored_weights)(KernelCall *call, uint32_t i, const WeightLayout *layout);
     void (*set_unread)(KernelCall *call, uint32_t i);
-    bool (*take_stored)(KernelCall *call, uint32_t i);
+    Dtype (*take_stored)(KernelCall *call, uint32_t i);
     const KernelTensor *(*constant)(KernelCall *call, uint32_t i);
 };
 

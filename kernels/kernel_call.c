@@ -67,9 +67,9 @@ const KernelTensor *kernel_constant(KernelCall *call, uint32_t i) {
     return asks ? call->host->constant(call, i) : &call->inputs[i];
 }
 
-bool kernel_take_stored(KernelCall *call, uint32_t i) {
+Dtype kernel_take_stored(KernelCall *call, uint32_t i) {
     bool asks = kernel_is_constant(call, i) && call->host && call->host->take_stored;
-    return asks && call->host->take_stored(call, i);
+    return asks ? call->host->take_stored(call, i) : DTYPE_UNDEFINED;
 }
 
 void kernel_set_unread(KernelCall *call, uint32_t i) {

@@ -57,18 +57,25 @@ static const char *behind(const char *text) {
     return text + item.optional + item.variadic + 1;
 }
 
-static bool fits(const Item *item, Dtype dtype, Dtype *bound) {
+/* The types of letters so far. */
+typedef struct Bound {
+    Dtype types[26];
+    bool mixes;
+} Bound;
+
+static bool fits(const Item *item, Dtype dtype, Bound *bound) {
+    if (bound->mixes && (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16)) dtype = DTYPE_FLOAT;
     if (item->alone || item->letter == '?') return true;
     if (item->letter >= 'a' && item->letter <= 'z') return dtype == (Dtype)(item->letter - 'a');
-    Dtype *own = &bound[item->letter - 'A'];
+    Dtype *own = &bound->types[item->letter - 'A'];
     if (*own && *own != dtype) return false;
     *own = dtype;
     return true;
 }
 
-/* Looks at `count` operands by the items from `text` on; `bound` has the types of letters so far.
+/* Looks at `count` operands by the items from `text` on.
  * Of variadic ones some may be missing: outputs that nobody wants. */
-static bool check(const char *text, const KernelTensor *operands, uint32_t count, Dtype *bound,
+static bool check(const char *text, const KernelTensor *operands, uint32_t count, Bound *bound,
                   bool may_miss) {
     bool started = false; /* the variadic item has an operand */
     for (uint32_t i = 0; i < count; i++) {
@@ -86,9 +93,9 @@ static bool check(const char *text, const KernelTensor *operands, uint32_t count
     }
 }
 
-bool kernel_check(KernelCall *call, const char *types) {
-    Dtype bound[26] = {DTYPE_UNDEFINED};
-    return (types && check(types, call->inputs, call->input_count, bound, false) &&
-            check(strchr(types, '>') + 1, call->outputs, call->output_count, bound, true)) ||
+bool kernel_check(KernelCall *call, const char *types, bool mixes) {
+    Bound bound = {.mixes = mixes};
+    return (types && check(types, call->inputs, call->input_count, &bound, false) &&
+            check(strchr(types, '>') + 1, call->outputs, call->output_count, &bound, true)) ||
            kernel_fail(call, "its operands' types are none that it can have together");
 }

@@ -66,7 +66,8 @@ bool kernel_row_takes(const KernelRow *row, const KernelCall *call) {
 }
 
 bool kernel_run_once(KernelCall *call) {
-    if (!kernel_check(call, kernel_signature_find(call->row->domain, call->row->op, call->opset)))
+    if (!kernel_check(call, kernel_signature_find(call->row->domain, call->row->op, call->opset),
+                      false))
         return false;
     for (const KernelRow *row = call->row, *next; row; row = next) {
         next = row_behind(row);

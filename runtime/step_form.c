@@ -261,9 +261,11 @@ static void host_set_unread(KernelCall *call, uint32_t i) {
     step_call_of(call)->form->unread[i] = kernel_is_constant(call, i);
 }
 
-static bool host_take_stored(KernelCall *call, uint32_t i) {
+static Dtype host_take_stored(KernelCall *call, uint32_t i) {
     StepCall *s = step_call_of(call);
-    return s->form->stored[i] = step_stored_narrow(s, i);
+    s->form->stored[i] = step_stored_narrow(s, i);
+    return s->form->stored[i] ? s->exec->loaded->constants[s->step->inputs[i]].dtype
+                              : DTYPE_UNDEFINED;
 }
 
 static const KernelHost preparing = {.workspace = step_workspace,
@@ -403,7 +405,8 @@ static uint32_t place_of(const Draft *d, const KernelRow *row) {
 StepForm *step_form_make(Exec *exec, const LoadedStep *step) {
     Draft d = {.exec = exec, .step = step};
     if (!collect(&d)) return NULL;
-    if (!kernel_check(&d.call, step->types)) return NULL;
+    const bool mixes = step->device && step->row_count && step->rows->flags & KERNEL_MIXES;
+    if (!kernel_check(&d.call, step->types, mixes)) return NULL;
     d.call.row = choose_row(step, &d.call, NULL);
     if (!d.call.row) {
         bool has = d.call.input_count && d.call.inputs[0].present;

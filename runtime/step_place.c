@@ -7,6 +7,7 @@
 
 #include "attr_layout.h"
 #include "exec.h"
+#include "step_casts.h"
 #include "vec.h"
 
 enum { FEW = 64 }; /* elements of a float that shapes may follow from */
@@ -20,6 +21,7 @@ typedef struct Placer {
     uint32_t *producer;            /* [value_count]: the step that makes it, PLAN_NONE: none does */
     const KernelRow **rows;        /* [step_count]: the device's; NULL where there is none */
     uint8_t *reasons;              /* [step_count] */
+    bool *gone;                    /* [step_count]: a cast that others do */
     bool *shapes;                  /* [step_count]: shapes follow from it */
     bool *needed;                  /* [value_count]: the processor wants it at once */
     bool *remote;                  /* [value_count] */
@@ -452,7 +454,7 @@ static void push_graph(Placer *p, Tables *t, uint32_t number, PlanGraph *graph) 
     graph->steps.first = (uint32_t)t->steps.count;
     push_copies(p, t, from.inputs);
     for (uint32_t s = from.steps.first; s < from.steps.first + from.steps.count; s++)
-        push_step(p, t, s);
+        if (!p->gone[s]) push_step(p, t, s);
     for (uint32_t i = 0; i < from.outputs.count; i++) {
         const uint32_t value = p->from->operands[from.outputs.first + i];
         if (is_end_crossing(p, number, i) && p->other[value] == PLAN_NONE) push_copy(p, t, value);
@@ -549,10 +551,24 @@ static void note_producers(Placer *p) {
     for (uint32_t i = 0; i < p->from->value_count; i++) p->producer[i] = p->other[i] = PLAN_NONE;
     for (uint32_t s = 0; s < p->from->step_count; s++) {
         const PlanSpan outputs = p->from->steps[s].outputs;
-        for (uint32_t i = 0; i < outputs.count; i++)
+        for (uint32_t i = 0; i < outputs.count && !p->gone[s]; i++)
             if (p->from->operands[outputs.first + i] != PLAN_NONE)
                 p->producer[p->from->operands[outputs.first + i]] = s;
     }
+}
+
+/* The plan without the casts that steps of the device do; what is placed stays where it is. */
+static void drop_casts(Placer *p, Plan *without) {
+    const Plan *plan = p->from;
+    const KernelRow **there = ARENA_ARRAY(p->arena, const KernelRow *, plan->step_count);
+    bool *casts = ARENA_ARRAY(p->arena, bool, plan->op_count);
+    for (uint32_t s = 0; s < plan->step_count; s++)
+        if (p->reasons[s] == PLACE_DEVICE) there[s] = p->rows[s];
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        casts[i] = !*p->domains[i] && strcmp(p->names[i], "Cast") == 0;
+    step_casts_drop(&(StepCasts){plan, there, casts, p->gone, p->arena}, without);
+    p->from = without;
+    note_producers(p);
 }
 
 void step_place(const Plan *plan, const DeviceKind *kind, Placement *placement, Arena *arena) {
@@ -565,6 +581,7 @@ void step_place(const Plan *plan, const DeviceKind *kind, Placement *placement, 
                 .producer = ARENA_ARRAY(arena, uint32_t, plan->value_count),
                 .rows = ARENA_ARRAY(arena, const KernelRow *, plan->step_count),
                 .reasons = ARENA_ARRAY(arena, uint8_t, plan->step_count),
+                .gone = ARENA_ARRAY(arena, bool, plan->step_count),
                 .shapes = ARENA_ARRAY(arena, bool, plan->step_count),
                 .needed = ARENA_ARRAY(arena, bool, plan->value_count),
                 .remote = ARENA_ARRAY(arena, bool, plan->value_count),
@@ -584,6 +601,8 @@ void step_place(const Plan *plan, const DeviceKind *kind, Placement *placement, 
     for (uint32_t s = 0; s < plan->step_count; s++) note_needs(&p, s);
     follow_needs(&p);
     if (plan->graph_count) decide_graph(&p, 0);
+    Plan without;
+    drop_casts(&p, &without);
     find_crossings(&p);
     placement->repeats = plan->graph_count && repeats(&p);
     make_tables(&p);

@@ -32,15 +32,56 @@ static __device__ float dot(const float *q, const K *k, int64_t step, int size) 
     return sum;
 }
 
+/* Keys that are no padding. */
+static __device__ __forceinline__ int64_t keys_of(const AttentionArgs &a, int batch) {
+    if (!a.lengths) return a.keys;
+    const int64_t length = a.lengths[batch];
+    return length < 0 ? 0 : length < a.keys ? length : a.keys;
+}
+
+/* The keys that a row sees. */
+struct Range {
+    int64_t from, to;
+};
+static __device__ __forceinline__ Range range_of(const AttentionArgs &a, int batch, int64_t row) {
+    Range range = {0, keys_of(a, batch)};
+    const int64_t place = row + (a.lengths ? a.lengths[batch] - a.rows : a.past);
+    if (a.right >= 0 && range.to > place + a.right + 1) range.to = place + a.right + 1;
+    if (a.left >= 0 && place > a.left) range.from = place - a.left;
+    if (range.to < 0) range.to = 0;
+    if (range.from > range.to) range.from = range.to;
+    return range;
+}
+
+/* By an exponential, which is as good for what becomes an exponent, and takes fewer registers than tanhf. */
+static __device__ __forceinline__ float capped(const AttentionArgs &a, float score) {
+    return a.softcap > 0 ? a.softcap * (1 - 2 / (1 + expf(2 / a.softcap * score))) : score;
+}
+
+/* What sums of values are multiplied with; of no key at all, or of none that is not excluded, where that
+ * is to be 0. */
+static __device__ __forceinline__ float share_of(const AttentionArgs &a, float total) {
+    return total == 0 && (a.keys == 0 || a.excludes) ? 0 : 1 / total;
+}
+
 /* The score of a key: -inf where it is excluded. */
 static __device__ __forceinline__ float masked(const AttentionArgs &a, float score, int64_t keep,
                                                int64_t bias, int64_t key) {
+    score = capped(a, score);
     if (a.keep.data && !((const uint8_t *)a.keep.data)[keep + key * a.keep.element]) score = a.fill;
     if (a.bias.data) score += load_any(a.bias.data, a.bias.type, bias + key * a.bias.element);
     return score;
 }
 
 /* ---- any sizes ------------------------------------------------------------------------------- */
+
+/* A warp's row of queries, scaled. */
+static __device__ __forceinline__ void load_query(const AttentionArgs &a, float *q, int batch, int head,
+                                                  int64_t row) {
+    const int64_t from = batch * a.q.batch + head * a.q.head + row * a.q.row;
+    for (int i = threadIdx.x % WARP; i < a.size; i += WARP)
+        q[i] = a.scale * load_any(a.q.data, a.q.type, from + i * a.q.element);
+}
 
 /* K and V have the same type. */
 template <typename K> static __device__ void attend(const AttentionArgs &a) {
@@ -50,13 +91,10 @@ template <typename K> static __device__ void attend(const AttentionArgs &a) {
     const int64_t row = (int64_t)blockIdx.x * ATTENTION_WARPS + warp;
     const int head = blockIdx.y % a.heads, batch = blockIdx.y / a.heads;
     float *q = queries[warp];
-    if (row < a.rows) {
-        const int64_t from = batch * a.q.batch + head * a.q.head + row * a.q.row;
-        for (int i = lane; i < a.size; i += WARP)
-            q[i] = a.scale * load_any(a.q.data, a.q.type, from + i * a.q.element);
-    }
+    if (row < a.rows) load_query(a, q, batch, head, row);
     __syncwarp();
     if (row >= a.rows) return; /* whole warps */
+    const Range range = range_of(a, batch, row);
     const K *k = (const K *)a.k.data + batch * a.k.batch + head / a.k_share * a.k.head;
     const K *v = (const K *)a.v.data + batch * a.v.batch + head / a.v_share * a.v.head;
     const int64_t keep = batch * a.keep.batch + head * a.keep.head + row * a.keep.row;
@@ -64,20 +102,20 @@ template <typename K> static __device__ void attend(const AttentionArgs &a) {
     float most = -INFINITY, total = 0, sums[PARTS];
 #pragma unroll
     for (int p = 0; p < PARTS; p++) sums[p] = 0;
-    for (int64_t first = 0; first < a.keys; first += WARP) {
+    for (int64_t first = range.from; first < range.to; first += WARP) {
         const int64_t key = first + lane;
         float score = -INFINITY;
-        if (key < a.keys)
+        if (key < range.to)
             score = masked(a, dot<K>(q, k + key * a.k.row, a.k.element, a.size), keep, bias, key);
         const float before = most;
         most = max_nan(warp_max(score), most);
         const float base = most == -INFINITY ? 0 : most;
-        const float weight = key < a.keys ? expf(score - base) : 0;
+        const float weight = key < range.to ? expf(score - base) : 0;
         const float shrink = before == -INFINITY ? 0 : expf(before - base);
         total = total * shrink + warp_sum(weight);
 #pragma unroll
         for (int p = 0; p < PARTS; p++) sums[p] *= shrink;
-        const int count = a.keys - first < WARP ? (int)(a.keys - first) : WARP;
+        const int count = range.to - first < WARP ? (int)(range.to - first) : WARP;
         for (int j = 0; j < count; j++) {
             const float w = __shfl_sync(0xffffffffu, weight, j);
             const K *from = v + (first + j) * a.v.row;
@@ -89,12 +127,13 @@ template <typename K> static __device__ void attend(const AttentionArgs &a) {
         }
     }
     const int64_t to = batch * a.y.batch + head * a.y.head + row * a.y.row;
+    const float share = share_of(a, total);
 #pragma unroll
     for (int p = 0; p < PARTS; p++) {
         const int i = p * WARP + lane;
         if (i < a.value)
             store_any((void *)a.y.data, a.y.type, to + i * a.y.element,
-                      total == 0 && a.keys == 0 ? 0 : sums[p] / total);
+                      sums[p] * share);
     }
 }
 #define ATTEND(suffix, T)                                                                          \
@@ -120,8 +159,10 @@ template <typename K, int G, int R> static __device__ void attend_few(const Atte
     const K *k = (const K *)a.k.data + batch * a.k.batch + head / a.k_share * a.k.head + part * N;
     const K *v = (const K *)a.v.data + batch * a.v.batch + head / a.v_share * a.v.head + part * N;
     float q[R][N], sum[R][N], most[R], total[R];
+    Range range[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
+        range[r] = range_of(a, batch, row + r);
         const int64_t from =
             batch * a.q.batch + head * a.q.head + (row + r) * a.q.row + part * N * a.q.element;
         most[r] = -INFINITY;
@@ -137,11 +178,12 @@ template <typename K, int G, int R> static __device__ void attend_few(const Atte
     const int64_t keep = batch * a.keep.batch + head * a.keep.head;
     const int64_t bias = batch * a.bias.batch + head * a.bias.head;
     constexpr int GROUPS = FEW_WARPS * WARP / G;
-    const int64_t turns = (a.keys + GROUPS - 1) / GROUPS; /* all lanes take as many: they shuffle */
+    const int64_t start = range[0].from, end = range[R - 1].to; /* later rows see later keys */
+    const int64_t turns = (end - start + GROUPS - 1) / GROUPS; /* all lanes take as many: they shuffle */
 #pragma unroll 2
     for (int64_t turn = 0; turn < turns; turn++) {
-        const int64_t key = turn * GROUPS + group;
-        const bool there = key < a.keys;
+        const int64_t key = start + turn * GROUPS + group;
+        const bool there = key < end;
         float some[N], other[N];
         if (there) {
             load_pack<K, N>(some, k + key * a.k.row);
@@ -157,7 +199,7 @@ template <typename K, int G, int R> static __device__ void attend_few(const Atte
             for (int j = 0; j < N; j++) score += q[r][j] * some[j];
 #pragma unroll
             for (int d = 1; d < G; d *= 2) score += __shfl_xor_sync(0xffffffffu, score, d);
-            if (!there || row + r >= a.rows) continue;
+            if (row + r >= a.rows || key < range[r].from || key >= range[r].to) continue;
             score = masked(a, score, keep + (row + r) * a.keep.row, bias + (row + r) * a.bias.row,
                            key);
             const float before = most[r];
@@ -204,7 +246,7 @@ template <typename K, int G, int R> static __device__ void attend_few(const Atte
             for (int w = 0; w < FEW_WARPS; w++) x += sums[w][threadIdx.x], of += totals[r][w];
             const int64_t to =
                 batch * a.y.batch + head * a.y.head + (row + r) * a.y.row + threadIdx.x * a.y.element;
-            store_any((void *)a.y.data, a.y.type, to, of == 0 && a.keys == 0 ? 0 : x / of);
+            store_any((void *)a.y.data, a.y.type, to, x * share_of(a, of));
         }
     }
 }
@@ -237,13 +279,13 @@ template <typename T> static __device__ __forceinline__ uint32_t pair(float low,
     return *reinterpret_cast<const uint32_t *>(&p);
 }
 
-/* TILE_KEYS rows of D elements, of which `size` are there; what is not is 0. They arrive with their
+/* KEYS rows of D elements, of which `size` are there; what is not is 0. They arrive with their
  * group. */
-template <typename T, int D>
-static __device__ __forceinline__ void fetch_tile(T (&to)[TILE_KEYS][D + TILE_PAD], const T *from,
+template <typename T, int D, int KEYS>
+static __device__ __forceinline__ void fetch_tile(T (&to)[KEYS][D + TILE_PAD], const T *from,
                                                   int64_t step, int64_t rows, int size) {
 #pragma unroll
-    for (int k = 0; k < TILE_KEYS * (D / 8) / TILE_THREADS; k++) {
+    for (int k = 0; k < KEYS * (D / 8) / TILE_THREADS; k++) {
         const int i = k * TILE_THREADS + threadIdx.x;
         const int row = i / (D / 8), column = i % (D / 8) * 8;
         const bool there = row < rows && column < size;
@@ -254,19 +296,19 @@ static __device__ __forceinline__ void fetch_tile(T (&to)[TILE_KEYS][D + TILE_PA
 /* Adds what a mask says to a thread's scores, or puts `fill` where it says 0; its elements lie side by
  * side. They are read some at a time, so that they are on their way together.
  * Score [n][i] is of row first + i / 2 * 8 and of key start + n * 8 + lane % 4 * 2 + i % 2. */
-template <typename M, bool FILLS>
-static __device__ __forceinline__ void apply_mask(float (&scores)[TILE_KEYS / 8][4],
+template <typename M, bool FILLS, int KEYS>
+static __device__ __forceinline__ void apply_mask(float (&scores)[KEYS / 8][4],
                                                   const HeadOperand &m, int64_t at,
                                                   const AttentionArgs &a, int64_t first,
                                                   int64_t start) {
     constexpr int SOME = 4;
     const int64_t last = a.rows - 1, mine = start + threadIdx.x % 4 * 2;
-    const int left = a.keys - mine < TILE_KEYS ? (int)(a.keys - mine) : TILE_KEYS;
+    const int left = a.keys - mine < KEYS ? (int)(a.keys - mine) : KEYS;
     const M *data = (const M *)m.data + at + mine;
     const M *rows[2] = {data + (first < last ? first : last) * m.row,
                         data + (first + 8 < last ? first + 8 : last) * m.row};
 #pragma unroll
-    for (int from = 0; from < TILE_KEYS / 8; from += SOME) {
+    for (int from = 0; from < KEYS / 8; from += SOME) {
         M read[SOME][4];
 #pragma unroll
         for (int n = 0; n < SOME; n++)
@@ -288,35 +330,47 @@ static __device__ __forceinline__ void apply_mask(float (&scores)[TILE_KEYS / 8]
     }
 }
 
-/* scores = scale scores, `fill` where they are excluded, plus bias; -inf where there is no key. */
-static __device__ __forceinline__ void mask_scores(float (&scores)[TILE_KEYS / 8][4],
-                                                   const AttentionArgs &a, int64_t keep,
+/* scores = scale scores, `fill` where they are excluded, plus bias; -inf where a row sees no
+ * key. */
+template <int KEYS, bool RANGED>
+static __device__ __forceinline__ void mask_scores(float (&scores)[KEYS / 8][4],
+                                                   const AttentionArgs &a, int batch, int64_t keep,
                                                    int64_t bias, int64_t first, int64_t start) {
 #pragma unroll
-    for (int n = 0; n < TILE_KEYS / 8; n++)
+    for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) scores[n][i] *= a.scale;
-    if (a.keep.data) apply_mask<uint8_t, true>(scores, a.keep, keep, a, first, start);
+    if (a.keep.data) apply_mask<uint8_t, true, KEYS>(scores, a.keep, keep, a, first, start);
     if (a.bias.data && a.bias.type == DEMI_FLOAT16)
-        apply_mask<f16, false>(scores, a.bias, bias, a, first, start);
+        apply_mask<f16, false, KEYS>(scores, a.bias, bias, a, first, start);
     else if (a.bias.data && a.bias.type == DEMI_BFLOAT16)
-        apply_mask<bf16, false>(scores, a.bias, bias, a, first, start);
+        apply_mask<bf16, false, KEYS>(scores, a.bias, bias, a, first, start);
     else if (a.bias.data)
-        apply_mask<float, false>(scores, a.bias, bias, a, first, start);
+        apply_mask<float, false, KEYS>(scores, a.bias, bias, a, first, start);
+    int64_t from[2] = {0, 0}, to[2] = {a.keys, a.keys}; /* of a thread's two rows */
 #pragma unroll
-    for (int n = 0; n < TILE_KEYS / 8; n++)
+    for (int h = 0; RANGED && h < 2; h++) {
+        const Range range = range_of(a, batch, first + h * 8);
+        from[h] = range.from;
+        to[h] = range.to;
+    }
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (start + n * 8 + threadIdx.x % 4 * 2 + i % 2 >= a.keys) scores[n][i] = -INFINITY;
+    for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int64_t key = start + n * 8 + threadIdx.x % 4 * 2 + i % 2;
+            if ((RANGED && key < from[i / 2]) || key >= to[i / 2]) scores[n][i] = -INFINITY;
+        }
 }
 
-/* 16 rows of queries a warp, keys and values in turns of TILE_KEYS by way of shared memory, each
+/* 16 rows of queries a warp, keys and values in turns of KEYS by way of shared memory, each
  * fetched while the other is worked on. Fragments are those of mma.m16n8k16: a thread has rows lane / 4
  * and 8 below, and pairs of columns from lane % 4 * 2 on. Scores stay where they are made: they are the
  * next product's left operand. */
-template <typename T, int D> static __device__ void attend_tile(const AttentionArgs &a) {
-    constexpr int KEYS = TILE_KEYS / 8, STEPS = D / 16, COLUMNS = D / 8;
-    __shared__ alignas(16) T keys[TILE_KEYS][D + TILE_PAD], values[TILE_KEYS][D + TILE_PAD];
+template <typename T, int D, int KEYS, bool RANGED>
+static __device__ void attend_tile(const AttentionArgs &a) {
+    constexpr int EIGHTS = KEYS / 8, STEPS = D / 16, COLUMNS = D / 8;
+    __shared__ alignas(16) T keys[KEYS][D + TILE_PAD], values[KEYS][D + TILE_PAD];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int head = blockIdx.y % a.heads, batch = blockIdx.y / a.heads;
     const int64_t first = ((int64_t)blockIdx.x * (TILE_THREADS / WARP) + warp) * 16 + lane / 4;
@@ -325,9 +379,15 @@ template <typename T, int D> static __device__ void attend_tile(const AttentionA
     const T *v = (const T *)a.v.data + batch * a.v.batch + head / a.v_share * a.v.head;
     const int64_t keep = batch * a.keep.batch + head * a.keep.head;
     const int64_t bias = batch * a.bias.batch + head * a.bias.head;
-    fetch_tile<T, D>(keys, k, a.k.row, a.keys, a.size);
+    constexpr int ROWS = TILE_THREADS / 2;
+    const int64_t top_row = (int64_t)blockIdx.x * ROWS;
+    const int64_t last_row = top_row + ROWS < a.rows ? top_row + ROWS - 1 : a.rows - 1;
+    const int64_t there = RANGED ? keys_of(a, batch) : a.keys;
+    const int64_t begin = RANGED ? range_of(a, batch, top_row).from / KEYS * KEYS : 0;
+    const int64_t end = RANGED ? range_of(a, batch, last_row).to : a.keys;
+    fetch_tile<T, D, KEYS>(keys, k + begin * a.k.row, a.k.row, there - begin, a.size);
     end_group();
-    fetch_tile<T, D>(values, v, a.v.row, a.keys, a.value);
+    fetch_tile<T, D, KEYS>(values, v + begin * a.v.row, a.v.row, there - begin, a.value);
     end_group();
     uint32_t left[STEPS][4];
 #pragma unroll
@@ -345,13 +405,13 @@ template <typename T, int D> static __device__ void attend_tile(const AttentionA
     for (int c = 0; c < COLUMNS; c++)
 #pragma unroll
         for (int i = 0; i < 4; i++) sums[c][i] = 0;
-    for (int64_t start = 0; start < a.keys; start += TILE_KEYS) {
-        const int64_t next = start + TILE_KEYS;
+    for (int64_t start = begin; start < end; start += KEYS) {
+        const int64_t next = start + KEYS;
         wait_groups<1>();
         __syncthreads(); /* keys are there */
-        float scores[KEYS][4];
+        float scores[EIGHTS][4];
 #pragma unroll
-        for (int n = 0; n < KEYS; n++) {
+        for (int n = 0; n < EIGHTS; n++) {
 #pragma unroll
             for (int i = 0; i < 4; i++) scores[n][i] = 0;
 #pragma unroll
@@ -363,15 +423,15 @@ template <typename T, int D> static __device__ void attend_tile(const AttentionA
             }
         }
         __syncthreads(); /* they were read */
-        if (next < a.keys) fetch_tile<T, D>(keys, k + next * a.k.row, a.k.row, a.keys - next, a.size);
+        if (next < end) fetch_tile<T, D, KEYS>(keys, k + next * a.k.row, a.k.row, there - next, a.size);
         end_group();
-        mask_scores(scores, a, keep, bias, first, start);
+        mask_scores<KEYS, RANGED>(scores, a, batch, keep, bias, first, start);
         float shrink[2], base[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             float top = most[h];
 #pragma unroll
-            for (int n = 0; n < KEYS; n++)
+            for (int n = 0; n < EIGHTS; n++)
                 top = max_nan(scores[n][h * 2], max_nan(scores[n][h * 2 + 1], top));
 #pragma unroll
             for (int d = 1; d < 4; d *= 2)
@@ -382,7 +442,7 @@ template <typename T, int D> static __device__ void attend_tile(const AttentionA
             total[h] *= shrink[h];
         }
 #pragma unroll
-        for (int n = 0; n < KEYS; n++)
+        for (int n = 0; n < EIGHTS; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 scores[n][i] = expf(scores[n][i] - base[i / 2]);
@@ -395,7 +455,7 @@ template <typename T, int D> static __device__ void attend_tile(const AttentionA
         wait_groups<1>();
         __syncthreads(); /* values are there */
 #pragma unroll
-        for (int n = 0; n < KEYS; n += 2) {
+        for (int n = 0; n < EIGHTS; n += 2) {
             const uint32_t weights[4] = {pair<T>(scores[n][0], scores[n][1]),
                                          pair<T>(scores[n][2], scores[n][3]),
                                          pair<T>(scores[n + 1][0], scores[n + 1][1]),
@@ -408,8 +468,8 @@ template <typename T, int D> static __device__ void attend_tile(const AttentionA
             }
         }
         __syncthreads(); /* they were read */
-        if (next < a.keys)
-            fetch_tile<T, D>(values, v + next * a.v.row, a.v.row, a.keys - next, a.value);
+        if (next < end)
+            fetch_tile<T, D, KEYS>(values, v + next * a.v.row, a.v.row, there - next, a.value);
         end_group();
     }
     wait_groups<0>();
@@ -418,6 +478,8 @@ template <typename T, int D> static __device__ void attend_tile(const AttentionA
 #pragma unroll
         for (int d = 1; d < 4; d *= 2) total[h] += __shfl_xor_sync(0xffffffffu, total[h], d);
 #pragma unroll
+    for (int h = 0; h < 2; h++) total[h] = share_of(a, total[h]);
+#pragma unroll
     for (int c = 0; c < COLUMNS; c++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
@@ -425,19 +487,118 @@ template <typename T, int D> static __device__ void attend_tile(const AttentionA
             const int column = c * 8 + lane % 4 * 2;
             if (row >= a.rows || column >= a.value) continue;
             const int64_t to = batch * a.y.batch + head * a.y.head + row * a.y.row + column;
-            const float pair[2] = {sums[c][h * 2] / total[h], sums[c][h * 2 + 1] / total[h]};
+            const float pair[2] = {sums[c][h * 2] * total[h], sums[c][h * 2 + 1] * total[h]};
             store_pack<T, 2>((T *)a.y.data + to, pair);
         }
 }
-#define ATTEND_TILE(suffix, T, D)                                                                  \
-    extern "C" __global__ void __launch_bounds__(TILE_THREADS) attend_tile_##D##_##suffix(AttentionArgs a) { \
-        attend_tile<T, D>(a);                                                                      \
+#define ATTEND_TILE(name, suffix, T, D, KEYS, RANGED)                                              \
+    extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) name##_##D##_##suffix(AttentionArgs a) { \
+        attend_tile<T, D, KEYS, RANGED>(a);                                                        \
     }
-#define ATTEND_TILE_SIZES(suffix, T) ATTEND_TILE(suffix, T, 32) ATTEND_TILE(suffix, T, 64) ATTEND_TILE(suffix, T, 96) ATTEND_TILE(suffix, T, 128)
-ATTEND_TILE_SIZES(f16, f16)
-ATTEND_TILE_SIZES(bf16, bf16)
+/* Rows that see some keys alone have fewer at a time where registers would not do. */
+#define ATTEND_TILES(suffix, T)                                                                    \
+    ATTEND_TILE(attend_tile, suffix, T, 32, 64, false)                                             \
+    ATTEND_TILE(attend_tile, suffix, T, 64, 64, false)                                             \
+    ATTEND_TILE(attend_tile, suffix, T, 96, 64, false)                                             \
+    ATTEND_TILE(attend_tile, suffix, T, 128, 64, false)                                            \
+    ATTEND_TILE(attend_range, suffix, T, 32, 64, true)                                             \
+    ATTEND_TILE(attend_range, suffix, T, 64, 64, true)                                             \
+    ATTEND_TILE(attend_range, suffix, T, 96, 64, true)                                             \
+    ATTEND_TILE(attend_range, suffix, T, 128, 32, true)
+ATTEND_TILES(f16, f16)
+ATTEND_TILES(bf16, bf16)
+
+/* ---- what is shown of scores, caches --------------------------------------------------------- */
+
+/* A warp a row, a lane a key. */
+template <typename K> static __device__ void show_scores(const ScoresArgs &s) {
+    __shared__ float queries[ATTENTION_WARPS][ATTENTION_SIZE];
+    const AttentionArgs &a = s.of;
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int64_t row = (int64_t)blockIdx.x * ATTENTION_WARPS + warp;
+    const int head = blockIdx.y % a.heads, batch = blockIdx.y / a.heads;
+    float *q = queries[warp];
+    if (row < a.rows) load_query(a, q, batch, head, row);
+    __syncwarp();
+    if (row >= a.rows) return; /* whole warps */
+    const K *k = (const K *)a.k.data + batch * a.k.batch + head / a.k_share * a.k.head;
+    const int64_t keep = batch * a.keep.batch + head * a.keep.head + row * a.keep.row;
+    const int64_t bias = batch * a.bias.batch + head * a.bias.head + row * a.bias.row;
+    const int64_t to = (blockIdx.y * a.rows + row) * s.all;
+    const Range range = range_of(a, batch, row);
+    float most = -INFINITY, total = 0;
+    if (s.mode == SCORES_PROBABILITY) {
+        for (int64_t key = range.from + lane; key < range.to; key += WARP)
+            most = max_nan(
+                masked(a, dot<K>(q, k + key * a.k.row, a.k.element, a.size), keep, bias, key), most);
+        most = warp_max(most);
+        if (most == -INFINITY) most = 0;
+        for (int64_t key = range.from + lane; key < range.to; key += WARP)
+            total += expf(
+                masked(a, dot<K>(q, k + key * a.k.row, a.k.element, a.size), keep, bias, key) - most);
+        total = warp_sum(total);
+    }
+    for (int64_t key = lane; key < s.all; key += WARP) {
+        const bool sees = key >= range.from && key < range.to;
+        float score = s.mode == SCORES_BIASED ? -INFINITY : 0;
+        if (sees || s.mode < SCORES_BIASED)
+            score = dot<K>(q, k + key * a.k.row, a.k.element, a.size);
+        if (s.mode == SCORES_CAPPED) score = capped(a, score);
+        if (sees && s.mode >= SCORES_BIASED) score = masked(a, score, keep, bias, key);
+        if (sees && s.mode == SCORES_PROBABILITY) score = expf(score - most) * share_of(a, total);
+        store_any(s.y, s.type, to + key, score);
+    }
+}
+#define SHOW_SCORES(suffix, T)                                                                     \
+    extern "C" __global__ void __launch_bounds__(WARP *ATTENTION_WARPS)                            \
+        show_scores_##suffix(ScoresArgs s) {                                                       \
+        show_scores<T>(s);                                                                         \
+    }
+FOR_FLOATS(SHOW_SCORES)
+
+template <typename T> static __device__ void join_rows(const JoinArgs &a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x, total = a.past_rows + a.rows;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const int64_t element = i % a.size, row = i / a.size % total, n = i / a.size / total;
+        const T *from = row < a.past_rows
+                            ? (const T *)a.past + (n * a.past_rows + row) * a.size
+                            : (const T *)a.now + n / a.heads * a.batch + n % a.heads * a.head +
+                                  (row - a.past_rows) * a.row;
+        ((T *)a.y)[i] = from[element];
+    }
+}
+#define JOIN_ROWS(suffix, T)                                                                       \
+    extern "C" __global__ void __launch_bounds__(256) join_rows_##suffix(JoinArgs a) {             \
+        join_rows<T>(a);                                                                           \
+    }
+JOIN_ROWS(x2, uint16_t)
+JOIN_ROWS(x4, uint32_t)
 
 /* ---- rotary angles --------------------------------------------------------------------------- */
+
+extern "C" __global__ void __launch_bounds__(256) turn_heads(TurnArgs a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const int64_t element = i % a.size, row = i / a.size % a.rows;
+        const int64_t head = i / a.size / a.rows % a.heads, batch = i / a.size / a.rows / a.heads;
+        const int64_t start = batch * a.batch + head * a.head + row * a.row, at = start + element;
+        const float x = load_any(a.x, a.x_type, at);
+        if (element >= 2 * a.half) {
+            store_any(a.y, a.y_type, at, x);
+            continue;
+        }
+        const int64_t pair = a.interleaved ? element / 2 : element % a.half;
+        const bool second = a.interleaved ? element % 2 : element >= a.half;
+        const int64_t apart = a.interleaved ? 1 : a.half, token = batch * a.rows + row;
+        const float other = load_any(a.x, a.x_type, second ? at - apart : at + apart);
+        int64_t place = token;
+        if (a.positions) place = a.positions[a.first ? 0 : token] + (a.first ? row : 0);
+        const bool there = place >= 0 && place < a.places;
+        const float c = there ? load_any(a.cosines, a.cosine_type, place * a.half + pair) : 0;
+        const float s = there ? load_any(a.sines, a.sine_type, place * a.half + pair) : 0;
+        store_any(a.y, a.y_type, at, second ? s * other + c * x : c * x - s * other);
+    }
+}
 
 extern "C" __global__ void __launch_bounds__(256) rotate(RotateArgs a) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* demi.fused's Attention and Rotary on a CUDA device. */
-#include "attention_args.h"
+#include "cuda_attention.h"
 #include "cuda_broadcast.h"
 #include "cuda_epilogue.h"
 #include "cuda_functions.h"
@@ -67,9 +67,6 @@ static bool find_operands(KernelCall *call, AttentionArgs *args, Dtype *common) 
     if (!k[HEAD_HEADS] || !v[HEAD_HEADS] || heads % k[HEAD_HEADS] || heads % v[HEAD_HEADS] ||
         args->heads % heads)
         return kernel_fail(call, "heads do not fit together");
-    if (args->size > ATTENTION_SIZE || args->value > ATTENTION_SIZE)
-        return kernel_fail(call, "heads of more than %d elements are not for the device",
-                           ATTENTION_SIZE);
     args->k_share = args->heads / (int32_t)k[HEAD_HEADS];
     args->v_share = args->heads / (int32_t)v[HEAD_HEADS];
     args->q = in[0].at;
@@ -117,12 +114,15 @@ static bool find_tile(const AttentionArgs *a, Dtype common, CudaLaunch *launch, 
     const int32_t longest = a->size > a->value ? a->size : a->value;
     if ((common != DTYPE_FLOAT16 && common != DTYPE_BFLOAT16) || a->q.type != (int32_t)common ||
         a->y.type != (int32_t)common || a->bias.type == DTYPE_DOUBLE || !is_dense(&a->keep) ||
-        !is_dense(&a->bias) || a->rows < 8 || !a->keys || longest > 128 ||
-        !is_packed(&a->q, 2, a->size, 16) || !is_packed(&a->k, 2, a->size, 16) ||
-        !is_packed(&a->v, 2, a->value, 16) || !is_packed(&a->y, 2, a->value, 16))
+        !is_dense(&a->bias) || a->softcap > 0 || a->keys > INT32_MAX / 2 || a->rows < 8 ||
+        !a->keys || longest > 128 || !is_packed(&a->q, 2, a->size, 16) ||
+        !is_packed(&a->k, 2, a->size, 16) || !is_packed(&a->v, 2, a->value, 16) ||
+        !is_packed(&a->y, 2, a->value, 16))
         return false;
     const char *const sizes[] = {"32", "64", "96", "128"};
-    *name = cuda_name("attend_tile", sizes[(longest + 31) / 32 - 1], cuda_suffix(common));
+    const bool ranged = a->lengths || a->left >= 0 || a->right >= 0;
+    *name = cuda_name(ranged ? "attend_range" : "attend_tile", sizes[(longest + 31) / 32 - 1],
+                      cuda_suffix(common));
     launch->blocks[0] = cuda_blocks((uint64_t)a->rows, TILE_THREADS / 2, 1);
     launch->threads[0] = TILE_THREADS;
     return true;
@@ -146,25 +146,38 @@ static bool find_few(const AttentionArgs *a, Dtype common, CudaLaunch *launch, C
     return true;
 }
 
+bool cuda_attend_rows(KernelCall *call, const AttentionArgs *args, CudaLaunch *launch) {
+    const int64_t all = (int64_t)args->batches * args->heads;
+    if (args->size > ATTENTION_SIZE || args->value > ATTENTION_SIZE)
+        return kernel_fail(call, "heads of more than %d elements are not for the device",
+                           ATTENTION_SIZE);
+    if (all > GRID_LIMIT) return kernel_fail(call, "so many heads are not for the device");
+    *launch = (CudaLaunch){
+        .family = CUDA_attention,
+        .blocks = {cuda_blocks((uint64_t)args->rows, ATTENTION_WARPS, 1), (uint32_t)all},
+        .threads = {32 * ATTENTION_WARPS},
+        .args = args};
+    return true;
+}
+
+bool cuda_attend(KernelCall *call, const AttentionArgs *args, Dtype common) {
+    CudaName name = cuda_name("attend", cuda_suffix(common), "");
+    CudaLaunch launch;
+    if (!cuda_attend_rows(call, args, &launch)) return false;
+    if (!find_tile(args, common, &launch, &name)) find_few(args, common, &launch, &name);
+    launch.kernel = name.text;
+    return cuda_launch(call, &launch);
+}
+
 bool cuda_fused_attention(KernelCall *call) {
     const FusedAttentionAttrs *attrs = call->attrs;
-    AttentionArgs args = {.scale = attrs->scale, .fill = attrs->fill};
+    AttentionArgs args = {.scale = attrs->scale, .fill = attrs->fill, .left = -1, .right = -1};
     Dtype common = DTYPE_UNDEFINED;
     if (!call->outputs[0].count) return true;
     if (!find_operands(call, &args, &common) || !find_mask(call, 3, &args, &args.keep) ||
         !find_mask(call, 4, &args, &args.bias))
         return false;
-    const int64_t all = (int64_t)args.batches * args.heads;
-    if (all > GRID_LIMIT) return kernel_fail(call, "so many heads are not for the device");
-    CudaName name = cuda_name("attend", cuda_suffix(common), "");
-    CudaLaunch launch = {
-        .family = CUDA_attention,
-        .blocks = {cuda_blocks((uint64_t)args.rows, ATTENTION_WARPS, 1), (uint32_t)all},
-        .threads = {32 * ATTENTION_WARPS},
-        .args = &args};
-    if (!find_tile(&args, common, &launch, &name)) find_few(&args, common, &launch, &name);
-    launch.kernel = name.text;
-    return cuda_launch(call, &launch);
+    return cuda_attend(call, &args, common);
 }
 
 /* C and S broadcast to X. */

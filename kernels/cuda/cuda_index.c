@@ -134,6 +134,28 @@ bool cuda_scatter_nd(KernelCall *call) {
     return launch(call, "scatter_blocks", cuda_suffix(y->dtype), (uint64_t)args.count, &args);
 }
 
+/* ---- one of a line is marked ------------------------------------------------------------------ */
+
+/* The depth, which the host reads, is y's axis. */
+bool cuda_one_hot(KernelCall *call) {
+    const SelectAttrs *attrs = call->attrs;
+    const KernelTensor *indices = &call->inputs[0], *values = &call->inputs[2];
+    const KernelTensor *y = &call->outputs[0];
+    uint32_t axis;
+    if (!kernel_axis(call, attrs->axis, indices->rank + 1, &axis)) return false;
+    if (values->count != 2 || values->dtype != y->dtype)
+        return kernel_fail(call, "the values are not two, or have another type");
+    if (y->rank != indices->rank + 1) return kernel_fail(call, "the result has other dims");
+    const OneHotArgs args = {.indices = indices->data,
+                             .values = values->data,
+                             .y = y->data,
+                             .count = (int64_t)y->count,
+                             .depth = y->dims[axis],
+                             .inner = (int64_t)kernel_span(indices, axis, indices->rank),
+                             .type = (int32_t)indices->dtype};
+    return launch(call, "one_hot", cuda_size_suffix(y->dtype), y->count, &args);
+}
+
 /* ---- along an axis --------------------------------------------------------------------------- */
 
 static bool find_best(KernelCall *call, BestArgs *args, int64_t wanted) {

@@ -35,7 +35,8 @@ static bool softmax(KernelCall *call, bool log) {
         .n =
             x->rank ? (int64_t)(flat ? kernel_span(x, axis, x->rank) : (uint64_t)x->dims[axis]) : 1,
         .inner = flat || !x->rank ? 1 : (int64_t)kernel_span(x, axis + 1, x->rank),
-        .type = (int32_t)x->dtype,
+        .x_type = (int32_t)x->dtype,
+        .y_type = (int32_t)call->outputs[0].dtype,
         .log = log};
     const bool rows = args.inner == 1;
     const CudaLaunch launch = {
@@ -175,7 +176,7 @@ static bool norm_groups(KernelCall *call, uint64_t groups) {
                         .all = (int64_t)scale->count,
                         .epsilon = attrs->epsilon,
                         .x_type = (int32_t)x->dtype,
-                        .y_type = (int32_t)x->dtype,
+                        .y_type = (int32_t)call->outputs[0].dtype,
                         .scale_type = (int32_t)scale->dtype,
                         .bias_type = (int32_t)bias->dtype};
     return launch_rows(call, &args);
@@ -207,13 +208,67 @@ bool cuda_batch_norm(KernelCall *call) {
                                 .channels = (int64_t)channels,
                                 .inner = x->rank > 2 ? (int64_t)kernel_span(x, 2, x->rank) : 1,
                                 .epsilon = attrs->epsilon,
-                                .type = (int32_t)x->dtype,
-                                .factor_type = (int32_t)call->inputs[1].dtype,
-                                .statistic_type = (int32_t)call->inputs[3].dtype};
+                                .x_type = (int32_t)x->dtype,
+                                .y_type = (int32_t)call->outputs[0].dtype,
+                                .scale_type = (int32_t)call->inputs[1].dtype,
+                                .bias_type = (int32_t)call->inputs[2].dtype,
+                                .mean_type = (int32_t)call->inputs[3].dtype,
+                                .variance_type = (int32_t)call->inputs[4].dtype};
     const CudaLaunch launch = {.family = CUDA_norm,
                                .kernel = "batch_norm",
                                .blocks = {cuda_blocks_full(call, x->count, THREADS, 1)},
                                .threads = {THREADS},
                                .args = &args};
     return !x->count || cuda_launch(call, &launch);
+}
+
+/* ---- neighbours, lines ----------------------------------------------------------------------- */
+
+bool cuda_lrn(KernelCall *call) {
+    const LrnAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
+    if (attrs->size < 1) return kernel_fail(call, "size = %lld", (long long)attrs->size);
+    const LrnArgs args = {.x = x->data,
+                          .y = call->outputs[0].data,
+                          .count = (int64_t)x->count,
+                          .channels = x->dims[1],
+                          .inner = (int64_t)kernel_span(x, 2, x->rank),
+                          .before = (attrs->size - 1) / 2,
+                          .after = attrs->size / 2,
+                          .factor = (float)((double)attrs->alpha / (double)attrs->size),
+                          .bias = attrs->bias,
+                          .beta = attrs->beta,
+                          .x_type = (int32_t)x->dtype,
+                          .y_type = (int32_t)call->outputs[0].dtype};
+    const CudaLaunch launch = {.family = CUDA_norm,
+                               .kernel = "lrn",
+                               .blocks = {cuda_blocks_full(call, x->count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return !x->count || cuda_launch(call, &launch);
+}
+
+bool cuda_lp_norm(KernelCall *call) {
+    const NormAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    uint32_t axis = 0;
+    if (attrs->p != 1 && attrs->p != 2) return kernel_fail(call, "p = %lld", (long long)attrs->p);
+    if (x->rank && !kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
+    if (!x->count) return true;
+    const int64_t n = x->rank ? x->dims[axis] : 1; /* of a scalar */
+    const LpNormArgs args = {.x = x->data,
+                             .y = call->outputs[0].data,
+                             .lines = (int64_t)x->count / n,
+                             .n = n,
+                             .inner = x->rank ? (int64_t)kernel_span(x, axis + 1, x->rank) : 1,
+                             .square = attrs->p == 2,
+                             .x_type = (int32_t)x->dtype,
+                             .y_type = (int32_t)call->outputs[0].dtype};
+    const CudaLaunch launch = {.family = CUDA_norm,
+                               .kernel = "lp_norm",
+                               .blocks = {row_blocks((uint64_t)args.lines)},
+                               .threads = {row_threads((uint64_t)args.n)},
+                               .args = &args};
+    return cuda_launch(call, &launch);
 }

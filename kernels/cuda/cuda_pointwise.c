@@ -107,6 +107,23 @@ bool cuda_not(KernelCall *call) {
     return launch_unary(call, "not_b", &args, 1);
 }
 
+static bool find(KernelCall *call, enum FindOp op, float p, float q) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    const UnaryArgs args = {
+        .x = x->data, .y = y->data, .count = (int64_t)y->count, .op = (int32_t)op, .p = p, .q = q};
+    const CudaName name = cuda_name("find", cuda_suffix(x->dtype), "");
+    return launch_unary(call, name.text, &args, 1);
+}
+bool cuda_is_nan(KernelCall *call) {
+    return find(call, FIND_NAN, 0, 0);
+}
+/* NaN is equal to nothing. */
+bool cuda_is_inf(KernelCall *call) {
+    const InfAttrs *attrs = call->attrs;
+    return find(call, FIND_INFINITY, attrs->negative ? -INFINITY : NAN,
+                attrs->positive ? INFINITY : NAN);
+}
+
 static bool is_cuda_float(Dtype dtype) {
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
 }
@@ -169,6 +186,11 @@ static bool combine(KernelCall *call, const KernelTensor *a, const KernelTensor 
     memcpy(&args.scale, &scale, sizeof args.scale);
     const bool compares = op >= BINARY_EQUAL;
     uint32_t pack = 1;
+    if (!compares && (a->dtype != b->dtype || a->dtype != y->dtype)) { /* a row that mixes */
+        const KernelTensor *const all[] = {a, b, y};
+        for (int i = 0; i < 3; i++) args.types[i] = (int32_t)all[i]->dtype;
+        return launch_broadcast(call, "binary_any", &args, 1);
+    }
     if (!compares && is_cuda_float(y->dtype))
         pack = cuda_broadcast_pack(&args, 2, kernel_element_size(y->dtype));
     const CudaName name = cuda_name(compares   ? "compare"
@@ -204,7 +226,8 @@ BINARY(xor, BINARY_XOR)
 bool cuda_pow(KernelCall *call) {
     KernelTensor b = align_b(call, &call->inputs[0], &call->inputs[1]);
     const Dtype dtype = call->inputs[0].dtype;
-    if (b.dtype == dtype) return combine(call, &call->inputs[0], &b, BINARY_POW, 1);
+    if (b.dtype == dtype || (is_cuda_float(b.dtype) && is_cuda_float(dtype)))
+        return combine(call, &call->inputs[0], &b, BINARY_POW, 1);
     void *converted = kernel_workspace(call, b.count * kernel_element_size(dtype));
     if (!converted) return false;
     const UnaryArgs args = {.x = b.data,
@@ -215,6 +238,7 @@ bool cuda_pow(KernelCall *call) {
     cuda_between(call, b.count * kernel_element_size(dtype));
     if (!launch_unary(call, "cast_any", &args, 1)) return false;
     b.data = converted;
+    b.dtype = dtype;
     return combine(call, &call->inputs[0], &b, BINARY_POW, 1);
 }
 

@@ -479,29 +479,35 @@ bool cuda_gemm(KernelCall *call) {
 
 /* ---- within other rows ----------------------------------------------------------------------- */
 
-static const GemmAttrs inner_attrs = {.trans_b = 1, .alpha = 1, .beta = 1};
+static const GemmAttrs inner_attrs[] = {{.trans_b = 0, .alpha = 1, .beta = 1},
+                                        {.trans_b = 1, .alpha = 1, .beta = 1}};
 static const KernelRow inner_row = {.domain = "", .op = "Gemm", .layout = &op_attrs_gemm};
 
-void cuda_inner_init(CudaInner *inner, const KernelCall *call, uint64_t m, uint64_t n, uint64_t k) {
-    const uint64_t sizes[3][2] = {{m, k}, {n, k}, {m, n}};
+void cuda_inner_init(CudaInner *inner, const CudaInnerShape *shape) {
+    const uint64_t m = shape->m, n = shape->n, k = shape->k;
+    const uint64_t sizes[3][2] = {{m, k}, {shape->turned ? n : k, shape->turned ? k : n}, {m, n}};
     KernelTensor *const tensors[] = {&inner->operands[0], &inner->operands[1], &inner->y};
+    const uint32_t alone = shape->batches == 1;
+    inner->turned = shape->turned;
     for (int i = 0; i < 3; i++) {
-        inner->dims[i][0] = (int64_t)sizes[i][0];
-        inner->dims[i][1] = (int64_t)sizes[i][1];
+        inner->dims[i][0] = (int64_t)shape->batches;
+        inner->dims[i][1] = (int64_t)sizes[i][0];
+        inner->dims[i][2] = (int64_t)sizes[i][1];
         *tensors[i] = (KernelTensor){.present = true,
-                                     .dtype = i < 2 ? call->inputs[i].dtype : DTYPE_FLOAT,
-                                     .rank = 2,
-                                     .dims = inner->dims[i],
-                                     .count = sizes[i][0] * sizes[i][1]};
+                                     .dtype = shape->types[i],
+                                     .rank = 3 - alone,
+                                     .dims = inner->dims[i] + alone,
+                                     .count = shape->batches * sizes[i][0] * sizes[i][1]};
     }
 }
 
-/* What a Gemm would see of the call; the host finds its own by where the call lies. */
+/* What a Gemm would see of the call, whose operands are none of the plan's; the host finds its own by where
+ * the call lies. */
 static void enter(KernelCall *call, CudaInner *inner, KernelCall *kept) {
     *kept = *call;
-    for (int i = 0; i < 2; i++) inner->operands[i].data = call->inputs[i].data;
     call->row = &inner_row;
-    call->attrs = &inner_attrs;
+    call->attrs = &inner_attrs[inner->turned];
+    call->constant = NULL;
     call->inputs = inner->operands;
     call->outputs = &inner->y;
     call->input_count = 2;
@@ -511,6 +517,7 @@ static void enter(KernelCall *call, CudaInner *inner, KernelCall *kept) {
 static void leave(KernelCall *call, const KernelCall *kept) {
     call->row = kept->row;
     call->attrs = kept->attrs;
+    call->constant = kept->constant;
     call->inputs = kept->inputs;
     call->outputs = kept->outputs;
     call->input_count = kept->input_count;
@@ -529,13 +536,14 @@ void cuda_inner_release(CudaInner *inner) {
     if (inner->prepared) release(inner->prepared);
 }
 
-bool cuda_inner_run(KernelCall *call, CudaInner *inner, void *y) {
+bool cuda_inner_run(KernelCall *call, CudaInner *inner, const void *a, const void *b, void *y) {
     KernelCall kept;
     Product p;
+    inner->operands[0].data = (void *)(uintptr_t)a; /* which are only read */
+    inner->operands[1].data = (void *)(uintptr_t)b;
     inner->y.data = y;
     enter(call, inner, &kept);
     const bool ok = read_product(call, &p) && multiply(call, &p, inner->prepared);
     leave(call, &kept);
-    if (ok) cuda_between(call, inner->y.count * sizeof(float));
     return ok;
 }

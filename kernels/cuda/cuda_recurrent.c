@@ -65,7 +65,6 @@ static bool read_layer(KernelCall *call, Layer *layer) {
                                   .backward = attrs->direction == 1,
                                   .batch_first = s->batch_first,
                                   .couple = attrs->input_forget != 0,
-                                  .type = (int32_t)call->inputs[0].dtype,
                                   .clip = attrs->clip.count ? attrs->clip.items[0] : 0};
     for (int i = 0; i < 6; i++) layer->args.gates[i / 3][i % 3] = gate_of(&activations[i]);
     return true;
@@ -78,8 +77,17 @@ static KernelReady make(KernelCall *call, RecurrentKind kind) {
     call->prepared = layer;
     if (!read_layer(call, layer)) return KERNEL_FAILED;
     const RecurrentSizes *s = &layer->sizes;
-    cuda_inner_init(&layer->product, call, s->length * s->batch, s->directions * s->width,
-                    s->input);
+    const Dtype x = call->inputs[0].dtype;
+    const Dtype w = x == DTYPE_FLOAT ? DTYPE_UNDEFINED : kernel_take_stored(call, 1);
+    const Dtype r = kernel_take_stored(call, 2);
+    layer->args.r_type = (int32_t)(r ? r : call->inputs[2].dtype);
+    const CudaInnerShape shape = {.types = {x, w ? w : call->inputs[1].dtype, DTYPE_FLOAT},
+                                  .batches = 1,
+                                  .m = s->length * s->batch,
+                                  .n = s->directions * s->width,
+                                  .k = s->input,
+                                  .turned = true};
+    cuda_inner_init(&layer->product, &shape);
     return cuda_inner_ready(call, &layer->product);
 }
 
@@ -103,16 +111,19 @@ const KernelPrepare cuda_prepare_lstm = {make_lstm, release, 0};
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* The data of input i, of that many elements; NULL where it is omitted. */
-static bool take_input(KernelCall *call, uint32_t i, uint64_t count, const void **data) {
+static bool take_input(KernelCall *call, uint32_t i, uint64_t count, const void **data,
+                       int32_t *type) {
     const KernelTensor *tensor = kernel_input(call, i);
     *data = tensor ? tensor->data : NULL;
+    *type = tensor ? (int32_t)tensor->dtype : 0;
     return !tensor || tensor->count == count ||
            kernel_fail(call, "input %u has not as many elements as the layer asks for", i);
 }
 
-static bool take_output(KernelCall *call, uint32_t i, uint64_t count, void **data) {
+static bool take_output(KernelCall *call, uint32_t i, uint64_t count, void **data, int32_t *type) {
     const KernelTensor *tensor = kernel_result(call, i);
     *data = tensor && tensor->count ? tensor->data : NULL;
+    *type = tensor ? (int32_t)tensor->dtype : 0;
     return !tensor || tensor->count == count ||
            kernel_fail(call, "output %u has not as many elements as the layer gives", i);
 }
@@ -122,16 +133,18 @@ static bool take_operands(KernelCall *call, const Layer *layer, RecurrentArgs *a
     const uint64_t states = s->directions * s->batch * s->hidden;
     const bool lstm = layer->kind == RECURRENT_LSTM;
     const void *lengths;
+    int32_t whole;
     args->r = call->inputs[2].data;
-    if (!take_input(call, 3, s->directions * 2 * s->width, &args->bias) ||
-        !take_input(call, 4, s->batch, &lengths) || !take_input(call, 5, states, &args->h_first) ||
-        (lstm && (!take_input(call, 6, states, &args->c_first) ||
-                  !take_input(call, 7, s->directions * 3 * s->hidden, &args->p))))
+    if (!take_input(call, 3, s->directions * 2 * s->width, &args->bias, &args->bias_type) ||
+        !take_input(call, 4, s->batch, &lengths, &whole) ||
+        !take_input(call, 5, states, &args->h_first, &args->h_first_type) ||
+        (lstm && (!take_input(call, 6, states, &args->c_first, &args->c_first_type) ||
+                  !take_input(call, 7, s->directions * 3 * s->hidden, &args->p, &args->p_type))))
         return false;
     args->lengths = lengths;
-    return take_output(call, 0, s->length * states, &args->y) &&
-           take_output(call, 1, states, &args->h_last) &&
-           (!lstm || take_output(call, 2, states, &args->c_last));
+    return take_output(call, 0, s->length * states, &args->y, &args->y_type) &&
+           take_output(call, 1, states, &args->h_last, &args->h_last_type) &&
+           (!lstm || take_output(call, 2, states, &args->c_last, &args->c_last_type));
 }
 
 /* States before and after a step, by turns, and what a GRU of two launches has between them. */
@@ -162,7 +175,7 @@ static bool begin(KernelCall *call, const RecurrentArgs *args) {
 }
 
 static bool launch_step(KernelCall *call, const char *kernel, const RecurrentArgs *args) {
-    const CudaName name = cuda_name(kernel, cuda_suffix((Dtype)args->type), "");
+    const CudaName name = cuda_name(kernel, cuda_suffix((Dtype)args->r_type), "");
     const CudaLaunch launch = {.family = CUDA_recurrent,
                                .kernel = name.text,
                                .blocks = {cuda_blocks((uint64_t)args->hidden, RECURRENT_WARPS, 1),
@@ -194,8 +207,12 @@ static bool run_layer(KernelCall *call) {
     if (!take_space(call, layer, states, &args)) return false;
     float *products = NULL;
     if (args.length) {
-        products = kernel_workspace(call, layer->product.y.count * sizeof(float));
-        if (!products || !cuda_inner_run(call, &layer->product, products)) return false;
+        const uint64_t bytes = layer->product.y.count * sizeof(float);
+        products = kernel_workspace(call, bytes);
+        if (!products || !cuda_inner_run(call, &layer->product, call->inputs[0].data,
+                                         call->inputs[1].data, products))
+            return false;
+        cuda_between(call, bytes);
     }
     args.products = products;
     args.h_next = states[0][0];

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reductions on a CUDA device. */
+#include "cuda_reduce.h"
+
+#include "cuda_epilogue.h"
 #include "cuda_functions.h"
-#include "reduce_args.h"
 
 enum { THREADS = 256, FEW = 32, GRID = 1 << 20 };
 
@@ -22,8 +24,8 @@ static bool find_axes(KernelCall *call, bool *reduced, bool *none) {
     return true;
 }
 
-/* Appends an axis, merged with the last one where they are one; false where there are too many. */
-static bool push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t size, int64_t stride) {
+bool cuda_reduce_push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t size,
+                      int64_t stride) {
     if (size == 1) return true;
     if (*rank && strides[*rank - 1] == stride * size) {
         sizes[*rank - 1] *= size;
@@ -36,36 +38,46 @@ static bool push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t size, 
     return true;
 }
 
+bool cuda_reduce_launch(KernelCall *call, const ReduceArgs *args) {
+    const bool blocks = args->reduced >= FEW;
+    const uint64_t results = (uint64_t)args->results;
+    const CudaLaunch launch = {
+        .family = CUDA_reduce,
+        .kernel = blocks ? "reduce_block" : "reduce_thread",
+        .blocks = {blocks ? (results < GRID ? (uint32_t)results : GRID)
+                          : cuda_blocks_full(call, results, THREADS, 1)},
+        .threads = {blocks ? (args->reduced < 1024 ? 64 : THREADS) : THREADS},
+        .args = args};
+    return cuda_launch(call, &launch);
+}
+
 static bool reduce(KernelCall *call, enum ReduceOp op) {
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     bool *reduced = ARENA_ARRAY(call->scratch, bool, x->rank + 1), none = false, fits = true;
     if (!find_axes(call, reduced, &none)) return false;
     if (!y->count) return true;
+    if (none && x->dtype != y->dtype)
+        return cuda_convert(call, x->data, x->dtype, y->data, y->dtype, y->count);
     if (none) return cuda_copy(call, y->data, x->data, y->count * kernel_element_size(y->dtype));
     ReduceArgs args = {.x = x->data,
                        .y = y->data,
                        .results = (int64_t)y->count,
                        .reduced = 1,
                        .op = (int32_t)op,
-                       .type = (int32_t)x->dtype};
+                       .x_type = (int32_t)x->dtype,
+                       .y_type = (int32_t)y->dtype};
     for (uint32_t i = 0; i < x->rank; i++) {
         const int64_t stride = (int64_t)kernel_stride(x, i);
         if (reduced[i]) {
             args.reduced *= x->dims[i];
-            fits &= push(args.sizes, args.strides, &args.rank, x->dims[i], stride);
+            fits &= cuda_reduce_push(args.sizes, args.strides, &args.rank, x->dims[i], stride);
         } else {
-            fits &= push(args.kept_sizes, args.kept_strides, &args.kept_rank, x->dims[i], stride);
+            fits &= cuda_reduce_push(args.kept_sizes, args.kept_strides, &args.kept_rank,
+                                     x->dims[i], stride);
         }
     }
     if (!fits) return kernel_fail(call, "axes that lie so are not for the device");
-    const bool blocks = args.reduced >= FEW;
-    const CudaLaunch launch = {.family = CUDA_reduce,
-                               .kernel = blocks ? "reduce_block" : "reduce_thread",
-                               .blocks = {blocks ? (y->count < GRID ? (uint32_t)y->count : GRID)
-                                                 : cuda_blocks_full(call, y->count, THREADS, 1)},
-                               .threads = {blocks ? (args.reduced < 1024 ? 64 : THREADS) : THREADS},
-                               .args = &args};
-    return cuda_launch(call, &launch);
+    return cuda_reduce_launch(call, &args);
 }
 
 #define REDUCE(name, op)                                                                           \
@@ -98,7 +110,8 @@ static bool global_pool(KernelCall *call, enum ReduceOp op) {
                              .kept_rank = 1,
                              .rank = 1,
                              .op = (int32_t)op,
-                             .type = (int32_t)x->dtype};
+                             .x_type = (int32_t)x->dtype,
+                             .y_type = (int32_t)y->dtype};
     const CudaLaunch launch = {.family = CUDA_reduce,
                                .kernel = "reduce_block",
                                .blocks = {y->count < GRID ? (uint32_t)y->count : GRID},

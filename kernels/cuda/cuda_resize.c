@@ -115,3 +115,50 @@ bool cuda_upsample(KernelCall *call) {
     ResizeAxes axes;
     return resize_axes_upsample(call, &axes) && resize(call, axes);
 }
+
+/* ---- GridSample ------------------------------------------------------------------------------ */
+
+_Static_assert((int)AT_GRID_CUBIC == (int)GRID_CUBIC && (int)AT_GRID_NEAREST == (int)GRID_NEAREST &&
+                   (int)AT_GRID_REFLECTION == (int)GRID_REFLECTION &&
+                   (int)AT_GRID_BORDER == (int)GRID_BORDER,
+               "they are the same numbers");
+
+bool cuda_grid_sample(KernelCall *call) {
+    enum { GRID_THREADS = 128 };
+    const GridAttrs *attrs = call->attrs;
+    const KernelTensor *in = &call->inputs[0], *grid = &call->inputs[1], *out = &call->outputs[0];
+    if (attrs->mode < 0 || attrs->padding < 0)
+        return kernel_fail(call, "the mode is not a known one");
+    if (in->rank < 3 || grid->dims[grid->rank - 1] != in->rank - 2)
+        return kernel_fail(call, "grid points of %lld numbers for rank %u",
+                           (long long)grid->dims[grid->rank - 1], in->rank);
+    if (in->rank - 2 > GRID_SPATIAL)
+        return kernel_fail(call, "%u axes are more than the device samples", in->rank - 2);
+    if (!out->count) return true;
+    if (!in->count) return kernel_fail(call, "there is nothing to sample");
+    GridArgs args = {.x = in->data,
+                     .grid = grid->data,
+                     .y = out->data,
+                     .count = (int64_t)out->count,
+                     .channels = in->dims[1],
+                     .points = (int64_t)kernel_span(out, 2, out->rank),
+                     .area = (int64_t)kernel_span(in, 2, in->rank),
+                     .sizes = {1, 1, 1},
+                     .spatial = (int32_t)in->rank - 2,
+                     .mode = (int32_t)attrs->mode,
+                     .padding = (int32_t)attrs->padding,
+                     .align = attrs->align != 0,
+                     .x_type = (int32_t)in->dtype,
+                     .grid_type = (int32_t)grid->dtype,
+                     .y_type = (int32_t)out->dtype};
+    for (uint32_t i = 2; i < in->rank; i++) {
+        args.sizes[GRID_SPATIAL - in->rank + i] = in->dims[i];
+        args.steps[GRID_SPATIAL - in->rank + i] = (int64_t)kernel_stride(in, i);
+    }
+    const CudaLaunch launch = {.family = CUDA_resize,
+                               .kernel = "grid_sample",
+                               .blocks = {cuda_blocks_full(call, out->count, GRID_THREADS, 1)},
+                               .threads = {GRID_THREADS},
+                               .args = &args};
+    return cuda_launch(call, &launch);
+}

@@ -135,6 +135,40 @@ template <typename T> static __device__ void scatter_blocks(const BlocksArgs &a)
     }
 }
 
+/* ---- one of a line is marked ------------------------------------------------------------------ */
+
+/* A number, cut to an integer; what is none, or beyond any index, is out of range. */
+static __device__ int64_t whole_at(const void *data, int dtype, int64_t i) {
+    switch (dtype) {
+    case DEMI_INT8: return ((const int8_t *)data)[i];
+    case DEMI_INT16: return ((const int16_t *)data)[i];
+    case DEMI_INT32: return ((const int32_t *)data)[i];
+    case DEMI_INT64: return ((const int64_t *)data)[i];
+    case DEMI_BOOL:
+    case DEMI_UINT8: return ((const uint8_t *)data)[i];
+    case DEMI_UINT16: return ((const uint16_t *)data)[i];
+    case DEMI_UINT32: return ((const uint32_t *)data)[i];
+    case DEMI_UINT64: {
+        const uint64_t x = ((const uint64_t *)data)[i];
+        return x > INT64_MAX ? INT64_MAX : (int64_t)x;
+    }
+    default: {
+        const double x = dtype == DEMI_DOUBLE ? ((const double *)data)[i] : load_any(data, dtype, i);
+        return x > -1e18 && x < 1e18 ? (int64_t)x : INT64_MAX;
+    }
+    }
+}
+
+template <typename T> static __device__ void one_hot(const OneHotArgs &a) {
+    EACH(i, a.count) {
+        const int64_t place = i / a.inner % a.depth;
+        const int64_t of = i / a.inner / a.depth * a.inner + i % a.inner;
+        int64_t index = whole_at(a.indices, a.type, of);
+        if (index < 0) index += a.depth;
+        ((T *)a.y)[i] = ((const T *)a.values)[index == place];
+    }
+}
+
 /* ---- the best of a line ---------------------------------------------------------------------- */
 
 /* A number for each value, in their order; NaN is the largest, and -0 is 0. */
@@ -269,6 +303,9 @@ template <typename T> static __device__ void sums(const SumsArgs &a) {
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) gather_blocks_##suffix(BlocksArgs a) {       \
         gather_blocks<T>(a);                                                                       \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256) one_hot_##suffix(OneHotArgs a) {             \
+        one_hot<T>(a);                                                                             \
     }
 GATHERS(x1, uint8_t)
 GATHERS(x2, uint16_t)

@@ -34,6 +34,15 @@ typedef struct BlocksArgs {
     int32_t depth, how, wide;
 } BlocksArgs;
 
+/* y (outer, depth, inner): of each of (outer, inner) indices, of any type of numbers, the second value at
+ * its place, elsewhere the first. Indices out of range have no place. */
+typedef struct OneHotArgs {
+    const void *indices, *values;
+    void *y;
+    int64_t count, depth, inner; /* elements of y */
+    int32_t type;                /* of the indices */
+} OneHotArgs;
+
 /* The best `k` of each line of n elements that are `inner` apart, in order; equal ones by index. A
  * block a line. */
 typedef struct BestArgs {

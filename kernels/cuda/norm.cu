@@ -11,15 +11,15 @@ extern "C" __global__ void __launch_bounds__(256) softmax_rows(SoftmaxArgs a) {
         const int64_t at = row * a.n;
         float most = -INFINITY, sum = 0;
         for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x)
-            most = max_nan(load_any(a.x, a.type, at + i), most);
+            most = max_nan(load_any(a.x, a.x_type, at + i), most);
         most = block_max(most, room);
         for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x)
-            sum += expf(load_any(a.x, a.type, at + i) - most);
+            sum += expf(load_any(a.x, a.x_type, at + i) - most);
         sum = block_sum(sum, room);
         const float shift = a.log ? most + logf(sum) : most, scale = 1 / sum;
         for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
-            const float x = load_any(a.x, a.type, at + i) - shift;
-            store_any(a.y, a.type, at + i, a.log ? x : expf(x) * scale);
+            const float x = load_any(a.x, a.x_type, at + i) - shift;
+            store_any(a.y, a.y_type, at + i, a.log ? x : expf(x) * scale);
         }
         __syncthreads();
     }
@@ -32,12 +32,12 @@ extern "C" __global__ void __launch_bounds__(256) softmax_columns(SoftmaxArgs a)
          k += step) {
         const int64_t at = k / a.inner * a.n * a.inner + k % a.inner;
         float most = -INFINITY, sum = 0;
-        for (int64_t i = 0; i < a.n; i++) most = max_nan(load_any(a.x, a.type, at + i * a.inner), most);
-        for (int64_t i = 0; i < a.n; i++) sum += expf(load_any(a.x, a.type, at + i * a.inner) - most);
+        for (int64_t i = 0; i < a.n; i++) most = max_nan(load_any(a.x, a.x_type, at + i * a.inner), most);
+        for (int64_t i = 0; i < a.n; i++) sum += expf(load_any(a.x, a.x_type, at + i * a.inner) - most);
         const float shift = a.log ? most + logf(sum) : most, scale = 1 / sum;
         for (int64_t i = 0; i < a.n; i++) {
-            const float x = load_any(a.x, a.type, at + i * a.inner) - shift;
-            store_any(a.y, a.type, at + i * a.inner, a.log ? x : expf(x) * scale);
+            const float x = load_any(a.x, a.x_type, at + i * a.inner) - shift;
+            store_any(a.y, a.y_type, at + i * a.inner, a.log ? x : expf(x) * scale);
         }
     }
 }
@@ -148,10 +148,45 @@ extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         const int64_t c = i / a.inner % a.channels;
-        const float mean = load_any(a.mean, a.statistic_type, c);
-        const float variance = load_any(a.variance, a.statistic_type, c);
-        const float scale = load_any(a.scale, a.factor_type, c) / sqrtf(variance + a.epsilon);
-        store_any(a.y, a.type, i,
-                  (load_any(a.x, a.type, i) - mean) * scale + load_any(a.bias, a.factor_type, c));
+        const float mean = load_any(a.mean, a.mean_type, c);
+        const float variance = load_any(a.variance, a.variance_type, c);
+        const float scale = load_any(a.scale, a.scale_type, c) / sqrtf(variance + a.epsilon);
+        store_any(a.y, a.y_type, i,
+                  (load_any(a.x, a.x_type, i) - mean) * scale + load_any(a.bias, a.bias_type, c));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) lrn(LrnArgs a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const int64_t c = i / a.inner % a.channels;
+        const int64_t from = c > a.before ? c - a.before : 0;
+        const int64_t to = a.channels - c > a.after ? c + a.after + 1 : a.channels;
+        float sum = 0;
+        for (int64_t k = from; k < to; k++) {
+            const float x = load_any(a.x, a.x_type, i + (k - c) * a.inner);
+            sum += x * x;
+        }
+        store_any(a.y, a.y_type, i,
+                  load_any(a.x, a.x_type, i) * powf(a.bias + a.factor * sum, -a.beta));
+    }
+}
+
+/* A block a line, of whole warps. */
+extern "C" __global__ void __launch_bounds__(256) lp_norm(LpNormArgs a) {
+    __shared__ float room[WARP];
+    for (int64_t line = blockIdx.x; line < a.lines; line += gridDim.x) {
+        const int64_t at = line / a.inner * a.n * a.inner + line % a.inner;
+        float sum = 0;
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+            const float x = load_any(a.x, a.x_type, at + i * a.inner);
+            sum += a.square ? x * x : fabsf(x);
+        }
+        sum = block_sum(sum, room);
+        if (a.square) sum = sqrtf(sum);
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x)
+            store_any(a.y, a.y_type, at + i * a.inner,
+                      sum == 0 ? 0 : load_any(a.x, a.x_type, at + i * a.inner) / sum);
+        __syncthreads();
     }
 }

@@ -12,7 +12,7 @@ typedef struct SoftmaxArgs {
     const void *x;
     void *y;
     int64_t outer, n, inner;
-    int32_t type, log;
+    int32_t x_type, y_type, log;
 } SoftmaxArgs;
 
 /* Rows of n elements, one block each: y = (s - mean) / sqrt(variance + epsilon) scale + bias, s = x +
@@ -30,13 +30,32 @@ typedef struct RowNormArgs {
     int32_t x_type, skip_type, scale_type, bias_type, y_type, sum_type, low_type;
 } RowNormArgs;
 
+/* y = x (bias + factor sum)^-beta, the sum of squares over so many channels before and after x's own, of
+ * (outer, channels, inner). */
+typedef struct LrnArgs {
+    const void *x;
+    void *y;
+    int64_t count, channels, inner, before, after;
+    float factor, bias, beta;
+    int32_t x_type, y_type;
+} LrnArgs;
+
+/* Lines along the middle axis of (outer, n, inner), each over the sum of its sizes, or the root of its sum
+ * of squares; 0 where that is 0. */
+typedef struct LpNormArgs {
+    const void *x;
+    void *y;
+    int64_t lines, n, inner;
+    int32_t square, x_type, y_type;
+} LpNormArgs;
+
 /* y = (x - mean) / sqrt(variance + epsilon) scale + bias by channel, of (outer, channels, inner). */
 typedef struct BatchNormArgs {
     const void *x, *scale, *bias, *mean, *variance;
     void *y;
     int64_t count, channels, inner;
     float epsilon;
-    int32_t type, factor_type, statistic_type;
+    int32_t x_type, y_type, scale_type, bias_type, mean_type, variance_type;
 } BatchNormArgs;
 
 #endif

@@ -231,6 +231,18 @@ template <typename T, int N> static __device__ void binary_all(const BroadcastAr
     }
 FOR_FLOATS(BINARY)
 
+/* The same of floats of several types. */
+extern "C" __global__ void __launch_bounds__(256) binary_any(BroadcastArgs a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        int64_t at[2];
+        locate<2>(a, i, at);
+        store_any(a.y, a.types[2], i,
+                  binary(a.op, load_any(a.inputs[0], a.types[0], at[0]),
+                         load_any(a.inputs[1], a.types[1], at[1])));
+    }
+}
+
 template <typename T> static __device__ T integer_power(T x, T n) {
     T y = 1;
     if (n < 0) return x == 1 ? 1 : x == (T)-1 ? (n % 2 ? (T)-1 : 1) : 0;
@@ -325,6 +337,22 @@ COMPARE(f64, double)
 COMPARE(i32, int32_t)
 COMPARE(i64, int64_t)
 COMPARE(b, uint8_t)
+
+/* Which elements are NaN, or one of the infinities p and q. */
+template <typename T> static __device__ void find_all(const UnaryArgs &a) {
+    typedef typename Compared<T>::type C;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const C x = (C)((const T *)a.x)[i];
+        ((uint8_t *)a.y)[i] = a.op == FIND_NAN ? x != x : x == (C)a.p || x == (C)a.q;
+    }
+}
+#define FIND(suffix, T)                                                                            \
+    extern "C" __global__ void __launch_bounds__(256) find_##suffix(UnaryArgs a) {                 \
+        find_all<T>(a);                                                                            \
+    }
+FOR_FLOATS(FIND)
+FIND(f64, double)
 
 extern "C" __global__ void __launch_bounds__(256) not_b(UnaryArgs a) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;

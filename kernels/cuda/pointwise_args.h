@@ -32,6 +32,9 @@ enum BinaryOp {
     BINARY_XOR
 };
 
+/* What is looked for. */
+enum FindOp { FIND_NAN, FIND_INFINITY };
+
 typedef struct UnaryArgs {
     const void *x;
     void *y;
@@ -49,6 +52,7 @@ typedef struct BroadcastArgs {
     int64_t sizes[POINTWISE_RANK];
     int64_t strides[POINTWISE_INPUTS][POINTWISE_RANK]; /* elements, 0 where an input is repeated */
     int32_t rank, op;
+    int32_t types[POINTWISE_INPUTS]; /* of inputs 0 and 1 and y, for binary_any */
     int32_t scale; /* y is that times it: a mean's 1 / n as bits of a float; else those of 1 */
 } BroadcastArgs;
 

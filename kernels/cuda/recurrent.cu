@@ -46,14 +46,14 @@ static __device__ __forceinline__ void store_state(const RecurrentArgs &a, const
     const int64_t row = a.batch_first
                             ? ((int64_t)at.b * a.length + at.time) * a.directions + at.d
                             : (at.time * a.directions + at.d) * a.batch + at.b;
-    if (a.y) store_any(a.y, a.type, row * a.hidden + at.j, at.active ? h : 0.0f);
+    if (a.y) store_any(a.y, a.y_type, row * a.hidden + at.j, at.active ? h : 0.0f);
     if (a.step + 1 < a.length) return;
     const int64_t last =
         (a.batch_first ? (int64_t)at.b * a.directions + at.d : (int64_t)at.d * a.batch + at.b) *
             a.hidden +
         at.j;
-    if (a.h_last) store_any(a.h_last, a.type, last, h);
-    if (a.c_last) store_any(a.c_last, a.type, last, c);
+    if (a.h_last) store_any(a.h_last, a.h_last_type, last, h);
+    if (a.c_last) store_any(a.c_last, a.c_last_type, last, c);
 }
 
 /* The biases of gate g, of the input and of the state. */
@@ -61,7 +61,7 @@ static __device__ __forceinline__ float bias_of(const RecurrentArgs &a, const Pl
                                                 int gates, int of_state) {
     if (!a.bias) return 0;
     const int64_t first = (int64_t)(2 * at.d + of_state) * gates * a.hidden;
-    return load_any(a.bias, a.type, first + (int64_t)g * a.hidden + at.j);
+    return load_any(a.bias, a.bias_type, first + (int64_t)g * a.hidden + at.j);
 }
 static __device__ __forceinline__ float input_of(const RecurrentArgs &a, const Place &at, int g,
                                                  int gates) {
@@ -126,13 +126,13 @@ template <typename T> static __device__ void lstm(const RecurrentArgs &a) {
         const float c = a.c[at.state];
         const int64_t p = (int64_t)d * 3 * a.hidden + j;
         if (a.p) {
-            x[0] += load_any(a.p, a.type, p) * c;
-            x[2] += load_any(a.p, a.type, p + 2 * (int64_t)a.hidden) * c;
+            x[0] += load_any(a.p, a.p_type, p) * c;
+            x[2] += load_any(a.p, a.p_type, p + 2 * (int64_t)a.hidden) * c;
         }
         const float in = gate(a, d, 0, x[0]);
         const float forget = a.couple ? 1 - in : gate(a, d, 0, x[2]);
         const float cell = forget * c + in * gate(a, d, 1, x[3]);
-        if (a.p) x[1] += load_any(a.p, a.type, p + a.hidden) * cell;
+        if (a.p) x[1] += load_any(a.p, a.p_type, p + a.hidden) * cell;
         store_state(a, at, gate(a, d, 0, x[1]) * gate(a, d, 2, cell), cell);
     }
 }
@@ -183,13 +183,13 @@ extern "C" __global__ void __launch_bounds__(256) recurrent_begin(RecurrentArgs 
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
         const int64_t j = i % a.hidden, b = i / a.hidden % a.batch, d = i / a.hidden / a.batch;
         const int64_t given = a.batch_first ? (b * a.directions + d) * a.hidden + j : i;
-        const float h = a.h_first ? load_any(a.h_first, a.type, given) : 0.0f;
-        const float c = a.c_first ? load_any(a.c_first, a.type, given) : 0.0f;
+        const float h = a.h_first ? load_any(a.h_first, a.h_first_type, given) : 0.0f;
+        const float c = a.c_first ? load_any(a.c_first, a.c_first_type, given) : 0.0f;
         a.h_next[i] = h;
         if (a.c_next) a.c_next[i] = c;
         if (a.length) continue;
-        if (a.h_last) store_any(a.h_last, a.type, given, h);
-        if (a.c_last) store_any(a.c_last, a.type, given, c);
+        if (a.h_last) store_any(a.h_last, a.h_last_type, given, h);
+        if (a.c_last) store_any(a.c_last, a.c_last_type, given, c);
     }
 }
 

@@ -30,7 +30,8 @@ typedef struct RecurrentArgs {
     int32_t step, length, batch, hidden, directions;
     int32_t backward;    /* the first direction is; the second always is */
     int32_t batch_first; /* as layout = 1 */
-    int32_t couple, type;
+    int32_t couple;
+    int32_t r_type, bias_type, p_type, h_first_type, c_first_type, y_type, h_last_type, c_last_type;
     float clip; /* 0: none */
     RecurrentGate gates[2][3];
 } RecurrentArgs;

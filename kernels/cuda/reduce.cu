@@ -66,7 +66,7 @@ static __device__ float walk(const ReduceArgs &a, int64_t at, int64_t first, int
                              float most) {
     float x = start(op);
     for (int64_t i = first; i < a.reduced; i += step) {
-        const float value = load_any(a.x, a.type, at + offset_of(i, a.rank, a.sizes, a.strides));
+        const float value = load_any(a.x, a.x_type, at + offset_of(i, a.rank, a.sizes, a.strides));
         x = combine(op, x, a.op == REDUCTION_LOG_SUM_EXP && op == REDUCTION_SUM ? expf(value - most)
                                                                           : taken(op, value, most));
     }
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_block(ReduceArgs a) {
             x = over_block(REDUCTION_SUM, walk(a, at, threadIdx.x, blockDim.x, REDUCTION_SUM, most), room);
             x = most + logf(x);
         }
-        if (threadIdx.x == 0) store_any(a.y, a.type, r, ended(a.op, x, a.reduced));
+        if (threadIdx.x == 0) store_any(a.y, a.y_type, r, ended(a.op, x, a.reduced));
     }
 }
 
@@ -98,6 +98,6 @@ extern "C" __global__ void __launch_bounds__(256) reduce_thread(ReduceArgs a) {
             const float most = isinf(x) ? 0 : x;
             x = most + logf(walk(a, at, 0, 1, REDUCTION_SUM, most));
         }
-        store_any(a.y, a.type, r, ended(a.op, x, a.reduced));
+        store_any(a.y, a.y_type, r, ended(a.op, x, a.reduced));
     }
 }

@@ -27,7 +27,7 @@ typedef struct ReduceArgs {
     int64_t results, reduced;
     int64_t kept_sizes[REDUCE_RANK], kept_strides[REDUCE_RANK];
     int64_t sizes[REDUCE_RANK], strides[REDUCE_RANK];
-    int32_t kept_rank, rank, op, type;
+    int32_t kept_rank, rank, op, x_type, y_type;
 } ReduceArgs;
 
 #endif

@@ -131,3 +131,100 @@ template <typename T> static __device__ void resize(const ResizeArgs &a) {
         resize<T>(a);                                                                              \
     }
 FOR_FLOATS(RESIZE)
+
+/* ---- samples at the points of a grid --------------------------------------------------------- */
+
+enum { MOST_TAPS = 4 };
+
+/* What of an axis a point is made of: places within it, weights, and how many. */
+struct GridTaps {
+    int64_t at[MOST_TAPS];
+    float weight[MOST_TAPS];
+    int count;
+};
+
+/* Back between the borders, as often as it takes. */
+static __device__ double reflected(double x, double low, double high) {
+    const double range = high - low;
+    if (x >= low && x <= high) return x;
+    if (!(range > 0)) return low;
+    const double beyond = fmod(fabs(x - low), 2 * range);
+    const double folded = beyond > range ? 2 * range - beyond : beyond;
+    return folded == folded ? low + folded : low;
+}
+
+/* The coordinate, -1 to 1, in elements, as the processor's kernel rounds it. */
+static __device__ __forceinline__ float denormalised(float n, float size, int align) {
+    return align ? __fmul_rn((n + 1) / 2, size - 1) : (__fmul_rn(n + 1, size) - 1) / 2;
+}
+
+static __device__ void place_tap(const GridArgs &a, int64_t at, int64_t size, GridTaps &taps, int i) {
+    const double low = a.align ? 0 : -0.5, high = low + (double)size - (a.align ? 1 : 0);
+    if (a.padding == AT_GRID_REFLECTION) at = (int64_t)reflected((double)at, low, high);
+    const bool inside = at >= 0 && at < size;
+    if (!inside && a.padding == AT_GRID_ZEROS) taps.weight[i] = 0;
+    taps.at[i] = at < 0 ? 0 : at >= size ? size - 1 : at;
+}
+
+/* Keys' kernel with a = -0.75. */
+static __device__ __forceinline__ float cubic_weight(double distance, bool near) {
+    const double c = -0.75, d = distance;
+    return (float)(near ? ((c + 2) * d - (c + 3)) * d * d + 1
+                        : ((c * d - 5 * c) * d + 8 * c) * d - 4 * c);
+}
+
+static __device__ void find_taps(const GridArgs &a, double x, int64_t size, GridTaps &taps) {
+    const double low = a.align ? 0 : -0.5, high = low + (double)size - (a.align ? 1 : 0);
+    const double far = (double)size + MOST_TAPS;
+    if (a.mode == AT_GRID_NEAREST) x = rint(x);
+    if (x < low || x > high) {
+        if (a.padding == AT_GRID_BORDER && a.mode != AT_GRID_CUBIC)
+            x = x < 0 ? 0 : (double)(size - 1);
+        if (a.padding == AT_GRID_REFLECTION) x = reflected(x, low, high);
+    }
+    if (!(x > -far)) x = -far; /* NaN too: beyond the border */
+    if (x > far) x = far;
+    const double base = floor(x), t = x - base;
+    const int64_t first = (int64_t)base - (a.mode == AT_GRID_CUBIC ? 1 : 0);
+    taps.count = a.mode == AT_GRID_NEAREST ? 1 : a.mode == AT_GRID_LINEAR ? 2 : MOST_TAPS;
+#pragma unroll
+    for (int i = 0; i < MOST_TAPS; i++) {
+        if (i >= taps.count) continue;
+        taps.weight[i] = a.mode == AT_GRID_NEAREST  ? 1
+                         : a.mode == AT_GRID_LINEAR ? (float)(i ? t : 1 - t)
+                         : cubic_weight(i < 2 ? 1 + t - i : i - 1 - t, i == 1 || i == 2);
+        place_tap(a, first + i, size, taps, i);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128) grid_sample(GridArgs a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const int64_t point = i % a.points, channel = i / a.points;
+        const int64_t batch = channel / a.channels, from = channel * a.area;
+        const int64_t at = (batch * a.points + point) * a.spatial;
+        GridTaps taps[GRID_SPATIAL];
+#pragma unroll
+        for (int k = 0; k < GRID_SPATIAL; k++) {
+            taps[k].count = 1, taps[k].at[0] = 0, taps[k].weight[0] = 1;
+            if (k < GRID_SPATIAL - a.spatial) continue;
+            const float n = load_any(a.grid, a.grid_type, at + GRID_SPATIAL - 1 - k);
+            find_taps(a, denormalised(n, (float)a.sizes[k], a.align), a.sizes[k], taps[k]);
+        }
+        float sum = 0;
+#pragma unroll
+        for (int p = 0; p < MOST_TAPS; p++)
+#pragma unroll
+            for (int q = 0; q < MOST_TAPS; q++)
+#pragma unroll
+                for (int r = 0; r < MOST_TAPS; r++) {
+                    if (p >= taps[0].count || q >= taps[1].count || r >= taps[2].count) continue;
+                    const float weight = taps[0].weight[p] * taps[1].weight[q] * taps[2].weight[r];
+                    if (weight == 0) continue; /* so that NaN beyond the border does not count */
+                    sum += weight * load_any(a.x, a.x_type,
+                                             from + taps[0].at[p] * a.steps[0] +
+                                                 taps[1].at[q] * a.steps[1] + taps[2].at[r] * a.steps[2]);
+                }
+        store_any(a.y, a.y_type, i, sum);
+    }
+}

@@ -39,4 +39,20 @@ typedef struct ResizeArgs {
     int64_t kept_size[RESIZE_KEPT], kept_below[RESIZE_KEPT], kept_stride[RESIZE_KEPT];
 } ResizeArgs;
 
+/* GridMode and GridPadding, by the same numbers. */
+enum GridFilter { AT_GRID_LINEAR, AT_GRID_NEAREST, AT_GRID_CUBIC };
+enum GridBeyond { AT_GRID_ZEROS, AT_GRID_BORDER, AT_GRID_REFLECTION };
+enum { GRID_SPATIAL = 3 };
+
+/* y (batch, channels, points) of x (batch, channels, sizes), where each point of a grid (batch, points,
+ * spatial) says, the last axis first. */
+typedef struct GridArgs {
+    const void *x, *grid;
+    void *y;
+    int64_t count, channels, points, area;
+    int64_t sizes[GRID_SPATIAL], steps[GRID_SPATIAL]; /* the last `spatial` of them; else 1 and 0 */
+    int32_t spatial, mode, padding, align;
+    int32_t x_type, grid_type, y_type;
+} GridArgs;
+
 #endif

@@ -172,9 +172,12 @@ if(TARGET demi)
                 --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
             demi_python_test(gpu_check gpu_check_test.py ${with_demi} --runtime
                 $<TARGET_FILE:demi_runtime_only> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
-            list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample gpu_check)
+            demi_python_test(python_cuda python_cuda_test.py)
+            list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample gpu_check python_cuda)
             set_property(TEST ${cuda_tests} APPEND PROPERTY ENVIRONMENT
                 "LD_LIBRARY_PATH=${fake_folder}")
+            set_property(TEST python_cuda APPEND PROPERTY ENVIRONMENT
+                "DEMI_LIBRARY=$<TARGET_FILE:demi_shared>")
         endif()
         demi_python_test(check_suite check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             LABELS full PROCESSORS 2)

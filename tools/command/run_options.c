@@ -106,6 +106,8 @@ bool run_options_context(const Parsed *parsed, DemiContextOptions *options, Err 
     *options = plain;
     const char *tf32 = value_of(parsed, "tf32");
     options->tf32 = tf32 && strcmp(tf32, "on") == 0;
+    const char *graph = value_of(parsed, "device-graph");
+    options->device_steps = graph && strcmp(graph, "off") == 0;
     if (!parsed_number(parsed, "threads", 1, &threads, 0, err) ||
         !device_memory_of(parsed, &options->device_memory, err) ||
         !memory_of(parsed, &options->small, &options->memory_budget, err))

@@ -54,6 +54,9 @@
     {"tf32", 0, OPTION_ROW_VALUE, "WHEN", "off on",                                                \
      "Whether the device may round the factors of float products to TF32, 10 bits of mantissa: "   \
      "off (the default), or on."},                                                                 \
+    {"device-graph", 0, OPTION_ROW_VALUE, "WHEN", "on off",                                        \
+     "Whether the second run with the same sizes is recorded as a CUDA graph, which later ones "   \
+     "repeat: on (the default), or off, each step by itself in every run."},                       \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
      "Most memory that values and workspace may take, as 500M or 2G; default: three quarters of "  \
      "the machine's. Calls of functions and constants computed in advance count, too. small: "     \

@@ -34,7 +34,7 @@ static void write_kernel(char *text, size_t size, const char *body) {
              ".version 9.0\n.target sm_90\n.address_size 64\n"
              ".visible .entry k(.param .align 8 .b8 k_param_0[8])\n.maxntid 128, 1, 1\n{\n"
              ".reg .pred %%p<9>;\n.reg .b16 %%h<9>;\n.reg .b32 %%r<40>;\n.reg .f32 %%f<20>;\n"
-             ".reg .b64 %%rd<9>;\n.shared .align 16 .b8 s[256];\n"
+             ".reg .b64 %%rd<9>;\n.reg .f64 %%fd<9>;\n.shared .align 16 .b8 s[256];\n"
              "mov.u32 %%r1, %%tid.x;\nld.param.u64 %%rd2, [k_param_0];\n"
              "mul.wide.u32 %%rd3, %%r1, 4;\nadd.s64 %%rd1, %%rd2, %%rd3;\n"
              "setp.lt.u32 %%p1, %%r1, 16;\nmov.u32 %%r2, s;\nshl.b32 %%r3, %%r1, 2;\n"
@@ -114,6 +114,9 @@ static void test_values(void **state) {
     gives("mov.f32 %f1, 0f7FC00000; cvt.rzi.s32.f32 %r9, %f1;" STORE, 0);
     gives("mov.f32 %f1, 0f4F800000; cvt.rzi.s32.f32 %r9, %f1;" STORE, INT32_MAX);
     gives("mov.f32 %f1, 0f40200000; cvt.rni.s32.f32 %r9, %f1;" STORE, 2);
+    gives("mov.f64 %fd1, 0d4004000000000000; cvt.rni.f64.f64 %fd1, %fd1; cvt.rzi.s32.f64 %r9, "
+          "%fd1;" STORE,
+          2);
     gives("mov.f32 %f1, 0f3F800001; fma.rn.f32 %f2, %f1, %f1, 0fBF800002; mov.b32 %r9, %f2;" STORE,
           0x28800000);
     gives("mov.f32 %f1, 0f3F800000; fma.rm.f32 %f2, %f1, %f1, 0fB2000000; mov.b32 %r9, %f2;" STORE,

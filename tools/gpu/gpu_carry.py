@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/suites"))
 
 import cuda_cases_test  # noqa: E402
-from suite import cuda_cases, made_models, runtime  # noqa: E402
+from suite import cuda_case, cuda_cases, made_models, runtime  # noqa: E402
 
 SOURCES = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "kernels", "runtime", "rewrite/base",
            "rewrite/shape", "tools/cmake", "tools/gpu_check", "tools/gpu", "tools/bench/bench_torch_gpu.py")
@@ -98,7 +98,7 @@ def on_fake(plan: bytes, feeds: dict[str, np.ndarray], library: str) -> tuple[li
     return outputs, sorted(name for kind, name, count in lines if kind in ("launched", "captured") and int(count))
 
 
-def tolerance_of(library: runtime.LibDemi, case: cuda_cases.Case) -> dict:
+def tolerance_of(library: runtime.LibDemi, case: cuda_case.Case) -> dict:
     """As cuda_cases_test has it, and for faithful numerics, which round each node's result."""
     low = case.coarse or next((a.dtype.type for a in case.feeds.values() if a.dtype.itemsize == 2), None)
     rounding = sum(len(node.output) for node in case.nodes) if low else 0

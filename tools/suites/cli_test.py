@@ -785,7 +785,7 @@ class Reports(Case):
         """Where steps run is known without one; an operator that it lacks stays, between copies."""
         source, plan = self.path("placed.onnxtxt"), self.path("placed.plan")
         with open(source, "w") as file:
-            file.write(MODEL.replace("Relu (h)", "LpNormalization (h)"))
+            file.write(MODEL.replace("Relu (h)", "Hardmax (h)"))
         self.ok("compile", source, "--device", "cuda", "-o", plan, "-q")
         out = text(self.ok("show", plan, "--device", "cuda").stdout)
         self.assertIn("placed: 1 steps on the device, 1 on the processor, 2 copies;", out)

@@ -27,20 +27,20 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from suite import cuda_cases, metric, runtime
+from suite import cuda_case, cuda_cases, metric, runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 1 << 30
 PRODUCT_SEEDS = 3333  # most that run once more without a library
-PRODUCTS = {"matmul", "gemm", "conv", "tiles", "network", "mixed", "recurrent"}
+PRODUCTS = {"matmul", "gemm", "einsum", "conv", "tiles", "network", "mixed", "recurrent"}
 WITHOUT = ",fail=cudnnCreate:0:1001", ",fail=cublasLtMatmulAlgoGetHeuristic:0:15"
 
 
-def largest(library: runtime.LibDemi, case: cuda_cases.Case) -> float:
+def largest(library: runtime.LibDemi, case: cuda_case.Case) -> float:
     """Of all values on the way, as the model has them."""
     model = case.model()
     ends = {o.name for o in model.graph.output}
-    names = [n for node in model.graph.node for n in node.output if n not in ends]
+    names = [n for node in model.graph.node for n in node.output if n and n not in ends]
     model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
     plan = library.compile(model.SerializeToString(), "faithful", keep_values=True)
     made = runtime.PlanRunner(library, plan, memory=MEMORY).run(case.feeds)
@@ -48,7 +48,7 @@ def largest(library: runtime.LibDemi, case: cuda_cases.Case) -> float:
     return max((float(np.max(x[np.isfinite(x)], initial=0)) for x in sizes), default=0.0)
 
 
-def differs(got: np.ndarray, want: np.ndarray, case: cuda_cases.Case, on_the_way: float) -> str:
+def differs(got: np.ndarray, want: np.ndarray, case: cuda_case.Case, on_the_way: float) -> str:
     """Why the two are not the same but for so many roundings; "" where they are."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape}, expected {want.dtype}{want.shape}"

@@ -70,6 +70,11 @@ MUTANTS = (
     Mutant("the last keys count too", CU + "attention.cu", "+ i % 2 >= a.keys)", "+ i % 2 > a.keys)"),
     Mutant("rows that are no whole packs are packed", CU + "cuda_broadcast.c",
            "if (args->sizes[last] % pack) return 1;", ""),
+    Mutant("a row sees the key behind its place", CU + "attention.cu",
+           "range.to = place + a.right + 1;", "range.to = place + a.right + 2;"),
+    Mutant("a tile begins behind the first key that is seen", CU + "attention.cu",
+           "top_row).from / KEYS * KEYS : 0;", "top_row).from / KEYS * KEYS + KEYS : 0;"),
+    Mutant("pairs are turned the other way", CU + "attention.cu", "c * x - s * other", "c * x + s * other"),
     Mutant("a gate reads another unit's weights", CU + "recurrent.cu", "r[g * n * n + k]", "r[g * n + k]"),
     Mutant("a backward sequence begins where the longest does", CU + "recurrent.cu",
            "at.active && backward ? length - 1", "at.active && backward ? a.length - 1"),
@@ -137,6 +142,10 @@ MUTANTS = (
            "source = handed_on(p, value), copy", "source = value, copy"),
     Mutant("what a branch hands on is where it was", RUN + "step_place.c",
            "&& p->ends[g][i] != p->remote[value]", "&& p->remote[value] && !p->ends[g][i]"),
+    Mutant("a cast is left to steps that want one type", RUN + "step_casts.c",
+           "reads->mixed = mixed && (!reads->count || reads->mixed);", "reads->mixed |= mixed;"),
+    Mutant("what others read is stored in the cast's type", RUN + "step_casts.c",
+           "|| d->reads[x].count != 1 ||", "||"),
     Mutant("a branch is repeated whatever decides", RUN + "step_place.c",
            "if (p->remote[value] || p->of_input[value]) return false;\n    }\n    note_handed", "}\n    note_handed"),
     Mutant("what is known of the caller's memory is not", RUN + "exec_record.c",
@@ -257,7 +266,8 @@ def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
     suites = pathlib.Path(__file__).parent
     for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Branches", "Callers", "Networks")):
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Branches", "Casts", "Callers",
+                   "Networks")):
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()

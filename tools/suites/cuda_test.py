@@ -14,6 +14,7 @@ import argparse
 import collections
 import ctypes
 import glob
+import json
 import os
 import pathlib
 import re
@@ -28,11 +29,13 @@ import unittest
 from collections.abc import Callable
 from concurrent import futures
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import parser as onnx_parser
 
 from suite import made_models, metric, runtime
+from suite.cuda_driver import Driver
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "testdata/models/conv_net.onnx"
@@ -56,10 +59,10 @@ g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
     n = Add (m, z)
     y = Softmax (n)
     s = Squeeze (y)
-    l = LpNormalization <axis = 1, p = 1> (z)
+    l = MeanVarianceNormalization <axes = [1]> (z)
     t = Squeeze (l)
     u = Add (s, t)
-    sums = LpNormalization <axis = 0, p = 1> (u)
+    sums = MeanVarianceNormalization <axes = [0]> (u)
 }
 """
 # The same without the processor: it is recorded.
@@ -145,6 +148,15 @@ class Refusals(unittest.TestCase):
                                   env=settings(""), capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertEqual("of them may be in TF32" in done.stdout, said, done.stdout)
+
+    def test_graph(self) -> None:
+        """Runs are repeated from a recording unless that is off."""
+        for words, off in (([], False), (["--device-graph", "on"], False), (["--device-graph", "off"], True)):
+            done = subprocess.run([args.demi, "bench", MODEL, "--random", "1", "--device", "cuda", "--runs", "3",
+                                   "--json", "-", *words], env=settings(""), capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["device"]["replays"] == 0, off, done.stdout)
 
     def test_second_device(self) -> None:
         done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda:1"],
@@ -378,53 +390,48 @@ class Branches(OneContext):
                             for c in (True, False, True, False)])
 
 
-class Driver:
-    """The driver, as a program that shares its device with demi uses it."""
+class Casts(OneContext):
+    """Steps load and store what casts beside them would make; where somebody else wants that, casts stay."""
 
-    def __init__(self) -> None:
-        self.c, device, self.context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
-        self.call("cuCtxPushCurrent_v2", self.context)
-        self.stream, self.memory = self.made("cuStreamCreate", 1), []
+    def left(self, body: str, casts: int, more: str = "") -> None:
+        text = f"""<ir_version: 10, opset_import: ["" : 21]>
+            g (bfloat16[3,4] x) => (float16[3,4] y{more}) {{ {body} }}"""
+        x = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16) - np.asarray(5, ml_dtypes.bfloat16)
+        self.follows(text, [{"x": x}] * 3)
+        plan = self.folder / "m.plan"
+        plan.write_bytes(runtime.LibDemi(args.libdemi).compile(
+            onnx_parser.parse_model(text).SerializeToString(), for_device=True))
+        shown = subprocess.run([args.demi, "show", plan, "--device", "cuda"], capture_output=True,
+                               text=True, check=True).stdout
+        self.assertEqual(len(re.findall(r"= Cast-\d+.*; device", shown)), casts, shown)
 
-    def call(self, name: str, *arguments: object) -> None:
-        code = getattr(self.c, name)(*arguments)
-        assert code == 0, f"{name}: {code}"
+    def test_around(self) -> None:
+        self.left("a = Cast <to = 1> (x) b = Softmax (a) y = Cast <to = 10> (b)", 0)
 
-    def made(self, name: str, *arguments: object) -> ctypes.c_void_p:
-        made = ctypes.c_void_p()
-        self.call(name, ctypes.byref(made), *arguments)
-        return made
+    def test_of_two_types(self) -> None:
+        self.left("a = Cast <to = 1> (x) b = Exp (a) c = Mul (b, a) y = Cast <to = 10> (c)", 0)
 
-    def room(self, size: int, at: int = 0) -> int:
-        """An address, `at` bytes behind one that is aligned to 256."""
-        self.memory.append(self.made("cuMemAlloc_v2", ctypes.c_size_t(size + at)))
-        return self.memory[-1].value + at
+    def test_that_others_read(self) -> None:
+        """A step that takes one type alone, and an output of the model."""
+        self.left("a = Cast <to = 1> (x) b = Exp (a) c = Sum (b, a) d = Abs (c) y = Cast <to = 10> (d)", 1)
+        self.left("a = Cast <to = 1> (x) b = Exp (a) z = Identity (a) y = Cast <to = 10> (b)", 1,
+                  ", float[3,4] z")
 
-    def send(self, to: int, array: np.ndarray) -> None:
-        self.call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_void_p(array.ctypes.data),
-                  ctypes.c_size_t(array.nbytes), self.stream)
+    def test_of_a_result_that_is_read_on(self) -> None:
+        self.left("a = Cast <to = 1> (x) b = Exp (a) z = Neg (b) y = Cast <to = 10> (b)", 1,
+                  ", float[3,4] z")
 
-    def fetch(self, array: np.ndarray, address: int) -> np.ndarray:
-        """What lies there when all is done that the stream has."""
-        self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address),
-                  ctypes.c_size_t(array.nbytes), self.stream)
-        self.call("cuStreamSynchronize", self.stream)
-        return array
+    def test_that_round_an_operand(self) -> None:
+        """What it computes would not be rounded any more."""
+        self.left("a = Cast <to = 1> (x) b = Exp (a) c = Identity (b) d = Cast <to = 10> (b) y = Neg (d)"
+                  " z = Neg (c)", 1, ", float[3,4] z")
 
-    def made_of_capture(self) -> ctypes.c_void_p:
-        graph = ctypes.c_void_p()
-        self.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
-        return graph
-
-    def end(self) -> None:
-        for memory in self.memory:
-            self.call("cuMemFree_v2", memory)
-        self.call("cuStreamDestroy_v2", self.stream)
-        self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
-        self.call("cuDevicePrimaryCtxRelease_v2", 0)
+    def test_into_branches(self) -> None:
+        self.left("""a = Cast <to = 1> (x) k = ReduceSum <keepdims = 0> (x) n = Cast <to = 1> (k)
+            q = Constant <value = float {0.}> () c = Less (n, q)
+            b = If (c) <then_branch = t () => (float[3,4] t0) { t0 = Exp (a) },
+                        else_branch = e () => (float[3,4] e0) { e0 = Neg (a) }>
+            y = Cast <to = 10> (b)""", 1)
 
 
 class Callers(OnDevice):
@@ -663,7 +670,7 @@ class Models(OnDevice):
 
 
 class Networks(OnDevice):
-    """Those of known shapes, in float and in float16; small, or (--full) with their own sizes and two
+    """Those of known shapes, in float, float16 and bfloat16; small, or (--full) with their own sizes and two
     layers where they are transformers."""
 
     RUNS = 3
@@ -674,15 +681,15 @@ class Networks(OnDevice):
         return subprocess.run([args.demi, "show", path, "--device", "cuda"], capture_output=True,
                               text=True, check=True).stdout
 
-    def run_one(self, model: onnx.ModelProto, low: bool) -> tuple[collections.Counter, str, tuple]:
+    def run_one(self, model: onnx.ModelProto, to: str) -> tuple[collections.Counter, str, tuple]:
         """What was called in all runs, the plan, and what the context counted: launches, and bytes."""
         library, feeds = runtime.LibDemi(args.libdemi), made_models.feeds_of(model)
         data = model.SerializeToString()
         want = runtime.PlanRunner(library, library.compile(data)).run(feeds)
-        data = library.convert(data, "float16", "low") if low else data
+        data = library.convert(data, to, "low") if to else data
         plan = library.compile(data, for_device=True)
-        limit = metric.TOLERANCE["float16"] if low else 1e-4
-        given = {name: metric.to_low(x, "float16") if low and x.dtype == np.float32 else x
+        limit = metric.TOLERANCE[to] if to else 1e-4
+        given = {name: metric.to_low(x, to) if to and x.dtype == np.float32 else x
                  for name, x in feeds.items()}
 
         def work() -> int:
@@ -719,8 +726,8 @@ class Networks(OnDevice):
         layers = {"layers": 2} if name in ("bert", "gpt2") else {}
         model = made_models.MODELS[name](**(layers if args.full else made_models.SMALL[name]))
         made, casts, moved = [], [], []
-        for low in (False, True):
-            counts, plan, told = self.run_one(model, low)
+        for to in ("", "float16", "bfloat16"):
+            counts, plan, told = self.run_one(model, to)
             made.append(self.launches(counts))
             moved.append(told[1])
             self.assertEqual(told[0], made[-1])
@@ -733,12 +740,13 @@ class Networks(OnDevice):
             self.assertLessEqual(made[-1], steps * 2 + self.times(model))
             self.assertEqual(counts["engine", "compiled"], 0)
             casts.append(len(re.findall(r"= Cast-", plan)))
-        text = f"{name}: {made} launches, {moved} bytes, {casts} casts in float and in float16"
+        text = f"{name}: {made} launches, {moved} bytes, {casts} casts in float, float16 and bfloat16"
         if args.verbose:
             print(text, flush=True)
-        self.assertLessEqual(made[1], made[0], text)
-        self.assertLessEqual(moved[1], BYTES * moved[0], text)
-        self.assertLessEqual(casts[1], casts[0], text)  # the model's own
+        for low in (1, 2):
+            self.assertLessEqual(made[low], made[0], text)
+            self.assertLessEqual(moved[low], BYTES * moved[0], text)
+            self.assertLessEqual(casts[low], casts[0], text)  # the model's own
 
     def test_resnet(self) -> None:
         self.network("resnet50")

@@ -13,6 +13,7 @@
 
 #include "attend.h"
 #include "gemm.h"
+#include "head_view.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
@@ -20,13 +21,6 @@
 #include "kernel_reals.h"
 
 typedef enum QkMode { QK_RAW, QK_CAPPED, QK_BIASED, QK_PROBABILITY } QkMode;
-
-/* Q, K, V or Y as (batch, heads, rows, size), by steps in elements; size is contiguous. */
-typedef struct HeadView {
-    const void *data;
-    uint64_t batches, heads, rows, size;
-    uint64_t batch, head, row; /* steps */
-} HeadView;
 
 typedef struct Attention {
     HeadView q, k, v, out;
@@ -95,48 +89,24 @@ static void add_values_double(const Attention *job, double *y, const double *val
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Rank 4 is (batch, heads, rows, size), rank 3 (batch, rows, heads * size). */
-static bool view_heads(KernelCall *call, const KernelTensor *t, int64_t heads, HeadView *view) {
-    if (t->rank != 3 && t->rank != 4) return kernel_fail(call, "heads in a rank of %u", t->rank);
-    const uint64_t d[] = {(uint64_t)t->dims[0], (uint64_t)t->dims[1], (uint64_t)t->dims[2],
-                          t->rank == 4 ? (uint64_t)t->dims[3] : 0};
-    if (t->rank == 4) {
-        *view = (HeadView){t->data, d[0], d[1], d[2], d[3], d[1] * d[2] * d[3], d[2] * d[3], d[3]};
-        return true;
-    }
-    if (heads == ATTR_ABSENT) heads = 0;
-    if (heads < 1 || t->dims[2] % heads)
-        return kernel_fail(call, "%lld elements in %lld heads", (long long)t->dims[2],
-                           (long long)heads);
-    uint64_t n = (uint64_t)heads, size = d[2] / n;
-    *view = (HeadView){t->data, d[0], n, d[1], size, d[1] * d[2], size, d[2]};
-    return true;
-}
-
-static bool view_input(KernelCall *call, uint32_t i, int64_t heads, HeadView *view) {
-    const KernelTensor *t = &call->inputs[i];
-    if (!view_heads(call, t, heads, view)) return false;
-    view->data = kernel_reals(call, t, kernel_reals_dtype(call));
+static bool take_reals(KernelCall *call, uint32_t i, HeadView *view) {
+    view->data = kernel_reals(call, &call->inputs[i], kernel_reals_dtype(call));
     return view->data != NULL;
 }
 
 static bool find_views(KernelCall *call, Attention *job) {
-    const AttentionAttrs *attrs = call->attrs;
-    if (!view_input(call, 0, attrs->q_heads, &job->q) ||
-        !view_input(call, 1, attrs->kv_heads, &job->k) ||
-        !view_input(call, 2, attrs->kv_heads, &job->v))
-        return false;
-    const HeadView *q = &job->q, *k = &job->k, *v = &job->v;
-    if (q->batches != k->batches || q->batches != v->batches || k->rows != v->rows ||
-        k->heads != v->heads || q->size != k->size)
-        return kernel_fail(call, "Q, K and V do not fit together");
-    if (k->heads == 0 || q->heads % k->heads)
-        return kernel_fail(call, "%llu query heads on %llu key heads", (unsigned long long)q->heads,
-                           (unsigned long long)k->heads);
-    job->group = q->heads / k->heads;
-    job->head = q->size;
-    job->value = v->size;
-    return true;
+    HeadShapes shapes;
+    if (!head_shapes(call, &shapes)) return false;
+    job->q = shapes.q;
+    job->k = shapes.k;
+    job->v = shapes.v;
+    job->group = shapes.group;
+    job->head = shapes.q.size;
+    job->value = shapes.v.size;
+    job->past = shapes.past;
+    job->total = shapes.total;
+    return take_reals(call, 0, &job->q) && take_reals(call, 1, &job->k) &&
+           take_reals(call, 2, &job->v);
 }
 
 /* Copies a cache's new rows behind the past ones: (batch, heads, total, size). */
@@ -179,20 +149,7 @@ static bool join_past(KernelCall *call, const Attention *job, uint32_t o, HeadVi
     return true;
 }
 
-static bool find_past(KernelCall *call, Attention *job) {
-    const KernelTensor *key = kernel_input(call, 4), *value = kernel_input(call, 5);
-    if (!key != !value) return kernel_fail(call, "past_key and past_value belong together");
-    job->past = 0;
-    for (uint32_t i = 0; key && i < 2; i++) {
-        const KernelTensor *t = i ? value : key;
-        const HeadView *now = i ? &job->v : &job->k;
-        if (t->rank != 4 || (uint64_t)t->dims[0] != now->batches ||
-            (uint64_t)t->dims[1] != now->heads || (uint64_t)t->dims[3] != now->size ||
-            t->dims[2] != key->dims[2])
-            return kernel_fail(call, "the past has other dims than K and V");
-        job->past = (uint64_t)t->dims[2];
-    }
-    job->total = job->past + job->k.rows;
+static bool join_pasts(KernelCall *call, Attention *job) {
     return join_past(call, job, 1, &job->k) && join_past(call, job, 2, &job->v);
 }
 
@@ -202,18 +159,7 @@ static bool find_mask(KernelCall *call, Attention *job) {
     const KernelTensor *mask = kernel_input(call, 3);
     if (!mask) return true;
     const uint64_t want[] = {job->q.batches, job->q.heads, job->q.rows, job->total};
-    if (mask->rank < 1 || mask->rank > 4) return kernel_fail(call, "a mask of rank %u", mask->rank);
-    uint32_t missing = 4 - mask->rank;
-    uint64_t step = 1;
-    for (uint32_t i = 4; i-- > missing;) {
-        uint64_t dim = (uint64_t)mask->dims[i - missing];
-        bool good = i == 3 ? dim <= want[3] : dim == want[i] || dim == 1;
-        if (!good)
-            return kernel_fail(call, "a mask's dim of %llu for %llu", (unsigned long long)dim,
-                               (unsigned long long)want[i]);
-        job->mask_step[i] = dim == 1 && i < 3 ? 0 : step;
-        step *= dim;
-    }
+    if (!head_mask_steps(call, mask, want, job->mask_step)) return false;
     job->mask_length = (uint64_t)mask->dims[mask->rank - 1];
     if (mask->dtype == DTYPE_BOOL) {
         static const uint8_t none[1];
@@ -274,7 +220,7 @@ static bool find_outputs(KernelCall *call, Attention *job) {
         return kernel_fail(call, "qk_matmul_output_mode = %lld", (long long)attrs->qk_mode);
     job->qk_mode = (QkMode)attrs->qk_mode;
     if (!kernel_want_count(call, y, queries * job->value, "Y") ||
-        !view_heads(call, y, (int64_t)job->q.heads, &job->out))
+        !head_view(call, y, (int64_t)job->q.heads, &job->out))
         return false;
     if (job->out.heads != job->q.heads || job->out.size != job->value ||
         job->out.rows != job->q.rows)
@@ -401,7 +347,7 @@ bool kernel_attention(KernelCall *call) {
         attrs->precision != DTYPE_DOUBLE && attrs->precision != DTYPE_FLOAT16 &&
         attrs->precision != DTYPE_BFLOAT16)
         return kernel_fail(call, "softmax_precision is not a float type");
-    if (!find_views(call, &job) || !find_past(call, &job) || !find_mask(call, &job) ||
+    if (!find_views(call, &job) || !join_pasts(call, &job) || !find_mask(call, &job) ||
         !find_padding(call, &job) || !find_outputs(call, &job))
         return false;
     job.scale = attrs->scale.count ? (double)attrs->scale.items[0] : 1 / sqrt((double)job.head);
@@ -415,114 +361,56 @@ bool kernel_attention(KernelCall *call) {
 
 /* ---- RotaryEmbedding ------------------------------------------------------------------------- */
 
-/* How many elements of a head are rotated: all where the size, an attribute, is 0. */
-static bool find_pairs(KernelCall *call, int64_t size, const HeadView *x, Rotary *job) {
-    const RotaryAttrs *attrs = call->attrs;
-    const uint64_t turned = size > 0 ? (uint64_t)size : x->size;
-    *job = (Rotary){.head = x->size, .half = turned / 2, .interleaved = attrs->interleaved > 0};
-    return (size >= 0 && turned <= x->size && turned % 2 == 0) ||
-           kernel_fail(call, "rotation of %lld elements of %llu", (long long)size,
-                       (unsigned long long)x->size);
-}
-
-/* The caches, by row. */
-static bool find_caches(KernelCall *call, const KernelTensor *const caches[2], Rotary *job) {
-    for (uint32_t i = 0; i < 2; i++) {
-        const KernelTensor *t = caches[i];
-        if (!t || !t->rank || (uint64_t)t->dims[t->rank - 1] != job->half)
-            return kernel_fail(call, "a cache has other dims");
-        const void **to = i ? &job->sine : &job->cosine;
-        if (!(*to = kernel_reals(call, t, kernel_reals_dtype(call)))) return false;
+/* Of each token its row of the caches: places are rows of both. NULL with the error set. */
+static const int64_t *find_places(KernelCall *call, const HeadRotary *shape) {
+    const uint64_t tokens = call->inputs[0].count ? shape->x.batches * shape->x.rows : 0;
+    const int64_t *given = shape->positions ? kernel_ints(call, shape->positions) : NULL;
+    int64_t *ids = ARENA_ARRAY(call->scratch, int64_t, tokens + 1);
+    if (shape->positions && !given) return NULL;
+    for (uint64_t i = 0; i < tokens; i++) {
+        const int64_t first = !given ? (int64_t)i : given[shape->first ? 0 : i];
+        const int64_t more = shape->first ? (int64_t)(i % shape->x.rows) : 0;
+        ids[i] = first > INT64_MAX - more ? -1 : first + more;
+        for (uint32_t c = 0; given && c < 2; c++)
+            if (ids[i] < 0 || ids[i] >= shape->caches[c]->dims[0]) {
+                kernel_fail(call, "position %lld is not in the cache", (long long)ids[i]);
+                return NULL;
+            }
     }
-    return true;
+    return ids;
 }
 
-/* Places are rows of both caches. */
-static bool are_places(KernelCall *call, const KernelTensor *const caches[2], const int64_t *ids,
-                       uint64_t count) {
-    for (uint64_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= caches[0]->dims[0] || ids[i] >= caches[1]->dims[0])
-            return kernel_fail(call, "position %lld is not in the cache", (long long)ids[i]);
-    return true;
-}
-
-/* Rows of the caches: one a position id, or one a token. */
-static bool find_rotary(KernelCall *call, const HeadView *x, Rotary *job, const int64_t **ids) {
-    const RotaryAttrs *attrs = call->attrs;
-    const KernelTensor *const caches[] = {kernel_input(call, 1), kernel_input(call, 2)};
-    const KernelTensor *positions = kernel_input(call, 3);
-    const uint64_t tokens = x->batches * x->rows;
-    if (positions && !kernel_want_count(call, positions, tokens, "position_ids")) return false;
-    if (positions && !(*ids = kernel_ints(call, positions))) return false;
-    if (!find_pairs(call, attrs->size, x, job) || !find_caches(call, caches, job)) return false;
-    for (uint32_t i = 0; i < 2; i++) {
-        const KernelTensor *t = caches[i];
-        if (t->rank != (positions ? 2 : 3)) return kernel_fail(call, "a cache has other dims");
-        if (!positions && ((uint64_t)t->dims[0] != x->batches || (uint64_t)t->dims[1] != x->rows))
-            return kernel_fail(call, "a cache has other dims than the tokens");
-    }
-    return !*ids || are_places(call, caches, *ids, tokens);
-}
-
-/* Turns x by what is found; token i by row ids[i], or i. */
-static bool turn_tokens(KernelCall *call, const HeadView *x, const Rotary *job,
-                        const int64_t *ids) {
-    Dtype dtype = kernel_reals_dtype(call);
+static bool turn_tokens(KernelCall *call, HeadRotary *shape) {
+    HeadView *x = &shape->x;
+    const Dtype dtype = kernel_reals_dtype(call);
+    const int64_t *ids = find_places(call, shape);
     KernelTensor *out = &call->outputs[0];
+    Rotary job = {.head = x->size, .half = shape->half, .interleaved = shape->interleaved};
+    if (!ids || !take_reals(call, 0, x) ||
+        !(job.cosine = kernel_reals(call, shape->caches[0], dtype)) ||
+        !(job.sine = kernel_reals(call, shape->caches[1], dtype)))
+        return false;
     void *y = kernel_reals_for(call, out, dtype);
     if (!y) return false;
     for (uint64_t n = 0; out->count && n < x->batches * x->heads * x->rows; n++) {
         uint64_t b = n / x->rows / x->heads, h = n / x->rows % x->heads, i = n % x->rows;
-        uint64_t token = b * x->rows + i, row = ids ? (uint64_t)ids[token] : token;
+        uint64_t row = (uint64_t)ids[b * x->rows + i];
         uint64_t at = b * x->batch + h * x->head + i * x->row;
         if (dtype == DTYPE_FLOAT)
-            rotate_float(job, (const float *)x->data + at, (float *)y + at, row);
+            rotate_float(&job, (const float *)x->data + at, (float *)y + at, row);
         else
-            rotate_double(job, (const double *)x->data + at, (double *)y + at, row);
+            rotate_double(&job, (const double *)x->data + at, (double *)y + at, row);
     }
     kernel_reals_done(out, y, dtype);
     return true;
 }
 
 bool kernel_rotary(KernelCall *call) {
-    const RotaryAttrs *attrs = call->attrs;
-    const int64_t *ids = NULL;
-    HeadView x;
-    Rotary job;
-    return kernel_want_same_count(call) && view_input(call, 0, attrs->heads, &x) &&
-           find_rotary(call, &x, &job, &ids) && turn_tokens(call, &x, &job, ids);
+    HeadRotary shape;
+    return head_rotary(call, &shape) && turn_tokens(call, &shape);
 }
 
-/* com.microsoft's: (x, positions, cosines, sines). One position is that of all sequences' first
- * token; heads of rank 3, where their number is absent, are as large as the caches tell. */
 bool kernel_rotary_by_position(KernelCall *call) {
-    const RotaryAttrs *attrs = call->attrs;
-    const KernelTensor *const caches[] = {&call->inputs[2], &call->inputs[3]};
-    const KernelTensor *input = &call->inputs[0], *positions = &call->inputs[1];
-    const int64_t size = attrs->size > 0 ? attrs->size : 0;
-    int64_t heads = attrs->heads > 0 ? attrs->heads : 0;
-    HeadView x;
-    Rotary job;
-    if (attrs->packed > 0) return kernel_fail(call, "is_packed_batching is not known");
-    if (attrs->scale.count && attrs->scale.items[0] != 1.0F)
-        return kernel_fail(call, "a scale is not known");
-    if (caches[0]->rank != 2 || caches[1]->rank != 2)
-        return kernel_fail(call, "a cache is no matrix");
-    if (!heads && input->rank == 3 && caches[0]->dims[1] > 0)
-        heads = input->dims[2] / 2 / caches[0]->dims[1];
-    if (!kernel_want_same_count(call) || !view_input(call, 0, heads, &x) ||
-        !find_pairs(call, size, &x, &job) || !find_caches(call, caches, &job))
-        return false;
-    const int64_t *given = kernel_ints(call, positions);
-    const uint64_t tokens = input->count ? x.batches * x.rows : 0;
-    if (!given) return false;
-    if (positions->count != 1 && !kernel_want_count(call, positions, tokens, "position_ids"))
-        return false;
-    int64_t *ids = ARENA_ARRAY(call->scratch, int64_t, tokens + 1);
-    for (uint64_t i = 0; i < tokens; i++) {
-        const int64_t first = positions->count == 1 ? given[0] : given[i];
-        const int64_t more = positions->count == 1 ? (int64_t)(i % x.rows) : 0;
-        ids[i] = first > INT64_MAX - more ? -1 : first + more;
-    }
-    return are_places(call, caches, ids, tokens) && turn_tokens(call, &x, &job, ids);
+    HeadRotary shape;
+    return head_rotary_by_position(call, &shape) && turn_tokens(call, &shape);
 }

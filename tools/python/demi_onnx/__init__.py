@@ -14,6 +14,7 @@ from ._bench import Bench, bench
 from ._compare import ComparedValue, Comparison, Pick, compare
 from ._convert import (Difference, Pipeline, check, compile, convert, convert_pipeline, convert_policy,
                        describe, diff, run_passes, show, simplify)
+from ._device import DeviceArray, DeviceCounts
 from ._errors import Cancelled, DemiError, EnvironmentFailure, ModelError, UsageError
 from ._lib import lib as _library, onednn_version
 from ._passes import Graph, Node, PassError, Value, list_passes, load_passes, register_pass
@@ -26,7 +27,8 @@ __version__: str = _library.demi_version().decode()
 
 InferenceSession = Session  # as onnxruntime calls it
 
-__all__ = ["Bench", "Cancelled", "ComparedValue", "Comparison", "DemiError", "Difference",
+__all__ = ["Bench", "Cancelled", "ComparedValue", "Comparison", "DemiError", "DeviceArray",
+           "DeviceCounts", "Difference",
            "EnvironmentFailure", "Graph", "InferenceSession", "IoBinding", "ModelError", "Node", "NodeArg",
            "PassError", "Pick", "Pipeline", "Report", "SearchResult", "Session", "TrainStep", "Trained",
            "UsageError", "Value", "Verdict", "bench", "check", "compare", "compile", "convert",

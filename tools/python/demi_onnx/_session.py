@@ -14,12 +14,13 @@ import ctypes
 import os
 import threading
 from ctypes import addressof, byref, c_char
-from typing import TYPE_CHECKING, Any, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generator, Mapping, Sequence, Union
 
 import numpy as np
 
 from . import _abi
 from . import _abi_constants as _codes
+from ._device import DeviceArray, DeviceCounts, device_array, is_of, stream_of, value_there
 from ._errors import Cancelled, DemiError, UsageError, error_of
 from ._lib import call, encode, lib
 from ._models import Model, Path, Source, choice, held, is_path
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
 # Without checks of operands, which here are of the right types already: those of every run.
 _run = lib.plain("demi_context_run")
+_start = lib.plain("demi_context_start")
 _borrow = lib.plain("demi_context_borrow_input")
 _SMALL = 1 << 16  # bytes of an output that is copied rather than made anew
+_Place = Union["np.ndarray[Any, Any]", DeviceArray]  # where an output is to be
 _Array = np.ndarray  # the type's own identity is looked at in every run
 NUMERICS = {"fast": _codes.DEMI_NUMERICS_FAST, "faithful": _codes.DEMI_NUMERICS_FAITHFUL}
 KERNELS = {"auto": _codes.DEMI_KERNELS_AUTO, "own": _codes.DEMI_KERNELS_OWN,
@@ -102,7 +105,7 @@ class _Output:
     """An output of a context, and where it is made."""
 
     __slots__ = ("arg", "number", "c_name", "dtype", "shape", "dims", "bytes", "small", "raw", "place",
-                 "bound")
+                 "bound", "there")
 
     def __init__(self, arg: NodeArg, number: int) -> None:
         self.arg, self.number = arg, number
@@ -110,7 +113,7 @@ class _Output:
         self.dtype = dtype_of(arg.number)
         self.raw: _RawData | None = None
         self.place: np.ndarray[Any, Any] | None = None  # of small ones, bound for good
-        self.bound = False
+        self.bound = self.there = False  # there: in the device's memory
         sizes = [size for size in arg.shape if isinstance(size, int)]
         self.bytes = 0  # 0: its shape is not known, it is looked at after the run
         if (arg.has_shape and len(sizes) == len(arg.shape) and arg.number != STRING
@@ -181,6 +184,7 @@ class _Runner:
         self._error_ref = byref(self._error)
         self._inputs = [_Input(arg) for arg in plan.inputs]
         self._outputs = [_Output(arg, i) for i, arg in enumerate(plan.outputs)]
+        self._working: list[Any] = []  # what a run that was started works on
 
     def __del__(self, free: Any = lib.demi_context_free) -> None:
         if getattr(self, "_context", None):
@@ -203,6 +207,13 @@ class _Runner:
     def _set(self, slot: _Input, value: Any) -> Any:
         """Any value, by the slow way. Gives what must stay during the run."""
         slot.shape = None
+        there = device_array(value, self._plan.stream)
+        if there is not None:
+            holder = value_there(there, slot.arg.number)
+            self._check(lib.demi_context_borrow_device_input(self._context, slot.c_name, byref(holder.data),
+                                                             self._error_ref))
+            slot.is_set = True
+            return holder
         if isinstance(value, (list, tuple)) and slot.arg.kind == _codes.DEMI_DATA_TENSOR_KIND:
             value = np.asarray(value, dtype=slot.dtype)
         if value is not None and not isinstance(value, (list, tuple)):
@@ -343,29 +354,53 @@ class _Runner:
                 else (place.copy() if out.small else place) if self._is_as_declared(out)
                 else self._give_up_shape(out) for out, place in zip(outputs, places)]
 
-    def run_bound(self, wanted: Sequence[int], feeds: Mapping[str, Any],
-                  given: Mapping[str, np.ndarray[Any, Any]]) -> list[Any]:
-        """The same with outputs in arrays of the caller's, where it gives one."""
-        for name, place in given.items():
-            if any(isinstance(x, _Array) and np.may_share_memory(x, place) for x in feeds.values()):
-                raise UsageError(f"output '{name}' is bound to memory of an input")
-        held = self._feed(feeds)
-        outputs = [self._outputs[i] for i in wanted]
-        for out in self._outputs:
-            array = given.get(out.arg.name) if out.number in wanted else None
+    def _bind_given(self, out: _Output, place: _Place | None) -> None:
+        there = place if isinstance(place, DeviceArray) else None
+        here = place if isinstance(place, _Array) else None
+        if there or out.there:  # with None: there no more
+            self._check(lib.demi_context_bind_device_output(
+                self._context, out.c_name, there.pointer if there else None, there.nbytes if there else 0,
+                self._error_ref))
+            out.there = there is not None
+        if not there:
             self._check(lib.demi_context_bind_output(
-                self._context, out.c_name, None if array is None else array.ctypes.data,
-                0 if array is None else array.nbytes, self._error_ref))
-        status = _run(self._context, self._error_ref)
+                self._context, out.c_name, None if here is None else here.ctypes.data,
+                0 if here is None else here.nbytes, self._error_ref))
+
+    def start_bound(self, wanted: Sequence[int], feeds: Mapping[str, Any],
+                    given: Mapping[str, _Place], run: Any) -> None:
+        """With outputs in memory of the caller's, where it gives some; `run` is demi_context_run, or
+        demi_context_start. What it works on stays until `finish_bound`."""
+        for name, place in given.items():
+            if any(isinstance(x, _Array) and isinstance(place, _Array) and np.may_share_memory(x, place)
+                   for x in feeds.values()):
+                raise UsageError(f"output '{name}' is bound to memory of an input")
+        self._working = [self._feed(feeds), given]
+        for out in self._outputs:
+            self._bind_given(out, given.get(out.arg.name) if out.number in wanted else None)
+        status = run(self._context, self._error_ref)
         if status:
             raise self._end(status)
-        return [self._in_place(out, given[out.arg.name]) if out.arg.name in given
-                else self._look(out) for out in outputs]
 
-    def _in_place(self, out: _Output, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def finish_bound(self, wanted: Sequence[int], given: Mapping[str, _Place]) -> list[Any]:
+        working, self._working = self._working, []  # until outputs are read: strings of theirs may be these
+        status = lib.demi_context_wait(self._context, self._error_ref)
+        if status:
+            raise self._end(status)
+        made = [self._in_place(out, given[out.arg.name]) if out.arg.name in given
+                else self._look(out) for out in (self._outputs[i] for i in wanted)]
+        del working
+        return made
+
+    def device_counts(self) -> DeviceCounts:
+        counts = _abi.DemiDeviceCounts()
+        lib.demi_context_device_counts(self._context, byref(counts))
+        return DeviceCounts.of(counts)
+
+    def _in_place(self, out: _Output, array: _Place) -> Any:
         shape = shape_of(lib.demi_context_output(self._context, out.number).contents)
         if shape == array.shape:
-            return array
+            return array.owner if isinstance(array, DeviceArray) and array.owner is not None else array
         raise UsageError(f"output '{out.arg.name}' is of shape {shape}, and bound to an array of "
                          f"shape {array.shape}")
 
@@ -392,6 +427,7 @@ class _Plan:
                  options: _abi.DemiContextOptions) -> None:
         self.pointer = ctypes.c_void_p()
         self.options = options
+        self.stream: int | None = options.device_stream
         self.lock = threading.Lock()
         call(lib.demi_plan_open, source.ref, byref(compile_options), byref(self.pointer))
         self.inputs = _args_of(self.pointer, lib.demi_plan_input_count, lib.demi_plan_input)
@@ -426,8 +462,14 @@ class Session:
     "faithful" (every 16-bit result rounded as if nothing was fused), `device` "cpu" or "cuda[:N]",
     `kernels` "auto", "own" or "onednn". Limits: `memory_budget` in bytes, `time_limit` in seconds.
     `small` keeps weights in 16 bit in memory. Of a device, `device_memory` is the most bytes of its
-    memory, `tf32` lets it round the factors of float products to TF32. `sess_options` and `providers` are taken as
-    onnxruntime's: of the first the number of threads counts, of the second CPU and CUDA.
+    memory, `tf32` lets it round the factors of float products to TF32, and without `device_graph` no run is
+    recorded and repeated. `device_stream` is a stream of the caller's that all work goes through: its handle,
+    or torch's or cupy's. `sess_options` and `providers` are taken as onnxruntime's: of the first the number of
+    threads counts, of the second CPU and CUDA.
+
+    Inputs may lie in the device's memory: what has `__dlpack__` or `__cuda_array_interface__` (torch, cupy,
+    numba), or a DeviceArray. A run reads what was put into `device_stream` before; without one, the caller
+    has waited for what wrote them.
 
     `run` may be called by any number of threads at once. Sessions are pickled with what they were
     made of: a path stays a path.
@@ -438,7 +480,8 @@ class Session:
                  threads: int | None = None, numerics: str = "fast", kernels: str = "auto",
                  device: str | None = None, memory_budget: int = 0, time_limit: float = 0.0,
                  seed: int = 0, small: bool = False, keep_values: bool = False,
-                 data_root: Path | None = None, device_memory: int = 0, tf32: bool = False) -> None:
+                 data_root: Path | None = None, device_memory: int = 0, tf32: bool = False,
+                 device_stream: Any = None, device_graph: bool = True) -> None:
         del provider_options
         if threads is None:
             threads = int(getattr(sess_options, "intra_op_num_threads", 0))
@@ -450,7 +493,7 @@ class Session:
         self._how = {"threads": threads, "numerics": numerics, "kernels": kernels, "device": device,
                      "memory_budget": memory_budget, "time_limit": time_limit, "seed": seed,
                      "small": small, "keep_values": keep_values, "data_root": data_root,
-                     "device_memory": device_memory, "tf32": tf32}
+                     "device_memory": device_memory, "tf32": tf32, "device_graph": device_graph}
         self._device = encode(device)
         try:
             self._plan = _Plan(
@@ -460,7 +503,9 @@ class Session:
                 _abi.DemiContextOptions(threads=threads, kernels=choice(KERNELS, kernels, "kernels"),
                                         seed=seed, small=small, memory_budget=memory_budget,
                                         time_limit=time_limit, device=self._device,
-                                        device_memory=device_memory, tf32=tf32))
+                                        device_memory=device_memory, tf32=tf32,
+                                        device_stream=stream_of(device_stream),
+                                        device_steps=not device_graph))
         except TypeError as error:  # a number that is none
             raise UsageError(str(error)) from None
         self._free: list[_Runner] = [_Runner(self._plan)]
@@ -529,6 +574,13 @@ class Session:
         self._free.append(runner)
         return made
 
+    def device_counts(self) -> DeviceCounts:
+        """What `run` had the device do so far; of runs that go on now in other threads nothing."""
+        total = DeviceCounts()
+        for runner in list(self._free):
+            total = total.plus(runner.device_counts())
+        return total
+
     def stateful(self, carry: Mapping[str, str]) -> "Stateful":
         """Runs whose outputs are inputs of the next: {"present.*": "past.*"}, an output's name and the
         input's; '*' in both is any text. Caches grow in place, and are never copied. Any number of these
@@ -545,49 +597,83 @@ class Session:
 
 
 class IoBinding:
-    """Arrays that inputs are read from and outputs are written to, run after run, without a copy."""
+    """Memory that inputs are read from and outputs are written to, run after run, without a copy: arrays, or
+    tensors on the session's device."""
 
     def __init__(self, session: Session) -> None:
         self._plan = session._plan
         self._runner = _Runner(self._plan)
         self._inputs: dict[str, Any] = {}
-        self._given: dict[str, np.ndarray[Any, Any]] = {}
+        self._given: dict[str, _Place] = {}
         self._wanted: list[int] = []
+        self._started: tuple[list[int], dict[str, _Place]] | None = None
         self._outputs: list[Any] = []
 
     def bind_input(self, name: str, array: Any) -> None:
-        """Runs read the array as it is then. One that is not contiguous is copied in every run."""
+        """Runs read the array as it is then. One that is not contiguous is copied in every run; on a device
+        it has to be."""
         if name not in (arg.name for arg in self._plan.inputs):
             raise UsageError(f"the model has no input {name!r}", hint=self._plan.say_inputs())
         self._inputs[name] = array
 
-    def bind_output(self, name: str, array: np.ndarray[Any, Any] | None = None) -> None:
-        """Runs write to the array, contiguous and of the output's type; None: to new ones."""
+    def bind_output(self, name: str, array: Any = None) -> None:
+        """Runs write to the array, or tensor on the device, contiguous and of the output's type; None: to new
+        arrays."""
         number = self._plan.wanted([name])[0]
         if array is not None:
-            arg = self._plan.outputs[number]
-            if (not isinstance(array, np.ndarray) or not array.flags.c_contiguous
-                    or not array.flags.writeable or array.dtype != dtype_of(arg.number)):
-                raise UsageError(f"output '{name}' is bound to a contiguous, writable array of "
-                                 f"{dtype_of(arg.number)}")
-            self._given[name] = array
+            self._given[name] = self._place_of(self._plan.outputs[number], array)
         else:
             self._given.pop(name, None)
         if number not in self._wanted:
             self._wanted.append(number)
 
+    def _place_of(self, arg: NodeArg, array: Any) -> _Place:
+        there = device_array(array, self._plan.stream)
+        if there is not None:
+            if is_of(there, arg.number):
+                return DeviceArray(there.pointer, there.shape, there.dtype, array)
+        elif (isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable
+              and array.dtype == dtype_of(arg.number)):
+            return array
+        raise UsageError(f"output '{arg.name}' is bound to a contiguous, writable array of "
+                         f"{dtype_of(arg.number)}")
+
     def get_outputs(self) -> list[Any]:
-        """Of the last run, in the order they were bound."""
+        """Of the last run, in the order they were bound; what was bound is given as it was."""
         return list(self._outputs)
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """The same, as onnxruntime calls it: they are there."""
+        """The same, as onnxruntime calls it: they are there, but for those that were bound elsewhere."""
         return self.get_outputs()
+
+    def _begin(self, run: Any) -> None:
+        self.wait()
+        self._outputs = []
+        wanted, given = list(self._wanted), dict(self._given)
+        self._runner.start_bound(wanted, self._inputs, given, run)
+        self._started = wanted, given
 
     def _run(self, session: Session) -> None:
         if session._plan is not self._plan:
             raise UsageError("the binding is another session's")
-        self._outputs = self._runner.run_bound(self._wanted, self._inputs, self._given)
+        self._begin(_run)
+        self.wait()
+
+    def start(self) -> None:
+        """Puts a run into the device's stream and returns: outputs on the device are there for what is put
+        into that stream later, others after `wait`. Inputs and outputs have to stay as they are until then.
+        A run that was started before is waited for first; on a processor, the run has ended already."""
+        self._begin(_start)
+
+    def wait(self) -> None:
+        """Until the run has ended that `start` began, whose errors are raised here."""
+        if self._started is not None:
+            (wanted, given), self._started = self._started, None
+            self._outputs = self._runner.finish_bound(wanted, given)
+
+    def device_counts(self) -> DeviceCounts:
+        """What runs of this binding had the device do; `wait` first."""
+        return self._runner.device_counts()
 
 
 def _device_of(providers: Sequence[Any] | None) -> str:

@@ -116,14 +116,20 @@ def _set_strings(holder: Holder, array: np.ndarray[Any, Any]) -> None:
     holder.data.data = ctypes.addressof(strings)
 
 
+def set_dims(holder: Holder, shape: tuple[int, ...], number: int) -> None:
+    """All of a tensor but its data."""
+    dims = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    data = holder.data
+    data.kind, data.rank = _codes.DEMI_DATA_TENSOR_KIND, len(shape)
+    data.dtype, data.dims = number, dims
+    holder.kept.append(dims)
+
+
 def _set_tensor(holder: Holder, value: Any, wanted: int) -> None:
     array = array_of(value, wanted)
-    dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     data = holder.data
-    data.kind, data.rank = _codes.DEMI_DATA_TENSOR_KIND, array.ndim
-    data.dtype = number_of(array.dtype, wanted)
-    data.dims = dims
-    holder.kept += [array, dims]
+    holder.kept.append(array)
+    set_dims(holder, array.shape, number_of(array.dtype, wanted))
     if data.dtype == STRING:
         _set_strings(holder, array)
     else:

@@ -6,95 +6,14 @@ elements and one, broadcast axes, odd strides; operands that are inputs or const
 nodes; which rows of kernels/cuda/cuda_rows.def it comes to is for the plan to decide.
 """
 
-import dataclasses
 from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
-import onnx
 from onnx import helper, numpy_helper
 
-FLOATS = (np.float32, np.float16, ml_dtypes.bfloat16)
-NUMBERS = FLOATS + (np.float64, np.int32, np.int64)
-BYTES = NUMBERS + (np.int8, np.uint8, np.int16, np.bool_)
-SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 256, 257)
-LARGEST = 6000  # elements of an operand
-OPSET = 23
-
-
-@dataclasses.dataclass
-class Case:
-    """A model in the making."""
-
-    rng: np.random.Generator
-    nodes: list[onnx.NodeProto] = dataclasses.field(default_factory=list)
-    feeds: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    constants: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    loose: float = 1.0  # how far float sums and functions may be apart, in units of 2^-20
-    terms: float = 0.0  # the largest that is summed up, where sums may cancel to less
-    between: int = 0  # roundings on the way to a result that one side does, and the other does not
-    coarse: type | None = None  # the type that they have, if not the result's
-    kept: set[str] = dataclasses.field(default_factory=set)  # inputs that other values would not do for
-    count: int = 0
-
-    def chance(self, of: int) -> bool:
-        return self.rng.integers(of) == 0
-
-    def pick(self, items: tuple | list) -> object:
-        return items[self.rng.integers(len(items))]
-
-    def size(self, most: int = LARGEST) -> int:
-        return int(self.pick([s for s in SIZES if s <= max(most, 1)]))
-
-    def shape(self, rank: int, largest: int = LARGEST, empty: bool = True) -> list[int]:
-        made: list[int] = []
-        for _ in range(rank):
-            made.append(self.size(largest // max(int(np.prod(made)), 1)))
-        self.rng.shuffle(made)
-        if made and empty and self.chance(40):
-            made[self.rng.integers(rank)] = 0
-        return made
-
-    def values(self, shape: list[int], dtype: type, scale: float = 1.0) -> np.ndarray:
-        kind = np.dtype(dtype).kind
-        if kind == "b":
-            return self.rng.integers(0, 2, shape).astype(bool)
-        if kind in "iu":
-            return self.rng.integers(0 if kind == "u" else -9, 10, shape).astype(dtype)
-        return np.asarray(self.rng.standard_normal(shape) * scale).astype(dtype)
-
-    def operand(self, array: np.ndarray, constant: bool | None = None) -> str:
-        """A name for it, of an input or a constant."""
-        self.count += 1
-        name = f"x{self.count}"
-        fixed = self.chance(3) if constant is None else constant
-        (self.constants if fixed and self.feeds else self.feeds)[name] = np.asarray(array)
-        return name
-
-    def node(self, op: str, *inputs: str, outputs: int = 1, **attributes: object) -> str | list[str]:
-        self.count += 1
-        names = [f"y{self.count}_{i}" for i in range(outputs)]
-        self.nodes.append(helper.make_node(op, list(inputs), names, f"n{self.count}", **attributes))
-        return names if outputs > 1 else names[0]
-
-    def ints(self, *items: int) -> str:
-        return self.operand(np.array(items, np.int64), True)
-
-    def model(self) -> onnx.ModelProto:
-        def info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
-            return helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-
-        read = {name for node in self.nodes for name in node.input}
-        ends = [n for node in self.nodes for n in node.output if n not in read]
-        graph = helper.make_graph(
-            self.nodes, "g", [info(n, a) for n, a in self.feeds.items()],
-            [onnx.ValueInfoProto(name=n) for n in ends],
-            [numpy_helper.from_array(a, n) for n, a in self.constants.items()])
-        model = helper.make_model(graph, ir_version=10,
-                                  opset_imports=[helper.make_opsetid("", OPSET)])
-        return onnx.shape_inference.infer_shapes(model)
-
+from .cuda_case import BYTES, FLOATS, NUMBERS, Case
+from .cuda_heads_cases import heads, turned_heads
 
 # ---- element by element ----
 
@@ -148,6 +67,7 @@ def binary(case: Case) -> None:
     a, b = broadcast(case, 2, dtype)
     if op == "Pow":
         a, b = np.abs(a) + np.asarray(0.5, dtype), np.clip(b, -2, 2)
+        b = b.astype(case.pick((dtype, dtype, np.int32, np.int64, np.float32)))
     if op in ("Div", "Mod"):
         b = np.where(b == 0, np.asarray(3, dtype), b).astype(dtype)
     fmod = {"fmod": 1} if op == "Mod" and np.dtype(dtype).kind not in "iu" else {}
@@ -166,7 +86,7 @@ def binary(case: Case) -> None:
         np.broadcast_shapes(*(x.shape for x in operands))
     except ValueError:
         return
-    case.node(op, *(case.operand(x.astype(dtype)) for x in operands), **fmod)
+    case.node(op, *(case.operand(x if op == "Pow" else x.astype(dtype)) for x in operands), **fmod)
 
 
 def compare(case: Case) -> None:
@@ -313,6 +233,30 @@ def indexed(case: Case) -> None:
     index = case.operand(at)
     case.kept.add(index)
     case.node(op, x, index, *updates, **more)
+
+
+def marked(case: Case) -> None:
+    """OneHot: indices of any type, some of them out of range, along any axis."""
+    shape, depth = case.shape(int(case.rng.integers(0, 4)), 300), case.size(20)
+    kind = case.pick((np.int32, np.int64, np.float32, np.uint8, np.int8, np.float16))
+    low = 0 if np.dtype(kind).kind == "u" else -depth - 2
+    at = case.operand(np.asarray(case.rng.integers(low, depth + 2, shape)).astype(kind))
+    values = case.operand(case.values([2], case.pick(BYTES)))
+    axis = int(case.rng.integers(-len(shape) - 1, len(shape) + 1))
+    case.node("OneHot", at, case.operand(np.asarray(depth, case.pick((np.int64, np.float32))), True), values,
+              axis=axis)
+
+
+def found(case: Case) -> None:
+    """Which elements are NaN, or infinite."""
+    array = case.values(case.shape(int(case.rng.integers(0, 4))), np.float64)
+    some = case.rng.random(array.shape)
+    array = np.where(some < 0.2, np.nan, np.where(some < 0.4, np.inf, np.where(some < 0.6, -np.inf, array)))
+    x = case.operand(np.asarray(array).astype(case.pick((*FLOATS, np.float64))))
+    if case.chance(2):
+        case.node("IsNaN", x)
+    else:
+        case.node("IsInf", x, **{name: int(case.rng.integers(2)) for name in ("detect_negative", "detect_positive")})
 
 
 def along(case: Case) -> None:
@@ -480,6 +424,24 @@ def matmul(case: Case) -> None:
         follow(case, made, [*out, m, n], dtype, len(out) + 1)
 
 
+def einsum(case: Case) -> None:
+    """Products by letters: batches, sums, diagonals, axes of one, ellipses, one operand to three."""
+    equation = str(case.pick(("ij,jk->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "bhij,bjhd->bihd", "ij->ji", "ii->i",
+                              "ijk->j", "...ij,...jk->...ik", "i,j->ij", "bij,bij->b", "ij,jk,kl->il", "bd,dk", "ibj,kj->bki",
+                              "abc,cd,ad->bd", "ijj,jk->ik", "bi,bi->", "ij,k->ik")))
+    dtype, terms, most = case.pick(FLOATS), equation.split("->")[0].split(","), 9 if "abc" in equation else 20
+    dims = {letter: case.size(most) for letter in "abcdefghijklmn"}
+    dots, names = [case.size(3) for _ in range(int(case.rng.integers(3)))], []
+    for term in terms:
+        shape = [] if "..." not in term else list(dots)
+        shape += [dims[letter] for letter in term.replace("...", "")]
+        if len(set(term)) == len(term) and case.chance(8) and shape:
+            shape[int(case.rng.integers(len(shape)))] = 1
+        names.append(case.operand(case.values(shape, dtype, 0.3)))
+    case.loose, case.between, case.terms = 64, 4, 4.0
+    case.node("Einsum", *names, equation=equation)
+
+
 def gemm(case: Case) -> None:
     dtype = case.pick(FLOATS)
     m, k, n = case.size(100), case.size(130), case.size(100)
@@ -565,6 +527,17 @@ def network(case: Case) -> None:
         case.node("GlobalAveragePool", x)
 
 
+def sampled(case: Case) -> None:
+    """Where a grid says, some of it beyond the borders."""
+    dtype, spatial, batch = case.pick(FLOATS), int(case.pick((1, 2, 2, 3))), int(case.pick((1, 2)))
+    x = case.operand(case.values([batch, case.size(5), *(case.size(9) for _ in range(spatial))], dtype))
+    grid = case.rng.random([batch, *(case.size(9) for _ in range(spatial)), spatial]) * 2.8 - 1.4
+    case.loose = 32
+    at = case.operand(grid.astype(case.pick(FLOATS)))
+    case.node("GridSample", x, at, mode=case.pick(("linear", "nearest", "cubic")), align_corners=int(case.rng.integers(2)),
+              padding_mode=case.pick(("zeros", "border", "reflection")))
+
+
 def transposed(case: Case) -> None:
     """Transposed convolutions: steps, gaps, padding on either side, groups."""
     spatial, dtype, groups = int(case.pick((1, 2, 2, 3))), case.pick(FLOATS), int(case.pick((1, 1, 2, 3)))
@@ -599,6 +572,18 @@ def pool(case: Case) -> None:
 
 
 # ---- attention ----
+
+def neighbours(case: Case) -> None:
+    """Over squares of the channels beside it, and over what a line sums up to."""
+    dtype, rank = case.pick(FLOATS), int(case.rng.integers(2, 5))
+    case.loose = 32
+    x = case.operand(case.values(case.shape(rank, 3000), dtype) * np.asarray(case.pick((1, 0, 8)), dtype))
+    if case.chance(2):
+        case.node("LRN", x, size=int(case.rng.integers(1, 9)), alpha=0.5, beta=float(case.pick((0.75, 0.5, 1.0))),
+                  bias=float(case.pick((1.0, 2.0))))
+    else:
+        case.node("LpNormalization", x, axis=int(case.rng.integers(-rank, rank)), p=int(case.rng.integers(1, 3)))
+
 
 def attention(case: Case) -> None:
     """Scores, a mask, softmax, a sum of values, as exporters write it."""
@@ -653,7 +638,8 @@ def mixed(case: Case) -> None:
     case.loose, case.between = 16, 4  # both operands, the result, and a sum with it
     case.coarse = max(source, middle, target, key=lambda t: float(ml_dtypes.finfo(t).eps))
     x = given(case.values([m, n], np.float32, 0.5))
-    op = case.pick(("Sigmoid", "Relu", "MatMul", "Add", "Softmax", "ReduceSum", "Conv"))
+    op = case.pick(("Sigmoid", "Relu", "MatMul", "Add", "Sub", "Pow", "Softmax", "ReduceSum", "Conv",
+                    "LayerNormalization", "BatchNormalization", "GRU"))
     if op == "MatMul":
         made = case.node(op, x, given(case.values([n, 16], np.float32, 0.2)))
         if case.chance(2):
@@ -662,8 +648,21 @@ def mixed(case: Case) -> None:
         image = case.node("Unsqueeze", x, case.ints(0, 3))
         w = given(case.values([8, m, 1, 1], np.float32, 0.2), True)
         made = case.node(op, image, w)
-    elif op == "Add":
-        made = case.node(op, x, given(case.values([m, n], np.float32)))
+    elif op in ("Add", "Sub", "Pow"):
+        if op == "Pow":
+            x = case.node("Abs", x)
+        made = case.node(op, x, given(case.values([m, n], np.float32) + (2 if op == "Pow" else 0)))
+    elif op == "LayerNormalization":
+        made = case.node(op, x, given(case.values([n], np.float32)), given(case.values([n], np.float32)))
+    elif op == "BatchNormalization":
+        made = case.node(op, x, *(given(np.abs(case.values([n], np.float32)) + 0.5) for _ in range(4)))
+    elif op == "GRU":
+        hidden = case.size(20)
+        sizes = ([1, 3 * hidden, n], [1, 3 * hidden, hidden], [1, 6 * hidden])
+        made = case.node("Unsqueeze", x, case.ints(0))
+        made, last = case.node(op, made, *(given(case.values(s, np.float32, 0.2)) for s in sizes),
+                               outputs=2, hidden_size=hidden, layout=1)
+        case.node("Cast", last, to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
     else:
         made = case.node(op, x)
     case.node("Cast", made, to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
@@ -738,8 +737,8 @@ def recurrent(case: Case) -> None:
 MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
-    residual, recurrent, pad, filled, tiled, indexed, along, resize, transposed,
-    quantized)
+    residual, recurrent, pad, filled, tiled, indexed, along, resize, sampled, transposed,
+    quantized, einsum, marked, found, neighbours, heads, heads, turned_heads)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
