@@ -23,6 +23,10 @@ target_link_libraries(demi PRIVATE demi_flags demi_training demi_search demi_tri
 demi_use_onednn(demi)
 if(DEMI_STATIC)
     target_link_options(demi PRIVATE -static -no-pie) # static_start.c
+elseif(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    # GNU ld may leave an empty slot among those of functions that are chosen at the start (target_clones),
+    # at which glibc gives up where it binds functions one by one, and passes it over where all at once.
+    target_link_options(demi PRIVATE LINKER:-z,now)
 endif()
 
 # ---- libdemi --------------------------------------------------------------------------------------
