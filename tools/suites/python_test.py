@@ -690,6 +690,18 @@ class Passes(unittest.TestCase):
             demi.register_pass("test-raise")(fail)  # the name is taken
 
 
+class Marks(unittest.TestCase):
+    def test_a_mark_alone_is_a_change(self) -> None:
+        """Of an attribute that is as it was: the file is not the source's bytes all the same."""
+        model = unary("Softmax", shape=(1, 2, 3, 4))
+        node = model.graph.node[0]
+        node.op_type, node.input[:] = "Attention", [node.input[0]] * 3
+        model.opset_import[0].version, model.ir_version = 23, 11
+        node.metadata_props.add(key="demi.was", value="softmax_precision=")
+        made, _ = demi.run_passes(model.SerializeToString(), "strip-casts")
+        self.assertFalse(onnx.load_from_string(made).graph.node[0].metadata_props)
+
+
 class Wrong(unittest.TestCase):
     """Whatever a call is given, it raises an exception or works."""
 
