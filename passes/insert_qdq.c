@@ -230,8 +230,9 @@ static bool holds_any_float(const Model *model, Arena *scratch) {
     return false;
 }
 
-static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqRequest *request,
-                         Err *err) {
+/* `floats`: the model holds some. */
+static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool floats,
+                         QdqRequest *request, Err *err) {
     const NodePatterns all = {.allow_unmatched = true}; /* what is named says itself what it is */
     const NodePatterns patterns = {.keep = options->keep,
                                    .keep_ops = options->keep_ops,
@@ -255,8 +256,7 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqReque
         err_hint(err, "give activations, weights, values or weights-of");
         return false;
     }
-    if (!named && request->activations && !options->ranges.count &&
-        holds_any_float(ctx->model, ctx->scratch)) {
+    if (!named && request->activations && !options->ranges.count && floats) {
         err_set(err, ERR_USAGE, "to quantize values their ranges must be known");
         err_hint(err, "--calibrate DIR measures them on inputs as the model will see them, "
                       "--calibrate random on made-up ones");
@@ -307,9 +307,10 @@ static bool attempt(Attempt *a, PassCtx *ctx, Err *err) {
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     Attempt a = {.options = opts,
                  .broken = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1)};
-    bool ok = make_request(ctx, a.options, &a.request, err);
+    const bool floats = holds_any_float(ctx->model, ctx->scratch);
+    bool ok = make_request(ctx, a.options, floats, &a.request, err);
     a.request.broken = a.broken;
-    if (ok && !is_named(a.options) && !holds_any_float(ctx->model, ctx->scratch))
+    if (ok && !is_named(a.options) && !floats)
         pass_remark(ctx->counts, &ctx->model->arena,
                     "nothing is quantized: the model holds no float32 values");
     while (ok && !a.done) ok = attempt(&a, ctx, err);

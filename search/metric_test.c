@@ -56,16 +56,11 @@ static void make(Set *sets, float noise) {
         }
 }
 
-static void test_sqnr(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+static void test_sqnr(Arena *arena) {
     Set sets[SETS];
     MetricSums sums;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
     make(sets, 0.01f);
-    sum(&sums, sets, SETS, -1, &arena);
+    sum(&sums, sets, SETS, -1, arena);
     const double score = metric_score(&sums, DEMI_METRIC_SQNR);
     const double error = metric_score_error(&sums, DEMI_METRIC_SQNR);
     assert_true(fabs(score - 40) < 1.5);
@@ -74,28 +69,22 @@ static void test_sqnr(void **state) {
     const double all = 10 * log10(sums.outputs[0].noise / SETS);
     for (int i = 0; i < SETS; i++) {
         MetricSums rest;
-        sum(&rest, sets, SETS, i, &arena);
+        sum(&rest, sets, SETS, i, arena);
         const double off = 10 * log10(rest.outputs[0].noise / (SETS - 1)) - all;
         squares += off * off;
     }
     const double jackknife = sqrt(squares * (SETS - 1) / SETS);
     assert_true(fabs(error / jackknife - 1) < 0.05);
-    arena_free(&arena);
 }
 
 /* Sets that are added together, or in two parts. */
-static void test_parts(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+static void test_parts(Arena *arena) {
     Set sets[SETS];
     MetricSums whole, first, second;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
     make(sets, 0.5f);
-    sum(&whole, sets, SETS, -1, &arena);
-    sum(&first, sets, SETS / 4, -1, &arena);
-    sum(&second, sets + SETS / 4, SETS - SETS / 4, -1, &arena);
+    sum(&whole, sets, SETS, -1, arena);
+    sum(&first, sets, SETS / 4, -1, arena);
+    sum(&second, sets + SETS / 4, SETS - SETS / 4, -1, arena);
     second.rows += first.rows; /* as who measures the following sets counts on */
     metric_join(&first, &second);
     const double error = metric_score_error(&whole, DEMI_METRIC_SQNR);
@@ -104,30 +93,37 @@ static void test_parts(void **state) {
     assert_true(share > 0 && share < 1);
     assert_true(fabs(metric_score_error(&first, DEMI_METRIC_TOP1) -
                      sqrt(share * (1 - share) / SETS)) < 1e-12);
-    arena_free(&arena);
 }
 
-static void test_unknown(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+static void test_unknown(Arena *arena) {
     Set sets[SETS];
     MetricSums sums;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
     make(sets, 0.01f);
-    sum(&sums, sets, 1, -1, &arena);
+    sum(&sums, sets, 1, -1, arena);
     assert_true(isnan(metric_score_error(&sums, DEMI_METRIC_SQNR)));
-    sum(&sums, sets, SETS, -1, &arena);
+    sum(&sums, sets, SETS, -1, arena);
     assert_true(isnan(metric_score_error(&sums, DEMI_METRIC_ERROR)));
     make(sets, 0);
-    sum(&sums, sets, SETS, -1, &arena);
+    sum(&sums, sets, SETS, -1, arena);
     assert_true(metric_score_error(&sums, DEMI_METRIC_SQNR) == 0);
+}
+
+static void test_in_arena(void **state) {
+    void (*const *test)(Arena * arena) = *state;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    (*test)(&arena);
     arena_free(&arena);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sqnr), cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_unknown)};
+    static void (*const each[])(Arena * arena) = {test_sqnr, test_parts, test_unknown};
+    const struct CMUnitTest tests[] = {
+        {"sqnr", test_in_arena, NULL, NULL, (void *)(uintptr_t)&each[0]},
+        {"parts", test_in_arena, NULL, NULL, (void *)(uintptr_t)&each[1]},
+        {"unknown", test_in_arena, NULL, NULL, (void *)(uintptr_t)&each[2]},
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -479,9 +479,9 @@ typedef struct DemiSimplifyOptions {
  * initializers; what is computed of constants and known sizes becomes constant, unless it takes more
  * bytes than it replaces; branches that are always taken come in place of their If; nodes that give
  * what they read, that compute the same as another one, or that nobody reads go. Shapes that are
- * declared wrong are corrected. Inputs, outputs, metadata and functions stay. `options` may be NULL. DEMI_ERR_USAGE where a size is malformed,
- * contradicts the model, or names nothing in it. *report, and what the model is good for after an
- * error, as for demi_run_pipeline. */
+ * declared wrong are corrected. Inputs, outputs, metadata and functions stay. `options` may be NULL.
+ * DEMI_ERR_USAGE where a size is malformed, contradicts the model, or names nothing in it. *report,
+ * and what the model is good for after an error, as for demi_run_pipeline. */
 DEMI_API DemiStatus demi_simplify(DemiModel *model, const DemiSimplifyOptions *options,
                                   DemiReport **report, DemiError *error);
 
