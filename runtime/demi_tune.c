@@ -151,6 +151,28 @@ static TuneTimes times_of(const Trial *trial) {
     return (TuneTimes){trial->seconds.items, trial->seconds.count};
 }
 
+/* Whether runs went that way: a row may decline what a file holds, then the step goes by the rules. Of
+ * many shapes, forms are forgotten: then nobody knows. */
+static bool may_be_gone(const Exec *exec, const PlanChoice *choice) {
+    uint32_t count = 0;
+    for (const StepForm *form = exec->forms.memos[choice->step].forms; form; form = form->next) {
+        const StepWay *way = &form->way;
+        if (way->row == choice->row && way->choice == choice->choice && way->alone == choice->alone)
+            return true;
+        count++;
+    }
+    return count >= STEP_FORM_LIMIT;
+}
+
+/* Drops the choices that steps of the plan as a file declined: it is no other plan with them. */
+static void drop_declined(const Trial *trial, Chosen *chosen) {
+    uint32_t kept = 0;
+    for (size_t i = 0; i < chosen->choices.count; i++)
+        if (may_be_gone(&trial->context->exec, &chosen->choices.items[i]))
+            chosen->choices.items[kept++] = chosen->choices.items[i];
+    chosen->choices.count = kept;
+}
+
 /* Runs both by turns; the first round, in which they get ready, does not count. False with the error
  * set where one fails. */
 static bool race(Trial *const trials[2], double seconds, Arena *arena, Err *err) {
@@ -177,12 +199,13 @@ static bool compare_files(Job *call, Chosen *chosen, Arena *arena, Err *err) {
     const TuneTimes before = times_of(trials[0]), after = times_of(trials[1]);
     double *scratch = ARENA_ARRAY(arena, double, before.count);
     call->tuned.before = call->tuned.after = tune_median(&before, scratch);
-    if (tune_is_faster(&before, &after, LEAST_GAIN, scratch)) {
+    drop_declined(trials[1], chosen);
+    if (chosen->choices.count && tune_is_faster(&before, &after, LEAST_GAIN, scratch))
         call->tuned.after = tune_median(&after, scratch);
-    } else {
+    else
         chosen->choices.count = 0;
-        call->tuned.changed = call->tuned.steps = 0;
-    }
+    call->tuned.steps = chosen->choices.count;
+    if (call->tuned.changed > call->tuned.steps) call->tuned.changed = call->tuned.steps;
     call->tuned.runs += before.count + after.count;
     return true;
 }
