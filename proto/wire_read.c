@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-enum { WINDOW = 1 << 18 };
+enum { WINDOW = 1 << 18, FIRST_AHEAD = 1 << 13 };
 
 void reader_init(WireReader *reader, Arena *arena, const Source *source, Err *err) {
-    *reader = (WireReader){.source = source, .err = err};
+    *reader = (WireReader){.source = source, .ahead = WINDOW, .err = err};
     if (source->memory) {
         reader->next = source->memory;
         reader->end = source->memory + source->size;
@@ -25,7 +25,10 @@ static bool reader_fill(WireReader *reader, size_t size) {
     if (held >= size || reader->window_end == reader->source->size) return true;
     uint64_t left = reader->source->size - reader->window_end;
     if (held) memmove(reader->buffer, reader->next, held);
-    size_t more = left < WINDOW - held ? (size_t)left : WINDOW - held;
+    const size_t wanted = size - held > reader->ahead ? size - held : reader->ahead;
+    const size_t room = wanted < WINDOW - held ? wanted : WINDOW - held;
+    const size_t more = left < room ? (size_t)left : room;
+    if (reader->ahead < WINDOW) reader->ahead *= 2;
     reader->next = reader->buffer;
     reader->end = reader->buffer + held;
     if (!source_read(reader->source, reader->window_end, reader->buffer + held, more, reader->err))
@@ -51,6 +54,7 @@ void reader_skip(WireReader *reader, uint64_t size) {
     }
     reader->window_end += size - held; /* only files: memory is held whole */
     reader->next = reader->end = reader->buffer;
+    reader->ahead = FIRST_AHEAD;
 }
 
 bool reader_copy_slow(WireReader *reader, unsigned char *to, uint64_t size) {

@@ -2,7 +2,8 @@
 /* Reading of protobuf's wire elements from a Source through a window.
  *
  * A WireReader goes forward only. Bytes it shows are private copies (or borrowed memory), so what
- * was checked can't change afterwards. Tensor data is skipped without being read.
+ * was checked can't change afterwards. Tensor data is skipped without being read: behind what was
+ * skipped little is read at first, and more as long as nothing else is.
  */
 #ifndef DEMI_WIRE_READ_H
 #define DEMI_WIRE_READ_H
@@ -32,6 +33,7 @@ typedef struct WireReader {
     const unsigned char *next, *end; /* the window's unread bytes */
     uint64_t window_end;             /* the source's offset of `end` */
     unsigned char *buffer;           /* the window's storage; NULL for memory */
+    size_t ahead;                    /* bytes that are read at once next */
     Err *err;                        /* filled where reading the source fails */
 } WireReader;
 

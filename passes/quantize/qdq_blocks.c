@@ -16,10 +16,10 @@ enum { LANES = 16, TILE = 1024, PARTS = 6 }; /* rows of a tile; ranges that are 
 static const float SMALLER = 0.04f;          /* by which each is smaller than the one before */
 static const float ROUNDED = 0x1p-20f;       /* what rounding makes of 1: exact weights stay so */
 
-/* Rows of one element of each block. */
+/* Rows of one element of each block, [rows][LANES]. */
 typedef struct Tile {
     const float *items;
-    uint64_t rows, step;
+    uint64_t rows;
 } Tile;
 
 /* Blocks: their elements lie `step` apart. */
@@ -31,27 +31,46 @@ typedef struct Blocks {
     float buffer[TILE * LANES];
 } Blocks;
 
-/* Rows [from, from + TILE), brought together unless they lie so; what is not there is 0. */
-static Tile tile_of(Blocks *b, uint64_t from) {
-    const uint64_t rows = b->most - from < TILE ? b->most - from : TILE;
-    if (b->beside && b->lanes == LANES) return (Tile){b->first[0] + from * b->step, rows, b->step};
-    for (uint64_t k = 0; k < LANES; k++) {
-        const uint64_t count = k < b->lanes ? b->counts[k] : 0;
-        for (uint64_t r = 0; r < rows; r++)
-            b->buffer[r * LANES + k] = from + r < count ? b->first[k][(from + r) * b->step] : 0;
+ROW_CLONES static void copy_rows(float *to, const float *from, uint64_t rows, uint64_t step) {
+    for (uint64_t r = 0; r < rows; r++) {
+        ROW_LOOP
+        for (unsigned k = 0; k < LANES; k++) to[r * LANES + k] = from[r * step + k];
     }
-    return (Tile){b->buffer, rows, LANES};
 }
 
-ROW_CLONES static void add_ends(const Tile *tile, float low[LANES], float high[LANES]) {
+/* Rows [from, from + TILE), brought together: weights' own rows are often as far apart as lines that
+ * push each other out of the cache. What is not there is 0. */
+static Tile tile_of(Blocks *b, uint64_t from) {
+    const Tile tile = {b->buffer, b->most - from < TILE ? b->most - from : TILE};
+    const float *first = b->first[0] + from * b->step;
+    if (b->beside && b->lanes == LANES) {
+        copy_rows(b->buffer, first, tile.rows, b->step);
+        return tile;
+    }
+    for (uint64_t k = 0; k < LANES; k++) {
+        const uint64_t count = k < b->lanes ? b->counts[k] : 0;
+        for (uint64_t r = 0; r < tile.rows; r++)
+            b->buffer[r * LANES + k] = from + r < count ? b->first[k][(from + r) * b->step] : 0;
+    }
+    return tile;
+}
+
+/* Ends of all blocks, which are 0 or beyond. */
+ROW_CLONES static void add_ends(const Tile *tile, float ends_low[LANES], float ends_high[LANES]) {
+    float low[LANES] = {0},
+          high[LANES] = {0}; /* nothing else may write them: they stay in registers */
     for (uint64_t r = 0; r < tile->rows; r++) {
-        const float *items = tile->items + r * tile->step;
+        const float *items = tile->items + r * LANES;
         ROW_LOOP
         for (unsigned k = 0; k < LANES; k++) {
-            const float item = items[k];
-            low[k] = item < low[k] ? item : low[k];
-            high[k] = item > high[k] ? item : high[k];
+            low[k] = items[k] < low[k] ? items[k] : low[k];
+            high[k] = items[k] > high[k] ? items[k] : high[k];
         }
+    }
+    ROW_LOOP
+    for (unsigned k = 0; k < LANES; k++) {
+        ends_low[k] = low[k] < ends_low[k] ? low[k] : ends_low[k];
+        ends_high[k] = high[k] > ends_high[k] ? high[k] : ends_high[k];
     }
 }
 
@@ -64,15 +83,17 @@ typedef struct Trial {
 } Trial;
 
 ROW_CLONES static void try_range(const Tile *tile, Trial *t) {
-    const float least = t->least, most = t->most;
-    float products[LANES] = {0}, squares[LANES] = {0};
+    float products[LANES] = {0}, squares[LANES] = {0}, low[LANES], high[LANES];
+    for (unsigned k = 0; k < LANES; k++) { /* of numbers less the zero point: all are exact */
+        low[k] = t->least - t->zeros[k];
+        high[k] = t->most - t->zeros[k];
+    }
     for (uint64_t r = 0; r < tile->rows; r++) {
-        const float *items = tile->items + r * tile->step;
+        const float *items = tile->items + r * LANES;
         ROW_LOOP
         for (unsigned k = 0; k < LANES; k++) {
             const float item = items[k] * t->by[k];
-            const float number =
-                round_clamp(round_nearest(item) + t->zeros[k], least, most) - t->zeros[k];
+            const float number = round_clamp(round_nearest(item), low[k], high[k]);
             products[k] += number * item;
             squares[k] += number * number;
         }

@@ -264,7 +264,7 @@ static void begin_numbers(QdqGroup *group, Arena *scratch) {
     n->layout = layout_of(group->weight, n->tensor);
     group->scale_count = qdq_scale_count(&n->layout);
     dtype_bytes(n->layout.dtype, tensor_count(n->tensor), &size);
-    n->bytes = arena_alloc(arena, size);
+    n->bytes = arena_alloc_raw(arena, size); /* threads fill it, to the last byte */
     n->scales = ARENA_ARRAY(scratch, float, group->scale_count);
     n->zeros = ARENA_ARRAY(scratch, uint8_t, group->scale_count);
     if (!n->layout.block) n->least = least_scales(group, scratch);
