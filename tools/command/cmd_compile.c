@@ -23,7 +23,7 @@ static const OptionRow options[] = {
      "Most memory, as 500M or 2G, that may be taken for constants computed in advance and for what "
      "calls of functions make of the model; default: in proportion to the model. small: 16-bit "
      "values stay so between steps of fast plans, too; or small,2G."},
-    {"isa", 0, OPTION_ROW_VALUE, "SET", "native portable avx2 avx512 none",
+    {"isa", 0, OPTION_ROW_VALUE, "SET", "native none portable avx2 avx512",
      "The instruction set that weights are laid out for, so that they are used where the file is "
      "mapped; default: native, this machine's. Plans run everywhere: elsewhere weights are laid "
      "out "

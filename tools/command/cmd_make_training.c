@@ -15,6 +15,7 @@ static const ArgumentRow arguments[] = {
     {NULL, NULL},
 };
 
+/* Choices are in the order of the numbers that they stand for. */
 static const OptionRow options[] = {
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the model with a training_info goes."},
     {"loss", 0, OPTION_ROW_VALUE, "LOSS", "cross-entropy mse",
@@ -41,14 +42,6 @@ static const OptionRow options[] = {
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
 
-/* The place of the option's word among `words`; 0 where it is not given. */
-static int choice_of(const Parsed *parsed, const char *name, const char *const *words) {
-    const char *given = parsed_value(parsed, name);
-    int at = 0;
-    while (given && words[at] && strcmp(words[at], given) != 0) at++;
-    return given ? at : 0;
-}
-
 static bool take_scale(const Parsed *parsed, DemiTrainingOptions *how, Err *err) {
     const char *scale = parsed_value(parsed, "scale");
     how->dynamic_scale = scale && strcmp(scale, "dynamic") == 0;
@@ -56,11 +49,9 @@ static bool take_scale(const Parsed *parsed, DemiTrainingOptions *how, Err *err)
 }
 
 static bool take_options(const Parsed *parsed, DemiTrainingOptions *how, Err *err) {
-    static const char *const losses[] = {"cross-entropy", "mse", NULL};
-    static const char *const optimizers[] = {"sgd", "momentum", "adam", "adagrad", NULL};
     const Words *freeze = parsed_list(parsed, "freeze");
-    how->loss = (DemiLoss)choice_of(parsed, "loss", losses);
-    how->optimizer = (DemiOptimizer)choice_of(parsed, "optimizer", optimizers);
+    how->loss = (DemiLoss)parsed_choice(parsed, "loss");
+    how->optimizer = (DemiOptimizer)parsed_choice(parsed, "optimizer");
     how->output = parsed_value(parsed, "of");
     how->freeze = freeze->items;
     how->freeze_count = freeze->count;

@@ -20,6 +20,7 @@ static const ArgumentRow arguments[] = {
     {NULL, NULL},
 };
 
+/* Choices are in the order of the numbers that they stand for. */
 static const OptionRow options[] = {
     OPTION_HEADING("What is searched"),
     {"candidates", 'c', OPTION_ROW_LIST, "TYPE,...", NULL,
@@ -134,13 +135,6 @@ typedef struct Job {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static size_t choice_of(const Parsed *parsed, const char *option, const char *const *words) {
-    const char *word = parsed_value(parsed, option);
-    size_t i = 0;
-    while (word && words[i] && strcmp(word, words[i]) != 0) i++;
-    return word && words[i] ? i : 0;
-}
-
 static bool number_of(const Parsed *parsed, const char *option, double *number, Err *err) {
     const char *text = parsed_value(parsed, option);
     char *end;
@@ -209,26 +203,22 @@ static bool read_supported(Job *job, Err *err) {
 }
 
 static bool fill_search(Job *job, Err *err) {
-    static const char *const metrics[] = {"sqnr", "cosine", "top1", "accuracy", "error", NULL};
-    static const char *const costs[] = {"bitops", "bytes", "latency", NULL};
-    static const char *const algorithms[] = {"solve", "aimet-binary", "aimet-interpolation",
-                                             "aimet-bruteforce", NULL};
-    static const char *const sensitivities[] = {"measured", "gradient", NULL};
     static const DemiSearchOptions plain = DEMI_SEARCH_OPTIONS_INIT;
     const Parsed *parsed = job->parsed;
     DemiSearchOptions *o = &job->options;
     uint64_t evaluations, probes;
     *o = plain;
     split_candidates(job);
-    o->metric = (DemiMetric)choice_of(parsed, "metric", metrics);
-    o->cost = (DemiSearchCost)choice_of(parsed, "cost", costs);
-    o->algorithm = (DemiSearchAlgorithm)choice_of(parsed, "algorithm", algorithms);
-    o->sensitivity = (DemiSearchSensitivity)choice_of(parsed, "sensitivity", sensitivities);
+    o->metric = (DemiMetric)parsed_choice(parsed, "metric");
+    o->cost = (DemiSearchCost)parsed_choice(parsed, "cost");
+    o->algorithm = (DemiSearchAlgorithm)parsed_choice(parsed, "algorithm");
+    o->sensitivity = (DemiSearchSensitivity)parsed_choice(parsed, "sensitivity");
     o->reverse = parsed_flag(parsed, "reverse");
     o->fewer_conversions = parsed_flag(parsed, "fewer-conversions");
     o->all_candidates = parsed_flag(parsed, "use-all-candidates");
     o->journal = parsed_value(parsed, "journal");
-    job->title.metric = metrics[o->metric];
+    job->title.metric = parsed_value(parsed, "metric");
+    if (!job->title.metric) job->title.metric = "sqnr"; /* the default */
     if (!parsed_number(parsed, "evaluations", 1, &evaluations, 0, err) ||
         !parsed_number(parsed, "probe-sets", 1, &probes, 0, err) ||
         !parsed_number(parsed, "cache-bytes", 0, &o->cache_bytes, 0, err) ||

@@ -4,6 +4,7 @@
 #include "options.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,18 +75,22 @@ typedef struct Parser {
     int count, at;
 } Parser;
 
-static bool is_choice(const char *choices, const char *value) {
-    size_t length = strlen(value);
-    for (const char *p = choices; *p; p += strspn(p, " ")) {
-        size_t word = strcspn(p, " ");
-        if (word == length && memcmp(p, value, length) == 0) return true;
+enum { NO_CHOICE = UINT_MAX >> 1 };
+
+/* The place of the value among the words. */
+static unsigned choice_of(const char *choices, const char *value) {
+    const size_t length = strlen(value);
+    unsigned at = 0;
+    for (const char *p = choices; *p; p += strspn(p, " "), at++) {
+        const size_t word = strcspn(p, " ");
+        if (word == length && memcmp(p, value, length) == 0) return at;
         p += word;
     }
-    return false;
+    return NO_CHOICE;
 }
 
 static bool take_value(Parser *parser, const OptionRow *row, const char *value, Err *err) {
-    if (row->choices && value[0] && !is_choice(row->choices, value)) {
+    if (row->choices && value[0] && choice_of(row->choices, value) == NO_CHOICE) {
         err_set(err, ERR_USAGE, "bad value of option '--%s'", row->name);
         err_expected(err, "one of: %s", row->choices);
         err_actual(err, "'%s'", value);
@@ -244,6 +249,13 @@ const char *parsed_value(const Parsed *parsed, const char *name) {
 
 bool parsed_flag(const Parsed *parsed, const char *name) {
     return parsed_list(parsed, name)->count > 0;
+}
+
+unsigned parsed_choice(const Parsed *parsed, const char *name) {
+    const OptionRow *row = find_row(parsed->command, name, strlen(name));
+    const char *value = parsed_value(parsed, name);
+    assert(row && row->choices);
+    return value && *value ? choice_of(row->choices, value) : 0;
 }
 
 const char *parsed_argument(const Parsed *parsed, size_t i) {

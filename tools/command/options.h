@@ -113,6 +113,8 @@ bool options_parse(const Command *command, int count, char **words, Arena *arena
 const Words *parsed_list(const Parsed *parsed, const char *name);
 const char *parsed_value(const Parsed *parsed, const char *name);
 bool parsed_flag(const Parsed *parsed, const char *name);
+/* The place of its last value among the row's choices; 0 where none was given. */
+unsigned parsed_choice(const Parsed *parsed, const char *name);
 
 /* True where it is in the table: for what several commands share. */
 bool parsed_knows(const Parsed *parsed, const char *name);

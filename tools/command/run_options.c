@@ -58,19 +58,6 @@ static bool device_memory_of(const Parsed *parsed, uint64_t *bytes, Err *err) {
     return false;
 }
 
-/* A word of compile's --isa. */
-static DemiIsa isa_of(const Parsed *parsed) {
-    static const char *const words[] = {[DEMI_ISA_NATIVE] = "native",
-                                        [DEMI_ISA_NONE] = "none",
-                                        [DEMI_ISA_PORTABLE] = "portable",
-                                        [DEMI_ISA_AVX2] = "avx2",
-                                        [DEMI_ISA_AVX512] = "avx512"};
-    const char *word = value_of(parsed, "isa");
-    for (unsigned i = 0; word && i < sizeof words / sizeof *words; i++)
-        if (strcmp(word, words[i]) == 0) return (DemiIsa)i;
-    return DEMI_ISA_NATIVE;
-}
-
 static bool on_device(const Parsed *parsed) {
     const char *device = value_of(parsed, "device");
     return device && strcmp(device, "cpu") != 0;
@@ -81,7 +68,7 @@ bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *
     const char *numerics = value_of(parsed, "numerics");
     bool faithful = numerics ? strcmp(numerics, "faithful") == 0 : judged;
     *options = plain;
-    options->isa = isa_of(parsed);
+    if (parsed_knows(parsed, "isa")) options->isa = (DemiIsa)parsed_choice(parsed, "isa");
     options->numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options->keep_values = faithful && judged;
     if (!memory_of(parsed, &options->small, &options->memory_budget, err)) return false;
