@@ -174,17 +174,11 @@ static void shift(Affine *a, Value *by) {
 
 /* ---- steps of a chain ------------------------------------------------------------------------ */
 
-static bool is_inference(const Node *norm) {
-    for (uint32_t i = 1; i < norm->output_count; i++)
-        if (norm->outputs[i]) return false;
-    return norm->input_count == OPERANDS && node_attr_int(norm, "training_mode", 0) == 0 &&
-           (fuse_opset(norm) >= 9 || node_attr_int(norm, "spatial", 1) != 0);
-}
-
 static bool take_norm(Affine *a, Node *norm) {
     const float *factors[OPERANDS];
     float epsilon;
-    if (!is_inference(norm) || !fuse_attr_float(norm, "epsilon", 1e-5f, &epsilon)) return false;
+    if (!fuse_is_inference(norm) || !fuse_attr_float(norm, "epsilon", 1e-5f, &epsilon))
+        return false;
     for (uint32_t i = SCALE; i < OPERANDS; i++)
         if (!(factors[i] = read_channels(a, fuse_input(norm, i)))) return false;
     float *k = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);

@@ -21,9 +21,11 @@
     "move-dequantize{numerics=" numerics "},fuse-tables{numerics=" numerics                        \
     "},fuse-quantized{numerics=" numerics "},"
 #define WEIGHTS(numerics) "fuse-weights{numerics=" numerics "},"
+#define AFFINE            "fuse-affine{numerics=fast},"
+#define LAYOUTS           "choose-layouts,fuse-separable,"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", QUANTIZED("fast"), "widen-values,",
-                                            WEIGHTS("fast"), "choose-layouts,fuse-separable,"),
+                                            WEIGHTS("fast"), AFFINE LAYOUTS),
     [DEMI_NUMERICS_FAITHFUL] =
         COMPILE_PIPELINE("faithful", QUANTIZED("faithful"), "", WEIGHTS("faithful"), ""),
 };
@@ -33,14 +35,14 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
                                         [DEMI_ISA_AVX2] = "avx2",
                                         [DEMI_ISA_AVX512] = "avx512"};
 static const char compile_small[] =
-    COMPILE_PIPELINE("fast", QUANTIZED("fast"), "", WEIGHTS("fast"), "") ",small=true";
+    COMPILE_PIPELINE("fast", QUANTIZED("fast"), "", WEIGHTS("fast"), AFFINE) ",small=true";
 static const char compile_device[] =
     COMPILE_PIPELINE("fast", "", "", "", "choose-layouts,") ",small=true";
 static const char compile_plainly[] = "strip-training,infer-dtypes,infer-shapes,expand-gradient,"
                                       "spell-out{numerics=faithful},"
                                       "eliminate-dead,lower-plan{numerics=faithful";
 _Static_assert(sizeof COMPILE_PIPELINE("faithful", QUANTIZED("faithful"), "widen-values,",
-                                       WEIGHTS("faithful"), "choose-layouts,fuse-separable,") +
+                                       WEIGHTS("faithful"), AFFINE LAYOUTS) +
                        48 <=
                    COMPILE_TEXT,
                "with the budget and the instruction set");

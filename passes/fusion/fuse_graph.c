@@ -81,6 +81,15 @@ Value *fuse_input(const Node *node, uint32_t i) {
     return i < node->input_count ? node->inputs[i].value : NULL;
 }
 
+bool fuse_is_inference(const Node *norm) {
+    enum { OPERANDS = 5 };
+    for (uint32_t i = 1; i < norm->output_count; i++)
+        if (norm->outputs[i]) return false;
+    return norm->input_count == OPERANDS && node_attr_int(norm, "training_mode", 0) == 0 &&
+           fuse_opset(norm) >= 7 &&
+           (fuse_opset(norm) >= 9 || node_attr_int(norm, "spatial", 1) != 0);
+}
+
 bool fuse_is_inner(const Value *value) {
     if (value->referenced) return false;
     for (const Use *use = value->uses; use; use = use->next)

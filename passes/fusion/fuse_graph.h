@@ -80,6 +80,9 @@ const OpRecord *fuse_record(const Node *node);
 /* The version of ai.onnx that the node is of. */
 int64_t fuse_opset(const Node *node);
 
+/* True where a BatchNormalization normalises each channel by running statistics, and gives nothing else. */
+bool fuse_is_inference(const Node *norm);
+
 /* Input i; NULL where it is omitted. */
 Value *fuse_input(const Node *node, uint32_t i);
 

@@ -30,6 +30,7 @@ static const Excuse unread[] = {
     {"*", "dtype", "the plan has the outputs' types"},
     {"*", "output_dtype", "the plan has the outputs' types"},
     {"*", "output_datatype", "the plan has the outputs' types"},
+    {"Affine", "to", "the plan has the outputs' types"},
     {"Attention", "to", "the plan has the outputs' types"},
     {"BitCast", "to", "the plan has the outputs' types"},
     {"AveragePoolLast", "to", "the plan has the outputs' types"},
