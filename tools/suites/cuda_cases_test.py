@@ -87,8 +87,11 @@ def run_case(library: runtime.LibDemi, seed: int) -> tuple[str, str]:
                   for n, x in case.feeds.items()}
         pairs = list(zip(got[0], processor.run(case.feeds)))
         pairs += zip(runner.run(others), processor.run(others))
+        declined = runner.device_counts().declined
     except runtime.Failed as error:
         return name, str(error)
+    if declined:
+        return name, f"the device leaves {declined} steps to the processor"
     on_the_way = largest(library, case) if case.between else 0.0
     for i, (y, y0) in enumerate(pairs):
         text = differs(y, y0, case, on_the_way)
