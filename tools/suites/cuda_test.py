@@ -169,6 +169,21 @@ class Refusals(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
+class Size(unittest.TestCase):
+    MOST = 2_000_000  # bytes that CUDA adds to a program: kernels' images and the host's code
+    HOST = ("cuda_", "exec_device", "exec_here", "exec_record", "step_place", "step_casts", "context_device",
+            "plan_devices")
+
+    def test_growth(self) -> None:
+        folder, total = pathlib.Path(args.libdemi).parent, 0
+        for library in ("libdemi_kernels.a", "libdemi_runtime.a"):
+            done = subprocess.run(["size", folder / library], capture_output=True, text=True, check=True)
+            members = [line.split() for line in done.stdout.splitlines()[1:]]
+            total += sum(int(m[0]) + int(m[1]) for m in members if m[5].startswith(self.HOST))
+        self.assertGreater(total, self.MOST // 2)
+        self.assertLess(total, self.MOST)
+
+
 class Child:
     """What a child process did with a plan on the device."""
 
