@@ -32,7 +32,7 @@ from suite import cuda_case, cuda_cases, metric, runtime
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 1 << 30
 PRODUCT_SEEDS = 3333  # most that run once more without a library
-PRODUCTS = {"matmul", "gemm", "einsum", "conv", "tiles", "network", "mixed", "recurrent"}
+PRODUCTS = {"matmul", "gemm", "einsum", "conv", "tiles", "network", "mixed", "recurrent", "bits"}
 WITHOUT = ",fail=cudnnCreate:0:1001", ",fail=cublasLtMatmulAlgoGetHeuristic:0:15"
 
 

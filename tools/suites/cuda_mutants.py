@@ -188,6 +188,16 @@ MUTANTS = (
     Mutant("memory of declined steps is not counted", RUN + "exec_here.c",
            "own->pool.budget = exec->pool.budget - exec->pool.used;", "own->pool.budget = UINT64_MAX;"),
     Mutant("what a declined step gave is kept", RUN + "exec_here.c", "clear(&here->exec, step);\n", ""),
+    Mutant("weights of a byte are exchanged", CU + "bits.cu", "from[in / 2] >> in % 2 * 4", "from[in / 2] >> (1 - in % 2) * 4"),
+    Mutant("a block has the other half of its zero point's byte", CU + "bits.cu",
+           "block / 2] >> block % 2 * 4", "block / 2] >> (1 - block % 2) * 4"),
+    Mutant("weights behind the depth count too", CU + "bits.cu",
+           "if (k >= a.depth) return; /* the last block is not full */", ""),
+    Mutant("rows that there are none of are read", CU + "bits.cu", "(r < a.rows ? r : a.rows - 1)", "r"),
+    Mutant("words of four blocks have the first one's scale", CU + "bits.cu",
+           "each = words % 4 == 0 ? 4 : 1", "each = a.blocks * words % 4 == 0 ? 4 : 1"),
+    Mutant("what is added to a product of few bits is added twice", CU + "cuda_bits.c",
+           "if (b->few) left.bias = left.z = NULL;", ""),
     Mutant("values lie closer than libraries think", RUN + "exec_memory.c",
            "return remote && checked_align(size, DEVICE_ALIGN, &rounded) ? rounded : size;",
            "(void)remote, (void)rounded;\n    return size;"),
@@ -277,7 +287,7 @@ def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
     suites = pathlib.Path(__file__).parent
     for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Declined", "Branches", "Casts", "Callers",
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Declined", "FewBits", "Branches", "Casts", "Callers",
                    "Networks")):
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:

@@ -474,6 +474,64 @@ class Declined(OneContext):
         self.assertEqual(self.child.run(work), (0, ""))
 
 
+class FewBits(OneContext):
+    """Plans for a processor, in which products have their weights of 4 and 8 bits: they run on the device, too,
+    with what follows them."""
+
+    def test_fused(self) -> None:
+        rng, library = np.random.default_rng(5), runtime.LibDemi(args.libdemi)
+        for rows, bits in ((1, 4), (6, 8), (30, 4)):
+            model = onnx_parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[{rows},64] x, float[{rows},48] r) => (float[{rows},48] y) {{
+                    q = DequantizeLinear <axis = 0, block_size = 32> (w, s, z) a = MatMul (x, q) b = Add (a, bias)
+                    c = Add (b, r) y = Relu (c) }}""")
+            low, high = -(1 << (bits - 1)), 1 << (bits - 1)
+            dtype = ml_dtypes.int4 if bits == 4 else np.int8
+            weights = {n: rng.integers(low, high, shape).astype(dtype) for n, shape in
+                       (("w", (64, 48)), ("z", (2, 48)))}
+            for name, array in {**weights, "s": rng.uniform(0.01, 0.05, (2, 48)).astype(np.float32),
+                                "bias": rng.standard_normal(48).astype(np.float32)}.items():
+                model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+            feeds = {"x": rng.standard_normal((rows, 64)).astype(np.float32),
+                     "r": rng.standard_normal((rows, 48)).astype(np.float32)}
+            plan = library.compile(model.SerializeToString())
+            want = runtime.PlanRunner(library, plan).run(feeds)[0]
+
+            def work() -> int:
+                runner = runtime.PlanRunner(library, plan, device="cuda")
+                for _ in range(3):
+                    np.testing.assert_allclose(runner.run(feeds)[0], want, 1e-4, 1e-4)
+                counts = runner.device_counts()
+                assert (counts.declined, counts.replays) == (0, 2), bytes(counts)
+                assert (counts.uploads, counts.downloads) == (6, 3), bytes(counts)
+                del runner
+                return 0
+
+            self.assertEqual(self.child.run(work), (0, ""))
+            self.assertEqual(self.child.counts()["launched", f"multiply_bits_{1 if rows == 1 else 8}_f32"],
+                             0 if rows > 8 else 1)
+
+    def test_other_orders(self) -> None:
+        """Orders of the depth are left to the processor, which has none either, and says so."""
+        model = onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+            g (float[2,32] x, uint8[8,1,16] w, float[8] s, int32[32] order) => (y) {
+                y = com.microsoft.MatMulNBits <K = 32, N = 8, bits = 4, block_size = 32> (x, w, s, , order) }""")
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(model.SerializeToString(), for_device=True)
+        feeds = {"x": np.ones((2, 32), np.float32), "w": np.zeros((8, 1, 16), np.uint8),
+                 "s": np.ones(8, np.float32), "order": np.arange(32, dtype=np.int32)}
+
+        def work() -> int:
+            try:
+                runtime.PlanRunner(library, plan, device="cuda").run(feeds)
+            except runtime.Failed as error:
+                assert "g_idx" in str(error), error
+                return 0
+            return 1
+
+        self.assertEqual(self.child.run(work), (0, ""))
+
+
 class Branches(OneContext):
     """What an If gives stays on the device, whatever its branches give: what they compute, a constant,
     what is outside of them, another If's; and in which branch the runs before were."""
