@@ -16,7 +16,9 @@
  *  - kernel_workspace gives the device's memory, kernel_keep, kernel_ints and scratch the host's;
  *  - kernel_constant gives elements in the host's memory; kernel_share packs in the host's memory
  *    what the queue then has in the device's;
- *  - KERNEL_SIZES and strings are the processor's alone.
+ *  - KERNEL_SIZES and strings are the processor's alone;
+ *  - operands that kernels do not take are declined (kernel_decline) before anything of them is
+ *    changed, and computed by the processor: only what is wrong for the operator is an error.
  */
 #ifndef DEMI_DEVICE_H
 #define DEMI_DEVICE_H
@@ -44,6 +46,8 @@ typedef struct DeviceCounts {
     uint64_t uploads, downloads, upload_bytes, download_bytes;
     uint64_t replays;
     uint64_t tf32; /* of the launches, those that may round floats to TF32 */
+    uint64_t
+        declined; /* steps that the processor ran instead, the host's to count (kernel_decline) */
 } DeviceCounts;
 
 /* How a queue is to work. */

@@ -181,6 +181,7 @@ struct KernelCall {
     const bool *constant;          /* [input_count]: see kernel_is_constant; NULL: none is */
     const struct KernelHost *host; /* the host's own; kernel_output uses it */
     struct DeviceQueue *queue;     /* of a device's row: where its work goes (device.h) */
+    const char *declined;          /* kernel_decline's reason; NULL: it was not called */
 };
 
 /* The rows of the operator, at the version in force at `opset`: *count of them from the result on;
@@ -213,6 +214,14 @@ bool kernel_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *d
 
 /* ERR_MODEL with a printf'd phrase; the host adds node and operator. Returns false. */
 bool kernel_fail(KernelCall *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Of rows of a device, in `make` or their function: these operands are not for it, `why` says in a
+ * few words that last. It is no error: the host drops the outputs and has the processor compute the
+ * step. Returns false. */
+static inline bool kernel_decline(KernelCall *call, const char *why) {
+    call->declined = why;
+    return false;
+}
 
 /* Operand i, or NULL where there is none or it was omitted. */
 static inline const KernelTensor *kernel_input(const KernelCall *call, uint32_t i) {

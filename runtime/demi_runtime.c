@@ -575,6 +575,7 @@ bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *co
         made.download_bytes = have->download_bytes;
         made.replays = have->replays;
         made.tf32 = have->tf32;
+        made.declined = have->declined;
         made.memory = context->exec.device.pool.used + context->exec.device.pool.kept;
         made.memory_peak = context->exec.device.pool.peak;
     }

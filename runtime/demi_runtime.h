@@ -330,10 +330,13 @@ typedef struct DemiDeviceCounts {
     uint64_t tf32;    /* of the launches, those that may round factors to TF32 */
     uint64_t memory;  /* bytes of the device's memory that the context uses now, and used at most */
     uint64_t memory_peak;
+    uint64_t
+        declined; /* steps that ran on the processor, with copies, as the device's kernels do not
+                          take the operands that they had */
 } DemiDeviceCounts;
 
 #define DEMI_DEVICE_COUNTS_INIT                                                                    \
-    { sizeof(DemiDeviceCounts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(DemiDeviceCounts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Fills *counts, whose size is set. False, with all of them 0, where the context has no device. */
 DEMI_API bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *counts);

@@ -73,6 +73,8 @@ typedef struct LoadedPlan {
     const bool *remote;      /* [plan.value_count]: the value lives there; NULL without a device */
     const uint8_t *reasons;  /* [plan.step_count]: why steps run where they do; likewise */
     bool repeats;            /* the device's work of a run depends on sizes alone */
+    const struct LoadedPlan *here; /* the plan as the processor has it; NULL without a device */
+    const uint32_t *origins;       /* [plan.step_count]: which of its steps each one is; likewise */
 } LoadedPlan;
 
 /* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */
@@ -187,6 +189,7 @@ typedef struct ExecDevice {
     bool pending;                /* copies to the host are under way */
     bool flies;                  /* a run's work was not waited for */
     bool steps;                  /* nothing is recorded: every run goes step by step */
+    struct ExecHere *here;       /* what steps that it declines run in; NULL: none did yet */
     struct DeviceRecord *record; /* what is being recorded; NULL: nothing is */
     const void **given;   /* [value_count]: where the caller has an input of the main graph on the
                                     device; NULL: it has none there, and where the list is */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "exec_here.h"
 #include "step_call.h"
 #include "step_place.h"
 
@@ -23,6 +24,7 @@ bool exec_device_init(Exec *exec, const ExecDeviceOptions *options) {
 }
 
 void exec_device_free(Exec *exec) {
+    exec_here_free(exec);
     if (!exec->device.queue) return;
     kind_of(exec)->queue_free(exec->device.queue);
     exec->device.queue = exec->device.pool.queue = NULL;

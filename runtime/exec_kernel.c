@@ -7,6 +7,7 @@
 #include "carry.h"
 #include "element_convert.h"
 #include "exec_device.h"
+#include "exec_here.h"
 #include "exec_memory.h"
 #include "step_form.h"
 #include "step_share.h"
@@ -172,6 +173,7 @@ static bool call_row(StepCall *s) {
     bool sizes = s->form->row->flags & KERNEL_SIZES;
     if (sizes) clear_outputs(s);
     bool ok = set_inputs(s) && (sizes || set_outputs(s)) && s->form->row->run(&s->call);
+    if (s->call.declined) return false;
     if (!ok) return exec_name_step(s->exec, s->step);
     for (uint32_t i = 0; sizes && i < s->call.output_count; i++)
         if (s->form->outputs[i].present && !s->form->results[i])
@@ -189,6 +191,21 @@ static bool run_view(Exec *exec, const LoadedStep *step, const StepForm *form) {
     return true;
 }
 
+/* The device's row has changed nothing: output 0 gives back the input that it lies in. */
+static bool run_here(StepCall *s) {
+    Exec *exec = s->exec;
+    StepForm *form = s->form;
+    RtValue *placed =
+        form->in_place == PLAN_NONE ? NULL : &exec->values[s->step->inputs[form->in_place]];
+    if (placed && placed->state == RT_UNSET && form->results[0]) {
+        *placed = (RtValue){.state = RT_TENSOR, .tensor = form->results[0]};
+        form->results[0] = NULL;
+    }
+    form->declined = s->call.declined;
+    exec_drop_results(exec);
+    return exec_here(exec, s->step, s->call.seed);
+}
+
 bool exec_kernel(Exec *exec, const LoadedStep *step) {
     uint64_t seed = exec->progress.seed++;
     const bool *grows = exec->carry.grows;
@@ -197,12 +214,14 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
     if (!form) return exec_name_step(exec, step);
     exec->progress.row = form->row;
     if (form->is_view) return run_view(exec, step, form);
+    if (form->declined) return exec_here(exec, step, seed);
     StepCall s;
     step_call_init(&s, exec, step, form, &running);
     s.call.seed = seed;
     exec->call.running = form;
     exec->call.result_count = s.call.output_count;
     bool ok = call_row(&s);
+    if (s.call.declined) return run_here(&s);
     if (ok && step->device) exec_device_count(exec, form, step);
     if (ok) give_results(&s);
     exec_drop_results(exec);

@@ -60,6 +60,8 @@ static bool fill(PlanDevice *placed, const LoadedPlan *plan, Err *err) {
     loaded->remote = placement.remote;
     loaded->reasons = placement.reasons;
     loaded->repeats = placement.repeats;
+    loaded->here = plan;
+    loaded->origins = placement.origins;
     if (!plan_load(loaded, &placed->arena, err)) return false;
     loaded->share = plan->share; /* values that both know have the same numbers */
     loaded->remote_share = plan_share_new(loaded->device);

@@ -16,6 +16,7 @@ struct StepForm {
     const KernelRow *row;
     void *prepared;
     FormContents contents;
+    const char *declined;           /* by the device, why (kernel_decline); NULL: it was not */
     bool is_view;                   /* output 0 is input 0 under these dims */
     bool widens;                    /* some operand is converted at each call */
     KernelTensor *inputs, *outputs; /* as the row sees them; of inputs, constants have data */

@@ -342,6 +342,7 @@ static KernelReady make_ready(const Draft *d, StepForm *form, StepCall *s) {
     const KernelPrepare *prepare = form->row->prepare;
     KernelReady ready = prepare ? prepare->make(&s->call) : KERNEL_READY;
     form->prepared = s->call.prepared;
+    if (s->call.declined) ready = KERNEL_DECLINED;
     if (ready == KERNEL_READY && !set_constants(d, s)) ready = KERNEL_FAILED;
     step_workspace_free(d->exec);
     if (ready == KERNEL_DECLINED) {
@@ -376,7 +377,12 @@ static bool get_ready(const Draft *d, StepForm *form) {
     for (;;) {
         const KernelReady ready = make_ready(d, form, s);
         if (ready != KERNEL_DECLINED) return ready == KERNEL_READY;
-        form->row = choose_row(d->step, &d->call, form->row);
+        const KernelRow *next = choose_row(d->step, &d->call, form->row);
+        if (!next && d->step->device) {
+            form->declined = s->call.declined ? s->call.declined : "no kernel of it takes these";
+            return true;
+        }
+        form->row = next;
         if (!form->row) return exec_fail(d->exec, d->step, "no kernel of it takes these operands");
     }
 }
@@ -432,7 +438,7 @@ StepForm *step_form_make(Exec *exec, const LoadedStep *step) {
         return NULL;
     }
     exec->call.making = NULL;
-    form->in_place = place_of(&d, form->row);
+    if (!form->declined) form->in_place = place_of(&d, form->row);
     return form;
 }
 

@@ -387,6 +387,7 @@ typedef struct Tables {
     VEC(PlanValue) values;
     VEC(uint32_t) operands;
     VEC(uint8_t) reasons;
+    VEC(uint32_t) origins;
     VEC(bool) remote;
     uint32_t upload, download; /* operators */
 } Tables;
@@ -421,6 +422,7 @@ static void push_copy(Placer *p, Tables *t, uint32_t value) {
     step.outputs = push_operands(p, t, &copy, 1);
     VEC_PUSH(p->arena, &t->steps, step);
     VEC_PUSH(p->arena, &t->reasons, PLACE_COPY);
+    VEC_PUSH(p->arena, &t->origins, PLAN_NONE);
 }
 
 /* Of those that are read. */
@@ -444,6 +446,7 @@ static void push_step(Placer *p, Tables *t, uint32_t number) {
     step.outputs = push_operands(p, t, p->from->operands + outputs.first, outputs.count);
     VEC_PUSH(p->arena, &t->steps, step);
     VEC_PUSH(p->arena, &t->reasons, p->reasons[number]);
+    VEC_PUSH(p->arena, &t->origins, number);
     push_copies(p, t, outputs);
 }
 
@@ -542,6 +545,7 @@ static void make_tables(Placer *p) {
     plan->operands = t.operands.items;
     plan->choice_count = 0;
     p->to->reasons = t.reasons.items;
+    p->to->origins = t.origins.items;
     p->to->remote = t.remote.items;
 }
 

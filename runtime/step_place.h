@@ -34,8 +34,9 @@ const char *place_reason(PlaceReason reason);
 typedef struct Placement {
     Plan plan;              /* with the copies; its choices are gone, as steps have other numbers */
     const uint8_t *reasons; /* [plan.step_count]: a PlaceReason */
-    const bool *remote;     /* [plan.value_count]: it lives on the device */
-    bool repeats;           /* what the processor does in a run depends on sizes alone: the device's
+    const uint32_t *origins; /* [plan.step_count]: the step that it was; PLAN_NONE of copies */
+    const bool *remote;      /* [plan.value_count]: it lives on the device */
+    bool repeats; /* what the processor does in a run depends on sizes alone: the device's
                                work can be recorded */
 } Placement;
 

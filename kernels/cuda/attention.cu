@@ -527,26 +527,31 @@ template <typename K> static __device__ void show_scores(const ScoresArgs &s) {
     const int64_t to = (blockIdx.y * a.rows + row) * s.all;
     const Range range = range_of(a, batch, row);
     float most = -INFINITY, total = 0;
-    if (s.mode == SCORES_PROBABILITY) {
-        for (int64_t key = range.from + lane; key < range.to; key += WARP)
-            most = max_nan(
-                masked(a, dot<K>(q, k + key * a.k.row, a.k.element, a.size), keep, bias, key), most);
-        most = warp_max(most);
-        if (most == -INFINITY) most = 0;
-        for (int64_t key = range.from + lane; key < range.to; key += WARP)
-            total += expf(
-                masked(a, dot<K>(q, k + key * a.k.row, a.k.element, a.size), keep, bias, key) - most);
-        total = warp_sum(total);
-    }
-    for (int64_t key = lane; key < s.all; key += WARP) {
-        const bool sees = key >= range.from && key < range.to;
-        float score = s.mode == SCORES_BIASED ? -INFINITY : 0;
-        if (sees || s.mode < SCORES_BIASED)
-            score = dot<K>(q, k + key * a.k.row, a.k.element, a.size);
-        if (s.mode == SCORES_CAPPED) score = capped(a, score);
-        if (sees && s.mode >= SCORES_BIASED) score = masked(a, score, keep, bias, key);
-        if (sees && s.mode == SCORES_PROBABILITY) score = expf(score - most) * share_of(a, total);
-        store_any(s.y, s.type, to + key, score);
+    /* the largest one, the sum, and what is shown: the last alone where those are not asked for */
+#pragma unroll 1
+    for (int pass = s.mode == SCORES_PROBABILITY ? 0 : 2; pass < 3; pass++) {
+        const int64_t from = pass < 2 ? range.from : 0, end = pass < 2 ? range.to : s.all;
+#pragma unroll 1
+        for (int64_t key = from + lane; key < end; key += WARP) {
+            const bool sees = key >= range.from && key < range.to;
+            float score = s.mode == SCORES_BIASED ? -INFINITY : 0;
+            if (sees || s.mode < SCORES_BIASED)
+                score = dot<K>(q, k + key * a.k.row, a.k.element, a.size);
+            if (s.mode == SCORES_CAPPED) score = capped(a, score);
+            if (sees && s.mode >= SCORES_BIASED) score = masked(a, score, keep, bias, key);
+            if (pass == 0) {
+                most = max_nan(score, most);
+                continue;
+            }
+            if (sees && s.mode == SCORES_PROBABILITY) score = expf(score - most);
+            total += pass == 1 ? score : 0;
+            if (pass == 1) continue;
+            if (sees && s.mode == SCORES_PROBABILITY) score *= share_of(a, total);
+            store_any(s.y, s.type, to + key, score);
+        }
+        if (pass == 0) most = warp_max(most);
+        if (pass == 0 && most == -INFINITY) most = 0;
+        if (pass == 1) total = warp_sum(total);
     }
 }
 #define SHOW_SCORES(suffix, T)                                                                     \
@@ -605,6 +610,7 @@ extern "C" __global__ void __launch_bounds__(256) rotate(RotateArgs a) {
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         const int64_t column = i % (2 * a.half);
         int64_t rest = i, c = 0, s = 0;
+#pragma unroll 1
         for (int k = a.rank - 1; k >= 0; k--) {
             const int64_t index = rest % a.sizes[k];
             rest /= a.sizes[k];

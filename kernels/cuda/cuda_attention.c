@@ -75,7 +75,7 @@ static bool find_operands(KernelCall *call, AttentionArgs *args, Dtype *common) 
     args->y = y.at;
     *common = call->inputs[1].dtype;
     if (call->inputs[2].dtype != *common)
-        return kernel_fail(call, "keys and values of different types are not for the device");
+        return kernel_decline(call, "keys and values of different types are not for the device");
     return true;
 }
 
@@ -149,9 +149,8 @@ static bool find_few(const AttentionArgs *a, Dtype common, CudaLaunch *launch, C
 bool cuda_attend_rows(KernelCall *call, const AttentionArgs *args, CudaLaunch *launch) {
     const int64_t all = (int64_t)args->batches * args->heads;
     if (args->size > ATTENTION_SIZE || args->value > ATTENTION_SIZE)
-        return kernel_fail(call, "heads of more than %d elements are not for the device",
-                           ATTENTION_SIZE);
-    if (all > GRID_LIMIT) return kernel_fail(call, "so many heads are not for the device");
+        return kernel_decline(call, "heads of so many elements are not for the device");
+    if (all > GRID_LIMIT) return kernel_decline(call, "so many heads are not for the device");
     *launch = (CudaLaunch){
         .family = CUDA_attention,
         .blocks = {cuda_blocks((uint64_t)args->rows, ATTENTION_WARPS, 1), (uint32_t)all},
@@ -189,7 +188,7 @@ bool cuda_rotate(KernelCall *call) {
     if (!y->count) return true;
     if (!x->rank || x->dims[x->rank - 1] % 2) return kernel_fail(call, "rows of an odd length");
     if (!cuda_broadcast(call, inputs, 2, y, &at)) return false;
-    if (at.rank > 6) return kernel_fail(call, "so many axes are not for the device");
+    if (at.rank > 6) return kernel_decline(call, "so many axes are not for the device");
     RotateArgs args = {.x = x->data,
                        .c = c->data,
                        .s = s->data,

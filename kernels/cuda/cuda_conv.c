@@ -273,7 +273,7 @@ static KernelReady make(KernelCall *call) {
         return KERNEL_FAILED;
     call->prepared = conv;
     if (w.rank > WINDOW_AXES) {
-        kernel_fail(call, "convolutions over so many axes are not for the device");
+        kernel_decline(call, "convolutions over so many axes are not for the device");
         return KERNEL_FAILED;
     }
     if (!call->outputs[0].count) return KERNEL_READY;
@@ -316,7 +316,7 @@ static bool launch(KernelCall *call, const char *kernel, const WindowArgs *all, 
     const uint64_t z_size = call->input_count > 3 && call->inputs[3].present
                                 ? kernel_element_size(call->inputs[3].dtype)
                                 : 0;
-    if (!most) return kernel_fail(call, "so large an image is not for the device");
+    if (!most) return kernel_decline(call, "so large an image is not for the device");
     for (uint64_t i = 0; i < (uint64_t)all->images; i += most) {
         const uint64_t count = (uint64_t)all->images - i < most ? (uint64_t)all->images - i : most;
         WindowArgs args = *all;
@@ -359,7 +359,7 @@ static const void *get_weights(KernelCall *call, const Conv *conv) {
     void *to = kernel_workspace(call, w->count * kernel_element_size(conv->dtype));
     if (!to) return NULL;
     if (w->count > INT32_MAX) {
-        kernel_fail(call, "so many weights that are computed are not for the device");
+        kernel_decline(call, "so many weights that are computed are not for the device");
         return NULL;
     }
     WindowArgs args = {.x = from, .y = to, .count = (uint32_t)w->count};
@@ -451,7 +451,7 @@ static bool run_pool(KernelCall *call, enum PoolOp op) {
     Window w;
     if (!window_make(call, attrs, NULL, &w)) return false;
     if (w.rank > WINDOW_AXES)
-        return kernel_fail(call, "pools over so many axes are not for the device");
+        return kernel_decline(call, "pools over so many axes are not for the device");
     if (!y->count) return true;
     WindowArgs *a = &conv.args;
     /* pools have no weights: theirs are taken for x's, whose strides are not read */
@@ -488,7 +488,7 @@ bool cuda_conv_transpose(KernelCall *call) {
     if (!window_make_transposed(call, attrs, &w)) return false;
     const int64_t groups = (int64_t)w.groups;
     if (w.rank > WINDOW_AXES)
-        return kernel_fail(call, "convolutions over so many axes are not for the device");
+        return kernel_decline(call, "convolutions over so many axes are not for the device");
     if (x->dims[1] % groups || weights->dims[0] != x->dims[1] || y->dims[1] % groups ||
         weights->dims[1] != y->dims[1] / groups || y->dims[0] != x->dims[0] ||
         (bias && bias->count != (uint64_t)y->dims[1]) || weights->dtype != x->dtype)
@@ -496,7 +496,7 @@ bool cuda_conv_transpose(KernelCall *call) {
     for (uint32_t i = 0; i < w.rank; i++) /* the kernel counts in 32 bits */
         if (w.axes[i].taps * w.axes[i].dilation > INT32_MAX / 4 ||
             w.axes[i].in + w.axes[i].begin > INT32_MAX / 4 || w.axes[i].begin < -(INT32_MAX / 4))
-            return kernel_fail(call, "so large a window is not for the device");
+            return kernel_decline(call, "so large a window is not for the device");
     if (!y->count) return true;
     fill_args(call, &w, &conv);
     WindowArgs *a = &conv.args;

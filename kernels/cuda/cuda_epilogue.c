@@ -57,7 +57,7 @@ static bool finish(KernelCall *call, const CudaEpilogue *e, const void *x, Dtype
     const uint64_t inner = e->inner ? e->inner : 1, columns = e->columns ? e->columns : 1;
     const uint64_t round = inner * columns, most = UINT64_C(1) << 30;
     const uint64_t part = round < most ? most / round * round : most;
-    if (e->bias && round > most) return kernel_fail(call, "so long a row is not for the device");
+    if (e->bias && round > most) return kernel_decline(call, "so long a row is not for the device");
     const EpilogueArgs args = {.x = x,
                                .y = y,
                                .bias = e->bias ? e->bias->data : NULL,

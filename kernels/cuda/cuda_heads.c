@@ -84,7 +84,8 @@ static bool find_mask(KernelCall *call, Found *f) {
     const uint64_t want[] = {s->q.batches, s->q.heads, s->q.rows, s->total};
     uint64_t steps[4] = {0, 0, 0, 0};
     if (!mask) return true;
-    if (mask->dtype == DTYPE_INT64) return kernel_fail(call, "its mask is of integers");
+    if (mask->dtype == DTYPE_INT64)
+        return kernel_decline(call, "masks of integers are not for the device");
     if (!head_mask_steps(call, mask, want, steps)) return false;
     HeadOperand *to = mask->dtype == DTYPE_BOOL ? &f->args.keep : &f->args.bias;
     f->args.keys = mask->dims[mask->rank - 1];
@@ -138,7 +139,7 @@ static bool find(KernelCall *call, Found *f) {
         return false;
     if (s->q.batches > INT32_MAX || s->q.heads > INT32_MAX || s->q.size > INT32_MAX ||
         s->v.size > INT32_MAX)
-        return kernel_fail(call, "so large heads are not for the device");
+        return kernel_decline(call, "so large heads are not for the device");
     const Dtype common = call->inputs[1].dtype;
     f->args = (AttentionArgs){.q = operand_of(&s->q, call->inputs[0].dtype),
                               .k = operand_of(&s->k, common),

@@ -30,7 +30,8 @@ static bool elements(KernelCall *call, const KernelTensor *there, int64_t wanted
     uint32_t axis;
     if (!kernel_axis(call, wanted, there->rank, &axis)) return false;
     if (there->rank > INDEX_RANK || indices->rank != there->rank)
-        return kernel_fail(call, "data and indices differ in rank, or have more than the device");
+        return kernel_decline(
+            call, "so many axes, or other ones than the data has, are not for the device");
     for (uint32_t i = 0; i < there->rank; i++) {
         if (i != axis && indices->dims[i] > there->dims[i])
             return kernel_fail(call, "axis %u has %lld indices of %lld elements", i,

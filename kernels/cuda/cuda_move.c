@@ -39,7 +39,7 @@ static void push_axis(Strided *s, int64_t size, int64_t stride) {
 
 static bool run_strided(KernelCall *call, Strided *s, Dtype dtype) {
     BroadcastArgs *a = &s->args;
-    if (!s->fits) return kernel_fail(call, "operands of so many axes are not for the device yet");
+    if (!s->fits) return kernel_decline(call, "operands of so many axes are not for the device");
     if (!a->rank) a->sizes[a->rank++] = 1;
     const CudaName name = cuda_name("expand", cuda_size_suffix(dtype), "");
     const CudaLaunch launch = {.family = CUDA_pointwise,
@@ -346,7 +346,7 @@ bool cuda_pad(KernelCall *call) {
     if (!axes || !pad_value_read(call, &value)) return false;
     if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
     if (!y->count) return true;
-    if (y->rank > PAD_RANK) return kernel_fail(call, "so many axes are not for the device yet");
+    if (y->rank > PAD_RANK) return kernel_decline(call, "so many axes are not for the device");
     PadArgs args = {.x = x->data,
                     .y = y->data,
                     .count = (int64_t)y->count,

@@ -101,7 +101,7 @@ static bool launch_rows(KernelCall *call, RowNormArgs *args) {
 static bool take_factor(KernelCall *call, const KernelTensor *factor, uint64_t n, const void **data,
                         int32_t *type, int64_t *step) {
     if (factor->count != n && factor->count != 1)
-        return kernel_fail(call, "scale or bias of such a shape is not for the device");
+        return kernel_decline(call, "scale or bias of such a shape is not for the device");
     *data = factor->data;
     *type = (int32_t)factor->dtype;
     *step = factor->count > 1;
@@ -197,7 +197,7 @@ bool cuda_batch_norm(KernelCall *call) {
     for (uint32_t i = 1; i < 5; i++)
         if (call->inputs[i].count != channels)
             return kernel_fail(call, "a factor or statistic has not one element a channel");
-    if (attrs->training_mode) return kernel_fail(call, "training is not for the device");
+    if (attrs->training_mode) return kernel_decline(call, "training is not for the device");
     const BatchNormArgs args = {.x = x->data,
                                 .scale = call->inputs[1].data,
                                 .bias = call->inputs[2].data,

@@ -56,7 +56,7 @@ static bool read_sizes(KernelCall *call, const GemmAttrs *attrs, Product *p) {
     if (p->trans_b) b_view = matmul_transposed(call, b);
     if (!matmul_batches(call, &a_view, &b_view, &call->outputs[0], &p->sizes)) return false;
     if (p->trans_a && p->sizes.batches == 1 && a->rank > 2 && kernel_span(a, 0, a->rank - 2) > 1)
-        return kernel_fail(call, "a transposed first factor in batches is not for the device");
+        return kernel_decline(call, "a transposed first factor in batches is not for the device");
     p->a_batch = even(p->sizes.a, p->sizes.batches);
     p->b_batch = even(p->sizes.b, p->sizes.batches);
     return true;
@@ -399,7 +399,7 @@ static bool run_own(KernelCall *call, const Product *p, const Factors *f) {
                                    .threads = {TILE, ROWS},
                                    .args = &args};
         if (launch.blocks[1] > GRID_LIMIT)
-            return kernel_fail(call, "so many columns are not for the device");
+            return kernel_decline(call, "so many columns are not for the device");
         if (!cuda_launch(call, &launch)) return false;
     }
     return true;

@@ -45,8 +45,7 @@ bool cuda_quantize(KernelCall *call) {
     const Dtype precision = attrs->precision ? (Dtype)attrs->precision : scale->dtype;
     if (!is_float(x) || !is_float(scale->dtype) || !is_float(precision) || is_float(y) ||
         y == DTYPE_INT32 || (zero && zero->dtype != y))
-        return kernel_fail(call, "%s to %s by %s is not for the device", dtype_name(x),
-                           dtype_name(y), dtype_name(scale->dtype));
+        return kernel_decline(call, "these types are not for the device");
     QuantizeArgs args = {.precision = (int32_t)precision};
     return launch(call, "quantize", &args);
 }
@@ -56,8 +55,7 @@ bool cuda_dequantize(KernelCall *call) {
     const Dtype x = call->inputs[0].dtype, scale = call->inputs[1].dtype;
     if (is_float(x) || !is_float(scale) || !is_float(call->outputs[0].dtype) ||
         (zero && zero->dtype != x))
-        return kernel_fail(call, "%s by %s is not for the device", dtype_name(x),
-                           dtype_name(scale));
+        return kernel_decline(call, "these types are not for the device");
     QuantizeArgs args = {.precision = 0};
     return launch(call, "dequantize", &args);
 }

@@ -57,7 +57,7 @@ static bool read_layer(KernelCall *call, Layer *layer) {
     if (!recurrent_sizes(call, layer->kind, false, s) ||
         !recurrent_activations(call, layer->kind, s->directions, activations))
         return false;
-    if (!fits(s)) return kernel_fail(call, "so large a layer is not for the device");
+    if (!fits(s)) return kernel_decline(call, "so large a layer is not for the device");
     layer->args = (RecurrentArgs){.length = (int32_t)s->length,
                                   .batch = (int32_t)s->batch,
                                   .hidden = (int32_t)s->hidden,

@@ -76,7 +76,7 @@ static bool reduce(KernelCall *call, enum ReduceOp op) {
                                      x->dims[i], stride);
         }
     }
-    if (!fits) return kernel_fail(call, "axes that lie so are not for the device");
+    if (!fits) return kernel_decline(call, "axes that lie so are not for the device");
     return cuda_reduce_launch(call, &args);
 }
 

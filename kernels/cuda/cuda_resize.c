@@ -29,7 +29,7 @@ static bool add_changed(KernelCall *call, const ResizeAxis *axis, ResizeArgs *ar
     const double shrink = shrinks ? axis->scale : 1;
     const double radius = ceil((args->mode == AT_CUBIC ? 2 : 1) / shrink);
     if (args->changed == RESIZE_MOST || axis->in > LONGEST)
-        return kernel_fail(call, "so many axes that change, or so long, are not for the device");
+        return kernel_decline(call, "so many axes that change, or so long, are not for the device");
     if (args->mode != AT_NEAREST && !(radius <= 4.0 * (double)axis->in + 8 && radius < LONGEST))
         return kernel_fail(call, "axis %u: a scale of %g is too small for %lld elements",
                            axis->axis, axis->scale, (long long)axis->in);
@@ -53,7 +53,8 @@ static bool add_kept(KernelCall *call, uint32_t i, bool joined, ResizeArgs *args
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     int64_t size = y->dims[i];
     if (joined) size *= args->kept_size[--args->kept];
-    if (args->kept == RESIZE_KEPT) return kernel_fail(call, "so many axes are not for the device");
+    if (args->kept == RESIZE_KEPT)
+        return kernel_decline(call, "so many axes are not for the device");
     args->kept_size[args->kept] = size;
     args->kept_below[args->kept] = (int64_t)kernel_stride(y, i);
     args->kept_stride[args->kept++] = (int64_t)kernel_stride(x, i);
@@ -133,7 +134,7 @@ bool cuda_grid_sample(KernelCall *call) {
         return kernel_fail(call, "grid points of %lld numbers for rank %u",
                            (long long)grid->dims[grid->rank - 1], in->rank);
     if (in->rank - 2 > GRID_SPATIAL)
-        return kernel_fail(call, "%u axes are more than the device samples", in->rank - 2);
+        return kernel_decline(call, "so many axes are not for the device");
     if (!out->count) return true;
     if (!in->count) return kernel_fail(call, "there is nothing to sample");
     GridArgs args = {.x = in->data,

@@ -66,6 +66,7 @@ struct Spot {
 };
 static __device__ __forceinline__ Spot spot_of(const ElementsArgs &a, int64_t i) {
     Spot spot = {0, 0};
+#pragma unroll 1
     for (int k = a.rank - 1; k >= 0; k--) {
         if (a.lines && k == a.axis) continue;
         const int64_t at = i % a.sizes[k];
@@ -90,6 +91,7 @@ template <typename T> static __device__ void scatter_elements(const ElementsArgs
     const int64_t length = a.lines ? a.sizes[a.axis] : 1;
     EACH(i, a.count) {
         const Spot spot = spot_of(a, i);
+#pragma unroll 1
         for (int64_t k = 0; k < length; k++) {
             const int64_t own = spot.own + k * a.own[a.axis];
             const int64_t index = index_at(a.indices, a.wide, own, a.size);
@@ -105,6 +107,7 @@ template <typename T> static __device__ void scatter_elements(const ElementsArgs
 /* Where a tuple's block begins; -1: nowhere. */
 static __device__ __forceinline__ int64_t block_of(const BlocksArgs &a, int64_t tuple) {
     int64_t at = tuple / a.tuples * a.batch;
+#pragma unroll 1
     for (int k = 0; k < a.depth; k++) {
         const int64_t index = index_at(a.indices, a.wide, tuple * a.depth + k, a.sizes[k]);
         if (index < 0) return -1;
@@ -127,6 +130,7 @@ template <typename T> static __device__ void scatter_blocks(const BlocksArgs &a)
     EACH(i, a.count) {
         const int64_t first = a.how == SCATTER_NONE ? i / a.block : 0;
         const int64_t end = a.how == SCATTER_NONE ? first + 1 : a.tuples;
+#pragma unroll 1
         for (int64_t t = first; t < end; t++) {
             const int64_t at = block_of(a, t);
             if (at < 0) continue;

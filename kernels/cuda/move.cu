@@ -70,6 +70,7 @@ template <typename T> static __device__ void pad(const PadArgs &a) {
     EACH(i, a.count) {
         int64_t rest = i, from = 0;
         bool inside = true;
+#pragma unroll 1
         for (int k = a.rank - 1; k >= 0; k--) {
             const int64_t at = padded(a.mode, rest % a.total[k] - a.before[k], a.kept[k]);
             rest /= a.total[k];

@@ -144,6 +144,7 @@ static __device__ __forceinline__ void locate(const BroadcastArgs &a, int64_t i,
         for (int k = 0; k < K; k++) at[k] += rest * a.strides[k][0];
         return;
     }
+#pragma unroll 1
     for (int axis = a.rank - 1; axis > 0; axis--) {
         const int64_t index = i % a.sizes[axis];
         i /= a.sizes[axis];

@@ -6,6 +6,7 @@
 static __device__ __forceinline__ int64_t offset_of(int64_t index, int rank, const int64_t *sizes,
                                                     const int64_t *strides) {
     int64_t at = 0;
+#pragma unroll 1
     for (int i = rank - 1; i > 0; i--) {
         at += index % sizes[i] * strides[i];
         index /= sizes[i];

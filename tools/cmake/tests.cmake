@@ -170,6 +170,7 @@ if(TARGET demi)
                 --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
             demi_python_test(cuda_sample cuda_test.py ${with_demi} --most 3
                 --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
+            demi_python_test(cuda_mutants_check cuda_mutants.py ARGS --check LABELS quick)
             demi_python_test(gpu_check gpu_check_test.py ${with_demi} --runtime
                 $<TARGET_FILE:demi_runtime_only> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
             demi_python_test(python_cuda python_cuda_test.py)

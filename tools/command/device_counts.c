@@ -14,6 +14,7 @@ bool device_counts_since(const DemiContext *context, const DemiDeviceCounts *bef
     counts->download_bytes = (counts->download_bytes - before->download_bytes) / runs;
     counts->replays -= before->replays;
     counts->tf32 = (counts->tf32 - before->tf32) / runs;
+    counts->declined = (counts->declined - before->declined) / runs;
     return true;
 }
 
@@ -21,13 +22,18 @@ const char *device_counts_text(Arena *arena, const DemiDeviceCounts *counts) {
     const char *rounded = counts->tf32 ? arena_printf(arena, " (%llu of them may be in TF32)",
                                                       (unsigned long long)counts->tf32)
                                        : "";
+    const char *declined =
+        counts->declined
+            ? arena_printf(arena, "; %llu steps by the processor, whose operands it does not take",
+                           (unsigned long long)counts->declined)
+            : "";
     return arena_printf(arena,
                         "device: %llu launches%s, which read and write %.3f MB; %llu copies of "
-                        "%.3f MB; %.3f MB of its memory",
+                        "%.3f MB; %.3f MB of its memory%s",
                         (unsigned long long)counts->launches, rounded, (double)counts->bytes / 1e6,
                         (unsigned long long)(counts->uploads + counts->downloads),
                         (double)(counts->upload_bytes + counts->download_bytes) / 1e6,
-                        (double)counts->memory_peak / 1e6);
+                        (double)counts->memory_peak / 1e6, declined);
 }
 
 void device_counts_json(JsonWriter *json, const DemiDeviceCounts *counts) {
@@ -41,5 +47,6 @@ void device_counts_json(JsonWriter *json, const DemiDeviceCounts *counts) {
     json_unsigned(json, "replays", counts->replays);
     json_unsigned(json, "tf32", counts->tf32);
     json_unsigned(json, "memory_peak", counts->memory_peak);
+    json_unsigned(json, "declined", counts->declined);
     json_close(json, '}');
 }

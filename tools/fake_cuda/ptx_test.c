@@ -130,6 +130,7 @@ static void test_values(void **state) {
           0xc0000000);
     gives("mov.u32 %r8, 7; cvt.rn.f16.s32 %h1, %r8; cvt.f32.f16 %f1, %h1; mov.b32 %r9, %f1;" STORE,
           0x40e00000);
+    gives("mov.b16 %h1, 0xFFFF; cvt.rn.f32.u16 %f1, %h1; mov.b32 %r9, %f1;" STORE, 0x477fff00);
     gives("mov.b64 %rd4, 0x100000002; mov.b64 {%r8, %r9}, %rd4;" STORE, 1);
 }
 

@@ -32,7 +32,7 @@ from suite import cuda_case, cuda_cases, metric, runtime
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 1 << 30
 PRODUCT_SEEDS = 3333  # most that run once more without a library
-PRODUCTS = {"matmul", "gemm", "einsum", "conv", "tiles", "network", "mixed", "recurrent"}
+PRODUCTS = {"matmul", "gemm", "einsum", "conv", "tiles", "network", "mixed", "recurrent", "bits"}
 WITHOUT = ",fail=cudnnCreate:0:1001", ",fail=cublasLtMatmulAlgoGetHeuristic:0:15"
 
 
@@ -87,8 +87,11 @@ def run_case(library: runtime.LibDemi, seed: int) -> tuple[str, str]:
                   for n, x in case.feeds.items()}
         pairs = list(zip(got[0], processor.run(case.feeds)))
         pairs += zip(runner.run(others), processor.run(others))
+        declined = runner.device_counts().declined
     except runtime.Failed as error:
         return name, str(error)
+    if declined:
+        return name, f"the device leaves {declined} steps to the processor"
     on_the_way = largest(library, case) if case.between else 0.0
     for i, (y, y0) in enumerate(pairs):
         text = differs(y, y0, case, on_the_way)

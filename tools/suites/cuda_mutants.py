@@ -54,8 +54,8 @@ MUTANTS = (
     Mutant("a row's sums are written over the last one's", CU + "attention.cu",
            "if (r) __syncthreads(); /* the last row's sums were read */", ""),
     Mutant("lanes without keys leave the loop early", CU + "attention.cu",
-           "const int64_t turns = (a.keys + GROUPS - 1) / GROUPS;",
-           "const int64_t turns = (a.keys - group + GROUPS - 1) / GROUPS;"),
+           "const int64_t turns = (end - start + GROUPS - 1) / GROUPS;",
+           "const int64_t turns = (end - start - group + GROUPS - 1) / GROUPS;"),
     Mutant("threads end before a barrier", CU + "reduce.cu",
            "__shared__ float room[WARP];\n    for (int64_t r",
            "__shared__ float room[WARP];\n    if (threadIdx.x >= a.reduced) return;\n    for (int64_t r"),
@@ -67,7 +67,7 @@ MUTANTS = (
            "return __float2half_rn(__bfloat162float(__float2bfloat16_rn(x)));", "pointwise"),
     Mutant("a fragment's halves are exchanged", CU + "mma.cuh", "{%8, %9}", "{%9, %8}", "tile attention"),
     Mutant("a fragment's row is wrong", CU + "tile.cu", "k + lane / 16 * 8]", "k + lane % 16 / 8 * 8]"),
-    Mutant("the last keys count too", CU + "attention.cu", "+ i % 2 >= a.keys)", "+ i % 2 > a.keys)"),
+    Mutant("the last keys count too", CU + "attention.cu", "|| key >= to[i / 2]) scores", "|| key > to[i / 2]) scores"),
     Mutant("rows that are no whole packs are packed", CU + "cuda_broadcast.c",
            "if (args->sizes[last] % pack) return 1;", ""),
     Mutant("a row sees the key behind its place", CU + "attention.cu",
@@ -131,7 +131,7 @@ MUTANTS = (
     Mutant("an operand that the host reads is not waited for", RUN + "exec_device.c",
            "step->device && !reads_input(exec, step)", "step->device"),
     Mutant("what runs a graph does not wait for it", RUN + "exec.c",
-           "exec->device.pending || exec->progress.depth == 0", "exec->progress.depth == 0"),
+           "if (exec->device.pending && exec->progress.depth > 0)", "if (false)"),
     Mutant("constants are not waited for", RUN + "plan_share.c",
            "device->kind->wait(share->queue, err))", "true)"),
     Mutant("constants are not given back", RUN + "plan_share.c",
@@ -177,6 +177,27 @@ MUTANTS = (
            "give_inputs(exec, inputs, kept, !recorded);", "give_inputs(exec, inputs, kept, false);"),
     Mutant("recordings outlive their memory", RUN + "exec_memory.c",
            "if (remote) exec_device_forget(exec);", ""),
+    Mutant("a step that is declined loses the operand that its result would lie in", RUN + "exec_kernel.c",
+           "*placed = (RtValue){.state = RT_TENSOR, .tensor = form->results[0]};\n        form->results[0] = NULL;",
+           ";"),
+    Mutant("what the processor reads for a declined step is not waited for", RUN + "exec_here.c",
+           "ok = exec_device_wait(exec) && ok;", ""),
+    Mutant("casts of a declined step are not done", RUN + "exec_here.c",
+           "to->tensor = converted(here, to->tensor, wanted);", "(void)wanted;"),
+    Mutant("a declined step is recorded", RUN + "exec_here.c", "if (exec->device.record)", "if (false)"),
+    Mutant("memory of declined steps is not counted", RUN + "exec_here.c",
+           "own->pool.budget = exec->pool.budget - exec->pool.used;", "own->pool.budget = UINT64_MAX;"),
+    Mutant("what a declined step gave is kept", RUN + "exec_here.c", "clear(&here->exec, step);\n", ""),
+    Mutant("weights of a byte are exchanged", CU + "bits.cu", "from[in / 2] >> in % 2 * 4", "from[in / 2] >> (1 - in % 2) * 4"),
+    Mutant("a block has the other half of its zero point's byte", CU + "bits.cu",
+           "block / 2] >> block % 2 * 4", "block / 2] >> (1 - block % 2) * 4"),
+    Mutant("weights behind the depth count too", CU + "bits.cu",
+           "if (k >= a.depth) return; /* the last block is not full */", ""),
+    Mutant("rows that there are none of are read", CU + "bits.cu", "(r < a.rows ? r : a.rows - 1)", "r"),
+    Mutant("words of four blocks have the first one's scale", CU + "bits.cu",
+           "each = words % 4 == 0 ? 4 : 1", "each = a.blocks * words % 4 == 0 ? 4 : 1"),
+    Mutant("what is added to a product of few bits is added twice", CU + "cuda_bits.c",
+           "if (b->few) left.bias = left.z = NULL;", ""),
     Mutant("values lie closer than libraries think", RUN + "exec_memory.c",
            "return remote && checked_align(size, DEVICE_ALIGN, &rounded) ? rounded : size;",
            "(void)remote, (void)rounded;\n    return size;"),
@@ -266,7 +287,7 @@ def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
     suites = pathlib.Path(__file__).parent
     for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Branches", "Casts", "Callers",
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Declined", "FewBits", "Branches", "Casts", "Callers",
                    "Networks")):
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
@@ -280,8 +301,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--only", default="", help="mutants with these words")
+    parser.add_argument("--check", action="store_true", help="only whether each still has something to change")
     args, left = parser.parse_args(), 0
     mutants = [m for m in MUTANTS if args.only in m.what]
+    if args.check:
+        gone = [m for m in mutants if m.old not in (ROOT / m.file).read_text()]
+        for mutant in gone:
+            print(f"{mutant.what}: {mutant.file} has no {mutant.old!r}")
+        print(f"{len(mutants) - len(gone)} of {len(mutants)} can be made")
+        return 1 if gone else 0
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args.build.resolve(), pathlib.Path(folder))
         if text := tried(bench.build / "libdemi.so", dict(os.environ)):

@@ -67,6 +67,11 @@ g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
 """
 # The same without the processor: it is recorded.
 WHOLE = re.sub(r", float\[9\] sums\)", ")", SMALL).split("    s = Squeeze")[0] + "}\n"
+# And with a step whose operands the device does not take.
+LARGE_HEADS = WHOLE.replace('"" : 21', '"" : 24').replace("y = Softmax (n)", """
+    often = Constant <value = int64[2] {1, 30}> () heads = Constant <value = int64[4] {1, 1, 1, 270}> ()
+    t = Tile (n, often) q = Reshape (t, heads) a = Attention (q, q, q)
+    flat = Flatten (a) y = Softmax (flat)""").replace("float[1,9] y", "float[1,270] y")
 
 
 def small_model(text: str) -> bytes:
@@ -162,6 +167,21 @@ class Refusals(unittest.TestCase):
         done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda:1"],
                               env=settings(""), capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Size(unittest.TestCase):
+    MOST = 2_000_000  # bytes that CUDA adds to a program: kernels' images and the host's code
+    HOST = ("cuda_", "exec_device", "exec_here", "exec_record", "step_place", "step_casts", "context_device",
+            "plan_devices")
+
+    def test_growth(self) -> None:
+        folder, total = pathlib.Path(args.libdemi).parent, 0
+        for library in ("libdemi_kernels.a", "libdemi_runtime.a"):
+            done = subprocess.run(["size", folder / library], capture_output=True, text=True, check=True)
+            members = [line.split() for line in done.stdout.splitlines()[1:]]
+            total += sum(int(m[0]) + int(m[1]) for m in members if m[5].startswith(self.HOST))
+        self.assertGreater(total, self.MOST // 2)
+        self.assertLess(total, self.MOST)
 
 
 class Child:
@@ -266,6 +286,9 @@ class Failures(OnDevice):
     def test_with_the_processor(self) -> None:
         self.sweep(SMALL)
 
+    def test_declined(self) -> None:
+        self.sweep(LARGE_HEADS)
+
 
 class OneContext(OnDevice):
     def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
@@ -334,6 +357,179 @@ class Operands(OneContext):
                 self.follows('<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {'
                              + body + "}",
                              [{"x": np.arange(4, dtype=np.float32) - k} for k in range(5)])
+
+
+class Declined(OneContext):
+    """Operands that no kernel of the device takes: the processor computes the step, and the others stay
+    there. Results are the processor's, step by step, recorded or not, with casts that steps do themselves,
+    in graphs within graphs, and where the result would lie in an operand."""
+
+    def declines(self, text: str, feeds: dict[str, np.ndarray] | list[dict[str, np.ndarray]],
+                 steps: int, opset: int = 21) -> None:
+        """`steps` of all runs are the processor's; three runs of the same inputs, or one of each."""
+        model = onnx_parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
+        inputs = feeds if isinstance(feeds, list) else [feeds] * 3
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(model.SerializeToString(), for_device=True)
+        processor = runtime.PlanRunner(library, plan)
+        expected = [processor.run(x) for x in inputs]
+
+        def work() -> int:
+            for by_step in (False, True):
+                runner = runtime.PlanRunner(library, plan, device="cuda", device_steps=by_step)
+                for x, want in zip(inputs, expected):
+                    for got, y in zip(runner.run(x), want, strict=True):
+                        assert got.dtype == y.dtype
+                        np.testing.assert_allclose(got.astype(np.float32), y.astype(np.float32), 1e-3, 1e-5)
+                counts = runner.device_counts()
+                assert counts.declined == steps, (counts.declined, steps)
+                assert counts.launches > 0
+                del runner
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+
+    @staticmethod
+    def floats(*shape: int, dtype: type = np.float32) -> np.ndarray:
+        return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
+
+    def test_large_heads(self) -> None:
+        for dtype, name in ((np.float32, "float"), (np.float16, "float16")):
+            self.declines(f"g ({name}[1,2,3,300] x) => ({name}[1,2,3,300] y) {{ q = Relu (x)"
+                          "z = Attention (q, x, x) y = Abs (z) }", {"x": self.floats(1, 2, 3, 300, dtype=dtype)},
+                          3, opset=24)
+
+    def test_masks_of_integers(self) -> None:
+        self.declines("g (float[1,2,3,16] x, int64[3,3] m) => (float[1,2,3,16] y) { q = Relu (x)"
+                      "z = Attention (q, x, x, m) y = Abs (z) }",
+                      {"x": self.floats(1, 2, 3, 16), "m": np.array([[1, 0, 0], [2, 1, 0], [3, 2, 1]])}, 3, opset=24)
+
+    def test_many_axes(self) -> None:
+        """A convolution, which gets ready before it runs, and what does not."""
+        self.declines("g (float[1,2,3,3,3,3] x, float[2,2,2,2,2,2] w) => (float[1,2,2,2,2,2] y) {"
+                      "a = Relu (x) z = Conv (a, w) y = Abs (z) }",
+                      {"x": self.floats(1, 2, 3, 3, 3, 3), "w": self.floats(2, 2, 2, 2, 2, 2)}, 3)
+        self.declines("g (float[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float[1,1,2,2,2,2] y) {"
+                      "a = Relu (x) z = GridSample (a, at) y = Abs (z) }",
+                      {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}, 3)
+
+    def test_casts_that_steps_do(self) -> None:
+        self.declines("g (float16[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float16[1,1,2,2,2,2] y) {"
+                      "a = Relu (x) b = Cast <to = 1> (a) c = GridSample (b, at) z = Cast <to = 10> (c)"
+                      "y = Abs (z) }",
+                      {"x": self.floats(1, 1, 3, 3, 3, 3, dtype=np.float16),
+                       "at": self.floats(1, 2, 2, 2, 2, 4)}, 3)
+
+    WIDE, THIN = (2, 1) * 5, (1, 2) * 5
+
+    def test_in_an_operand(self) -> None:
+        dims = ",".join(map(str, self.WIDE)), ",".join(map(str, self.THIN)), ",".join("2" * 10)
+        self.declines(f"g (float[{dims[0]}] x, float[{dims[1]}] z, float[{dims[2]}] u) => (float[{dims[2]}] y) {{"
+                      "a = Abs (x) b = Relu (u) c = Sub (b, a) y = Add (c, z) }",
+                      {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN), "u": self.floats(*[2] * 10)}, 6)
+
+    def test_some_sizes(self) -> None:
+        """Other sizes are the device's, and recorded."""
+        names = ",".join("abcdefghij")
+        few = {"x": self.floats(*[2] * 10), "z": self.floats(*[2] * 10)}
+        many = {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN)}
+        self.declines(f"g (float[{names}] x, float[{names.upper()}] z) => (float[{'k,' * 9}k] y) {{"
+                      "a = Abs (x) b = Add (a, z) y = Relu (b) }", [few, few, many, few, many, many, many, few], 4)
+
+    def test_within_graphs(self) -> None:
+        at = "float[1,2,2,2,2,4] at"
+        body = "b = GridSample (s, at) c = Abs (b)"
+        feeds = {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}
+        self.declines(f"g (float[1,1,3,3,3,3] x, {at}, bool p) => (float[1,1,2,2,2,2] y) {{ s = Relu (x)"
+                      f"d = If (p) <then_branch = t () => (c) {{ {body} }},"
+                      "else_branch = e () => (f) { f = Neg (s) }> y = Exp (d) }",
+                      feeds | {"p": np.array(True)}, 3)
+        self.declines(f"g (float[1,1,3,3,3,3] x, {at}, int64 n) => (float[k,1,1,2,2,2,2] y) {{ s = Relu (x)"
+                      "go = Constant <value = bool {1}> ()"
+                      f"d = Loop (n, go) <body = l (int64 i, bool on) => (same, c) {{ same = Identity (on) {body} }}>"
+                      "y = Exp (d) }", feeds | {"n": np.array(2)}, 6)
+
+    def test_budget(self) -> None:
+        """What the processor takes for it counts in the context's memory."""
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(onnx_parser.parse_model(
+            '<ir_version: 10, opset_import: ["" : 24]> g (float[1,2,64,300] x) => (float[1,2,64,300] y) {'
+            "q = Relu (x) z = Attention (q, x, x) y = Abs (z) }").SerializeToString(), for_device=True)
+        feeds = {"x": self.floats(1, 2, 64, 300)}
+
+        def work() -> int:
+            few = runtime.PlanRunner(library, plan, device="cuda", memory=500_000)
+            for _ in range(2):
+                try:
+                    few.run(feeds)
+                    return 1
+                except runtime.Failed as error:
+                    assert "memory" in str(error), error
+            enough = runtime.PlanRunner(library, plan, device="cuda", memory=4_000_000)
+            for _ in range(5):
+                enough.run(feeds)
+            del few, enough
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+
+
+class FewBits(OneContext):
+    """Plans for a processor, in which products have their weights of 4 and 8 bits: they run on the device, too,
+    with what follows them."""
+
+    def test_fused(self) -> None:
+        rng, library = np.random.default_rng(5), runtime.LibDemi(args.libdemi)
+        for rows, bits in ((1, 4), (6, 8), (30, 4)):
+            model = onnx_parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[{rows},64] x, float[{rows},48] r) => (float[{rows},48] y) {{
+                    q = DequantizeLinear <axis = 0, block_size = 32> (w, s, z) a = MatMul (x, q) b = Add (a, bias)
+                    c = Add (b, r) y = Relu (c) }}""")
+            low, high = -(1 << (bits - 1)), 1 << (bits - 1)
+            dtype = ml_dtypes.int4 if bits == 4 else np.int8
+            weights = {n: rng.integers(low, high, shape).astype(dtype) for n, shape in
+                       (("w", (64, 48)), ("z", (2, 48)))}
+            for name, array in {**weights, "s": rng.uniform(0.01, 0.05, (2, 48)).astype(np.float32),
+                                "bias": rng.standard_normal(48).astype(np.float32)}.items():
+                model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+            feeds = {"x": rng.standard_normal((rows, 64)).astype(np.float32),
+                     "r": rng.standard_normal((rows, 48)).astype(np.float32)}
+            plan = library.compile(model.SerializeToString())
+            want = runtime.PlanRunner(library, plan).run(feeds)[0]
+
+            def work() -> int:
+                runner = runtime.PlanRunner(library, plan, device="cuda")
+                for _ in range(3):
+                    np.testing.assert_allclose(runner.run(feeds)[0], want, 1e-4, 1e-4)
+                counts = runner.device_counts()
+                assert (counts.declined, counts.replays) == (0, 2), bytes(counts)
+                assert (counts.uploads, counts.downloads) == (6, 3), bytes(counts)
+                del runner
+                return 0
+
+            self.assertEqual(self.child.run(work), (0, ""))
+            self.assertEqual(self.child.counts()["launched", f"multiply_bits_{1 if rows == 1 else 8}_f32"],
+                             0 if rows > 8 else 1)
+
+    def test_other_orders(self) -> None:
+        """Orders of the depth are left to the processor, which has none either, and says so."""
+        model = onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+            g (float[2,32] x, uint8[8,1,16] w, float[8] s, int32[32] order) => (y) {
+                y = com.microsoft.MatMulNBits <K = 32, N = 8, bits = 4, block_size = 32> (x, w, s, , order) }""")
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(model.SerializeToString(), for_device=True)
+        feeds = {"x": np.ones((2, 32), np.float32), "w": np.zeros((8, 1, 16), np.uint8),
+                 "s": np.ones(8, np.float32), "order": np.arange(32, dtype=np.int32)}
+
+        def work() -> int:
+            try:
+                runtime.PlanRunner(library, plan, device="cuda").run(feeds)
+            except runtime.Failed as error:
+                assert "g_idx" in str(error), error
+                return 0
+            return 1
+
+        self.assertEqual(self.child.run(work), (0, ""))
 
 
 class Branches(OneContext):
@@ -641,6 +837,7 @@ class Models(OnDevice):
         done = subprocess.run([args.demi, "run", model, "--random", "1", "--device", device, "-o", folder],
                               env=settings(""), capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("by the processor, whose operands", done.stdout)
         return {path.name: np.load(path) for path in folder.glob("*.npy")}
 
     def test_models(self) -> None:

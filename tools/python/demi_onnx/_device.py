@@ -27,7 +27,8 @@ _BFLOAT = 4
 class DeviceCounts(NamedTuple):
     """What a device was made to do. Bytes are those that launches read and write in its memory, uploads and
     downloads are copies from and to the processor's, replays runs that repeated a recording, `tf32` the
-    launches that may round to TF32; memory is what is in use now, and was at most."""
+    launches that may round to TF32; memory is what is in use now, and was at most; `declined` the steps that
+    ran on the processor, as the device's kernels do not take the operands that they had."""
 
     launches: int = 0
     bytes: int = 0
@@ -39,6 +40,7 @@ class DeviceCounts(NamedTuple):
     tf32: int = 0
     memory: int = 0
     memory_peak: int = 0
+    declined: int = 0
 
     @classmethod
     def of(cls, counts: _abi.DemiDeviceCounts) -> "DeviceCounts":

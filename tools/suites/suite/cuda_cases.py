@@ -455,6 +455,33 @@ def gemm(case: Case) -> None:
     follow(case, made, [m, n], dtype, 1)
 
 
+def bits(case: Case) -> None:
+    """Weights of 4 and 8 bits: few rows, which read them as they are, and many; blocks of any size, the last
+    one not full; scales as matrices and lists; zero points packed, as numbers, and none."""
+    dtype, width = case.pick(FLOATS), int(case.pick((4, 4, 8)))
+    rows, depth, columns = int(case.pick((1, 1, 1, 2, 3, 5, 8, 9, 17, 40))), case.size(300), case.size(100)
+    if not case.chance(4):
+        depth = 4 * max(depth // 4, 1)
+    block = int(case.pick((16, 32, 32, 64, 128, 8, 4, 12, 5)))
+    blocks, least = -(-depth // block), -(-block * width // 8)
+    x = case.values([1, rows, depth] if case.chance(3) else [rows, depth], dtype, 0.5)
+    weights = case.rng.integers(0, 256, (columns, blocks, least)).astype(np.uint8)
+    scale = case.rng.uniform(0.01, 0.05, (columns, blocks)).astype(dtype)
+    packed = case.rng.integers(0, 256, (columns, -(-blocks * width // 8))).astype(np.uint8)
+    number = case.rng.uniform(0, 2 ** width, (columns, blocks)).astype(dtype)
+    zero = case.pick((None, packed, packed, number))
+    flat, fixed = case.chance(2), not case.chance(3)
+    names = [case.operand(x, False)] + [case.operand(a, fixed) for a in (
+        weights, scale.ravel() if flat else scale)]
+    names.append("" if zero is None else case.operand(zero.ravel() if flat else zero, fixed))
+    if case.chance(2):
+        names += ["", case.operand(case.values([columns], dtype))]
+    few = rows <= 8 and block % (32 // width) == 0 and depth % 4 == 0
+    case.loose = 16 if few or dtype == np.float32 else 300 if dtype == np.float16 else 2400
+    case.terms = float(np.max(np.sum(np.abs(x.astype(np.float64)), -1), initial=0)) * 0.05 * 2 ** width
+    case.node("MatMulNBits", *names, domain="com.microsoft", K=depth, N=columns, bits=width, block_size=block)
+
+
 def window(case: Case, spatial: int) -> tuple[list[int], dict[str, list[int]]]:
     taps = [int(case.pick((1, 2, 3, 3, 5))) for _ in range(spatial)]
     if case.chance(2):
@@ -738,7 +765,7 @@ MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
     residual, recurrent, pad, filled, tiled, indexed, along, resize, sampled, transposed,
-    quantized, einsum, marked, found, neighbours, heads, heads, turned_heads)
+    quantized, einsum, bits, bits, marked, found, neighbours, heads, heads, turned_heads)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
