@@ -159,8 +159,6 @@ MUTANTS = (
            "        return exec_name_step(exec, step);", ""),
     Mutant("what is only started is taken for done", RUN + "demi_runtime.c",
            "if (exec_device_wait(exec)) collect(context);", "collect(context);"),
-    Mutant("a run that flies is not waited for", RUN + "demi_runtime.c",
-           "if (exec->device.queue && exec->device.flies) exec_device_wait(exec); /* and forget */", ""),
     Mutant("the caller's stream is given back", CU + "cuda_kind.c",
            "if (!cuda_queue_of(freed)->foreign)\n", ""),
     Mutant("a captured stream is waited for", CU + "cuda_kind.c",
@@ -284,12 +282,14 @@ class Bench:
 
 
 def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
-    suites = pathlib.Path(__file__).parent
-    for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
+    suites, library_word = pathlib.Path(__file__).parent, ("--libdemi", library)
+    for words in ((suites / "python_cuda_test.py",),
+                  (suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
                   (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Declined", "FewBits", "Branches", "Casts", "Callers",
                    "Networks")):
-        done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
+        words += library_word if len(words) > 1 else ()
+        done = run(sys.executable, "-B", *words, env=environment | {"DEMI_LIBRARY": str(library)})
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()
             return next((line for line in lines if line.startswith(("FAIL", "fake", "Assert"))),
