@@ -93,11 +93,13 @@ static ExecHere *begin(Exec *exec) {
     return here;
 }
 
-static bool end(Exec *exec, ExecHere *here, const LoadedStep *step) {
+/* Where the step failed, operands may be on their way still, which the run's end waits for: they stay
+ * until the next step begins. */
+static bool end(Exec *exec, ExecHere *here, const LoadedStep *step, bool ok) {
     Pool *pool = &here->exec.pool;
-    clear(&here->exec, step);
+    if (ok) clear(&here->exec, step);
     arena_free(&here->exec.scratch);
-    here->busy = false;
+    here->busy = !ok;
     if (exec->pool.used + pool->peak > exec->pool.peak)
         exec->pool.peak = exec->pool.used + pool->peak;
     pool_trim(pool);
@@ -200,7 +202,7 @@ bool exec_here(Exec *exec, const LoadedStep *step, uint64_t seed) {
     if (!here) return exec_name_step(exec, step);
     here->exec.progress.seed = seed;
     bool ok = run(exec, &here->exec, step, plain);
-    ok = end(exec, here, plain) && ok;
+    ok = end(exec, here, plain, ok) && ok;
     exec->progress.row = here->exec.progress.row;
     exec->device.queue->counts.declined++;
     return ok || exec_name_step(exec, step);
