@@ -48,7 +48,7 @@ ROW_CLONES static void scale_block(const Affine *a, uint64_t row, uint64_t colum
 
 static void run_blocks(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const Affine *a = data;
-    float *tile = a->tiles + lane * (uint64_t)BLOCK;
+    float *tile = a->tiles ? a->tiles + lane * (uint64_t)BLOCK : NULL;
     for (uint64_t b = first; b < end; b++) {
         const uint64_t row = b / a->across * a->height, column = b % a->across * a->width;
         const uint64_t rows = a->rows - row, columns = a->columns - column;
