@@ -15,6 +15,7 @@
 #include "onednn.h"
 #include "plan_own.h"
 #include "exec_device.h"
+#include "exec_here.h"
 #include "exec_record.h"
 #include "exec_memory.h"
 #include "input_use.h"
@@ -228,7 +229,8 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     const ExecDeviceOptions device = {.wish = {options->device_stream, options->tf32},
                                       .memory = options->device_memory ? options->device_memory
                                                                        : UINT64_MAX,
-                                      .steps = options->device_steps};
+                                      .steps = options->device_steps,
+                                      .declined = &exec_here};
     if (loaded->device && !exec_device_init(exec, &device)) return;
     exec->options.workers =
         workers_new(&context->arena, options->threads ? options->threads : processors_usable());

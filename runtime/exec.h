@@ -182,13 +182,21 @@ typedef struct ExecMemory {
     } pieces[2]; /* of the host's memory, and of the device's */
 } ExecMemory;
 
+/* How the processor runs steps whose operands no kernel of the device takes (exec_here.h): by a second
+ * executor, which is why this one does not call it by name. */
+typedef struct DeclinedSteps {
+    bool (*run)(Exec *exec, const LoadedStep *step, uint64_t seed); /* false with the error set */
+    void (*free)(Exec *exec); /* ends what the context has for it */
+} DeclinedSteps;
+
 /* The plan's device, for one context; exec_device.c's. */
 typedef struct ExecDevice {
-    DeviceQueue *queue;          /* NULL: there is none */
-    Pool pool;                   /* of its memory */
-    bool pending;                /* copies to the host are under way */
-    bool flies;                  /* a run's work was not waited for */
-    bool steps;                  /* nothing is recorded: every run goes step by step */
+    DeviceQueue *queue; /* NULL: there is none */
+    Pool pool;          /* of its memory */
+    bool pending;       /* copies to the host are under way */
+    bool flies;         /* a run's work was not waited for */
+    bool steps;         /* nothing is recorded: every run goes step by step */
+    const DeclinedSteps *declined;
     struct ExecHere *here;       /* what steps that it declines run in; NULL: none did yet */
     struct DeviceRecord *record; /* what is being recorded; NULL: nothing is */
     const void **given;   /* [value_count]: where the caller has an input of the main graph on the

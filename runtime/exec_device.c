@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "exec_here.h"
 #include "step_call.h"
 #include "step_place.h"
 
@@ -20,11 +19,12 @@ bool exec_device_init(Exec *exec, const ExecDeviceOptions *options) {
     exec->device.queue = device->kind->queue_new(device, &options->wish, exec->err);
     exec->device.pool.queue = exec->device.queue;
     exec->device.steps = options->steps;
+    exec->device.declined = options->declined;
     return exec->device.queue;
 }
 
 void exec_device_free(Exec *exec) {
-    exec_here_free(exec);
+    if (exec->device.declined) exec->device.declined->free(exec);
     if (!exec->device.queue) return;
     kind_of(exec)->queue_free(exec->device.queue);
     exec->device.queue = exec->device.pool.queue = NULL;

@@ -29,6 +29,7 @@ typedef struct ExecDeviceOptions {
     DeviceWish wish;
     uint64_t memory; /* most bytes of it; UINT64_MAX: any */
     bool steps;      /* ExecDevice's */
+    const DeclinedSteps *declined;
 } ExecDeviceOptions;
 
 /* A queue and a pool for exec->loaded->device, false with the error set; and their end. */

@@ -43,7 +43,7 @@ static void clear_all(Exec *here) {
         clear(here, &here->loaded->steps[s]);
 }
 
-void exec_here_free(Exec *exec) {
+static void free_here(Exec *exec) {
     ExecHere *here = exec->device.here;
     if (!here) return;
     exec->device.here = NULL;
@@ -70,7 +70,7 @@ static ExecHere *make(Exec *exec) {
 static ExecHere *begin(Exec *exec) {
     ExecHere *here = exec->device.here;
     if (here && !here->ready) {
-        exec_here_free(exec);
+        free_here(exec);
         here = NULL;
     }
     if (!here && !(here = make(exec))) return NULL;
@@ -193,7 +193,7 @@ static bool run(Exec *exec, Exec *here, const LoadedStep *step, const LoadedStep
     return true;
 }
 
-bool exec_here(Exec *exec, const LoadedStep *step, uint64_t seed) {
+static bool run_here(Exec *exec, const LoadedStep *step, uint64_t seed) {
     const LoadedPlan *loaded = exec->loaded;
     const LoadedStep *plain = &loaded->here->steps[loaded->origins[step - loaded->steps]];
     if (exec->device.record)
@@ -207,3 +207,5 @@ bool exec_here(Exec *exec, const LoadedStep *step, uint64_t seed) {
     exec->device.queue->counts.declined++;
     return ok || exec_name_step(exec, step);
 }
+
+const DeclinedSteps exec_here = {run_here, free_here};

@@ -11,9 +11,7 @@
 
 #include "exec.h"
 
-/* Runs a step of the device on the processor. */
-bool exec_here(Exec *exec, const LoadedStep *step, uint64_t seed);
-/* Ends what contexts have for it. */
-void exec_here_free(Exec *exec);
+/* For a context's device (exec_device.h): who runs steps knows it by this alone. */
+extern const DeclinedSteps exec_here;
 
 #endif

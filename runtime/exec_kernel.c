@@ -7,7 +7,6 @@
 #include "carry.h"
 #include "element_convert.h"
 #include "exec_device.h"
-#include "exec_here.h"
 #include "exec_memory.h"
 #include "step_form.h"
 #include "step_share.h"
@@ -203,7 +202,7 @@ static bool run_here(StepCall *s) {
     }
     form->declined = s->call.declined;
     exec_drop_results(exec);
-    return exec_here(exec, s->step, s->call.seed);
+    return exec->device.declined->run(exec, s->step, s->call.seed);
 }
 
 bool exec_kernel(Exec *exec, const LoadedStep *step) {
@@ -214,7 +213,7 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
     if (!form) return exec_name_step(exec, step);
     exec->progress.row = form->row;
     if (form->is_view) return run_view(exec, step, form);
-    if (form->declined) return exec_here(exec, step, seed);
+    if (form->declined) return exec->device.declined->run(exec, step, seed);
     StepCall s;
     step_call_init(&s, exec, step, form, &running);
     s.call.seed = seed;
