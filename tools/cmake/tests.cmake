@@ -170,11 +170,14 @@ if(TARGET demi)
                 --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
             demi_python_test(cuda_sample cuda_test.py ${with_demi} --most 3
                 --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
+            demi_python_test(cuda_steps cuda_steps_test.py ${with_demi}
+                --libdemi $<TARGET_FILE:demi_shared>)
             demi_python_test(cuda_mutants_check cuda_mutants.py ARGS --check LABELS quick)
             demi_python_test(gpu_check gpu_check_test.py ${with_demi} --runtime
                 $<TARGET_FILE:demi_runtime_only> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
             demi_python_test(python_cuda python_cuda_test.py)
-            list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample gpu_check python_cuda)
+            list(APPEND cuda_tests cuda_cases cuda_cases_sample cuda cuda_sample cuda_steps gpu_check
+                python_cuda)
             set_property(TEST ${cuda_tests} APPEND PROPERTY ENVIRONMENT
                 "LD_LIBRARY_PATH=${fake_folder}")
             set_property(TEST python_cuda APPEND PROPERTY ENVIRONMENT

@@ -159,6 +159,8 @@ MUTANTS = (
            "        return exec_name_step(exec, step);", ""),
     Mutant("what is only started is taken for done", RUN + "demi_runtime.c",
            "if (exec_device_wait(exec)) collect(context);", "collect(context);"),
+    Mutant("a run that flies is not waited for", RUN + "demi_runtime.c",
+           "if (exec->device.queue && exec->device.flies) exec_device_wait(exec); /* and forget */", ""),
     Mutant("the caller's stream is given back", CU + "cuda_kind.c",
            "if (!cuda_queue_of(freed)->foreign)\n", ""),
     Mutant("a captured stream is waited for", CU + "cuda_kind.c",
@@ -282,14 +284,12 @@ class Bench:
 
 
 def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
-    suites, library_word = pathlib.Path(__file__).parent, ("--libdemi", library)
-    for words in ((suites / "python_cuda_test.py",),
-                  (suites / "cuda_cases_test.py", "--seeds", "0:1500"),
+    suites = pathlib.Path(__file__).parent
+    for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Operands", "Declined", "FewBits", "Branches", "Casts", "Callers",
-                   "Networks")):
-        words += library_word if len(words) > 1 else ()
-        done = run(sys.executable, "-B", *words, env=environment | {"DEMI_LIBRARY": str(library)})
+                  (suites / "cuda_steps_test.py",),
+                  (suites / "cuda_test.py", "--most", "3", "Failures", "Callers", "Networks")):
+        done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()
             return next((line for line in lines if line.startswith(("FAIL", "fake", "Assert"))),

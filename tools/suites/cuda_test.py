@@ -10,7 +10,6 @@ repeated. In 16 bit they launch no more than in float, read and write 0.6 of its
 nothing by itself.
 """
 
-import argparse
 import collections
 import ctypes
 import glob
@@ -18,70 +17,24 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import struct
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 import unittest
 from collections.abc import Callable
 from concurrent import futures
 
-import ml_dtypes
 import numpy as np
 import onnx
-from onnx import parser as onnx_parser
 
 from suite import made_models, metric, runtime
 from suite.cuda_driver import Driver
+from suite.cuda_fake import FAKE, LARGE_HEADS, ROOT, SMALL, WHOLE, OnDevice, args, feeds_for, main, small_model
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "testdata/models/conv_net.onnx"
-FAKE = "fake CUDA"
 SOON_S = 0.1
 BYTES = 0.6  # that a network in 16 bit reads and writes on the device, at most, of those in float
-args = argparse.Namespace()
-
-# Products, convolutions of both kinds, what follows them, steps of the processor in the midst, one of
-# which reads an input.
-SMALL = """<ir_version: 10, opset_import: ["" : 21]>
-g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
-{
-    c = Conv <pads = [1, 1, 1, 1]> (x, w)
-    d = Relu (c)
-    e = Conv <pads = [1, 1, 1, 1], group = 8> (d, dw)
-    f = HardSwish (e)
-    p = GlobalAveragePool (f)
-    r = Flatten (p)
-    m = MatMul (r, b)
-    n = Add (m, z)
-    y = Softmax (n)
-    s = Squeeze (y)
-    l = MeanVarianceNormalization <axes = [1]> (z)
-    t = Squeeze (l)
-    u = Add (s, t)
-    sums = MeanVarianceNormalization <axes = [0]> (u)
-}
-"""
-# The same without the processor: it is recorded.
-WHOLE = re.sub(r", float\[9\] sums\)", ")", SMALL).split("    s = Squeeze")[0] + "}\n"
-# And with a step whose operands the device does not take.
-LARGE_HEADS = WHOLE.replace('"" : 21', '"" : 24').replace("y = Softmax (n)", """
-    often = Constant <value = int64[2] {1, 30}> () heads = Constant <value = int64[4] {1, 1, 1, 270}> ()
-    t = Tile (n, often) q = Reshape (t, heads) a = Attention (q, q, q)
-    flat = Flatten (a) y = Softmax (flat)""").replace("float[1,9] y", "float[1,270] y")
-
-
-def small_model(text: str) -> bytes:
-    model, rng = onnx_parser.parse_model(text), np.random.default_rng(3)
-    for name, shape in (("w", (8, 8, 3, 3)), ("dw", (8, 1, 3, 3)), ("b", (8, 9))):
-        array = (rng.standard_normal(shape) * 0.3).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    return model.SerializeToString()
-
-
 def settings(text: str) -> dict[str, str]:
     return os.environ | {"FAKE_CUDA": text}
 
@@ -184,53 +137,6 @@ class Size(unittest.TestCase):
         self.assertLess(total, self.MOST)
 
 
-class Child:
-    """What a child process did with a plan on the device."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder, self.errors, self.log = folder, folder / "errors", folder / "log"
-
-    def run(self, work: Callable[[], int], fails: str = "") -> tuple[int, str]:
-        """Its exit code, and what it said; it ends as programs do, with what libraries do then."""
-        self.log.unlink(missing_ok=True)
-        child = os.fork()
-        if child == 0:
-            code = 70
-            try:
-                with self.errors.open("wb") as errors:
-                    os.dup2(errors.fileno(), 2)
-                os.environ["FAKE_CUDA"] = f"log={self.log}{',fail=' * bool(fails)}{fails}"
-                code = work()
-            except BaseException as error:  # noqa: BLE001
-                os.write(2, f"{type(error).__name__}: {error}".encode())
-            ctypes.CDLL(None).exit(code)
-        status = os.waitpid(child, 0)[1]
-        return os.waitstatus_to_exitcode(status), self.errors.read_text(errors="replace")
-
-    def counts(self) -> collections.Counter:
-        made = collections.Counter()
-        for line in self.log.read_text().splitlines():
-            kind, name, count = line.rsplit(" ", 2)
-            made[kind, name] = int(count)
-        return made
-
-
-class OnDevice(unittest.TestCase):
-    def setUp(self) -> None:
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.child = Child(self.folder)
-        self.counted = self.folder / "counted"
-
-    def tearDown(self) -> None:
-        shutil.rmtree(self.folder)
-
-
-def feeds_for(model: bytes) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(4)
-    return {i.name: rng.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim])
-            .astype(np.float32) for i in onnx.load_from_string(model).graph.input}
-
-
 class Failures(OnDevice):
     """Each call fails once, at each position."""
 
@@ -290,346 +196,6 @@ class Failures(OnDevice):
         self.sweep(LARGE_HEADS)
 
 
-class OneContext(OnDevice):
-    def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
-        """One context runs these one after the other, and gives `want` or what the processor gives."""
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True)
-        processor = runtime.PlanRunner(library, plan)
-        expected = [[want] if want else processor.run(feeds) for feeds in inputs]
-
-        def work() -> int:
-            runner = runtime.PlanRunner(library, plan, device="cuda")
-            for feeds, y in zip(inputs, expected):
-                for got, y0 in zip(runner.run(feeds), y):
-                    np.testing.assert_allclose(got, y0, 0 if want else 1e-5)
-            del runner
-            return 0
-
-        self.assertEqual(self.child.run(work), (0, ""))
-
-
-class Operands(OneContext):
-    def gives(self, text: str, feeds: dict[str, np.ndarray], want: list) -> None:
-        self.follows(text, [feeds] * 3, want)
-
-    def test_indices_out_of_range(self) -> None:
-        """A slice that there is none of is 0; nothing beside the operand is read."""
-        x, at = np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.array([2, -1, 3, -4, 1 << 40])
-        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
-            g (float[3,4] x, int64[5] i) => (float[5,4] y) { y = Gather (x, i) }""",
-                   {"x": x, "i": at}, [x[2], x[2], [0] * 4, [0] * 4, [0] * 4])
-
-    def test_puts_out_of_range(self) -> None:
-        """Nothing is put anywhere."""
-        x, u = np.zeros((3, 4), np.float32), np.ones((2, 4), np.float32)
-        at = np.array([[1, -4, 3, 1 << 40], [2, 0, -1, 7]])
-        want = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0]], np.float32)
-        for how in ("none", "add"):
-            self.gives(f"""<ir_version: 10, opset_import: ["" : 21]>
-                g (float[3,4] x, int64[2,4] i, float[2,4] u) => (float[3,4] y) {{
-                y = ScatterElements <reduction = "{how}"> (x, i, u) }}""", {"x": x, "i": at, "u": u}, want.tolist())
-        at = np.array([[2], [-4], [3], [1 << 40]])
-        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
-            g (float[3,4] x, int64[4,1] i, float[4,4] u) => (float[3,4] y) { y = ScatterND (x, i, u) }""",
-                   {"x": x, "i": at, "u": np.ones((4, 4), np.float32)}, [[0] * 4, [0] * 4, [1] * 4])
-
-    def test_host_operand_that_the_device_makes(self) -> None:
-        """A bound that the host reads, of a shape that is not known before."""
-        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
-            g (float[4] x, float[1] s, int64[r] shape) => (float[4] y) {
-                t = Abs (s) m = Reshape (t, shape) y = Clip (x, m) }""",
-                   {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array([-2], np.float32),
-                    "shape": np.zeros(0, np.int64)}, [2, 2, 2, 5])
-
-    def test_sizes_that_change(self) -> None:
-        """A recording goes with the memory that it knows."""
-        self.follows("""<ir_version: 10, opset_import: ["" : 21]>
-            g (float[n,4] x) => (float[m,4] y) {
-                a = Relu (x) b = Softmax (a) c = Add (a, b) y = Concat <axis = 0> (c, a) }""",
-                     [{"x": np.arange(4 * n, dtype=np.float32).reshape(n, 4) / n}
-                      for n in (16, 16, 16, 900, 900, 900, 16, 900, 16)])
-
-    def test_inputs_that_are_handed_on(self) -> None:
-        """A recording reads them anew behind an Identity, too."""
-        for body in ("a = Identity (x) y = Abs (a)", "a = Identity (x) b = Identity (a) y = Add (b, x)"):
-            with self.subTest(body):
-                self.follows('<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {'
-                             + body + "}",
-                             [{"x": np.arange(4, dtype=np.float32) - k} for k in range(5)])
-
-
-class Declined(OneContext):
-    """Operands that no kernel of the device takes: the processor computes the step, and the others stay
-    there. Results are the processor's, step by step, recorded or not, with casts that steps do themselves,
-    in graphs within graphs, and where the result would lie in an operand."""
-
-    def declines(self, text: str, feeds: dict[str, np.ndarray] | list[dict[str, np.ndarray]],
-                 steps: int, opset: int = 21) -> None:
-        """`steps` of all runs are the processor's; three runs of the same inputs, or one of each."""
-        model = onnx_parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
-        inputs = feeds if isinstance(feeds, list) else [feeds] * 3
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(model.SerializeToString(), for_device=True)
-        processor = runtime.PlanRunner(library, plan)
-        expected = [processor.run(x) for x in inputs]
-
-        def work() -> int:
-            for by_step in (False, True):
-                runner = runtime.PlanRunner(library, plan, device="cuda", device_steps=by_step)
-                for x, want in zip(inputs, expected):
-                    for got, y in zip(runner.run(x), want, strict=True):
-                        assert got.dtype == y.dtype
-                        np.testing.assert_allclose(got.astype(np.float32), y.astype(np.float32), 1e-3, 1e-5)
-                counts = runner.device_counts()
-                assert counts.declined == steps, (counts.declined, steps)
-                assert counts.launches > 0
-                del runner
-            return 0
-
-        self.assertEqual(self.child.run(work), (0, ""))
-
-    @staticmethod
-    def floats(*shape: int, dtype: type = np.float32) -> np.ndarray:
-        return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
-
-    def test_large_heads(self) -> None:
-        for dtype, name in ((np.float32, "float"), (np.float16, "float16")):
-            self.declines(f"g ({name}[1,2,3,300] x) => ({name}[1,2,3,300] y) {{ q = Relu (x)"
-                          "z = Attention (q, x, x) y = Abs (z) }", {"x": self.floats(1, 2, 3, 300, dtype=dtype)},
-                          3, opset=24)
-
-    def test_masks_of_integers(self) -> None:
-        self.declines("g (float[1,2,3,16] x, int64[3,3] m) => (float[1,2,3,16] y) { q = Relu (x)"
-                      "z = Attention (q, x, x, m) y = Abs (z) }",
-                      {"x": self.floats(1, 2, 3, 16), "m": np.array([[1, 0, 0], [2, 1, 0], [3, 2, 1]])}, 3, opset=24)
-
-    def test_many_axes(self) -> None:
-        """A convolution, which gets ready before it runs, and what does not."""
-        self.declines("g (float[1,2,3,3,3,3] x, float[2,2,2,2,2,2] w) => (float[1,2,2,2,2,2] y) {"
-                      "a = Relu (x) z = Conv (a, w) y = Abs (z) }",
-                      {"x": self.floats(1, 2, 3, 3, 3, 3), "w": self.floats(2, 2, 2, 2, 2, 2)}, 3)
-        self.declines("g (float[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float[1,1,2,2,2,2] y) {"
-                      "a = Relu (x) z = GridSample (a, at) y = Abs (z) }",
-                      {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}, 3)
-
-    def test_casts_that_steps_do(self) -> None:
-        self.declines("g (float16[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float16[1,1,2,2,2,2] y) {"
-                      "a = Relu (x) b = Cast <to = 1> (a) c = GridSample (b, at) z = Cast <to = 10> (c)"
-                      "y = Abs (z) }",
-                      {"x": self.floats(1, 1, 3, 3, 3, 3, dtype=np.float16),
-                       "at": self.floats(1, 2, 2, 2, 2, 4)}, 3)
-
-    WIDE, THIN = (2, 1) * 5, (1, 2) * 5
-
-    def test_in_an_operand(self) -> None:
-        dims = ",".join(map(str, self.WIDE)), ",".join(map(str, self.THIN)), ",".join("2" * 10)
-        self.declines(f"g (float[{dims[0]}] x, float[{dims[1]}] z, float[{dims[2]}] u) => (float[{dims[2]}] y) {{"
-                      "a = Abs (x) b = Relu (u) c = Sub (b, a) y = Add (c, z) }",
-                      {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN), "u": self.floats(*[2] * 10)}, 6)
-
-    def test_some_sizes(self) -> None:
-        """Other sizes are the device's, and recorded."""
-        names = ",".join("abcdefghij")
-        few = {"x": self.floats(*[2] * 10), "z": self.floats(*[2] * 10)}
-        many = {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN)}
-        self.declines(f"g (float[{names}] x, float[{names.upper()}] z) => (float[{'k,' * 9}k] y) {{"
-                      "a = Abs (x) b = Add (a, z) y = Relu (b) }", [few, few, many, few, many, many, many, few], 4)
-
-    def test_within_graphs(self) -> None:
-        at = "float[1,2,2,2,2,4] at"
-        body = "b = GridSample (s, at) c = Abs (b)"
-        feeds = {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}
-        self.declines(f"g (float[1,1,3,3,3,3] x, {at}, bool p) => (float[1,1,2,2,2,2] y) {{ s = Relu (x)"
-                      f"d = If (p) <then_branch = t () => (c) {{ {body} }},"
-                      "else_branch = e () => (f) { f = Neg (s) }> y = Exp (d) }",
-                      feeds | {"p": np.array(True)}, 3)
-        self.declines(f"g (float[1,1,3,3,3,3] x, {at}, int64 n) => (float[k,1,1,2,2,2,2] y) {{ s = Relu (x)"
-                      "go = Constant <value = bool {1}> ()"
-                      f"d = Loop (n, go) <body = l (int64 i, bool on) => (same, c) {{ same = Identity (on) {body} }}>"
-                      "y = Exp (d) }", feeds | {"n": np.array(2)}, 6)
-
-    def test_budget(self) -> None:
-        """What the processor takes for it counts in the context's memory."""
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(onnx_parser.parse_model(
-            '<ir_version: 10, opset_import: ["" : 24]> g (float[1,2,64,300] x) => (float[1,2,64,300] y) {'
-            "q = Relu (x) z = Attention (q, x, x) y = Abs (z) }").SerializeToString(), for_device=True)
-        feeds = {"x": self.floats(1, 2, 64, 300)}
-
-        def work() -> int:
-            few = runtime.PlanRunner(library, plan, device="cuda", memory=500_000)
-            for _ in range(2):
-                try:
-                    few.run(feeds)
-                    return 1
-                except runtime.Failed as error:
-                    assert "memory" in str(error), error
-            enough = runtime.PlanRunner(library, plan, device="cuda", memory=4_000_000)
-            for _ in range(5):
-                enough.run(feeds)
-            del few, enough
-            return 0
-
-        self.assertEqual(self.child.run(work), (0, ""))
-
-
-class FewBits(OneContext):
-    """Plans for a processor, in which products have their weights of 4 and 8 bits: they run on the device, too,
-    with what follows them."""
-
-    def test_fused(self) -> None:
-        rng, library = np.random.default_rng(5), runtime.LibDemi(args.libdemi)
-        for rows, bits in ((1, 4), (6, 8), (30, 4)):
-            model = onnx_parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
-                g (float[{rows},64] x, float[{rows},48] r) => (float[{rows},48] y) {{
-                    q = DequantizeLinear <axis = 0, block_size = 32> (w, s, z) a = MatMul (x, q) b = Add (a, bias)
-                    c = Add (b, r) y = Relu (c) }}""")
-            low, high = -(1 << (bits - 1)), 1 << (bits - 1)
-            dtype = ml_dtypes.int4 if bits == 4 else np.int8
-            weights = {n: rng.integers(low, high, shape).astype(dtype) for n, shape in
-                       (("w", (64, 48)), ("z", (2, 48)))}
-            for name, array in {**weights, "s": rng.uniform(0.01, 0.05, (2, 48)).astype(np.float32),
-                                "bias": rng.standard_normal(48).astype(np.float32)}.items():
-                model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-            feeds = {"x": rng.standard_normal((rows, 64)).astype(np.float32),
-                     "r": rng.standard_normal((rows, 48)).astype(np.float32)}
-            plan = library.compile(model.SerializeToString())
-            want = runtime.PlanRunner(library, plan).run(feeds)[0]
-
-            def work() -> int:
-                runner = runtime.PlanRunner(library, plan, device="cuda")
-                for _ in range(3):
-                    np.testing.assert_allclose(runner.run(feeds)[0], want, 1e-4, 1e-4)
-                counts = runner.device_counts()
-                assert (counts.declined, counts.replays) == (0, 2), bytes(counts)
-                assert (counts.uploads, counts.downloads) == (6, 3), bytes(counts)
-                del runner
-                return 0
-
-            self.assertEqual(self.child.run(work), (0, ""))
-            self.assertEqual(self.child.counts()["launched", f"multiply_bits_{1 if rows == 1 else 8}_f32"],
-                             0 if rows > 8 else 1)
-
-    def test_other_orders(self) -> None:
-        """Orders of the depth are left to the processor, which has none either, and says so."""
-        model = onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
-            g (float[2,32] x, uint8[8,1,16] w, float[8] s, int32[32] order) => (y) {
-                y = com.microsoft.MatMulNBits <K = 32, N = 8, bits = 4, block_size = 32> (x, w, s, , order) }""")
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(model.SerializeToString(), for_device=True)
-        feeds = {"x": np.ones((2, 32), np.float32), "w": np.zeros((8, 1, 16), np.uint8),
-                 "s": np.ones(8, np.float32), "order": np.arange(32, dtype=np.int32)}
-
-        def work() -> int:
-            try:
-                runtime.PlanRunner(library, plan, device="cuda").run(feeds)
-            except runtime.Failed as error:
-                assert "g_idx" in str(error), error
-                return 0
-            return 1
-
-        self.assertEqual(self.child.run(work), (0, ""))
-
-
-class Branches(OneContext):
-    """What an If gives stays on the device, whatever its branches give: what they compute, a constant,
-    what is outside of them, another If's; and in which branch the runs before were."""
-
-    def branches(self, outputs: str, then: str, otherwise: str, after: str, also: str = "") -> None:
-        text = f"""<ir_version: 10, opset_import: ["" : 21]>
-            g (float[4] x, bool c, bool d) => (float[4] y{also}) {{
-                a = Relu (x) k = Neg (a)
-                {outputs} = If (c) <then_branch = t () => ({then}, else_branch = e () => ({otherwise}>
-                {after} }}"""
-        runs = [(True, True), (False, True), (True, False), (False, False), (True, True), (False, True)]
-        self.follows(text, [{"x": np.arange(4, dtype=np.float32) - i, "c": np.array(c), "d": np.array(d)}
-                            for i, (c, d) in enumerate(runs)])
-
-    def test_computed(self) -> None:
-        self.branches("r", "float[4] t0) { t0 = Exp (a) }", "float[4] e0) { e0 = Add (a, k) }",
-                      "y = Abs (r)")
-
-    def test_constant(self) -> None:
-        """The same constant in both: each branch has a copy of its own."""
-        one = "Constant <value = float[4] {1, 2, 3, 4}> ()"
-        self.branches("r, s", "float[4] t0, float[4] t1) { t0 = Exp (a) t1 = " + one + " }",
-                      "float[4] e0, float[4] e1) { e0 = " + one + " e1 = Exp (k) }",
-                      "y = Sub (r, s)")
-
-    def test_outside(self) -> None:
-        """Values of the graph around it, and its inputs, which the processor has."""
-        self.branches("r, s", "float[4] t0, float[4] t1) { t0 = Identity (a) t1 = Exp (a) }",
-                      "float[4] e0, float[4] e1) { e0 = Identity (k) e1 = Identity (x) }",
-                      "y = Sub (r, s)")
-
-    def test_within(self) -> None:
-        self.branches("r", """float[4] t0) { t0 = If (d) <
-                          then_branch = u () => (float[4] u0) { u0 = Exp (k) },
-                          else_branch = v () => (float[4] v0) { v0 = Identity (x) }> }""",
-                      "float[4] e0) { e0 = Add (a, k) }", "y = Neg (r)")
-
-    def test_to_both_sides(self) -> None:
-        """What a branch gives is an output and read on; the model gives what the branch does, too."""
-        self.branches("r", "float[4] t0) { t0 = Identity (a) }", "float[4] e0) { e0 = Exp (k) }",
-                      "y = Identity (r) z = Add (r, a) v = Identity (a)", ", float[4] z, float[4] v")
-
-    def test_shapes(self) -> None:
-        """Sizes that a branch computes are the processor's."""
-        text = """<ir_version: 10, opset_import: ["" : 21]>
-            g (float[n,m] x, bool c) => (float[p,q] y) {
-                a = Relu (x)
-                s = If (c) <then_branch = t () => (int64[2] t0) { t0 = Shape (a) },
-                            else_branch = e () => (int64[2] e0) { e0 = Constant <value = int64[2] {6, 1}> () }>
-                b = Reshape (a, s) y = Neg (b) }"""
-        self.follows(text, [{"x": np.arange(6, dtype=np.float32).reshape(2, 3) - 2, "c": np.array(c)}
-                            for c in (True, False, True, False)])
-
-
-class Casts(OneContext):
-    """Steps load and store what casts beside them would make; where somebody else wants that, casts stay."""
-
-    def left(self, body: str, casts: int, more: str = "") -> None:
-        text = f"""<ir_version: 10, opset_import: ["" : 21]>
-            g (bfloat16[3,4] x) => (float16[3,4] y{more}) {{ {body} }}"""
-        x = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16) - np.asarray(5, ml_dtypes.bfloat16)
-        self.follows(text, [{"x": x}] * 3)
-        plan = self.folder / "m.plan"
-        plan.write_bytes(runtime.LibDemi(args.libdemi).compile(
-            onnx_parser.parse_model(text).SerializeToString(), for_device=True))
-        shown = subprocess.run([args.demi, "show", plan, "--device", "cuda"], capture_output=True,
-                               text=True, check=True).stdout
-        self.assertEqual(len(re.findall(r"= Cast-\d+.*; device", shown)), casts, shown)
-
-    def test_around(self) -> None:
-        self.left("a = Cast <to = 1> (x) b = Softmax (a) y = Cast <to = 10> (b)", 0)
-
-    def test_of_two_types(self) -> None:
-        self.left("a = Cast <to = 1> (x) b = Exp (a) c = Mul (b, a) y = Cast <to = 10> (c)", 0)
-
-    def test_that_others_read(self) -> None:
-        """A step that takes one type alone, and an output of the model."""
-        self.left("a = Cast <to = 1> (x) b = Exp (a) c = Sum (b, a) d = Abs (c) y = Cast <to = 10> (d)", 1)
-        self.left("a = Cast <to = 1> (x) b = Exp (a) z = Identity (a) y = Cast <to = 10> (b)", 1,
-                  ", float[3,4] z")
-
-    def test_of_a_result_that_is_read_on(self) -> None:
-        self.left("a = Cast <to = 1> (x) b = Exp (a) z = Neg (b) y = Cast <to = 10> (b)", 1,
-                  ", float[3,4] z")
-
-    def test_that_round_an_operand(self) -> None:
-        """What it computes would not be rounded any more."""
-        self.left("a = Cast <to = 1> (x) b = Exp (a) c = Identity (b) d = Cast <to = 10> (b) y = Neg (d)"
-                  " z = Neg (c)", 1, ", float[3,4] z")
-
-    def test_into_branches(self) -> None:
-        self.left("""a = Cast <to = 1> (x) k = ReduceSum <keepdims = 0> (x) n = Cast <to = 1> (k)
-            q = Constant <value = float {0.}> () c = Less (n, q)
-            b = If (c) <then_branch = t () => (float[3,4] t0) { t0 = Exp (a) },
-                        else_branch = e () => (float[3,4] e0) { e0 = Neg (a) }>
-            y = Cast <to = 10> (b)""", 1)
-
-
 class Callers(OnDevice):
     """What is the caller's: a stream, memory on the device, when to wait, how much there may be."""
 
@@ -686,6 +252,30 @@ class Callers(OnDevice):
         """Nothing is copied, and from the second run on a recording is repeated."""
         counts = self.steered(0, {})
         self.assertEqual((counts.uploads, counts.downloads, counts.replays), (0, 0, self.RUNS - 1))
+
+    def test_start_after_start(self) -> None:
+        """A run that began before the last one ended has its own inputs, of the processor's memory: what that
+        one reads of them, recorded or not, is not overwritten."""
+        def use(driver: Driver, library: runtime.LibDemi, plan: bytes, feeds: dict, want: list) -> None:
+            runner = runtime.PlanRunner(library, plan, device="cuda", device_stream=driver.stream)
+            made = driver.room(want[0].nbytes)
+            kept = [driver.room(want[0].nbytes) for _ in range(2 * self.RUNS)]
+            inputs = [feeds, {n: np.zeros_like(x) for n, x in feeds.items()}]
+            results = [want[0], np.asarray(runtime.PlanRunner(library, plan).run(inputs[1])[0])]
+            assert np.abs(results[0] - results[1]).max() > 1e-3
+            runner.bind_device([made], [want[0].nbytes])
+            for run, address in enumerate(kept):
+                runner.bind(inputs[run % 2])
+                runner.start()
+                driver.copy(address, made, want[0].nbytes)
+            for run, address in enumerate(kept):
+                got = driver.fetch(np.empty_like(want[0]), address)
+                np.testing.assert_allclose(got, results[run % 2], 1e-4, 1e-5)
+            runner.wait()
+            assert runner.device_counts().replays > 0
+            del runner
+
+        self.ran(WHOLE, use)
 
     def test_memory_that_moves(self) -> None:
         """A recording knows its memory; where it moves in every run, none is made."""
@@ -1021,19 +611,5 @@ class RealPlans(OnDevice):
         self.assertEqual(done.returncode, 1)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", required=True, help="demi's shared library")
-    parser.add_argument("--dnn-plans", help="the program of that name")
-    parser.add_argument("--full", action="store_true", help="networks of their own sizes")
-    parser.add_argument("--verbose", action="store_true", help="say what was counted")
-    parser.add_argument("--most", type=int, default=1000,
-                        help="positions of a call that fail, all; behind them each seventh")
-    parser.parse_known_args(namespace=args)
-    rest = parser.parse_known_args()[1]
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__)

@@ -210,22 +210,6 @@ class Memory(OnDevice):
         binding.start()  # and is never waited for
         del binding
 
-    def test_start_after_start(self) -> None:
-        """What one run left in the caller's memory is its own, though the next began at once with other
-        inputs: those of the processor's memory are copied later."""
-        for graph in (True, False):
-            session = self.session(device_graph=graph)
-            binding = session.io_binding()
-            rooms = [self.driver.room(X.nbytes) for _ in range(RUNS)]
-            for k, room in enumerate(rooms):
-                binding.bind_input("x", X + k)
-                binding.bind_output("y", demi.DeviceArray(room, X.shape, X.dtype))
-                binding.start()
-            for k, room in enumerate(rooms):
-                np.testing.assert_allclose(self.fetch(room, X), self.wanted(X + k), 1e-5)
-            binding.wait()
-            del binding, session
-
     def test_start_on_the_processor(self) -> None:
         binding = demi.Session(model()).io_binding()
         binding.bind_input("x", X)

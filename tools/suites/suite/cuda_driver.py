@@ -38,6 +38,10 @@ class Driver:
         self.call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_void_p(array.ctypes.data),
                   ctypes.c_size_t(array.nbytes), self.stream)
 
+    def copy(self, to: int, address: int, size: int) -> None:
+        self.call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_uint64(address),
+                  ctypes.c_size_t(size), self.stream)
+
     def fetch(self, array: np.ndarray, address: int) -> np.ndarray:
         """What lies there when all is done that the stream has."""
         self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address),
