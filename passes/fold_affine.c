@@ -42,32 +42,12 @@ typedef struct Affine {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-static const Tensor *constant_floats(const Affine *a, const Value *value) {
-    if (!value || !value_is_constant(value) || !fuse_takes(value)) return NULL;
-    const Tensor *tensor = constant_tensor(value, a->fuse->ctx->scratch);
-    return tensor && tensor_check(tensor, NULL) ? tensor : NULL;
-}
-
-static float *read_floats(const Affine *a, const Value *value, uint64_t *count) {
-    const Tensor *tensor = constant_floats(a, value);
-    if (!tensor) return NULL;
-    *count = tensor_count(tensor);
-    float *items = ARENA_ARRAY(a->fuse->ctx->scratch, float, *count + 1);
-    return tensor_read_floats(tensor, 0, *count, items, NULL) ? items : NULL;
-}
-
-/* One number a channel from a constant vector of them. */
-static float *read_channels(const Affine *a, const Value *value) {
-    uint64_t count;
-    float *items = read_floats(a, value, &count);
-    return items && fuse_rank(value) == 1 && count == a->channels ? items : NULL;
-}
-
-/* The same from what broadcasts to [N, channels, …] without changing that shape. */
-static float *read_broadcast(const Affine *a, const Value *value) {
+/* One number a channel from a constant that broadcasts to [N, channels, …] without changing that
+ * shape. */
+static const float *read_broadcast(const Affine *a, const Value *value) {
     uint64_t count;
     int64_t rank = value ? fuse_rank(value) : -1, of = fuse_rank(a->conv->inputs[1].value);
-    float *items = read_floats(a, value, &count);
+    const float *items = fuse_floats(a->fuse, value, &count);
     if (!items || rank < 0 || rank > of) return NULL;
     if (count == 1) {
         float *each = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
@@ -115,24 +95,6 @@ static Value *compute(Affine *a, const char *op, Value *x, Value *y) {
     return fuse_make(a->fuse, a->at, op, (Value *const[2]){x, y}, x->type);
 }
 
-static Value *new_constant(Affine *a, const Tensor *tensor) {
-    Model *model = a->fuse->ctx->model;
-    Dim *shape = ARENA_ARRAY(&model->arena, Dim, tensor->rank + 1);
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        shape[i] = (Dim){.kind = DIM_KNOWN, .size = tensor->dims[i]};
-    Value *value = value_new(a->conv->graph, sym_fresh(&model->syms, "affine"));
-    value_set_type(value, type_new_shaped(&model->arena, DTYPE_FLOAT, shape, tensor->rank));
-    value_set_init(value, tensor);
-    return value;
-}
-
-static Value *new_floats(Affine *a, const float *items, const int64_t *dims, uint32_t rank) {
-    uint64_t count = 1;
-    for (uint32_t i = 0; i < rank; i++) count *= (uint64_t)dims[i];
-    return new_constant(a, tensor_new_raw(&a->fuse->ctx->model->arena, DTYPE_FLOAT, dims, rank,
-                                          items, count * sizeof *items));
-}
-
 /* The value as [-1, 1, …], `rank` long; one number stays as it is. */
 static Value *reshape(Affine *a, Value *value, uint32_t rank) {
     Arena *arena = &a->fuse->ctx->model->arena;
@@ -167,7 +129,7 @@ static void shift(Affine *a, Value *by) {
     const int64_t channels = (int64_t)a->channels;
     if (!a->bias) {
         const float *zeros = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
-        a->bias = new_floats(a, zeros, &channels, 1);
+        a->bias = fuse_new_floats(a->fuse, a->conv->graph, zeros, &channels, 1);
     }
     a->bias = compute(a, "Add", a->bias, reshape(a, by, 1));
 }
@@ -180,7 +142,7 @@ static bool take_norm(Affine *a, Node *norm) {
     if (!fuse_is_inference(norm) || !fuse_attr_float(norm, "epsilon", 1e-5f, &epsilon))
         return false;
     for (uint32_t i = SCALE; i < OPERANDS; i++)
-        if (!(factors[i] = read_channels(a, fuse_input(norm, i)))) return false;
+        if (!(factors[i] = fuse_channels(a->fuse, fuse_input(norm, i), a->channels))) return false;
     float *k = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
     float *by = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
     for (uint64_t c = 0; c < a->channels; c++) {
@@ -192,7 +154,8 @@ static bool take_norm(Affine *a, Node *norm) {
     start(a);
     Value *in[OPERANDS];
     for (uint32_t i = SCALE; i < OPERANDS; i++) in[i] = cast(a, norm->inputs[i].value, DTYPE_FLOAT);
-    Value *var = compute(a, "Add", in[VAR], new_floats(a, &epsilon, NULL, 0));
+    Value *var =
+        compute(a, "Add", in[VAR], fuse_new_floats(a->fuse, a->conv->graph, &epsilon, NULL, 0));
     Value *factor = compute(a, "Div", in[SCALE], compute(a, "Sqrt", var, NULL));
     shift(a, compute(a, "Neg", in[MEAN], NULL));
     scale(a, factor);
@@ -231,9 +194,10 @@ static void store(Affine *a) {
     float *bias = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
     for (uint64_t c = 0; c < a->channels; c++)
         bias[c] = (a->b ? a->b[c] : 0) * a->k[c] + a->shift[c];
-    a->weights = new_constant(
-        a, tensor_new_scaled(&model->arena, old, factors, tensor_count(old) / a->channels));
-    a->bias = new_floats(a, bias, &channels, 1);
+    a->weights = fuse_new_constant(
+        a->fuse, a->conv->graph,
+        tensor_new_scaled(&model->arena, old, factors, tensor_count(old) / a->channels));
+    a->bias = fuse_new_floats(a->fuse, a->conv->graph, bias, &channels, 1);
 }
 
 /* True where the constant is gone, as nothing reads it any more. */
@@ -271,7 +235,7 @@ ROW_CLONES static float largest_of(const float *items, uint64_t count) {
 static const float *find_peaks(const Affine *a, const Value *w) {
     enum { WINDOW = 1 << 15 };
     Arena *scratch = a->fuse->ctx->scratch;
-    const Tensor *tensor = constant_floats(a, w);
+    const Tensor *tensor = fuse_constant(a->fuse, w);
     if (!tensor) return NULL;
     float *peak = ARENA_ARRAY(scratch, float, a->channels);
     if (a->fuse->ctx->sketch) return peak;
@@ -298,7 +262,7 @@ static bool begin(Affine *a, Fuse *fuse, Node *conv) {
     if (!w || fuse_opset(conv) < 7 || fuse_rank(w) < 2 || fuse_dim(w, 0) < 1) return false;
     a->channels = (uint64_t)fuse_dim(w, 0);
     a->peak = find_peaks(a, w);
-    a->b = b ? read_channels(a, b) : NULL;
+    a->b = b ? fuse_channels(a->fuse, b, a->channels) : NULL;
     a->k = ARENA_ARRAY(fuse->ctx->scratch, float, a->channels);
     a->shift = ARENA_ARRAY(fuse->ctx->scratch, float, a->channels);
     for (uint64_t c = 0; c < a->channels; c++) a->k[c] = 1;

@@ -14,7 +14,7 @@ typedef struct ExecHere {
     Exec exec; /* of loaded->here */
     Arena arena;
     bool ready;       /* it was made to its end */
-    bool busy;        /* a step is under way, or was jumped out of */
+    bool busy;        /* a step is under way, failed, or was jumped out of */
     uint64_t charged; /* bytes of its pool that count in the context's */
 } ExecHere;
 

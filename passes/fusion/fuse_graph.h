@@ -116,6 +116,13 @@ int64_t fuse_dim(const Value *value, int64_t axis);
 /* Its rank; -1 where that is not known. */
 int64_t fuse_rank(const Value *value);
 
+/* A constant of floats, or of 16-bit ones (fuse_constants.c); NULL where it is none, or damaged. */
+const Tensor *fuse_constant(const Fuse *fuse, const Value *value);
+/* Its elements as floats, in scratch; NULL likewise. */
+const float *fuse_floats(const Fuse *fuse, const Value *value, uint64_t *count);
+/* The same of a vector of so many; NULL where it is none. */
+const float *fuse_channels(const Fuse *fuse, const Value *value, uint64_t channels);
+
 /* The type that the value's elements were rounded to: its own, but for constants that were widened
  * (widen_values.c). */
 Dtype fuse_rounded_to(const Value *value);
@@ -163,6 +170,11 @@ Value *fuse_make(Fuse *fuse, Node *at, const char *op, Value *const operands[2],
 
 /* A constant list of int64 in the graph. */
 Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t count);
+
+/* A constant in the graph, of float: a tensor of such, or elements that are copied. */
+Value *fuse_new_constant(Fuse *fuse, Graph *graph, const Tensor *tensor);
+Value *fuse_new_floats(Fuse *fuse, Graph *graph, const float *items, const int64_t *dims,
+                       uint32_t rank);
 
 /* `made` computes what the last of `old` did; all of them go. Trailing omitted inputs of `made`
  * too. */

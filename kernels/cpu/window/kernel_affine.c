@@ -76,8 +76,8 @@ static const float *factor(KernelCall *call, uint32_t i, uint64_t channels) {
 
 static void cut_blocks(Affine *a) {
     a->width = a->columns < BLOCK ? a->columns : BLOCK;
-    a->height = BLOCK / a->width;
-    if (a->across = (a->columns + a->width - 1) / a->width, a->across > 1) a->height = 1;
+    a->height = BLOCK / a->width; /* 1 where a row is several */
+    a->across = (a->columns + a->width - 1) / a->width;
 }
 
 bool kernel_affine(KernelCall *call) {
