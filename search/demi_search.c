@@ -119,7 +119,10 @@ static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
 /* Where the caller ends the measuring, what was seen to be good enough before is the result. */
 static bool measure(SearchJob *job, Err *err) {
     Progress *progress = &job->model.trials.progress;
-    if (search_measure(job, err)) return true;
+    const double begun = clock_seconds();
+    const bool measured = search_measure(job, err);
+    job->search->totals.groups_seconds = clock_seconds() - begun;
+    if (measured) return true;
     if (err->code != ERR_CANCELLED || job->options.parts > 1) return false;
     job->best = solve_cheapest(&job->trace, job->target);
     if (job->best == SOLVE_NONE) return false;

@@ -186,6 +186,7 @@ typedef struct DemiSearchTotals {
     size_t best;          /* the result's point */
     size_t widest;        /* the point of the first candidates alone */
     const char *assumed;  /* sizes of inputs that nobody said; else "" */
+    double groups_seconds; /* of `seconds`: what groups do alone, waiting for other processes too */
 } DemiSearchTotals;
 DEMI_API const DemiSearchTotals *demi_search_totals(const DemiSearch *search);
 

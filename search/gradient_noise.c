@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See gradient_noise.h. The measured model gets an input of signs for each output, and gives, of each
- * value and weight of a group, its elements and their gradients. */
+/* See gradient_noise.h. The measured model gets an input of signs for each output, and, where the gradient
+ * of a group's value or weight was computed, a mark: a step that reads both and gives nothing of them, so
+ * that who watches it sees them and they are let go behind it. */
 #include "gradient_noise.h"
 
 #include <inttypes.h>
@@ -20,21 +21,25 @@
 enum { DIRECTIONS = 4, GRADIENT_OPSET = 17 };
 #define UPGRADE "upgrade-opset{to=17}"
 
+/* A group has a candidate. */
+typedef struct Change {
+    size_t at; /* in the table of noise */
+    Rounding rounding;
+} Change;
+
 /* A value or weight of a group. */
 typedef struct Part {
     const Value *value; /* of the asked model */
-    bool weights;
-    bool reached;        /* an output depends on it */
-    size_t elements, by; /* outputs of the session: itself, its gradient */
-    float *squares;      /* of gradients, summed over directions; of weights over all sets, too */
-    uint64_t count;
+    VEC(Change) changes;
 } Part;
 
 typedef struct Noising {
     const Sensitivity *asked;
     Arena *arena;
     VEC(Part) parts;
-    uint32_t *part_of; /* [value_count]: its number */
+    SymTable names;      /* of marks */
+    VEC(uint32_t) marks; /* by their names' numbers: whose it is */
+    bool lost;           /* no memory was left while it was watched */
     const char *
         *seeds;      /* [reference's output_count]: inputs; NULL where an output is not of floats */
     double *signals; /* the same: over the sets */
@@ -77,13 +82,23 @@ static bool is_float(const Value *value) {
     return value_type(value)->kind == TYPE_TENSOR && type_dtype(value->type) == DTYPE_FLOAT;
 }
 
-static void give(const TrainingNodes *nodes, Value *value, const char *name) {
-    Value *same = training_op(nodes, "Identity", &value, 1, value->type);
+/* Behind what makes the gradient; elements are there before all gradients. */
+static void mark(Noising *n, const TrainingNodes *nodes, uint32_t part, Value *elements,
+                 Value *gradient) {
     Model *model = nodes->ctx->model;
-    value_rename(same, sym_fresh(&model->syms, name));
+    Node *behind = gradient->producer ? node_after(gradient->producer) : NULL;
+    const Type *length = type_new_shaped(&model->arena, DTYPE_INT64, NULL, 0);
+    Value *both = training_op(nodes, "SequenceConstruct", (Value *[]){elements, gradient}, 2, NULL);
+    Value *count = training_op(nodes, "SequenceLength", &both, 1, length);
     ValueDecl *decl = ARENA_NEW(&model->arena, ValueDecl);
-    decl->type = value->type;
-    graph_add_output(nodes->graph, same, decl);
+    decl->type = length;
+    graph_add_output(nodes->graph, count, decl);
+    if (behind) {
+        node_move_before(both->producer, behind);
+        node_move_before(count->producer, behind);
+    }
+    sym_intern(&n->names, both->name->text, both->name->length);
+    VEC_PUSH(n->arena, &n->marks, part);
 }
 
 /* ys and their seeds. */
@@ -109,7 +124,6 @@ static bool add_gradients(Noising *n, PassCtx *ctx, Err *err) {
     const TrainingNodes nodes = training_nodes_in(ctx, graph);
     const MeasuredModel *measured = n->asked->model;
     GradientAsk ask = {.through = true};
-    size_t outputs = graph->outputs.count;
     Value **xs = ARENA_ARRAY(ctx->scratch, Value *, n->parts.count + 1);
     Value **gradients = ARENA_ARRAY(ctx->scratch, Value *, n->parts.count + 1);
     add_seeds(n, &nodes, &ask);
@@ -120,21 +134,16 @@ static bool add_gradients(Noising *n, PassCtx *ctx, Err *err) {
     }
     ask.xs = xs;
     ask.x_count = (uint32_t)n->parts.count;
-    for (size_t i = 0; i < n->parts.count; i++) give(&nodes, xs[i], "elements");
     ask.at = node_new(graph, NULL, sym_intern_cstr(&ctx->model->syms, "Identity"), NULL);
     if (!gradient_expand(ctx, &ask, gradients, err)) {
         err_hint(err, "sensitivities that are measured take no gradients (--sensitivity measured)");
         return false;
     }
     node_remove(ask.at);
-    for (size_t i = 0; i < n->parts.count; i++) n->parts.items[i].elements = outputs++;
-    for (size_t i = 0; i < n->parts.count; i++) {
-        Part *part = &n->parts.items[i];
-        part->reached = gradients[i] != NULL;
-        if (!part->reached) continue;
+    for (uint32_t i = 0; i < ask.x_count; i++) {
+        if (!gradients[i]) continue;
         if (!gradients[i]->type) value_set_type(gradients[i], xs[i]->type);
-        give(&nodes, gradients[i], "gradient");
-        part->by = outputs++;
+        mark(n, &nodes, i, xs[i], gradients[i]);
     }
     return true;
 }
@@ -177,24 +186,24 @@ static DemiStatus open_gradients(void *user, DemiModel **opened, DemiError *erro
     return (DemiStatus)err.code;
 }
 
-/* What any wanted candidate of a group changes. */
+/* What wanted candidates of groups change. */
 static void list_parts(Noising *n) {
     const Sensitivity *asked = n->asked;
-    n->part_of = ARENA_ARRAY(n->arena, uint32_t, asked->model->value_count + 1);
-    for (uint32_t g = 0; g < asked->model->groups.count; g++) {
-        const Group *group = &asked->model->groups.items[g];
-        bool values = false, weights = false;
-        for (size_t c = 0; c < asked->candidate_count; c++) {
-            if (!asked->wanted[g * asked->candidate_count + c]) continue;
-            values = values || asked->candidates[c]->activations != DTYPE_FLOAT;
-            weights = weights || asked->candidates[c]->weights != DTYPE_FLOAT;
-        }
-        for (size_t i = 0; i < group->values.count + group->weights.count; i++) {
-            const bool is_weights = i >= group->values.count;
-            const Value *value = group_part(group, i);
-            if (!(is_weights ? weights : values)) continue;
-            n->part_of[value->id] = (uint32_t)n->parts.count;
-            VEC_PUSH(n->arena, &n->parts, ((Part){.value = value, .weights = is_weights}));
+    const size_t groups = asked->model->groups.count, all = groups * asked->candidate_count;
+    uint32_t *numbers = ARENA_ARRAY(n->arena, uint32_t, asked->model->value_count + 1);
+    for (size_t at = 0; at < all; at++) {
+        if (!asked->wanted[at]) continue;
+        const GroupRoundings roundings = group_roundings(
+            asked->model, &asked->model->groups.items[at / asked->candidate_count],
+            asked->candidates[at % asked->candidate_count], asked->ranges, n->arena);
+        for (size_t i = 0; i < roundings.count; i++) {
+            const GroupRounding *of = &roundings.items[i];
+            uint32_t *number = &numbers[of->value->id]; /* its part's and 1 */
+            if (!*number) {
+                VEC_PUSH(n->arena, &n->parts, ((Part){.value = of->value}));
+                *number = (uint32_t)n->parts.count;
+            }
+            VEC_PUSH(n->arena, &n->parts.items[*number - 1].changes, ((Change){at, of->rounding}));
         }
     }
 }
@@ -202,39 +211,47 @@ static void list_parts(Noising *n) {
 /* ---- what is rounded ------------------------------------------------------------------------- */
 
 /* sum of e^2 g^2. */
-static double noise_of(const Part *part, const float *from, const Rounding *rounding,
+static double noise_of(const DemiData *elements, const DemiData *gradients, Rounding *rounding,
                        Arena *within) {
+    const float *from = elements->data, *gradient = gradients->data;
+    const uint64_t count = value_count(elements);
+    float *to = arena_alloc_raw(within, count * sizeof *to + 1);
     double sum = 0;
-    float *to = arena_alloc_raw(within, part->count * sizeof *to + 1);
-    rounding_apply((void *)(uintptr_t)rounding, to, from, part->count);
-    for (uint64_t i = 0; i < part->count; i++) {
-        const double off = (double)to[i] - (double)from[i];
+    if (value_count(gradients) != count) return INFINITY; /* nothing is known of it */
+    rounding_apply(rounding, to, from, count);
+    for (uint64_t i = 0; i < count; i++) {
+        const double off = ((double)to[i] - (double)from[i]) * (double)gradient[i];
         if (!isfinite(from[i])) continue;
         if (!isfinite(to[i])) return INFINITY;
-        sum += off * off * (double)part->squares[i];
+        sum += off * off;
     }
     return sum;
 }
 
-/* Adds what candidates do to the group's parts of that kind, with the gradients that are summed. */
-static void add_group(Noising *n, uint32_t g, bool weights) {
-    const Sensitivity *asked = n->asked;
-    for (size_t c = 0; c < asked->candidate_count; c++) {
-        const size_t at = g * asked->candidate_count + c;
-        if (!asked->wanted[at]) continue;
+/* Of a run. */
+static void add_part(Noising *n, Part *part, const DemiStep *step) {
+    for (size_t i = 0; i < part->changes.count; i++) {
+        Change *change = &part->changes.items[i];
         Arena *within = arena_child(n->arena);
-        const GroupRoundings roundings =
-            group_roundings(asked->model, &asked->model->groups.items[g], asked->candidates[c],
-                            asked->ranges, within);
-        for (size_t i = 0; i < roundings.count; i++) {
-            const Part *part = &n->parts.items[n->part_of[roundings.items[i].value->id]];
-            if (part->weights != weights || !part->reached) continue;
-            const DemiData *from = demi_context_output(n->session->context, part->elements);
-            n->noise[at] +=
-                noise_of(part, from->data, &roundings.items[i].rounding, within) / DIRECTIONS;
-        }
+        n->noise[change->at] +=
+            noise_of(&step->inputs[0], &step->inputs[1], &change->rounding, within) / DIRECTIONS;
         arena_free(within);
     }
+}
+
+/* A DemiStepFn. The library's run must not be left by a jump. */
+static void watch_step(void *user, const DemiStep *step) {
+    Noising *n = user;
+    MemTrap trap, *const outer = n->arena->trap;
+    const char *name = step->output_count ? step->output_names[0] : "";
+    const Sym sym = sym_find(&n->names, name, strlen(name));
+    if (!sym || n->lost) return;
+    n->arena->trap = &trap;
+    if (setjmp(trap.env))
+        n->lost = true;
+    else
+        add_part(n, &n->parts.items[n->marks.items[sym->number]], step);
+    n->arena->trap = outer;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -279,21 +296,6 @@ static bool give_inputs(const Noising *n, const TrialSet *set, Err *err) {
     return true;
 }
 
-/* Of a run. */
-static void add_squares(Noising *n, Arena *within) {
-    for (size_t p = 0; p < n->parts.count; p++) {
-        Part *part = &n->parts.items[p];
-        if (!part->reached) continue;
-        const DemiData *gradient = demi_context_output(n->session->context, part->by);
-        const float *items = gradient->data;
-        part->count = value_count(gradient);
-        if (!part->squares)
-            part->squares =
-                arena_array(part->weights ? n->arena : within, part->count + 1, sizeof(float));
-        for (uint64_t i = 0; i < part->count; i++) part->squares[i] += items[i] * items[i];
-    }
-}
-
 static bool run_directions(Noising *n, const TrialSet *set, Arena *within, Err *err) {
     const Session *reference = n->asked->trials->reference;
     for (unsigned direction = 0; direction < DIRECTIONS; direction++) {
@@ -301,7 +303,7 @@ static bool run_directions(Noising *n, const TrialSet *set, Arena *within, Err *
             if (n->seeds[i] && !give_signs(n, i, &set->outputs[i], direction, within, err))
                 return false;
         if (!session_run(n->session, err)) return false;
-        add_squares(n, within);
+        if (n->lost) return err_out_of_memory(err);
     }
     return true;
 }
@@ -316,7 +318,11 @@ static bool open_session(Noising *n, const TrialSet *set, Err *err) {
     source.open = open_gradients;
     source.open_user = n;
     n->session = session_new(n->arena, &n->how);
-    return session_open(n->session, n->arena, &source, err);
+    sym_table_init(&n->names, n->arena);
+    n->marks.count = 0;
+    DemiError error = DEMI_ERROR_INIT;
+    return session_open(n->session, n->arena, &source, err) &&
+           error_take(err, demi_context_watch(n->session->context, watch_step, n, &error), &error);
 }
 
 /* The i-th of those that are asked for. */
@@ -334,9 +340,6 @@ static bool run_set(Noising *n, size_t i, Err *err) {
         progress_tell(&asked->trials->progress, "measuring gradients", i, asked->sets, err) &&
         trials_bind(asked->trials, number, err) && open_session(n, set, err) &&
         give_inputs(n, set, err) && run_directions(n, set, within, err);
-    for (uint32_t g = 0; ok && g < asked->model->groups.count; g++) add_group(n, g, false);
-    for (size_t p = 0; p < n->parts.count; p++)
-        if (!n->parts.items[p].weights) n->parts.items[p].squares = NULL;
     if (ok) trials_end_set(asked->trials, number);
     arena_free(within);
     return ok;
@@ -373,7 +376,6 @@ bool gradient_noise_find(const Sensitivity *asked, double *noise, size_t *runs, 
     list_parts(&n);
     bool ok = find_signals(&n, err);
     for (size_t i = 0; ok && i < asked->sets; i++) ok = run_set(&n, i, err);
-    for (uint32_t g = 0; ok && g < asked->model->groups.count; g++) add_group(&n, g, true);
     *runs = DIRECTIONS * asked->sets;
     arena_free(within);
     return ok;

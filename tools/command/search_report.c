@@ -77,8 +77,11 @@ void search_print(const SearchTitle *title, bool color, FILE *out) {
     if (isfinite(best->measured))
         fprintf(out, "                 %.3g ms measured; float %.3g ms\n", 1e3 * best->measured,
                 1e3 * totals->float_seconds);
-    fprintf(out, "  search         %zu evaluations, %zu partial runs of %.2f on average, %.1f s\n",
-            totals->evaluations, totals->replays, totals->replayed, totals->seconds);
+    fprintf(out,
+            "  search         %zu evaluations, %zu partial runs of %.2f on average, %.1f s, "
+            "%.2f of them for groups alone\n",
+            totals->evaluations, totals->replays, totals->replayed, totals->seconds,
+            totals->groups_seconds);
     if (totals->assumed[0]) fprintf(out, "  sizes assumed: %s\n", totals->assumed);
 }
 

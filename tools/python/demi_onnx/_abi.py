@@ -553,6 +553,7 @@ class DemiSearchTotals(Structure):
     best: int
     widest: int
     assumed: bytes | None
+    groups_seconds: float
 
 
 class DemiSearchGroup(Structure):
@@ -855,7 +856,8 @@ DemiSearchPoint._fields_ = [
 DemiSearchTotals._fields_ = [
     ("outcome", c_int), ("target", c_double), ("float_score", c_double), ("evaluations", c_size_t),
     ("replays", c_size_t), ("replayed", c_double), ("seconds", c_double),
-    ("float_seconds", c_double), ("best", c_size_t), ("widest", c_size_t), ("assumed", c_char_p)]
+    ("float_seconds", c_double), ("best", c_size_t), ("widest", c_size_t), ("assumed", c_char_p),
+    ("groups_seconds", c_double)]
 DemiSearchGroup._fields_ = [
     ("name", c_char_p), ("node", c_char_p), ("op_type", c_char_p), ("values", c_size_t),
     ("weights", c_size_t), ("value_names", POINTER(c_char_p)), ("weight_names", POINTER(c_char_p)),
