@@ -512,6 +512,7 @@ static IgemmPixels pixels_at(const ChannelsJob *job, float *floats, uint64_t row
         z = e->residual + row * e->residual_row;
     return (IgemmPixels){.taps = g->taps,
                          .channels = g->columns,
+                         .spread = g->spread ? g->spread : 1,
                          .count = (uint32_t)count,
                          .weights = g->weights,
                          .y = floats ? (void *)floats

@@ -111,10 +111,10 @@ typedef struct IgemmTile {
 typedef void IgemmTileFunction(const IgemmTile *tile);
 
 /* The same by channel, which depthwise convolutions are: up to IGEMM_PIXELS rows of
- * y[r][c] = bounded(sum over t of rows[t][r][c] * weights[t][c] + bias[c] + z[r][c]). */
+ * y[r][c] = bounded(sum over t of rows[t][r][c / spread] * weights[t][c] + bias[c] + z[r][c]). */
 typedef struct IgemmPixels {
     const void *const *rows; /* [taps][row_step]: these rows first */
-    uint64_t row_step, taps, channels;
+    uint64_t row_step, taps, channels, spread;
     uint32_t count;
     const void *weights; /* [taps][channels] */
     void *y;
@@ -226,6 +226,7 @@ typedef struct Igemm {
     IgemmWay way;             /* that the weights are packed for; of igemm_run alone */
     const uint16_t *z;        /* of bfloats: what is added, of y's shape and rows; or NULL */
     bool wide;                /* of bfloats: y is float, and so is the epilogue's residual */
+    uint64_t spread; /* by channel: columns that see one of x's, beside each other; 0: one */
 } Igemm;
 
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with
@@ -247,7 +248,8 @@ typedef struct IgemmBlock {
 void igemm_multiply(const IgemmBlock *block, IsaLevel level);
 
 /* By channel, of float or of bfloats: depth is 1, columns are channels, and weights float [taps][columns];
- * column n is of what lies n elements behind a row's address. Of bfloats y is bfloat16. */
+ * column n is of what lies n / spread elements behind a row's address; without a spread outputs may be in
+ * lines. Of bfloats y is bfloat16. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
 /* The same of all its rows in the calling thread; `table` has room for so many addresses. */

@@ -26,6 +26,9 @@
 #define TILE_LOAD_SOME(p, mask)     _mm256_maskload_ps(p, mask)
 #define TILE_STORE_SOME(p, mask, v) _mm256_maskstore_ps(p, mask, v)
 #define TILE_LINE_VECS              1
+#define TILE_INDEX                  __m256i
+#define TILE_INDEX_OF(p)            _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TILE_PICK(v, index)         _mm256_permutevar8x32_ps(v, index)
 #include "igemm_tile.inc"
 #include "igemm_channels.inc"
 

@@ -26,6 +26,9 @@
 #define TILE_LOAD_SOME(p, mask)     _mm512_maskz_loadu_ps(mask, p)
 #define TILE_STORE_SOME(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
 #define TILE_LINE_VECS              2
+#define TILE_INDEX                  __m512i
+#define TILE_INDEX_OF(p)            _mm512_loadu_si512(p)
+#define TILE_PICK(v, index)         _mm512_permutexvar_ps(index, v)
 #include "igemm_tile.inc"
 #include "igemm_channels.inc"
 

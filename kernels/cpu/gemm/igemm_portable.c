@@ -42,6 +42,19 @@ static inline Four four_min(Four a, Four b) {
     FOUR_EACH(a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]);
 }
 
+typedef struct FourIndex {
+    int32_t lane[4];
+} FourIndex;
+
+static inline FourIndex four_index(const int32_t *from) {
+    FourIndex result;
+    memcpy(&result, from, sizeof result);
+    return result;
+}
+static inline Four four_pick(Four v, FourIndex index) {
+    FOUR_EACH(v.lane[index.lane[i]]);
+}
+
 #define TILE_TARGET
 #define TILE_NAME(x)                igemm_##x
 #define TILE_LANES                  4
@@ -61,6 +74,9 @@ static inline Four four_min(Four a, Four b) {
 #define TILE_LOAD_SOME(p, mask)     four_load(p, mask)
 #define TILE_STORE_SOME(p, mask, v) four_store(p, mask, v)
 #define TILE_LINE_VECS              1
+#define TILE_INDEX                  FourIndex
+#define TILE_INDEX_OF(p)            four_index(p)
+#define TILE_PICK(v, index)         four_pick(v, index)
 #include "igemm_tile.inc"
 #include "igemm_channels.inc"
 

@@ -300,9 +300,19 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
     unsigned char *y = arena_alloc(&arena, c->rows * c->columns * element + 1);
     y[c->rows * c->columns * element] = 17;
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {kind,    c->rows, c->taps,     words,      c->columns, find,
-                     &places, packed,  y,           c->columns, &bounds,    &scale,
-                     false,   NULL,    weights.way, NULL,       false};
+    const Igemm g = {.kind = kind,
+                     .rows = c->rows,
+                     .taps = c->taps,
+                     .depth = words,
+                     .columns = c->columns,
+                     .find = find,
+                     .source = &places,
+                     .weights = packed,
+                     .y = y,
+                     .y_row = c->columns,
+                     .epilogue = &bounds,
+                     .scale = &scale,
+                     .way = weights.way};
     assert_true(igemm_run(&call, &g, level));
     assert_int_equal(y[c->rows * c->columns * element], 17);
     for (uint64_t r = 0; r < c->rows; r++)
@@ -499,8 +509,16 @@ static void run_nan(IsaLevel level) {
     igemm_pack(packed, &weights, level);
     float y[2] = {1, 1};
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {IGEMM_FLOAT, 2,     1,    1,     1,    find,          &places, packed, y,
-                     1,           &relu, NULL, false, NULL, IGEMM_BY_RULE, NULL,    false};
+    const Igemm g = {.rows = 2,
+                     .taps = 1,
+                     .depth = 1,
+                     .columns = 1,
+                     .find = find,
+                     .source = &places,
+                     .weights = packed,
+                     .y = y,
+                     .y_row = 1,
+                     .epilogue = &relu};
     assert_true(igemm_run(&call, &g, level));
     assert_true(isnan(y[0]) && y[1] == 0);
     arena_free(&arena);

@@ -24,7 +24,7 @@ enum { FEW_CHANNELS = 16 };
 typedef struct ConvLast {
     Window window;
     WindowAxis axes[CONV_LAST_RANK];
-    bool by_channel;  /* depthwise, a filter a channel */
+    bool by_channel;  /* depthwise: groups are channels, of any number of filters */
     bool by_row;      /* rows of taps are one tap */
     IgemmKind kind;   /* of float or bfloat16 */
     uint64_t element; /* bytes of one of x's and y's */
@@ -55,7 +55,8 @@ static IgemmWeights weights_of(const ConvLast *conv) {
 }
 
 static WeightLayout layout_of(const ConvLast *conv) {
-    if (conv->by_channel) return igemm_channels_layout(conv->window.taps, conv->window.groups);
+    if (conv->by_channel)
+        return igemm_channels_layout(conv->window.taps, conv->window.groups * conv->filters);
     const IgemmWeights weights = weights_of(conv);
     WeightLayout layout = igemm_layout(&weights, conv->level);
     layout.groups = conv->window.groups;
@@ -151,7 +152,7 @@ static bool conv_make(KernelCall *call, ConvLast *conv) {
     conv->images = (uint64_t)x->dims[0];
     conv->channels = (uint64_t)w->dims[1];
     conv->filters = (uint64_t)w->dims[0] / window->groups;
-    conv->by_channel = window->groups > 1 && conv->channels == 1 && conv->filters == 1;
+    conv->by_channel = window->groups > 1 && conv->channels == 1;
     conv->by_row = takes_rows(conv);
     if (call->choice > CHOICE_TAPS)
         conv->way = (IgemmWay)(call->choice - CHOICE_TAPS);
@@ -301,7 +302,9 @@ static const char *row_window(KernelCall *call, const ConvLast *conv, RowWindow 
 
 static bool run_by_channel(KernelCall *call, const ConvLast *conv, Igemm *product) {
     IgemmLines lines;
-    if (conv_lines(&conv->axes[conv->window.rank - 1], &lines)) product->lines = &lines;
+    product->spread = conv->filters;
+    if (conv->filters == 1 && conv_lines(&conv->axes[conv->window.rank - 1], &lines))
+        product->lines = &lines;
     return igemm_channels(call, product, conv->level);
 }
 
@@ -323,7 +326,7 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
                      .taps = pixels.window->taps,
                      .depth = igemm_words(conv->kind, conv->channels) *
                               (conv->window.taps / pixels.window->taps),
-                     .columns = conv->by_channel ? conv->window.groups : conv->filters,
+                     .columns = conv->filters * (conv->window.groups / groups),
                      .find = conv_pixels_find,
                      .source = &pixels,
                      .weights = weights,
