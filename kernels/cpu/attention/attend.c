@@ -18,8 +18,9 @@
 #include "kernel_math.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"
+#include "quick_lanes.h"
 
-enum { QUERIES = 128, KEYS = 128, MANY_HEADS = 8, FEW_ROWS = 4, LANES = 32, ALIGN = 16 };
+enum { QUERIES = 128, KEYS = 128, FEW_ROWS = 4, ALIGN = 16 };
 
 /* Buffers of a thread, in floats. */
 typedef struct Buffers {
@@ -32,6 +33,7 @@ typedef struct Runner {
     const GemmLoops *loops;
     uint64_t rows;           /* of a head of keys: group * rows */
     uint64_t queries, keys;  /* of a block, at most */
+    uint64_t score_row;      /* floats from a row of scores to the next */
     uint64_t blocks;         /* of queries, for a head of keys */
     uint32_t width;          /* of packed panels */
     uint64_t sizes[7], size; /* of Buffers, and of all of them */
@@ -56,10 +58,11 @@ static uint64_t rounded(uint64_t count, uint64_t unit) {
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* A row of scores of neighbouring keys, and what is done to it. */
+/* A row of scores of neighbouring keys, and what is done to it. Behind them there is room for whole
+ * QUICK_LANES, which become scores that nobody sees. */
 typedef struct ScoreRow {
     float *score;
-    uint64_t count;
+    uint64_t count; /* a multiple of QUICK_LANES */
     const uint8_t *keep;
     const float *bias;
     uint64_t keep_step, bias_step, from, to; /* keys [from, to) are seen */
@@ -90,34 +93,17 @@ static void mask_row(const ScoreRow *row) {
     for (uint64_t i = row->to; i < row->count; i++) row->score[i] = -INFINITY;
 }
 
-/* The larger of the row and `top`, NaN where there is one. */
+/* The larger of the row and `top`. NaN is for the exponentials to find. */
 ROW_CLONES
 static float row_top(const float *x, uint64_t n, float top) {
-    float lane[LANES];
-    uint64_t i = 0;
-    for (uint64_t k = 0; k < LANES; k++) lane[k] = top;
-    for (; i + LANES <= n; i += LANES)
-        for (uint64_t k = 0; k < LANES; k++)
-            lane[k] =
-                ((int)(x[i + k] > lane[k]) | (int)(x[i + k] != x[i + k])) ? x[i + k] : lane[k];
-    for (uint64_t k = 0; i && k < LANES; k++)
-        top = ((lane[k] > top) | (lane[k] != lane[k])) ? lane[k] : top;
-    for (; i < n; i++) top = ((x[i] > top) | (x[i] != x[i])) ? x[i] : top;
-    return top;
+    return quick_top(x, n, top);
 }
 
 /* x = exp(x - top); returns the sum. */
 ROW_CLONES
 static float row_exp(float *x, uint64_t n, float top) {
-    float lane[LANES] = {0}, sum = 0;
-    uint64_t i = 0;
-    ROW_LOOP for (uint64_t k = 0; k < n; k++) x[k] = math_exp(x[k] - top);
-    for (; i + LANES <= n; i += LANES)
-        for (uint64_t k = 0; k < LANES; k++) lane[k] += x[i + k];
-    for (; i < n; i++) sum += x[i];
-    for (uint64_t w = LANES / 2; w; w /= 2)
-        for (uint64_t k = 0; k < w; k++) lane[k] += lane[k + w];
-    return sum + lane[0];
+    ROW_EACH(n, x[i] = math_exp(x[i] - top))
+    return quick_sum(x, n);
 }
 
 ROW_CLONES
@@ -147,8 +133,8 @@ static uint64_t mask_at(const Task *task, const AttendMask *mask, Place place) {
 static ScoreRow score_row(const Task *task, uint64_t row) {
     const Attend *job = task->runner->job;
     const Place place = place_of(task, row);
-    ScoreRow made = {.score = task->at.scores + row * task->runner->keys,
-                     .count = task->keys,
+    ScoreRow made = {.score = task->at.scores + row * task->runner->score_row,
+                     .count = rounded(task->keys, QUICK_LANES),
                      .to = task->keys,
                      .keep_step = job->keep.key,
                      .bias_step = job->bias.key,
@@ -289,7 +275,7 @@ static void few_scores(const Task *task) {
     uint64_t step;
     const float *keys = block_rows(task, &runner->job->k, size, task->at.keys, &step);
     for (uint64_t r = 0; r < task->rows; r++) {
-        float *score = task->at.scores + r * runner->keys;
+        float *score = task->at.scores + r * runner->score_row;
         memset(score, 0, task->keys * sizeof *score);
         runner->loops->dots(score, keys, step, task->at.q + r * size, task->keys, size);
     }
@@ -312,7 +298,7 @@ static void many_scores(const Task *task) {
                            .a = task->at.q,
                            .b = task->at.keys,
                            .a_row = block.depth,
-                           .c_row = runner->keys};
+                           .c_row = runner->score_row};
     run_tiles(task, tile, task->at.scores, task->keys);
 }
 
@@ -323,7 +309,7 @@ static void few_values(const Task *task) {
     uint64_t step;
     const float *values = block_rows(task, &runner->job->v, value, task->at.values, &step);
     for (uint64_t r = 0; r < task->rows; r++) {
-        const float *weight = task->at.scores + r * runner->keys;
+        const float *weight = task->at.scores + r * runner->score_row;
         float *sum = task->at.sums + r * value;
         if (!runner->job->excludes) {
             runner->loops->gemv(sum, values, step, weight, n, value);
@@ -352,7 +338,7 @@ static void many_values(const Task *task) {
     const GemmTile tile = {.depth = block.depth,
                            .a = task->at.scores,
                            .b = task->at.values,
-                           .a_row = runner->keys,
+                           .a_row = runner->score_row,
                            .c_row = block.lanes,
                            .add = true};
     run_tiles(task, tile, task->at.sums, block.lanes);
@@ -438,7 +424,7 @@ static void attend_again(const Task *task) {
         alone.rows = 1;
         alone.few = true;
         alone.at.q += r * task->runner->job->size;
-        alone.at.scores += r * task->runner->keys;
+        alone.at.scores += r * task->runner->score_row;
         alone.at.sums += r * value;
         alone.at.top += r;
         alone.at.total += r;
@@ -470,15 +456,19 @@ static void run_tasks(const void *data, uint64_t first, uint64_t end, unsigned l
     for (uint64_t n = first; n < end; n++) run_task(data, n, lane);
 }
 
-/* Queries of a block: many, as each packs its keys anew, but so that some threads have some. */
-static uint64_t query_block(const Runner *runner, uint64_t heads) {
-    return least(heads < MANY_HEADS ? QUERIES / 4 : QUERIES, runner->rows);
+/* Queries of a block: many, as each packs its keys anew, but so that each thread has about two, or a few
+ * tiles are all there is of one. */
+static uint64_t query_block(const Runner *runner, uint64_t heads, unsigned threads) {
+    const uint64_t tile = runner->isa->rows, tasks = threads > 1 ? 2 * threads : 1;
+    const uint64_t blocks = (tasks + heads - 1) / heads;
+    const uint64_t rows = rounded((runner->rows + blocks - 1) / blocks, tile);
+    return least(least(rows > 2 * tile ? rows : 2 * tile, QUERIES), runner->rows);
 }
 
 static void size_buffers(Runner *runner) {
     const Attend *job = runner->job;
     runner->sizes[0] = runner->queries * job->size;
-    runner->sizes[1] = runner->queries * runner->keys;
+    runner->sizes[1] = runner->queries * runner->score_row;
     runner->sizes[2] = runner->queries * job->value;
     runner->sizes[3] = runner->keys * job->size;
     runner->sizes[4] = rounded(job->value, runner->width) * runner->keys;
@@ -496,7 +486,8 @@ bool attend_run_level(KernelCall *call, const Attend *job, IsaLevel level) {
     runner.rows = job->group * job->rows;
     runner.width = runner.isa->vecs * runner.isa->lanes;
     runner.keys = rounded(least(KEYS, job->keys + 1), runner.width);
-    runner.queries = query_block(&runner, heads);
+    runner.score_row = rounded(runner.keys, QUICK_LANES);
+    runner.queries = query_block(&runner, heads, threads);
     runner.blocks = (runner.rows + runner.queries - 1) / runner.queries;
     size_buffers(&runner);
     runner.memory = kernel_workspace(call, threads * runner.size * sizeof(float));

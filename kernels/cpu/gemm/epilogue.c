@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Epilogues; see epilogue.h. Two loops over a block that is in the cache: one adds, one activates.
- * Each activation is a loop of its own, so that it vectorises; the formulas are those of
- * kernel_activation.c, kernel_unary.c and kernel_choose.c, to the bit. */
+ * The formulas are those of kernel_activation.c, kernel_unary.c and kernel_choose.c, to the bit; of quick
+ * ones those of quick_rows.c. */
 #include "epilogue.h"
 
 #include <math.h>
@@ -34,58 +34,14 @@ ROW_CLONES static void add_terms(const Epilogue *e, const EpilogueBlock *block) 
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-typedef void ActivateFunction(const Epilogue *e, const EpilogueBlock *block);
-
-#define ACTIVATE(name, expression)                                                                 \
-    ROW_CLONES static void name(const Epilogue *e, const EpilogueBlock *block) {                   \
-        const float p = e->p, q = e->q;                                                            \
-        const uint64_t n = block->columns;                                                         \
-        (void)p, (void)q;                                                                          \
-        for (uint64_t r = 0; r < block->rows; r++) {                                               \
-            float *y = block->y + r * block->y_row;                                                \
-            ROW_EACH(n, const float x = y[i]; y[i] = (expression))                                 \
-        }                                                                                          \
-    }
-
-#define BETWEEN(value, low, high) ((value) < (low) ? (low) : (value) > (high) ? (high) : (value))
-
-static inline float clip(float x, float low, float high) {
-    x = x < low ? low : x;
-    return x > high ? high : x;
-}
-/* sqrt(8 / pi): twice the factor of the tanh form, see kernel_activation.c */
-static inline float gelu_tanh(float x) {
-    return x * math_sigmoid(1.59576912160573071176f * (x + 0.044715f * x * x * x));
-}
-
-ACTIVATE(run_relu, x < 0 ? 0 : x)
-ACTIVATE(run_clip, clip(x, p, q))
-ACTIVATE(run_leaky_relu, x < 0 ? p * x : x)
-ACTIVATE(run_sigmoid, math_sigmoid(x))
-ACTIVATE(run_tanh, math_tanh(x))
-ACTIVATE(run_hard_sigmoid, BETWEEN(p *x + q, 0.0f, 1.0f))
-ACTIVATE(run_hard_swish, x *BETWEEN(x *(1.0f / 6) + 0.5f, 0.0f, 1.0f))
-ACTIVATE(run_silu, x *math_sigmoid(x))
-ACTIVATE(run_gelu, x *math_normal(x))
-ACTIVATE(run_gelu_tanh, gelu_tanh(x))
-
-static ActivateFunction *const activate_functions[ACTIVATION_COUNT] = {
-    [ACTIVATION_RELU] = run_relu,
-    [ACTIVATION_CLIP] = run_clip,
-    [ACTIVATION_LEAKY_RELU] = run_leaky_relu,
-    [ACTIVATION_SIGMOID] = run_sigmoid,
-    [ACTIVATION_TANH] = run_tanh,
-    [ACTIVATION_HARD_SIGMOID] = run_hard_sigmoid,
-    [ACTIVATION_HARD_SWISH] = run_hard_swish,
-    [ACTIVATION_SILU] = run_silu,
-    [ACTIVATION_GELU] = run_gelu,
-    [ACTIVATION_GELU_TANH] = run_gelu_tanh,
-};
+#define ACTIVATE_TABLE     epilogue_exact
+#define ACTIVATE_NORMAL(x) math_normal(x)
+#include "epilogue_activate.inc"
 
 void epilogue_apply(const Epilogue *epilogue, const EpilogueBlock *block) {
     if (epilogue->bias || epilogue->residual) add_terms(epilogue, block);
     if (epilogue->activation != ACTIVATION_NONE)
-        activate_functions[epilogue->activation](epilogue, block);
+        (epilogue->quick ? epilogue_quick : epilogue_exact)[epilogue->activation](epilogue, block);
 }
 
 /* ---- whole results --------------------------------------------------------------------------- */
@@ -153,7 +109,8 @@ EpilogueBounds epilogue_bounds(const Epilogue *e) {
         bounds.low = e->p;
         bounds.high = e->q;
     } else {
-        bounds.rest = (Epilogue){.activation = e->activation, .p = e->p, .q = e->q};
+        bounds.rest =
+            (Epilogue){.activation = e->activation, .p = e->p, .q = e->q, .quick = e->quick};
     }
     return bounds;
 }

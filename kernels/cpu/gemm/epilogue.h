@@ -3,7 +3,8 @@
  *
  * The sum is made in this order and rounded after each step, and the activations are those of the
  * operators of their names, so a float result has the same bits whether the epilogue runs on tiles
- * within the product's loops or on the whole result afterwards.
+ * within the product's loops or on the whole result afterwards. Quick ones are as such operators of fast
+ * plans (quick_rows.h).
  */
 #ifndef DEMI_EPILOGUE_H
 #define DEMI_EPILOGUE_H
@@ -18,6 +19,7 @@ typedef struct Epilogue {
     uint64_t residual_row; /* elements between its rows */
     Activation activation;
     float p, q;
+    bool quick; /* the activation, in plans that are not faithful */
 } Epilogue;
 
 /* A block of a result, at (row, column) of the matrix that bias and residual are for. */
@@ -38,6 +40,11 @@ typedef struct EpilogueBounds {
     float low, high;
     Epilogue rest;
 } EpilogueBounds;
+
+/* By activation: what is done to each element of a block; NULL for ACTIVATION_NONE. */
+typedef void EpilogueActivate(const Epilogue *epilogue, const EpilogueBlock *block);
+extern EpilogueActivate *const epilogue_exact[ACTIVATION_COUNT];
+extern EpilogueActivate *const epilogue_quick[ACTIVATION_COUNT];
 
 EpilogueBounds epilogue_bounds(const Epilogue *epilogue);
 

@@ -81,14 +81,15 @@ static void check(const Data *d, const Epilogue *e, const EpilogueBlock *block) 
 static void test_blocks(void **state) {
     static Data d;
     (void)state;
-    for (int variant = 0; variant < 6; variant++)
+    for (int variant = 0; variant < 12; variant++)
         for (Activation a = ACTIVATION_NONE; a < ACTIVATION_COUNT; a++) {
             fill(&d);
             Epilogue e = {.bias = variant % 3 ? d.bias : NULL,
                           .bias_of_rows = variant % 3 == 1,
-                          .residual = variant >= 3 ? d.residual : NULL,
+                          .residual = variant % 6 >= 3 ? d.residual : NULL,
                           .residual_row = ROW,
-                          .activation = a};
+                          .activation = a,
+                          .quick = variant >= 6};
             assert_true(epilogue_params(&e, NULL, 0));
             const EpilogueBlock block = {d.y + 5 * ROW + 3, ROW, 5, 3, 11, 250};
             epilogue_apply(&e, &block);
@@ -132,14 +133,15 @@ static void test_params(void **state) {
 /* NaN stays NaN, as in the operators. */
 static void test_nan(void **state) {
     (void)state;
-    for (Activation a = ACTIVATION_NONE; a < ACTIVATION_COUNT; a++) {
+    for (int i = 0; i < 2 * ACTIVATION_COUNT; i++) {
+        const Activation a = (Activation)(i / 2);
         float y[9];
-        for (int i = 0; i < 9; i++) y[i] = NAN;
-        Epilogue e = {.activation = a};
+        for (int k = 0; k < 9; k++) y[k] = NAN;
+        Epilogue e = {.activation = a, .quick = i % 2};
         assert_true(epilogue_params(&e, NULL, 0));
         epilogue_apply(&e, &(EpilogueBlock){y, 9, 0, 0, 1, 9});
-        for (int i = 0; i < 9; i++)
-            if (!isnan(y[i])) fail_msg("%s of NaN is %g", activation_names[a], (double)y[i]);
+        for (int k = 0; k < 9; k++)
+            if (!isnan(y[k])) fail_msg("%s of NaN is %g", activation_names[a], (double)y[k]);
     }
 }
 

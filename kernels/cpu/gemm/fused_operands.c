@@ -7,6 +7,7 @@
 bool fused_read_activation(KernelCall *call, const ActivationChoice *choice, Epilogue *epilogue) {
     if (choice->activation < 0) return kernel_fail(call, "activation names none");
     epilogue->activation = (Activation)choice->activation;
+    epilogue->quick = !call->faithful;
     return epilogue_params(epilogue, choice->params.items, choice->params.count) ||
            kernel_fail(call, "activation_params has %u numbers", choice->params.count);
 }

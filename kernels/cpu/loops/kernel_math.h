@@ -185,6 +185,25 @@ static inline float math_normal(float x) {
     return x < 0.0f ? tail : 1.0f - tail;
 }
 
+/* The same where products and sums are contracted: the exponential waits for nothing, and terms of the
+ * polynomial are added in pairs, as what a processor has under way is bounded (a third of the time). The
+ * polynomial is a fit of Phi(-x) e^(x^2 / 2) / t in t = 1 / (1 + x / 4) for 0 <= x <= 14.85, with relative
+ * error 1.7e-8. */
+static inline float math_quick_normal(float x) {
+    float z = fabsf(x);
+    z = z > 14.85f ? 14.85f : z;
+    float t = 1.0f / (1.0f + 0.25f * z);
+    float u = t - 0.609375f, v = u * u, w = v * v; /* about the middle */
+    float a = 4.033244269e-01f * u + 2.272204295e-01f;
+    float b = 4.842453868e-01f * u + 5.275366393e-01f;
+    float c = 1.185221314e-02f * u + 2.623008673e-01f;
+    float d = -3.298377242e-02f * u - 8.895856077e-02f;
+    float e = 1.709454750e-02f * u + 2.809210426e-02f;
+    float p = (b * v + a) + w * ((d * v + c) + w * e);
+    float tail = t * p * math_exp(-0.5f * z * z);
+    return x < 0.0f ? tail : 1.0f - tail;
+}
+
 static inline float math_softplus(float x) {
     return (x > 0.0f ? x : 0.0f) + math_log1p(math_exp(-fabsf(x)));
 }

@@ -4,6 +4,7 @@
  * order (kernel_norm_body.inc: the same bits), a block that stays in the cache at a time; 16-bit floats
  * are widened and rounded with their block. */
 #include "epilogue.h"
+#include "fused_operands.h"
 #include "kernel_convert.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
@@ -94,11 +95,8 @@ bool kernel_affine(KernelCall *call) {
                 .channels = (uint64_t)x->dims[axis]};
     const uint64_t outer = kernel_span(x, 0, (uint32_t)axis);
     const uint64_t inner = kernel_span(x, (uint32_t)axis + 1, x->rank);
-    if (attrs->act.activation < 0) return kernel_fail(call, "there is no such activation");
-    a.epilogue.activation = (Activation)attrs->act.activation;
-    if (!epilogue_params(&a.epilogue, attrs->act.params.items, attrs->act.params.count))
-        return kernel_fail(call, "%u parameters of an activation", attrs->act.params.count);
-    if (!(a.mean = factor(call, 1, a.channels)) || !(a.scale = factor(call, 2, a.channels)) ||
+    if (!fused_read_activation(call, &attrs->act, &a.epilogue) ||
+        !(a.mean = factor(call, 1, a.channels)) || !(a.scale = factor(call, 2, a.channels)) ||
         !(a.shift = factor(call, 3, a.channels)))
         return false;
     if (x->count == 0) return true;
