@@ -7,13 +7,18 @@
  * and their sum of values is a product with the values. Of fewer rows than a tile is worth packing
  * for, a query at a time runs over keys and values where they lie. Blocks that no query of the task
  * sees are skipped. Results do not depend on the number of threads.
+ *
+ * In fast plans operands of bfloat16 are multiplied as they are, where the processor does so: scores are
+ * scaled then, and exponentials are rounded for their product with the values.
  */
 #include "attend.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "attend_bfloat.h"
 #include "half_pieces.h"
+#include "igemm.h"
 #include "kernel_clones.h"
 #include "kernel_math.h"
 #include "kernel_parts.h"
@@ -24,8 +29,8 @@ enum { QUERIES = 128, KEYS = 128, FEW_ROWS = 4, ALIGN = 16 };
 
 /* Buffers of a thread, in floats. */
 typedef struct Buffers {
-    float *q, *scores, *sums, *keys, *values, *top, *total;
-} Buffers;
+    float *q, *scores, *sums, *keys, *values, *top, *total, *weights;
+} Buffers; /* of bfloats q and weights are such, and keys and values words of two */
 
 typedef struct Runner {
     const Attend *job;
@@ -36,7 +41,8 @@ typedef struct Runner {
     uint64_t score_row;      /* floats from a row of scores to the next */
     uint64_t blocks;         /* of queries, for a head of keys */
     uint32_t width;          /* of packed panels */
-    uint64_t sizes[7], size; /* of Buffers, and of all of them */
+    bool bfloats;            /* operands are multiplied as such */
+    uint64_t sizes[8], size; /* of Buffers, and of all of them */
     float *memory;
 } Runner;
 
@@ -46,7 +52,8 @@ typedef struct Task {
     Buffers at;
     uint64_t batch, head, row; /* of keys' heads; the first row */
     uint64_t rows, key, keys;
-    bool few; /* a query at a time */
+    bool few;     /* a query at a time */
+    bool bfloats; /* else operands are widened */
 } Task;
 
 static uint64_t least(uint64_t a, uint64_t b) {
@@ -66,7 +73,7 @@ typedef struct ScoreRow {
     const uint8_t *keep;
     const float *bias;
     uint64_t keep_step, bias_step, from, to; /* keys [from, to) are seen */
-    float softcap, fill;
+    float scale, softcap, fill;
 } ScoreRow;
 
 /* A mask may end before the keys do, where the range does. */
@@ -74,7 +81,8 @@ ROW_CLONES
 static void mask_row(const ScoreRow *row) {
     const uint64_t from = row->from, n = row->to - from;
     float *score = row->score + from;
-    const float cap = row->softcap, fill = row->fill;
+    const float scale = row->scale, cap = row->softcap, fill = row->fill;
+    if (scale != 1) ROW_EACH(n, score[i] *= scale)
     if (cap > 0) ROW_EACH(n, score[i] = cap * math_tanh(score[i] / cap))
     if (row->keep && row->keep_step) {
         const uint8_t *keep = row->keep + from;
@@ -138,6 +146,7 @@ static ScoreRow score_row(const Task *task, uint64_t row) {
                      .to = task->keys,
                      .keep_step = job->keep.key,
                      .bias_step = job->bias.key,
+                     .scale = task->bfloats ? job->scale : 1,
                      .softcap = job->softcap,
                      .fill = job->fill};
     if (job->keep.data)
@@ -281,6 +290,28 @@ static void few_scores(const Task *task) {
     }
 }
 
+static void bfloat_scores(const Task *task) {
+    const Runner *runner = task->runner;
+    const AttendOperand *k = &runner->job->k;
+    const uint64_t words = bfloat_words(runner->job->size);
+    const BfloatMatrix keys = {.data = (const uint16_t *)k->data + head_start(task, k) +
+                                       task->key * k->row,
+                               .step = k->element,
+                               .lane_step = k->row,
+                               .depth = runner->job->size,
+                               .lanes = task->keys};
+    uint32_t *panels = (uint32_t *)(void *)task->at.keys;
+    bfloat_pack(&keys, runner->loops, panels);
+    bfloat_multiply(&(BfloatProduct){.rows = (const uint16_t *)(const void *)task->at.q,
+                                     .row = 2 * words,
+                                     .count = task->rows,
+                                     .words = words,
+                                     .columns = task->keys,
+                                     .panels = panels,
+                                     .y = task->at.scores,
+                                     .y_row = runner->score_row});
+}
+
 static void many_scores(const Task *task) {
     const Runner *runner = task->runner;
     const AttendOperand *k = &runner->job->k;
@@ -324,6 +355,33 @@ static void few_values(const Task *task) {
     }
 }
 
+static void bfloat_values(const Task *task) {
+    const Runner *runner = task->runner;
+    const AttendOperand *v = &runner->job->v;
+    const uint64_t words = bfloat_words(task->keys);
+    const BfloatMatrix values = {.data = (const uint16_t *)v->data + head_start(task, v) +
+                                         task->key * v->row,
+                                 .step = v->row,
+                                 .lane_step = v->element,
+                                 .depth = task->keys,
+                                 .lanes = runner->job->value};
+    uint32_t *panels = (uint32_t *)(void *)task->at.values;
+    uint16_t *weights = (uint16_t *)(void *)task->at.weights;
+    for (uint64_t r = 0; r < task->rows; r++)
+        bfloat_convert_from_float(weights + r * runner->score_row,
+                                  task->at.scores + r * runner->score_row, 2 * words);
+    bfloat_pack(&values, runner->loops, panels);
+    bfloat_multiply(&(BfloatProduct){.rows = weights,
+                                     .row = runner->score_row,
+                                     .count = task->rows,
+                                     .words = words,
+                                     .columns = values.lanes,
+                                     .panels = panels,
+                                     .y = task->at.sums,
+                                     .y_row = values.lanes,
+                                     .add = true});
+}
+
 static void many_values(const Task *task) {
     const Runner *runner = task->runner;
     const AttendOperand *v = &runner->job->v;
@@ -352,16 +410,37 @@ static uint64_t row_start(const Task *task, const AttendOperand *operand, uint64
     return task->batch * operand->batch + place.head * operand->head + place.row * operand->row;
 }
 
-static void begin(const Task *task) {
+/* Row r of Q, in whole words. */
+static void take_bfloats(const Task *task, uint64_t r) {
+    const Attend *job = task->runner->job;
+    const uint64_t whole = 2 * bfloat_words(job->size), step = job->q.element;
+    const uint16_t *from = (const uint16_t *)job->q.data + row_start(task, &job->q, r);
+    uint16_t *to = (uint16_t *)(void *)task->at.q + r * whole;
+    if (step == 1)
+        memcpy(to, from, job->size * sizeof *to);
+    else
+        for (uint64_t i = 0; i < job->size; i++) to[i] = from[i * step];
+    if (whole > job->size) to[job->size] = 0;
+}
+
+static void take_floats(const Task *task, uint64_t r) {
     const Runner *runner = task->runner;
     const Attend *job = runner->job;
+    const uint64_t start = row_start(task, &job->q, r);
+    const GemmMatrix matrix = matrix_of(&job->q, &start);
+    const GemmBlock block = {.depth = job->size, .lanes = 1};
+    float *to = task->at.q + r * job->size;
+    copy_rows(runner, &matrix, &block, to);
+    scale_row(to, job->size, job->scale);
+}
+
+static void begin(const Task *task) {
+    const Attend *job = task->runner->job;
     for (uint64_t r = 0; r < task->rows; r++) {
-        const uint64_t start = row_start(task, &job->q, r);
-        const GemmMatrix matrix = matrix_of(&job->q, &start);
-        const GemmBlock block = {.depth = job->size, .lanes = 1};
-        float *to = task->at.q + r * job->size;
-        copy_rows(runner, &matrix, &block, to);
-        scale_row(to, job->size, job->scale);
+        if (task->bfloats)
+            take_bfloats(task, r);
+        else
+            take_floats(task, r);
         task->at.top[r] = -INFINITY;
         task->at.total[r] = 0;
     }
@@ -396,6 +475,8 @@ static void attend(Task *task) {
         if (block_is_hidden(task)) continue;
         if (task->few)
             few_scores(task);
+        else if (task->bfloats)
+            bfloat_scores(task);
         else
             many_scores(task);
         bool any = false;
@@ -403,6 +484,8 @@ static void attend(Task *task) {
         if (!any) continue;
         if (task->few)
             few_values(task);
+        else if (task->bfloats)
+            bfloat_values(task);
         else
             many_values(task);
     }
@@ -423,6 +506,7 @@ static void attend_again(const Task *task) {
         alone.row += r;
         alone.rows = 1;
         alone.few = true;
+        alone.bfloats = false;
         alone.at.q += r * task->runner->job->size;
         alone.at.scores += r * task->runner->score_row;
         alone.at.sums += r * value;
@@ -435,8 +519,8 @@ static void attend_again(const Task *task) {
 static void run_task(const Runner *runner, uint64_t n, unsigned lane) {
     float *memory = runner->memory + lane * runner->size;
     Task task = {.runner = runner};
-    float **const buffers[] = {&task.at.q,      &task.at.scores, &task.at.sums, &task.at.keys,
-                               &task.at.values, &task.at.top,    &task.at.total};
+    float **const buffers[] = {&task.at.q,      &task.at.scores, &task.at.sums,  &task.at.keys,
+                               &task.at.values, &task.at.top,    &task.at.total, &task.at.weights};
     for (uint32_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
         *buffers[i] = memory;
         memory += runner->sizes[i];
@@ -447,6 +531,7 @@ static void run_task(const Runner *runner, uint64_t n, unsigned lane) {
     task.head = n / runner->blocks % heads;
     task.batch = n / runner->blocks / heads;
     task.few = runner->rows < FEW_ROWS;
+    task.bfloats = runner->bfloats && !task.few;
     attend(&task);
     if (runner->job->excludes && !task.few) attend_again(&task);
     for (uint64_t r = 0; r < task.rows; r++) store(&task, r);
@@ -473,8 +558,14 @@ static void size_buffers(Runner *runner) {
     runner->sizes[3] = runner->keys * job->size;
     runner->sizes[4] = rounded(job->value, runner->width) * runner->keys;
     runner->sizes[5] = runner->sizes[6] = runner->queries;
+    if (runner->bfloats) runner->sizes[7] = runner->sizes[1] / 2;
     for (uint32_t i = 0; i < sizeof runner->sizes / sizeof *runner->sizes; i++)
         runner->size += runner->sizes[i] = rounded(runner->sizes[i] + GEMM_SLACK, ALIGN);
+}
+
+static bool has_bfloats(const KernelCall *call, const Attend *job, IsaLevel level) {
+    return !call->faithful && igemm_has_bfloats(level) && job->q.narrow == DTYPE_BFLOAT16 &&
+           job->k.narrow == DTYPE_BFLOAT16 && job->v.narrow == DTYPE_BFLOAT16;
 }
 
 bool attend_run_level(KernelCall *call, const Attend *job, IsaLevel level) {
@@ -489,6 +580,7 @@ bool attend_run_level(KernelCall *call, const Attend *job, IsaLevel level) {
     runner.score_row = rounded(runner.keys, QUICK_LANES);
     runner.queries = query_block(&runner, heads, threads);
     runner.blocks = (runner.rows + runner.queries - 1) / runner.queries;
+    runner.bfloats = has_bfloats(call, job, level);
     size_buffers(&runner);
     runner.memory = kernel_workspace(call, threads * runner.size * sizeof(float));
     if (!runner.memory) return false;
