@@ -168,6 +168,7 @@ typedef struct Job {
     const Igemm *g;
     const IgemmIsa *isa;
     Panels panels;
+    uint64_t groups;
     bool by_rows;
     unsigned shares;
     uint64_t block;         /* rows of a block */
@@ -206,7 +207,8 @@ static void share_out(Job *job, unsigned threads) {
     const double by_panels = share_cost(g, rows, (double)div_up(job->panels.count, threads) * each);
     const bool close =
         g->rows >= 3 * most * threads && g->columns * g->taps * g->depth * WORD <= CLOSE_WEIGHTS;
-    job->by_rows = (close || by_rows < by_panels) != (g->way == IGEMM_OTHER_SHARES);
+    job->by_rows =
+        job->groups > 1 || (close || by_rows < by_panels) != (g->way == IGEMM_OTHER_SHARES);
     const uint64_t units = job->by_rows ? div_up(g->rows, most) : job->panels.count;
     job->shares = (unsigned)least(threads, units);
 }
@@ -243,7 +245,7 @@ static void run_rest(const EpilogueBounds *bounds, const EpilogueBlock *block) {
 
 typedef struct Block {
     const Job *job;
-    uint64_t row, rows;
+    uint64_t group, row, rows;
     const void **table;
     float *sums;
 } Block;
@@ -283,13 +285,13 @@ static const char *z_bytes_at(const IgemmScale *scale, uint64_t row, uint64_t co
     return sum ? (const char *)sum->z + row * sum->z_row + column : NULL;
 }
 
-/* What is the same for all tiles of a block against one panel. */
+/* What is the same for all tiles of a block against one panel, whose first column of y that is. */
 static IgemmTile panel_tile(const Block *block, uint64_t column, uint64_t width) {
     const Job *job = block->job;
     const Igemm *g = job->g;
     const Epilogue *e = g->epilogue;
     return (IgemmTile){.row_step = block->rows,
-                       .columns = (uint32_t)least(width, g->columns - column),
+                       .columns = (uint32_t)least(width, (block->group + 1) * g->columns - column),
                        .y_row = g->y_row,
                        .scale = scale_at(g->scale, column),
                        .bias = e && e->bias ? e->bias + column : NULL,
@@ -324,15 +326,17 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
     const Epilogue *e = g->epilogue;
     const uint64_t first = panel_begin(&job->panels, panel), lanes = job->panels.lanes;
     const uint64_t vecs = panel_begin(&job->panels, panel + 1) - first, width = vecs * lanes;
-    const uint64_t column = first * lanes, base = block->rows / tiles, rest = block->rows % tiles;
-    const char *weights = (const char *)g->weights + column * g->taps * g->depth * WORD;
+    const uint64_t column = block->group * g->columns + first * lanes;
+    const uint64_t base = block->rows / tiles, rest = block->rows % tiles;
+    const char *weights = (const char *)g->weights + block->group * g->group_weights +
+                          first * lanes * g->taps * g->depth * WORD;
     IgemmTileFunction *const *functions = job->isa->tiles[vecs - 1];
     IgemmTile tile = panel_tile(block, column, width);
     for (Piece piece = {0}; next_piece(g, width, &piece);) {
         const uint64_t done = piece.tap * g->depth + piece.skip, depth = piece.taps * piece.depth;
         tile.taps = piece.taps;
         tile.depth = piece.depth;
-        tile.skip = piece.skip;
+        tile.skip = block->group * g->depth + piece.skip;
         tile.weights = weights + done * width * WORD;
         tile.ahead = weights + (done + depth) * width * WORD;
         /* of tiles that take no time, what is read again is there */
@@ -367,10 +371,11 @@ static void run_block(Block *block, uint64_t first, uint64_t end) {
     const Igemm *g = block->job->g;
     const Panels *panels = &block->job->panels;
     g->find(g->source, block->row, (uint32_t)block->rows, block->table);
-    for (uint64_t panel = first; panel < end; panel++) {
-        const uint64_t vecs = panel_begin(panels, panel + 1) - panel_begin(panels, panel);
-        run_panel(block, panel, tile_count(block->job->isa, vecs, block->rows));
-    }
+    for (block->group = 0; block->group < block->job->groups; block->group++)
+        for (uint64_t panel = first; panel < end; panel++) {
+            const uint64_t vecs = panel_begin(panels, panel + 1) - panel_begin(panels, panel);
+            run_panel(block, panel, tile_count(block->job->isa, vecs, block->rows));
+        }
 }
 
 static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned lane) {
@@ -426,9 +431,12 @@ bool igemm_has_way(const KernelCall *call, const IgemmWeights *w, uint64_t rows,
 bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
     const IgemmIsa *isa = isa_for(g, level);
     if (!g->rows || !g->columns) return true;
-    Job job = {.g = g, .isa = isa, .panels = panels_of(isa, g->way, g->columns)};
+    Job job = {.g = g,
+               .isa = isa,
+               .panels = panels_of(isa, g->way, g->columns),
+               .groups = g->groups ? g->groups : 1};
     const double depth = (double)g->taps * (double)g->depth;
-    const double work = (double)g->rows * (double)g->columns * depth;
+    const double work = (double)g->rows * (double)g->columns * depth * (double)job.groups;
     const double speed =
         g->rows < SPEED ? (double)g->rows : SPEED; /* a row reads weights, and little else */
     share_out(&job, kernel_work_threads(call, work / speed, UINT64_MAX));
@@ -468,6 +476,7 @@ void igemm_multiply(const IgemmBlock *block, IsaLevel level) {
     Job job = {.g = &g,
                .isa = isa,
                .panels = panels_of(isa, g.way, g.columns),
+               .groups = 1,
                .bounds = epilogue_bounds(block->epilogue),
                .element = sizeof(float)};
     job.swish = takes_swish(&g, &job.bounds);

@@ -178,7 +178,6 @@ typedef struct Words {
     WindowAxis axes[CONV_LAST_RANK];
     ByteRows rows;
     ConvPixels pixels;
-    uint64_t step; /* bytes from group to group */
 } Words;
 
 static bool words_make(KernelCall *call, const QConv *conv, const void *x, Words *words) {
@@ -210,7 +209,6 @@ static bool words_make(KernelCall *call, const QConv *conv, const void *x, Words
         across->taps = 1;
         across->begin = 0;
     }
-    words->step = conv->depth * element;
     words->pixels.window = &words->window;
     words->pixels.x = byte_rows_make(call, &words->rows);
     return words->pixels.x;
@@ -219,33 +217,21 @@ static bool words_make(KernelCall *call, const QConv *conv, const void *x, Words
 static bool run_groups(KernelCall *call, const QConv *conv, const void *x, Words *words,
                        const Igemm *first) {
     Igemm product = *first;
-    IgemmScale scale = *first->scale;
-    IgemmByteSum sum = scale.sum ? *scale.sum : (IgemmByteSum){0};
-    if (scale.sum) scale.sum = &sum;
     const uint64_t across = (uint64_t)conv->axes[conv->window.rank - 1].taps;
     const uint64_t deep = conv->by_row ? conv->channels * across : conv->channels;
     if (!words_make(call, conv, x, words)) return false;
     product.taps = words->window.taps;
     product.depth = igemm_words(conv->kind, deep);
-    char *zero = kernel_workspace(call, product.depth * sizeof(uint32_t));
+    product.groups = conv->window.groups;
+    product.group_weights = weight_layout_group(&conv->layout);
+    const uint64_t zeros = product.groups * product.depth * sizeof(uint32_t);
+    char *zero = kernel_workspace(call, zeros);
     if (!zero) return false;
-    byte_rows_fill(&words->rows, zero, product.depth * sizeof(uint32_t));
+    byte_rows_fill(&words->rows, zero, zeros);
     words->pixels.zero = zero;
     product.find = conv_pixels_find;
     product.source = &words->pixels;
-    product.scale = &scale;
-    const size_t element = scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
-    for (uint64_t g = 0; g < conv->window.groups; g++) {
-        if (!igemm_run(call, &product, conv->level)) return false;
-        words->pixels.x += words->step;
-        product.weights = (const char *)product.weights + weight_layout_group(&conv->layout);
-        product.y = (char *)product.y + conv->filters * element;
-        scale.factor += conv->filters;
-        scale.shift += conv->filters;
-        scale.offset += conv->filters;
-        if (scale.sum) sum.z = (const char *)sum.z + conv->filters;
-    }
-    return true;
+    return igemm_run(call, &product, conv->level);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */

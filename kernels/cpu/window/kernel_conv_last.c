@@ -300,12 +300,12 @@ static const char *row_window(KernelCall *call, const ConvLast *conv, RowWindow 
     return job.to;
 }
 
-static bool run_by_channel(KernelCall *call, const ConvLast *conv, Igemm *product) {
+static bool run_by_channel(KernelCall *call, const ConvLast *conv, Igemm product) {
     IgemmLines lines;
-    product->spread = conv->filters;
+    product.spread = conv->filters;
     if (conv->filters == 1 && conv_lines(&conv->axes[conv->window.rank - 1], &lines))
-        product->lines = &lines;
-    return igemm_channels(call, product, conv->level);
+        product.lines = &lines;
+    return igemm_channels(call, &product, conv->level);
 }
 
 static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weights) {
@@ -319,32 +319,24 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
         pixels.pixel = row_pixel(conv);
         if (!pixels.x) return false;
     }
-    Epilogue epilogue = conv->epilogue;
-    Igemm product = {.kind = conv->kind,
-                     .way = conv->way,
-                     .rows = conv->images * conv->window.out,
-                     .taps = pixels.window->taps,
-                     .depth = igemm_words(conv->kind, conv->channels) *
-                              (conv->window.taps / pixels.window->taps),
-                     .columns = conv->filters * (conv->window.groups / groups),
-                     .find = conv_pixels_find,
-                     .source = &pixels,
-                     .weights = weights,
-                     .y = call->outputs[0].data,
-                     .y_row = conv->filters * conv->window.groups,
-                     .epilogue = &epilogue,
-                     .z = conv->z};
-    if (conv->by_channel) return run_by_channel(call, conv, &product);
-    for (uint64_t g = 0; g < groups; g++) {
-        if (!igemm_run(call, &product, conv->level)) return false;
-        pixels.x += conv->channels * conv->element;
-        product.weights = (const char *)product.weights + weight_layout_group(&conv->layout);
-        product.y = (char *)product.y + conv->filters * conv->element;
-        if (product.z) product.z += conv->filters;
-        if (epilogue.bias) epilogue.bias += conv->filters;
-        if (epilogue.residual) epilogue.residual += conv->filters;
-    }
-    return true;
+    const Igemm product = {.kind = conv->kind,
+                           .way = conv->way,
+                           .rows = conv->images * conv->window.out,
+                           .taps = pixels.window->taps,
+                           .depth = igemm_words(conv->kind, conv->channels) *
+                                    (conv->window.taps / pixels.window->taps),
+                           .columns = conv->filters * (conv->window.groups / groups),
+                           .find = conv_pixels_find,
+                           .source = &pixels,
+                           .weights = weights,
+                           .y = call->outputs[0].data,
+                           .y_row = conv->filters * conv->window.groups,
+                           .epilogue = &conv->epilogue,
+                           .z = conv->z,
+                           .groups = groups,
+                           .group_weights = weight_layout_group(&conv->layout)};
+    return conv->by_channel ? run_by_channel(call, conv, product)
+                            : igemm_run(call, &product, conv->level);
 }
 
 static WinogradEnd run_tiles(KernelCall *call, const ConvLast *conv) {
