@@ -497,7 +497,8 @@ typedef struct ChannelsJob {
 } ChannelsJob;
 
 bool igemm_has_lines(IgemmSteps steps) {
-    return (steps.taps == 3 || steps.taps == 5) && (steps.step == 1 || steps.step == 2);
+    return steps.taps >= 3 && steps.taps <= IGEMM_LINE_TAPS && steps.taps % 2 &&
+           (steps.step == 1 || steps.step == 2);
 }
 
 /* Pixels of a line whose addresses are found at once. */

@@ -28,7 +28,7 @@ enum {
     IGEMM_PIXELS = 4, /* that are computed together by channel, and whose addresses are found so */
     IGEMM_PIXELS_FOUND = 64,
     IGEMM_LINE = 8, /* that are computed together in a line, and most of its taps */
-    IGEMM_LINE_TAPS = 5,
+    IGEMM_LINE_TAPS = 9,
 };
 
 /* What a word of 4 bytes is, of which rows and packed weights are made: depth counts them. */
@@ -140,7 +140,7 @@ typedef struct IgemmIsa {
     IgemmTileFunction *const *tiles[IGEMM_VECS_MOST]; /* [vectors - 1][rows - 1] */
     void (*pixels)(const IgemmPixels *pixels);
     /* The same of up to IGEMM_LINE outputs in a line. For each row of taps, rows has the addresses of
-     * (IGEMM_LINE - 1) * step + taps pixels, whatever the count. Of 3 or 5 taps and steps of 1 or 2. */
+     * (IGEMM_LINE - 1) * step + taps pixels, whatever the count. Of 3, 5, 7 or 9 taps and steps of 1 or 2. */
     void (*line)(const IgemmPixels *pixels, IgemmSteps steps);
     bool whole; /* tiles have all their rows, but for the last one: others would take as long */
     /* What a thread does before tiles of so many words of depth, and after them; NULL: nothing. */

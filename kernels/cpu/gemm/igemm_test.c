@@ -219,10 +219,11 @@ static void test_epilogues(void **unused) {
 
 /* Outputs side by side: lines that begin and end within what is computed together, or are longer. */
 static void test_lines(void **unused) {
-    static const IgemmSteps steps[] = {{3, 1}, {3, 2}, {5, 1}, {5, 2}};
+    static const IgemmSteps steps[] = {{3, 1}, {3, 2}, {5, 1}, {5, 2},
+                                       {7, 1}, {7, 2}, {9, 1}, {9, 2}};
     (void)unused;
     for (uint32_t i = 0; i < 160; i++) {
-        const IgemmSteps s = steps[i % 4];
+        const IgemmSteps s = steps[random_below(8)];
         assert_true(igemm_has_lines(s));
         run_levels(&(Case){.rows = 1 + random_below(60),
                            .taps = s.taps * (1 + random_below(5)),

@@ -35,7 +35,7 @@ static Shape random_shape(void) {
     s.filters = random_below(4) ? sizes[random_below(8)] : 1;
     s.same = random_below(6) == 0;
     for (uint32_t i = 0; i < s.spatial; i++) {
-        s.taps[i] = 1 + random_below(4);
+        s.taps[i] = random_below(4) ? 1 + random_below(4) : 5 + 2 * random_below(3);
         s.strides[i] = 1 + random_below(3);
         s.dilations[i] = 1 + random_below(2);
         s.pads[i] = random_below(s.taps[i] + 1);

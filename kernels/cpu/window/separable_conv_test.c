@@ -34,7 +34,7 @@ static Shape random_shape(void) {
     s.constant = below(2);
     if (!s.before) s.depth = s.channels;
     for (uint32_t i = 0; i < 2; i++) {
-        s.taps[i] = 1 + below(5);
+        s.taps[i] = 1 + below(9);
         s.strides[i] = 1 + below(3);
         s.dilations[i] = 1 + below(2);
         s.pads[i] = below(6);
