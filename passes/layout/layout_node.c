@@ -8,6 +8,8 @@
 enum {
     WINDOW_RANK_MOST = 4,   /* there are kernels for one and two spatial axes */
     MACS_PER_ELEMENT = 300, /* of a convolution, whose time is less by that of moving an element */
+    MACS_OF_COLOURS = 40,   /* the same of an image's: taps of a row are one product, there */
+    COLOURS = 4,            /* most channels of an image */
     GROUP_LEAST = 4,        /* channels of a group that are worth it, where it is not one alone */
 };
 
@@ -186,11 +188,13 @@ int64_t layout_gain(const Node *node) {
     const Value *w = fuse_input(node, 1);
     if (!record || record->work != WORK_CONV || !w || !layout_can(node)) return 0;
     const int64_t channels = fuse_dim(w, 1), group = node_attr_int(node, "group", 1);
-    if (group > 1 && channels < GROUP_LEAST && (channels != 1 || fuse_dim(w, 0) != group)) return 0;
+    if (group > 1 && channels < GROUP_LEAST && channels != 1) return 0;
     double macs = (double)placement_elements(node->outputs[0]);
     for (int64_t i = 1; i < fuse_rank(w); i++)
         if (fuse_dim(w, i) > 0) macs *= (double)fuse_dim(w, i);
-    return macs < 1e13 ? (int64_t)(macs / MACS_PER_ELEMENT) : (int64_t)3e10;
+    const bool image = group == 1 && channels <= COLOURS && fuse_dim(w, fuse_rank(w) - 1) > 1;
+    return macs < 1e12 ? (int64_t)(macs / (image ? MACS_OF_COLOURS : MACS_PER_ELEMENT))
+                       : (int64_t)3e10;
 }
 
 /* Bounded, so that sums over all readers of all values fit. Bytes take half the time of floats. */
