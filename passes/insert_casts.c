@@ -100,51 +100,30 @@ static void realise_value(Realise *r, uint32_t id) {
 /* In which precisions nodes read a constant. */
 typedef enum ReadIn { READ_OTHER, READ_LOW, READ_AS_WEIGHT } ReadIn;
 
-enum { LEAST_WEIGHT = 2048 }; /* elements: what they save, a cast costs (placement_cost.h) */
-
-/* True where the reader, an operator that some policy would lower, stays fp32 for what it is or
- * computes, and not because of what it reads or because the user says so. */
-static bool is_weight_of(const Realise *r, const Use *use, VarId var) {
-    Placement *p = r->p;
-    const OpSchema *schema = node_schema(use->node);
-    if (!schema || var == VAR_FP32 || !op_class_is_product(schema->domain, schema->name))
-        return false;
-    const PlaceVar *root = &p->vars.items[placement_root(p, var)];
-    if (!root->pinned || root->precise || root->culprit == VAR_NONE) return false;
-    switch ((NoteKind)p->vars.items[root->culprit].kind) {
-    case NOTE_POLICY:
-    case NOTE_ILLEGAL: return true;
-    case NOTE_VALUE: return !p->guarded || !p->guarded[use->value->id];
-    case NOTE_NONE:
-    case NOTE_LOW:
-    case NOTE_NO_FLOAT:
-    case NOTE_CONSTANT:
-    case NOTE_EXCLUDED:
-    case NOTE_PRECISE:
-    case NOTE_UNKNOWN:
-    case NOTE_FIXED:
-    case NOTE_FOLLOWS:
-    case NOTE_READS:
-    case NOTE_TIED:
-    case NOTE_MOVED:
-    case NOTE_QUANTIZED:
-    case NOTE_CHEAPER: break;
-    }
-    return false;
-}
-
 static ReadIn read_in(const Realise *r, const Value *value) {
     ReadIn all = value->uses ? READ_LOW : READ_OTHER;
     for (const Use *use = value->uses; use; use = use->next) {
         VarId var = placement_use_var(r->p, use);
         if (!use->node || var == VAR_NONE) return READ_OTHER;
         if (placement_is_low(r->p, var)) continue;
-        if (!is_weight_of(r, use, var)) return READ_OTHER;
+        if (!placement_reads_weight(r->p, use)) return READ_OTHER;
         all = READ_AS_WEIGHT;
     }
-    if (all == READ_AS_WEIGHT && placement_elements(value) < LEAST_WEIGHT) return READ_OTHER;
-    if (all == READ_AS_WEIGHT && !placement_casts_are_legal(r->p, value->graph)) return READ_OTHER;
     return all;
+}
+
+/* Whether there is anything to do. */
+static bool changes_any(const Realise *r, bool store) {
+    Placement *p = r->p;
+    for (VarId v = 0; v < p->vars.count; v++)
+        if (placement_is_low(p, v)) return true;
+    for (uint32_t id = 0; store && id < p->value_count; id++) {
+        const Value *value = placement_value(p, id);
+        if (value && p->constant[id] && p->value_vars[id] != VAR_NONE &&
+            read_in(r, value) == READ_AS_WEIGHT)
+            return true;
+    }
+    return false;
 }
 
 /* Counts as one cast, inserted and folded. A weight that is read in fp32 gets its cast with the
@@ -387,15 +366,14 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         !pin_ranges(&p, options, err))
         return false;
     solve(&p, options);
+    if (options->store) placement_lower_weights(&p);
     if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx,
                  .p = &p,
                  .target = p.request.target,
                  .store = {.ctx = ctx, .clamp = p.request.guard == GUARD_CLAMP}};
     note_nodes(&r, options->placement == 0);
-    bool any = false;
-    for (VarId v = 0; v < p.vars.count && !any; v++) any = placement_is_low(&p, v);
-    if (any && !realise(&r, options->store, err)) return false;
+    if (changes_any(&r, options->store) && !realise(&r, options->store, err)) return false;
     if (options->store) weight_note(&p, ctx->counts);
     return true;
 }

@@ -199,6 +199,15 @@ bool placement_keep_grids(Placement *placement, Err *err);
  * (value_guard.c). */
 bool placement_guard_values(Placement *placement, Err *err);
 
+/* Once solved, before it is realised: groups that only carry constants to weights' operands of products
+ * which stay fp32 go low (placement_weights.c). */
+void placement_lower_weights(Placement *placement);
+
+/* True where the reader is a product, which some policy would lower, that stays fp32 for what it is or
+ * computes, and not because of what it reads or because the user says so; and what it reads there is
+ * large enough to be worth a cast. */
+bool placement_reads_weight(Placement *placement, const Use *use);
+
 /* Once decided: ERR_MODEL naming the node that reads a guarded value in 16 bit, where one does. */
 bool placement_guard_refuse(Placement *placement, Err *err);
 

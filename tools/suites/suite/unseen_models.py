@@ -359,6 +359,30 @@ def recurrent(cell: str = "GRU") -> Made:
     return b.model(cell.lower(), 14), feeds
 
 
+def _gates_anew(b: Builder, weight: np.ndarray, order: list[int]) -> str:
+    """The framework's order of gates to ONNX's, when the model runs."""
+    whole, size = b.weight(weight), len(weight) // len(order)
+    parts = [b.node("Slice", whole, b.ints(g * size), b.ints((g + 1) * size), b.ints(0)) for g in order]
+    return b.node("Unsqueeze", b.node("Concat", *parts, axis=0), b.ints(0))
+
+
+def exported_recurrent(cell: str = "GRU") -> Made:
+    """A recurrent layer alone, as PyTorch's exporter writes it."""
+    width, hidden = 96, 64
+    order = {"GRU": [1, 0, 2], "LSTM": [0, 3, 1, 2]}[cell]
+    b = Builder(16)
+    x = b.input("x", FLOAT, ["time", "batch", width])
+    rows = len(order) * hidden
+    y = b.node(cell, x, _gates_anew(b, b.normal([rows, width], width ** -0.5), order),
+               _gates_anew(b, b.normal([rows, hidden], hidden ** -0.5), order),
+               b.weight(b.normal([1, 2 * rows], 0.1)), outputs=2, hidden_size=hidden)
+    b.output(b.node("Squeeze", y[0], b.ints(1)), "y", ["time", "batch", hidden])
+
+    def feeds(seed: int) -> dict[str, np.ndarray]:
+        return {"x": np.random.default_rng(seed).standard_normal([20, 2, width], np.float32)}
+    return b.model(f"exported_{cell.lower()}", 18), feeds
+
+
 # ---- coordinates ----
 
 def _grid(b: Builder, sizes: list[int], stride: list[int]) -> tuple[str, str]:
@@ -462,10 +486,14 @@ MODELS: dict[str, Callable[[], Made]] = {
     "gru": recurrent,
     "lstm": lambda: recurrent("LSTM"),
     "rnn": lambda: recurrent("RNN"),
+    "exported_gru": exported_recurrent,
+    "exported_lstm": lambda: exported_recurrent("LSTM"),
     "detector": lambda: detector("none"),
     "detector_topk": lambda: detector("topk"),
     "detector_nms": detector,
     "sampler": sampler,
 }
+# Those of which no weight has a reason to stay float.
+HALVED = {"exported_gru", "exported_lstm"}
 # Those whose outputs' rows a score selects and orders.
 SELECTING = {"detector_topk", "detector_nms"}
