@@ -10,7 +10,7 @@
  * cast-params folds those. With store=true, a weight that is read in 16 bit only is stored so at
  * once: models have more weights than other casts. So is a large weight of a product that itself
  * stays fp32 (an LSTM in bfloat16), behind a cast to float: all but the product's own arithmetic is
- * as if it was low. Every node gets a note: its precision and the reason.
+ * as if it was low; and so is what weights are computed of in fp32 (g v / |v|). Every node gets a note: its precision and the reason.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -19,6 +19,7 @@
 
 #include "cast_node.h"
 #include "constant_store.h"
+#include "constants.h"
 #include "node_choice.h"
 #include "node_exclude.h"
 #include "op_facts.h"
@@ -59,6 +60,7 @@ typedef struct Realise {
     Dtype target;
     TypeMemo types;
     ConstantStore store;
+    bool *makers;              /* [node_count]: they compute weights */
     Node *last_cast[2];        /* to float and to the target: others share its attributes */
     const NodeNote *notes[64]; /* some of those given last, by reason */
 } Realise;
@@ -133,13 +135,86 @@ static bool is_weight_of(const Realise *r, const Use *use, VarId var) {
     return false;
 }
 
+/* The precision of a use was asked for, or has to be exact. */
+static bool is_meant(const Realise *r, const Use *use, VarId var) {
+    const PlaceVar *root = &r->p->vars.items[placement_root(r->p, var)];
+    const NoteKind kind =
+        root->culprit == VAR_NONE ? NOTE_NONE : (NoteKind)r->p->vars.items[root->culprit].kind;
+    if (root->precise || kind == NOTE_EXCLUDED || kind == NOTE_PRECISE) return true;
+    return r->p->guarded && r->p->guarded[use->value->id];
+}
+
+/* True where a product reads its weights that may be rounded, or what computes them does. */
+static bool is_of_weights(const Realise *r, const Use *use, const Graph *graph) {
+    const VarId var = placement_use_var(r->p, use);
+    if (!use->node || var == VAR_NONE || use->node->graph != graph) return false;
+    if (r->makers[use->node->id]) return true;
+    const OpRecord *record = node_record(use->node);
+    const bool weights =
+        record && use->index > 0 && op_class_is_product(record->domain, record->name);
+    return weights && (placement_is_low(r->p, var) || is_weight_of(r, use, var));
+}
+
+static void note_graph(Graph *graph, void *data) {
+    (void)graph;
+    *(bool *)data = true;
+}
+
+/* Computed of constants alone, and always the same. */
+static bool is_still(const Realise *r, const bool *still, Node *node) {
+    bool graphs = false;
+    const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
+    if (!record || !node->input_count || op_record_has(record, OP_RANDOM) ||
+        op_record_has(record, OP_RANDOM_TRAINING) || model_find_function(r->p->model, node))
+        return false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const Value *value = node->inputs[i].value;
+        if (value && !still[value->id] && !value_is_constant(value)) return false;
+    }
+    node_each_graph(node, note_graph, &graphs);
+    return !graphs;
+}
+
+static bool makes_weights(const Realise *r, const Node *node) {
+    bool any = false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const VarId var = placement_use_var(r->p, &node->inputs[i]);
+        if (node->inputs[i].value && var != VAR_NONE && is_meant(r, &node->inputs[i], var))
+            return false;
+    }
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const Value *value = node->outputs[i];
+        for (const Use *use = value ? value->uses : NULL; use; use = use->next, any = true)
+            if (!is_of_weights(r, use, node->graph)) return false;
+    }
+    return any;
+}
+
+/* Nodes that compute a product's weights of constants alone, as a norm of them does that an exporter has
+ * left in the model: what they read is weights, too. */
+static void find_makers(Realise *r) {
+    Placement *p = r->p;
+    bool *still = ARENA_ARRAY(r->ctx->scratch, bool, p->value_count + 1);
+    bool *candidates = ARENA_ARRAY(r->ctx->scratch, bool, p->model->node_count + 1);
+    r->makers = ARENA_ARRAY(r->ctx->scratch, bool, p->model->node_count + 1);
+    for (size_t g = 0; g < p->graphs.count; g++)
+        for (Node *node = p->graphs.items[g]->first; node; node = node_after(node)) {
+            candidates[node->id] = is_still(r, still, node);
+            for (uint32_t i = 0; candidates[node->id] && i < node->output_count; i++)
+                if (node->outputs[i]) still[node->outputs[i]->id] = true;
+        }
+    for (size_t g = 0; g < p->graphs.count; g++)
+        for (const Node *node = p->graphs.items[g]->last; node; node = node->prev)
+            r->makers[node->id] = candidates[node->id] && makes_weights(r, node);
+}
+
 static ReadIn read_in(const Realise *r, const Value *value) {
     ReadIn all = value->uses ? READ_LOW : READ_OTHER;
     for (const Use *use = value->uses; use; use = use->next) {
         VarId var = placement_use_var(r->p, use);
         if (!use->node || var == VAR_NONE) return READ_OTHER;
         if (placement_is_low(r->p, var)) continue;
-        if (!is_weight_of(r, use, var)) return READ_OTHER;
+        if (!r->makers[use->node->id] && !is_weight_of(r, use, var)) return READ_OTHER;
         all = READ_AS_WEIGHT;
     }
     if (all == READ_AS_WEIGHT && placement_elements(value) < LEAST_WEIGHT) return READ_OTHER;
@@ -153,6 +228,7 @@ static bool store_constants(Realise *r, Err *err) {
     Placement *p = r->p;
     VarId low = placement_new_var(p, NULL);
     p->vars.items[low].low = true;
+    find_makers(r);
     for (uint32_t id = 0; id < p->value_count; id++) {
         Value *value = placement_value(p, id);
         if (!value || !p->constant[id] || p->value_vars[id] == VAR_NONE) continue;
