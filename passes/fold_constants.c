@@ -6,7 +6,8 @@
  * Without inexact=true, only what every engine computes to the same bits: operators that move data,
  * those of integers, and those that round once as IEEE 754 has it (OP_SAME_BITS). Nothing is stored
  * that takes more bytes than the constants that go with it and SIMPLIFY_GROW: a transposed copy of
- * what others still read is not made, nor a large constant of a small one. Nodes with graphs, random
+ * what others still read is not made, nor a large constant of a small one. With weights=true, of
+ * anything that products read as their weights, as a norm of them (g v / |v|) is. Nodes with graphs, random
  * ones, operators that demi does not know, and calls of functions stay.
  */
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "checked.h"
 #include "constants.h"
 #include "lower_plan.h"
+#include "node_exclude.h"
 #include "op_facts.h"
 #include "op_types.h"
 #include "passes.h"
@@ -21,22 +23,32 @@
 #include "simplify_graph.h"
 
 typedef struct FoldConstantsOptions {
-    bool inexact;
+    bool inexact, weights;
+    PassStrings keep, keep_ops, only;
 } FoldConstantsOptions;
 
 static const PassOption options_table[] = {
     {"inexact", OPTION_BOOL, offsetof(FoldConstantsOptions, inexact), NULL, NULL,
      "also compute what other engines may round otherwise"},
+    {"weights", OPTION_BOOL, offsetof(FoldConstantsOptions, weights), NULL, NULL,
+     "compute what products read as their weights, rounded or not, and nothing else"},
+    {"keep", OPTION_STRINGS, offsetof(FoldConstantsOptions, keep), NULL, NULL,
+     "with weights: nodes to leave alone, and what they read, by PATTERN"},
+    {"keep-ops", OPTION_STRINGS, offsetof(FoldConstantsOptions, keep_ops), NULL, NULL,
+     "with weights: operators to leave alone, and what they read"},
+    {"only", OPTION_STRINGS, offsetof(FoldConstantsOptions, only), NULL, NULL,
+     "with weights: the products whose weights are meant, by PATTERN"},
     {0},
 };
 
 typedef struct Fold {
     PassCtx *ctx;
-    bool inexact;
-    uint32_t values;   /* that there were when the pass began */
-    bool *constant;    /* [values]: a constant, or what a node gives that may be executed */
-    bool *chosen;      /* [model's nodes]: may be executed */
-    VEC(Node *) nodes; /* those, in order */
+    bool inexact, weights;
+    uint32_t values; /* that there were when the pass began */
+    bool *constant;  /* [values]: a constant, or what a node gives that may be executed */
+    bool *chosen;    /* [model's nodes]: may be executed */
+    const char **kept, **excluded; /* [model's nodes]: why it stays as it is, why its weights do */
+    VEC(Node *) nodes;             /* those, in order */
 } Fold;
 
 /* ---- what may be executed -------------------------------------------------------------------- */
@@ -82,6 +94,15 @@ static bool gives_tensors(const Node *node) {
     return true;
 }
 
+/* What says how weights are stored, or what a product's kernel reads through, stays. */
+static bool keeps_form(const Node *node) {
+    const Value *x = node->input_count ? node->inputs[0].value : NULL;
+    if (simplify_is(node, "QuantizeLinear") || simplify_is(node, "DequantizeLinear")) return true;
+    return (simplify_is(node, "Transpose") || simplify_is(node, "Identity") ||
+            node_is_cast(node)) &&
+           x && value_is_constant(x);
+}
+
 static bool may_execute(const Fold *fold, const Node *node) {
     bool holds_graph = false;
     const OpRecord *record = node_record(node);
@@ -90,6 +111,7 @@ static bool may_execute(const Fold *fold, const Node *node) {
         !node_may_become_constant(node) || !gives_tensors(node) || !lower_plan_has(node))
         return false;
     node_each_graph(node, note_graph, &holds_graph);
+    if (fold->weights && (keeps_form(node) || fold->kept[node->id])) return false;
     return !holds_graph && (fold->inexact || is_exact(node, record));
 }
 
@@ -111,6 +133,26 @@ static void choose(PassCtx *ctx, Node *node, void *data) {
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i]) fold->constant[node->outputs[i]->id] = true;
     VEC_PUSH(ctx->scratch, &fold->nodes, node);
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static bool is_weights(const Fold *fold, const Use *use) {
+    if (!use->node) return false;
+    if (fold->chosen[use->node->id]) return true;
+    if (fold->excluded[use->node->id]) return false;
+    const OpRecord *record = node_schema(use->node) ? node_record(use->node) : NULL;
+    return record && record->quantized == QUANTIZED_PRODUCT && use->index == record->weights;
+}
+
+static bool gives_weights(const Fold *fold, const Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const Value *value = node->outputs[i];
+        for (const Use *use = value ? value->uses : NULL; use; use = use->next)
+            if (!is_weights(fold, use)) return false;
+        if (value && value->referenced) return false;
+    }
+    return true;
 }
 
 /* ---- what is worth its bytes ----------------------------------------------------------------- */
@@ -231,6 +273,14 @@ static void drop(Fold *fold, const Node *node) {
         if (node->outputs[i]) fold->constant[node->outputs[i]->id] = false;
 }
 
+/* Leaves those that make weights. What reads one that is dropped is dropped by drop_costly. */
+static void drop_others(Fold *fold) {
+    for (size_t i = fold->nodes.count; i-- > 0;) {
+        const Node *node = fold->nodes.items[i];
+        if (fold->chosen[node->id] && !gives_weights(fold, node)) drop(fold, node);
+    }
+}
+
 /* Drops nodes that are not worth it, where their group is not, and those that read them, until all
  * are: one that stays keeps its operands, which may have been what made others worth it. Where that
  * takes many rounds, the whole group goes. */
@@ -310,20 +360,66 @@ static void settle(PassCtx *ctx, Node *node, const Tensor *const *results) {
     ctx->counts->rewrites++;
 }
 
+/* Initializers that the chosen nodes read, each once. */
+static Value **list_operands(const Fold *fold, const LoweredNodes *list, size_t *count) {
+    VEC(Value *) operands = {0};
+    bool *seen = ARENA_ARRAY(fold->ctx->scratch, bool, fold->values + 1);
+    for (size_t i = 0; i < list->count; i++) {
+        const Node *node = list->nodes[i];
+        for (uint32_t k = 0; fold->chosen[node->id] && k < node->input_count; k++) {
+            Value *value = node->inputs[k].value;
+            if (!value || seen[value->id] || value->producer) continue;
+            seen[value->id] = true;
+            VEC_PUSH(fold->ctx->scratch, &operands, value);
+        }
+    }
+    *count = operands.count;
+    return operands.items;
+}
+
+/* What nothing reads any more is stored no more. */
+static void drop_unread(Value **initializers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        Value *value = initializers[i];
+        if (!value->uses && !value->referenced && value_is_constant(value))
+            graph_remove_initializer(value);
+    }
+}
+
+/* What matches nothing here is said where weights are stored. */
+static bool find_kept(Fold *fold, const FoldConstantsOptions *options, Err *err) {
+    const NodePatterns kept = {
+        .keep = options->keep, .keep_ops = options->keep_ops, .allow_unmatched = true};
+    NodePatterns all = kept;
+    all.only = options->only;
+    fold->kept = node_exclusions(fold->ctx->model, &kept, fold->ctx->scratch, err);
+    fold->excluded =
+        fold->kept ? node_exclusions(fold->ctx->model, &all, fold->ctx->scratch, err) : NULL;
+    return fold->excluded;
+}
+
 static bool run(PassCtx *ctx, const void *data, Err *err) {
     const FoldConstantsOptions *options = data;
     const uint32_t values = ctx->model->value_count;
-    Fold fold = {.ctx = ctx, .inexact = options->inexact, .values = values};
+    Fold fold = {.ctx = ctx,
+                 .inexact = options->inexact || options->weights,
+                 .weights = options->weights,
+                 .values = values};
+    if (fold.weights && !find_kept(&fold, options, err)) return false;
     fold.constant = ARENA_ARRAY(ctx->scratch, bool, values + 1);
     fold.chosen = ARENA_ARRAY(ctx->scratch, bool, ctx->model->node_count + 1);
     each_node(ctx, choose, &fold);
+    if (fold.weights) drop_others(&fold);
     drop_costly(&fold);
     const LoweredNodes list = list_chosen(&fold);
     if (list.count == 0) return true;
     const Tensor **results = ARENA_ARRAY(ctx->scratch, const Tensor *, values + 1);
     if (!lower_plan_execute(ctx, &list, results, err)) return false;
+    size_t read;
+    Value **initializers = list_operands(&fold, &list, &read);
     for (size_t i = list.count; i-- > 0;)
         if (fold.chosen[list.nodes[i]->id]) settle(ctx, list.nodes[i], results);
+    if (fold.weights) drop_unread(initializers, read);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
     return true;

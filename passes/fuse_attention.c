@@ -2,13 +2,14 @@
 /* fuse-attention: attention in its parts becomes one node, which makes no matrix of scores.
  *
  *   S = MatMul(Q, K^T) [* scale] [Where(keep, S, low)] [+ bias]
- *   Transpose(MatMul(Softmax(S), V))        ->  demi.fused.Attention(Q, K, V, keep, bias)
+ *   P = Softmax(S)                          or Where(IsNaN(P), 0, P) of that
+ *   Transpose(MatMul(P, V))                 ->  demi.fused.Attention(Q, K, V, keep, bias)
  *
  * The scale is products with and quotients by one number, of S, Q or K; the product may be
  * demi.fused's, with a scale of its own and K as it is. Q, K and V are read before
  * the Transposes that split them into heads, and before one part is taken of a tensor that holds
  * all three (Gather, or Slice and Squeeze); heads of K and V that are repeated (Unsqueeze, Expand,
- * Reshape) are read once. Y is written as the Transpose behind it has it. What is between is read
+ * Reshape) are read once, and a Transpose may lie between Reshapes that join batches and heads. Y is written as the Transpose behind it has it. What is between is read
  * once; casts between float types are left out there. Heads of Q and K have to be known to fit;
  * all else that broadcasts may. Not in faithful plans.
  */
@@ -35,6 +36,7 @@ typedef struct Chain {
     bool rows;     /* which lie as keys do, not turned */
     Value *keep, *bias;
     bool inverted; /* keep says what is masked */
+    bool blank;    /* shares that are NaN become 0 */
     float fill;
     double scale;
     Stage stage;
@@ -253,8 +255,43 @@ static bool skip_repeat(const Fuse *fuse, Operand *operand, const Node *reshape)
            same_dim(y, 2, x, 2) && (operand->value = x);
 }
 
-/* Goes back to where the operand's elements lie. */
-static void resolve(const Fuse *fuse, Operand *operand, const Graph *graph, double *scale) {
+/* What is cast between float types; the value itself where it is not. */
+static Value *before_casts(Value *value) {
+    while (value && is_float_cast(value->producer)) value = value->producer->inputs[0].value;
+    return value;
+}
+
+static Node *turn_before(const Value *value) {
+    return value && fuse_is(value->producer, "Transpose") ? value->producer : NULL;
+}
+
+/* Reads through the turning of rows and elements as of matrices without heads:
+ *   (B, H, T, D) -> Reshape (B H, T, D) -> Transpose (B H, D, T) -> Reshape (B, H, D, T) */
+static bool skip_joined_turn(Operand *operand, const Node *split, bool casts) {
+    Value *y = operand->value, *turned = fuse_input(split, 0);
+    const Node *turn = turn_before(casts ? before_casts(turned) : turned);
+    Value *joined = turn ? fuse_input(turn, 0) : NULL;
+    if (casts) joined = before_casts(joined);
+    const Node *join = joined ? joined->producer : NULL;
+    Value *x = fuse_is(join, "Reshape") ? fuse_input(join, 0) : NULL;
+    uint32_t count = 0;
+    const int64_t *perm = turn ? attr_ints(node_attr(turn, "perm"), &count) : NULL;
+    if (!x || !fuse_is(split, "Reshape") || operand->part >= 0 || fuse_rank(x) != HEAD_AXES ||
+        fuse_rank(y) != HEAD_AXES || fuse_rank(joined) != 3 || turn->graph != split->graph ||
+        join->graph != split->graph || count != 3 || perm[0] != 0 || perm[1] != 2)
+        return false;
+    if (!same_dim(x, 2, joined, 1) || !same_dim(x, 3, joined, 2) || !same_dim(y, 0, x, 0) ||
+        !same_dim(y, 1, x, 1) || !same_dim(y, 2, x, 3) || !same_dim(y, 3, x, 2))
+        return false;
+    for (uint32_t i = 0; i < HEAD_AXES; i++)
+        if (operand->axes[i] >= 2) operand->axes[i] = 5 - operand->axes[i];
+    operand->value = x;
+    return true;
+}
+
+/* Goes back to where the operand's elements lie; `casts`: through casts between float types, too. */
+static void resolve(const Fuse *fuse, Operand *operand, const Graph *graph, double *scale,
+                    bool casts) {
     for (int i = 0; i < MOST_PARTS; i++) {
         const Node *node = operand->value->producer;
         if (!node || node->graph != graph || operand->value->output_index != 0) return;
@@ -263,10 +300,31 @@ static void resolve(const Fuse *fuse, Operand *operand, const Graph *graph, doub
         if (factor != 0 && fuse_takes(scaled)) {
             *scale *= factor;
             operand->value = node->inputs[node->inputs[0].value == scaled ? 0 : 1].value;
+        } else if (casts && is_float_cast(node)) {
+            operand->value = node->inputs[0].value;
         } else if (!skip_transpose(operand, node) && !skip_part(fuse, operand, node) &&
-                   !skip_repeat(fuse, operand, node)) {
+                   !skip_repeat(fuse, operand, node) && !skip_joined_turn(operand, node, casts)) {
             return;
         }
+    }
+}
+
+static Dtype type_of(const Operand *operand) {
+    return type_dtype(operand->value->type);
+}
+
+/* All three, with what Q and K are scaled by. Keys and values of one type stay of one, which devices want. */
+static void resolve_all(const Fuse *fuse, Operand operands[3], const Graph *graph, double *scale) {
+    const bool alike = type_of(&operands[1]) == type_of(&operands[2]);
+    for (int casts = 1; casts >= 0; casts--) {
+        Operand made[3] = {operands[0], operands[1], operands[2]};
+        double factor = *scale;
+        for (int i = 0; i < 3; i++)
+            resolve(fuse, &made[i], graph, i < 2 ? &factor : NULL, casts && i > 0);
+        if (casts && alike && type_of(&made[1]) != type_of(&made[2])) continue;
+        for (int i = 0; i < 3; i++) operands[i] = made[i];
+        *scale = factor;
+        return;
     }
 }
 
@@ -281,13 +339,42 @@ static bool heads_fit(const Operand *q, const Operand *k) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* The product of the shares and V; NULL where there is none. */
-static Node *find_mixture(const Node *softmax) {
-    const Value *shares = softmax->outputs[0];
-    Node *reader = fuse_reader(shares);
+/* The only reader of what the node gives, behind casts between floats; *value is what it reads. */
+static Node *reader_behind(const Node *node, const Value **value) {
+    *value = node->outputs[0];
+    Node *reader = fuse_reader(*value);
     while (is_float_cast(reader)) {
-        shares = reader->outputs[0];
-        reader = fuse_reader(shares);
+        *value = reader->outputs[0];
+        reader = fuse_reader(*value);
+    }
+    return reader;
+}
+
+/* The Where that makes 0 of shares that are NaN, which it and an IsNaN read; NULL where there is none. */
+static Node *find_blank(const Value *shares) {
+    Node *where = NULL, *test = NULL;
+    if (shares->use_count != 2 || shares->referenced) return NULL;
+    for (const Use *use = shares->uses; use; use = use->next) {
+        if (fuse_is(use->node, "Where")) where = use->node;
+        if (fuse_is(use->node, "IsNaN")) test = use->node;
+    }
+    const Value *zero = where ? fuse_input(where, 1) : NULL;
+    float number;
+    if (!zero || !test || where->graph != test->graph || fuse_input(where, 2) != shares ||
+        fuse_reader(test->outputs[0]) != where || fuse_input(where, 0) != test->outputs[0] ||
+        !fuse_scalar(zero, &number) || number != 0 || fuse_rank(zero) < 0 ||
+        fuse_rank(zero) > fuse_rank(shares))
+        return NULL;
+    return where;
+}
+
+/* The product of the shares and V; NULL where there is none. */
+static Node *find_mixture(Chain *chain, const Node *softmax) {
+    const Value *shares;
+    Node *reader = reader_behind(softmax, &shares), *blank = reader ? NULL : find_blank(shares);
+    if (blank && blank->graph == softmax->graph) {
+        chain->blank = true;
+        reader = reader_behind(blank, &shares);
     }
     bool mixes = fuse_is(reader, "MatMul") && fuse_input(reader, 0) == shares &&
                  fuse_input(reader, 1) && fuse_input(reader, 1) != shares;
@@ -346,6 +433,7 @@ static void make(Fuse *fuse, const Chain *chain, const Operand operands[3], Node
     if (any) node_set_attr_ints(made, "parts", parts, 3);
     if (keep) node_set_attr_float(made, "fill", chain->fill);
     if (chain->scale != 1) node_set_attr_float(made, "scale", (float)chain->scale);
+    if (chain->blank) node_set_attr_int(made, "blank", 1);
     Dtype dtype = type_dtype(root->outputs[0]->type);
     if (type_dtype(operands[0].value->type) != dtype) node_set_attr_int(made, "to", dtype);
     fuse_replace_root(fuse, made, root);
@@ -356,7 +444,7 @@ static void visit(Fuse *fuse, Node *softmax) {
     if (fuse->faithful || !fuse_is(softmax, "Softmax") || !fuse_input(softmax, 0) ||
         !is_along_last(softmax) || !fuse_takes(softmax->outputs[0]))
         return;
-    Node *mixture = find_mixture(softmax);
+    Node *mixture = find_mixture(&chain, softmax);
     if (!mixture || !read_scores(&chain, softmax->inputs[0].value, softmax, MOST_PARTS)) return;
     Value *q = fuse_input(chain.product, 0), *k = fuse_input(chain.product, 1);
     Value *v = fuse_input(mixture, 1);
@@ -367,9 +455,7 @@ static void visit(Fuse *fuse, Node *softmax) {
     Operand operands[] = {operand_begin(q, false), operand_begin(k, !chain.rows),
                           operand_begin(v, false)};
     if (!heads_fit(&operands[0], &operands[1]) || !heads_fit(&operands[0], &operands[2])) return;
-    resolve(fuse, &operands[0], softmax->graph, &chain.scale);
-    resolve(fuse, &operands[1], softmax->graph, &chain.scale);
-    resolve(fuse, &operands[2], softmax->graph, NULL);
+    resolve_all(fuse, operands, softmax->graph, &chain.scale);
     if (chain.scale != 0) make(fuse, &chain, operands, mixture);
 }
 

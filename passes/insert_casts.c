@@ -10,7 +10,8 @@
  * cast-params folds those. With store=true, a weight that is read in 16 bit only is stored so at
  * once: models have more weights than other casts. So is a large weight of a product that itself
  * stays fp32 (an LSTM in bfloat16), behind a cast to float: all but the product's own arithmetic is
- * as if it was low. Every node gets a note: its precision and the reason.
+ * as if it was low; and so is what weights are computed of in fp32 (g v / |v|). Every node gets a note: its
+ * precision and the reason.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -59,6 +60,7 @@ typedef struct Realise {
     Dtype target;
     TypeMemo types;
     ConstantStore store;
+    const bool *makers;        /* [node_count]: they compute weights */
     Node *last_cast[2];        /* to float and to the target: others share its attributes */
     const NodeNote *notes[64]; /* some of those given last, by reason */
 } Realise;
@@ -106,7 +108,10 @@ static ReadIn read_in(const Realise *r, const Value *value) {
         VarId var = placement_use_var(r->p, use);
         if (!use->node || var == VAR_NONE) return READ_OTHER;
         if (placement_is_low(r->p, var)) continue;
-        if (!placement_reads_weight(r->p, use)) return READ_OTHER;
+        const bool weighs = r->makers[use->node->id] &&
+                            placement_elements(value) >= PLACEMENT_LEAST_WEIGHT &&
+                            placement_casts_are_legal(r->p, value->graph);
+        if (!weighs && !placement_reads_weight(r->p, use)) return READ_OTHER;
         all = READ_AS_WEIGHT;
     }
     return all;
@@ -373,6 +378,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                  .target = p.request.target,
                  .store = {.ctx = ctx, .clamp = p.request.guard == GUARD_CLAMP}};
     note_nodes(&r, options->placement == 0);
+    if (options->store) r.makers = placement_weight_makers(&p);
     if (changes_any(&r, options->store) && !realise(&r, options->store, err)) return false;
     if (options->store) weight_note(&p, ctx->counts);
     return true;

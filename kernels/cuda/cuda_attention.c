@@ -170,7 +170,11 @@ bool cuda_attend(KernelCall *call, const AttentionArgs *args, Dtype common) {
 
 bool cuda_fused_attention(KernelCall *call) {
     const FusedAttentionAttrs *attrs = call->attrs;
-    AttentionArgs args = {.scale = attrs->scale, .fill = attrs->fill, .left = -1, .right = -1};
+    AttentionArgs args = {.scale = attrs->scale,
+                          .fill = attrs->fill,
+                          .left = -1,
+                          .right = -1,
+                          .excludes = attrs->blank != 0};
     Dtype common = DTYPE_UNDEFINED;
     if (!call->outputs[0].count) return true;
     if (!find_operands(call, &args, &common) || !find_mask(call, 3, &args, &args.keep) ||

@@ -96,7 +96,9 @@ static void test_quantized(void **state) {
     assert_string_equal(
         policy_pipeline(&policy),
         "upgrade-opset{for=int8,activations=int16,block=64,keep=[\"a*\"],keep-ops=[\"Conv\"],"
-        "only=[\"b\"],allow-unmatched=true},infer-dtypes,infer-shapes,fold-affine{store=true},"
+        "only=[\"b\"],allow-unmatched=true},infer-dtypes,infer-shapes,"
+        "fold-constants{weights=true,keep=[\"a*\"],keep-ops=[\"Conv\"],only=[\"b\"]},"
+        "fold-affine{store=true},"
         "insert-qdq{activations=int16,weights=int8,symmetric=true,block=64,keep=[\"a*\"],"
         "keep-ops=[\"Conv\"],only=[\"b\"],ranges=[\"h=1=-0.1:30000\",\"k=7\"],"
         "allow-unmatched=true}");

@@ -235,9 +235,17 @@ static const char *weights_word(const ConvertPolicy *policy) {
     return "none";
 }
 
-/* What is computed into weights is so before they are stored. */
+/* What weights are computed of, and what is computed into them, is so before they are stored. */
 static void put_fold(PipelineText *text, const ConvertPolicy *policy) {
     const bool named = policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
+    if (!named && quantizes(policy)) {
+        pipeline_put_pass(text, "fold-constants");
+        pipeline_put_choice(text, "weights", "true");
+        put_setting(text, policy, SETTING_KEEP, "keep");
+        put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
+        put_setting(text, policy, SETTING_ONLY, "only");
+        pipeline_end_pass(text);
+    }
     const bool own = !named && policy->values[SETTING_TO] == DEMI_TO_INT8;
     if (!own && !policy->values[SETTING_FOLD]) return; /* names are those of the model as it is */
     pipeline_put_pass(text, "fold-affine");

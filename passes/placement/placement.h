@@ -208,6 +208,14 @@ void placement_lower_weights(Placement *placement);
  * large enough to be worth a cast. */
 bool placement_reads_weight(Placement *placement, const Use *use);
 
+/* By node: it computes weights of products, of constants alone. What it reads is weights, too, but where
+ * the user says otherwise or they have to be exact. Once solved; in scratch. */
+const bool *placement_weight_makers(Placement *placement);
+
+enum {
+    PLACEMENT_LEAST_WEIGHT = 2048
+}; /* elements: what they save, a cast costs (placement_cost.h) */
+
 /* Once decided: ERR_MODEL naming the node that reads a guarded value in 16 bit, where one does. */
 bool placement_guard_refuse(Placement *placement, Err *err);
 

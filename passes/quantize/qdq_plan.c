@@ -344,6 +344,7 @@ static void settle_roles(QdqPlan *plan) {
 }
 
 void qdq_plan_by_class(QdqPlan *plan) {
+    qdq_skip_copies(plan);
     for (size_t g = 0; g < plan->graphs.count; g++)
         for (Node *node = plan->graphs.items[g]->first; node; node = node_after(node))
             visit(plan, node);

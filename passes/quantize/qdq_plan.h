@@ -54,6 +54,12 @@ typedef struct QdqNode {
     NoteKind kind;       /* of a node that stays float: */
     const char *reason;  /* static, or in the model's arena */
     const char *subject; /* of NOTE_FOLLOWS and NOTE_READS: a value's name */
+    enum {
+        QDQ_TURN_UNKNOWN,
+        QDQ_TURN_OTHER,   /* it turns no weights, or what else reads needs them as they are */
+        QDQ_TURN_WEIGHTS, /* a Transpose of weights */
+        QDQ_TURN_TAKEN,   /* of weights that are in the plan */
+    } turn;
 } QdqNode;
 
 typedef struct QdqValue {
@@ -78,6 +84,7 @@ typedef struct QdqWeight {
     Use *use;      /* the operand, of the product or of a Transpose before it */
     Node *product; /* NULL: no product reads it so (by_names) */
     Dtype dtype;
+    bool again;     /* one of a product before this one has the same use */
     int32_t axis;   /* of the channels, or with `block` of what is summed; -1: one scale for all */
     uint64_t block; /* 0: none */
     uint32_t next;  /* 1 + the next one of the same value, 0: none; qdq_store.c */
@@ -137,8 +144,12 @@ bool qdq_sums_channels(const Node *product, uint32_t rank);
 
 /* Whether such weights can have scales by blocks of what is summed, which those of 4 bits must. */
 bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights);
-/* The constant behind operand i of the product, itself or turned by a Transpose that nothing else
- * reads; *use is what reads it, *axis the channels' axis of it, in the dtype and block that fit. */
+/* Products whose weights are copies of a constant, as Identities are that exporters write for what
+ * several layers share, read the constant itself. Copies that nothing reads then go. */
+void qdq_skip_copies(QdqPlan *plan);
+/* The constant behind the product's weights, itself or turned by a Transpose that products alone
+ * read, all with one axis of channels; weight->use is what reads it, weight->axis the channels' axis
+ * of it. */
 bool qdq_weight_find(const QdqPlan *plan, Node *node, const OpRecord *record, QdqWeight *weight,
                      const char **blame);
 

@@ -172,7 +172,8 @@ static Tensor *stored_tensor(const QdqGroup *group) {
 
 static size_t count_uses(const QdqGroup *group) {
     size_t uses = 0;
-    for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));) uses++;
+    for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
+        uses += !weight->again;
     return uses;
 }
 

@@ -36,12 +36,44 @@ bool qdq_sums_channels(const Node *product, uint32_t rank) {
            record->channels != CHANNELS_SECOND;
 }
 
-/* A Transpose of a constant that the product alone reads. */
+/* Where the product reads its weights; NULL where the use is no such one, or the node stays float. */
+static const OpRecord *weights_read_by(const QdqPlan *plan, const Use *use) {
+    const OpRecord *record = use->node ? qdq_record(plan, use->node) : NULL;
+    const bool weights = record && record->quantized == QUANTIZED_PRODUCT &&
+                         use->index == record->weights && qdq_is_float(qdq_input(use->node, 0));
+    return weights ? record : NULL;
+}
+
+/* Whether all that read the value read it as weights, with the same axis of channels: what they read
+ * may be rounded, and one scale fits all. */
+static bool weights_alike(const QdqPlan *plan, const Value *value) {
+    const int64_t rank = qdq_rank(value);
+    const Use *first = value->uses;
+    const OpRecord *record = first ? weights_read_by(plan, first) : NULL;
+    if (!record || value->referenced || rank <= 0) return false;
+    const int32_t axis = qdq_weight_axis(first->node, record, value);
+    const bool blocks = qdq_weight_has_blocks(record, value);
+    for (const Use *use = first->next; use; use = use->next) {
+        record = weights_read_by(plan, use);
+        if (!record || qdq_weight_axis(use->node, record, value) != axis ||
+            qdq_weight_has_blocks(record, value) != blocks)
+            return false;
+    }
+    return true;
+}
+
+/* A Transpose of a constant that products alone read, as exporters write a layer that is applied
+ * several times. */
 static bool turns(const QdqPlan *plan, const Value *value) {
     const Node *turn = value->producer;
-    return turn && value->use_count == 1 && !value->referenced &&
-           sym_equals(turn->op_type, "Transpose") && qdq_record(plan, turn) && qdq_input(turn, 0) &&
-           value_is_constant(qdq_input(turn, 0)) && qdq_rank(value) > 0;
+    if (!turn || !sym_equals(turn->op_type, "Transpose")) return false;
+    QdqNode *at = &plan->nodes[turn->id];
+    if (at->turn == QDQ_TURN_UNKNOWN) {
+        const bool constant =
+            qdq_record(plan, turn) && qdq_input(turn, 0) && value_is_constant(qdq_input(turn, 0));
+        at->turn = constant && weights_alike(plan, value) ? QDQ_TURN_WEIGHTS : QDQ_TURN_OTHER;
+    }
+    return at->turn != QDQ_TURN_OTHER;
 }
 
 static bool turn_axis(const Node *turn, int64_t rank, int32_t *axis) {
@@ -122,6 +154,45 @@ bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame)
                               dtype_name(dtype), (int)opset, (int)least);
         return false;
     }
+    if (weight.use->node != node) {
+        QdqNode *turn = &plan->nodes[weight.use->node->id];
+        weight.again = turn->turn == QDQ_TURN_TAKEN;
+        turn->turn = QDQ_TURN_TAKEN;
+    }
     VEC_PUSH(plan->scratch, &plan->weights, weight);
     return true;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static bool is_copy(const QdqPlan *plan, const Node *node) {
+    const Value *from = qdq_input(node, 0), *to = node->output_count == 1 ? node->outputs[0] : NULL;
+    return from && to && sym_equals(node->op_type, "Identity") && qdq_record(plan, node) &&
+           qdq_is_float(from) && value_is_constant(from) && from->graph == node->graph;
+}
+
+/* A product's weights, or what a Transpose turns for products. */
+static bool is_weight(const QdqPlan *plan, const Use *use) {
+    if (!use->node) return false;
+    if (weights_read_by(plan, use)) return true;
+    return sym_equals(use->node->op_type, "Transpose") && use->node->output_count == 1 &&
+           use->node->outputs[0] && qdq_record(plan, use->node) &&
+           weights_alike(plan, use->node->outputs[0]);
+}
+
+void qdq_skip_copies(QdqPlan *plan) {
+    for (size_t g = 0; g < plan->graphs.count; g++)
+        for (Node *node = plan->graphs.items[g]->first, *after; node; node = after) {
+            after = node_after(node);
+            if (!is_copy(plan, node)) continue;
+            Value *copy = node->outputs[0];
+            for (Use *use = copy->uses, *next; use; use = next) {
+                next = use->next;
+                if (is_weight(plan, use) && use_graph(use) == node->graph)
+                    use_set(use, node->inputs[0].value);
+            }
+            if (copy->uses || copy->referenced) continue;
+            plan->values[copy->id].value = NULL;
+            node_remove(node);
+        }
 }

@@ -452,9 +452,10 @@ static void store(const Task *task, uint64_t row) {
     const AttendOperand *y = &job->y;
     const uint64_t start = row_start(task, y, row), n = job->value;
     float *sum = task->at.sums + row * n, total = task->at.total[row];
-    if (job->keys) scale_row(sum, n, total == 0 && job->excludes ? 0 : 1 / total);
-    if (total == 0 && !job->excludes && job->keys)
-        for (uint64_t e = 0; e < n; e++) sum[e] = NAN;
+    const bool none = total == 0 || (job->blank && total != total);
+    if (job->keys) scale_row(sum, n, none && job->excludes ? 0 : 1 / total);
+    if (none && job->keys && (job->blank || !job->excludes))
+        for (uint64_t e = 0; e < n; e++) sum[e] = job->blank ? 0 : NAN;
     const uint64_t run = y->element == 1 ? n : 1;
     for (uint64_t e = 0; e < n; e += run) {
         const uint64_t at = start + e * y->element;

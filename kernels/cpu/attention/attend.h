@@ -41,6 +41,7 @@ typedef struct Attend {
     /* A query whose scores are all -Inf, and what it excludes. True: it gives zeros, and a value
      * that is excluded has no say even where it is NaN. False: NaN, as Softmax and MatMul do it. */
     bool excludes;
+    bool blank; /* a query of which a share is NaN, or that sees nothing, gives zeros */
 } Attend;
 
 /* Runs it with the call's threads. False with the error set past the memory budget. */

@@ -126,7 +126,7 @@ static bool find_mask(KernelCall *call, uint32_t i, const Attend *job, AttendMas
 
 bool kernel_fused_attention(KernelCall *call) {
     const FusedAttentionAttrs *attrs = call->attrs;
-    Attend job = {.scale = attrs->scale, .fill = attrs->fill};
+    Attend job = {.scale = attrs->scale, .fill = attrs->fill, .blank = attrs->blank != 0};
     if (call->outputs[0].count == 0) return true;
     return find_operands(call, &job) && find_mask(call, 3, &job, &job.keep) &&
            find_mask(call, 4, &job, &job.bias) && attend_run(call, &job);

@@ -91,8 +91,43 @@ static void test_wrong_axes(void **state) {
     }
 }
 
+/* Rows that see no key, and rows whose scores are no numbers: NaN, or 0 where that is told; with more rows
+ * than are computed one by one, too. */
+static void test_blank(void **state) {
+    (void)state;
+    enum { MANY = 9 };
+    for (uint32_t blank = 0; blank < 2; blank++)
+        for (int64_t rows = 3; rows <= MANY; rows += MANY - 3) {
+            const int64_t q[] = {1, 1, rows, 1}, k[] = {1, 1, 2, 1}, mask[] = {1, 1, rows, 2};
+            const float keys[] = {1, 1}, values[] = {3, 5};
+            float queries[MANY], bias[2 * MANY] = {0};
+            for (int64_t i = 0; i < MANY; i++) queries[i] = 1;
+            bias[2] = bias[3] = -INFINITY;
+            queries[2] = NAN;
+            KernelCase c;
+            begin(&c);
+            case_in(&c, DTYPE_FLOAT, 4, q, queries);
+            case_in(&c, DTYPE_FLOAT, 4, k, keys);
+            case_in(&c, DTYPE_FLOAT, 4, k, values);
+            case_omit(&c);
+            case_in(&c, DTYPE_FLOAT, 4, mask, bias);
+            case_out(&c, DTYPE_FLOAT, 4, q);
+            case_int(&c, "blank", blank);
+            assert_true(case_run(&c));
+            const float *y = c.outputs[0].data;
+            for (int64_t i = 0; i < rows; i++) {
+                if (i == 0 || i > 2)
+                    assert_true(fabsf(y[i] - 4) < 1e-4F);
+                else
+                    assert_true(blank ? y[i] == 0 : y[i] != y[i]);
+            }
+            case_end(&c);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_refuses),
-                                       cmocka_unit_test(test_wrong_axes)};
+                                       cmocka_unit_test(test_wrong_axes),
+                                       cmocka_unit_test(test_blank)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

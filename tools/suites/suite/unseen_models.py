@@ -36,6 +36,35 @@ def _rms_norm(b: Builder, x: str, width: int) -> str:
     return b.node("Mul", b.weight(1 + b.normal([width], 0.1)), normed)
 
 
+# ---- weights that the model computes ----
+
+def normed(width: int = 64, steps: int = 40) -> Made:
+    """Weight norms that an exporter has left in the model, and a recurrent layer whose gates it puts
+    into their order when the model runs."""
+    b = Builder(9)
+    x = b.input("mel", FLOAT, [1, width, steps])
+    for _ in range(2):
+        v = b.weight(b.normal([width, width, 3], 1))
+        norm = b.node("ReduceL2", v, b.ints(1, 2), keepdims=1)
+        gain = b.node("Div", b.weight(1 + b.normal([width, 1, 1], 0.1)), norm)
+        x = b.node("Tanh", b.node("Conv", x, b.node("Mul", v, gain), kernel_shape=[3],
+                                  pads=[1, 1]))
+    gates = []
+    for _ in range(2):
+        rows = b.weight(b.normal([4 * width, width], 1 / math.sqrt(width)))
+        parts = [b.node("Slice", rows, b.ints(i * width), b.ints((i + 1) * width), b.ints(0))
+                 for i in (0, 3, 1, 2)]
+        gates.append(b.node("Unsqueeze", b.node("Concat", *parts, axis=0), b.ints(0)))
+    x = b.node("Transpose", x, perm=[2, 0, 1])
+    y = b.node("LSTM", x, *gates, hidden_size=width, outputs=3)[0]
+    b.output(y, "hidden", [steps, 1, 1, width])
+
+    def feeds(seed: int) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return {"mel": rng.standard_normal([1, width, steps]).astype(np.float32)}
+    return b.model("normed", 18), feeds
+
+
 # ---- angles ----
 
 def _rotary_angles(b: Builder, places: str, way: str, head: int) -> str:
@@ -492,8 +521,9 @@ MODELS: dict[str, Callable[[], Made]] = {
     "detector_topk": lambda: detector("topk"),
     "detector_nms": detector,
     "sampler": sampler,
+    "normed": normed,
 }
-# Those of which no weight has a reason to stay float.
-HALVED = {"exported_gru", "exported_lstm"}
+# Those whose weights are half as large whatever a note says.
+HALVED = {"exported_gru", "exported_lstm", "normed"}
 # Those whose outputs' rows a score selects and orders.
 SELECTING = {"detector_topk", "detector_nms"}
