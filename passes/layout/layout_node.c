@@ -8,7 +8,9 @@
 enum {
     WINDOW_RANK_MOST = 4,   /* there are kernels for one and two spatial axes */
     MACS_PER_ELEMENT = 300, /* of a convolution, whose time is less by that of moving an element */
-    MACS_OF_COLOURS = 40,   /* the same of an image's: taps of a row are one product, there */
+    MACS_OF_TILES = 80,     /* the same of 3x3 taps that are computed by tiles, */
+    MACS_OF_COLOURS = 40,   /* and of an image's: taps of a row are one product, there */
+    TILE_CHANNELS = 16,     /* least of what tiles are worth */
     COLOURS = 4,            /* most channels of an image */
     GROUP_LEAST = 4,        /* channels of a group that are worth it, where it is not one alone */
 };
@@ -183,6 +185,33 @@ bool layout_is_turn(const Node *node, bool back) {
     return true;
 }
 
+/* Of constant floats, 3x3 side by side, as winograd.h has them. */
+static bool is_of_tiles(const Node *node, const Value *w) {
+    const int64_t rank = fuse_rank(w);
+    if (rank != WINDOW_RANK_MOST || !value_is_constant(w) ||
+        type_dtype(value_type(w)) != DTYPE_FLOAT || node_attr_int(node, "group", 1) != 1 ||
+        fuse_dim(w, 0) < TILE_CHANNELS || fuse_dim(w, 1) < TILE_CHANNELS)
+        return false;
+    for (int64_t i = 2; i < rank; i++)
+        if (fuse_dim(w, i) != 3) return false;
+    static const char *const names[] = {"strides", "dilations"};
+    for (int n = 0; n < 2; n++) {
+        uint32_t count = 0;
+        const Attr *attr = node_attr(node, names[n]);
+        const int64_t *items = attr ? attr_ints(attr, &count) : NULL;
+        for (uint32_t i = 0; i < count; i++)
+            if (!items || items[i] != 1) return false;
+    }
+    return true;
+}
+
+static int macs_per_element(const Node *node, const Value *w) {
+    const bool image = node_attr_int(node, "group", 1) == 1 && fuse_dim(w, 1) <= COLOURS &&
+                       fuse_dim(w, fuse_rank(w) - 1) > 1;
+    if (image) return MACS_OF_COLOURS;
+    return is_of_tiles(node, w) ? MACS_OF_TILES : MACS_PER_ELEMENT;
+}
+
 int64_t layout_gain(const Node *node) {
     const OpRecord *record = fuse_record(node);
     const Value *w = fuse_input(node, 1);
@@ -192,9 +221,7 @@ int64_t layout_gain(const Node *node) {
     double macs = (double)placement_elements(node->outputs[0]);
     for (int64_t i = 1; i < fuse_rank(w); i++)
         if (fuse_dim(w, i) > 0) macs *= (double)fuse_dim(w, i);
-    const bool image = group == 1 && channels <= COLOURS && fuse_dim(w, fuse_rank(w) - 1) > 1;
-    return macs < 1e12 ? (int64_t)(macs / (image ? MACS_OF_COLOURS : MACS_PER_ELEMENT))
-                       : (int64_t)3e10;
+    return macs < 1e12 ? (int64_t)(macs / macs_per_element(node, w)) : (int64_t)3e10;
 }
 
 /* Bounded, so that sums over all readers of all values fit. Bytes take half the time of floats. */
