@@ -195,6 +195,7 @@ typedef struct ExecDevice {
     Pool pool;          /* of its memory */
     bool pending;       /* copies to the host are under way */
     bool flies;         /* a run's work was not waited for */
+    bool lags;          /* it could not be waited for: copies may still be under way */
     bool steps;         /* nothing is recorded: every run goes step by step */
     const DeclinedSteps *declined;
     struct ExecHere *here;       /* what steps that it declines run in; NULL: none did yet */

@@ -27,6 +27,7 @@ from concurrent import futures
 
 import numpy as np
 import onnx
+from onnx import parser as onnx_parser
 
 from suite import made_models, metric, runtime
 from suite.cuda_driver import Driver
@@ -47,7 +48,7 @@ class Refusals(unittest.TestCase):
         done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", device],
                               env=environment, capture_output=True, text=True, check=False)
         took = time.monotonic() - start
-        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
         self.assertRegex(done.stderr, expected)
         self.assertNotIn(FAKE, done.stderr)
         self.assertEqual(done.stdout, "")
@@ -138,62 +139,150 @@ class Size(unittest.TestCase):
 
 
 class Failures(OnDevice):
-    """Each call fails once, at each position."""
+    """Each call of driver and libraries fails once, at each position of whole lives of contexts: opening the
+    device, loading and finding kernels, libraries' handles, plans and algorithms, memory of the device and
+    pinned memory, constants, copies to, from and on the device, launches, waits, recording, repeating,
+    forgetting a recording, streams of the caller's, contexts that share a plan, the end. There are no other
+    kinds of calls: recordings are never updated, and devices do not talk to each other. The two that tell
+    what an error means only follow one."""
 
     RUNS = 5
+    NEVER = "cuGetError"
+    QUIET = ("cuCtxPop", "cuThread")  # around all others, so many times: their failures change nothing
 
-    def sweep(self, text: str) -> None:
+    def made(self, text: str) -> tuple[runtime.LibDemi, bytes, dict, list]:
+        """The library, a plan, inputs of it, and what the processor makes of them."""
         model = small_model(text)
         library, feeds = runtime.LibDemi(args.libdemi), feeds_for(model)
         plan = library.compile(model, for_device=True)
-        want = runtime.PlanRunner(library, plan).run(feeds)
+        return library, plan, feeds, runtime.PlanRunner(library, plan).run(feeds)
 
-        def work() -> int:
-            failed = 0
-            try:
-                runner = runtime.PlanRunner(library, plan, device="cuda")
-            except runtime.Failed as error:
-                os.write(2, f"{error}\n".encode())
-                return 3
-            for _ in range(self.RUNS):
-                try:
-                    got = runner.run(feeds)
-                except runtime.Failed as error:
-                    os.write(2, f"{error}\n".encode())
-                    failed += 1
-                    continue
-                for y, y0 in zip(got, want):
-                    np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
-            del runner
+    def tell(self, error: Exception) -> None:
+        os.write(2, f"{error}\n".encode())
+
+    def tried(self, run: Callable[[], list], want: list) -> int:
+        """1 where the run failed, and said so; 0 where it gave what is wanted."""
+        try:
+            got = run()
+        except runtime.Failed as error:
+            self.tell(error)
+            return 1
+        for y, y0 in zip(got, want, strict=True):
+            np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+        return 0
+
+    def opened(self, library: runtime.LibDemi, plan: bytes, **more: object) -> runtime.PlanRunner | None:
+        try:
+            return runtime.PlanRunner(library, plan, device="cuda", **more)
+        except runtime.Failed as error:
+            self.tell(error)
+            return None
+
+    def sweep(self, work: Callable[[], int], least: int, quiet: bool = False) -> None:
+        """`work` gives how often something failed: not more than once, as what is behind it goes well."""
+        def told() -> int:
+            failed = work()
             return 0 if failed == 0 else 3 if failed == 1 else 4
 
-        code, said = self.child.run(work)
+        code, said = self.child.run(told)
         self.assertEqual((code, said), (0, ""))
         calls = {name: count for (kind, name), count in self.child.counts().items()
-                 if kind == "call" and not name.startswith(("cuGetError", "cuCtxPop", "cuThread"))}
-        positions = 0
+                 if kind == "call" and not name.startswith(self.NEVER)
+                 and (quiet or not name.startswith(self.QUIET))}
+        self.assertGreater(sum(calls.values()), least)
         for name, count in calls.items():
             for at in range(1, count + 1):
                 if at > args.most and at % 7:
                     continue
-                positions += 1
-                code, said = self.child.run(work, f"{name}:{at}:999")
+                code, said = self.child.run(told, f"{name}:{at}:999")
                 where = f"call {at} of {name}: exit {code}: {said}"
                 self.assertIn(code, (0, 3), where)
                 self.assertTrue(code == 0 or said.strip(), where)
                 self.assertNotIn(FAKE, said, where)
                 if code:
                     self.assertRegex(said, "CUDA|cuBLASLt|cuDNN", where)
-        self.assertGreater(positions, 100)
+
+    def sweep_runs(self, text: str, least: int, quiet: bool = False) -> None:
+        library, plan, feeds, want = self.made(text)
+
+        def work() -> int:
+            runner = self.opened(library, plan)
+            return sum(self.tried(lambda: runner.run(feeds), want) for _ in range(self.RUNS)) if runner else 1
+
+        self.sweep(work, least, quiet)
 
     def test_recorded(self) -> None:
-        self.sweep(WHOLE)
+        self.sweep_runs(WHOLE, 600, quiet=True)
 
     def test_with_the_processor(self) -> None:
-        self.sweep(SMALL)
+        self.sweep_runs(SMALL, 500)
 
     def test_declined(self) -> None:
-        self.sweep(LARGE_HEADS)
+        self.sweep_runs(LARGE_HEADS, 500)
+
+    def test_sizes_that_change(self) -> None:
+        """Recordings are forgotten when memory is given back; contexts after each other, one of two at once."""
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[n,4] x) => (float[n,3] y) {
+                w = Constant <value = float[4,3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6}> ()
+                a = Softmax (x) b = MatMul (a, w) y = Relu (b) }""").SerializeToString(), for_device=True)
+        processor = runtime.PlanRunner(library, plan)
+        inputs = [{"x": np.arange(4 * n, dtype=np.float32).reshape(n, 4) / n} for n in (3, 300)]
+        want = [processor.run(feeds) for feeds in inputs]
+
+        def work() -> int:
+            failed, kept = 0, self.opened(library, plan)
+            for sizes in ((0, 0, 0, 1, 1, 1), (1, 1, 0, 0)):
+                runner = self.opened(library, plan)
+                failed += runner is None or kept is None
+                for which in sizes:
+                    for one in (runner, kept):
+                        failed += one is not None and self.tried(lambda one=one, k=which: one.run(inputs[k]), want[which])
+                del runner
+                if kept is None:
+                    return failed
+            return failed
+
+        self.sweep(work, 300)
+
+    def test_memory_of_the_caller(self) -> None:
+        """A stream and memory of the caller's, whose own calls may fail, too."""
+        library, plan, feeds, want = self.made(WHOLE)
+
+        def run(driver: Driver, runner: runtime.PlanRunner, there: dict, results: list) -> list:
+            runner.borrow_device(feeds, there)
+            runner.bind_device(results, [y.nbytes for y in want])
+            for name, x in feeds.items():
+                driver.send(there[name], x)
+            runner.start()
+            runner.wait()
+            return [driver.fetch(np.empty_like(y), address) for y, address in zip(want, results)]
+
+        def use(driver: Driver) -> int:
+            runner = self.opened(library, plan, device_stream=driver.stream)
+            if not runner:
+                return 1
+            there, results = {n: driver.room(x.nbytes, 4) for n, x in feeds.items()}, [driver.room(y.nbytes) for y in want]
+            return sum(self.tried(lambda: run(driver, runner, there, results), want) for _ in range(self.RUNS))
+
+        def work() -> int:
+            driver, failed = None, 0
+            try:
+                driver = Driver()
+                failed = use(driver)
+            except Driver.Failed as error:
+                self.tell(error)
+                failed = 1
+            try:
+                if driver:
+                    driver.end()
+            except Driver.Failed as error:
+                self.tell(error)
+                failed += 1
+            return failed
+
+        self.sweep(work, 300)
 
 
 class Callers(OnDevice):

@@ -113,7 +113,7 @@ def main(says: str) -> None:
     parser.add_argument("--dnn-plans", help="the program of that name")
     parser.add_argument("--full", action="store_true", help="networks of their own sizes")
     parser.add_argument("--verbose", action="store_true", help="say what was counted")
-    parser.add_argument("--most", type=int, default=1000,
+    parser.add_argument("--most", type=int, default=10 ** 9,
                         help="positions of a call that fail, all; behind them each seventh")
     parser.parse_known_args(namespace=args)
     rest = parser.parse_known_args()[1]
