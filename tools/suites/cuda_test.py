@@ -81,6 +81,11 @@ class Refusals(unittest.TestCase):
             self.refused(settings(f"fail=cuModuleLoadData:1:{code}"),
                          "were not built for Fake device.*DEMI_CUDA_ARCHITECTURES=90")
 
+    def test_other_cudnn(self) -> None:
+        for version in (8907, 89999, 100000):
+            self.refused(settings(f"cudnn={version}"),
+                         rf"libcudnn\.so\.9 is no cuDNN 9: expected a version of 90000 to 99999, got {version}; hint")
+
     def test_no_memory(self) -> None:
         self.refused(settings("memory=1000"), r"(no \d+ bytes left|no room)")
 
@@ -283,6 +288,96 @@ class Failures(OnDevice):
             return failed
 
         self.sweep(work, 300)
+
+
+class BadDevices(OnDevice):
+    """Each run that a device or library spoils ends with one line that says what is wrong with it. The host's
+    state is whole: contexts of the processor, before and after, compute as ever, the same context does as
+    soon as the device is as it should be, and all is given back."""
+
+    RUNS = 4
+
+    def work(self, text: str) -> Callable[[], int]:
+        """What goes wrong in the runs of one context is said, a line each; all else is right."""
+        model = small_model(text)
+        library, feeds = runtime.LibDemi(args.libdemi), feeds_for(model)
+        plan = library.compile(model, for_device=True)
+        want = runtime.PlanRunner(library, plan).run(feeds)
+
+        def work() -> int:
+            processor = runtime.PlanRunner(library, plan)
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            for _ in range(self.RUNS):
+                try:
+                    got = runner.run(feeds)
+                except runtime.Failed as error:
+                    os.write(2, f"{error}\n".encode())
+                    got = processor.run(feeds)
+                for y, y0 in zip(got, want, strict=True):
+                    np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+            del runner
+            for y, y0 in zip(runtime.PlanRunner(library, plan).run(feeds), want, strict=True):
+                np.testing.assert_array_equal(y, y0)
+            return 0
+
+        return work
+
+    def spoilt(self, expected: str, fails: str = "", more: str = "", text: str = WHOLE) -> int:
+        """How many runs say what is expected: they say nothing else."""
+        code, said = self.child.run(self.work(text), fails, more)
+        self.assertEqual(code, 0, (fails, more, said))
+        for line in said.splitlines():
+            self.assertRegex(line, expected, (fails, more))
+        return len(said.splitlines())
+
+    def calls(self, name: str, text: str = WHOLE) -> range:
+        """Of a device that is as it should be."""
+        self.assertEqual(self.child.run(self.work(text)), (0, ""))
+        return range(1, self.child.counts()["call", name] + 1)
+
+    def test_no_memory(self) -> None:
+        """Where it is short always, and where it is for once, wherever that is: then a run may do without."""
+        for text in (WHOLE, SMALL, LARGE_HEADS):
+            self.assertEqual(self.spoilt(r"no \d+ bytes left", more="memory=1000", text=text), self.RUNS)
+        for name, expected in (("cuMemAlloc_v2", r"no \d+ bytes left"),
+                               ("cuMemHostAlloc", "pinned memory: .*2, CUDA_ERROR_OUT_OF_MEMORY")):
+            said = [self.spoilt(expected, f"{name}:{at}:2") for at in self.calls(name)]
+            self.assertLessEqual(max(said), 1)
+            self.assertTrue(sum(said) > len(said) // 2 or name != "cuMemAlloc_v2", said)
+
+    def test_lost(self) -> None:
+        """It stays so; the last wait is that of the context's end."""
+        for text in (WHOLE, SMALL):
+            said = [self.spoilt("unspecified launch failure", f"cuStreamSynchronize:{at}:719", text=text)
+                    for at in self.calls("cuStreamSynchronize", text)[:-1]]
+            self.assertEqual(said, sorted(said, reverse=True))
+            self.assertEqual(said[0], self.RUNS)
+            self.assertIn(1, said)
+
+    def test_other_architecture(self) -> None:
+        expected = r"^node '\w+' \(\w+\): demi's CUDA kernels were not built for Fake device$"
+        self.assertEqual(self.spoilt(expected, "cuModuleLoadData:0:209"), self.RUNS)
+        for at in self.calls("cuModuleLoadData"):
+            self.assertEqual(self.spoilt(expected, f"cuModuleLoadData:{at}:222"), 1)
+
+    def test_other_cudnn(self) -> None:
+        for version in (0, 8907, 89999, 100000):
+            self.assertEqual(self.spoilt(rf"^node '\w+' \(\w+\): libcudnn\.so\.9 is no cuDNN 9: expected .*, got {version}$",
+                                         more=f"cudnn={version}"), self.RUNS)
+        for version in (90000, 99999):
+            self.assertEqual(self.spoilt("", more=f"cudnn={version}"), 0)
+
+    def test_parts_of_cudnn(self) -> None:
+        """They are of another version, or missing, which shows when cuDNN looks for them. A run that is being
+        recorded then goes step by step, and says nothing."""
+        for status, text in ((1002, "its libraries are of several versions"),
+                             (1008, "one of its libraries can't be loaded")):
+            for name in ("cudnnCreate", "cudnnBackendFinalize"):
+                said = [self.spoilt(rf"^node '\w+' \(\w+\): cuDNN: {text}$", f"{name}:{at}:{status}")
+                        for at in self.calls(name)]
+                ran = sum(said)
+                self.assertEqual(said, [1] * ran + [0] * (len(said) - ran))
+                self.assertLessEqual(len(said) - ran, 2)
 
 
 class Callers(OnDevice):

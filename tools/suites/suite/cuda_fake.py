@@ -65,8 +65,9 @@ class Child:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder, self.errors, self.log = folder, folder / "errors", folder / "log"
 
-    def run(self, work: Callable[[], int], fails: str = "") -> tuple[int, str]:
-        """Its exit code, and what it said; it ends as programs do, with what libraries do then."""
+    def run(self, work: Callable[[], int], fails: str = "", more: str = "") -> tuple[int, str]:
+        """Its exit code, and what it said; it ends as programs do, with what libraries do then. `more`: words of
+        FAKE_CUDA."""
         self.log.unlink(missing_ok=True)
         child = os.fork()
         if child == 0:
@@ -74,7 +75,7 @@ class Child:
             try:
                 with self.errors.open("wb") as errors:
                     os.dup2(errors.fileno(), 2)
-                os.environ["FAKE_CUDA"] = f"log={self.log}{',fail=' * bool(fails)}{fails}"
+                os.environ["FAKE_CUDA"] = f"log={self.log}{',fail=' * bool(fails)}{fails},{more}"
                 code = work()
             except BaseException as error:  # noqa: BLE001
                 os.write(2, f"{type(error).__name__}: {error}".encode())
