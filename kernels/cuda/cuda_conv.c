@@ -179,7 +179,7 @@ static bool plan_library(KernelCall *call, const Window *w, Conv *conv) {
 
 static bool find_library(KernelCall *call, const Window *w, Conv *conv) {
     CudaDevice *device = cuda_device_of(call);
-    if (w->rank > DNN_SPATIAL || !w->rank) return true;
+    if (w->rank > DNN_SPATIAL || !w->rank || !cuda_is_there(device)) return true;
     if (!cuda_dnn(&conv->dnn, call->err)) return false;
     if (!conv->dnn) return true;
     if (!cuda_enter(device, call->err)) return false;
@@ -420,6 +420,8 @@ static bool convolve(KernelCall *call) {
     Conv conv = *(const Conv *)call->prepared;
     const KernelTensor *y = &call->outputs[0];
     if (!y->count) return true;
+    if (conv.way == CONV_DIRECT && !cuda_is_there(cuda_device_of(call)))
+        return true; /* a library's to say */
     const void *weights = get_weights(call, &conv);
     const bool same = conv.dtype == y->dtype;
     void *to = same ? y->data : kernel_workspace(call, y->count * kernel_element_size(conv.dtype));

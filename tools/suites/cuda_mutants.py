@@ -160,7 +160,7 @@ MUTANTS = (
     Mutant("what is only started is taken for done", RUN + "demi_runtime.c",
            "if (exec_device_wait(exec)) collect(context);", "collect(context);"),
     Mutant("a run that flies is not waited for", RUN + "demi_runtime.c",
-           "if (exec->device.queue && exec->device.flies) exec_device_wait(exec); /* and forget */", ""),
+           "if (exec_device_works(exec)) exec_device_wait(exec); /* and forget */", ""),
     Mutant("the caller's stream is given back", CU + "cuda_kind.c",
            "if (!cuda_queue_of(freed)->foreign)\n", ""),
     Mutant("a captured stream is waited for", CU + "cuda_kind.c",
@@ -198,6 +198,20 @@ MUTANTS = (
            "each = words % 4 == 0 ? 4 : 1", "each = a.blocks * words % 4 == 0 ? 4 : 1"),
     Mutant("what is added to a product of few bits is added twice", CU + "cuda_bits.c",
            "if (b->few) left.bias = left.z = NULL;", ""),
+    Mutant("work that could not be waited for is forgotten", RUN + "exec_device.c",
+           "exec->device.lags = !kind_of(exec)->wait(exec->device.queue, exec->err);\n    return !exec->device.lags;",
+           "return kind_of(exec)->wait(exec->device.queue, exec->err);"),
+    Mutant("any cuDNN will do", CU + "cuda_dnn.c", "if (version / PER_MAJOR == MAJOR) return true;", "return true;"),
+    Mutant("what cuDNN says of its libraries is forgotten", CU + "cuda_dnn.c",
+           "if (is_broken(status)) d->broken = status;", ""),
+    Mutant("cuDNN without a handle is gone without", CU + "cuda_conv.c",
+           "const bool ok = conv->handle && plan_library(call, w, conv);",
+           "const bool ok = !conv->handle || plan_library(call, w, conv);"),
+    Mutant("`show` reads operands that there are not yet", RUN + "place_declined.c",
+           "step->rows[r].host >> i & 1 && !step->constant[i]) return false;",
+           "step->rows[r].host >> i & 1 && !step->constant[i] && false) return false;"),
+    Mutant("what is declined at some sizes is said to be at all", RUN + "place_declined.c",
+           "sizes[] = {1, 64};", "sizes[] = {1000};"),
     Mutant("values lie closer than libraries think", RUN + "exec_memory.c",
            "return remote && checked_align(size, DEVICE_ALIGN, &rounded) ? rounded : size;",
            "(void)remote, (void)rounded;\n    return size;"),
@@ -288,7 +302,7 @@ def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
     for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
                   (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
                   (suites / "cuda_steps_test.py",),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Callers", "Networks")):
+                  (suites / "cuda_test.py", "--most", "3", "BadDevices", "Failures", "Callers", "Networks")):
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()

@@ -5,6 +5,7 @@ those that no kernel of the device takes, weights of few bits, branches and loop
 Each has what the processor gives, in a context that runs several times.
 """
 
+import os
 import re
 import subprocess
 
@@ -18,12 +19,32 @@ from suite.cuda_fake import OnDevice, args, main
 
 
 class OneContext(OnDevice):
+    def shows(self, plan: bytes, known: int, why: str) -> str:
+        """What `show` says of the plan without a device: so many steps are declined, as `why` says."""
+        path = self.folder / "m.plan"
+        path.write_bytes(plan)
+        plain = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+        text = subprocess.run([args.demi, "show", path, "--device", "cuda"], capture_output=True, text=True,
+                              check=True, env=plain).stdout
+        said = re.findall(r"; processor: declined, as (.*)", text)
+        self.assertEqual(said, [f"{why} not for the device"] * known, text)
+        placed = re.search(r"placed: (\d+) steps on the device, (\d+) on the processor, \d+ copies; (.*)", text)
+        self.assertEqual(text.count("; device"), int(placed[1]))
+        self.assertEqual(text.count("; processor: "), int(placed[2]))
+        if known:
+            self.assertIn(f"    processor: {known} steps: declined by the device's kernels", text)
+            self.assertIn("not recorded", placed[3])
+        else:
+            self.assertNotIn("declined", text)
+        return text
+
     def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
         """One context runs these one after the other, and gives `want` or what the processor gives."""
         library = runtime.LibDemi(args.libdemi)
         plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True)
         processor = runtime.PlanRunner(library, plan)
         expected = [[want] if want else processor.run(feeds) for feeds in inputs]
+        self.shows(plan, 0, "")
 
         def work() -> int:
             runner = runtime.PlanRunner(library, plan, device="cuda")
@@ -89,17 +110,20 @@ class Operands(OneContext):
 class Declined(OneContext):
     """Operands that no kernel of the device takes: the processor computes the step, and the others stay
     there. Results are the processor's, step by step, recorded or not, with casts that steps do themselves,
-    in graphs within graphs, and where the result would lie in an operand."""
+    in graphs within graphs, and where the result would lie in an operand. Of sizes that the plan knows, `show`
+    says so without a device."""
 
     def declines(self, text: str, feeds: dict[str, np.ndarray] | list[dict[str, np.ndarray]],
-                 steps: int, opset: int = 21) -> None:
-        """`steps` of all runs are the processor's; three runs of the same inputs, or one of each."""
+                 steps: int, why: str, known: int = 1, opset: int = 21) -> None:
+        """`steps` of all runs are the processor's; three runs of the same inputs, or one of each. Of those in the
+        plan `known` are said to be, and why."""
         model = onnx_parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
         inputs = feeds if isinstance(feeds, list) else [feeds] * 3
         library = runtime.LibDemi(args.libdemi)
         plan = library.compile(model.SerializeToString(), for_device=True)
         processor = runtime.PlanRunner(library, plan)
         expected = [processor.run(x) for x in inputs]
+        self.shows(plan, known, why)
 
         def work() -> int:
             for by_step in (False, True):
@@ -116,6 +140,15 @@ class Declined(OneContext):
 
         self.assertEqual(self.child.run(work), (0, ""))
 
+    def test_sizes_that_are_open(self) -> None:
+        """What is declined whatever they are, is known; nothing else."""
+        library = runtime.LibDemi(args.libdemi)
+        for elements, known in (("300", 1), ("h", 0), ("16", 0)):
+            self.shows(library.compile(onnx_parser.parse_model(
+                f'<ir_version: 10, opset_import: ["" : 24]> g (float[n,2,m,{elements}] x) => (float[n,2,m,{elements}] y)'
+                "{ q = Relu (x) z = Attention (q, x, x) y = Abs (z) }").SerializeToString(), for_device=True),
+                       known, "heads of so many elements are")
+
     @staticmethod
     def floats(*shape: int, dtype: type = np.float32) -> np.ndarray:
         return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
@@ -124,28 +157,30 @@ class Declined(OneContext):
         for dtype, name in ((np.float32, "float"), (np.float16, "float16")):
             self.declines(f"g ({name}[1,2,3,300] x) => ({name}[1,2,3,300] y) {{ q = Relu (x)"
                           "z = Attention (q, x, x) y = Abs (z) }", {"x": self.floats(1, 2, 3, 300, dtype=dtype)},
-                          3, opset=24)
+                          3, "heads of so many elements are", opset=24)
 
     def test_masks_of_integers(self) -> None:
         self.declines("g (float[1,2,3,16] x, int64[3,3] m) => (float[1,2,3,16] y) { q = Relu (x)"
                       "z = Attention (q, x, x, m) y = Abs (z) }",
-                      {"x": self.floats(1, 2, 3, 16), "m": np.array([[1, 0, 0], [2, 1, 0], [3, 2, 1]])}, 3, opset=24)
+                      {"x": self.floats(1, 2, 3, 16), "m": np.array([[1, 0, 0], [2, 1, 0], [3, 2, 1]])}, 3,
+                      "masks of integers are", opset=24)
 
     def test_many_axes(self) -> None:
         """A convolution, which gets ready before it runs, and what does not."""
         self.declines("g (float[1,2,3,3,3,3] x, float[2,2,2,2,2,2] w) => (float[1,2,2,2,2,2] y) {"
                       "a = Relu (x) z = Conv (a, w) y = Abs (z) }",
-                      {"x": self.floats(1, 2, 3, 3, 3, 3), "w": self.floats(2, 2, 2, 2, 2, 2)}, 3)
+                      {"x": self.floats(1, 2, 3, 3, 3, 3), "w": self.floats(2, 2, 2, 2, 2, 2)}, 3,
+                      "convolutions over so many axes are")
         self.declines("g (float[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float[1,1,2,2,2,2] y) {"
                       "a = Relu (x) z = GridSample (a, at) y = Abs (z) }",
-                      {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}, 3)
+                      {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}, 3, "so many axes are")
 
     def test_casts_that_steps_do(self) -> None:
         self.declines("g (float16[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float16[1,1,2,2,2,2] y) {"
                       "a = Relu (x) b = Cast <to = 1> (a) c = GridSample (b, at) z = Cast <to = 10> (c)"
                       "y = Abs (z) }",
                       {"x": self.floats(1, 1, 3, 3, 3, 3, dtype=np.float16),
-                       "at": self.floats(1, 2, 2, 2, 2, 4)}, 3)
+                       "at": self.floats(1, 2, 2, 2, 2, 4)}, 3, "so many axes are")
 
     WIDE, THIN = (2, 1) * 5, (1, 2) * 5
 
@@ -153,7 +188,8 @@ class Declined(OneContext):
         dims = ",".join(map(str, self.WIDE)), ",".join(map(str, self.THIN)), ",".join("2" * 10)
         self.declines(f"g (float[{dims[0]}] x, float[{dims[1]}] z, float[{dims[2]}] u) => (float[{dims[2]}] y) {{"
                       "a = Abs (x) b = Relu (u) c = Sub (b, a) y = Add (c, z) }",
-                      {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN), "u": self.floats(*[2] * 10)}, 6)
+                      {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN), "u": self.floats(*[2] * 10)}, 6,
+                      "operands of so many axes are", 2)
 
     def test_some_sizes(self) -> None:
         """Other sizes are the device's, and recorded."""
@@ -161,7 +197,7 @@ class Declined(OneContext):
         few = {"x": self.floats(*[2] * 10), "z": self.floats(*[2] * 10)}
         many = {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN)}
         self.declines(f"g (float[{names}] x, float[{names.upper()}] z) => (float[{'k,' * 9}k] y) {{"
-                      "a = Abs (x) b = Add (a, z) y = Relu (b) }", [few, few, many, few, many, many, many, few], 4)
+                      "a = Abs (x) b = Add (a, z) y = Relu (b) }", [few, few, many, few, many, many, many, few], 4, "", 0)
 
     def test_within_graphs(self) -> None:
         at = "float[1,2,2,2,2,4] at"
@@ -170,11 +206,11 @@ class Declined(OneContext):
         self.declines(f"g (float[1,1,3,3,3,3] x, {at}, bool p) => (float[1,1,2,2,2,2] y) {{ s = Relu (x)"
                       f"d = If (p) <then_branch = t () => (c) {{ {body} }},"
                       "else_branch = e () => (f) { f = Neg (s) }> y = Exp (d) }",
-                      feeds | {"p": np.array(True)}, 3)
+                      feeds | {"p": np.array(True)}, 3, "so many axes are")
         self.declines(f"g (float[1,1,3,3,3,3] x, {at}, int64 n) => (float[k,1,1,2,2,2,2] y) {{ s = Relu (x)"
                       "go = Constant <value = bool {1}> ()"
                       f"d = Loop (n, go) <body = l (int64 i, bool on) => (same, c) {{ same = Identity (on) {body} }}>"
-                      "y = Exp (d) }", feeds | {"n": np.array(2)}, 6)
+                      "y = Exp (d) }", feeds | {"n": np.array(2)}, 6, "so many axes are")
 
     def test_budget(self) -> None:
         """What the processor takes for it counts in the context's memory."""

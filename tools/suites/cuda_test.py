@@ -131,7 +131,7 @@ class Refusals(unittest.TestCase):
 class Size(unittest.TestCase):
     MOST = 2_000_000  # bytes that CUDA adds to a program: kernels' images and the host's code
     HOST = ("cuda_", "exec_device", "exec_here", "exec_record", "step_place", "step_casts", "context_device",
-            "plan_devices")
+            "plan_devices", "place_declined")
 
     def test_growth(self) -> None:
         folder, total = pathlib.Path(args.libdemi).parent, 0
@@ -353,6 +353,14 @@ class BadDevices(OnDevice):
             self.assertEqual(said, sorted(said, reverse=True))
             self.assertEqual(said[0], self.RUNS)
             self.assertIn(1, said)
+
+    def test_waits(self) -> None:
+        """Copies that could not be waited for end before what they write to is given back."""
+        for text in (SMALL, LARGE_HEADS):
+            for at in self.calls("cuStreamSynchronize", text):
+                said = self.spoilt("work on the device: no explanation|device's context",
+                                   f"cuStreamSynchronize:{at}:999", text=text)
+                self.assertLessEqual(said, 1)
 
     def test_other_architecture(self) -> None:
         expected = r"^node '\w+' \(\w+\): demi's CUDA kernels were not built for Fake device$"
