@@ -97,13 +97,32 @@ static bool reads_constants(const Placer *p, const PlanStep *step) {
     return constants && !others;
 }
 
+/* Whether the value may be part of the arithmetic of shapes: integers, and few floats. */
+static bool is_shape_like(const Placer *p, uint32_t number) {
+    const PlanValue *value = &p->from->values[number];
+    if (value->kind != PLAN_TENSOR) return false;
+    if (dtype_is_integer((Dtype)value->dtype) || value->dtype == DTYPE_BOOL) return true;
+    if (value->rank == PLAN_NONE || value->rank > 1) return false;
+    const int64_t size = value->rank ? p->from->numbers[value->dims] : 1;
+    return size >= 0 && size <= FEW;
+}
+
+/* Whether all that it makes may be that. */
+static bool stays(const Placer *p, const PlanStep *step) {
+    for (uint32_t i = 0; i < step->outputs.count; i++) {
+        const uint32_t value = p->from->operands[step->outputs.first + i];
+        if (value != PLAN_NONE && !is_shape_like(p, value)) return false;
+    }
+    return true;
+}
+
 static PlaceReason find_row(Placer *p, const PlanStep *step, const KernelRow **found) {
     size_t count = 0;
     const char *domain = p->domains[step->op], *name = p->names[step->op];
     if (exec_find(domain, name)) return PLACE_CONTROL;
     const KernelRow *rows = p->kind->find(domain, name, p->from->ops[step->op].opset, &count);
     if (!rows) return reads_sizes(p, step) ? PLACE_SHAPE : PLACE_NO_KERNEL;
-    if (reads_constants(p, step)) return PLACE_CONSTANT;
+    if (reads_constants(p, step) && stays(p, step)) return PLACE_CONSTANT;
     for (size_t i = 0; i < count; i++) {
         if (!row_takes(p, &rows[i], step->inputs, rows[i].host) ||
             !row_takes(p, &rows[i], step->outputs, 0) || !gives_all(p, &rows[i], step))
@@ -122,16 +141,6 @@ static void need(Placer *p, uint32_t value) {
     VEC_PUSH(p->arena, &p->queue, value);
 }
 
-/* Whether the value may be part of the arithmetic of shapes: integers, and few floats. */
-static bool is_shape_like(const Placer *p, uint32_t number) {
-    const PlanValue *value = &p->from->values[number];
-    if (value->kind != PLAN_TENSOR) return false;
-    if (dtype_is_integer((Dtype)value->dtype) || value->dtype == DTYPE_BOOL) return true;
-    if (value->rank == PLAN_NONE || value->rank > 1) return false;
-    const int64_t size = value->rank ? p->from->numbers[value->dims] : 1;
-    return size >= 0 && size <= FEW;
-}
-
 /* Output i of each branch of an If; PLAN_NONE where that has none. `at` counts the branches. */
 static bool next_branch(const Placer *p, const PlanStep *step, uint32_t *at, uint32_t *graph) {
     while (*at < step->attrs.count) {
@@ -145,14 +154,6 @@ static bool next_branch(const Placer *p, const PlanStep *step, uint32_t *at, uin
 static uint32_t branch_output(const Placer *p, uint32_t graph, uint32_t i) {
     const PlanSpan outputs = p->from->graphs[graph].outputs;
     return i < outputs.count ? p->from->operands[outputs.first + i] : PLAN_NONE;
-}
-
-static bool stays(const Placer *p, const PlanStep *step) {
-    for (uint32_t i = 0; i < step->outputs.count; i++) {
-        const uint32_t value = p->from->operands[step->outputs.first + i];
-        if (value != PLAN_NONE && !is_shape_like(p, value)) return false;
-    }
-    return true;
 }
 
 /* What hands a value on is followed to who made it. */

@@ -25,7 +25,7 @@ typedef enum PlaceReason {
     PLACE_NO_TYPE,   /* it has, but not for these types */
     PLACE_CONTROL,   /* control flow, sequences, optionals */
     PLACE_SHAPE,     /* shapes follow from it */
-    PLACE_CONSTANT,  /* it reads constants alone */
+    PLACE_CONSTANT,  /* it reads constants alone, and shapes may follow from what it makes */
     PLACE_FOLLOWS,   /* its data is in the processor's memory and only gets another shape */
     PLACE_REASON_COUNT
 } PlaceReason;

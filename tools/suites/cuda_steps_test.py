@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import parser as onnx_parser
 
-from suite import runtime
+from suite import made_models, runtime
 from suite.cuda_fake import OnDevice, args, main
 
 
@@ -37,6 +37,21 @@ class OneContext(OnDevice):
         else:
             self.assertNotIn("declined", text)
         return text
+
+    def counted_runs(self, plan: bytes, feeds: dict[str, np.ndarray], want: list[np.ndarray], limit: float
+                     ) -> runtime.DeviceCounts:
+        """What three runs did, which give what is wanted."""
+        def work() -> int:
+            runner = runtime.PlanRunner(runtime.LibDemi(args.libdemi), plan, device="cuda")
+            for _ in range(3):
+                for y, y0 in zip(runner.run(feeds), want, strict=True):
+                    np.testing.assert_allclose(y.astype(np.float32), y0.astype(np.float32), limit, limit)
+            self.counted.write_bytes(bytes(runner.device_counts()))
+            del runner
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+        return runtime.DeviceCounts.from_buffer_copy(self.counted.read_bytes())
 
     def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
         """One context runs these one after the other, and gives `want` or what the processor gives."""
@@ -238,8 +253,55 @@ class Declined(OneContext):
 
 
 class FewBits(OneContext):
-    """Plans for a processor, in which products have their weights of 4 and 8 bits: they run on the device, too,
-    with what follows them."""
+    """Products have their weights of 4 and 8 bits as they are, with what follows them, in plans for a processor,
+    too; what else reads such weights has them made floats on the device."""
+
+    def test_gpt(self) -> None:
+        """A network whose weights were converted: nothing of it is the processor's, and of more than eight rows
+        a product by few bits is a launch more."""
+        library, model = runtime.LibDemi(args.libdemi), made_models.MODELS["gpt2"](**made_models.SMALL["gpt2"])
+        feeds, paths = made_models.feeds_of(model), [self.folder / f"{name}.onnx" for name in ("m", "bits")]
+        paths[0].write_bytes(model.SerializeToString())
+        for low, limit in ((False, 1e-4), (True, 2e-2)):
+            launches = 0
+            for to in ("", "int4-weights", "int8-weights"):
+                data = model.SerializeToString()
+                if to:
+                    paths[0].write_bytes(data)
+                    subprocess.run([args.demi, "convert", paths[0], "--to", to, "-o", paths[1]], check=True,
+                                   capture_output=True)
+                    data = paths[1].read_bytes()
+                data = library.convert(data, "float16") if low else data
+                want = runtime.PlanRunner(library, library.compile(data)).run(feeds)
+                plan = library.compile(data, for_device=True)
+                counts = self.counted_runs(plan, feeds, want, limit)
+                shown = self.shows(plan, 0, "")
+                self.assertIn(" 0 on the processor", shown)
+                self.assertNotIn("DequantizeLinear", shown)
+                self.assertEqual("MatMulBits" in shown, bool(to))
+                self.assertEqual((counts.declined, counts.replays, counts.uploads, counts.downloads),
+                                 (0, 2, 3 * len(feeds), 3 * len(want)))
+                launches = launches or counts.launches
+                self.assertLessEqual(counts.launches, launches + 3 * shown.count("MatMulBits"), (low, to))
+
+    def test_tables(self) -> None:
+        """Weights by blocks that no product reads, too many to be floats in the plan."""
+        rng, library = np.random.default_rng(6), runtime.LibDemi(args.libdemi)
+        for dtype in (ml_dtypes.int4, ml_dtypes.uint4, np.int8):
+            model = onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[1000,800] x) => (float[1000,800] y) {
+                    q = DequantizeLinear <axis = 1, block_size = 32> (w, s, z) a = Mul (x, q) y = Relu (a) }""")
+            least = 0 if dtype is ml_dtypes.uint4 else -8
+            for name, array in (("w", rng.integers(least, least + 16, (1000, 800)).astype(dtype)),
+                                ("z", rng.integers(least, least + 16, (1000, 25)).astype(dtype)),
+                                ("s", rng.uniform(0.01, 0.05, (1000, 25)).astype(np.float32))):
+                model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+            plan = library.compile(model.SerializeToString(), for_device=True)
+            feeds = {"x": rng.standard_normal((1000, 800)).astype(np.float32)}
+            want = runtime.PlanRunner(library, plan).run(feeds)
+            counts = self.counted_runs(plan, feeds, want, 1e-6)
+            self.assertRegex(self.shows(plan, 0, ""), r"= DequantizeLinear-21.*; device")
+            self.assertEqual((counts.declined, counts.replays, counts.uploads, counts.downloads), (0, 2, 3, 3))
 
     def test_fused(self) -> None:
         rng, library = np.random.default_rng(5), runtime.LibDemi(args.libdemi)

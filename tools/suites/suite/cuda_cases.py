@@ -298,6 +298,11 @@ def quantized(case: Case) -> None:
     zero = case.operand(case.values(sizes, to), True)
     made = case.node("QuantizeLinear", values, scale, zero, **attributes)
     case.node("DequantizeLinear", made, scale, zero, **attributes)
+    if case.chance(2):
+        few = case.pick((ml_dtypes.int4, ml_dtypes.uint4))
+        least = -8 if few is ml_dtypes.int4 else 0
+        small, none = (case.operand(case.rng.integers(least, least + 16, s).astype(few)) for s in (shape, sizes))
+        case.node("DequantizeLinear", small, scale, *([none] if case.chance(2) else []), **attributes)
     if case.chance(4):
         case.node("DequantizeLinear", case.operand(case.rng.integers(-10 ** 6, 10 ** 6, shape).astype(np.int32)),
                   scale, **attributes)
