@@ -357,6 +357,45 @@ class FewBits(OneContext):
         self.assertEqual(self.child.run(work), (0, ""))
 
 
+class Affine(OneContext):
+    """A batch normalisation that no convolution takes is one launch with its activation, and has its channels
+    where convolutions beside it have theirs."""
+
+    def normalised(self, body: str, activation: str, dtype: str = "float", shape: tuple = (2, 8, 7, 5)) -> tuple[str, runtime.DeviceCounts]:
+        """The plan, and what three runs did."""
+        model, rng = onnx_parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+            g ({dtype}[{','.join(map(str, shape))}] x) => ({dtype}[n,c,h,w] y) {{ {body} }}"""), np.random.default_rng(7)
+        type_ = np.float16 if dtype == "float16" else np.float32
+        n = shape[1]
+        for name, size in (("scale", [n]), ("bias", [n]), ("mean", [n]), ("var", [n]), ("k", [n, n, 3, 3])):
+            array = rng.standard_normal(size) / (n if name == "k" else 1)
+            array = (np.abs(array) + 0.5 if name == "var" else array * 0.3).astype(type_)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        library, feeds = runtime.LibDemi(args.libdemi), {"x": rng.standard_normal(shape).astype(type_)}
+        want = runtime.PlanRunner(library, library.compile(model.SerializeToString())).run(feeds)
+        plan = library.compile(model.SerializeToString(), for_device=True)
+        counts = self.counted_runs(plan, feeds, want, 1e-2 if dtype == "float16" else 1e-4)
+        self.assertEqual((counts.declined, counts.uploads, counts.downloads), (0, 3, 3))
+        shown = self.shows(plan, 0, "")
+        self.assertEqual(shown.count("Affine"), 1, (body, shown))
+        self.assertNotIn(f"= {activation}-", shown)
+        return shown, counts
+
+    def test_alone(self) -> None:
+        for dtype in ("float", "float16"):
+            for activation in ("Relu (b)", "LeakyRelu <alpha = 0.2> (b)", "HardSwish (b)"):
+                counts = self.normalised(f"a = Abs (x) b = BatchNormalization (a, scale, bias, mean, var) y = {activation}",
+                                         activation.split()[0], dtype)[1]
+                self.assertEqual(counts.launches, 3 * 2)
+
+    def test_between_convolutions(self) -> None:
+        shown = self.normalised("""o = Conv (x, k) p = Sigmoid (o) a = Conv (p, k) r = Tanh (a)
+            b = BatchNormalization (r, scale, bias, mean, var) c = Relu (b) d = Conv (c, k) e = Sigmoid (d)
+            y = Conv (e, k)""", "Relu", shape=(1, 64, 20, 20))[0]
+        self.assertLessEqual(len(re.findall("= Transpose-", shown)), 2, shown)
+        self.assertEqual(len(re.findall("= demi.fused.ConvLast-", shown)), 4, shown)
+
+
 class Branches(OneContext):
     """What an If gives stays on the device, whatever its branches give: what they compute, a constant,
     what is outside of them, another If's; and in which branch the runs before were."""
