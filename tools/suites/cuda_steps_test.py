@@ -450,6 +450,93 @@ class Branches(OneContext):
                             for c in (True, False, True, False)])
 
 
+class Turns(OneContext):
+    """What loops hand from turn to turn, take apart and collect stays on the device: what is copied is inputs
+    and outputs, and what the processor and the device tell each other in the body."""
+
+    def turns(self, inputs: str, outputs: str, body: str, feeds: dict[str, np.ndarray], copies: tuple[int, int],
+              opset: int = 21) -> None:
+        """Of each of three runs: so many copies to the device, and from it."""
+        library = runtime.LibDemi(args.libdemi)
+        model = onnx_parser.parse_model(
+            f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs}) {{ {body} }}')
+        plan = library.compile(model.SerializeToString(), for_device=True)
+        want = runtime.PlanRunner(library, library.compile(model.SerializeToString())).run(feeds)
+        counts = self.counted_runs(plan, feeds, want, 1e-5)
+        self.assertEqual(counts.declined, 0)
+        self.assertEqual((counts.uploads / 3, counts.downloads / 3), copies, self.shows(plan, 0, ""))
+
+    X = {"x": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
+    M = "m = Constant <value = int64 {5}> () go = Constant <value = bool {1}> ()"
+
+    def test_states(self) -> None:
+        """Of an input, of a constant, that change places, that are handed on, and that are read within."""
+        state = "float[3,4] a, float[3,4] b"
+        self.turns("float[3,4] x", "float[3,4] y", self.M + """ y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t) { u = Mul (s, s) t = Sub (u, x) }>""", self.X, (1, 1))
+        self.turns("float[3,4] x", "float[3,4] y", self.M + """ k = Constant <value = float[3,4] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}> ()
+            a = Relu (x) z = Loop (m, go, k) <body = l (int64 i, bool c, float[3,4] s) => (c, t) { u = Tanh (s) t = Add (u, a) }>
+            y = Neg (z)""", self.X, (2, 1))
+        self.turns("float[3,4] x", "float[3,4] y, float[3,4] z", self.M + f""" a0 = Relu (x) b0 = Neg (x)
+            y, z = Loop (m, go, a0, b0) <body = l (int64 i, bool c, {state}) => (c, t, a) {{ u = Tanh (b) t = Add (u, a) }}>""",
+                   self.X, (1, 2))
+        self.turns("float[3,4] x", "float[3,4] y, float[3,4] z", self.M + f"""
+            y, z = Loop (m, go, x, x) <body = l (int64 i, bool c, {state}) => (c, t, b) {{ t = Tanh (a) }}>""",
+                   self.X, (1, 1))
+        self.turns("float[3,4] x", "float[3,4] y", self.M + f"""
+            y, z = Loop (m, go, x, x) <body = l (int64 i, bool c, {state}) => (c, t, d) {{
+                t = Tanh (a) d = MeanVarianceNormalization <axes = [1]> (a) }}>""", self.X, (1, 6))
+
+    def test_turns(self) -> None:
+        """None at all; as many as an input says; until an input's number is reached."""
+        body = "<body = l (int64 i, bool c, float[3,4] s) => (c, t, v) { t = Tanh (s) v = Exp (t) }>"
+        for n in (0, 1, 4):
+            self.turns("float[3,4] x, int64 n", "float[3,4] y, float[k,3,4] z", f"go = Constant <value = bool {{1}}> ()"
+                       f"a = Relu (x) y, w = Loop (n, go, a) {body} z = Neg (w)",
+                       self.X | {"n": np.array(n)}, (1, 2 if n else 1))
+        self.turns("float[3,4] x, int64 n", "float[3,4] y", """y = Loop (, , x) <body = l (int64 i, bool c, float[3,4] s)
+            => (d, t) { t = Tanh (s) d = Less (i, n) }>""", self.X | {"n": np.array(3)}, (1, 1))
+
+    def test_collected(self) -> None:
+        self.turns("float[3,4] x", "float[k,3,4] y", self.M + """ z, w = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t, v) { t = Tanh (s) v = Mul (t, t) }> y = Neg (w)""", self.X, (1, 1))
+        self.turns("float[3,4] x", "int64[k] y, float[3,4] z", self.M + """ z, y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t, i) { t = Tanh (s) }>""", self.X, (1, 1))
+
+    def test_within(self) -> None:
+        """A branch in the body, and a loop."""
+        self.turns("float[3,4] x, bool p", "float[3,4] y", self.M + """ y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t) { t = If (p) <then_branch = u () => (e) { e = Tanh (s) }, else_branch = v () => (f) { f = Identity (s) }> }>""",
+                   self.X | {"p": np.array(True)}, (1, 1))
+        self.turns("float[3,4] x", "float[3,4] y", self.M + """ y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t) { t = Loop (m, c, s) <body = o (int64 j, bool d, float[3,4] r) => (d, q) { q = Tanh (r) }> }>""",
+                   self.X, (1, 1))
+
+    def test_constant_in_branches(self) -> None:
+        """A constant that becomes a state in one branch and is what the other one gives: each has a copy of its own."""
+        for p in (True, False):
+            self.turns("float[3,4] x, bool p", "float[3,4] y", self.M + """ a = Relu (x)
+                k = Constant <value = float[3,4] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}> ()
+                r = If (p) <then_branch = u () => (e) {
+                                e = Loop (m, go, k) <body = l (int64 i, bool c, float[3,4] s) => (c, t) { t = Add (s, a) }> },
+                            else_branch = w () => (k) { n = Neg (a) }>
+                y = Add (a, r)""", self.X | {"p": np.array(p)}, (2, 1))
+
+    def test_scan(self) -> None:
+        """Forwards and backwards; along another axis slices are the processor's."""
+        x = {"x": np.linspace(-1, 1, 30, dtype=np.float32).reshape(5, 6), "h": np.ones(6, np.float32)}
+        body = "<body = l (float[6] s, float[6] v) => (t, o) { u = Add (s, v) t = Tanh (u) o = Mul (t, v) }, num_scan_inputs = 1"
+        for more in ("", ", scan_input_directions = [1]", ", scan_output_directions = [1]"):
+            self.turns("float[5,6] x, float[6] h", "float[6] y, float[5,6] z",
+                       f"a = Neg (x) y, w = Scan (h, a) {body}{more}> z = Exp (w)", x, (2, 2))
+        self.turns("float[6,5] x, float[6] h", "float[6] y, float[5,6] z",
+                   f"a = Neg (x) y, w = Scan (h, a) {body}, scan_input_axes = [1]> z = Exp (w)",
+                   x | {"x": x["x"].reshape(6, 5)}, (7, 3))
+        self.turns("float[5,6] x, float[6] h", "float[6] y, float[6,5] z",
+                   f"a = Neg (x) y, w = Scan (h, a) {body}, scan_output_axes = [1]> z = Exp (w)", x, (3, 7))
+        self.turns("float[5,6] x, float[6] h", "float[6] y", f"y, w = Scan (h, x) {body}>", x, (2, 1))
+
+
 class Casts(OneContext):
     """Steps load and store what casts beside them would make; where somebody else wants that, casts stay."""
 

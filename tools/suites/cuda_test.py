@@ -225,6 +225,24 @@ class Failures(OnDevice):
     def test_declined(self) -> None:
         self.sweep_runs(LARGE_HEADS, 500)
 
+    def test_turns(self) -> None:
+        """Copies on the device: of what a scan takes apart and collects, and states of the caller's."""
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[3,4] x, float[4] h) => (float[4] y, float[3,4] z) {
+                a = Neg (x)
+                y, w = Scan (h, a) <body = l (float[4] s, float[4] v) => (t, o) {
+                    u = Add (s, v) t = Tanh (u) o = Mul (t, v) }, num_scan_inputs = 1>
+                z = Exp (w) }""").SerializeToString(), for_device=True)
+        feeds = {"x": np.arange(12, dtype=np.float32).reshape(3, 4) / 12, "h": np.ones(4, np.float32)}
+        want = runtime.PlanRunner(library, plan).run(feeds)
+
+        def work() -> int:
+            runner = self.opened(library, plan)
+            return sum(self.tried(lambda: runner.run(feeds), want) for _ in range(3)) if runner else 1
+
+        self.sweep(work, 200)
+
     def test_sizes_that_change(self) -> None:
         """Recordings are forgotten when memory is given back; contexts after each other, one of two at once."""
         library = runtime.LibDemi(args.libdemi)
