@@ -105,6 +105,12 @@ class Operands(OneContext):
                    {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array([-2], np.float32),
                     "shape": np.zeros(0, np.int64)}, [2, 2, 2, 5])
 
+    def test_host_operand_that_is_an_input(self) -> None:
+        """There is nothing to read while the plan is only shown."""
+        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[4] x, float s) => (float[4] y) { a = Neg (x) y = Clip (a, s) }""",
+                   {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array(-2, np.float32)}, [3, -1, -2, -2])
+
     def test_sizes_that_change(self) -> None:
         """A recording goes with the memory that it knows."""
         self.follows("""<ir_version: 10, opset_import: ["" : 21]>
