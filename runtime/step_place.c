@@ -501,9 +501,9 @@ static void note_handed(Placer *p, const PlanStep *step) {
 
 static bool graph_repeats(Placer *p, uint32_t graph);
 
-/* Branches that sizes alone decide between are as good as one; what an If hands on is none of the
- * inputs that a repeated run looks at. */
-static bool if_repeats(Placer *p, const PlanStep *step) {
+/* Branches that sizes alone decide between are as good as one, and so are turns that they count; what an
+ * If hands on is none of the inputs that a repeated run looks at. */
+static bool graphs_repeat(Placer *p, const PlanStep *step) {
     for (uint32_t at = 0, graph; next_branch(p, step, &at, &graph);) {
         if (!graph_repeats(p, graph)) return false;
         for (uint32_t i = 0; i < p->from->graphs[graph].outputs.count; i++) {
@@ -517,8 +517,10 @@ static bool if_repeats(Placer *p, const PlanStep *step) {
 
 static bool step_repeats(Placer *p, uint32_t number) {
     const PlanStep *step = &p->from->steps[number];
+    Turns t;
+    const bool graphs = is_named(p, step, "If") || read_turns(p, number, &t);
     if (p->reasons[number] == PLACE_CONTROL && !is_named(p, step, "Identity") &&
-        !(is_named(p, step, "If") && if_repeats(p, step)))
+        !(graphs && graphs_repeat(p, step)))
         return false;
     if (p->reasons[number] != PLACE_DEVICE && draws(p, step)) return false;
     for (uint32_t i = 0; i < step->inputs.count; i++) {

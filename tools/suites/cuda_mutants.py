@@ -220,6 +220,8 @@ MUTANTS = (
            "exec_is_remote(exec, step->outputs[i]);", "false;"),
     Mutant("slices lie one behind the other whatever is between", RUN + "exec_slices.c",
            "blocks.inner * (uint64_t)range->start, chunk);", "0, chunk);"),
+    Mutant("loops are recorded however long they are", RUN + "exec_record.c",
+           "record->counts.launches <= MOST_LAUNCHES;", "true;"),
     Mutant("weights of 4 bits have no sign", CU + "quantize.cu", "& 15) ^ 8) - 8;", "& 15));"),
     Mutant("the processor makes floats of weights in every run", RUN + "step_place.c",
            "if (reads_constants(p, step) && stays(p, step)) return PLACE_CONSTANT;",

@@ -461,16 +461,19 @@ class Turns(OneContext):
     and outputs, and what the processor and the device tell each other in the body."""
 
     def turns(self, inputs: str, outputs: str, body: str, feeds: dict[str, np.ndarray], copies: tuple[int, int],
-              opset: int = 21) -> None:
-        """Of each of three runs: so many copies to the device, and from it."""
+              repeats: bool = True) -> None:
+        """Of each of three runs: so many copies to the device, and from it; whether they are recorded."""
         library = runtime.LibDemi(args.libdemi)
         model = onnx_parser.parse_model(
-            f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs}) {{ {body} }}')
+            f'<ir_version: 10, opset_import: ["" : 21]> g ({inputs}) => ({outputs}) {{ {body} }}')
         plan = library.compile(model.SerializeToString(), for_device=True)
         want = runtime.PlanRunner(library, library.compile(model.SerializeToString())).run(feeds)
         counts = self.counted_runs(plan, feeds, want, 1e-5)
         self.assertEqual(counts.declined, 0)
-        self.assertEqual((counts.uploads / 3, counts.downloads / 3), copies, self.shows(plan, 0, ""))
+        shown = self.shows(plan, 0, "")
+        self.assertEqual((counts.uploads / 3, counts.downloads / 3), copies, shown)
+        self.assertEqual(counts.replays, 2 if repeats else 0, shown)
+        self.assertEqual("repeated from a recording" in shown, repeats, shown)
 
     X = {"x": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
     M = "m = Constant <value = int64 {5}> () go = Constant <value = bool {1}> ()"
@@ -488,10 +491,10 @@ class Turns(OneContext):
                    self.X, (1, 2))
         self.turns("float[3,4] x", "float[3,4] y, float[3,4] z", self.M + f"""
             y, z = Loop (m, go, x, x) <body = l (int64 i, bool c, {state}) => (c, t, b) {{ t = Tanh (a) }}>""",
-                   self.X, (1, 1))
+                   self.X, (1, 1), False)
         self.turns("float[3,4] x", "float[3,4] y", self.M + f"""
             y, z = Loop (m, go, x, x) <body = l (int64 i, bool c, {state}) => (c, t, d) {{
-                t = Tanh (a) d = MeanVarianceNormalization <axes = [1]> (a) }}>""", self.X, (1, 6))
+                t = Tanh (a) d = MeanVarianceNormalization <axes = [1]> (a) }}>""", self.X, (1, 6), False)
 
     def test_turns(self) -> None:
         """None at all; as many as an input says; until an input's number is reached."""
@@ -499,21 +502,43 @@ class Turns(OneContext):
         for n in (0, 1, 4):
             self.turns("float[3,4] x, int64 n", "float[3,4] y, float[k,3,4] z", f"go = Constant <value = bool {{1}}> ()"
                        f"a = Relu (x) y, w = Loop (n, go, a) {body} z = Neg (w)",
-                       self.X | {"n": np.array(n)}, (1, 2 if n else 1))
+                       self.X | {"n": np.array(n)}, (1, 2 if n else 1), False)
         self.turns("float[3,4] x, int64 n", "float[3,4] y", """y = Loop (, , x) <body = l (int64 i, bool c, float[3,4] s)
-            => (d, t) { t = Tanh (s) d = Less (i, n) }>""", self.X | {"n": np.array(3)}, (1, 1))
+            => (d, t) { t = Tanh (s) d = Less (i, n) }>""", self.X | {"n": np.array(3)}, (1, 1), False)
 
     def test_collected(self) -> None:
         self.turns("float[3,4] x", "float[k,3,4] y", self.M + """ z, w = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
             => (c, t, v) { t = Tanh (s) v = Mul (t, t) }> y = Neg (w)""", self.X, (1, 1))
         self.turns("float[3,4] x", "int64[k] y, float[3,4] z", self.M + """ z, y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
-            => (c, t, i) { t = Tanh (s) }>""", self.X, (1, 1))
+            => (c, t, i) { t = Tanh (s) }>""", self.X, (1, 1), False)
+
+    def test_recorded(self) -> None:
+        """A repeated run has its own inputs, and in each turn what was the processor's of it then."""
+        text = """<ir_version: 10, opset_import: ["" : 21]>
+            g (float[3,4] x, float[3,4] z) => (float[3,4] y) {
+                m = Constant <value = int64 {3}> () go = Constant <value = bool {1}> ()
+                a, w = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s) => (c, t, i) {
+                    r = Gather <axis = 0> (z, i) t = Add (s, r) }>
+                y = Gather <axis = 0> (a, w) }"""
+        self.follows(text, [{"x": self.X["x"] - k, "z": self.X["x"] * k} for k in range(6)])
+        self.turns("float[3,4] x, float[3,4] z", "float[3,4] y", text.split("y) {")[1][:-1],
+                   {"x": self.X["x"], "z": self.X["x"] * 3}, (6, 1))
+
+    def test_long_loop(self) -> None:
+        """What would be a recording without bounds is none."""
+        library, model = runtime.LibDemi(args.libdemi), onnx_parser.parse_model(
+            """<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {
+                m = Constant <value = int64 {16385}> () go = Constant <value = bool {1}> ()
+                y = Loop (m, go, x) <body = l (int64 i, bool c, float[4] s) => (c, t) { t = Neg (s) }> }""")
+        x = np.arange(4, dtype=np.float32)
+        counts = self.counted_runs(library.compile(model.SerializeToString(), for_device=True), {"x": x}, [-x], 0)
+        self.assertEqual((counts.replays, counts.launches), (0, 3 * 16385))
 
     def test_within(self) -> None:
         """A branch in the body, and a loop."""
         self.turns("float[3,4] x, bool p", "float[3,4] y", self.M + """ y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
             => (c, t) { t = If (p) <then_branch = u () => (e) { e = Tanh (s) }, else_branch = v () => (f) { f = Identity (s) }> }>""",
-                   self.X | {"p": np.array(True)}, (1, 1))
+                   self.X | {"p": np.array(True)}, (1, 1), False)
         self.turns("float[3,4] x", "float[3,4] y", self.M + """ y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
             => (c, t) { t = Loop (m, c, s) <body = o (int64 j, bool d, float[3,4] r) => (d, q) { q = Tanh (r) }> }>""",
                    self.X, (1, 1))
@@ -526,7 +551,7 @@ class Turns(OneContext):
                 r = If (p) <then_branch = u () => (e) {
                                 e = Loop (m, go, k) <body = l (int64 i, bool c, float[3,4] s) => (c, t) { t = Add (s, a) }> },
                             else_branch = w () => (k) { n = Neg (a) }>
-                y = Add (a, r)""", self.X | {"p": np.array(p)}, (2, 1))
+                y = Add (a, r)""", self.X | {"p": np.array(p)}, (2, 1), False)
 
     def test_scan(self) -> None:
         """Forwards and backwards; along another axis slices are the processor's."""
@@ -537,9 +562,9 @@ class Turns(OneContext):
                        f"a = Neg (x) y, w = Scan (h, a) {body}{more}> z = Exp (w)", x, (2, 2))
         self.turns("float[6,5] x, float[6] h", "float[6] y, float[5,6] z",
                    f"a = Neg (x) y, w = Scan (h, a) {body}, scan_input_axes = [1]> z = Exp (w)",
-                   x | {"x": x["x"].reshape(6, 5)}, (7, 3))
+                   x | {"x": x["x"].reshape(6, 5)}, (7, 3), False)
         self.turns("float[5,6] x, float[6] h", "float[6] y, float[6,5] z",
-                   f"a = Neg (x) y, w = Scan (h, a) {body}, scan_output_axes = [1]> z = Exp (w)", x, (3, 7))
+                   f"a = Neg (x) y, w = Scan (h, a) {body}, scan_output_axes = [1]> z = Exp (w)", x, (3, 7), False)
         self.turns("float[5,6] x, float[6] h", "float[6] y", f"y, w = Scan (h, x) {body}>", x, (2, 1))
 
 
