@@ -226,7 +226,7 @@ class Failures(OnDevice):
         self.sweep_runs(LARGE_HEADS, 500)
 
     def test_turns(self) -> None:
-        """Copies on the device: of what a scan takes apart and collects, and states of the caller's."""
+        """Copies on the device: of what a scan takes apart and collects; recorded, and step by step."""
         library = runtime.LibDemi(args.libdemi)
         plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
             g (float[3,4] x, float[4] h) => (float[4] y, float[3,4] z) {
@@ -237,11 +237,12 @@ class Failures(OnDevice):
         feeds = {"x": np.arange(12, dtype=np.float32).reshape(3, 4) / 12, "h": np.ones(4, np.float32)}
         want = runtime.PlanRunner(library, plan).run(feeds)
 
-        def work() -> int:
-            runner = self.opened(library, plan)
+        def work(by_step: bool) -> int:
+            runner = self.opened(library, plan, device_steps=by_step)
             return sum(self.tried(lambda: runner.run(feeds), want) for _ in range(3)) if runner else 1
 
-        self.sweep(work, 200)
+        for by_step, least in ((False, 150), (True, 200)):
+            self.sweep(lambda by_step=by_step: work(by_step), least)
 
     def test_sizes_that_change(self) -> None:
         """Recordings are forgotten when memory is given back; contexts after each other, one of two at once."""
