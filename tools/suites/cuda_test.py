@@ -374,7 +374,13 @@ class BadDevices(OnDevice):
             self.assertIn(1, said)
 
     def test_waits(self) -> None:
-        """Copies that could not be waited for end before what they write to is given back."""
+        """Copies that could not be waited for end before what they write to is given back: of the last run at its
+        context's end, which waits for them, and for what else there is as ever."""
+        calls, waits = self.calls("cuStreamSynchronize"), 0
+        for at in calls:
+            if self.spoilt("work on the device", f"cuStreamSynchronize:{at}:999"):
+                waits = self.child.counts()["call", "cuStreamSynchronize"]
+        self.assertEqual(waits, calls[-1] + 1)
         for text in (SMALL, LARGE_HEADS):
             for at in self.calls("cuStreamSynchronize", text):
                 said = self.spoilt("work on the device: no explanation|device's context",
