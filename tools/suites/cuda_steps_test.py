@@ -180,6 +180,12 @@ class Declined(OneContext):
                           "z = Attention (q, x, x) y = Abs (z) }", {"x": self.floats(1, 2, 3, 300, dtype=dtype)},
                           3, "heads of so many elements are", opset=24)
 
+    def test_other_inputs(self) -> None:
+        """Each run has its own."""
+        self.declines("g (float[1,2,3,300] x) => (float[1,2,3,300] y) { q = Relu (x) z = Attention (q, x, x) y = Abs (z) }",
+                      [{"x": self.floats(1, 2, 3, 300) * k} for k in (1, -2, 0.5)], 3,
+                      "heads of so many elements are", opset=24)
+
     def test_masks_of_integers(self) -> None:
         self.declines("g (float[1,2,3,16] x, int64[3,3] m) => (float[1,2,3,16] y) { q = Relu (x)"
                       "z = Attention (q, x, x, m) y = Abs (z) }",
