@@ -70,6 +70,10 @@ enum { DEVICE_ALIGN = 256 }; /* bytes that memory and values are aligned to: lib
 
 struct DeviceKind {
     const char *name; /* "cuda" */
+    /* A kind whose device is only described, so that it is always there: memory holds nothing, work is
+     * dropped, but rows decline what they would decline on a device, as far as that is theirs to say and
+     * no library's. `data` of the device's is never read. */
+    const DeviceKind *described;
     /* The device with that number, opened if it is not yet; NULL with ERR_ENV that says exactly what
      * is missing. Each open is to be ended by a close. */
     Device *(*open)(unsigned number, Err *err);

@@ -507,7 +507,7 @@ void demi_context_seed(DemiContext *context, uint64_t seed) {
 static DemiStatus run_once(DemiContext *context, bool waits, DemiError *error) {
     Exec *exec = &context->exec;
     MemTrap trap;
-    if (exec->device.queue && exec->device.flies) exec_device_wait(exec); /* and forget */
+    if (exec_device_works(exec)) exec_device_wait(exec); /* and forget */
     context->err = (Err){0};
     context->output_count = 0;
     context->starts = !waits;

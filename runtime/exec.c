@@ -70,7 +70,7 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, const PoolFrom *from, Arena
 }
 
 void exec_free(Exec *exec) {
-    if (exec->device.queue && exec->device.flies) exec_device_wait(exec);
+    if (exec_device_works(exec)) exec_device_wait(exec);
     if (exec->loaded) {
         exec_drop_results(exec);
         step_form_drop(exec);

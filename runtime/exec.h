@@ -195,6 +195,7 @@ typedef struct ExecDevice {
     Pool pool;          /* of its memory */
     bool pending;       /* copies to the host are under way */
     bool flies;         /* a run's work was not waited for */
+    bool lags;          /* it could not be waited for: copies may still be under way */
     bool steps;         /* nothing is recorded: every run goes step by step */
     const DeclinedSteps *declined;
     struct ExecHere *here;       /* what steps that it declines run in; NULL: none did yet */
@@ -305,14 +306,25 @@ void exec_drop_results(Exec *exec);
 
 /* ---- moving slices (exec_slices.c); results have one reference, NULL with the error set ------ */
 
-/* Slice `index` of `axis`: without the axis, or (keep) with size 1. */
-RtTensor *exec_take(Exec *exec, const RtTensor *from, uint32_t axis, int64_t index, bool keep);
-/* `length` slices of `axis` from `start` on. */
-RtTensor *exec_range(Exec *exec, const RtTensor *from, uint32_t axis, int64_t start,
-                     int64_t length);
+/* Some slices of a tensor's axis, and whether they lie in the device's memory, as the tensor does. */
+typedef struct SliceRange {
+    uint32_t axis;
+    int64_t start, length;
+    bool there;
+} SliceRange;
+RtTensor *exec_range(Exec *exec, const RtTensor *from, const SliceRange *range);
+/* Slice range->start, without the axis. */
+RtTensor *exec_take(Exec *exec, const RtTensor *from, const SliceRange *range);
+
 /* Tensors side by side along `axis`: an existing one, or (fresh) a new one. count is at least 1;
- * shapes must agree but along an existing axis. */
-RtTensor *exec_join(Exec *exec, const LoadedStep *step, RtTensor *const *parts, uint32_t count,
-                    uint32_t axis, bool fresh);
+ * shapes must agree but along an existing axis. `there` as above. */
+typedef struct JoinParts {
+    RtTensor *const *parts;
+    uint32_t count, axis;
+    bool fresh, there;
+} JoinParts;
+RtTensor *exec_join(Exec *exec, const LoadedStep *step, const JoinParts *join);
+/* A tensor without elements of its own, in one of both memories. */
+RtTensor *exec_tensor_in(Exec *exec, const KernelTensor *like, bool there);
 
 #endif

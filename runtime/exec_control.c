@@ -93,22 +93,34 @@ static void drop(Slices *slices) {
     *slices = (Slices){0};
 }
 
+/* Whether output i of the step is on the device. */
+static bool is_there(const Exec *exec, const LoadedStep *step, uint32_t i) {
+    return i < step->plan->outputs.count && step->outputs[i] != PLAN_NONE &&
+           exec_is_remote(exec, step->outputs[i]);
+}
+
 /* No slice was made: the shape is what the body declares, behind an axis of size 0. */
-static RtTensor *join_none(Exec *exec, uint32_t graph, uint32_t output, uint32_t axis) {
+static RtTensor *join_none(Exec *exec, uint32_t graph, uint32_t output, bool there) {
     const Plan *plan = &exec->loaded->plan;
     uint32_t number = plan->operands[plan->graphs[graph].outputs.first + output];
     const PlanValue *value = &plan->values[number];
     uint32_t rank = value->rank == PLAN_NONE ? 0 : value->rank;
     int64_t *dims = ARENA_ARRAY(&exec->scratch, int64_t, rank + 1);
-    if (axis > rank) axis = rank;
-    for (uint32_t i = 0, k = 0; i <= rank; i++) {
-        int64_t dim = i == axis ? 0 : plan->numbers[value->dims + k++];
-        dims[i] = dim < 0 ? 0 : dim;
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t dim = plan->numbers[value->dims + i];
+        dims[1 + i] = dim < 0 ? 0 : dim;
     }
-    return rt_tensor_new(&exec->pool, (Dtype)value->dtype, rank + 1, dims, exec->err);
+    const KernelTensor like = {.dtype = (Dtype)value->dtype, .rank = rank + 1, .dims = dims};
+    return exec_tensor_in(exec, &like, there);
 }
 
-static bool join(Exec *exec, const LoadedStep *step, const Slices *slices, uint32_t axis,
+/* How slices become one tensor. */
+typedef struct Joining {
+    uint32_t axis;
+    bool there;
+} Joining;
+
+static bool join(Exec *exec, const LoadedStep *step, const Slices *slices, Joining how,
                  RtTensor **result) {
     RtTensor **parts = ARENA_ARRAY(&exec->scratch, RtTensor *, slices->count);
     for (uint32_t i = 0; i < slices->count; i++) {
@@ -116,8 +128,10 @@ static bool join(Exec *exec, const LoadedStep *step, const Slices *slices, uint3
             return exec_fail(exec, step, "a scan output is not a tensor");
         parts[i] = slices->list->items[i].tensor;
     }
-    if (axis > parts[0]->tensor.rank) return exec_fail(exec, step, "a scan axis is out of range");
-    *result = exec_join(exec, step, parts, slices->count, axis, true);
+    if (how.axis > parts[0]->tensor.rank)
+        return exec_fail(exec, step, "a scan axis is out of range");
+    const JoinParts all = {parts, slices->count, how.axis, true, how.there};
+    *result = exec_join(exec, step, &all);
     return *result;
 }
 
@@ -180,9 +194,10 @@ static bool loop_end(Loop *loop) {
                     rt_value_ref(exec->values[plan->operands[body->inputs.first + 2 + i]]));
     for (uint32_t i = 0; i < loop->scans; i++) {
         RtTensor *joined = NULL;
+        const Joining how = {0, is_there(exec, loop->step, loop->carried + i)};
         if (loop->slices[i].count == 0)
-            joined = join_none(exec, loop->body, 1 + loop->carried + i, 0);
-        else if (!join(exec, loop->step, &loop->slices[i], 0, &joined))
+            joined = join_none(exec, loop->body, 1 + loop->carried + i, how.there);
+        else if (!join(exec, loop->step, &loop->slices[i], how, &joined))
             return false;
         if (!joined) return false;
         exec_output(exec, loop->step, loop->carried + i, tensor_value(joined));
@@ -275,7 +290,8 @@ static bool scan_lengths(Scan *scan) {
 static RtTensor *batch_item(Scan *scan, uint32_t i) {
     RtTensor *tensor = scan_operand(scan, i);
     if (!tensor) return NULL;
-    if (scan->batch >= 0) return exec_take(scan->exec, tensor, 0, scan->batch, false);
+    const SliceRange item = {.start = scan->batch};
+    if (scan->batch >= 0) return exec_take(scan->exec, tensor, &item);
     tensor->refs++;
     return tensor;
 }
@@ -289,9 +305,13 @@ static bool scan_once(Scan *scan, int64_t iteration) {
         RtValue old = tensor_value(item);
         bool backwards = is_reversed(scan, "scan_input_directions", i);
         RtTensor *slice = NULL;
-        if (scan_axis(scan, "scan_input_axes", i, item->tensor.rank, &axis))
-            slice = exec_take(exec, item, axis,
-                              backwards ? scan->length - 1 - iteration : iteration, false);
+        if (scan_axis(scan, "scan_input_axes", i, item->tensor.rank, &axis)) {
+            const uint32_t operand = scan->step->inputs[scan->first + scan->states + i];
+            const SliceRange one = {.axis = axis,
+                                    .start = backwards ? scan->length - 1 - iteration : iteration,
+                                    .there = exec_is_remote(exec, operand)};
+            slice = exec_take(exec, item, &one);
+        }
         rt_value_clear(&old);
         if (!slice) return false;
         set_input(exec, scan->body, scan->states + i, tensor_value(slice));
@@ -317,17 +337,17 @@ static void reverse(Slices *slices) {
 
 static bool scan_join(Scan *scan, uint32_t i, RtTensor **joined) {
     Slices *slices = &scan->slices[i];
-    uint32_t axis = 0;
+    Joining how = {0, is_there(scan->exec, scan->step, scan->states + i)};
     if (slices->count == 0) {
-        *joined = join_none(scan->exec, scan->body, scan->states + i, 0);
+        *joined = join_none(scan->exec, scan->body, scan->states + i, how.there);
         return *joined;
     }
     if (slices->list->items[0].state != RT_TENSOR)
         return exec_fail(scan->exec, scan->step, "scan output %u is not a tensor", i);
     if (is_reversed(scan, "scan_output_directions", i)) reverse(slices);
     uint32_t rank = slices->list->items[0].tensor->tensor.rank + 1;
-    return scan_axis(scan, "scan_output_axes", i, rank, &axis) &&
-           join(scan->exec, scan->step, slices, axis, joined);
+    return scan_axis(scan, "scan_output_axes", i, rank, &how.axis) &&
+           join(scan->exec, scan->step, slices, how, joined);
 }
 
 /* One sequence: states and scan outputs end up in results. */
@@ -380,7 +400,7 @@ static bool scan_batch(Scan *scan, RtValue *results, Slices *batches) {
     }
     for (uint32_t i = 0; i < total; i++) {
         RtTensor *joined = NULL;
-        if (!join(exec, scan->step, &batches[i], 0, &joined)) return false;
+        if (!join(exec, scan->step, &batches[i], (Joining){0, false}, &joined)) return false;
         results[i] = tensor_value(joined);
     }
     return true;

@@ -68,7 +68,9 @@ void exec_device_count(Exec *exec, const StepForm *form, const LoadedStep *step)
 
 bool exec_device_wait(Exec *exec) {
     exec->device.pending = exec->device.flies = false;
-    return exec->device.record || kind_of(exec)->wait(exec->device.queue, exec->err);
+    if (exec->device.record) return true;
+    exec->device.lags = !kind_of(exec)->wait(exec->device.queue, exec->err);
+    return !exec->device.lags;
 }
 
 /* Whether the processor reads an input that may be on its way. */

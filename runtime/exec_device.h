@@ -46,6 +46,10 @@ void exec_device_count(Exec *exec, const StepForm *form, const LoadedStep *step)
 bool exec_device_before(Exec *exec, const LoadedStep *step);
 /* Until all work is done. */
 bool exec_device_wait(Exec *exec);
+/* Whether some may be under way: before values are given back that it may write to. */
+static inline bool exec_device_works(const Exec *exec) {
+    return exec->device.queue && (exec->device.flies || exec->device.lags);
+}
 
 /* Forgets the work that was recorded: for all sizes, and for some. */
 void exec_device_forget(Exec *exec);

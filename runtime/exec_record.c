@@ -9,6 +9,8 @@
 #include "exec_memory.h"
 #include "step_place.h"
 
+enum { MOST_LAUNCHES = 1 << 14 }; /* loops may have any number of turns */
+
 static const DeviceKind *kind_of(const Exec *exec) {
     return exec->loaded->device->kind;
 }
@@ -189,7 +191,8 @@ static bool record_graph(Exec *exec, DeviceRecord *record) {
     exec->err = err;
     exec->device.pool.queue = exec->device.queue;
     take_counts(exec->device.queue, &before, &record->counts);
-    if (ok && record->work && record->stamp == stamp_of(exec)) return true;
+    const bool fits = record->counts.launches <= MOST_LAUNCHES;
+    if (ok && fits && record->work && record->stamp == stamp_of(exec)) return true;
     exec_device_record_clear(exec, record);
     return false;
 }

@@ -111,8 +111,9 @@ bool exec_concat_from_sequence(Exec *exec, const LoadedStep *step) {
     int64_t axis = exec_int_attr(step, "axis", 0), rank = (int64_t)parts[0]->tensor.rank + fresh;
     if (axis < 0) axis += rank;
     if (axis < 0 || axis >= rank) return exec_fail(exec, step, "its axis is out of range");
-    return give_tensor(exec, step,
-                       exec_join(exec, step, parts, list->count, (uint32_t)axis, fresh));
+    const JoinParts join = {
+        .parts = parts, .count = list->count, .axis = (uint32_t)axis, .fresh = fresh};
+    return give_tensor(exec, step, exec_join(exec, step, &join));
 }
 
 /* Lengths of the pieces along the axis: given, or equal ones, the last perhaps shorter. */
@@ -146,8 +147,9 @@ static bool split_into(Exec *exec, const LoadedStep *step, RtTensor *tensor, uin
     for (uint32_t i = 0; i < list->count; i++) {
         if (lengths[i] < 0 || lengths[i] > tensor->tensor.dims[axis] - at)
             return exec_fail(exec, step, "piece %u is out of range", i);
-        RtTensor *piece = single ? exec_take(exec, tensor, axis, at, false)
-                                 : exec_range(exec, tensor, axis, at, lengths[i]);
+        const SliceRange range = {.axis = axis, .start = at, .length = lengths[i]};
+        RtTensor *piece =
+            single ? exec_take(exec, tensor, &range) : exec_range(exec, tensor, &range);
         if (!piece) return false;
         list->items[i] = (RtValue){.state = RT_TENSOR, .tensor = piece};
         at += lengths[i];

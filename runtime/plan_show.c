@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "attr_layout.h"
+#include "place_declined.h"
 #include "plan.h"
 #include "real_text.h"
 #include "shown.h"
@@ -17,7 +18,8 @@ enum { SHOWN_ITEMS = 16 };
 typedef struct Show {
     const Plan *plan;
     const PlanSink *sink;
-    const Placement *placed; /* NULL: all steps are the processor's */
+    const Placement *placed;     /* NULL: all steps are the processor's */
+    const char *const *declined; /* [step_count], where placed: place_declined's */
 } Show;
 
 static void put(Show *s, const char *text, size_t size) {
@@ -257,7 +259,9 @@ static void show_choices(Show *s, uint32_t step) {
 /* Where the step runs, and why not on the device. */
 static void show_place(Show *s, uint32_t number) {
     const PlaceReason reason = s->placed->reasons[number];
-    if (reason == PLACE_DEVICE)
+    if (s->declined[number])
+        say(s, " ; processor: declined, as %s", s->declined[number]);
+    else if (reason == PLACE_DEVICE)
         say(s, " ; device");
     else if (reason != PLACE_COPY)
         say(s, " ; processor: %s", place_reason(reason));
@@ -305,17 +309,26 @@ static void show_graph(Show *s, uint32_t number) {
 }
 
 static void show_places(Show *s) {
-    uint32_t counts[PLACE_REASON_COUNT] = {0}, copies = 0, elsewhere = 0;
-    for (uint32_t i = 0; i < s->plan->step_count; i++) counts[s->placed->reasons[i]]++;
+    uint32_t counts[PLACE_REASON_COUNT] = {0}, copies = 0, elsewhere = 0, declined = 0;
+    for (uint32_t i = 0; i < s->plan->step_count; i++) {
+        counts[s->placed->reasons[i]]++;
+        declined += s->declined[i] != NULL;
+    }
+    counts[PLACE_DEVICE] -= declined;
     copies = counts[PLACE_COPY];
     elsewhere = s->plan->step_count - counts[PLACE_DEVICE] - copies;
     say(s, "placed: %u steps on the device, %u on the processor, %u copies; %s\n",
         counts[PLACE_DEVICE], elsewhere, copies,
-        s->placed->repeats ? "repeated from a recording"
-                           : "not recorded, as what the processor computes may differ");
+        s->placed->repeats && !declined
+            ? "repeated from a recording"
+            : "not recorded, as what the processor computes may differ");
     for (uint32_t i = 0; i < PLACE_REASON_COUNT; i++)
         if (counts[i] && i != PLACE_DEVICE && i != PLACE_COPY)
             say(s, "    processor: %u steps: %s\n", counts[i], place_reason((PlaceReason)i));
+    if (declined)
+        say(s,
+            "    processor: %u steps: declined by the device's kernels, with copies in each run\n",
+            declined);
 }
 
 static void show_plan(Show *show) {
@@ -354,5 +367,8 @@ void plan_show_placed(const Plan *plan, const DeviceKind *kind, const PlanSink *
                       Arena *arena) {
     Placement placed;
     step_place(plan, kind, &placed, arena);
-    show_plan(&(Show){.plan = &placed.plan, .sink = sink, .placed = &placed});
+    show_plan(&(Show){.plan = &placed.plan,
+                      .sink = sink,
+                      .placed = &placed,
+                      .declined = place_declined(&placed, kind, arena)});
 }

@@ -97,13 +97,32 @@ static bool reads_constants(const Placer *p, const PlanStep *step) {
     return constants && !others;
 }
 
+/* Whether the value may be part of the arithmetic of shapes: integers, and few floats. */
+static bool is_shape_like(const Placer *p, uint32_t number) {
+    const PlanValue *value = &p->from->values[number];
+    if (value->kind != PLAN_TENSOR) return false;
+    if (dtype_is_integer((Dtype)value->dtype) || value->dtype == DTYPE_BOOL) return true;
+    if (value->rank == PLAN_NONE || value->rank > 1) return false;
+    const int64_t size = value->rank ? p->from->numbers[value->dims] : 1;
+    return size >= 0 && size <= FEW;
+}
+
+/* Whether all that it makes may be that. */
+static bool stays(const Placer *p, const PlanStep *step) {
+    for (uint32_t i = 0; i < step->outputs.count; i++) {
+        const uint32_t value = p->from->operands[step->outputs.first + i];
+        if (value != PLAN_NONE && !is_shape_like(p, value)) return false;
+    }
+    return true;
+}
+
 static PlaceReason find_row(Placer *p, const PlanStep *step, const KernelRow **found) {
     size_t count = 0;
     const char *domain = p->domains[step->op], *name = p->names[step->op];
     if (exec_find(domain, name)) return PLACE_CONTROL;
     const KernelRow *rows = p->kind->find(domain, name, p->from->ops[step->op].opset, &count);
     if (!rows) return reads_sizes(p, step) ? PLACE_SHAPE : PLACE_NO_KERNEL;
-    if (reads_constants(p, step)) return PLACE_CONSTANT;
+    if (reads_constants(p, step) && stays(p, step)) return PLACE_CONSTANT;
     for (size_t i = 0; i < count; i++) {
         if (!row_takes(p, &rows[i], step->inputs, rows[i].host) ||
             !row_takes(p, &rows[i], step->outputs, 0) || !gives_all(p, &rows[i], step))
@@ -122,16 +141,6 @@ static void need(Placer *p, uint32_t value) {
     VEC_PUSH(p->arena, &p->queue, value);
 }
 
-/* Whether the value may be part of the arithmetic of shapes: integers, and few floats. */
-static bool is_shape_like(const Placer *p, uint32_t number) {
-    const PlanValue *value = &p->from->values[number];
-    if (value->kind != PLAN_TENSOR) return false;
-    if (dtype_is_integer((Dtype)value->dtype) || value->dtype == DTYPE_BOOL) return true;
-    if (value->rank == PLAN_NONE || value->rank > 1) return false;
-    const int64_t size = value->rank ? p->from->numbers[value->dims] : 1;
-    return size >= 0 && size <= FEW;
-}
-
 /* Output i of each branch of an If; PLAN_NONE where that has none. `at` counts the branches. */
 static bool next_branch(const Placer *p, const PlanStep *step, uint32_t *at, uint32_t *graph) {
     while (*at < step->attrs.count) {
@@ -147,12 +156,67 @@ static uint32_t branch_output(const Placer *p, uint32_t graph, uint32_t i) {
     return i < outputs.count ? p->from->operands[outputs.first + i] : PLAN_NONE;
 }
 
-static bool stays(const Placer *p, const PlanStep *step) {
-    for (uint32_t i = 0; i < step->outputs.count; i++) {
-        const uint32_t value = p->from->operands[step->outputs.first + i];
-        if (value != PLAN_NONE && !is_shape_like(p, value)) return false;
-    }
+/* How a Loop's or Scan's operands and results are those of its body: states go from one turn to the next,
+ * the body's outputs behind them are collected, and of a Scan the operands behind them taken apart. */
+typedef struct Turns {
+    uint32_t body;
+    uint32_t operand, input,
+        output; /* of the first state: the step's, the body's, and its next value */
+    uint32_t states, slices, collected;
+    bool slices_first, collected_first; /* they are along axis 0: of others copies were many */
+} Turns;
+
+static bool is_attr(const Placer *p, const PlanAttr *attr, const char *name) {
+    const PlanSpan text = p->from->texts[attr->name];
+    return text.count == strlen(name) && memcmp(p->from->chars + text.first, name, text.count) == 0;
+}
+
+static bool all_zero(const Placer *p, const PlanAttr *attr) {
+    for (uint32_t k = 0; k < attr->count; k++)
+        if (p->from->numbers[(uint32_t)attr->value + k] != 0) return false;
     return true;
+}
+
+static void read_scan(const Placer *p, const PlanStep *step, Turns *t) {
+    for (uint32_t i = 0; i < step->attrs.count; i++) {
+        const PlanAttr *attr = &p->from->attrs[step->attrs.first + i];
+        if (attr->kind == PLAIN_INT && is_attr(p, attr, "num_scan_inputs") && attr->value > 0)
+            t->slices = (uint32_t)attr->value;
+        if (attr->kind == PLAIN_INTS && is_attr(p, attr, "scan_input_axes"))
+            t->slices_first = all_zero(p, attr);
+        if (attr->kind == PLAIN_INTS && is_attr(p, attr, "scan_output_axes"))
+            t->collected_first = all_zero(p, attr);
+    }
+}
+
+/* False where it is none, or one whose parts do not fit, which its run will say. */
+static bool read_turns(const Placer *p, uint32_t number, Turns *t) {
+    const PlanStep *step = &p->from->steps[number];
+    uint32_t at = 0;
+    if (p->reasons[number] != PLACE_CONTROL || !next_branch(p, step, &at, &t->body)) return false;
+    const PlanGraph *body = &p->from->graphs[t->body];
+    *t = (Turns){.body = t->body, .slices_first = true, .collected_first = true};
+    if (is_named(p, step, "Loop")) {
+        t->operand = t->input = 2;
+        t->output = 1;
+    } else if (is_named(p, step, "Scan") && p->from->ops[step->op].opset >= 9) {
+        read_scan(p, step, t);
+    } else {
+        return false;
+    }
+    if (body->inputs.count < t->input + t->slices || body->inputs.count != step->inputs.count)
+        return false;
+    t->states = body->inputs.count - t->input - t->slices;
+    if (body->outputs.count < t->output + t->states) return false;
+    t->collected = body->outputs.count - t->output - t->states;
+    return true;
+}
+
+/* The body's value that operand i becomes, as it is or a slice of it; PLAN_NONE: none. */
+static uint32_t body_input(const Placer *p, uint32_t number, uint32_t i) {
+    Turns t;
+    if (!read_turns(p, number, &t) || i < t.operand) return PLAN_NONE;
+    return p->from->operands[p->from->graphs[t.body].inputs.first + t.input + i - t.operand];
 }
 
 /* What hands a value on is followed to who made it. */
@@ -163,6 +227,20 @@ static void follow_control(Placer *p, const PlanStep *step, uint32_t value) {
         for (uint32_t at = 0, graph; next_branch(p, step, &at, &graph);)
             need(p, branch_output(p, graph, i));
     }
+}
+
+/* Whether the processor, too, would only compute with whole numbers to make it. */
+static bool is_counting(const Placer *p, uint32_t value) {
+    const uint32_t number = p->producer[value];
+    if (number == PLAN_NONE) return true;
+    const PlanSpan inputs = p->from->steps[number].inputs;
+    for (uint32_t i = 0; i < inputs.count; i++) {
+        const uint32_t from = p->from->operands[inputs.first + i];
+        if (from == PLAN_NONE) continue;
+        const Dtype dtype = (Dtype)p->from->values[from].dtype;
+        if (!dtype_is_integer(dtype) && dtype != DTYPE_BOOL) return false;
+    }
+    return true;
 }
 
 /* What is needed is computed by the processor, back to where only sizes are read. */
@@ -189,6 +267,10 @@ static void note_needs(Placer *p, uint32_t number) {
     if (p->reasons[number] == PLACE_CONTROL && is_named(p, step, "Loop")) host = 3;
     for (uint32_t i = 0; i < step->inputs.count && i < 32; i++)
         if (host >> i & 1) need(p, p->from->operands[step->inputs.first + i]);
+    Turns t;
+    const bool loops = read_turns(p, number, &t) && t.output; /* the body says whether it goes on */
+    const uint32_t on = loops ? branch_output(p, t.body, 0) : PLAN_NONE;
+    if (on != PLAN_NONE && is_counting(p, on)) need(p, on);
 }
 
 /* ---- where steps run ------------------------------------------------------------------------- */
@@ -230,8 +312,90 @@ static void decide_if(Placer *p, const PlanStep *step) {
     }
 }
 
+/* Whether the value will be on the device once its graph is decided, as far as that shows; where it then
+ * is not, it is copied there. */
+static bool will_be_remote(const Placer *p, uint32_t value) {
+    for (;;) {
+        const uint32_t number = value == PLAN_NONE ? PLAN_NONE : p->producer[value];
+        if (number == PLAN_NONE) return value != PLAN_NONE && p->remote[value];
+        const PlanStep *step = &p->from->steps[number];
+        const bool control = p->reasons[number] == PLACE_CONTROL,
+                   same = is_named(p, step, "Identity");
+        const bool view = p->rows[number] && p->rows[number]->flags & KERNEL_VIEW;
+        if (!control && (!p->rows[number] || p->shapes[number])) return false;
+        if (!control && !view) return true;
+        if (control && !same) break;
+        value = p->from->operands[step->inputs.first]; /* handed on */
+    }
+    const uint32_t number = p->producer[value];
+    const PlanStep *step = &p->from->steps[number];
+    Turns t;
+    const bool turns = read_turns(p, number, &t);
+    if (!turns && !is_named(p, step, "If")) return false;
+    for (uint32_t i = 0; i < step->outputs.count; i++) {
+        if (p->from->operands[step->outputs.first + i] != value) continue;
+        for (uint32_t at = 0, graph; next_branch(p, step, &at, &graph);)
+            if (will_be_remote(p, branch_output(p, graph, (turns ? t.output : 0) + i))) return true;
+    }
+    return false;
+}
+
+/* Whether a step of the graph reads the value on the device. */
+static bool reads_there(const Placer *p, uint32_t graph, uint32_t value) {
+    const PlanSpan steps = p->from->graphs[graph].steps;
+    for (uint32_t s = steps.first; s < steps.first + steps.count; s++) {
+        const PlanSpan inputs = p->from->steps[s].inputs;
+        for (uint32_t i = 0; p->rows[s] && !p->shapes[s] && i < inputs.count; i++)
+            if (p->from->operands[inputs.first + i] == value &&
+                !(i < 32 && p->rows[s]->host >> i & 1))
+                return true;
+    }
+    return false;
+}
+
+/* Whether both are tensors that may be on the device; the second one may miss. */
+static bool may_be_there(const Placer *p, uint32_t value, uint32_t other) {
+    return value != PLAN_NONE && is_of_device(p, value) && !p->needed[value] &&
+           (other == PLAN_NONE || (is_of_device(p, other) && !p->needed[other]));
+}
+
+static uint32_t step_output(const Placer *p, const PlanStep *step, uint32_t i) {
+    return i < step->outputs.count ? p->from->operands[step->outputs.first + i] : PLAN_NONE;
+}
+
+/* States that the device makes stay there from turn to turn; what it takes apart is there whole. */
+static void begin_turns(Placer *p, uint32_t number, const Turns *t) {
+    const PlanStep *step = &p->from->steps[number];
+    const uint32_t *inputs = p->from->operands + p->from->graphs[t->body].inputs.first + t->input;
+    for (uint32_t i = 0; i < t->states; i++) {
+        const uint32_t next = branch_output(p, t->body, t->output + i);
+        const uint32_t result = step_output(p, step, i);
+        if (!may_be_there(p, inputs[i], next) || !may_be_there(p, inputs[i], result) ||
+            !will_be_remote(p, next))
+            continue;
+        p->remote[inputs[i]] = p->ends[t->body][t->output + i] = true;
+        if (result != PLAN_NONE) p->remote[result] = true;
+    }
+    for (uint32_t i = t->states; t->slices_first && i < t->states + t->slices; i++)
+        if (may_be_there(p, inputs[i], PLAN_NONE) && reads_there(p, t->body, inputs[i]))
+            p->remote[inputs[i]] = true;
+}
+
+/* And so does what is collected of what it makes. */
+static void end_turns(Placer *p, uint32_t number, const Turns *t) {
+    for (uint32_t i = t->states; t->collected_first && i < t->states + t->collected; i++) {
+        const uint32_t from = branch_output(p, t->body, t->output + i);
+        const uint32_t result = step_output(p, &p->from->steps[number], i);
+        if (result == PLAN_NONE || !may_be_there(p, from, result) || !p->remote[from]) continue;
+        p->remote[result] = p->ends[t->body][t->output + i] = true;
+    }
+}
+
 static void decide(Placer *p, uint32_t number) {
     const PlanStep *step = &p->from->steps[number];
+    Turns t;
+    const bool turns = read_turns(p, number, &t);
+    if (turns) begin_turns(p, number, &t);
     for (uint32_t i = 0; i < step->attrs.count; i++) {
         const PlanAttr *attr = &p->from->attrs[step->attrs.first + i];
         if (attr->kind == PLAIN_GRAPH) decide_graph(p, (uint32_t)attr->value);
@@ -245,6 +409,7 @@ static void decide(Placer *p, uint32_t number) {
     if (p->reasons[number] == PLACE_CONTROL && is_named(p, step, "Identity"))
         device = follows(p, step);
     if (p->reasons[number] == PLACE_CONTROL && is_named(p, step, "If")) decide_if(p, step);
+    if (turns) end_turns(p, number, &t);
     for (uint32_t i = 0; device && i < step->outputs.count; i++) {
         const uint32_t value = p->from->operands[step->outputs.first + i];
         if (value != PLAN_NONE) p->remote[value] = true;
@@ -265,13 +430,21 @@ static bool takes_any(const Placer *p, const PlanStep *step) {
 
 static bool wants_remote(const Placer *p, uint32_t number, uint32_t i) {
     const KernelRow *row = p->rows[number];
-    return p->reasons[number] == PLACE_DEVICE && !(i < 32 && row->host >> i & 1);
+    if (p->reasons[number] != PLACE_CONTROL)
+        return p->reasons[number] == PLACE_DEVICE && !(i < 32 && row->host >> i & 1);
+    const uint32_t within = body_input(p, number, i);
+    return within != PLAN_NONE && p->remote[within];
+}
+
+/* A constant is where it is read, but for those that become values of a body. */
+static bool is_everywhere(const Placer *p, uint32_t number, uint32_t value) {
+    return is_constant(p, value) && p->reasons[number] != PLACE_CONTROL;
 }
 
 static bool is_crossing(const Placer *p, uint32_t number, uint32_t i) {
     const PlanStep *step = &p->from->steps[number];
     const uint32_t value = p->from->operands[step->inputs.first + i];
-    return value != PLAN_NONE && !is_constant(p, value) && !takes_any(p, step) &&
+    return value != PLAN_NONE && !is_everywhere(p, number, value) && !takes_any(p, step) &&
            wants_remote(p, number, i) != p->remote[value];
 }
 
@@ -328,9 +501,9 @@ static void note_handed(Placer *p, const PlanStep *step) {
 
 static bool graph_repeats(Placer *p, uint32_t graph);
 
-/* Branches that sizes alone decide between are as good as one; what an If hands on is none of the
- * inputs that a repeated run looks at. */
-static bool if_repeats(Placer *p, const PlanStep *step) {
+/* Branches that sizes alone decide between are as good as one, and so are turns that they count; what an
+ * If hands on is none of the inputs that a repeated run looks at. */
+static bool graphs_repeat(Placer *p, const PlanStep *step) {
     for (uint32_t at = 0, graph; next_branch(p, step, &at, &graph);) {
         if (!graph_repeats(p, graph)) return false;
         for (uint32_t i = 0; i < p->from->graphs[graph].outputs.count; i++) {
@@ -344,8 +517,10 @@ static bool if_repeats(Placer *p, const PlanStep *step) {
 
 static bool step_repeats(Placer *p, uint32_t number) {
     const PlanStep *step = &p->from->steps[number];
+    Turns t;
+    const bool graphs = is_named(p, step, "If") || read_turns(p, number, &t);
     if (p->reasons[number] == PLACE_CONTROL && !is_named(p, step, "Identity") &&
-        !(is_named(p, step, "If") && if_repeats(p, step)))
+        !(graphs && graphs_repeat(p, step)))
         return false;
     if (p->reasons[number] != PLACE_DEVICE && draws(p, step)) return false;
     for (uint32_t i = 0; i < step->inputs.count; i++) {
@@ -416,6 +591,8 @@ static void push_copy(Placer *p, Tables *t, uint32_t value) {
     PlanValue like = p->from->values[value];
     PlanStep step = {.op = p->remote[value] ? t->download : t->upload, .name = like.name};
     p->other[value] = copy;
+    like.data = PLAN_NO_DATA; /* also of a constant */
+    like.size = like.packed = like.stored = 0;
     VEC_PUSH(p->arena, &t->values, like);
     VEC_PUSH(p->arena, &t->remote, !p->remote[value]);
     step.inputs = push_operands(p, t, &source, 1);
@@ -437,6 +614,8 @@ static void push_copies(Placer *p, Tables *t, PlanSpan span) {
 static void push_step(Placer *p, Tables *t, uint32_t number) {
     PlanStep step = p->from->steps[number];
     const uint32_t *inputs = p->from->operands + step.inputs.first;
+    for (uint32_t i = 0; i < step.inputs.count; i++) /* a constant's copy is this step's alone */
+        if (is_crossing(p, number, i) && is_constant(p, inputs[i])) push_copy(p, t, inputs[i]);
     const uint32_t first = (uint32_t)t->operands.count;
     for (uint32_t i = 0; i < step.inputs.count; i++)
         VEC_PUSH(p->arena, &t->operands,
@@ -447,6 +626,8 @@ static void push_step(Placer *p, Tables *t, uint32_t number) {
     VEC_PUSH(p->arena, &t->steps, step);
     VEC_PUSH(p->arena, &t->reasons, p->reasons[number]);
     VEC_PUSH(p->arena, &t->origins, number);
+    for (uint32_t i = 0; i < step.inputs.count; i++)
+        if (inputs[i] != PLAN_NONE && is_constant(p, inputs[i])) p->other[inputs[i]] = PLAN_NONE;
     push_copies(p, t, outputs);
 }
 

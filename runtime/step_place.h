@@ -4,7 +4,8 @@
  * A step goes to the device where that has a row for its operator and types, but for arithmetic of
  * shapes: what a row reads on the processor (KernelRow.host), or decides control flow, is computed
  * there, back to where it only depends on sizes. Values live where the step that makes them runs,
- * inputs and outputs of graphs in the processor's memory; where the other side reads one, a step of
+ * inputs and outputs of graphs in the processor's memory, but for what branches give and bodies of loops
+ * hand from turn to turn where the device makes it; where the other side reads one, a step of
  * the domain demi.device is inserted behind what makes it, Upload or Download, whose result is a
  * value of its own. So execution stays one step after the other, and who reads a plan that was placed
  * sees every copy.
@@ -25,7 +26,7 @@ typedef enum PlaceReason {
     PLACE_NO_TYPE,   /* it has, but not for these types */
     PLACE_CONTROL,   /* control flow, sequences, optionals */
     PLACE_SHAPE,     /* shapes follow from it */
-    PLACE_CONSTANT,  /* it reads constants alone */
+    PLACE_CONSTANT,  /* it reads constants alone, and shapes may follow from what it makes */
     PLACE_FOLLOWS,   /* its data is in the processor's memory and only gets another shape */
     PLACE_REASON_COUNT
 } PlaceReason;

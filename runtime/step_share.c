@@ -199,6 +199,7 @@ static const void *share(PackJob *job) {
     Exec *exec = s->exec;
     const uint64_t size = job->size;
     PlanShare *shared = s->step->device ? exec->loaded->remote_share : exec->loaded->share;
+    if (exec->options.notes && s->step->device) return exec->options.notes; /* not read, as below */
     if (!shared || exec->options.notes ||
         (exec->options.small && !s->step->device && step_stored_narrow(s, job->input)))
         return NULL;

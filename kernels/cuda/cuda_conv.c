@@ -144,44 +144,49 @@ static void describe(const KernelCall *call, const Window *w, const Conv *conv, 
     }
 }
 
-/* With all that follows, or else alone. */
-static void plan_library(KernelCall *call, const Window *w, Conv *conv) {
+/* With all that follows, or else alone. False with the error set. */
+static bool plan_library(KernelCall *call, const Window *w, Conv *conv) {
     const CudaEpilogue *e = &conv->all;
     const Dtype y = call->outputs[0].dtype;
     DnnConv described;
     describe(call, w, conv, &described);
+    Err failed = {0};
+    described.workspace = WORKSPACE;
     described.tf32 = call->queue->tf32;
     const bool same = y == conv->dtype;
     described.residual = same && e->z && e->z->dtype == y;
     described.bias = same && e->bias && e->bias->dtype == y && (described.residual || !e->z);
     const bool ends = same && (described.bias || !e->bias) && (described.residual || !e->z);
     described.relu = ends && e->op == UNARY_RELU; /* bounded ones have engines, but slow ones */
-    conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, false);
+    conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, false, &failed);
     if (!conv->plan && described.relu && (described.residual || described.bias)) {
         described.relu = false;
-        conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, false);
+        conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, false, &failed);
     }
     if (!conv->plan && (described.residual || described.bias || described.relu)) {
         described.residual = described.bias = described.relu = false;
-        conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, false);
+        conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, false, &failed);
     }
-    if (!conv->plan)
-        conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, true);
+    if (!conv->plan) conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, true, &failed);
     conv->added = described.residual;
     conv->biased = described.bias;
     conv->activated = described.relu;
     if (conv->plan) conv->way = CONV_LIBRARY;
+    if (!failed.code) return true;
+    *call->err = failed;
+    return false;
 }
 
 static bool find_library(KernelCall *call, const Window *w, Conv *conv) {
     CudaDevice *device = cuda_device_of(call);
-    Err ignored = {0};
-    if (w->rank > DNN_SPATIAL || !w->rank || !(conv->dnn = cuda_dnn(&ignored))) return true;
+    if (w->rank > DNN_SPATIAL || !w->rank || !cuda_is_there(device)) return true;
+    if (!cuda_dnn(&conv->dnn, call->err)) return false;
+    if (!conv->dnn) return true;
     if (!cuda_enter(device, call->err)) return false;
-    conv->handle = cuda_dnn_handle(device, conv->dnn, &ignored);
-    if (conv->handle) plan_library(call, w, conv);
+    conv->handle = cuda_dnn_handle(device, conv->dnn, call->err);
+    const bool ok = conv->handle && plan_library(call, w, conv);
     cuda_leave(device);
-    return true;
+    return ok;
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
@@ -415,6 +420,8 @@ static bool convolve(KernelCall *call) {
     Conv conv = *(const Conv *)call->prepared;
     const KernelTensor *y = &call->outputs[0];
     if (!y->count) return true;
+    if (conv.way == CONV_DIRECT && !cuda_is_there(cuda_device_of(call)))
+        return true; /* a library's to say */
     const void *weights = get_weights(call, &conv);
     const bool same = conv.dtype == y->dtype;
     void *to = same ? y->data : kernel_workspace(call, y->count * kernel_element_size(conv.dtype));

@@ -49,6 +49,10 @@ static inline CudaQueue *cuda_queue_of(DeviceQueue *queue) {
     return (CudaQueue *)queue;
 }
 CudaDevice *cuda_device_of(const KernelCall *call);
+/* Whether there is a driver and a device behind it; false: it is cuda_described's. */
+static inline bool cuda_is_there(const CudaDevice *device) {
+    return device->driver;
+}
 CuStream cuda_stream_of(const KernelCall *call);
 
 /* Makes the device's context the thread's, until cuda_leave: around calls of the driver and of
@@ -64,6 +68,9 @@ void cuda_describe(const Device *device, DeviceInfo *info);
 
 /* The operator's rows in cuda_rows.def; DeviceKind's. */
 const KernelRow *cuda_find(const char *domain, const char *op, int64_t opset, size_t *count);
+
+/* DeviceKind.described. */
+extern const DeviceKind cuda_described;
 
 /* The modules' images, by family; NULL where the build has none (no nvcc). */
 extern const unsigned char *const cuda_images[CUDA_FAMILY_COUNT];

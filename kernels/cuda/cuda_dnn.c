@@ -8,17 +8,37 @@
 #include <stdlib.h>
 
 #include "cuda_library.h"
+#include "shared_object.h"
 
 /* ---- loading --------------------------------------------------------------------------------- */
+
+enum {
+    MAJOR = 9, /* of the interface that cuda_dnn.def has */
+    PER_MAJOR = 10000,
+    PARTS_DIFFER = 1002, /* statuses */
+    PART_MISSING = 1008
+};
 
 static const char file[] = "libcudnn.so.9";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CudaDnn table;
 static bool loaded;
 
-static bool load(Err *err) {
-    void *library = cuda_library_open(file, err);
-    if (!library) return false;
+/* A file of that name may be of another version: links are made by hand, too. */
+static bool check_version(void *library, Err *err) {
+    size_t (*get)(void);
+    *(void **)&get = cuda_library_symbol(library, file, "cudnnGetVersion", err);
+    if (!get) return false;
+    const size_t version = get();
+    if (version / PER_MAJOR == MAJOR) return true;
+    err_set(err, ERR_ENV, "%s is no cuDNN %d", file, MAJOR);
+    err_expected(err, "a version of %d to %d", MAJOR * PER_MAJOR, (MAJOR + 1) * PER_MAJOR - 1);
+    err_actual(err, "%zu", version);
+    err_hint(err, "install cuDNN %d, or name its folder in LD_LIBRARY_PATH", MAJOR);
+    return false;
+}
+
+static bool find_symbols(void *library, Err *err) {
 #define DNN(name, symbol, arguments)                                                               \
     *(void **)&table.name = cuda_library_symbol(library, file, #symbol, err);                      \
     if (!table.name) return false;
@@ -27,12 +47,38 @@ static bool load(Err *err) {
     return true;
 }
 
-const CudaDnn *cuda_dnn(Err *err) {
+static bool load(Err *err) {
+    Err missing = {0};
+    void *library = cuda_library_open(file, &missing);
+    if (!library) return true;
+    loaded = check_version(library, err) && find_symbols(library, err);
+    if (!loaded) object_close(library);
+    return loaded;
+}
+
+bool cuda_dnn(const CudaDnn **dnn, Err *err) {
     pthread_mutex_lock(&lock);
-    if (!loaded) loaded = load(err);
-    const bool ok = loaded;
+    const bool ok = loaded || load(err);
+    *dnn = loaded ? &table : NULL;
     pthread_mutex_unlock(&lock);
-    return ok ? &table : NULL;
+    return ok;
+}
+
+/* Whether the status says that the library's parts, which it loads when it wants them, are not whole. */
+static bool is_broken(int status) {
+    return status == PARTS_DIFFER || status == PART_MISSING;
+}
+
+static bool status_ok(int status, Err *err, const char *what) {
+    if (!status) return true;
+    if (status == PARTS_DIFFER)
+        err_set(err, ERR_ENV, "cuDNN: its libraries are of several versions");
+    else if (status == PART_MISSING)
+        err_set(err, ERR_ENV, "cuDNN: one of its libraries can't be loaded");
+    else
+        return err_set(err, ERR_ENV, "cuDNN: %s: status %d", what, status);
+    err_hint(err, "libcudnn_*.so.%d of the same release belong beside %s", MAJOR, file);
+    return false;
 }
 
 static void end(void *handle) {
@@ -43,10 +89,7 @@ void *cuda_dnn_handle(CudaDevice *device, const CudaDnn *dnn, Err *err) {
     pthread_mutex_lock(&device->lock);
     void **handle = &device->libraries[CUDA_DNN];
     const int status = *handle ? 0 : dnn->create(handle);
-    if (status == 0)
-        device->library_free[CUDA_DNN] = end;
-    else
-        err_set(err, ERR_ENV, "cuDNN: a handle: status %d", status);
+    if (status_ok(status, err, "a handle")) device->library_free[CUDA_DNN] = end;
     pthread_mutex_unlock(&device->lock);
     return *handle;
 }
@@ -139,21 +182,28 @@ typedef struct Draft {
     void *made[MOST_DESCRIPTORS];
     int count;
     bool ok;
+    int broken; /* the status that said so (is_broken), else 0 */
     void *operations[MOST_OPERATIONS];
     int64_t operation_count;
 } Draft;
 
+/* Whether a call went well. */
+static bool went(Draft *d, int status) {
+    if (is_broken(status)) d->broken = status;
+    return status == 0;
+}
+
 static void *begin(Draft *d, int kind) {
     void *made = NULL;
-    if (d->ok) d->ok = d->count < MOST_DESCRIPTORS && d->dnn->make(kind, &made) == 0;
+    if (d->ok) d->ok = d->count < MOST_DESCRIPTORS && went(d, d->dnn->make(kind, &made));
     if (d->ok) d->made[d->count++] = made;
     return made;
 }
 static void put(Draft *d, void *descriptor, int name, int type, int64_t count, const void *items) {
-    d->ok = d->ok && d->dnn->set(descriptor, name, type, count, items) == 0;
+    d->ok = d->ok && went(d, d->dnn->set(descriptor, name, type, count, items));
 }
 static void finish(Draft *d, void *descriptor) {
-    d->ok = d->ok && d->dnn->finish(descriptor) == 0;
+    d->ok = d->ok && went(d, d->dnn->finish(descriptor));
 }
 static void give_back(Draft *d) {
     while (d->count) d->dnn->free(d->made[--d->count]);
@@ -293,14 +343,14 @@ static bool may_use(const Draft *d, void *config, bool compiled) {
     return ok;
 }
 
-static DnnPlan *try_config(const Draft *d, void *handle, void *config, int64_t most) {
+static DnnPlan *try_config(Draft *d, void *handle, void *config, int64_t most) {
     void *plan = NULL;
     int64_t workspace = 0, count = 0;
     const CudaDnn *dnn = d->dnn;
     if (dnn->make(PLAN, &plan) != 0) return NULL;
     bool ok =
         dnn->set(plan, PLAN_HANDLE, T_HANDLE, 1, &handle) == 0 &&
-        dnn->set(plan, PLAN_CONFIG, T_DESCRIPTOR, 1, &config) == 0 && dnn->finish(plan) == 0 &&
+        dnn->set(plan, PLAN_CONFIG, T_DESCRIPTOR, 1, &config) == 0 && went(d, dnn->finish(plan)) &&
         dnn->get(plan, PLAN_WORKSPACE, T_INT64, 1, &count, &workspace) == 0 && workspace <= most;
     DnnPlan *made = ok ? calloc(1, sizeof *made) : NULL;
     if (made)
@@ -311,8 +361,7 @@ static DnnPlan *try_config(const Draft *d, void *handle, void *config, int64_t m
 }
 
 /* The first usable of those that a heuristic names, which it orders by the time that they take. */
-static DnnPlan *search(const Draft *d, void *handle, void *graph, int mode, int64_t most,
-                       bool compiled) {
+static DnnPlan *search(Draft *d, void *handle, void *graph, int mode, int64_t most, bool compiled) {
     const CudaDnn *dnn = d->dnn;
     void *heuristic = NULL, *configs[MOST_CONFIGS];
     int64_t count = 0;
@@ -321,9 +370,9 @@ static DnnPlan *search(const Draft *d, void *handle, void *graph, int mode, int6
     if (dnn->make(HEURISTIC, &heuristic) != 0) return NULL;
     bool ok = dnn->set(heuristic, HEURISTIC_GRAPH, T_DESCRIPTOR, 1, &graph) == 0 &&
               dnn->set(heuristic, HEURISTIC_MODE, T_HEUR_MODE, 1, &mode) == 0 &&
-              dnn->finish(heuristic) == 0;
+              went(d, dnn->finish(heuristic));
     while (ok && made < MOST_CONFIGS && dnn->make(CONFIG, &configs[made]) == 0) made++;
-    ok = ok && dnn->get(heuristic, HEURISTIC_RESULTS, T_DESCRIPTOR, made, &count, configs) == 0;
+    ok = ok && went(d, dnn->get(heuristic, HEURISTIC_RESULTS, T_DESCRIPTOR, made, &count, configs));
     for (int64_t i = 0; ok && !plan && i < count && i < made; i++)
         if (may_use(d, configs[i], compiled)) plan = try_config(d, handle, configs[i], most);
     while (made) dnn->free(configs[--made]);
@@ -331,14 +380,18 @@ static DnnPlan *search(const Draft *d, void *handle, void *graph, int mode, int6
     return plan;
 }
 
-DnnPlan *dnn_plan_new(const CudaDnn *dnn, void *handle, const DnnConv *conv, int64_t most,
-                      bool compiled) {
+DnnPlan *dnn_plan_new(const CudaDnn *dnn, void *handle, const DnnConv *conv, bool compiled,
+                      Err *err) {
+    const int64_t most = conv->workspace;
     Draft d = {.dnn = dnn, .conv = conv, .ok = true};
     void *graph = make_graph(&d, handle);
     DnnPlan *plan = d.ok ? search(&d, handle, graph, MODE_A, most, compiled) : NULL;
     if (d.ok && !plan) plan = search(&d, handle, graph, MODE_FALLBACK, most, compiled);
     give_back(&d);
-    return plan;
+    if (!d.broken) return plan;
+    dnn_plan_free(dnn, plan);
+    status_ok(d.broken, err, "a plan");
+    return NULL;
 }
 
 int64_t dnn_plan_workspace(const DnnPlan *plan) {
@@ -367,5 +420,5 @@ bool dnn_plan_run(const CudaDnn *dnn, void *handle, CuStream stream, const DnnPl
     if (!status) status = dnn->set_stream(handle, stream);
     if (!status) status = dnn->run(handle, plan->plan, pack);
     if (pack) dnn->free(pack);
-    return status == 0 || err_set(err, ERR_ENV, "cuDNN: a convolution: status %d", status);
+    return status_ok(status, err, "a convolution");
 }

@@ -12,8 +12,9 @@ typedef struct CudaDnn {
 #undef DNN
 } CudaDnn;
 
-/* The library, loaded if it is not yet; NULL with ERR_ENV where there is none. */
-const CudaDnn *cuda_dnn(Err *err);
+/* The library, loaded if it is not yet; NULL where there is none. False with ERR_ENV where there is one
+ * that is of another version or not whole: whoever installed it wants it to be used. */
+bool cuda_dnn(const CudaDnn **dnn, Err *err);
 /* The device's handle. NULL with the error set. The device's context is the thread's. */
 void *cuda_dnn_handle(CudaDevice *device, const CudaDnn *dnn, Err *err);
 
@@ -28,14 +29,15 @@ typedef struct DnnConv {
     int64_t strides[DNN_SPATIAL], dilations[DNN_SPATIAL], begins[DNN_SPATIAL], ends[DNN_SPATIAL];
     bool residual, bias, relu; /* in this order behind it */
     bool tf32;                 /* factors that are float may be rounded */
+    int64_t workspace;         /* bytes of it, at most */
 } DnnConv;
 
 typedef struct DnnPlan DnnPlan;
 
-/* A plan that needs no more than `most` bytes of workspace; NULL where cuDNN has none. With
- * `compiled`, also those that it compiles now, which takes it a second or so. */
-DnnPlan *dnn_plan_new(const CudaDnn *dnn, void *handle, const DnnConv *conv, int64_t most,
-                      bool compiled);
+/* NULL where cuDNN has no plan for it, or with the error set where cuDNN is not whole. With `compiled`,
+ * also those that it compiles now, which takes it a second or so. */
+DnnPlan *dnn_plan_new(const CudaDnn *dnn, void *handle, const DnnConv *conv, bool compiled,
+                      Err *err);
 int64_t dnn_plan_workspace(const DnnPlan *plan);
 void dnn_plan_free(const CudaDnn *dnn, DnnPlan *plan); /* NULL is fine */
 

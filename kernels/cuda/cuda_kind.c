@@ -215,6 +215,7 @@ static Device *open_device(unsigned number, Err *err) {
 
 const DeviceKind cuda_kind = {
     .name = "cuda",
+    .described = &cuda_described,
     .open = open_device,
     .close = cuda_close,
     .describe = cuda_describe,

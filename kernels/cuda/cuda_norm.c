@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Softmax and normalisations on a CUDA device. */
+#include "cuda_epilogue.h"
 #include "cuda_functions.h"
 #include "norm_args.h"
 
@@ -216,6 +217,41 @@ bool cuda_batch_norm(KernelCall *call) {
                                 .variance_type = (int32_t)call->inputs[4].dtype};
     const CudaLaunch launch = {.family = CUDA_norm,
                                .kernel = "batch_norm",
+                               .blocks = {cuda_blocks_full(call, x->count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return !x->count || cuda_launch(call, &launch);
+}
+
+bool cuda_affine(KernelCall *call) {
+    const AffineAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    CudaEpilogue e;
+    uint32_t axis;
+    if (x->count != y->count) return kernel_fail(call, "its result has another size");
+    if (!kernel_axis(call, attrs->axis, x->rank, &axis) || !cuda_activation(call, &attrs->act, &e))
+        return false;
+    for (uint32_t i = 1; i < 4; i++)
+        if (call->inputs[i].count != (uint64_t)x->dims[axis])
+            return kernel_fail(call, "mean, scale or shift has not one element a channel");
+    const AffineArgs args = {.x = x->data,
+                             .mean = call->inputs[1].data,
+                             .scale = call->inputs[2].data,
+                             .shift = call->inputs[3].data,
+                             .y = y->data,
+                             .count = (int64_t)x->count,
+                             .channels = x->dims[axis],
+                             .inner = (int64_t)kernel_span(x, axis + 1, x->rank),
+                             .x_type = (int32_t)x->dtype,
+                             .y_type = (int32_t)y->dtype,
+                             .mean_type = (int32_t)call->inputs[1].dtype,
+                             .scale_type = (int32_t)call->inputs[2].dtype,
+                             .shift_type = (int32_t)call->inputs[3].dtype,
+                             .op = (int32_t)e.op,
+                             .p = e.p,
+                             .q = e.q};
+    const CudaLaunch launch = {.family = CUDA_norm,
+                               .kernel = "affine",
                                .blocks = {cuda_blocks_full(call, x->count, THREADS, 1)},
                                .threads = {THREADS},
                                .args = &args};

@@ -296,12 +296,13 @@ static KernelReady make_ready(KernelCall *call, void **kept) {
     Product p;
     if (!read_product(call, &p)) return KERNEL_FAILED;
     Err ignored = {0};
-    const CudaBlas *blas = is_float(p.compute) ? cuda_blas(&ignored) : NULL;
+    CudaDevice *device = cuda_device_of(call);
+    const bool there = is_float(p.compute) && cuda_is_there(device);
+    const CudaBlas *blas = there ? cuda_blas(&ignored) : NULL;
     const MatmulBatches *s = &p.sizes;
     if (!blas || !s->m || !s->n || !s->k || !s->batches)
         return KERNEL_READY; /* by the own kernel */
     Ready *r = kernel_keep(call, sizeof *r);
-    CudaDevice *device = cuda_device_of(call);
     if (!r || !cuda_enter(device, call->err)) return KERNEL_FAILED;
     *kept = r;
     r->blas = blas;
@@ -445,6 +446,7 @@ static bool run_tile(KernelCall *call, const Product *p, const Ready *r) {
 static bool multiply(KernelCall *call, Product *p, const Ready *r) {
     const KernelTensor *y = &call->outputs[0];
     if (!y->count) return true;
+    if (!cuda_is_there(cuda_device_of(call))) return true; /* a library's to say */
     if (r && r->tiles) return run_tile(call, p, r);
     const bool library = r && r->handle;
     if (!library && (is_16(p->compute) || p->compute == DTYPE_FLOAT)) p->result = DTYPE_FLOAT;

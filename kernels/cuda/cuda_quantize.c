@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QuantizeLinear and DequantizeLinear on a CUDA device: 8 and 16 bits, and biases of 32. */
+/* QuantizeLinear and DequantizeLinear on a CUDA device: 8 and 16 bits; biases of 32, and
+ * weights of 4, are read. */
 #include "cuda_functions.h"
 #include "quantize_args.h"
 #include "scale_map.h"

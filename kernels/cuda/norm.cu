@@ -3,6 +3,7 @@
  * taken away, so that large means cost no accuracy. */
 #include "cuda_types.cuh"
 #include "norm_args.h"
+#include "unary.cuh"
 
 /* A block a row, of whole warps. */
 extern "C" __global__ void __launch_bounds__(256) softmax_rows(SoftmaxArgs a) {
@@ -153,6 +154,16 @@ extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {
         const float scale = load_any(a.scale, a.scale_type, c) / sqrtf(variance + a.epsilon);
         store_any(a.y, a.y_type, i,
                   (load_any(a.x, a.x_type, i) - mean) * scale + load_any(a.bias, a.bias_type, c));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) affine(AffineArgs a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const int64_t c = i / a.inner % a.channels;
+        const float x = load_any(a.x, a.x_type, i) - load_any(a.mean, a.mean_type, c);
+        const float y = x * load_any(a.scale, a.scale_type, c) + load_any(a.shift, a.shift_type, c);
+        store_any(a.y, a.y_type, i, activate(a.op, y, a.p, a.q));
     }
 }
 

@@ -58,4 +58,13 @@ typedef struct BatchNormArgs {
     int32_t x_type, y_type, scale_type, bias_type, mean_type, variance_type;
 } BatchNormArgs;
 
+/* y = act((x - mean) scale + shift) by channel, of (outer, channels, inner). */
+typedef struct AffineArgs {
+    const void *x, *mean, *scale, *shift;
+    void *y;
+    int64_t count, channels, inner;
+    int32_t x_type, y_type, mean_type, scale_type, shift_type, op;
+    float p, q;
+} AffineArgs;
+
 #endif

@@ -8,9 +8,11 @@
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                      \
          i += (int64_t)gridDim.x * blockDim.x)
 
-/* Of 8 and 16 bits, and 32. */
+/* Of 4 bits, which have a byte each, 8 and 16 bits, and 32. */
 static __device__ __forceinline__ int load_int(const void *data, int type, int64_t i) {
     switch (type) {
+    case DEMI_INT4: return (int)((((const uint8_t *)data)[i] & 15) ^ 8) - 8;
+    case DEMI_UINT4: return ((const uint8_t *)data)[i] & 15;
     case DEMI_INT8: return ((const int8_t *)data)[i];
     case DEMI_UINT8: return ((const uint8_t *)data)[i];
     case DEMI_INT16: return ((const int16_t *)data)[i];

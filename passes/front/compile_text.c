@@ -37,7 +37,7 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
 static const char compile_small[] =
     COMPILE_PIPELINE("fast", QUANTIZED("fast"), "", WEIGHTS("fast"), AFFINE) ",small=true";
 static const char compile_device[] =
-    COMPILE_PIPELINE("fast", "", "", "", "choose-layouts,") ",small=true";
+    COMPILE_PIPELINE("fast", "", "", WEIGHTS("fast"), AFFINE "choose-layouts,") ",small=true";
 static const char compile_plainly[] = "strip-training,infer-dtypes,infer-shapes,expand-gradient,"
                                       "spell-out{numerics=faithful},"
                                       "eliminate-dead,lower-plan{numerics=faithful";

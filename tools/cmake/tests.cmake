@@ -166,8 +166,9 @@ if(TARGET demi)
                 --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2 TIMEOUT 1200)
             demi_python_test(cuda_cases_sample cuda_cases_test.py ARGS --seeds 0:1500
                 --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
-            demi_python_test(cuda cuda_test.py ${with_demi} --most 12 --full
-                --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS full)
+            demi_python_test(cuda cuda_test.py ${with_demi} --full
+                --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared>
+                LABELS full TIMEOUT 1200)
             demi_python_test(cuda_sample cuda_test.py ${with_demi} --most 3
                 --dnn-plans $<TARGET_FILE:dnn_plans> --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
             demi_python_test(cuda_steps cuda_steps_test.py ${with_demi}

@@ -89,7 +89,8 @@ int main(int argc, char **argv) {
         DnnConv conv;
         bool ready_made;
         if (!dnn_line_read(line, &conv, &ready_made)) return fail(line), 2;
-        DnnPlan *plan = dnn_plan_new(&table, NULL, &conv, WORKSPACE, false);
+        conv.workspace = WORKSPACE;
+        DnnPlan *plan = dnn_plan_new(&table, NULL, &conv, false, NULL);
         planned += plan != NULL;
         if (!plan && ready_made) printf("cuDNN has no ready-made engine: %s", line);
         lacking += !plan && ready_made;

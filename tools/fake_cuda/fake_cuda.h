@@ -33,12 +33,13 @@ enum {
  *   driver=12080         cuDriverGetVersion
  *   capability=75        10 major + minor
  *   memory=BYTES         of the device
+ *   cudnn=91900          cudnnGetVersion
  *   fail=NAME:N[:CODE]   the N-th call of that function gives CODE (999); N 0: each
  *   plans=FILE           where plans of cuDNN are noted, a line each (dnn_line.h)
  *   log=FILE             at the end: how often each function was called, and each kernel launched */
 typedef struct FakeSettings {
     bool no_device;
-    int driver, capability;
+    int driver, capability, cudnn;
     uint64_t memory;
     char plans[256]; /* "": nowhere */
 } FakeSettings;

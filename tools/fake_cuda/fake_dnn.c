@@ -16,6 +16,7 @@
 #define DNN(name, symbol, arguments) int symbol arguments;
 #include "cuda_dnn.def"
 #undef DNN
+size_t cudnnGetVersion(void);
 
 enum {
     BAD_PARAM = 2000,
@@ -147,6 +148,10 @@ static Descriptor *part(const Descriptor *d, int name) {
 }
 
 /* ---- handles and descriptors ----------------------------------------------------------------- */
+
+size_t cudnnGetVersion(void) {
+    return (size_t)fake_settings()->cudnn;
+}
 
 int cudnnCreate(void **handle) {
     FAKE_ENTER("cudnnCreate");

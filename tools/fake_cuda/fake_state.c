@@ -26,8 +26,9 @@ static struct State {
     int fails_with, lost;
     Count counts[COUNTS];
     unsigned count_count;
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER,
-           .settings = {.driver = 13000, .capability = 90, .memory = UINT64_C(4) << 30}};
+} state = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .settings = {.driver = 13000, .capability = 90, .cudnn = 91900, .memory = UINT64_C(4) << 30}};
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
@@ -40,6 +41,8 @@ static void read_word(char *word) {
         state.settings.driver = atoi(value);
     } else if (value && strcmp(word, "capability") == 0) {
         state.settings.capability = atoi(value);
+    } else if (value && strcmp(word, "cudnn") == 0) {
+        state.settings.cudnn = atoi(value);
     } else if (value && strcmp(word, "memory") == 0) {
         state.settings.memory = strtoull(value, NULL, 10);
     } else if (value && strcmp(word, "plans") == 0) {

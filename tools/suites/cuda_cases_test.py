@@ -33,7 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 1 << 30
 PRODUCT_SEEDS = 3333  # most that run once more without a library
 PRODUCTS = {"matmul", "gemm", "einsum", "conv", "tiles", "network", "mixed", "recurrent", "bits"}
-WITHOUT = ",fail=cudnnCreate:0:1001", ",fail=cublasLtMatmulAlgoGetHeuristic:0:15"
+WITHOUT = ",fail=cudnnBackendFinalize:0:3000", ",fail=cublasLtMatmulAlgoGetHeuristic:0:15"
 
 
 def largest(library: runtime.LibDemi, case: cuda_case.Case) -> float:
@@ -101,16 +101,20 @@ def run_case(library: runtime.LibDemi, seed: int) -> tuple[str, str]:
     return name, "" if same else "another run gives other bits"
 
 
-def work(library: str, seeds: range, products: bool) -> int:
-    """In a process of its own, so that the end is the device's too."""
+def work(library: str, seeds: range, products: bool, stop: pathlib.Path | None) -> int:
+    """In a process of its own, so that the end is the device's too. `stop` is there when one has failed."""
     the, failures = runtime.LibDemi(library), 0
     kept = sorted(cuda_cases.KEPT) if not products and 0 in seeds else []
     for seed in [*seeds, *kept]:
         if products and cuda_cases.MAKERS[seed % len(cuda_cases.MAKERS)].__name__ not in PRODUCTS:
             continue
+        if stop and stop.exists():
+            break
         name, text = run_case(the, seed)
         if text:
             failures += 1
+            if stop:
+                stop.touch()
             print(f"FAIL {name}, seed {seed}: {text}", flush=True)
     return 1 if failures else 0
 
@@ -130,6 +134,8 @@ def main() -> int:
     parser.add_argument("--libdemi", required=True, help="demi's shared library")
     parser.add_argument("--seeds", default="0:2000", help="FROM:TO, TO not included")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--first", action="store_true", help="end with the first failure")
+    parser.add_argument("--stop", type=pathlib.Path, help="(internal) a file")
     parser.add_argument("--part", help="(internal) N/OF of the seeds")
     parser.add_argument("--products", action="store_true", help="(internal) these alone")
     parser.add_argument("--all-kernels", action="store_true", help="each has to be launched")
@@ -137,7 +143,7 @@ def main() -> int:
     first, last = map(int, args.seeds.split(":"))
     if args.part:
         number, of = map(int, args.part.split("/"))
-        return work(args.libdemi, range(first + number, last, of), args.products)
+        return work(args.libdemi, range(first + number, last, of), args.products, args.stop)
     launched, failed = collections.Counter(), 0
     ways = [("", [])] * args.processes + [(way, ["--products"]) for way in WITHOUT if kernels()]
     with tempfile.TemporaryDirectory() as folder, futures.ThreadPoolExecutor(args.processes) as pool:
@@ -146,9 +152,10 @@ def main() -> int:
             (without, more), log = ways[number], pathlib.Path(folder, str(number))
             few = max(2 * args.processes, (last - first) // PRODUCT_SEEDS)
             part = f"0/{few}" if without else f"{number}/{args.processes}"
+            stop = ["--stop", pathlib.Path(folder, "stop")] if args.first else []
             done = subprocess.run(
                 [sys.executable, "-B", __file__, "--libdemi", args.libdemi, "--seeds", args.seeds,
-                 "--part", part, *more], env=os.environ | {"FAKE_CUDA": f"log={log}{without}"},
+                 "--part", part, *more, *stop], env=os.environ | {"FAKE_CUDA": f"log={log}{without}"},
                 check=False)
             return done.returncode, log.read_text() if log.exists() else ""
 

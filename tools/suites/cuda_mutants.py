@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent import futures
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -33,6 +34,7 @@ class Mutant:
     old: str
     new: str
     families: str = ""  # of a header that kernels include
+    shows: bool = False  # `demi show` tells
 
 
 CU, RUN = "kernels/cuda/", "runtime/"
@@ -160,7 +162,7 @@ MUTANTS = (
     Mutant("what is only started is taken for done", RUN + "demi_runtime.c",
            "if (exec_device_wait(exec)) collect(context);", "collect(context);"),
     Mutant("a run that flies is not waited for", RUN + "demi_runtime.c",
-           "if (exec->device.queue && exec->device.flies) exec_device_wait(exec); /* and forget */", ""),
+           "if (exec_device_works(exec)) exec_device_wait(exec); /* and forget */", ""),
     Mutant("the caller's stream is given back", CU + "cuda_kind.c",
            "if (!cuda_queue_of(freed)->foreign)\n", ""),
     Mutant("a captured stream is waited for", CU + "cuda_kind.c",
@@ -198,6 +200,43 @@ MUTANTS = (
            "each = words % 4 == 0 ? 4 : 1", "each = a.blocks * words % 4 == 0 ? 4 : 1"),
     Mutant("what is added to a product of few bits is added twice", CU + "cuda_bits.c",
            "if (b->few) left.bias = left.z = NULL;", ""),
+    Mutant("work that could not be waited for is forgotten", RUN + "exec_device.c",
+           "exec->device.lags = !kind_of(exec)->wait(exec->device.queue, exec->err);\n    return !exec->device.lags;",
+           "return kind_of(exec)->wait(exec->device.queue, exec->err);"),
+    Mutant("any cuDNN will do", CU + "cuda_dnn.c", "if (version / PER_MAJOR == MAJOR) return true;", "return true;"),
+    Mutant("what cuDNN says of its libraries is forgotten", CU + "cuda_dnn.c",
+           "if (is_broken(status)) d->broken = status;", ""),
+    Mutant("states are the device's, whoever makes them", RUN + "step_place.c", "!will_be_remote(p, next))\n", "true)\n"),
+    Mutant("a state that both change is where it was", RUN + "step_place.c",
+           "p->remote[inputs[i]] = p->ends[t->body][t->output + i] = true;", "p->remote[inputs[i]] = true;"),
+    Mutant("a constant becomes a state as it is", RUN + "step_place.c",
+           "return is_constant(p, value) && p->reasons[number] != PLACE_CONTROL;", "return is_constant(p, value);"),
+    Mutant("a constant's copy for a loop is taken for all", RUN + "step_place.c",
+           "if (inputs[i] != PLAN_NONE && is_constant(p, inputs[i])) p->other[inputs[i]] = PLAN_NONE;", ";"),
+    Mutant("what a loop collects is joined by the processor", RUN + "exec_control.c",
+           "exec_is_remote(exec, step->outputs[i]);", "false;"),
+    Mutant("slices lie one behind the other whatever is between", RUN + "exec_slices.c",
+           "blocks.inner * (uint64_t)range->start, chunk);", "0, chunk);"),
+    Mutant("loops are recorded however long they are", RUN + "exec_record.c",
+           "record->counts.launches <= MOST_LAUNCHES;", "true;"),
+    Mutant("weights of 4 bits have no sign", CU + "quantize.cu", "& 15) ^ 8) - 8;", "& 15));"),
+    Mutant("the processor makes floats of weights in every run", RUN + "step_place.c",
+           "if (reads_constants(p, step) && stays(p, step)) return PLACE_CONSTANT;",
+           "if (reads_constants(p, step)) return PLACE_CONSTANT;"),
+    Mutant("a channel is shifted before it is scaled", CU + "norm.cu",
+           "const float y = x * load_any(a.scale, a.scale_type, c) + load_any(a.shift, a.shift_type, c);",
+           "const float y = (x + load_any(a.shift, a.shift_type, c)) * load_any(a.scale, a.scale_type, c);"),
+    Mutant("an affine step's channels are the last axis", CU + "cuda_norm.c",
+           ".channels = x->dims[axis],\n                             .inner = (int64_t)kernel_span(x, axis + 1, x->rank)",
+           ".channels = x->dims[axis],\n                             .inner = 1"),
+    Mutant("an affine step's activation is forgotten", CU + "norm.cu",
+           "activate(a.op, y, a.p, a.q));\n    }\n}\n\nextern \"C\" __global__ void __launch_bounds__(256) lrn",
+           "y);\n    }\n}\n\nextern \"C\" __global__ void __launch_bounds__(256) lrn"),
+    Mutant("`show` reads operands that there are not yet", RUN + "place_declined.c",
+           "step->rows[r].host >> i & 1 && !step->constant[i]) return false;",
+           "step->rows[r].host >> i & 1 && !step->constant[i] && false) return false;", shows=True),
+    Mutant("what is declined at some sizes is said to be at all", RUN + "place_declined.c",
+           "sizes[] = {1, 64};", "sizes[] = {1000};", shows=True),
     Mutant("values lie closer than libraries think", RUN + "exec_memory.c",
            "return remote && checked_align(size, DEVICE_ALIGN, &rounded) ? rounded : size;",
            "(void)remote, (void)rounded;\n    return size;"),
@@ -251,8 +290,8 @@ class Bench:
                 sys.exit(f"cuda_mutants: {mutant.what}: {done.stderr}")
         return {"FAKE_CUDA_FOLDER": str(made)}
 
-    def linked(self, mutant: Mutant) -> pathlib.Path:
-        """A library with the changed file; its object comes first, the other's symbols are not used."""
+    def compiled(self, mutant: Mutant) -> pathlib.Path:
+        """The changed file as an object."""
         command, source = self.commands[ROOT / mutant.file], self.source(mutant)
         words = [w for w in shlex.split(command["command"]) if w != "-Werror"]
         words = words[words.index(self.cc):]  # without what may launch it
@@ -262,33 +301,41 @@ class Bench:
         done = run(*words, f"-I{(ROOT / mutant.file).parent}", cwd=pathlib.Path(command["directory"]))
         if done.returncode:
             sys.exit(f"cuda_mutants: {mutant.what}: {done.stderr}")
+        return out
+
+    def linked(self, mutant: Mutant, name: str, *words: object) -> pathlib.Path:
+        """What is linked with the changed file; its object comes first, the other's symbols are not used."""
         parts = [self.build / f"libdemi_{p}.a" for p in (
             "training", "search", "trials", "solve", "passes", "proto", "onnx_pb", "rewrite", "runtime", "kernels",
             "shape", "base")]
-        library = self.folder / "libdemi.so"
-        done = run(self.cc, "-shared", "-o", library, out, "-Wl,--allow-multiple-definition",
-                   "-Wl,--whole-archive", *parts, "-Wl,--no-whole-archive", "-lprotobuf-c",
-                   "-ljansson", "-lz", "-lm", "-ldl", "-lpthread")
+        done = run(self.cc, *words, "-o", self.folder / name, self.compiled(mutant),
+                   "-Wl,--allow-multiple-definition", "-Wl,--whole-archive", *parts, "-Wl,--no-whole-archive",
+                   "-lprotobuf-c", "-ljansson", "-lz", "-lm", "-ldl", "-lpthread")
         if done.returncode:
             sys.exit(f"cuda_mutants: {mutant.what}: {done.stderr}")
-        return library
+        return self.folder / name
 
     def caught(self, mutant: Mutant) -> str:
         """What saw it: the first line that a test says; "" where none did."""
-        library, environment = self.build / "libdemi.so", dict(os.environ)
+        library, demi, environment = self.build / "libdemi.so", self.build / "demi", dict(os.environ)
         if mutant.file.endswith((".cu", ".cuh")):
             environment |= self.kernels(mutant)
+        elif mutant.shows:
+            objects = (self.build / "CMakeFiles/demi.dir").rglob("*.o")
+            demi = self.linked(mutant, "demi", *objects)
         else:
-            library = self.linked(mutant)
-        return tried(library, environment)
+            library = self.linked(mutant, "libdemi.so", "-shared")
+        return tried(library, demi, environment, mutant.file.startswith(RUN))
 
 
-def tried(library: pathlib.Path, environment: dict[str, str]) -> str:
+def tried(library: pathlib.Path, demi: pathlib.Path, environment: dict[str, str], runs: bool = False) -> str:
+    """Until a test fails; what is about runs of plans comes first where they are what was changed."""
     suites = pathlib.Path(__file__).parent
-    for words in ((suites / "cuda_cases_test.py", "--seeds", "0:1500"),
-                  (suites / "plan_suite.py", "--device", "cuda", "--verbose"),
-                  (suites / "cuda_steps_test.py",),
-                  (suites / "cuda_test.py", "--most", "3", "Failures", "Callers", "Networks")):
+    of_kernels = [(suites / "cuda_cases_test.py", "--seeds", "0:1500", "--first"),
+                  (suites / "plan_suite.py", "--device", "cuda", "--verbose")]
+    of_runs = [(suites / "cuda_steps_test.py", "-f", "--demi", demi),
+               (suites / "cuda_test.py", "-f", "--most", "3", "BadDevices", "Callers", "Failures", "Networks")]
+    for words in of_runs + of_kernels if runs else of_kernels + of_runs:
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()
@@ -301,6 +348,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--only", default="", help="mutants with these words")
+    parser.add_argument("--processes", type=int, default=2, help="mutants that are tried at once")
     parser.add_argument("--check", action="store_true", help="only whether each still has something to change")
     args, left = parser.parse_args(), 0
     mutants = [m for m in MUTANTS if args.only in m.what]
@@ -310,16 +358,20 @@ def main() -> int:
             print(f"{mutant.what}: {mutant.file} has no {mutant.old!r}")
         print(f"{len(mutants) - len(gone)} of {len(mutants)} can be made")
         return 1 if gone else 0
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(args.build.resolve(), pathlib.Path(folder))
-        if text := tried(bench.build / "libdemi.so", dict(os.environ)):
-            sys.exit(f"cuda_mutants: the tests fail without a change: {text}")
-        for mutant in mutants:
-            start = time.monotonic()
-            text = bench.caught(mutant)
+    build = args.build.resolve()
+
+    def tried_out(mutant: Mutant) -> tuple[Mutant, str, float]:
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            return mutant, Bench(build, pathlib.Path(folder)).caught(mutant), time.monotonic() - start
+
+    if text := tried(build / "libdemi.so", build / "demi", dict(os.environ)):
+        sys.exit(f"cuda_mutants: the tests fail without a change: {text}")
+    with futures.ThreadPoolExecutor(args.processes) as pool:
+        for mutant, text, took in pool.map(tried_out, mutants):
             left += not text
-            print(f"{'seen  ' if text else 'MISSED'} {mutant.what} ({time.monotonic() - start:.0f} s)"
-                  f"{': ' * bool(text)}{text[:200]}", flush=True)
+            print(f"{'seen  ' if text else 'MISSED'} {mutant.what} ({took:.0f} s){': ' * bool(text)}{text[:200]}",
+                  flush=True)
     print(f"{len(mutants) - left} of {len(mutants)} seen")
     return 1 if left else 0
 

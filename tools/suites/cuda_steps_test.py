@@ -5,6 +5,7 @@ those that no kernel of the device takes, weights of few bits, branches and loop
 Each has what the processor gives, in a context that runs several times.
 """
 
+import os
 import re
 import subprocess
 
@@ -13,17 +14,52 @@ import numpy as np
 import onnx
 from onnx import parser as onnx_parser
 
-from suite import runtime
+from suite import made_models, runtime
 from suite.cuda_fake import OnDevice, args, main
 
 
 class OneContext(OnDevice):
+    def shows(self, plan: bytes, known: int, why: str) -> str:
+        """What `show` says of the plan without a device: so many steps are declined, as `why` says."""
+        path = self.folder / "m.plan"
+        path.write_bytes(plan)
+        plain = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+        text = subprocess.run([args.demi, "show", path, "--device", "cuda"], capture_output=True, text=True,
+                              check=True, env=plain).stdout
+        said = re.findall(r"; processor: declined, as (.*)", text)
+        self.assertEqual(said, [f"{why} not for the device"] * known, text)
+        placed = re.search(r"placed: (\d+) steps on the device, (\d+) on the processor, \d+ copies; (.*)", text)
+        self.assertEqual(text.count("; device"), int(placed[1]))
+        self.assertEqual(text.count("; processor: "), int(placed[2]))
+        if known:
+            self.assertIn(f"    processor: {known} steps: declined by the device's kernels", text)
+            self.assertIn("not recorded", placed[3])
+        else:
+            self.assertNotIn("declined", text)
+        return text
+
+    def counted_runs(self, plan: bytes, feeds: dict[str, np.ndarray], want: list[np.ndarray], limit: float
+                     ) -> runtime.DeviceCounts:
+        """What three runs did, which give what is wanted."""
+        def work() -> int:
+            runner = runtime.PlanRunner(runtime.LibDemi(args.libdemi), plan, device="cuda")
+            for _ in range(3):
+                for y, y0 in zip(runner.run(feeds), want, strict=True):
+                    np.testing.assert_allclose(y.astype(np.float32), y0.astype(np.float32), limit, limit)
+            self.counted.write_bytes(bytes(runner.device_counts()))
+            del runner
+            return 0
+
+        self.assertEqual(self.child.run(work), (0, ""))
+        return runtime.DeviceCounts.from_buffer_copy(self.counted.read_bytes())
+
     def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
         """One context runs these one after the other, and gives `want` or what the processor gives."""
         library = runtime.LibDemi(args.libdemi)
         plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True)
         processor = runtime.PlanRunner(library, plan)
         expected = [[want] if want else processor.run(feeds) for feeds in inputs]
+        self.shows(plan, 0, "")
 
         def work() -> int:
             runner = runtime.PlanRunner(library, plan, device="cuda")
@@ -69,6 +105,12 @@ class Operands(OneContext):
                    {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array([-2], np.float32),
                     "shape": np.zeros(0, np.int64)}, [2, 2, 2, 5])
 
+    def test_host_operand_that_is_an_input(self) -> None:
+        """There is nothing to read while the plan is only shown."""
+        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[4] x, float s) => (float[4] y) { a = Neg (x) y = Clip (a, s) }""",
+                   {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array(-2, np.float32)}, [3, -1, -2, -2])
+
     def test_sizes_that_change(self) -> None:
         """A recording goes with the memory that it knows."""
         self.follows("""<ir_version: 10, opset_import: ["" : 21]>
@@ -89,17 +131,20 @@ class Operands(OneContext):
 class Declined(OneContext):
     """Operands that no kernel of the device takes: the processor computes the step, and the others stay
     there. Results are the processor's, step by step, recorded or not, with casts that steps do themselves,
-    in graphs within graphs, and where the result would lie in an operand."""
+    in graphs within graphs, and where the result would lie in an operand. Of sizes that the plan knows, `show`
+    says so without a device."""
 
     def declines(self, text: str, feeds: dict[str, np.ndarray] | list[dict[str, np.ndarray]],
-                 steps: int, opset: int = 21) -> None:
-        """`steps` of all runs are the processor's; three runs of the same inputs, or one of each."""
+                 steps: int, why: str, known: int = 1, opset: int = 21) -> None:
+        """`steps` of all runs are the processor's; three runs of the same inputs, or one of each. Of those in the
+        plan `known` are said to be, and why."""
         model = onnx_parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
         inputs = feeds if isinstance(feeds, list) else [feeds] * 3
         library = runtime.LibDemi(args.libdemi)
         plan = library.compile(model.SerializeToString(), for_device=True)
         processor = runtime.PlanRunner(library, plan)
         expected = [processor.run(x) for x in inputs]
+        self.shows(plan, known, why)
 
         def work() -> int:
             for by_step in (False, True):
@@ -116,6 +161,15 @@ class Declined(OneContext):
 
         self.assertEqual(self.child.run(work), (0, ""))
 
+    def test_sizes_that_are_open(self) -> None:
+        """What is declined whatever they are, is known; nothing else."""
+        library = runtime.LibDemi(args.libdemi)
+        for elements, known in (("300", 1), ("h", 0), ("16", 0)):
+            self.shows(library.compile(onnx_parser.parse_model(
+                f'<ir_version: 10, opset_import: ["" : 24]> g (float[n,2,m,{elements}] x) => (float[n,2,m,{elements}] y)'
+                "{ q = Relu (x) z = Attention (q, x, x) y = Abs (z) }").SerializeToString(), for_device=True),
+                       known, "heads of so many elements are")
+
     @staticmethod
     def floats(*shape: int, dtype: type = np.float32) -> np.ndarray:
         return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
@@ -124,28 +178,36 @@ class Declined(OneContext):
         for dtype, name in ((np.float32, "float"), (np.float16, "float16")):
             self.declines(f"g ({name}[1,2,3,300] x) => ({name}[1,2,3,300] y) {{ q = Relu (x)"
                           "z = Attention (q, x, x) y = Abs (z) }", {"x": self.floats(1, 2, 3, 300, dtype=dtype)},
-                          3, opset=24)
+                          3, "heads of so many elements are", opset=24)
+
+    def test_other_inputs(self) -> None:
+        """Each run has its own."""
+        self.declines("g (float[1,2,3,300] x) => (float[1,2,3,300] y) { q = Relu (x) z = Attention (q, x, x) y = Abs (z) }",
+                      [{"x": self.floats(1, 2, 3, 300) * k} for k in (1, -2, 0.5)], 3,
+                      "heads of so many elements are", opset=24)
 
     def test_masks_of_integers(self) -> None:
         self.declines("g (float[1,2,3,16] x, int64[3,3] m) => (float[1,2,3,16] y) { q = Relu (x)"
                       "z = Attention (q, x, x, m) y = Abs (z) }",
-                      {"x": self.floats(1, 2, 3, 16), "m": np.array([[1, 0, 0], [2, 1, 0], [3, 2, 1]])}, 3, opset=24)
+                      {"x": self.floats(1, 2, 3, 16), "m": np.array([[1, 0, 0], [2, 1, 0], [3, 2, 1]])}, 3,
+                      "masks of integers are", opset=24)
 
     def test_many_axes(self) -> None:
         """A convolution, which gets ready before it runs, and what does not."""
         self.declines("g (float[1,2,3,3,3,3] x, float[2,2,2,2,2,2] w) => (float[1,2,2,2,2,2] y) {"
                       "a = Relu (x) z = Conv (a, w) y = Abs (z) }",
-                      {"x": self.floats(1, 2, 3, 3, 3, 3), "w": self.floats(2, 2, 2, 2, 2, 2)}, 3)
+                      {"x": self.floats(1, 2, 3, 3, 3, 3), "w": self.floats(2, 2, 2, 2, 2, 2)}, 3,
+                      "convolutions over so many axes are")
         self.declines("g (float[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float[1,1,2,2,2,2] y) {"
                       "a = Relu (x) z = GridSample (a, at) y = Abs (z) }",
-                      {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}, 3)
+                      {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}, 3, "so many axes are")
 
     def test_casts_that_steps_do(self) -> None:
         self.declines("g (float16[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float16[1,1,2,2,2,2] y) {"
                       "a = Relu (x) b = Cast <to = 1> (a) c = GridSample (b, at) z = Cast <to = 10> (c)"
                       "y = Abs (z) }",
                       {"x": self.floats(1, 1, 3, 3, 3, 3, dtype=np.float16),
-                       "at": self.floats(1, 2, 2, 2, 2, 4)}, 3)
+                       "at": self.floats(1, 2, 2, 2, 2, 4)}, 3, "so many axes are")
 
     WIDE, THIN = (2, 1) * 5, (1, 2) * 5
 
@@ -153,7 +215,8 @@ class Declined(OneContext):
         dims = ",".join(map(str, self.WIDE)), ",".join(map(str, self.THIN)), ",".join("2" * 10)
         self.declines(f"g (float[{dims[0]}] x, float[{dims[1]}] z, float[{dims[2]}] u) => (float[{dims[2]}] y) {{"
                       "a = Abs (x) b = Relu (u) c = Sub (b, a) y = Add (c, z) }",
-                      {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN), "u": self.floats(*[2] * 10)}, 6)
+                      {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN), "u": self.floats(*[2] * 10)}, 6,
+                      "operands of so many axes are", 2)
 
     def test_some_sizes(self) -> None:
         """Other sizes are the device's, and recorded."""
@@ -161,7 +224,7 @@ class Declined(OneContext):
         few = {"x": self.floats(*[2] * 10), "z": self.floats(*[2] * 10)}
         many = {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN)}
         self.declines(f"g (float[{names}] x, float[{names.upper()}] z) => (float[{'k,' * 9}k] y) {{"
-                      "a = Abs (x) b = Add (a, z) y = Relu (b) }", [few, few, many, few, many, many, many, few], 4)
+                      "a = Abs (x) b = Add (a, z) y = Relu (b) }", [few, few, many, few, many, many, many, few], 4, "", 0)
 
     def test_within_graphs(self) -> None:
         at = "float[1,2,2,2,2,4] at"
@@ -170,11 +233,11 @@ class Declined(OneContext):
         self.declines(f"g (float[1,1,3,3,3,3] x, {at}, bool p) => (float[1,1,2,2,2,2] y) {{ s = Relu (x)"
                       f"d = If (p) <then_branch = t () => (c) {{ {body} }},"
                       "else_branch = e () => (f) { f = Neg (s) }> y = Exp (d) }",
-                      feeds | {"p": np.array(True)}, 3)
+                      feeds | {"p": np.array(True)}, 3, "so many axes are")
         self.declines(f"g (float[1,1,3,3,3,3] x, {at}, int64 n) => (float[k,1,1,2,2,2,2] y) {{ s = Relu (x)"
                       "go = Constant <value = bool {1}> ()"
                       f"d = Loop (n, go) <body = l (int64 i, bool on) => (same, c) {{ same = Identity (on) {body} }}>"
-                      "y = Exp (d) }", feeds | {"n": np.array(2)}, 6)
+                      "y = Exp (d) }", feeds | {"n": np.array(2)}, 6, "so many axes are")
 
     def test_budget(self) -> None:
         """What the processor takes for it counts in the context's memory."""
@@ -202,8 +265,55 @@ class Declined(OneContext):
 
 
 class FewBits(OneContext):
-    """Plans for a processor, in which products have their weights of 4 and 8 bits: they run on the device, too,
-    with what follows them."""
+    """Products have their weights of 4 and 8 bits as they are, with what follows them, in plans for a processor,
+    too; what else reads such weights has them made floats on the device."""
+
+    def test_gpt(self) -> None:
+        """A network whose weights were converted: nothing of it is the processor's, and of more than eight rows
+        a product by few bits is a launch more."""
+        library, model = runtime.LibDemi(args.libdemi), made_models.MODELS["gpt2"](**made_models.SMALL["gpt2"])
+        feeds, paths = made_models.feeds_of(model), [self.folder / f"{name}.onnx" for name in ("m", "bits")]
+        paths[0].write_bytes(model.SerializeToString())
+        for low, limit in ((False, 1e-4), (True, 2e-2)):
+            launches = 0
+            for to in ("", "int4-weights", "int8-weights"):
+                data = model.SerializeToString()
+                if to:
+                    paths[0].write_bytes(data)
+                    subprocess.run([args.demi, "convert", paths[0], "--to", to, "-o", paths[1]], check=True,
+                                   capture_output=True)
+                    data = paths[1].read_bytes()
+                data = library.convert(data, "float16") if low else data
+                want = runtime.PlanRunner(library, library.compile(data)).run(feeds)
+                plan = library.compile(data, for_device=True)
+                counts = self.counted_runs(plan, feeds, want, limit)
+                shown = self.shows(plan, 0, "")
+                self.assertIn(" 0 on the processor", shown)
+                self.assertNotIn("DequantizeLinear", shown)
+                self.assertEqual("MatMulBits" in shown, bool(to))
+                self.assertEqual((counts.declined, counts.replays, counts.uploads, counts.downloads),
+                                 (0, 2, 3 * len(feeds), 3 * len(want)))
+                launches = launches or counts.launches
+                self.assertLessEqual(counts.launches, launches + 3 * shown.count("MatMulBits"), (low, to))
+
+    def test_tables(self) -> None:
+        """Weights by blocks that no product reads, too many to be floats in the plan."""
+        rng, library = np.random.default_rng(6), runtime.LibDemi(args.libdemi)
+        for dtype in (ml_dtypes.int4, ml_dtypes.uint4, np.int8):
+            model = onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[1000,800] x) => (float[1000,800] y) {
+                    q = DequantizeLinear <axis = 1, block_size = 32> (w, s, z) a = Mul (x, q) y = Relu (a) }""")
+            least = 0 if dtype is ml_dtypes.uint4 else -8
+            for name, array in (("w", rng.integers(least, least + 16, (1000, 800)).astype(dtype)),
+                                ("z", rng.integers(least, least + 16, (1000, 25)).astype(dtype)),
+                                ("s", rng.uniform(0.01, 0.05, (1000, 25)).astype(np.float32))):
+                model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+            plan = library.compile(model.SerializeToString(), for_device=True)
+            feeds = {"x": rng.standard_normal((1000, 800)).astype(np.float32)}
+            want = runtime.PlanRunner(library, plan).run(feeds)
+            counts = self.counted_runs(plan, feeds, want, 1e-6)
+            self.assertRegex(self.shows(plan, 0, ""), r"= DequantizeLinear-21.*; device")
+            self.assertEqual((counts.declined, counts.replays, counts.uploads, counts.downloads), (0, 2, 3, 3))
 
     def test_fused(self) -> None:
         rng, library = np.random.default_rng(5), runtime.LibDemi(args.libdemi)
@@ -259,6 +369,45 @@ class FewBits(OneContext):
         self.assertEqual(self.child.run(work), (0, ""))
 
 
+class Affine(OneContext):
+    """A batch normalisation that no convolution takes is one launch with its activation, and has its channels
+    where convolutions beside it have theirs."""
+
+    def normalised(self, body: str, activation: str, dtype: str = "float", shape: tuple = (2, 8, 7, 5)) -> tuple[str, runtime.DeviceCounts]:
+        """The plan, and what three runs did."""
+        model, rng = onnx_parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+            g ({dtype}[{','.join(map(str, shape))}] x) => ({dtype}[n,c,h,w] y) {{ {body} }}"""), np.random.default_rng(7)
+        type_ = np.float16 if dtype == "float16" else np.float32
+        n = shape[1]
+        for name, size in (("scale", [n]), ("bias", [n]), ("mean", [n]), ("var", [n]), ("k", [n, n, 3, 3])):
+            array = rng.standard_normal(size) / (n if name == "k" else 1)
+            array = (np.abs(array) + 0.5 if name == "var" else array * 0.3).astype(type_)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        library, feeds = runtime.LibDemi(args.libdemi), {"x": rng.standard_normal(shape).astype(type_)}
+        want = runtime.PlanRunner(library, library.compile(model.SerializeToString())).run(feeds)
+        plan = library.compile(model.SerializeToString(), for_device=True)
+        counts = self.counted_runs(plan, feeds, want, 1e-2 if dtype == "float16" else 1e-4)
+        self.assertEqual((counts.declined, counts.uploads, counts.downloads), (0, 3, 3))
+        shown = self.shows(plan, 0, "")
+        self.assertEqual(shown.count("Affine"), 1, (body, shown))
+        self.assertNotIn(f"= {activation}-", shown)
+        return shown, counts
+
+    def test_alone(self) -> None:
+        for dtype in ("float", "float16"):
+            for activation in ("Relu (b)", "LeakyRelu <alpha = 0.2> (b)", "HardSwish (b)"):
+                counts = self.normalised(f"a = Abs (x) b = BatchNormalization (a, scale, bias, mean, var) y = {activation}",
+                                         activation.split()[0], dtype)[1]
+                self.assertEqual(counts.launches, 3 * 2)
+
+    def test_between_convolutions(self) -> None:
+        shown = self.normalised("""o = Conv (x, k) p = Sigmoid (o) a = Conv (p, k) r = Tanh (a)
+            b = BatchNormalization (r, scale, bias, mean, var) c = Relu (b) d = Conv (c, k) e = Sigmoid (d)
+            y = Conv (e, k)""", "Relu", shape=(1, 64, 20, 20))[0]
+        self.assertLessEqual(len(re.findall("= Transpose-", shown)), 2, shown)
+        self.assertEqual(len(re.findall("= demi.fused.ConvLast-", shown)), 4, shown)
+
+
 class Branches(OneContext):
     """What an If gives stays on the device, whatever its branches give: what they compute, a constant,
     what is outside of them, another If's; and in which branch the runs before were."""
@@ -311,6 +460,118 @@ class Branches(OneContext):
                 b = Reshape (a, s) y = Neg (b) }"""
         self.follows(text, [{"x": np.arange(6, dtype=np.float32).reshape(2, 3) - 2, "c": np.array(c)}
                             for c in (True, False, True, False)])
+
+
+class Turns(OneContext):
+    """What loops hand from turn to turn, take apart and collect stays on the device: what is copied is inputs
+    and outputs, and what the processor and the device tell each other in the body."""
+
+    def turns(self, inputs: str, outputs: str, body: str, feeds: dict[str, np.ndarray], copies: tuple[int, int],
+              repeats: bool = True) -> None:
+        """Of each of three runs: so many copies to the device, and from it; whether they are recorded."""
+        library = runtime.LibDemi(args.libdemi)
+        model = onnx_parser.parse_model(
+            f'<ir_version: 10, opset_import: ["" : 21]> g ({inputs}) => ({outputs}) {{ {body} }}')
+        plan = library.compile(model.SerializeToString(), for_device=True)
+        want = runtime.PlanRunner(library, library.compile(model.SerializeToString())).run(feeds)
+        counts = self.counted_runs(plan, feeds, want, 1e-5)
+        self.assertEqual(counts.declined, 0)
+        shown = self.shows(plan, 0, "")
+        self.assertEqual((counts.uploads / 3, counts.downloads / 3), copies, shown)
+        self.assertEqual(counts.replays, 2 if repeats else 0, shown)
+        self.assertEqual("repeated from a recording" in shown, repeats, shown)
+
+    X = {"x": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
+    M = "m = Constant <value = int64 {5}> () go = Constant <value = bool {1}> ()"
+
+    def test_states(self) -> None:
+        """Of an input, of a constant, that change places, that are handed on, and that are read within."""
+        state = "float[3,4] a, float[3,4] b"
+        self.turns("float[3,4] x", "float[3,4] y", self.M + """ y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t) { u = Mul (s, s) t = Sub (u, x) }>""", self.X, (1, 1))
+        self.turns("float[3,4] x", "float[3,4] y", self.M + """ k = Constant <value = float[3,4] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}> ()
+            a = Relu (x) z = Loop (m, go, k) <body = l (int64 i, bool c, float[3,4] s) => (c, t) { u = Tanh (s) t = Add (u, a) }>
+            y = Neg (z)""", self.X, (2, 1))
+        self.turns("float[3,4] x", "float[3,4] y, float[3,4] z", self.M + f""" a0 = Relu (x) b0 = Neg (x)
+            y, z = Loop (m, go, a0, b0) <body = l (int64 i, bool c, {state}) => (c, t, a) {{ u = Tanh (b) t = Add (u, a) }}>""",
+                   self.X, (1, 2))
+        self.turns("float[3,4] x", "float[3,4] y, float[3,4] z", self.M + f"""
+            y, z = Loop (m, go, x, x) <body = l (int64 i, bool c, {state}) => (c, t, b) {{ t = Tanh (a) }}>""",
+                   self.X, (1, 1), False)
+        self.turns("float[3,4] x", "float[3,4] y", self.M + f"""
+            y, z = Loop (m, go, x, x) <body = l (int64 i, bool c, {state}) => (c, t, d) {{
+                t = Tanh (a) d = MeanVarianceNormalization <axes = [1]> (a) }}>""", self.X, (1, 6), False)
+
+    def test_turns(self) -> None:
+        """None at all; as many as an input says; until an input's number is reached."""
+        body = "<body = l (int64 i, bool c, float[3,4] s) => (c, t, v) { t = Tanh (s) v = Exp (t) }>"
+        for n in (0, 1, 4):
+            self.turns("float[3,4] x, int64 n", "float[3,4] y, float[k,3,4] z", f"go = Constant <value = bool {{1}}> ()"
+                       f"a = Relu (x) y, w = Loop (n, go, a) {body} z = Neg (w)",
+                       self.X | {"n": np.array(n)}, (1, 2 if n else 1), False)
+        self.turns("float[3,4] x, int64 n", "float[3,4] y", """y = Loop (, , x) <body = l (int64 i, bool c, float[3,4] s)
+            => (d, t) { t = Tanh (s) d = Less (i, n) }>""", self.X | {"n": np.array(3)}, (1, 1), False)
+
+    def test_collected(self) -> None:
+        self.turns("float[3,4] x", "float[k,3,4] y", self.M + """ z, w = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t, v) { t = Tanh (s) v = Mul (t, t) }> y = Neg (w)""", self.X, (1, 1))
+        self.turns("float[3,4] x", "int64[k] y, float[3,4] z", self.M + """ z, y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t, i) { t = Tanh (s) }>""", self.X, (1, 1), False)
+
+    def test_recorded(self) -> None:
+        """A repeated run has its own inputs, and in each turn what was the processor's of it then."""
+        text = """<ir_version: 10, opset_import: ["" : 21]>
+            g (float[3,4] x, float[3,4] z) => (float[3,4] y) {
+                m = Constant <value = int64 {3}> () go = Constant <value = bool {1}> ()
+                a, w = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s) => (c, t, i) {
+                    r = Gather <axis = 0> (z, i) t = Add (s, r) }>
+                y = Gather <axis = 0> (a, w) }"""
+        self.follows(text, [{"x": self.X["x"] - k, "z": self.X["x"] * k} for k in range(6)])
+        self.turns("float[3,4] x, float[3,4] z", "float[3,4] y", text.split("y) {")[1][:-1],
+                   {"x": self.X["x"], "z": self.X["x"] * 3}, (6, 1))
+
+    def test_long_loop(self) -> None:
+        """What would be a recording without bounds is none."""
+        library, model = runtime.LibDemi(args.libdemi), onnx_parser.parse_model(
+            """<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {
+                m = Constant <value = int64 {16385}> () go = Constant <value = bool {1}> ()
+                y = Loop (m, go, x) <body = l (int64 i, bool c, float[4] s) => (c, t) { t = Neg (s) }> }""")
+        x = np.arange(4, dtype=np.float32)
+        counts = self.counted_runs(library.compile(model.SerializeToString(), for_device=True), {"x": x}, [-x], 0)
+        self.assertEqual((counts.replays, counts.launches), (0, 3 * 16385))
+
+    def test_within(self) -> None:
+        """A branch in the body, and a loop."""
+        self.turns("float[3,4] x, bool p", "float[3,4] y", self.M + """ y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t) { t = If (p) <then_branch = u () => (e) { e = Tanh (s) }, else_branch = v () => (f) { f = Identity (s) }> }>""",
+                   self.X | {"p": np.array(True)}, (1, 1), False)
+        self.turns("float[3,4] x", "float[3,4] y", self.M + """ y = Loop (m, go, x) <body = l (int64 i, bool c, float[3,4] s)
+            => (c, t) { t = Loop (m, c, s) <body = o (int64 j, bool d, float[3,4] r) => (d, q) { q = Tanh (r) }> }>""",
+                   self.X, (1, 1))
+
+    def test_constant_in_branches(self) -> None:
+        """A constant that becomes a state in one branch and is what the other one gives: each has a copy of its own."""
+        for p in (True, False):
+            self.turns("float[3,4] x, bool p", "float[3,4] y", self.M + """ a = Relu (x)
+                k = Constant <value = float[3,4] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}> ()
+                r = If (p) <then_branch = u () => (e) {
+                                e = Loop (m, go, k) <body = l (int64 i, bool c, float[3,4] s) => (c, t) { t = Add (s, a) }> },
+                            else_branch = w () => (k) { n = Neg (a) }>
+                y = Add (a, r)""", self.X | {"p": np.array(p)}, (2, 1), False)
+
+    def test_scan(self) -> None:
+        """Forwards and backwards; along another axis slices are the processor's."""
+        x = {"x": np.linspace(-1, 1, 30, dtype=np.float32).reshape(5, 6), "h": np.ones(6, np.float32)}
+        body = "<body = l (float[6] s, float[6] v) => (t, o) { u = Add (s, v) t = Tanh (u) o = Mul (t, v) }, num_scan_inputs = 1"
+        for more in ("", ", scan_input_directions = [1]", ", scan_output_directions = [1]"):
+            self.turns("float[5,6] x, float[6] h", "float[6] y, float[5,6] z",
+                       f"a = Neg (x) y, w = Scan (h, a) {body}{more}> z = Exp (w)", x, (2, 2))
+        self.turns("float[6,5] x, float[6] h", "float[6] y, float[5,6] z",
+                   f"a = Neg (x) y, w = Scan (h, a) {body}, scan_input_axes = [1]> z = Exp (w)",
+                   x | {"x": x["x"].reshape(6, 5)}, (7, 3), False)
+        self.turns("float[5,6] x, float[6] h", "float[6] y, float[6,5] z",
+                   f"a = Neg (x) y, w = Scan (h, a) {body}, scan_output_axes = [1]> z = Exp (w)", x, (3, 7), False)
+        self.turns("float[5,6] x, float[6] h", "float[6] y", f"y, w = Scan (h, x) {body}>", x, (2, 1))
 
 
 class Casts(OneContext):

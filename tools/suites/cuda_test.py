@@ -27,6 +27,7 @@ from concurrent import futures
 
 import numpy as np
 import onnx
+from onnx import parser as onnx_parser
 
 from suite import made_models, metric, runtime
 from suite.cuda_driver import Driver
@@ -47,7 +48,7 @@ class Refusals(unittest.TestCase):
         done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", device],
                               env=environment, capture_output=True, text=True, check=False)
         took = time.monotonic() - start
-        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
         self.assertRegex(done.stderr, expected)
         self.assertNotIn(FAKE, done.stderr)
         self.assertEqual(done.stdout, "")
@@ -79,6 +80,11 @@ class Refusals(unittest.TestCase):
         for code in (209, 222):
             self.refused(settings(f"fail=cuModuleLoadData:1:{code}"),
                          "were not built for Fake device.*DEMI_CUDA_ARCHITECTURES=90")
+
+    def test_other_cudnn(self) -> None:
+        for version in (8907, 89999, 100000):
+            self.refused(settings(f"cudnn={version}"),
+                         rf"libcudnn\.so\.9 is no cuDNN 9: expected a version of 90000 to 99999, got {version}; hint")
 
     def test_no_memory(self) -> None:
         self.refused(settings("memory=1000"), r"(no \d+ bytes left|no room)")
@@ -125,7 +131,7 @@ class Refusals(unittest.TestCase):
 class Size(unittest.TestCase):
     MOST = 2_000_000  # bytes that CUDA adds to a program: kernels' images and the host's code
     HOST = ("cuda_", "exec_device", "exec_here", "exec_record", "step_place", "step_casts", "context_device",
-            "plan_devices")
+            "plan_devices", "place_declined")
 
     def test_growth(self) -> None:
         folder, total = pathlib.Path(args.libdemi).parent, 0
@@ -138,62 +144,273 @@ class Size(unittest.TestCase):
 
 
 class Failures(OnDevice):
-    """Each call fails once, at each position."""
+    """Each call of driver and libraries fails once, at each position of whole lives of contexts: opening the
+    device, loading and finding kernels, libraries' handles, plans and algorithms, memory of the device and
+    pinned memory, constants, copies to, from and on the device, launches, waits, recording, repeating,
+    forgetting a recording, streams of the caller's, contexts that share a plan, the end. There are no other
+    kinds of calls: recordings are never updated, and devices do not talk to each other. The two that tell
+    what an error means only follow one."""
 
     RUNS = 5
+    NEVER = "cuGetError"
+    QUIET = ("cuCtxPop", "cuThread")  # around all others, so many times: their failures change nothing
 
-    def sweep(self, text: str) -> None:
+    def made(self, text: str) -> tuple[runtime.LibDemi, bytes, dict, list]:
+        """The library, a plan, inputs of it, and what the processor makes of them."""
         model = small_model(text)
         library, feeds = runtime.LibDemi(args.libdemi), feeds_for(model)
         plan = library.compile(model, for_device=True)
-        want = runtime.PlanRunner(library, plan).run(feeds)
+        return library, plan, feeds, runtime.PlanRunner(library, plan).run(feeds)
 
-        def work() -> int:
-            failed = 0
-            try:
-                runner = runtime.PlanRunner(library, plan, device="cuda")
-            except runtime.Failed as error:
-                os.write(2, f"{error}\n".encode())
-                return 3
-            for _ in range(self.RUNS):
-                try:
-                    got = runner.run(feeds)
-                except runtime.Failed as error:
-                    os.write(2, f"{error}\n".encode())
-                    failed += 1
-                    continue
-                for y, y0 in zip(got, want):
-                    np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
-            del runner
+    def tell(self, error: Exception) -> None:
+        os.write(2, f"{error}\n".encode())
+
+    def tried(self, run: Callable[[], list], want: list) -> int:
+        """1 where the run failed, and said so; 0 where it gave what is wanted."""
+        try:
+            got = run()
+        except runtime.Failed as error:
+            self.tell(error)
+            return 1
+        for y, y0 in zip(got, want, strict=True):
+            np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+        return 0
+
+    def opened(self, library: runtime.LibDemi, plan: bytes, **more: object) -> runtime.PlanRunner | None:
+        try:
+            return runtime.PlanRunner(library, plan, device="cuda", **more)
+        except runtime.Failed as error:
+            self.tell(error)
+            return None
+
+    def sweep(self, work: Callable[[], int], least: int, quiet: bool = False) -> None:
+        """`work` gives how often something failed: not more than once, as what is behind it goes well."""
+        def told() -> int:
+            failed = work()
             return 0 if failed == 0 else 3 if failed == 1 else 4
 
-        code, said = self.child.run(work)
+        code, said = self.child.run(told)
         self.assertEqual((code, said), (0, ""))
         calls = {name: count for (kind, name), count in self.child.counts().items()
-                 if kind == "call" and not name.startswith(("cuGetError", "cuCtxPop", "cuThread"))}
-        positions = 0
+                 if kind == "call" and not name.startswith(self.NEVER)
+                 and (quiet or not name.startswith(self.QUIET))}
+        self.assertGreater(sum(calls.values()), least)
         for name, count in calls.items():
             for at in range(1, count + 1):
                 if at > args.most and at % 7:
                     continue
-                positions += 1
-                code, said = self.child.run(work, f"{name}:{at}:999")
+                code, said = self.child.run(told, f"{name}:{at}:999")
                 where = f"call {at} of {name}: exit {code}: {said}"
                 self.assertIn(code, (0, 3), where)
                 self.assertTrue(code == 0 or said.strip(), where)
                 self.assertNotIn(FAKE, said, where)
                 if code:
                     self.assertRegex(said, "CUDA|cuBLASLt|cuDNN", where)
-        self.assertGreater(positions, 100)
+
+    def sweep_runs(self, text: str, least: int, quiet: bool = False) -> None:
+        library, plan, feeds, want = self.made(text)
+
+        def work() -> int:
+            runner = self.opened(library, plan)
+            return sum(self.tried(lambda: runner.run(feeds), want) for _ in range(self.RUNS)) if runner else 1
+
+        self.sweep(work, least, quiet)
 
     def test_recorded(self) -> None:
-        self.sweep(WHOLE)
+        self.sweep_runs(WHOLE, 600, quiet=True)
 
     def test_with_the_processor(self) -> None:
-        self.sweep(SMALL)
+        self.sweep_runs(SMALL, 500)
 
     def test_declined(self) -> None:
-        self.sweep(LARGE_HEADS)
+        self.sweep_runs(LARGE_HEADS, 500)
+
+    def test_turns(self) -> None:
+        """Copies on the device: of what a scan takes apart and collects; recorded, and step by step."""
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[3,4] x, float[4] h) => (float[4] y, float[3,4] z) {
+                a = Neg (x)
+                y, w = Scan (h, a) <body = l (float[4] s, float[4] v) => (t, o) {
+                    u = Add (s, v) t = Tanh (u) o = Mul (t, v) }, num_scan_inputs = 1>
+                z = Exp (w) }""").SerializeToString(), for_device=True)
+        feeds = {"x": np.arange(12, dtype=np.float32).reshape(3, 4) / 12, "h": np.ones(4, np.float32)}
+        want = runtime.PlanRunner(library, plan).run(feeds)
+
+        def work(by_step: bool) -> int:
+            runner = self.opened(library, plan, device_steps=by_step)
+            return sum(self.tried(lambda: runner.run(feeds), want) for _ in range(3)) if runner else 1
+
+        for by_step, least in ((False, 150), (True, 200)):
+            self.sweep(lambda by_step=by_step: work(by_step), least)
+
+    def test_sizes_that_change(self) -> None:
+        """Recordings are forgotten when memory is given back; contexts after each other, one of two at once."""
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[n,4] x) => (float[n,3] y) {
+                w = Constant <value = float[4,3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6}> ()
+                a = Softmax (x) b = MatMul (a, w) y = Relu (b) }""").SerializeToString(), for_device=True)
+        processor = runtime.PlanRunner(library, plan)
+        inputs = [{"x": np.arange(4 * n, dtype=np.float32).reshape(n, 4) / n} for n in (3, 300)]
+        want = [processor.run(feeds) for feeds in inputs]
+
+        def work() -> int:
+            failed, kept = 0, self.opened(library, plan)
+            for sizes in ((0, 0, 0, 1, 1, 1), (1, 1, 0, 0)):
+                runner = self.opened(library, plan)
+                failed += runner is None or kept is None
+                for which in sizes:
+                    for one in (runner, kept):
+                        failed += one is not None and self.tried(lambda one=one, k=which: one.run(inputs[k]), want[which])
+                del runner
+                if kept is None:
+                    return failed
+            return failed
+
+        self.sweep(work, 300)
+
+    def test_memory_of_the_caller(self) -> None:
+        """A stream and memory of the caller's, whose own calls may fail, too."""
+        library, plan, feeds, want = self.made(WHOLE)
+
+        def run(driver: Driver, runner: runtime.PlanRunner, there: dict, results: list) -> list:
+            runner.borrow_device(feeds, there)
+            runner.bind_device(results, [y.nbytes for y in want])
+            for name, x in feeds.items():
+                driver.send(there[name], x)
+            runner.start()
+            runner.wait()
+            return [driver.fetch(np.empty_like(y), address) for y, address in zip(want, results)]
+
+        def use(driver: Driver) -> int:
+            runner = self.opened(library, plan, device_stream=driver.stream)
+            if not runner:
+                return 1
+            there, results = {n: driver.room(x.nbytes, 4) for n, x in feeds.items()}, [driver.room(y.nbytes) for y in want]
+            return sum(self.tried(lambda: run(driver, runner, there, results), want) for _ in range(self.RUNS))
+
+        def work() -> int:
+            driver, failed = None, 0
+            try:
+                driver = Driver()
+                failed = use(driver)
+            except Driver.Failed as error:
+                self.tell(error)
+                failed = 1
+            try:
+                if driver:
+                    driver.end()
+            except Driver.Failed as error:
+                self.tell(error)
+                failed += 1
+            return failed
+
+        self.sweep(work, 300)
+
+
+class BadDevices(OnDevice):
+    """Each run that a device or library spoils ends with one line that says what is wrong with it. The host's
+    state is whole: contexts of the processor, before and after, compute as ever, the same context does as
+    soon as the device is as it should be, and all is given back."""
+
+    RUNS = 4
+
+    def work(self, text: str) -> Callable[[], int]:
+        """What goes wrong in the runs of one context is said, a line each; all else is right."""
+        model = small_model(text)
+        library, feeds = runtime.LibDemi(args.libdemi), feeds_for(model)
+        plan = library.compile(model, for_device=True)
+        want = runtime.PlanRunner(library, plan).run(feeds)
+
+        def work() -> int:
+            processor = runtime.PlanRunner(library, plan)
+            runner = runtime.PlanRunner(library, plan, device="cuda")
+            for _ in range(self.RUNS):
+                try:
+                    got = runner.run(feeds)
+                except runtime.Failed as error:
+                    os.write(2, f"{error}\n".encode())
+                    got = processor.run(feeds)
+                for y, y0 in zip(got, want, strict=True):
+                    np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+            del runner
+            for y, y0 in zip(runtime.PlanRunner(library, plan).run(feeds), want, strict=True):
+                np.testing.assert_array_equal(y, y0)
+            return 0
+
+        return work
+
+    def spoilt(self, expected: str, fails: str = "", more: str = "", text: str = WHOLE) -> int:
+        """How many runs say what is expected: they say nothing else."""
+        code, said = self.child.run(self.work(text), fails, more)
+        self.assertEqual(code, 0, (fails, more, said))
+        for line in said.splitlines():
+            self.assertRegex(line, expected, (fails, more))
+        return len(said.splitlines())
+
+    def calls(self, name: str, text: str = WHOLE) -> range:
+        """Of a device that is as it should be."""
+        self.assertEqual(self.child.run(self.work(text)), (0, ""))
+        return range(1, self.child.counts()["call", name] + 1)
+
+    def test_no_memory(self) -> None:
+        """Where it is short always, and where it is for once, wherever that is: then a run may do without."""
+        for text in (WHOLE, SMALL, LARGE_HEADS):
+            self.assertEqual(self.spoilt(r"no \d+ bytes left", more="memory=1000", text=text), self.RUNS)
+        for name, expected in (("cuMemAlloc_v2", r"no \d+ bytes left"),
+                               ("cuMemHostAlloc", "pinned memory: .*2, CUDA_ERROR_OUT_OF_MEMORY")):
+            said = [self.spoilt(expected, f"{name}:{at}:2") for at in self.calls(name)]
+            self.assertLessEqual(max(said), 1)
+            self.assertTrue(sum(said) > len(said) // 2 or name != "cuMemAlloc_v2", said)
+
+    def test_lost(self) -> None:
+        """It stays so; the last wait is that of the context's end."""
+        for text in (WHOLE, SMALL):
+            said = [self.spoilt("unspecified launch failure", f"cuStreamSynchronize:{at}:719", text=text)
+                    for at in self.calls("cuStreamSynchronize", text)[:-1]]
+            self.assertEqual(said, sorted(said, reverse=True))
+            self.assertEqual(said[0], self.RUNS)
+            self.assertIn(1, said)
+
+    def test_waits(self) -> None:
+        """Copies that could not be waited for end before what they write to is given back: of the last run at its
+        context's end, which waits for them, and for what else there is as ever."""
+        calls, waits = self.calls("cuStreamSynchronize"), 0
+        for at in calls:
+            if self.spoilt("work on the device", f"cuStreamSynchronize:{at}:999"):
+                waits = self.child.counts()["call", "cuStreamSynchronize"]
+        self.assertEqual(waits, calls[-1] + 1)
+        for text in (SMALL, LARGE_HEADS):
+            for at in self.calls("cuStreamSynchronize", text):
+                said = self.spoilt("work on the device: no explanation|device's context",
+                                   f"cuStreamSynchronize:{at}:999", text=text)
+                self.assertLessEqual(said, 1)
+
+    def test_other_architecture(self) -> None:
+        expected = r"^node '\w+' \(\w+\): demi's CUDA kernels were not built for Fake device$"
+        self.assertEqual(self.spoilt(expected, "cuModuleLoadData:0:209"), self.RUNS)
+        for at in self.calls("cuModuleLoadData"):
+            self.assertEqual(self.spoilt(expected, f"cuModuleLoadData:{at}:222"), 1)
+
+    def test_other_cudnn(self) -> None:
+        for version in (0, 8907, 89999, 100000):
+            self.assertEqual(self.spoilt(rf"^node '\w+' \(\w+\): libcudnn\.so\.9 is no cuDNN 9: expected .*, got {version}$",
+                                         more=f"cudnn={version}"), self.RUNS)
+        for version in (90000, 99999):
+            self.assertEqual(self.spoilt("", more=f"cudnn={version}"), 0)
+
+    def test_parts_of_cudnn(self) -> None:
+        """They are of another version, or missing, which shows when cuDNN looks for them. A run that is being
+        recorded then goes step by step, and says nothing."""
+        for status, text in ((1002, "its libraries are of several versions"),
+                             (1008, "one of its libraries can't be loaded")):
+            for name in ("cudnnCreate", "cudnnBackendFinalize"):
+                said = [self.spoilt(rf"^node '\w+' \(\w+\): cuDNN: {text}$", f"{name}:{at}:{status}")
+                        for at in self.calls(name)]
+                ran = sum(said)
+                self.assertEqual(said, [1] * ran + [0] * (len(said) - ran))
+                self.assertLessEqual(len(said) - ran, 2)
 
 
 class Callers(OnDevice):

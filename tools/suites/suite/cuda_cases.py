@@ -298,6 +298,11 @@ def quantized(case: Case) -> None:
     zero = case.operand(case.values(sizes, to), True)
     made = case.node("QuantizeLinear", values, scale, zero, **attributes)
     case.node("DequantizeLinear", made, scale, zero, **attributes)
+    if case.chance(2):
+        few = case.pick((ml_dtypes.int4, ml_dtypes.uint4))
+        least = -8 if few is ml_dtypes.int4 else 0
+        small, none = (case.operand(case.rng.integers(least, least + 16, s).astype(few)) for s in (shape, sizes))
+        case.node("DequantizeLinear", small, scale, *([none] if case.chance(2) else []), **attributes)
     if case.chance(4):
         case.node("DequantizeLinear", case.operand(case.rng.integers(-10 ** 6, 10 ** 6, shape).astype(np.int32)),
                   scale, **attributes)
@@ -379,7 +384,8 @@ def norm(case: Case) -> None:
     groups = int(case.pick((1, 2, 4)))
     shape = [case.size(3), groups * case.size(6)] + case.shape(case.rng.integers(1, 3), 400, False)
     x, n = case.operand(case.values(shape, dtype)), shape[1]
-    weights = [case.operand(case.values([n], dtype)) for _ in range(2)]
+    fixed = True if op[0] == "B" and case.chance(2) else None  # with an activation that is one step then
+    weights = [case.operand(case.values([n], dtype), fixed) for _ in range(2)]
     if op == "GroupNormalization":
         case.node(op, x, *weights, num_groups=groups)
     elif op == "InstanceNormalization":
@@ -387,7 +393,10 @@ def norm(case: Case) -> None:
     else:
         mean = case.operand(case.values([n], dtype), True)
         variance = case.operand((np.abs(case.values([n], np.float32)) + 0.5).astype(dtype), True)
-        case.node(op, x, *weights, mean, variance)
+        made = case.node(op, x, *weights, mean, variance)
+        if case.chance(2):
+            case.between += 2
+            case.node(case.pick(ACTIVATIONS), made)
 
 
 # ---- products ----

@@ -12,17 +12,30 @@ import numpy as np
 class Driver:
     """The driver, as a program that shares its device with demi uses it."""
 
+    class Failed(Exception):
+        """A call of the program's own."""
+
     def __init__(self) -> None:
         self.c, device, self.context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.memory: list[ctypes.c_void_p] = []
+        self.ends: list[tuple] = []  # what undoes calls so far
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
-        self.call("cuCtxPushCurrent_v2", self.context)
-        self.stream, self.memory = self.made("cuStreamCreate", 1), []
+        self.ends.append(("cuDevicePrimaryCtxRelease_v2", 0))
+        try:
+            self.call("cuCtxPushCurrent_v2", self.context)
+            self.ends.append(("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p())))
+            self.stream = self.made("cuStreamCreate", 1)
+            self.ends.append(("cuStreamDestroy_v2", self.stream))
+        except Driver.Failed:
+            self.end()
+            raise
 
     def call(self, name: str, *arguments: object) -> None:
         code = getattr(self.c, name)(*arguments)
-        assert code == 0, f"{name}: {code}"
+        if code:
+            raise Driver.Failed(f"CUDA: {name}: {code}")
 
     def made(self, name: str, *arguments: object) -> ctypes.c_void_p:
         made = ctypes.c_void_p()
@@ -55,8 +68,12 @@ class Driver:
         return graph
 
     def end(self) -> None:
-        for memory in self.memory:
-            self.call("cuMemFree_v2", memory)
-        self.call("cuStreamDestroy_v2", self.stream)
-        self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
-        self.call("cuDevicePrimaryCtxRelease_v2", 0)
+        """Of all, whatever of it fails."""
+        failed = None
+        for name, *arguments in [*(("cuMemFree_v2", m) for m in self.memory), *reversed(self.ends)]:
+            try:
+                self.call(name, *arguments)
+            except Driver.Failed as error:
+                failed = error
+        if failed:
+            raise failed

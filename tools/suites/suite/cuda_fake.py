@@ -65,8 +65,9 @@ class Child:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder, self.errors, self.log = folder, folder / "errors", folder / "log"
 
-    def run(self, work: Callable[[], int], fails: str = "") -> tuple[int, str]:
-        """Its exit code, and what it said; it ends as programs do, with what libraries do then."""
+    def run(self, work: Callable[[], int], fails: str = "", more: str = "") -> tuple[int, str]:
+        """Its exit code, and what it said; it ends as programs do, with what libraries do then. `more`: words of
+        FAKE_CUDA."""
         self.log.unlink(missing_ok=True)
         child = os.fork()
         if child == 0:
@@ -74,7 +75,7 @@ class Child:
             try:
                 with self.errors.open("wb") as errors:
                     os.dup2(errors.fileno(), 2)
-                os.environ["FAKE_CUDA"] = f"log={self.log}{',fail=' * bool(fails)}{fails}"
+                os.environ["FAKE_CUDA"] = f"log={self.log}{',fail=' * bool(fails)}{fails},{more}"
                 code = work()
             except BaseException as error:  # noqa: BLE001
                 os.write(2, f"{type(error).__name__}: {error}".encode())
@@ -113,7 +114,7 @@ def main(says: str) -> None:
     parser.add_argument("--dnn-plans", help="the program of that name")
     parser.add_argument("--full", action="store_true", help="networks of their own sizes")
     parser.add_argument("--verbose", action="store_true", help="say what was counted")
-    parser.add_argument("--most", type=int, default=1000,
+    parser.add_argument("--most", type=int, default=10 ** 9,
                         help="positions of a call that fail, all; behind them each seventh")
     parser.parse_known_args(namespace=args)
     rest = parser.parse_known_args()[1]
