@@ -182,12 +182,13 @@ static void note_graph(Graph *graph, void *data) {
     *(bool *)data = true;
 }
 
-/* Computed of constants alone, and always the same. */
+/* Computed of constants alone, and always the same. Of quantized ones scales are left, which are small. */
 static bool is_still(Placement *p, const bool *still, Node *node) {
     bool graphs = false;
     const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
-    if (!record || !node->input_count || op_record_has(record, OP_RANDOM) ||
-        op_record_has(record, OP_RANDOM_TRAINING) || model_find_function(p->model, node))
+    if (!record || sym_equals(node->op_type, "DequantizeLinear") || !node->input_count ||
+        op_record_has(record, OP_RANDOM) || op_record_has(record, OP_RANDOM_TRAINING) ||
+        model_find_function(p->model, node))
         return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const Value *value = node->inputs[i].value;
