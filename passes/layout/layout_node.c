@@ -10,7 +10,7 @@ enum {
     MACS_PER_ELEMENT = 300, /* of a convolution, whose time is less by that of moving an element */
     MACS_OF_TILES = 80,     /* the same of 3x3 taps that are computed by tiles, */
     MACS_OF_COLOURS = 40,   /* and of an image's: taps of a row are one product, there */
-    TILE_CHANNELS = 16,     /* least of what tiles are worth */
+    TILE_CHANNELS = 32,     /* least that they are made of (winograd.c) */
     COLOURS = 4,            /* most channels of an image */
     GROUP_LEAST = 4,        /* channels of a group that are worth it, where it is not one alone */
 };

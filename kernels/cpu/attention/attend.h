@@ -3,7 +3,8 @@
  * meet some keys after the other; the largest score, the sum of exponentials and the weighted sum
  * of values are corrected as they go, so memory is linear in the keys whatever the queries.
  * Operands lie in any layout, with a step for each of their axes, in float or 16 bit. Products run
- * on the micro-kernels of gemm.h, for a few queries on its loops; arithmetic is in float. */
+ * on the micro-kernels of gemm.h, for a few queries on its loops; arithmetic is in float, but that fast
+ * plans multiply bfloat16 as it is where the processor does. */
 #ifndef DEMI_ATTEND_H
 #define DEMI_ATTEND_H
 
