@@ -117,20 +117,6 @@ static ReadIn read_in(const Realise *r, const Value *value) {
     return all;
 }
 
-/* Whether there is anything to do. */
-static bool changes_any(const Realise *r, bool store) {
-    Placement *p = r->p;
-    for (VarId v = 0; v < p->vars.count; v++)
-        if (placement_is_low(p, v)) return true;
-    for (uint32_t id = 0; store && id < p->value_count; id++) {
-        const Value *value = placement_value(p, id);
-        if (value && p->constant[id] && p->value_vars[id] != VAR_NONE &&
-            read_in(r, value) == READ_AS_WEIGHT)
-            return true;
-    }
-    return false;
-}
-
 /* Counts as one cast, inserted and folded. A weight that is read in fp32 gets its cast with the
  * other values, since it is low now. */
 static bool store_constants(Realise *r, Err *err) {
@@ -379,7 +365,9 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                  .store = {.ctx = ctx, .clamp = p.request.guard == GUARD_CLAMP}};
     note_nodes(&r, options->placement == 0);
     if (options->store) r.makers = placement_weight_makers(&p);
-    if (changes_any(&r, options->store) && !realise(&r, options->store, err)) return false;
+    bool any = false;
+    for (VarId v = 0; v < p.vars.count && !any; v++) any = placement_is_low(&p, v);
+    if (any && !realise(&r, options->store, err)) return false;
     if (options->store) weight_note(&p, ctx->counts);
     return true;
 }

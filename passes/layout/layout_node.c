@@ -12,6 +12,7 @@ enum {
     MACS_OF_COLOURS = 40,   /* and of an image's: taps of a row are one product, there */
     TILE_CHANNELS = 32,     /* least that they are made of (winograd.c) */
     COLOURS = 4,            /* most channels of an image */
+    LEAST_MACS = 1 << 20,   /* of both: less is not worth a step more */
     GROUP_LEAST = 4,        /* channels of a group that are worth it, where it is not one alone */
 };
 
@@ -221,7 +222,8 @@ int64_t layout_gain(const Node *node) {
     double macs = (double)placement_elements(node->outputs[0]);
     for (int64_t i = 1; i < fuse_rank(w); i++)
         if (fuse_dim(w, i) > 0) macs *= (double)fuse_dim(w, i);
-    return macs < 1e12 ? (int64_t)(macs / macs_per_element(node, w)) : (int64_t)3e10;
+    const int each = macs < LEAST_MACS ? MACS_PER_ELEMENT : macs_per_element(node, w);
+    return macs < 1e12 ? (int64_t)(macs / each) : (int64_t)3e10;
 }
 
 /* Bounded, so that sums over all readers of all values fit. Bytes take half the time of floats. */
