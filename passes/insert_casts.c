@@ -357,7 +357,6 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         !pin_ranges(&p, options, err))
         return false;
     solve(&p, options);
-    if (options->store) placement_lower_weights(&p);
     if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx,
                  .p = &p,

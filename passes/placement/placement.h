@@ -199,10 +199,6 @@ bool placement_keep_grids(Placement *placement, Err *err);
  * (value_guard.c). */
 bool placement_guard_values(Placement *placement, Err *err);
 
-/* Once solved, before it is realised: groups that only carry constants to weights' operands of products
- * which stay fp32 go low (placement_weights.c). */
-void placement_lower_weights(Placement *placement);
-
 /* True where the reader is a product, which some policy would lower, that stays fp32 for what it is or
  * computes, and not because of what it reads or because the user says so; and what it reads there is
  * large enough to be worth a cast. */

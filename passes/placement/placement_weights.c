@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weights of products that stay fp32: of recurrent layers, say, which the target is too narrow for.
- *
- * What such a product reads is rounded to the target all the same where it is a weight, as a model is
- * large by them: it is stored in 16 bit and cast when the model runs. Exporters lay weights out anew
- * in front of the product,
- *
- *     W = Unsqueeze(Concat(Slice(w), Slice(w), Slice(w))); y = GRU(x, W, R, B)
- *
- * which costs a cast that no constant's bytes pay for, so that a solver leaves it in fp32. Here such a
- * group goes low: one that only moves constants, which nobody else reads, to operands of such products.
- * What computes weights in fp32, as a norm of them does (g v / |v|), stays so, but what it is given is
- * stored in 16 bit, too.
+/* Weights of products that stay fp32: of recurrent layers, say, which the target is too narrow for. What
+ * such a product reads is rounded to the target all the same where it is a weight, as a model is large by
+ * them: it is stored in 16 bit and cast when the model runs. What computes weights in fp32, as a norm of
+ * them does (g v / |v|), or puts gates into another order (Concat(Slice(w), Slice(w), Slice(w))), stays
+ * so, but what it is given is stored in 16 bit, too.
  */
 #include "constants.h"
 #include "op_facts.h"
@@ -48,111 +41,6 @@ bool placement_reads_weight(Placement *p, const Use *use) {
     case NOTE_CHEAPER: break;
     }
     return false;
-}
-
-typedef struct Carriers {
-    Placement *p;
-    uint32_t *sharers;        /* by root: how many nodes have that variable */
-    bool *carries;            /* [node_count]: may carry weights, as far as is known */
-    bool *seen;               /* [value_count]: its readers are barred */
-    VEC(const Node *) barred; /* whose neighbours are not yet */
-} Carriers;
-
-static VarId result_root(const Carriers *c, const Node *node) {
-    const VarId var = c->p->value_vars[node->outputs[0]->id];
-    return var == VAR_NONE ? VAR_NONE : placement_root(c->p, var);
-}
-
-/* It moves constants, or what was moved of them, to its only result, and a solver left it in fp32. */
-static bool may_carry(const Carriers *c, const Node *node) {
-    Placement *p = c->p;
-    const OpSchema *schema = node_schema(node);
-    const OpRecord *record = schema ? op_record_find(schema->domain, schema->name) : NULL;
-    if (!record || record->work != WORK_MOVES || node->output_count != 1 || !node->outputs[0] ||
-        node->outputs[0]->referenced || !node->input_count || model_find_function(p->model, node))
-        return false;
-    const VarId root = result_root(c, node);
-    if (root == VAR_NONE || c->sharers[root] > 1) return false;
-    const PlaceVar *var = &p->vars.items[root];
-    const VarId *inputs = placement_node_vars(p, node);
-    for (uint32_t i = 0; i < node->input_count; i++)
-        if (inputs[i] != VAR_NONE &&
-            (placement_root(p, inputs[i]) != root || !p->flexible[node->inputs[i].value->id]))
-            return false;
-    return !var->pinned && !var->precise && !var->slot && !var->low;
-}
-
-static void bar(Carriers *c, const Node *node) {
-    if (!node || !c->carries[node->id]) return;
-    c->carries[node->id] = false;
-    VEC_PUSH(c->p->scratch, &c->barred, node);
-}
-
-static bool is_carried_on(const Carriers *c, const Value *value) {
-    const Use *use = value->uses;
-    for (; use; use = use->next)
-        if (!use->node || (!c->carries[use->node->id] && !placement_reads_weight(c->p, use))) break;
-    return !use && !value->referenced;
-}
-
-/* Where what it gives or takes is read by something else, or made by it. */
-static bool ends_here(const Carriers *c, const Node *node) {
-    const VarId *inputs = placement_node_vars(c->p, node);
-    if (!node->outputs[0]->uses || !is_carried_on(c, node->outputs[0])) return true;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const Value *value = node->inputs[i].value;
-        if (inputs[i] == VAR_NONE) continue;
-        const bool made = value->producer && !c->p->constant[value->id];
-        if (made ? !c->carries[value->producer->id] : !is_carried_on(c, value)) return true;
-    }
-    return false;
-}
-
-static void bar_readers(Carriers *c, const Value *value) {
-    if (c->seen[value->id]) return;
-    c->seen[value->id] = true;
-    for (const Use *use = value->uses; use; use = use->next) bar(c, use->node);
-}
-
-/* All that carries together does, or nothing of it. */
-static void bar_neighbours(Carriers *c, const Node *node) {
-    const VarId *inputs = placement_node_vars(c->p, node);
-    bar_readers(c, node->outputs[0]);
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        if (inputs[i] == VAR_NONE) continue;
-        bar(c, node->inputs[i].value->producer);
-        bar_readers(c, node->inputs[i].value);
-    }
-}
-
-static void count_sharers(const Carriers *c) {
-    const Placement *p = c->p;
-    for (size_t g = 0; g < p->graphs.count; g++)
-        for (const Node *node = p->graphs.items[g]->first; node; node = node_after(node))
-            for (uint32_t i = 0; i < node->output_count; i++) {
-                const Value *value = node->outputs[i];
-                const VarId var = value ? p->value_vars[value->id] : VAR_NONE;
-                if (var != VAR_NONE) c->sharers[placement_root(c->p, var)]++;
-            }
-}
-
-void placement_lower_weights(Placement *p) {
-    Carriers c = {.p = p,
-                  .sharers = ARENA_ARRAY(p->scratch, uint32_t, p->vars.count),
-                  .carries = ARENA_ARRAY(p->scratch, bool, p->model->node_count + 1),
-                  .seen = ARENA_ARRAY(p->scratch, bool, p->value_count + 1)};
-    VEC(const Node *) nodes = {0};
-    count_sharers(&c);
-    for (size_t g = 0; g < p->graphs.count; g++)
-        for (const Node *node = p->graphs.items[g]->first; node; node = node_after(node))
-            if (may_carry(&c, node)) VEC_PUSH(p->scratch, &nodes, node);
-    for (size_t i = 0; i < nodes.count; i++) c.carries[nodes.items[i]->id] = true;
-    for (size_t i = 0; i < nodes.count; i++)
-        if (c.carries[nodes.items[i]->id] && ends_here(&c, nodes.items[i])) bar(&c, nodes.items[i]);
-    while (c.barred.count) bar_neighbours(&c, c.barred.items[--c.barred.count]);
-    for (size_t i = 0; i < nodes.count; i++)
-        if (c.carries[nodes.items[i]->id])
-            p->vars.items[result_root(&c, nodes.items[i])].low = true;
 }
 
 /* ---- what weights are computed of ------------------------------------------------------------- */

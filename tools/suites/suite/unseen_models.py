@@ -524,6 +524,6 @@ MODELS: dict[str, Callable[[], Made]] = {
     "normed": normed,
 }
 # Those whose weights are half as large whatever a note says.
-HALVED = {"exported_gru", "exported_lstm", "normed"}
+HALVED = {"normed"}
 # Those whose outputs' rows a score selects and orders.
 SELECTING = {"detector_topk", "detector_nms"}
