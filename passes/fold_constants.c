@@ -77,11 +77,6 @@ static bool is_exact(const Node *node, const OpRecord *record) {
     return op_record_has(record, OP_SAME_BITS) && !is_open_cast(node);
 }
 
-static void note_graph(Graph *graph, void *data) {
-    (void)graph;
-    *(bool *)data = true;
-}
-
 static bool gives_tensors(const Node *node) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         const Value *value = node->outputs[i];
@@ -104,15 +99,13 @@ static bool keeps_form(const Node *node) {
 }
 
 static bool may_execute(const Fold *fold, const Node *node) {
-    bool holds_graph = false;
     const OpRecord *record = node_record(node);
     if (!record || !node_schema(node) || model_find_function(fold->ctx->model, node) ||
         op_record_has(record, OP_RANDOM) || op_record_has(record, OP_RANDOM_TRAINING) ||
         !node_may_become_constant(node) || !gives_tensors(node) || !lower_plan_has(node))
         return false;
-    node_each_graph(node, note_graph, &holds_graph);
     if (fold->weights && (keeps_form(node) || fold->kept[node->id])) return false;
-    return !holds_graph && (fold->inexact || is_exact(node, record));
+    return !node_holds_graph(node) && (fold->inexact || is_exact(node, record));
 }
 
 static bool is_constant(const Fold *fold, const Value *value) {

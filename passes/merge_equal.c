@@ -122,16 +122,9 @@ static bool merge_constants(Merge *merge, Graph *graph) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static void note_graph(Graph *graph, void *data) {
-    (void)graph;
-    *(bool *)data = true;
-}
-
 static bool may_merge(const Merge *merge, const Node *node) {
-    bool holds_graph = false;
     const OpRecord *record = node_record(node);
-    node_each_graph(node, note_graph, &holds_graph);
-    return record && node_schema(node) && !holds_graph && node->input_count > 0 &&
+    return record && node_schema(node) && !node_holds_graph(node) && node->input_count > 0 &&
            !op_record_has(record, OP_RANDOM) && !op_record_has(record, OP_RANDOM_TRAINING) &&
            !model_find_function(merge->ctx->model, node);
 }

@@ -302,3 +302,14 @@ void node_each_graph(const Node *node, GraphVisitor visit, void *data) {
             for (uint32_t i = 0; i < part->count; i++) visit(part->v.graphs[i], data);
         }
 }
+
+static void note_graph(Graph *graph, void *any) {
+    (void)graph;
+    *(bool *)any = true;
+}
+
+bool node_holds_graph(const Node *node) {
+    bool any = false;
+    node_each_graph(node, note_graph, &any);
+    return any;
+}

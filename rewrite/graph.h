@@ -605,6 +605,8 @@ GraphList model_graphs(const Model *model, Arena *arena);
 typedef void (*GraphVisitor)(Graph *graph, void *data);
 /* Calls visit for each graph held directly by the node's attributes. */
 void node_each_graph(const Node *node, GraphVisitor visit, void *data);
+/* Whether there is any. */
+bool node_holds_graph(const Node *node);
 
 /* True where `inner` is `outer` or lies inside it. */
 bool graph_is_within(const Graph *inner, const Graph *outer);

@@ -208,9 +208,8 @@ bool placement_reads_weight(Placement *placement, const Use *use);
  * the user says otherwise or they have to be exact. Once solved; in scratch. */
 const bool *placement_weight_makers(Placement *placement);
 
-enum {
-    PLACEMENT_LEAST_WEIGHT = 2048
-}; /* elements: what they save, a cast costs (placement_cost.h) */
+/* Elements: what they save, a cast costs (placement_cost.h). */
+enum { PLACEMENT_LEAST_WEIGHT = 2048 };
 
 /* Once decided: ERR_MODEL naming the node that reads a guarded value in 16 bit, where one does. */
 bool placement_guard_refuse(Placement *placement, Err *err);

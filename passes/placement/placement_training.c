@@ -26,16 +26,11 @@ static void keep(Updating *u, const Node *node) {
     VEC_PUSH(u->p->scratch, &u->queue, node);
 }
 
-static void note_graph(Graph *graph, void *holds_graph) {
-    (void)graph;
-    *(bool *)holds_graph = true;
-}
-
 /* True of an operator that a part of an update may be: its one result is as its operands are. */
 static bool goes_along(const Updating *u, const Node *node) {
-    bool holds_graph = model_find_function(u->p->model, node) != NULL;
-    node_each_graph(node, note_graph, &holds_graph);
-    if (node->output_count != 1 || !node_schema(node) || holds_graph) return false;
+    if (node->output_count != 1 || !node_schema(node) || node_holds_graph(node) ||
+        model_find_function(u->p->model, node))
+        return false;
     const OpClass op_class = op_class_of(node, u->p->request.classes).op_class;
     return op_class == CLASS_FOLLOW || op_class == CLASS_WIDEST;
 }

@@ -65,14 +65,8 @@ static bool is_of_weights(Placement *p, const bool *makers, const Use *use, cons
     return weights && (placement_is_low(p, var) || placement_reads_weight(p, use));
 }
 
-static void note_graph(Graph *graph, void *data) {
-    (void)graph;
-    *(bool *)data = true;
-}
-
 /* Computed of constants alone, and always the same. Of quantized ones scales are left, which are small. */
 static bool is_still(Placement *p, const bool *still, Node *node) {
-    bool graphs = false;
     const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
     if (!record || sym_equals(node->op_type, "DequantizeLinear") || !node->input_count ||
         op_record_has(record, OP_RANDOM) || op_record_has(record, OP_RANDOM_TRAINING) ||
@@ -82,8 +76,7 @@ static bool is_still(Placement *p, const bool *still, Node *node) {
         const Value *value = node->inputs[i].value;
         if (value && !still[value->id] && !value_is_constant(value)) return false;
     }
-    node_each_graph(node, note_graph, &graphs);
-    return !graphs;
+    return !node_holds_graph(node);
 }
 
 static bool makes_weights(Placement *p, const bool *makers, const Node *node) {
