@@ -2,7 +2,7 @@
 """What PyTorch takes for models on an NVIDIA GPU: float16, channels-last, three ways: eager, a CUDA
 graph of that, and torch.compile; beside `demi bench --device cuda`.
 
-    python3 tools/bench/bench_torch_gpu.py --models resnet50,mobilenetv2,bert --batches 1,32 --json out.json
+    python3 tools/bench/bench_torch_gpu.py --models resnet50,mobilenetv2,bert,gpt2 --batches 1,32 --json out.json
 
 Models have the architectures of tools/suites/suite/made_models.py, with random weights; times are
 medians of whole runs, inputs and outputs on the device, with a wait after each.
@@ -17,6 +17,7 @@ import time
 import torch
 
 WARMUP, RUNS = 10, 50
+PAST = 255  # tokens that gpt2 has seen
 
 
 def image_model(name: str):
@@ -29,6 +30,28 @@ def bert_model():
     import transformers
     config = transformers.BertConfig()
     return transformers.BertModel(config).eval().cuda()
+
+
+def text_model():
+    import transformers
+    config = transformers.GPT2Config()
+    return transformers.GPT2LMHeadModel(config).eval().cuda()
+
+
+def after(model, past: int):
+    """One token behind `past`, by a cache that is made anew for each call."""
+    import transformers
+    config, dtype = model.config, next(model.parameters()).dtype
+    shape = (1, config.n_head, past, config.n_embd // config.n_head)
+    kept = [[torch.randn(shape, device="cuda", dtype=dtype) for _ in range(2)] for _ in range(config.n_layer)]
+    ids = torch.randint(0, 30000, (1, 1), device="cuda")
+
+    def call(m):
+        cache = transformers.DynamicCache()
+        for i, (keys, values) in enumerate(kept):
+            cache.update(keys, values, i)
+        return m(input_ids=ids, past_key_values=cache, use_cache=True)
+    return call
 
 
 def inputs_of(name: str, batch: int, dtype: torch.dtype) -> dict:
@@ -67,24 +90,32 @@ def graph_of(call):
     return graph.replay
 
 
-def ways(name: str, model, batch: int, dtype: torch.dtype, compiled: bool) -> dict:
-    inputs = inputs_of(name, batch, dtype)
-    given = (lambda m: m(**inputs)) if name == "bert" else (lambda m: m(inputs["x"]))
-    found = {"eager": median_ms(lambda: given(model)),
-             "graph": median_ms(graph_of(lambda: given(model)))}
-    if compiled:
-        fast = torch.compile(model, mode="reduce-overhead")
+def ways(name: str, model, batch: int, dtype: torch.dtype, asked: list) -> dict:
+    if name == "gpt2":
+        given = after(model, PAST)
+    else:
+        inputs = inputs_of(name, batch, dtype)
+        given = (lambda m: m(**inputs)) if name == "bert" else (lambda m: m(inputs["x"]))
+    found = {}
+    if "eager" in asked:
+        found["eager"] = median_ms(lambda: given(model))
+    if "graph" in asked:
+        found["graph"] = median_ms(graph_of(lambda: given(model)))
+    if "compiled" in asked:
+        torch._dynamo.reset()  # else a second batch is compiled for batches of any size, which is slower
+        fast = torch.compile(model, mode="reduce-overhead", dynamic=False)
         found["compiled"] = median_ms(lambda: given(fast))
     return found
 
 
 def ready(name: str, dtype: torch.dtype):
-    model = (bert_model() if name == "bert" else image_model(name)).to(dtype)
-    return model if name == "bert" else model.to(memory_format=torch.channels_last)
+    if name in ("bert", "gpt2"):
+        return (bert_model() if name == "bert" else text_model()).to(dtype)
+    return image_model(name).to(dtype).to(memory_format=torch.channels_last)
 
 
 def serve() -> None:
-    """Answers lines {"model", "batch"} with times, so that others can measure between them."""
+    """Answers lines {"model", "batch", "ways"} with times, so that others can measure between them."""
     print(json.dumps({"torch": torch.__version__}), flush=True)
     models: dict = {}
     for line in sys.stdin:
@@ -94,7 +125,7 @@ def serve() -> None:
             with torch.inference_mode():
                 if name not in models:
                     models = {name: ready(name, torch.float16)}
-                answer = ways(name, models[name], asked["batch"], torch.float16, True)
+                answer = ways(name, models[name], asked["batch"], torch.float16, asked["ways"])
         except Exception as error:  # noqa: BLE001: a model's package may be missing, or memory
             answer = {"error": str(error).splitlines()[0][:200]}
         print(json.dumps(answer), flush=True)
@@ -114,13 +145,13 @@ def main() -> None:
         return
     dtype = getattr(torch, args.dtype)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    rows = []
+    rows, asked = [], ["eager", "graph"] + ["compiled"] * (not args.no_compile)
     with torch.inference_mode():
         for name in args.models.split(","):
             model = ready(name, dtype)
             for batch in map(int, args.batches.split(",")):
                 row = {"model": name, "batch": batch, "dtype": args.dtype,
-                       **ways(name, model, batch, dtype, not args.no_compile)}
+                       **ways(name, model, batch, dtype, asked)}
                 rows.append(row)
                 print(json.dumps(row), flush=True)
     if args.json:

@@ -40,12 +40,19 @@ class Data(ctypes.Structure):
 class Options(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64), ("seed", c_uint64),
                 ("step_limit", c_uint64), ("kernels", c_int), ("time_limit", c_double), ("small", c_bool),
-                ("device", c_char_p)]
+                ("device", c_char_p), ("go_on", c_void_p), ("go_on_user", c_void_p), ("allocator", c_void_p),
+                ("device_memory", c_uint64), ("device_stream", c_void_p), ("device_steps", c_bool),
+                ("tf32", c_bool)]
+
+
+class Io(ctypes.Structure):
+    """Of a plan's outputs, what comes before their shapes."""
+    _fields_ = [("size", c_uint32), ("name", c_char_p)]
 
 
 class Counts(ctypes.Structure):
     _fields_ = [("size", c_uint32)] + [(name, c_uint64) for name in (
-        "launches", "bytes", "uploads", "downloads", "upload_bytes", "download_bytes", "replays")]
+        "launches", "bytes", "uploads", "downloads", "upload_bytes", "download_bytes", "replays", "tf32")]
 
 
 @dataclasses.dataclass
@@ -76,16 +83,56 @@ class Runtime:
         self.c.demi_plan_output_count.restype = c_size_t
         self.c.demi_plan_output_count.argtypes = [c_void_p]
         self.c.demi_context_device_counts.restype = c_bool
+        self.c.demi_plan_output.restype = c_bool
+        self.c.demi_plan_output.argtypes = [c_void_p, c_size_t, POINTER(Io)]
 
     def check(self, status: int, error: Error) -> None:
         if status:
             raise Failed(error.message.decode(errors="replace"))
 
 
+class Memory:
+    """Memory of a device, by the driver's own functions."""
+
+    def __init__(self, device: str) -> None:
+        self.c, number, self.primary = ctypes.CDLL("libcuda.so.1"), c_int(), c_void_p()
+        self.check(self.c.cuInit(0))
+        self.check(self.c.cuDeviceGet(byref(number), int(device.partition(":")[2] or 0)))
+        self.check(self.c.cuDevicePrimaryCtxRetain(byref(self.primary), number))
+        self.number, self.taken = number, []
+
+    def check(self, status: int) -> None:
+        if status:
+            raise Failed(f"the driver's error {status}")
+
+    def take(self, size: int, data: bytes = b"") -> int:
+        """Its address; `data` is copied there."""
+        address = c_void_p()
+        self.check(self.c.cuCtxPushCurrent_v2(self.primary))
+        try:
+            self.check(self.c.cuMemAlloc_v2(byref(address), c_size_t(max(size, 256))))
+            self.taken.append(address)
+            if data:
+                self.check(self.c.cuMemcpyHtoDAsync_v2(address, data, c_size_t(len(data)), None))
+                self.check(self.c.cuStreamSynchronize(None))
+        finally:
+            self.c.cuCtxPopCurrent_v2(byref(c_void_p()))
+        return address.value
+
+    def close(self) -> None:
+        self.c.cuCtxPushCurrent_v2(self.primary)
+        for address in self.taken:
+            self.c.cuMemFree_v2(address)
+        self.c.cuCtxPopCurrent_v2(byref(c_void_p()))
+        self.c.cuDevicePrimaryCtxRelease_v2(self.number)
+        self.taken = []
+
+
 class Context:
     """A plan of bytes and a context of it."""
 
-    def __init__(self, runtime: Runtime, plan: bytes | bytearray, device: str = "cpu", threads: int = 0) -> None:
+    def __init__(self, runtime: Runtime, plan: bytes | bytearray, device: str = "cpu", threads: int = 0,
+                 tf32: bool = False, steps: bool = False) -> None:
         self.runtime, error = runtime, Error()
         self.plan, self.context = c_void_p(), c_void_p()
         self.memory = ctypes.create_string_buffer(len(plan) + 64)
@@ -94,7 +141,8 @@ class Context:
         runtime.check(runtime.c.demi_plan_from_memory(
             c_void_p(ctypes.addressof(self.memory) + start), c_size_t(len(plan)), byref(self.plan),
             byref(error)), error)
-        options = Options(ctypes.sizeof(Options), threads, 0, 0, 0, 0, device=device.encode())
+        options = Options(ctypes.sizeof(Options), threads, 0, 0, 0, 0, device=device.encode(), tf32=tf32,
+                          device_steps=steps)
         if runtime.c.demi_context_new(self.plan, byref(options), byref(self.context), byref(error)):
             self.close()
             raise Failed(error.message.decode(errors="replace"))
@@ -119,6 +167,21 @@ class Context:
                         ctypes.addressof(held), 0, None)
             self.runtime.check(self.runtime.c.demi_context_set_input(
                 self.context, name.encode(), byref(data), byref(error)), error)
+
+    def lay(self, feeds: dict[str, Tensor], memory: Memory) -> None:
+        """Inputs and outputs in the device's memory, of sizes that a first run tells."""
+        sizes, error = [len(y.data) for y in self.run(feeds)], Error()
+        for name, tensor in feeds.items():
+            dims = (c_int64 * max(len(tensor.dims), 1))(*tensor.dims)
+            data = Data(ctypes.sizeof(Data), 1, tensor.dtype, len(tensor.dims), dims,
+                        memory.take(len(tensor.data), tensor.data), 0, None)
+            self.runtime.check(self.runtime.c.demi_context_borrow_device_input(
+                self.context, name.encode(), byref(data), byref(error)), error)
+        for i, size in enumerate(sizes):
+            io = Io(ctypes.sizeof(Io))
+            self.runtime.c.demi_plan_output(self.plan, i, byref(io))
+            self.runtime.check(self.runtime.c.demi_context_bind_device_output(
+                self.context, io.name, c_void_p(memory.take(size)), c_uint64(size), byref(error)), error)
 
     def step(self) -> None:
         error = Error()

@@ -11,12 +11,15 @@ import sys
 import time
 
 from gpu_carried import Carried, apart, far, filled, made_up
-from gpu_runtime import Context, Failed, Runtime
+from gpu_runtime import Context, Failed, Memory, Runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NETWORK_LIMIT = {"float": 1e-3, "float16": 0.02, "bfloat16": 0.10} # of the largest output
 BYTES = 0.6 # of float's, that 16 bit may read and write
 SANITIZED = 12 # cases
+LONGEST = 0.4  # seconds that a plan's runs of one round may take
+COMPILED = (1, 8, 32)  # batches that torch.compile is asked for first
+COMPILING = 40 # seconds that it may take for one
 
 
 class Missing(Exception):
@@ -213,8 +216,8 @@ class Torch:
         line = self.process.stdout.readline()
         self.version = json.loads(line)["torch"] if line else ""
 
-    def time(self, model: str, batch: int) -> dict[str, float]:
-        self.process.stdin.write(json.dumps({"model": model, "batch": batch}) + "\n")
+    def time(self, model: str, batch: int, ways: list[str]) -> dict[str, float]:
+        self.process.stdin.write(json.dumps({"model": model, "batch": batch, "ways": ways}) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"error": "it ended"}
@@ -226,9 +229,9 @@ class Torch:
 
 
 def time_plan(context: Context, runs: int) -> float:
-    """Milliseconds of a run, inputs set before; the median."""
-    times = []
-    for _ in range(runs):
+    """Milliseconds of a run, inputs set before; the median, of fewer where they take long."""
+    times, end = [], time.monotonic() + LONGEST
+    while len(times) < runs and (len(times) < 3 or time.monotonic() < end):
         start = time.perf_counter()
         context.step()
         times.append(1e3 * (time.perf_counter() - start))
@@ -236,34 +239,44 @@ def time_plan(context: Context, runs: int) -> float:
 
 
 def time_group(runtime: Runtime, carried: Carried, plans: list[dict], how: tuple[str, int, int]) -> dict:
-    """All types of a network at one batch, by turns."""
+    """All types of a network at one batch, by turns: inputs and outputs in the device's memory, as PyTorch has
+    them; "host": float16 with both in the processor's."""
     device, rounds, runs = how
     contexts, medians, row = {}, {}, {"what": plans[0]["what"], "batch": plans[0]["batch"]}
+    memory = Memory(device)
     try:
         for plan in plans:
-            context = Context(runtime, filled(carried.data(plan["plan"]), plan["fills"]), device)
-            contexts[plan["type"]] = context
-            context.set(made_up(plan["feeds"]))
-            for _ in range(3):
-                context.step()
+            data, feeds = filled(carried.data(plan["plan"]), plan["fills"]), made_up(plan["feeds"])
+            names = {"float": ["float", "tf32"], "float16": ["float16", "host"]}.get(plan["type"], [plan["type"]])
+            for name in names:
+                contexts[name] = context = Context(runtime, data, device, tf32=name == "tf32")
+                if name == "host":
+                    context.set(feeds)
+                else:
+                    context.lay(feeds, memory)
+                for _ in range(3):
+                    context.step()
         for _ in range(rounds):
             for name, context in contexts.items():
                 before = context.counts()
                 medians.setdefault(name, []).append(time_plan(context, runs))
                 after = context.counts()
-                row[f"{name}_bytes"] = (after.bytes - before.bytes) // runs
-                row[f"{name}_launches"] = (after.launches - before.launches) // runs
+                ran = max(after.replays - before.replays, 1)
+                row[f"{name}_bytes"] = (after.bytes - before.bytes) // ran
+                row[f"{name}_launches"] = (after.launches - before.launches) // ran
     except Failed as error:
         row["wrong"] = str(error)
     for context in contexts.values():
         context.close()
+    memory.close()
     for name, values in medians.items():
         row[name] = statistics.median(values)
     return row
 
 
 def times(runtime: Runtime, carried: Carried, how: tuple[str, int, int], clock: Clock) -> dict:
-    """Each network at each batch size: float, float16, bfloat16, and PyTorch between them."""
+    """Each network at each batch size: float, TF32, float16, bfloat16, and PyTorch's eager and CUDA graph after
+    each; then, as far as the time goes, torch.compile, which takes half a minute for each."""
     torch, rows, groups = None, [], {}
     if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
         torch = Torch(sys.executable)
@@ -273,13 +286,31 @@ def times(runtime: Runtime, carried: Carried, how: tuple[str, int, int], clock: 
         if not clock.left():
             break
         row = time_group(runtime, carried, plans, how)
-        if torch and torch.version and name != "gpt2":
-            row["torch"] = torch.time(name, batch)
+        if torch and torch.version:
+            row["torch"] = torch.time(name, batch, ["eager", "graph"])
         if "float" in row and "wrong" not in row:
             slower = [t for t in ("float16", "bfloat16") if row[t] > row["float"]]
             row["wrong"] = f"{', '.join(slower)} slower than float" if slower and not carried.manifest["tiny"] else ""
         rows.append(row)
+    for row in sorted(rows, key=lambda row: (row["batch"] not in COMPILED, row["batch"])):
+        if torch and torch.version and clock.left() > COMPILING:
+            row["torch"] |= torch.time(row["what"], row["batch"], ["compiled"])
     if torch:
         torch.close()
     return {"groups": len(groups), "rows": rows, "torch": torch.version if torch else "not here",
             "ok": len(rows) == len(groups) and not any(r.get("wrong") for r in rows)}
+
+
+def run_one(runtime: Runtime, carried: Carried, which: tuple[str, str, int], how: tuple[str, int]) -> None:
+    """One of these networks so many times, step by step: for a profiler."""
+    device, runs = how
+    for plan in carried.manifest["timed"]:
+        if (plan["what"], plan["type"], plan["batch"]) == which:
+            memory = Memory(device)
+            with Context(runtime, filled(carried.data(plan["plan"]), plan["fills"]), device, steps=True) as context:
+                context.lay(made_up(plan["feeds"]), memory)
+                for _ in range(runs):
+                    context.step()
+            memory.close()
+            return
+    raise Missing(f"no {which[1]} {which[0]} of batch {which[2]} was carried")
