@@ -113,8 +113,11 @@ class Memory:
             self.check(self.c.cuMemAlloc_v2(byref(address), c_size_t(max(size, 256))))
             self.taken.append(address)
             if data:
-                self.check(self.c.cuMemcpyHtoDAsync_v2(address, data, c_size_t(len(data)), None))
-                self.check(self.c.cuStreamSynchronize(None))
+                stream = c_void_p()
+                self.check(self.c.cuStreamCreate(byref(stream), 1))
+                self.check(self.c.cuMemcpyHtoDAsync_v2(address, data, c_size_t(len(data)), stream))
+                self.check(self.c.cuStreamSynchronize(stream))
+                self.check(self.c.cuStreamDestroy_v2(stream))
         finally:
             self.c.cuCtxPopCurrent_v2(byref(c_void_p()))
         return address.value
