@@ -191,31 +191,30 @@ static bool find_library(KernelCall *call, const Window *w, Conv *conv) {
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-enum { TILE_SHALLOW = 1152 }; /* so deep a sum is a matter of microseconds in one block */
-
 static uint64_t pixels_of(const Conv *conv) {
     const WindowArgs *a = &conv->args;
     return (uint64_t)a->images * (uint64_t)a->out[1] * (uint64_t)a->out[2];
 }
 
-/* Where the library does not do all that follows: rather one kernel of our own than two, unless few
- * blocks had much to sum up each. */
-static void find_tile(const KernelCall *call, const Window *w, Conv *conv) {
+/* Where the library does not do all that follows: one kernel of our own rather than two; and where there are
+ * so few pixels that its blocks would leave most of the device idle, while each has a deep sum: ours share
+ * that. False with the error set. */
+static bool find_tile(KernelCall *call, const Window *w, Conv *conv) {
     const WindowArgs *a = &conv->args;
     const bool whole = conv->way == CONV_LIBRARY && conv->biased == (conv->all.bias != NULL) &&
                        conv->added == (conv->all.z != NULL) &&
                        (conv->activated || conv->all.op == UNARY_COPY);
     const uint64_t taps = (uint64_t)a->taps[1] * (uint64_t)a->taps[2];
     const uint64_t depth = (uint64_t)a->channels * taps, filters = (uint64_t)a->filters;
-    if (whole || !conv->last || w->rank > 2 || w->groups != 1 ||
-        call->outputs[0].dtype != conv->dtype ||
+    if (!conv->last || w->rank > 2 || w->groups != 1 || call->outputs[0].dtype != conv->dtype ||
         !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters, depth))
-        return;
-    const CudaTile tile = cuda_tile_for(call, pixels_of(conv), filters);
-    if (conv->way == CONV_LIBRARY && depth > TILE_SHALLOW && tile.blocks < cuda_width(call)) return;
+        return true;
+    const CudaTile tile = cuda_tile_for(call, pixels_of(conv), filters, depth);
+    if (whole && (taps == 1 || tile.splits == 1)) return true;
     if (conv->plan) dnn_plan_free(conv->dnn, conv->plan);
     conv->plan = NULL;
     conv->way = CONV_TILE;
+    return cuda_tile_ready(call, &tile);
 }
 
 static bool run_tile(KernelCall *call, const Conv *conv, const void *weights, void *y) {
@@ -287,10 +286,8 @@ static KernelReady make(KernelCall *call) {
         conv->last && weights->dims[1] == 1 && w.groups == (uint64_t)weights->dims[0];
     if (by_channel && w.rank <= 2)
         conv->way = CONV_DEPTHWISE;
-    else if (!find_library(call, &w, conv))
+    else if (!find_library(call, &w, conv) || !find_tile(call, &w, conv))
         return KERNEL_FAILED;
-    else
-        find_tile(call, &w, conv);
     if (turns(conv) && kernel_is_constant(call, 1) && weights->dtype == conv->dtype) {
         const uint64_t variant = conv->way == CONV_DEPTHWISE ? BY_CHANNEL : TURNED;
         conv->weights = kernel_share(call, 1, pack_weights, variant,
@@ -470,7 +467,10 @@ static bool run_pool(KernelCall *call, enum PoolOp op) {
     a->y = y->data;
     a->filters = (int32_t)y->dims[w.channel_axis];
     a->pool = (int32_t)op;
-    return launch(call, cuda_name("pool", cuda_suffix(x->dtype), "").text, a, x->dtype, 1);
+    const uint32_t pack = (uint32_t)(16 / kernel_element_size(x->dtype));
+    const bool packs = conv.last && w.rank <= 2 && (uint32_t)a->filters % pack == 0;
+    const CudaName name = cuda_name(packs ? "pool_pack" : "pool", cuda_suffix(x->dtype), "");
+    return launch(call, name.text, a, x->dtype, packs ? pack : 1);
 }
 
 bool cuda_max_pool(KernelCall *call) {

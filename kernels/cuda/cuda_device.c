@@ -16,6 +16,10 @@ CuStream cuda_stream_of(const KernelCall *call) {
     return cuda_queue_of(call->queue)->stream;
 }
 
+uint32_t *cuda_counters(const KernelCall *call) {
+    return cuda_queue_of(call->queue)->counters;
+}
+
 /* What the thread's mode was before the outermost cuda_enter; -1: it was not changed. */
 static _Thread_local int mode_before;
 static _Thread_local unsigned entered;

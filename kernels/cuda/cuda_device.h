@@ -39,8 +39,11 @@ typedef struct CudaDevice {
 typedef struct CudaQueue {
     DeviceQueue base;
     CuStream stream;
-    bool foreign; /* the caller's */
+    bool foreign;       /* the caller's */
+    uint32_t *counters; /* on the device, CUDA_COUNTERS; cuda_counters */
 } CudaQueue;
+
+enum { CUDA_COUNTERS = 1024 };
 
 static inline CudaDevice *cuda_of(Device *device) {
     return (CudaDevice *)device;
@@ -54,6 +57,10 @@ static inline bool cuda_is_there(const CudaDevice *device) {
     return device->driver;
 }
 CuStream cuda_stream_of(const KernelCall *call);
+/* Counters of the call's queue on the device, CUDA_COUNTERS of 0, which a kernel leaves so; made when a row
+ * that needs them gets ready, false with the error set. */
+bool cuda_make_counters(KernelCall *call);
+uint32_t *cuda_counters(const KernelCall *call);
 
 /* Makes the device's context the thread's, until cuda_leave: around calls of the driver and of
  * libraries. Meanwhile calls that others' recordings would not survive (memory that is taken, a stream

@@ -52,6 +52,37 @@ static void cuda_unpin(Device *owner, void *memory) {
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
+/* What the queue has of the device, whose context is entered. */
+static void give_back(const CudaDevice *device, CudaQueue *queue) {
+    if (queue->counters) device->driver->release((CuAddress)(uintptr_t)queue->counters);
+    if (!queue->foreign && queue->stream) device->driver->stream_free(queue->stream);
+}
+
+/* By a stream of its own: the queue's may be the caller's, who may be recording it. */
+bool cuda_make_counters(KernelCall *call) {
+    static const uint32_t zeros[CUDA_COUNTERS];
+    CudaDevice *device = cuda_device_of(call);
+    CudaQueue *queue = cuda_queue_of(call->queue);
+    const CudaDriver *driver = device->driver;
+    if (queue->counters || !cuda_is_there(device)) return true;
+    void *memory = cuda_allocate(&device->base, sizeof zeros, call->err);
+    CuStream stream = NULL;
+    if (!memory || !cuda_enter(device, call->err)) return false;
+    bool ok =
+        cuda_ok(driver, driver->stream_new(&stream, CU_STREAM_NON_BLOCKING), call->err,
+                "a stream") &&
+        cuda_ok(driver, driver->upload((CuAddress)(uintptr_t)memory, zeros, sizeof zeros, stream),
+                call->err, "a copy to the device") &&
+        cuda_ok(driver, driver->stream_wait(stream), call->err, "work on the device");
+    if (stream) driver->stream_free(stream);
+    cuda_leave(device);
+    if (ok)
+        queue->counters = memory;
+    else
+        cuda_release(&device->base, memory);
+    return ok;
+}
+
 static DeviceQueue *cuda_queue_new(Device *owner, const DeviceWish *wish, Err *err) {
     CudaDevice *device = cuda_of(owner);
     CudaQueue *queue = calloc(1, sizeof *queue);
@@ -61,14 +92,12 @@ static DeviceQueue *cuda_queue_new(Device *owner, const DeviceWish *wish, Err *e
     }
     queue->base.device = owner;
     queue->base.tf32 = wish->tf32;
-    if (wish->stream) {
-        queue->stream = wish->stream;
-        queue->foreign = true;
-        return &queue->base;
-    }
+    queue->stream = wish->stream;
+    queue->foreign = wish->stream;
     bool ok = cuda_enter(device, err);
     if (ok) {
-        ok = cuda_ok(device->driver,
+        ok = queue->foreign ||
+             cuda_ok(device->driver,
                      device->driver->stream_new(&queue->stream, CU_STREAM_NON_BLOCKING), err,
                      "a stream");
         cuda_leave(device);
@@ -91,8 +120,7 @@ static void cuda_queue_free(DeviceQueue *freed) {
     if (cuda_enter(device, NULL)) {
         if (!is_captured(device, cuda_queue_of(freed)))
             device->driver->stream_wait(cuda_queue_of(freed)->stream);
-        if (!cuda_queue_of(freed)->foreign)
-            device->driver->stream_free(cuda_queue_of(freed)->stream);
+        give_back(device, cuda_queue_of(freed));
         cuda_leave(device);
     }
     free(freed);

@@ -8,7 +8,7 @@
 #include "move_args.h"
 #include "pad_axes.h"
 
-enum { THREADS = 256, TILE = 32, ROWS = 8, GRID = 1 << 20 };
+enum { THREADS = 256, TILE = 32, ROWS = 8, TURN_FEW = 8, GRID = 1 << 20 };
 
 /* ---- strides --------------------------------------------------------------------------------- */
 
@@ -81,12 +81,19 @@ bool cuda_transpose(KernelCall *call) {
     if (!y->count || !s.fits || !is_turn(&s.args, &turn)) return run_strided(call, &s, y->dtype);
     const uint64_t tiles = (uint64_t)((turn.rows + TILE - 1) / TILE) *
                            (uint64_t)((turn.columns + TILE - 1) / TILE) * (uint64_t)turn.batches;
-    const CudaName name = cuda_name("turn", cuda_size_suffix(y->dtype), "");
-    const CudaLaunch launch = {.family = CUDA_move,
-                               .kernel = name.text,
-                               .blocks = {tiles < GRID ? (uint32_t)tiles : GRID},
-                               .threads = {TILE, ROWS},
-                               .args = &turn};
+    const bool few = turn.rows <= TURN_FEW;
+    const CudaName name = cuda_name(few ? "turn_few" : "turn", cuda_size_suffix(y->dtype), "");
+    CudaLaunch launch = {.family = CUDA_move,
+                         .kernel = name.text,
+                         .blocks = {tiles < GRID ? (uint32_t)tiles : GRID},
+                         .threads = {TILE, ROWS},
+                         .args = &turn};
+    if (few) {
+        const uint64_t pixels = (uint64_t)turn.batches * (uint64_t)turn.columns;
+        launch.blocks[0] = cuda_blocks_full(call, pixels, THREADS, 1);
+        launch.threads[0] = THREADS;
+        launch.threads[1] = 1;
+    }
     return cuda_launch(call, &launch);
 }
 
@@ -156,28 +163,53 @@ bool cuda_space_to_depth(KernelCall *call) {
 
 /* ---- Concat, Split --------------------------------------------------------------------------- */
 
+/* Rows that are moved together, sizes in bytes. */
+typedef struct Moves {
+    PartsArgs args;
+    uint32_t count;
+} Moves;
+
 /* In elements as large as runs and addresses allow. */
-static bool move_rows(KernelCall *call, RowsArgs args, size_t size) {
+static bool move_all(KernelCall *call, Moves *moves) {
     static const char *const names[] = {"rows_x1", "rows_x2", "rows_x4", "rows_x8", "rows_x16"};
-    int64_t *const lengths[] = {&args.width, &args.x_pitch, &args.y_pitch};
-    uint64_t all = (uint64_t)(uintptr_t)args.x | (uint64_t)(uintptr_t)args.y;
+    uint64_t all = 0, most = 0;
     uint32_t level = 0;
-    for (uint32_t i = 0; i < 3; i++) all |= (uint64_t)(*lengths[i] *= (int64_t)size);
+    for (uint32_t i = 0; i < moves->count; i++) {
+        const RowsArgs *a = &moves->args.parts[i];
+        all |= (uint64_t)(uintptr_t)a->x | (uint64_t)(uintptr_t)a->y | (uint64_t)a->width |
+               (uint64_t)a->x_pitch | (uint64_t)a->y_pitch;
+    }
     while (level < 4 && !(all >> level & 1)) level++;
-    for (uint32_t i = 0; i < 3; i++) *lengths[i] >>= level;
-    const uint64_t count = (uint64_t)(args.rows * args.width);
+    for (uint32_t i = 0; i < moves->count; i++) {
+        RowsArgs *a = &moves->args.parts[i];
+        a->width >>= level;
+        a->x_pitch >>= level;
+        a->y_pitch >>= level;
+        if ((uint64_t)(a->rows * a->width) > most) most = (uint64_t)(a->rows * a->width);
+    }
     const CudaLaunch launch = {.family = CUDA_move,
                                .kernel = names[level],
-                               .blocks = {cuda_blocks_full(call, count, THREADS, 1)},
+                               .blocks = {cuda_blocks_full(call, most, THREADS, 1), moves->count},
                                .threads = {THREADS},
-                               .args = &args};
-    return !count || cuda_launch(call, &launch);
+                               .args = &moves->args};
+    moves->count = 0;
+    return !most || cuda_launch(call, &launch);
+}
+
+static bool move_rows(KernelCall *call, Moves *moves, const RowsArgs *rows, size_t size) {
+    RowsArgs *a = &moves->args.parts[moves->count++];
+    *a = *rows;
+    a->width *= (int64_t)size;
+    a->x_pitch *= (int64_t)size;
+    a->y_pitch *= (int64_t)size;
+    return moves->count < ROWS_PARTS || move_all(call, moves);
 }
 
 bool cuda_concat(KernelCall *call) {
     const JoinAttrs *attrs = call->attrs;
     const KernelTensor *y = &call->outputs[0];
     const size_t size = kernel_element_size(y->dtype);
+    Moves moves = {.count = 0};
     uint32_t axis;
     uint64_t offset = 0;
     if (!kernel_axis(call, attrs->axis, y->rank, &axis)) return false;
@@ -192,10 +224,10 @@ bool cuda_concat(KernelCall *call) {
                                width,
                                width,
                                inner * y->dims[axis]};
-        if (!move_rows(call, args, size)) return false;
+        if (!move_rows(call, &moves, &args, size)) return false;
         offset += (uint64_t)width;
     }
-    return true;
+    return !moves.count || move_all(call, &moves);
 }
 
 /* Where a part begins follows from the outputs' own sizes; those that nobody wants have equal parts. */
@@ -203,6 +235,7 @@ bool cuda_split(KernelCall *call) {
     const JoinAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *given = kernel_input(call, 1);
     const size_t size = kernel_element_size(x->dtype);
+    Moves moves = {.count = 0};
     uint32_t axis;
     int64_t offset = 0;
     if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
@@ -222,11 +255,11 @@ bool cuda_split(KernelCall *call) {
                                    length * inner,
                                    inner * x->dims[axis],
                                    length * inner};
-            if (!move_rows(call, args, size)) return false;
+            if (!move_rows(call, &moves, &args, size)) return false;
         }
         offset += length;
     }
-    return true;
+    return !moves.count || move_all(call, &moves);
 }
 
 /* ---- Slice ----------------------------------------------------------------------------------- */

@@ -34,7 +34,7 @@ typedef struct Ready {
     bool biased, added, whole; /* the library adds the bias and z; and nothing is left to do */
     bool tf32;
     const void *bias;   /* on the device, in y's type; NULL: as it is */
-    bool tiles;         /* by tiles instead */
+    bool tiles, few;    /* by tiles, or by the kernel for few rows, instead */
     const void *turned; /* then b's columns one after the other; NULL: b is so already */
 } Ready;
 
@@ -260,35 +260,69 @@ static void convert_bias(KernelCall *call, const Product *p, Ready *r) {
     r->bias = kernel_share(call, 2, pack_bias, (uint64_t)y, bias->count * kernel_element_size(y));
 }
 
-/* The matrix (k, n) of 16 bit as (n, k). */
+/* The matrix (k, n) as (n, k), by squares, both sides of which stay in the cache. */
 static bool pack_turned(KernelCall *call, const KernelPackJob *job) {
+    enum { SQUARE = 64 };
     const KernelTensor *b = job->from;
     const size_t k = (size_t)b->dims[b->rank - 2], n = (size_t)b->dims[b->rank - 1];
-    const uint16_t *from = b->data;
-    uint16_t *to = job->to;
+    const bool wide = kernel_element_size(b->dtype) == 4;
     (void)call;
-    for (size_t i = 0; i < k; i++)
-        for (size_t j = 0; j < n; j++) to[j * k + i] = from[i * n + j];
+    for (size_t i0 = 0; i0 < k; i0 += SQUARE)
+        for (size_t j0 = 0; j0 < n; j0 += SQUARE)
+            for (size_t i = i0; i < k && i < i0 + SQUARE; i++)
+                for (size_t j = j0; j < n && j < j0 + SQUARE; j++)
+                    if (wide)
+                        ((uint32_t *)job->to)[j * k + i] = ((const uint32_t *)b->data)[i * n + j];
+                    else
+                        ((uint16_t *)job->to)[j * k + i] = ((const uint16_t *)b->data)[i * n + j];
     return true;
 }
 
 enum { TURNED = DTYPE_COUNT }; /* KernelPackJob.variant beside those of biases */
 
+/* Whether b is one constant matrix, for rows that lie one after the other. */
+static bool is_plain(const KernelCall *call, const Product *p) {
+    const MatmulBatches *s = &p->sizes;
+    const KernelTensor *b = &call->inputs[1], *bias = p->epilogue.bias;
+    return !p->trans_a && s->batches == 1 && b->dtype == p->compute &&
+           kernel_is_constant(call, 1) && b->count == s->k * s->n &&
+           (!bias || bias->count == s->n || bias->count == 1);
+}
+
+/* Has b's columns one after the other. */
+static bool turn(KernelCall *call, const Product *p, Ready *r) {
+    const KernelTensor *b = &call->inputs[1];
+    if (p->trans_b) return true;
+    r->turned =
+        kernel_share(call, 1, pack_turned, TURNED, b->count * kernel_element_size(b->dtype));
+    if (r->turned) kernel_set_unread(call, 1);
+    return r->turned;
+}
+
+/* Few rows are a matter of reading b once, at the memory's speed, with all that follows; the library's
+ * kernels are for tiles, which they would hardly fill. */
+static bool find_few(KernelCall *call, const Product *p, Ready *r) {
+    const MatmulBatches *s = &p->sizes;
+    const uint64_t size = kernel_element_size(p->compute);
+    r->few = (is_16(p->compute) || p->compute == DTYPE_FLOAT) && is_plain(call, p) &&
+             s->m <= FEW_ROWS && s->k * size % 16 == 0 && s->k <= INT32_MAX / 2 &&
+             s->n <= INT32_MAX / 2 && call->outputs[0].dtype != DTYPE_DOUBLE &&
+             is_float(call->outputs[0].dtype) && turn(call, p, r);
+    return r->few;
+}
+
 /* Where the library leaves something to do, and the product is so small that a second kernel takes as
  * long as the first: by tiles. */
 static bool find_tile(KernelCall *call, const Product *p, Ready *r) {
     const MatmulBatches *s = &p->sizes;
-    const KernelTensor *b = &call->inputs[1];
-    if (r->whole || !cuda_tile_takes(p->compute, s->k, s->m, s->n, s->k) ||
-        call->outputs[0].dtype != p->compute || p->trans_a || p->alpha != 1 ||
-        (p->epilogue.bias && p->epilogue.bias->count != s->n) || s->batches != 1 ||
-        b->dtype != p->compute || !kernel_is_constant(call, 1) || b->count != s->k * s->n ||
-        cuda_tile_for(call, s->m, s->n).blocks > 2 * (uint64_t)cuda_width(call))
-        return false;
-    if (p->trans_b) return true;
-    r->turned = kernel_share(call, 1, pack_turned, TURNED, b->count * 2);
-    if (r->turned) kernel_set_unread(call, 1);
-    return r->turned;
+    const CudaTile tile = cuda_tile_for(call, s->m, s->n, s->k);
+    r->tiles = !r->whole && is_plain(call, p) &&
+               cuda_tile_takes(p->compute, s->k, s->m, s->n, s->k) &&
+               call->outputs[0].dtype == p->compute && p->alpha == 1 &&
+               (!p->epilogue.bias || p->epilogue.bias->count == s->n) &&
+               tile.blocks <= 2 * (uint64_t)cuda_width(call) && turn(call, p, r) &&
+               cuda_tile_ready(call, &tile);
+    return r->tiles;
 }
 
 /* What is kept goes to *kept before anything is opened. */
@@ -309,9 +343,9 @@ static KernelReady make_ready(KernelCall *call, void **kept) {
     r->handle = cuda_blas_handle(device, blas, call->err);
     convert_bias(call, &p, r);
     const bool ok = r->handle && describe(call, &p, r);
-    if (ok && find_tile(call, &p, r)) {
+    if (ok && (find_few(call, &p, r) || find_tile(call, &p, r))) {
         release(r);
-        *r = (Ready){.blas = blas, .tiles = true, .turned = r->turned};
+        *r = (Ready){.blas = blas, .tiles = r->tiles, .few = r->few, .turned = r->turned};
         cuda_leave(device);
         return KERNEL_READY;
     }
@@ -443,11 +477,41 @@ static bool run_tile(KernelCall *call, const Product *p, const Ready *r) {
     return cuda_tile(call, &args, p->compute);
 }
 
+static bool run_few(KernelCall *call, const Product *p, const Ready *r) {
+    enum { WARPS = 8, WARP = 32 };
+    const CudaEpilogue *e = &p->epilogue;
+    const KernelTensor *bias = e->bias, *y = &call->outputs[0];
+    const FewArgs args = {.x = call->inputs[0].data,
+                          .w = r->turned ? r->turned : call->inputs[1].data,
+                          .bias = bias ? bias->data : NULL,
+                          .z = e->z ? e->z->data : NULL,
+                          .y = y->data,
+                          .rows = (int32_t)p->sizes.m,
+                          .columns = (int32_t)p->sizes.n,
+                          .depth = (int32_t)p->sizes.k,
+                          .bias_type = bias ? (int32_t)bias->dtype : 0,
+                          .bias_step = bias && bias->count > 1,
+                          .z_type = e->z ? (int32_t)e->z->dtype : 0,
+                          .y_type = (int32_t)y->dtype,
+                          .op = (int32_t)e->op,
+                          .p = e->p,
+                          .q = e->q,
+                          .alpha = p->alpha};
+    const CudaName name = cuda_name("few", args.rows == 1 ? "1" : "4", cuda_suffix(p->compute));
+    const CudaLaunch launch = {.family = CUDA_product,
+                               .kernel = name.text,
+                               .blocks = {cuda_blocks(p->sizes.n, WARPS, 1)},
+                               .threads = {WARPS * WARP},
+                               .args = &args};
+    return cuda_launch(call, &launch);
+}
+
 static bool multiply(KernelCall *call, Product *p, const Ready *r) {
     const KernelTensor *y = &call->outputs[0];
     if (!y->count) return true;
     if (!cuda_is_there(cuda_device_of(call))) return true; /* a library's to say */
     if (r && r->tiles) return run_tile(call, p, r);
+    if (r && r->few) return run_few(call, p, r);
     const bool library = r && r->handle;
     if (!library && (is_16(p->compute) || p->compute == DTYPE_FLOAT)) p->result = DTYPE_FLOAT;
     Factors f = {factor(call, &call->inputs[0], p->compute),

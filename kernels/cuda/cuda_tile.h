@@ -6,17 +6,22 @@
 #include "cuda_call.h"
 #include "tile_args.h"
 
-/* What of y a block has, so that there are blocks enough for the device, and how many there are. */
+/* What of y a block has, so that there are blocks enough for the device, and how many tiles there are; and
+ * how many blocks share the depth of each, where there are few and the depth is much. */
 typedef struct CudaTile {
     uint32_t pixels, filters;
     uint64_t blocks;
+    uint32_t splits;
 } CudaTile;
-CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters);
+CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters, uint64_t depth);
 
 /* Whether there are kernels of it: 16-bit floats, rows of whole 16 bytes, and few enough pixels,
  * filters and depth to be counted in 32 bits, a block beyond the last included. */
 bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t filters,
                      uint64_t depth);
+
+/* When a row that will call it gets ready: what blocks share is made. False with the error set. */
+bool cuda_tile_ready(KernelCall *call, const CudaTile *tile);
 
 bool cuda_tile(KernelCall *call, const TileArgs *args, Dtype dtype);
 

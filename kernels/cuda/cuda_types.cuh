@@ -80,6 +80,44 @@ static __device__ __forceinline__ void store_pack(T *to, const float (&from)[N])
     *reinterpret_cast<Pack<T, N> *>(to) = pack;
 }
 
+template <typename T> struct TypeNumber;
+template <> struct TypeNumber<float> {
+    enum { value = DEMI_FLOAT };
+};
+template <> struct TypeNumber<f16> {
+    enum { value = DEMI_FLOAT16 };
+};
+template <> struct TypeNumber<bf16> {
+    enum { value = DEMI_BFLOAT16 };
+};
+
+/* Not part of what calls it: it stands there N times. */
+static __device__ __noinline__ float load_far(const void *data, int dtype, int64_t i) {
+    return load_any(data, dtype, i);
+}
+
+/* N elements from `at` on of memory of any of the float types: one load where it is of T, the usual
+ * case, and aligned. Loads one by one, behind a branch each, take the memory's latency N times. */
+template <typename T, int N>
+static __device__ __forceinline__ void load_pack_any(float (&to)[N], const void *data, int dtype,
+                                                     int64_t at) {
+    const T *from = (const T *)data + at;
+    if (dtype == TypeNumber<T>::value && (uintptr_t)from % (sizeof(T) * N) == 0) {
+        load_pack<T, N>(to, from);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) to[i] = load_far(data, dtype, at + i);
+}
+template <typename T, int N>
+static __device__ __forceinline__ void add_pack_any(float (&to)[N], const void *data, int dtype,
+                                                    int64_t at) {
+    float items[N];
+    load_pack_any<T, N>(items, data, dtype, at);
+#pragma unroll
+    for (int i = 0; i < N; i++) to[i] += items[i];
+}
+
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 enum { WARP = 32 };

@@ -12,7 +12,8 @@ typedef struct alignas(16) Wide {
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                      \
          i += (int64_t)gridDim.x * blockDim.x)
 
-template <typename T> static __device__ void rows(const RowsArgs &a) {
+template <typename T> static __device__ void rows(const PartsArgs &all) {
+    const RowsArgs a = all.parts[blockIdx.y];
     EACH(i, a.rows * a.width) {
         const int64_t row = i / a.width, column = i % a.width;
         ((T *)a.y)[row * a.y_pitch + column] = ((const T *)a.x)[row * a.x_pitch + column];
@@ -38,6 +39,17 @@ template <typename T> static __device__ void turn(const TurnArgs &a) {
             if (column + c < a.columns && row + threadIdx.x < a.rows)
                 y[(column + c) * a.rows + row + threadIdx.x] = tile[threadIdx.x][c];
         __syncthreads();
+    }
+}
+
+/* The same of few rows: pictures' channels. Tiles of 32 rows would be nearly empty. */
+template <typename T> static __device__ void turn_few(const TurnArgs &a) {
+    EACH(i, a.batches * a.columns) {
+        const int64_t batch = i / a.columns, column = i % a.columns;
+        const T *x = (const T *)a.x + batch * a.rows * a.columns + column;
+        T *y = (T *)a.y + i * a.rows;
+#pragma unroll 4
+        for (int r = 0; r < (int)a.rows; r++) y[r] = x[r * a.columns];
     }
 }
 
@@ -92,7 +104,7 @@ template <typename T> static __device__ void triangle(const TriangleArgs &a) {
 }
 
 #define MOVES(suffix, T)                                                                           \
-    extern "C" __global__ void __launch_bounds__(256) rows_##suffix(RowsArgs a) {                  \
+    extern "C" __global__ void __launch_bounds__(256) rows_##suffix(PartsArgs a) {                 \
         rows<T>(a);                                                                                \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) gather_##suffix(GatherArgs a) {              \
@@ -107,6 +119,9 @@ template <typename T> static __device__ void triangle(const TriangleArgs &a) {
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TurnArgs a) {                  \
         turn<T>(a);                                                                                \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256) turn_few_##suffix(TurnArgs a) {              \
+        turn_few<T>(a);                                                                            \
     }
 MOVES(x1, uint8_t)
 MOVES(x2, uint16_t)

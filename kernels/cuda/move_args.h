@@ -12,6 +12,12 @@ typedef struct RowsArgs {
     int64_t rows, width, x_pitch, y_pitch;
 } RowsArgs;
 
+/* Several of them in one launch, by blockIdx.y: operands of Concat, results of Split. */
+enum { ROWS_PARTS = 8 };
+typedef struct PartsArgs {
+    RowsArgs parts[ROWS_PARTS];
+} PartsArgs;
+
 /* y (batches, columns, rows) of x (batches, rows, columns). */
 typedef struct TurnArgs {
     const void *x;

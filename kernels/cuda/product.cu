@@ -7,8 +7,8 @@
 
 static __device__ __forceinline__ float finish(const EpilogueArgs &a, float x, uint32_t i) {
     x *= a.scale;
-    if (a.bias) x += load_any(a.bias, a.bias_type, a.bias_step * (i / a.inner % a.columns));
-    if (a.z) x += load_any(a.z, a.z_type, i);
+    if (a.bias) x += load_far(a.bias, a.bias_type, a.bias_step * (i / a.inner % a.columns));
+    if (a.z) x += load_far(a.z, a.z_type, i);
     return activate(a.op, x, a.p, a.q);
 }
 
@@ -20,11 +20,20 @@ template <typename From, typename To> static __device__ void epilogue_all(const 
     To *y = (To *)a.y;
     const bool aligned = ((uintptr_t)x | (uintptr_t)y) % 16 == 0;
     const uint32_t packs = aligned ? a.count / N : 0;
+    const bool in_row = !a.bias || (a.inner == 1 && a.bias_step && a.columns % N == 0);
     for (uint32_t k = first; k < packs; k += step) {
         float values[N];
         load_pack<From, N>(values, x + k * N);
+        if (in_row) { /* a pack's columns follow each other */
 #pragma unroll
-        for (int j = 0; j < N; j++) values[j] = finish(a, values[j], k * N + j);
+            for (int j = 0; j < N; j++) values[j] *= a.scale;
+            if (a.bias) add_pack_any<To, N>(values, a.bias, a.bias_type, k * N % a.columns);
+            if (a.z) add_pack_any<To, N>(values, a.z, a.z_type, k * N);
+            activate_pack(a.op, values, a.p, a.q);
+        } else {
+#pragma unroll
+            for (int j = 0; j < N; j++) values[j] = finish(a, values[j], k * N + j);
+        }
         store_pack<To, N>(y + k * N, values);
     }
     for (uint32_t k = packs * N + first; k < a.count; k += step)
@@ -36,6 +45,53 @@ template <typename From, typename To> static __device__ void epilogue_all(const 
         epilogue_all<From, To>(a);                                                                 \
     }
 FOR_FLOAT_PAIRS(EPILOGUE)
+
+/* ---- products of few rows --------------------------------------------------------------------- */
+
+/* A warp's lanes sum up one column for up to M rows, whose elements all warps read. */
+template <typename T, int M> static __device__ void few(const FewArgs &a) {
+    constexpr int N = 16 / sizeof(T);
+    const int lane = threadIdx.x % WARP;
+    const int64_t column = (int64_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
+    if (column >= a.columns) return; /* the whole warp */
+    const T *x = (const T *)a.x, *w = (const T *)a.w + column * a.depth;
+    float sums[M];
+#pragma unroll
+    for (int m = 0; m < M; m++) sums[m] = 0;
+#pragma unroll 4
+    for (int k = lane * N; k < a.depth; k += WARP * N) {
+        float weights[N];
+        load_pack<T, N>(weights, w + k);
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            if (m >= a.rows) continue;
+            float items[N];
+            load_pack<T, N>(items, x + (int64_t)m * a.depth + k);
+#pragma unroll
+            for (int j = 0; j < N; j++) sums[m] += items[j] * weights[j];
+        }
+    }
+    float y = 0;
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+        const float sum = warp_sum(sums[m]);
+        if (lane == m) y = sum;
+    }
+    if (lane >= a.rows) return;
+    const int64_t at = lane * (int64_t)a.columns + column;
+    y *= a.alpha;
+    if (a.bias) y += load_any(a.bias, a.bias_type, a.bias_step * column);
+    if (a.z) y += load_any(a.z, a.z_type, at);
+    store_any(a.y, a.y_type, at, activate(a.op, y, a.p, a.q));
+}
+#define FEW(suffix, T)                                                                             \
+    extern "C" __global__ void __launch_bounds__(256) few_1_##suffix(FewArgs a) {                  \
+        few<T, 1>(a);                                                                              \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256) few_4_##suffix(FewArgs a) {                  \
+        few<T, FEW_ROWS>(a);                                                                       \
+    }
+FOR_FLOATS(FEW)
 
 /* ---- products -------------------------------------------------------------------------------- */
 

@@ -16,6 +16,19 @@ typedef struct EpilogueArgs {
     float p, q, scale;
 } EpilogueArgs;
 
+enum { FEW_ROWS = 4 };
+
+/* y = act(alpha x w' + bias + z): x (rows, depth), at most FEW_ROWS, w (columns, depth), both of one type
+ * and in rows of whole 16 bytes; y (rows, columns), z as it. */
+typedef struct FewArgs {
+    const void *x, *w, *bias, *z; /* bias and z may be NULL */
+    void *y;
+    int32_t rows, columns, depth;
+    int32_t bias_type, bias_step, z_type, y_type; /* bias_step as in EpilogueArgs */
+    int32_t op;
+    float p, q, alpha;
+} FewArgs;
+
 /* y = alpha a b; matrices by strides in elements, batches by blockIdx.z. */
 typedef struct GemmArgs {
     const void *a, *b;

@@ -5,15 +5,26 @@
 #include "tile_args.h"
 #include "unary.cuh"
 
-enum { THREADS = 128, STAGES = 3, PAD = 8, CHUNK = 8 }; /* CHUNK elements are 16 bytes */
+enum { THREADS = 128, PAD = 8, CHUNK = 8 }; /* CHUNK elements are 16 bytes */
+
+/* Steps of the depth that are under way at once: as many as 48 kB of shared memory have room for. Small
+ * blocks have little to do in a step and wait for memory: the more are under way, the less. */
+template <int ROWS, int COLUMNS> struct Stages {
+    /* 16: Room.done */
+    enum { count = ((48 << 10) - 16) / ((ROWS + COLUMNS) * (TILE_DEPTH + PAD) * 2) };
+};
 
 /* What of the output a block has: ROWS pixels by COLUMNS filters, by 2 x 2 warps. */
 template <typename T, int ROWS, int COLUMNS> union Shared {
     struct {
-        T left[STAGES][ROWS][TILE_DEPTH + PAD];
-        T right[STAGES][COLUMNS][TILE_DEPTH + PAD];
+        T left[Stages<ROWS, COLUMNS>::count][ROWS][TILE_DEPTH + PAD];
+        T right[Stages<ROWS, COLUMNS>::count][COLUMNS][TILE_DEPTH + PAD];
     } stages;
     float sums[ROWS][COLUMNS + 4];
+};
+template <typename T, int ROWS, int COLUMNS> struct Room {
+    Shared<T, ROWS, COLUMNS> s;
+    uint32_t done; /* blocks of the tile, this one not counted */
 };
 
 /* Where a thread's chunk of the depth is: its channel and tap. It goes on by TILE_DEPTH. */
@@ -41,28 +52,56 @@ static __device__ __forceinline__ void finish(const TileArgs &a, const Shared<T,
         const int64_t at = (int64_t)pixel * a.filters + filter;
         float y[CHUNK];
 #pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            y[j] = s.sums[row][from + j];
-            if (filter + j >= a.filters) continue;
-            if (a.bias) y[j] += load_any(a.bias, a.bias_type, filter + j);
-            if (a.z) y[j] += load_any(a.z, a.z_type, at + j);
-            y[j] = activate(a.op, y[j], a.p, a.q);
-        }
+        for (int j = 0; j < CHUNK; j++) y[j] = s.sums[row][from + j];
         if (whole) {
+            if (a.bias) add_pack_any<T, CHUNK>(y, a.bias, a.bias_type, filter);
+            if (a.z) add_pack_any<T, CHUNK>(y, a.z, a.z_type, at);
+            activate_pack(a.op, y, a.p, a.q);
             store_pack<T, CHUNK>((T *)a.y + at, y);
             continue;
         }
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++)
-            if (filter + j < a.filters) ((T *)a.y)[at + j] = from_float<T>(y[j]);
+        for (int j = 0; j < CHUNK && filter + j < a.filters; j++) {
+            float one = s.sums[row][from + j];
+            if (a.bias) one += load_any(a.bias, a.bias_type, filter + j);
+            if (a.z) one += load_any(a.z, a.z_type, at + j);
+            ((T *)a.y)[at + j] = from_float<T>(activate(a.op, one, a.p, a.q));
+        }
     }
+}
+
+/* Adds up what the blocks of a tile have, in their order, whichever is the last: true for that one, whose
+ * sums are the tile's. */
+template <int COUNT>
+static __device__ __forceinline__ bool gather_sums(const TileArgs &a, float (&sums)[COUNT],
+                                                   uint32_t &done) {
+    const int tile = blockIdx.y * gridDim.x + blockIdx.x, tiles = gridDim.x * gridDim.y;
+    float *mine = a.partial + ((int64_t)blockIdx.z * tiles + tile) * COUNT * THREADS + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) mine[i * THREADS] = sums[i];
+    __threadfence();
+    __syncthreads(); /* all of the block's are there before it counts as done */
+    if (threadIdx.x == 0) done = atomicAdd(a.counters + tile, 1);
+    __syncthreads();
+    if (done + 1 != gridDim.z) return false;
+    __threadfence();
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) sums[i] = 0;
+    for (int z = 0; z < gridDim.z; z++) {
+        const float *from = a.partial + ((int64_t)z * tiles + tile) * COUNT * THREADS + threadIdx.x;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) sums[i] += __ldcg(from + i * THREADS);
+    }
+    if (threadIdx.x == 0) a.counters[tile] = 0;
+    return true;
 }
 
 template <typename T, int ROWS, int COLUMNS>
 static __device__ __forceinline__ void convolve(const TileArgs &a) {
     constexpr int LEFT = ROWS / 32, RIGHT = COLUMNS / 32; /* chunks of a thread */
     constexpr int M = ROWS / 32, N = COLUMNS / 16;        /* a warp's products, 16 and 8 */
-    __shared__ alignas(16) Shared<T, ROWS, COLUMNS> s;
+    constexpr int STAGES = Stages<ROWS, COLUMNS>::count;
+    __shared__ alignas(16) Room<T, ROWS, COLUMNS> room;
+    Shared<T, ROWS, COLUMNS> &s = room.s;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
     const int line = threadIdx.x / 4, chunk = threadIdx.x % 4 * CHUNK;
@@ -78,12 +117,13 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
         top[i] = pixel < a.pixels ? row * a.stride[0] - a.begin[0] : INT32_MIN / 2;
         side[i] = column * a.stride[1] - a.begin[1];
     }
-    Position p = {chunk, chunk, 0, 0};
-    while (p.channel >= a.channels) {
-        p.channel -= a.channels;
-        if (++p.column == a.taps[1]) p.column = 0, p.row++;
-    }
-    const int steps = (a.depth + TILE_DEPTH - 1) / TILE_DEPTH;
+    const int all_steps = (a.depth + TILE_DEPTH - 1) / TILE_DEPTH;
+    const int part = (all_steps + gridDim.z - 1) / gridDim.z, begin = blockIdx.z * part;
+    const int steps = min(part, all_steps - begin); /* of this block; none are below 1 */
+    Position p = {begin * TILE_DEPTH + chunk, 0, 0, 0};
+    p.channel = p.at % a.channels;
+    p.column = p.at / a.channels % a.taps[1];
+    p.row = p.at / a.channels / a.taps[1];
     auto fill = [&](int stage) {
 #pragma unroll
         for (int i = 0; i < LEFT; i++) {
@@ -105,14 +145,11 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
         }
         advance(a, p);
     };
-    float sums[M][N][4];
+    float all[M * N * 4];
+    float(&sums)[M][N][4] = *reinterpret_cast<float(*)[M][N][4]>(&all);
 #pragma unroll
-    for (int m = 0; m < M; m++)
-#pragma unroll
-        for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) sums[m][n][i] = 0;
-#pragma unroll
+    for (int i = 0; i < M * N * 4; i++) all[i] = 0;
+#pragma unroll 1
     for (int stage = 0; stage < STAGES - 1; stage++) {
         if (stage < steps) fill(stage);
         end_group();
@@ -147,6 +184,7 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
     }
     wait_groups<0>();
     __syncthreads(); /* what was read of the stages gives way to sums */
+    if (gridDim.z > 1 && !gather_sums(a, all, room.done)) return;
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll

@@ -17,6 +17,10 @@ typedef struct TileArgs {
     int32_t in[2], out[2], taps[2], stride[2], dilation[2], begin[2];
     int32_t bias_type, z_type, op;
     float p, q;
+    /* Several blocks for each tile, gridDim.z, each with a part of the depth: the sums of all, by block and
+     * tile, and how many blocks of a tile are done, 0 before and after. */
+    float *partial;
+    uint32_t *counters;
 } TileArgs;
 
 #endif

@@ -37,6 +37,21 @@ static __device__ __noinline__ float activate(int op, float x, float p, float q)
     }
 }
 
+/* Of N values: what networks of windows have most in place, as a call for each would take longer than all
+ * else that a small kernel does. */
+template <int N>
+static __device__ __forceinline__ void activate_pack(int op, float (&x)[N], float p, float q) {
+    if (op == UNARY_COPY) return;
+    if (op == UNARY_RELU || op == UNARY_CLIP) {
+        const float low = op == UNARY_RELU ? 0 : p, high = op == UNARY_RELU ? INFINITY : q;
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = activate(op, x[i], p, q);
+}
+
 /* These and what gates of recurrent layers have beside them. */
 static __device__ __noinline__ float activate_gate(int op, float x, float p, float q) {
     switch (op) {

@@ -36,9 +36,20 @@ static __device__ __forceinline__ int64_t y_of(const WindowArgs &a, const Place 
 
 static __device__ __forceinline__ float finish(const WindowArgs &a, float x, int channel,
                                                int64_t y) {
-    if (a.bias) x += load_any(a.bias, a.bias_type, channel);
-    if (a.z) x += load_any(a.z, a.z_type, y);
+    if (a.bias) x += load_far(a.bias, a.bias_type, channel);
+    if (a.z) x += load_far(a.z, a.z_type, y);
     return activate(a.op, x, a.p, a.q);
+}
+
+/* The same of N channels of a pixel, one after the other in memory. */
+template <typename T, int N>
+static __device__ __forceinline__ void finish_pack(const WindowArgs &a, float (&x)[N],
+                                                   const Place &p) {
+    const int64_t y = y_of(a, p);
+    if (a.bias) add_pack_any<T, N>(x, a.bias, a.bias_type, p.channel);
+    if (a.z) add_pack_any<T, N>(x, a.z, a.z_type, y);
+    activate_pack(a.op, x, a.p, a.q);
+    store_pack<T, N>((T *)a.y + y, x);
 }
 
 /* ---- by channel ------------------------------------------------------------------------------ */
@@ -69,10 +80,7 @@ template <typename T, int N> static __device__ void depthwise(const WindowArgs &
                 for (int j = 0; j < N; j++) sums[j] += pixel[j] * weight[j];
             }
         }
-        const int64_t y = y_of(a, p);
-#pragma unroll
-        for (int j = 0; j < N; j++) sums[j] = finish(a, sums[j], p.channel + j, y + j);
-        store_pack<T, N>((T *)a.y + y, sums);
+        finish_pack<T, N>(a, sums, p);
     }
 }
 /* The same of TAPS x TAPS, all of whose pixels are read at once. */
@@ -86,7 +94,7 @@ template <typename T, int N, int TAPS> static __device__ void depthwise_square(c
     const T *w = (const T *)a.w + p.channel;
     float sums[N];
 #pragma unroll
-    for (int j = 0; j < N; j++) sums[j] = a.bias ? load_any(a.bias, a.bias_type, p.channel + j) : 0;
+    for (int j = 0; j < N; j++) sums[j] = 0;
 #pragma unroll
     for (int r = 0; r < TAPS; r++) {
         const int y_in = row + r * a.dilation[1];
@@ -101,13 +109,7 @@ template <typename T, int N, int TAPS> static __device__ void depthwise_square(c
             for (int j = 0; j < N; j++) sums[j] += there ? pixel[j] * weight[j] : 0;
         }
     }
-    const int64_t y = y_of(a, p);
-#pragma unroll
-    for (int j = 0; j < N; j++) {
-        if (a.z) sums[j] += load_any(a.z, a.z_type, y + j);
-        sums[j] = activate(a.op, sums[j], a.p, a.q);
-    }
-    store_pack<T, N>((T *)a.y + y, sums);
+    finish_pack<T, N>(a, sums, p);
 }
 
 #define DEPTHWISE(suffix, T)                                                                       \
@@ -226,6 +228,7 @@ static __device__ __forceinline__ void taps_of(const WindowArgs &a, int k, int a
     first = a.taps[k];
     last = 0;
     counted = 0;
+#pragma unroll 1
     for (int t = 0; t < a.taps[k]; t++) {
         const int64_t position = start + (int64_t)t * a.dilation[k];
         if (position >= -(int64_t)a.begin[k] && position < (int64_t)a.in[k] + a.end[k]) counted++;
@@ -250,8 +253,11 @@ template <typename T> static __device__ void pool(const WindowArgs &a) {
         }
         const T *x = (const T *)a.x + p.image * a.x_image + p.channel * a.x_channel;
         float sum = a.pool == POOL_MAX ? -INFINITY : 0;
+#pragma unroll 1
         for (int d = first[0]; d < last[0]; d++)
+#pragma unroll 1
             for (int r = first[1]; r < last[1]; r++)
+#pragma unroll 1
                 for (int c = first[2]; c < last[2]; c++) {
                     const int64_t z_in = (int64_t)p.at[0] * a.stride[0] - a.begin[0] + d * a.dilation[0];
                     const int64_t y_in = (int64_t)p.at[1] * a.stride[1] - a.begin[1] + r * a.dilation[1];
@@ -265,9 +271,47 @@ template <typename T> static __device__ void pool(const WindowArgs &a) {
         ((T *)a.y)[y_of(a, p)] = from_float<T>(sum);
     }
 }
+/* N channels of one output pixel a thread, of channels-last data over two axes at most. */
+template <typename T, int N> static __device__ void pool_pack(const WindowArgs &a) {
+    const uint32_t step = gridDim.x * blockDim.x;
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.count / N; i += step) {
+        const Place p = place_of(a, i, N);
+        int rows[2], columns[2], padded[2];
+        taps_of(a, 1, p.at[1], rows[0], rows[1], padded[0]);
+        taps_of(a, 2, p.at[2], columns[0], columns[1], padded[1]);
+        const int row = p.at[1] * a.stride[1] - a.begin[1];
+        const int column = p.at[2] * a.stride[2] - a.begin[2];
+        const T *x = (const T *)a.x + p.image * a.x_image + p.channel;
+        float sums[N];
+#pragma unroll
+        for (int j = 0; j < N; j++) sums[j] = a.pool == POOL_MAX ? -INFINITY : 0;
+        for (int r = rows[0]; r < rows[1]; r++) {
+            const T *line = x + (row + r * a.dilation[1]) * a.x_axis[1];
+#pragma unroll 4
+            for (int c = columns[0]; c < columns[1]; c++) {
+                float values[N];
+                load_pack<T, N>(values, line + (column + c * a.dilation[2]) * a.x_axis[2]);
+#pragma unroll
+                for (int j = 0; j < N; j++)
+                    sums[j] = a.pool == POOL_MAX ? max_nan(values[j], sums[j]) : sums[j] + values[j];
+            }
+        }
+        const bool any = rows[1] > rows[0] && columns[1] > columns[0];
+        const float taken = (float)(rows[1] - rows[0]) * (float)(columns[1] - columns[0]);
+        const float counted = (float)padded[0] * (float)padded[1];
+        if (a.pool != POOL_MAX)
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sums[j] = any ? sums[j] / (a.pool == POOL_MEAN ? taken : counted) : 0;
+        store_pack<T, N>((T *)a.y + y_of(a, p), sums);
+    }
+}
 #define POOL(suffix, T)                                                                            \
     extern "C" __global__ void __launch_bounds__(128) pool_##suffix(WindowArgs a) {                \
         pool<T>(a);                                                                                \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(128) pool_pack_##suffix(WindowArgs a) {           \
+        pool_pack<T, 16 / sizeof(T)>(a);                                                           \
     }
 FOR_FLOATS(POOL)
 

@@ -267,6 +267,39 @@ void ptx_store(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
             copy_few(bytes + k * i->size, w->registers + i->at[k] + (size_t)l * i->width, i->size);
         if (!write_lane(&access, bytes)) return;
     }
+    if (i->space == PTX_GLOBAL) w->unfenced |= lanes;
+}
+
+void ptx_fence(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    (void)i;
+    w->unfenced &= ~lanes;
+}
+
+/* The lane's warp that has stores which other blocks need not see yet; NULL: none. */
+static const PtxWarp *unfenced(const PtxGrid *grid) {
+    for (uint32_t k = 0; k < grid->warp_count; k++)
+        if (grid->warps[k].unfenced) return &grid->warps[k];
+    return NULL;
+}
+
+/* atom.global.add.u32: at: what was there, the address, what is added. It tells other blocks that this
+ * one's stores are there, so these have to be behind fences. */
+void ptx_atomic_add(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    const PtxWarp *late = unfenced(w->grid);
+    for (int l = 0; l < PTX_LANES; l++) {
+        const PtxAccess access = {w, i, l, 4, address_of(w, i, i->at[1], l)};
+        uint32_t value;
+        if (!(lanes >> l & 1)) continue;
+        if (late) {
+            ptx_fault(w, i, l, "warp %u stored to global memory, and no fence came behind it",
+                      late->number);
+            return;
+        }
+        if (!global_read(&access, &value)) return;
+        const uint32_t more = value + PTX_REG(uint32_t, w, i->at[2])[l];
+        PTX_REG(uint32_t, w, i->at[0])[l] = value;
+        if (!global_write(&access, &more)) return;
+    }
 }
 
 /* Of the kernel's own parameters: most often the same for all lanes. */

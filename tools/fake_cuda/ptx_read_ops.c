@@ -154,7 +154,7 @@ static bool read_access(PtxReader *r, PtxSlice name, Access *a) {
             a->space = (PtxSpace)k;
             rest.at += strlen(spaces[k]), rest.length -= (uint32_t)strlen(spaces[k]);
         }
-    if (ptx_starts(rest, ".nc")) rest.at += 3, rest.length -= 3;
+    if (ptx_starts(rest, ".nc") || ptx_starts(rest, ".cg")) rest.at += 3, rest.length -= 3;
     if (ptx_starts(rest, ".v2") || ptx_starts(rest, ".v4")) {
         a->count = (uint32_t)(rest.at[2] - '0');
         rest.at += 3, rest.length -= 3;
@@ -203,6 +203,24 @@ static void read_memory(PtxReader *r, const PtxStatement *s, const Operands *all
     i->width = (uint8_t)width;
     i->sign = a.sign;
     if (a.space == PTX_SHARED) watch(r, a.size);
+}
+
+/* atom.global.add.u32 %r1, [%rd1], %r2 */
+static void read_atomic(PtxReader *r, const Operands *all) {
+    PtxInstr from = {0};
+    if (all->count != 3) {
+        ptx_refuse(r, "an unknown form");
+        return;
+    }
+    const uint32_t to = ptx_operand(r, all->items[0], 4),
+                   at = read_address(r, all->items[1], &from);
+    const uint32_t added = ptx_operand(r, all->items[2], 4);
+    PtxInstr *i = ptx_emit(r, ptx_atomic_add, PTX_PLAIN);
+    i->at[0] = to;
+    i->at[1] = at;
+    i->at[2] = added;
+    i->offset = from.offset;
+    i->address_width = from.address_width;
 }
 
 /* cp.async.cg.shared.global [to], [from], 16, size */
@@ -313,6 +331,10 @@ static bool read_special(PtxReader *r, const PtxStatement *s, const Operands *al
         ptx_emit(r, ptx_commit, PTX_PLAIN);
     else if (ptx_is(s->name, "cp.async.wait_group"))
         ptx_emit(r, ptx_wait_group, PTX_PLAIN)->offset = strtol(s->rest.at, NULL, 10);
+    else if (ptx_is(s->name, "atom.global.add.u32"))
+        read_atomic(r, all);
+    else if (ptx_is(s->name, "membar.gl"))
+        ptx_emit(r, ptx_fence, PTX_PLAIN);
     else if (ptx_is(s->name, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"))
         read_mma(r, all, ptx_mma_f16);
     else if (ptx_is(s->name, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"))

@@ -148,6 +148,12 @@ static void test_lanes(void **state) {
            "E: st.global.u32 [%rd1], %r9;",
            64);
     for (uint32_t l = 0; l < 64; l++) assert_int_equal(words[l], l);
+    clear(); /* one after the other */
+    passes("mov.u32 %r9, 3; atom.global.add.u32 %r8, [%rd2], %r9; membar.gl; ld.global.cg.u32 %r9, "
+           "[%rd2];"
+           "st.global.u32 [%rd1], %r8;",
+           32);
+    for (uint32_t l = 1; l < 32; l++) assert_int_equal(words[l], words[0] + 3 * l);
     clear(); /* the other way round, by way of shared memory */
     passes("st.shared.u32 [%r4], %r1; bar.sync 0; xor.b32 %r5, %r1, 63; shl.b32 %r5, %r5, 2;"
            "add.s32 %r5, %r5, %r2; ld.shared.u32 %r9, [%r5]; st.global.u32 [%rd1], %r9;",
@@ -204,6 +210,8 @@ static void test_memory(void **state) {
     is_refused("st.shared.v4.u32 [%r4], {%r1, %r1, %r1, %r1};", 32, "not aligned");
     is_refused("ld.shared.u32 %r9, [%r4];", 32, "before it was written");
     is_refused("ld.param.u64 %rd4, [k_param_0+8];", 32, "there are 8");
+    is_refused("atom.global.add.u32 %r8, [%rd1+1024], %r1;", 32, "in no allocation");
+    is_refused("st.global.u32 [%rd1], %r1; atom.global.add.u32 %r8, [%rd1], %r1;", 32, "no fence");
     clear();
     memset(known + 64, 0, 4);
     const char *why = run("ld.global.u32 %r9, [%rd1];", 32);

@@ -221,7 +221,7 @@ static void begin_block(PtxGrid *grid) {
         PtxWarp *w = &grid->warps[k];
         for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l] = kernel->entry, w->groups[l] = 0;
         w->alive = UINT32_MAX;
-        w->waiting = w->blocked = w->copy_count = 0;
+        w->waiting = w->blocked = w->copy_count = w->unfenced = 0;
         for (uint32_t s = 0; s < PTX_SPECIALS; s++)
             if (kernel->specials[s])
                 for (uint32_t l = 0; l < PTX_LANES; l++) PTX_REG(uint32_t, w, kernel->specials[s])

@@ -112,7 +112,7 @@ def add_cases(carry: Carry, args: argparse.Namespace) -> int:
     """So many, and among the first seeds, of each kernel one at least."""
     library, most = args.libdemi, args.cases
     demi, covered, wanted = runtime.LibDemi(library), set(), cuda_cases_test.kernels()
-    for seed in range(most if args.tiny else 40 * most):
+    for seed in range(most if args.tiny else 16 * most):
         name, case = cuda_cases.build(seed)
         if len(carry.manifest["cases"]) >= most and covered >= wanted:
             break

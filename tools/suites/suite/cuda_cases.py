@@ -422,10 +422,13 @@ def matmul(case: Case) -> None:
     if case.chance(3):
         k = 8 * max(k // 8, 1)
     batch = case.shape(int(case.rng.integers(0, 3)), 6)
+    few = case.chance(4)  # rows of constant weights
+    if few:
+        m, k, batch = int(case.rng.integers(1, 5)), int(case.pick((8, 64, 264, 600))), [1] * len(batch)
     a_batch = [1 if case.chance(4) else size for size in batch]
-    b_batch = [] if case.chance(2) else [1 if case.chance(3) else size for size in batch]
+    b_batch = [] if few or case.chance(2) else [1 if case.chance(3) else size for size in batch]
     a = case.operand(case.values([*a_batch, m, k], dtype, 0.5))
-    b = case.operand(case.values([*b_batch, k, n], dtype, 0.5), case.chance(2))
+    b = case.operand(case.values([*b_batch, k, n], dtype, 0.5), few or case.chance(2))
     case.loose = 16
     out = list(np.broadcast_shapes(tuple(a_batch), tuple(b_batch)))
     made = case.node("MatMul", a, b)
@@ -455,8 +458,11 @@ def gemm(case: Case) -> None:
     dtype = case.pick(FLOATS)
     m, k, n = case.size(100), case.size(130), case.size(100)
     turned = [int(case.rng.integers(2)), int(case.rng.integers(2))]
+    few = case.chance(4)
+    if few:
+        m, k, turned[0] = int(case.rng.integers(1, 5)), int(case.pick((8, 64, 264, 600))), 0
     a = case.operand(case.values([k, m] if turned[0] else [m, k], dtype, 0.5))
-    b = case.operand(case.values([n, k] if turned[1] else [k, n], dtype, 0.5))
+    b = case.operand(case.values([n, k] if turned[1] else [k, n], dtype, 0.5), few)
     c = [case.operand(case.values(case.pick(([n], [1], [m, n], [m, 1], [1, n], [])), dtype))]
     case.loose, case.between = 16, 2
     made = case.node("Gemm", a, b, *c[:case.rng.integers(2)], transA=turned[0], transB=turned[1],
@@ -530,9 +536,12 @@ def conv(case: Case) -> None:
 
 
 def tiles(case: Case) -> None:
-    """What has many pixels or filters: blocks of all sizes, and what no library does behind them."""
+    """What has many pixels or filters: blocks of all sizes, and what no library does behind them; or few pixels
+    and so many channels that blocks share their sums."""
     dtype = case.pick(FLOATS[1:])
     side, inner = int(case.pick((5, 12, 24))), 8 * int(case.rng.integers(1, 4))
+    if side == 5 and case.chance(2):
+        inner = int(case.pick((96, 128, 160)))
     case.loose, case.between = 32, 4  # of each convolution its sums, and what the activation reads
     x = case.operand(case.values([int(case.pick((1, 3))), inner, side, side], dtype))
     for outer in (8 * int(case.rng.integers(1, 9)), case.size(70)):
@@ -558,6 +567,9 @@ def network(case: Case) -> None:
         x = case.node("Conv", x, case.operand(w, True), bias, group=groups,
                       pads=[taps // 2] * 4, kernel_shape=[taps, taps])
         x = case.node(case.pick(("Relu", "HardSwish", "Sigmoid")), x) if case.chance(2) else x
+        if case.chance(4):
+            x = case.node(case.pick(("MaxPool", "AveragePool")), x, kernel_shape=[3, 2], pads=[1, 0, 1, 1],
+                          strides=[int(case.pick((1, 2))), 1])
         inner = channels
     if case.chance(2):
         case.node("GlobalAveragePool", x)
