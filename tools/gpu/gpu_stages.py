@@ -18,7 +18,8 @@ NETWORK_LIMIT = {"float": 1e-3, "float16": 0.02, "bfloat16": 0.10} # of the larg
 BYTES = 0.6 # of float's, that 16 bit may read and write
 SANITIZED = 12 # cases
 LONGEST = 0.4  # seconds that a plan's runs of one round may take
-COMPILED = (1, 8, 32)  # batches that torch.compile is asked for first
+ORDER = (1, 32, 8, 128, 16, 4, 2)  # of batches, as the time may not do for all
+COMPILED = (1, 32)  # batches that TF32, the host's memory and torch.compile are tried at
 COMPILING = 40 # seconds that it may take for one
 
 
@@ -240,15 +241,15 @@ def time_plan(context: Context, runs: int) -> float:
 
 def time_group(runtime: Runtime, carried: Carried, plans: list[dict], how: tuple[str, int, int]) -> dict:
     """All types of a network at one batch, by turns: inputs and outputs in the device's memory, as PyTorch has
-    them; "host": float16 with both in the processor's."""
+    them; "host": float16 with both in the processor's; and TF32."""
     device, rounds, runs = how
     contexts, medians, row = {}, {}, {"what": plans[0]["what"], "batch": plans[0]["batch"]}
     memory = Memory(device)
     try:
         for plan in plans:
             data, feeds = filled(carried.data(plan["plan"]), plan["fills"]), made_up(plan["feeds"])
-            names = {"float": ["float", "tf32"], "float16": ["float16", "host"]}.get(plan["type"], [plan["type"]])
-            for name in names:
+            beside = {"float": ["tf32"], "float16": ["host"]}.get(plan["type"], [])
+            for name in [plan["type"], *beside * (plan["batch"] in COMPILED)]:
                 contexts[name] = context = Context(runtime, data, device, tf32=name == "tf32")
                 if name == "host":
                     context.set(feeds)
@@ -282,7 +283,8 @@ def times(runtime: Runtime, carried: Carried, how: tuple[str, int, int], clock: 
         torch = Torch(sys.executable)
     for plan in carried.manifest["timed"]:
         groups.setdefault((plan["what"], plan["batch"]), []).append(plan)
-    for (name, batch), plans in groups.items():
+    order = sorted(groups.items(), key=lambda group: (ORDER + (group[0][1],)).index(group[0][1]))
+    for (name, batch), plans in order:
         if not clock.left():
             break
         row = time_group(runtime, carried, plans, how)
@@ -292,8 +294,8 @@ def times(runtime: Runtime, carried: Carried, how: tuple[str, int, int], clock: 
             slower = [t for t in ("float16", "bfloat16") if row[t] > row["float"]]
             row["wrong"] = f"{', '.join(slower)} slower than float" if slower and not carried.manifest["tiny"] else ""
         rows.append(row)
-    for row in sorted(rows, key=lambda row: (row["batch"] not in COMPILED, row["batch"])):
-        if torch and torch.version and clock.left() > COMPILING:
+    for row in rows:
+        if torch and torch.version and row["batch"] in COMPILED and clock.left() > COMPILING:
             row["torch"] |= torch.time(row["what"], row["batch"], ["compiled"])
     if torch:
         torch.close()
