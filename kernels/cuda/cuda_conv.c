@@ -196,6 +196,10 @@ static uint64_t pixels_of(const Conv *conv) {
     return (uint64_t)a->images * (uint64_t)a->out[1] * (uint64_t)a->out[2];
 }
 
+enum {
+    TILE_SHARED = 8
+}; /* blocks that share a tile, from which on they are ahead of the library's */
+
 /* Where the library does not do all that follows: one kernel of our own rather than two; and where there are
  * so few pixels that its blocks would leave most of the device idle, while each has a deep sum: ours share
  * that. False with the error set. */
@@ -210,7 +214,7 @@ static bool find_tile(KernelCall *call, const Window *w, Conv *conv) {
         !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters, depth))
         return true;
     const CudaTile tile = cuda_tile_for(call, pixels_of(conv), filters, depth);
-    if (whole && (taps == 1 || tile.splits == 1)) return true;
+    if (whole && (taps == 1 || tile.splits < TILE_SHARED)) return true;
     if (conv->plan) dnn_plan_free(conv->dnn, conv->plan);
     conv->plan = NULL;
     conv->way = CONV_TILE;

@@ -8,14 +8,20 @@
 
 /* ---- copies to shared memory ----------------------------------------------------------------- */
 
+static __device__ __forceinline__ uint32_t shared_address(const void *at) {
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
 /* 16 bytes to shared memory, zeros where they are not `there`; they arrive with their group. */
-static __device__ __forceinline__ void fetch(void *to, const void *from, bool there) {
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+static __device__ __forceinline__ void fetch(uint32_t at, const void *from, bool there) {
     const int size = there ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
                  : "r"(at), "l"(from), "r"(size)
                  : "memory");
+}
+static __device__ __forceinline__ void fetch(void *to, const void *from, bool there) {
+    fetch(shared_address(to), from, there);
 }
 static __device__ __forceinline__ void end_group() {
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -27,18 +27,14 @@ template <typename T, int ROWS, int COLUMNS> struct Room {
     uint32_t done; /* blocks of the tile, this one not counted */
 };
 
-/* Where a thread's chunk of the depth is: its channel and tap. It goes on by TILE_DEPTH. */
+/* Where a thread's chunk of the depth is: its channel and tap, and that in elements of x. A warp has its
+ * scheduler to itself where there are few blocks, so a step takes as long as its longest chain of
+ * operations: what is within a tap only adds, and where x has no such pixel is asked once a tap. */
 struct Position {
     int at, channel, row, column;
+    int64_t offset;
+    unsigned there; /* a bit for each of the thread's pixels */
 };
-static __device__ __forceinline__ void advance(const TileArgs &a, Position &p) {
-    p.at += TILE_DEPTH;
-    p.channel += TILE_DEPTH;
-    while (p.channel >= a.channels) {
-        p.channel -= a.channels;
-        if (++p.column == a.taps[1]) p.column = 0, p.row++;
-    }
-}
 
 /* What follows the product, a chunk of a pixel's filters at a time. */
 template <typename T, int ROWS, int COLUMNS>
@@ -105,45 +101,69 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
     const int line = threadIdx.x / 4, chunk = threadIdx.x % 4 * CHUNK;
-    const T *x[LEFT];
+    const T *x[LEFT]; /* of the first tap, wherever that is */
     int top[LEFT], side[LEFT];
 #pragma unroll
     for (int i = 0; i < LEFT; i++) {
         const int pixel = first_row + line + i * 32;
         const int column = pixel % a.out[1], rest = pixel / a.out[1];
         const int row = rest % a.out[0], image = rest / a.out[0];
-        x[i] = (const T *)a.x + image * a.x_image;
-        /* outside of every image where there is no such pixel */
-        top[i] = pixel < a.pixels ? row * a.stride[0] - a.begin[0] : INT32_MIN / 2;
+        top[i] = row * a.stride[0] - a.begin[0];
         side[i] = column * a.stride[1] - a.begin[1];
+        x[i] = (const T *)a.x + image * a.x_image + top[i] * a.x_row + side[i] * a.x_column;
+        if (pixel >= a.pixels) top[i] = INT32_MIN / 2; /* outside of every image */
     }
     const int all_steps = (a.depth + TILE_DEPTH - 1) / TILE_DEPTH;
     const int part = (all_steps + gridDim.z - 1) / gridDim.z, begin = blockIdx.z * part;
     const int steps = min(part, all_steps - begin); /* of this block; none are below 1 */
-    Position p = {begin * TILE_DEPTH + chunk, 0, 0, 0};
+    Position p = {begin * TILE_DEPTH + chunk, 0, 0, 0, 0, 0};
     p.channel = p.at % a.channels;
     p.column = p.at / a.channels % a.taps[1];
     p.row = p.at / a.channels / a.taps[1];
+    auto enter_tap = [&]() {
+        const int row = p.row * a.dilation[0], column = p.column * a.dilation[1];
+        p.offset = row * a.x_row + column * a.x_column + p.channel;
+        p.there = 0;
+#pragma unroll
+        for (int i = 0; i < LEFT; i++)
+            if ((unsigned)(top[i] + row) < (unsigned)a.in[0] &&
+                (unsigned)(side[i] + column) < (unsigned)a.in[1])
+                p.there |= 1u << i;
+    };
+    enter_tap();
+    const T *w = (const T *)a.w + (int64_t)(first_column + line) * a.depth + p.at;
+    const int64_t next_filters = (int64_t)32 * a.depth;
+    unsigned filters = 0; /* a bit for each of the thread's */
+#pragma unroll
+    for (int i = 0; i < RIGHT; i++)
+        if (first_column + line + i * 32 < a.filters) filters |= 1u << i;
+    const uint32_t left_to = shared_address(&s.stages.left[0][line][chunk]);
+    const uint32_t right_to = shared_address(&s.stages.right[0][line][chunk]);
+    constexpr uint32_t NEXT_LINE = 32 * sizeof s.stages.left[0][0];
     auto fill = [&](int stage) {
+        const bool inside = p.at < a.depth;
 #pragma unroll
         for (int i = 0; i < LEFT; i++) {
-            const int row = top[i] + p.row * a.dilation[0];
-            const int column = side[i] + p.column * a.dilation[1];
-            const bool there = p.at < a.depth && row >= 0 && row < a.in[0] && column >= 0 &&
-                               column < a.in[1];
-            const T *from = there ? x[i] + row * a.x_row + column * a.x_column + p.channel
-                                  : (const T *)a.x;
-            fetch(&s.stages.left[stage][line + i * 32][chunk], from, there);
+            const bool there = inside && p.there >> i & 1;
+            fetch(left_to + stage * (uint32_t)sizeof s.stages.left[0] + i * NEXT_LINE,
+                  there ? x[i] + p.offset : (const T *)a.x, there);
         }
 #pragma unroll
         for (int i = 0; i < RIGHT; i++) {
-            const int filter = first_column + line + i * 32;
-            const bool there = p.at < a.depth && filter < a.filters;
-            const T *from = there ? (const T *)a.w + (int64_t)filter * a.depth + p.at
-                                  : (const T *)a.w;
-            fetch(&s.stages.right[stage][line + i * 32][chunk], from, there);
+            const bool there = inside && filters >> i & 1;
+            fetch(right_to + stage * (uint32_t)sizeof s.stages.right[0] + i * NEXT_LINE,
+                  there ? w + i * next_filters : (const T *)a.w, there);
         }
-        advance(a, p);
+        p.at += TILE_DEPTH;
+        w += TILE_DEPTH;
+        p.offset += TILE_DEPTH;
+        p.channel += TILE_DEPTH;
+        if (p.channel < a.channels) return;
+        do {
+            p.channel -= a.channels;
+            if (++p.column == a.taps[1]) p.column = 0, p.row++;
+        } while (p.channel >= a.channels);
+        enter_tap();
     };
     float all[M * N * 4];
     float(&sums)[M][N][4] = *reinterpret_cast<float(*)[M][N][4]>(&all);
@@ -155,12 +175,17 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
         end_group();
     }
     const int warp_row = warp / 2 * (ROWS / 2), warp_column = warp % 2 * (COLUMNS / 2);
+    int stage = 0, behind = STAGES - 1; /* the one that is multiplied, and the one that is filled */
+    /* of small tiles, while the first fragments are on their way; large ones lack the registers */
+    constexpr bool EARLY = ROWS * COLUMNS > 64 * 64;
+    auto fill_behind = [&](int step) {
+        if (step + STAGES - 1 < steps) fill(behind);
+        end_group();
+    };
     for (int step = 0; step < steps; step++) {
         wait_groups<STAGES - 2>();
         __syncthreads(); /* this stage is there, and the last one was read */
-        if (step + STAGES - 1 < steps) fill((step + STAGES - 1) % STAGES);
-        end_group();
-        const int stage = step % STAGES;
+        if (EARLY) fill_behind(step);
 #pragma unroll
         for (int k = 0; k < TILE_DEPTH; k += 16) {
             uint32_t left[M][4], right[N][2];
@@ -176,11 +201,14 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
                 right[n][0] = four[0], right[n][1] = four[1];
                 right[n + 1][0] = four[2], right[n + 1][1] = four[3];
             }
+            if (k == 0 && !EARLY) fill_behind(step);
 #pragma unroll
             for (int m = 0; m < M; m++)
 #pragma unroll
                 for (int n = 0; n < N; n++) multiply<T>(sums[m][n], left[m], right[n]);
         }
+        if (++stage == STAGES) stage = 0;
+        if (++behind == STAGES) behind = 0;
     }
     wait_groups<0>();
     __syncthreads(); /* what was read of the stages gives way to sums */

@@ -124,7 +124,7 @@ def serve() -> None:
         try:
             with torch.inference_mode():
                 if name not in models:
-                    models = {name: ready(name, torch.float16)}
+                    models[name] = ready(name, torch.float16)
                 answer = ways(name, models[name], asked["batch"], torch.float16, asked["ways"])
         except Exception as error:  # noqa: BLE001: a model's package may be missing, or memory
             answer = {"error": str(error).splitlines()[0][:200]}

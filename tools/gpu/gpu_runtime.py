@@ -132,18 +132,21 @@ class Memory:
 
 
 class Context:
-    """A plan of bytes and a context of it."""
+    """A plan, of bytes or a file, and a context of it."""
 
-    def __init__(self, runtime: Runtime, plan: bytes | bytearray, device: str = "cpu", threads: int = 0,
+    def __init__(self, runtime: Runtime, plan: bytes | pathlib.Path, device: str = "cpu", threads: int = 0,
                  tf32: bool = False, steps: bool = False) -> None:
         self.runtime, error = runtime, Error()
         self.plan, self.context = c_void_p(), c_void_p()
-        self.memory = ctypes.create_string_buffer(len(plan) + 64)
-        start = -ctypes.addressof(self.memory) % 64
-        ctypes.memmove(ctypes.addressof(self.memory) + start, bytes(plan), len(plan))
-        runtime.check(runtime.c.demi_plan_from_memory(
-            c_void_p(ctypes.addressof(self.memory) + start), c_size_t(len(plan)), byref(self.plan),
-            byref(error)), error)
+        if isinstance(plan, pathlib.Path):
+            runtime.check(runtime.c.demi_plan_load(str(plan).encode(), byref(self.plan), byref(error)), error)
+        else:
+            self.memory = ctypes.create_string_buffer(len(plan) + 64)
+            start = -ctypes.addressof(self.memory) % 64
+            ctypes.memmove(ctypes.addressof(self.memory) + start, plan, len(plan))
+            runtime.check(runtime.c.demi_plan_from_memory(
+                c_void_p(ctypes.addressof(self.memory) + start), c_size_t(len(plan)), byref(self.plan),
+                byref(error)), error)
         options = Options(ctypes.sizeof(Options), threads, 0, 0, 0, 0, device=device.encode(), tf32=tf32,
                           device_steps=steps)
         if runtime.c.demi_context_new(self.plan, byref(options), byref(self.context), byref(error)):

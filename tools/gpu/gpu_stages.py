@@ -2,13 +2,16 @@
 """The stages of a check, each within its share of the time; each returns what it found, as JSON."""
 
 import json
+import multiprocessing
 import os
 import pathlib
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent import futures
 
 from gpu_carried import Carried, apart, far, filled, made_up
 from gpu_runtime import Context, Failed, Memory, Runtime
@@ -229,6 +232,33 @@ class Torch:
         self.process.wait()
 
 
+def write_plan(carried: pathlib.Path, plan: dict, to: pathlib.Path) -> pathlib.Path:
+    """A plan with its weights in their places."""
+    to.write_bytes(filled(Carried(carried).data(plan["plan"]), plan["fills"]))
+    return to
+
+
+class Plans:
+    """Plans whose times are taken, as files that processes of their own write meanwhile. It is made before
+    anything of the device is opened."""
+
+    def __init__(self, path: pathlib.Path, carried: Carried, jobs: int) -> None:
+        self.folder, groups = tempfile.TemporaryDirectory(), {}
+        self.pool = futures.ProcessPoolExecutor(max(jobs // 2, 1), multiprocessing.get_context("fork"))
+        for plan in carried.manifest["timed"]:
+            groups.setdefault((plan["what"], plan["batch"]), []).append(plan)
+        self.groups = sorted(groups.values(), key=lambda plans: (ORDER + (plans[0]["batch"],)).index(plans[0]["batch"]))
+        self.files = {plan["plan"]: self.pool.submit(write_plan, path, plan, pathlib.Path(self.folder.name, plan["plan"]))
+                      for plans in self.groups for plan in plans}
+
+    def file(self, plan: dict) -> pathlib.Path:
+        return self.files[plan["plan"]].result()
+
+    def close(self) -> None:
+        self.pool.shutdown(cancel_futures=True)
+        self.folder.cleanup()
+
+
 def time_plan(context: Context, runs: int) -> float:
     """Milliseconds of a run, inputs set before; the median, of fewer where they take long."""
     times, end = [], time.monotonic() + LONGEST
@@ -239,7 +269,7 @@ def time_plan(context: Context, runs: int) -> float:
     return statistics.median(times)
 
 
-def time_group(runtime: Runtime, carried: Carried, plans: list[dict], how: tuple[str, int, int]) -> dict:
+def time_group(runtime: Runtime, files: Plans, plans: list[dict], how: tuple[str, int, int]) -> dict:
     """All types of a network at one batch, by turns: inputs and outputs in the device's memory, as PyTorch has
     them; "host": float16 with both in the processor's; and TF32."""
     device, rounds, runs = how
@@ -247,10 +277,10 @@ def time_group(runtime: Runtime, carried: Carried, plans: list[dict], how: tuple
     memory = Memory(device)
     try:
         for plan in plans:
-            data, feeds = filled(carried.data(plan["plan"]), plan["fills"]), made_up(plan["feeds"])
+            file, feeds = files.file(plan), made_up(plan["feeds"])
             beside = {"float": ["tf32"], "float16": ["host"]}.get(plan["type"], [])
             for name in [plan["type"], *beside * (plan["batch"] in COMPILED)]:
-                contexts[name] = context = Context(runtime, data, device, tf32=name == "tf32")
+                contexts[name] = context = Context(runtime, file, device, tf32=name == "tf32")
                 if name == "host":
                     context.set(feeds)
                 else:
@@ -270,29 +300,28 @@ def time_group(runtime: Runtime, carried: Carried, plans: list[dict], how: tuple
     for context in contexts.values():
         context.close()
     memory.close()
+    for plan in plans:
+        files.file(plan).unlink()
     for name, values in medians.items():
         row[name] = statistics.median(values)
     return row
 
 
-def times(runtime: Runtime, carried: Carried, how: tuple[str, int, int], clock: Clock) -> dict:
+def times(runtime: Runtime, files: Plans, how: tuple[str, int, int, bool], clock: Clock) -> dict:
     """Each network at each batch size: float, TF32, float16, bfloat16, and PyTorch's eager and CUDA graph after
     each; then, as far as the time goes, torch.compile, which takes half a minute for each."""
-    torch, rows, groups = None, [], {}
+    torch, rows, groups, tiny = None, [], files.groups, how[3]
     if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
         torch = Torch(sys.executable)
-    for plan in carried.manifest["timed"]:
-        groups.setdefault((plan["what"], plan["batch"]), []).append(plan)
-    order = sorted(groups.items(), key=lambda group: (ORDER + (group[0][1],)).index(group[0][1]))
-    for (name, batch), plans in order:
+    for plans in groups:
         if not clock.left():
             break
-        row = time_group(runtime, carried, plans, how)
+        row = time_group(runtime, files, plans, how[:3])
         if torch and torch.version:
-            row["torch"] = torch.time(name, batch, ["eager", "graph"])
+            row["torch"] = torch.time(row["what"], row["batch"], ["eager", "graph"])
         if "float" in row and "wrong" not in row:
             slower = [t for t in ("float16", "bfloat16") if row[t] > row["float"]]
-            row["wrong"] = f"{', '.join(slower)} slower than float" if slower and not carried.manifest["tiny"] else ""
+            row["wrong"] = f"{', '.join(slower)} slower than float" if slower and not tiny else ""
         rows.append(row)
     for row in rows:
         if torch and torch.version and row["batch"] in COMPILED and clock.left() > COMPILING:

@@ -422,13 +422,10 @@ def matmul(case: Case) -> None:
     if case.chance(3):
         k = 8 * max(k // 8, 1)
     batch = case.shape(int(case.rng.integers(0, 3)), 6)
-    few = case.chance(4)  # rows of constant weights
-    if few:
-        m, k, batch = int(case.rng.integers(1, 5)), int(case.pick((8, 64, 264, 600))), [1] * len(batch)
     a_batch = [1 if case.chance(4) else size for size in batch]
-    b_batch = [] if few or case.chance(2) else [1 if case.chance(3) else size for size in batch]
+    b_batch = [] if case.chance(2) else [1 if case.chance(3) else size for size in batch]
     a = case.operand(case.values([*a_batch, m, k], dtype, 0.5))
-    b = case.operand(case.values([*b_batch, k, n], dtype, 0.5), few or case.chance(2))
+    b = case.operand(case.values([*b_batch, k, n], dtype, 0.5), case.chance(2))
     case.loose = 16
     out = list(np.broadcast_shapes(tuple(a_batch), tuple(b_batch)))
     made = case.node("MatMul", a, b)
@@ -458,15 +455,23 @@ def gemm(case: Case) -> None:
     dtype = case.pick(FLOATS)
     m, k, n = case.size(100), case.size(130), case.size(100)
     turned = [int(case.rng.integers(2)), int(case.rng.integers(2))]
-    few = case.chance(4)
-    if few:
-        m, k, turned[0] = int(case.rng.integers(1, 5)), int(case.pick((8, 64, 264, 600))), 0
     a = case.operand(case.values([k, m] if turned[0] else [m, k], dtype, 0.5))
-    b = case.operand(case.values([n, k] if turned[1] else [k, n], dtype, 0.5), few)
+    b = case.operand(case.values([n, k] if turned[1] else [k, n], dtype, 0.5))
     c = [case.operand(case.values(case.pick(([n], [1], [m, n], [m, 1], [1, n], [])), dtype))]
     case.loose, case.between = 16, 2
     made = case.node("Gemm", a, b, *c[:case.rng.integers(2)], transA=turned[0], transB=turned[1],
                      alpha=float(case.pick((1.0, 0.5))), beta=float(case.pick((1.0, 2.0))))
+    follow(case, made, [m, n], dtype, 1)
+
+
+def few(case: Case) -> None:
+    """A row or a few, by constant weights."""
+    dtype, m, k, n = case.pick(FLOATS), int(case.rng.integers(1, 6)), int(case.pick((8, 64, 264, 600))), case.size(100)
+    gemm, turned = case.chance(2), int(case.rng.integers(2))
+    a = case.operand(case.values([m, k], dtype, 0.5))
+    b = case.operand(case.values([n, k] if gemm and turned else [k, n], dtype, 0.5), True)
+    case.loose, case.between = 16, 2
+    made = case.node("Gemm", a, b, transB=turned, alpha=float(case.pick((1.0, 0.5)))) if gemm else case.node("MatMul", a, b)
     follow(case, made, [m, n], dtype, 1)
 
 
@@ -536,12 +541,9 @@ def conv(case: Case) -> None:
 
 
 def tiles(case: Case) -> None:
-    """What has many pixels or filters: blocks of all sizes, and what no library does behind them; or few pixels
-    and so many channels that blocks share their sums."""
+    """What has many pixels or filters: blocks of all sizes, and what no library does behind them."""
     dtype = case.pick(FLOATS[1:])
     side, inner = int(case.pick((5, 12, 24))), 8 * int(case.rng.integers(1, 4))
-    if side == 5 and case.chance(2):
-        inner = int(case.pick((96, 128, 160)))
     case.loose, case.between = 32, 4  # of each convolution its sums, and what the activation reads
     x = case.operand(case.values([int(case.pick((1, 3))), inner, side, side], dtype))
     for outer in (8 * int(case.rng.integers(1, 9)), case.size(70)):
@@ -550,6 +552,31 @@ def tiles(case: Case) -> None:
         x = case.node("Conv", x, w, bias, pads=[1, 1, 1, 1])
         x = case.node(case.pick(("Sigmoid", "HardSwish", "LeakyRelu")), x)
         inner = outer
+
+
+def deep(case: Case) -> None:
+    """Few pixels and so many channels that blocks share their sums."""
+    dtype, inner, side = case.pick(FLOATS[1:]), int(case.pick((96, 128, 160))), int(case.pick((4, 5, 9)))
+    case.loose, case.between = 32, 4
+    x = case.operand(case.values([1, inner, side, side], dtype))
+    for outer in (8 * int(case.rng.integers(1, 9)), case.size(70)):
+        w = case.operand(case.values([outer, inner, 3, 3], dtype, 1 / np.sqrt(9 * inner)), True)
+        x = case.node("Conv", x, w, case.operand(case.values([outer], dtype), True), pads=[1, 1, 1, 1])
+        x = case.node(case.pick(("Sigmoid", "HardSwish", "Relu")), x)
+        inner = outer
+
+
+def pooled(case: Case) -> None:
+    """Pools between convolutions that are turned to channels-last."""
+    dtype, channels, side = case.pick(FLOATS), int(case.pick((48, 64, 52, 53))), 2 + case.size(9)
+    case.loose, case.between = 32, 8
+    x = case.operand(case.values([int(case.pick((1, 2))), channels, side, side], dtype))
+    for _ in range(2):
+        w = case.operand(case.values([channels, channels, 3, 3], dtype, 1 / np.sqrt(9 * channels)), True)
+        x = case.node("Conv", x, w, pads=[1, 1, 1, 1])
+        x = case.node(case.pick(("MaxPool", "AveragePool")), x, kernel_shape=[3, 2], pads=[1, 0, 1, 1],
+                      strides=[int(case.pick((1, 2))), 1])
+    case.node("Conv", x, w, pads=[1, 1, 1, 1])
 
 
 def network(case: Case) -> None:
@@ -567,9 +594,6 @@ def network(case: Case) -> None:
         x = case.node("Conv", x, case.operand(w, True), bias, group=groups,
                       pads=[taps // 2] * 4, kernel_shape=[taps, taps])
         x = case.node(case.pick(("Relu", "HardSwish", "Sigmoid")), x) if case.chance(2) else x
-        if case.chance(4):
-            x = case.node(case.pick(("MaxPool", "AveragePool")), x, kernel_shape=[3, 2], pads=[1, 0, 1, 1],
-                          strides=[int(case.pick((1, 2))), 1])
         inner = channels
     if case.chance(2):
         case.node("GlobalAveragePool", x)
@@ -786,7 +810,7 @@ MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
     residual, recurrent, pad, filled, tiled, indexed, along, resize, sampled, transposed,
-    quantized, einsum, bits, bits, marked, found, neighbours, heads, heads, turned_heads)
+    quantized, einsum, bits, bits, marked, found, neighbours, heads, heads, turned_heads, few, deep, pooled)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 FAKE = "fake CUDA"
 args = argparse.Namespace()
 
-# Products, convolutions of both kinds, what follows them, steps of the processor in the midst, one of
+# Products, of a constant and not, convolutions of both kinds, what follows them, steps of the processor in the midst, one of
 # which reads an input.
 SMALL = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
@@ -34,7 +34,10 @@ g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
     r = Flatten (p)
     m = MatMul (r, b)
     n = Add (m, z)
-    y = Softmax (n)
+    o = Transpose (n)
+    q = MatMul (n, o)
+    v = Add (n, q)
+    y = Softmax (v)
     s = Squeeze (y)
     l = MeanVarianceNormalization <axes = [1]> (z)
     t = Squeeze (l)
@@ -45,9 +48,9 @@ g (float[1,8,9,9] x, float[1,9] z) => (float[1,9] y, float[9] sums)
 # The same without the processor: it is recorded.
 WHOLE = re.sub(r", float\[9\] sums\)", ")", SMALL).split("    s = Squeeze")[0] + "}\n"
 # And with a step whose operands the device does not take.
-LARGE_HEADS = WHOLE.replace('"" : 21', '"" : 24').replace("y = Softmax (n)", """
+LARGE_HEADS = WHOLE.replace('"" : 21', '"" : 24').replace("y = Softmax (v)", """
     often = Constant <value = int64[2] {1, 30}> () heads = Constant <value = int64[4] {1, 1, 1, 270}> ()
-    t = Tile (n, often) q = Reshape (t, heads) a = Attention (q, q, q)
+    t = Tile (v, often) k = Reshape (t, heads) a = Attention (k, k, k)
     flat = Flatten (a) y = Softmax (flat)""").replace("float[1,9] y", "float[1,270] y")
 
 
