@@ -16,10 +16,6 @@ CuStream cuda_stream_of(const KernelCall *call) {
     return cuda_queue_of(call->queue)->stream;
 }
 
-uint32_t *cuda_counters(const KernelCall *call) {
-    return cuda_queue_of(call->queue)->counters;
-}
-
 /* What the thread's mode was before the outermost cuda_enter; -1: it was not changed. */
 static _Thread_local int mode_before;
 static _Thread_local unsigned entered;
@@ -146,4 +142,55 @@ void cuda_close(Device *closed) {
 
 void cuda_describe(const Device *device, DeviceInfo *info) {
     *info = ((const CudaDevice *)device)->info;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+void *cuda_allocate(Device *owner, uint64_t size, Err *err) {
+    CudaDevice *device = cuda_of(owner);
+    CuAddress memory = 0;
+    if (!cuda_enter(device, err)) return NULL;
+    const CuResult result = device->driver->allocate(&memory, size ? size : 1);
+    cuda_leave(device);
+    if (result == CU_OUT_OF_MEMORY)
+        err_set(err, ERR_ENV, "the CUDA device has no %llu bytes left", (unsigned long long)size);
+    else
+        cuda_ok(device->driver, result, err, "memory");
+    return result ? NULL : (void *)(uintptr_t)memory;
+}
+
+void cuda_release(Device *owner, void *memory) {
+    CudaDevice *device = cuda_of(owner);
+    if (!memory || !cuda_enter(device, NULL)) return;
+    device->driver->release((CuAddress)(uintptr_t)memory);
+    cuda_leave(device);
+}
+
+/* By a stream of its own: the queue's may be the caller's, who may be recording it. */
+bool cuda_make_counters(KernelCall *call) {
+    static const uint32_t zeros[CUDA_COUNTERS];
+    CudaDevice *device = cuda_device_of(call);
+    CudaQueue *queue = cuda_queue_of(call->queue);
+    const CudaDriver *driver = device->driver;
+    if (queue->counters || !cuda_is_there(device)) return true;
+    void *memory = cuda_allocate(&device->base, sizeof zeros, call->err);
+    CuStream stream = NULL;
+    if (!memory || !cuda_enter(device, call->err)) return false;
+    bool ok =
+        cuda_ok(driver, driver->stream_new(&stream, CU_STREAM_NON_BLOCKING), call->err,
+                "a stream") &&
+        cuda_ok(driver, driver->upload((CuAddress)(uintptr_t)memory, zeros, sizeof zeros, stream),
+                call->err, "a copy to the device") &&
+        cuda_ok(driver, driver->stream_wait(stream), call->err, "work on the device");
+    if (stream) driver->stream_free(stream);
+    cuda_leave(device);
+    if (ok)
+        queue->counters = memory;
+    else
+        cuda_release(&device->base, memory);
+    return ok;
+}
+
+uint32_t *cuda_counters(const KernelCall *call) {
+    return cuda_queue_of(call->queue)->counters;
 }

@@ -62,6 +62,10 @@ CuStream cuda_stream_of(const KernelCall *call);
 bool cuda_make_counters(KernelCall *call);
 uint32_t *cuda_counters(const KernelCall *call);
 
+/* DeviceKind's. */
+void *cuda_allocate(Device *device, uint64_t size, Err *err);
+void cuda_release(Device *device, void *memory);
+
 /* Makes the device's context the thread's, until cuda_leave: around calls of the driver and of
  * libraries. Meanwhile calls that others' recordings would not survive (memory that is taken, a stream
  * that is waited for) concern this thread's alone. False with the error set. */
