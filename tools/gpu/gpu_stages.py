@@ -316,7 +316,9 @@ def times(runtime: Runtime, files: Plans, how: tuple[str, int, int, bool], clock
     for plans in groups:
         if not clock.left():
             break
+        begin = time.monotonic()
         row = time_group(runtime, files, plans, how[:3])
+        row["seconds"] = time.monotonic() - begin
         if torch and torch.version:
             row["torch"] = torch.time(row["what"], row["batch"], ["eager", "graph"])
         if "float" in row and "wrong" not in row:
@@ -338,7 +340,8 @@ def run_one(runtime: Runtime, carried: Carried, which: tuple[str, str, int], how
     for plan in carried.manifest["timed"]:
         if (plan["what"], plan["type"], plan["batch"]) == which:
             memory = Memory(device)
-            with Context(runtime, filled(carried.data(plan["plan"]), plan["fills"]), device, steps=True) as context:
+            data = bytes(filled(carried.data(plan["plan"]), plan["fills"]))
+            with Context(runtime, data, device, steps=True) as context:
                 context.lay(made_up(plan["feeds"]), memory)
                 for _ in range(runs):
                     context.step()

@@ -48,6 +48,15 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual([r["wrong"] for r in report["networks"]["rows"]], [""] * 6)
         self.assertGreater(report["times"]["rows"][0]["float16_bytes"], 0)
 
+    def test_one(self) -> None:
+        """What a profiler is given; and a network that was not carried."""
+        for network, code, said in (("lstm", 3, "gpu_check: no float16 lstm of batch 1 was carried\n"),
+                                    ("mobilenetv2", 0, "")):
+            done = subprocess.run([sys.executable, "-I", "-S", "-B", self.folder / "tools/gpu_check", "one", self.carried,
+                                   "--library", args.runtime, "--network", network, "--runs", "1"],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (code, said))
+
     def test_wrong_result(self) -> None:
         """Another output of the emulator's than the device gives."""
         spoilt = self.folder / "spoilt.zip"
