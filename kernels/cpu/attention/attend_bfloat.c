@@ -89,8 +89,9 @@ static void multiply_rows(const BfloatProduct *p, const IgemmIsa *isa, IgemmTile
 }
 
 void bfloat_multiply(const BfloatProduct *p) {
-    const IgemmIsa *isa = igemm_isa_avx512(IGEMM_BFLOATS);
+    const IgemmIsa *isa = igemm_isa_for(IGEMM_BFLOATS, ISA_AVX512, p->count);
     const uint32_t *panel = p->panels;
+    if (isa->begin) isa->begin(p->words);
     for (uint64_t j = 0, width; j < p->columns; j += width) {
         width = panel_width(p->columns - j);
         IgemmTile tile = {.taps = 1,
@@ -107,4 +108,5 @@ void bfloat_multiply(const BfloatProduct *p) {
         multiply_rows(p, isa, &tile, (uint32_t)(width / VECTOR));
         panel += width * p->words;
     }
+    if (isa->end) isa->end();
 }

@@ -104,13 +104,13 @@ uint64_t igemm_words(IgemmKind kind, uint64_t depth) {
     return kind == IGEMM_FLOAT ? depth : div_up(depth, kind == IGEMM_QUADS ? 4 : 2);
 }
 
-/* The fastest for so many rows: AMX takes 16 at once, or as long for fewer. Packed weights are the
- * same. */
-static const IgemmIsa *isa_for(const Igemm *g, IsaLevel level) {
-    enum { AMX_ROWS = 8 };
-    const bool many = g->rows >= AMX_ROWS && simd_level(level) == ISA_AVX512;
-    const IgemmIsa *amx = many ? igemm_isa_amx(g->kind) : NULL;
-    return amx ? amx : isa_of(g->kind, level);
+/* AMX takes 16 rows at once, or as long for fewer, which is what so many rows take without: processors
+ * that have it do AVX512_BF16's products at half the rate of float's. Packed weights are the same. */
+const IgemmIsa *igemm_isa_for(IgemmKind kind, IsaLevel level, uint64_t rows) {
+    static const uint64_t amx_rows[IGEMM_KIND_COUNT] = {[IGEMM_QUADS] = 8, [IGEMM_BFLOATS] = 3};
+    const bool many = rows >= amx_rows[kind] && simd_level(level) == ISA_AVX512;
+    const IgemmIsa *amx = many ? igemm_isa_amx(kind) : NULL;
+    return amx ? amx : isa_of(kind, level);
 }
 
 /* What the level has, whether or not this processor does. */
@@ -429,7 +429,7 @@ bool igemm_has_way(const KernelCall *call, const IgemmWeights *w, uint64_t rows,
 }
 
 bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
-    const IgemmIsa *isa = isa_for(g, level);
+    const IgemmIsa *isa = igemm_isa_for(g->kind, level, g->rows);
     if (!g->rows || !g->columns) return true;
     Job job = {.g = g,
                .isa = isa,

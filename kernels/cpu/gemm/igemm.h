@@ -153,6 +153,8 @@ const IgemmIsa *igemm_isa_avx2(IgemmKind kind);
 const IgemmIsa *igemm_isa_avx512(IgemmKind kind);
 /* By tiles of AMX, of quads and bfloats; NULL where this processor, or the system, has them not. */
 const IgemmIsa *igemm_isa_amx(IgemmKind kind);
+/* The fastest of a level for products of so many rows. */
+const IgemmIsa *igemm_isa_for(IgemmKind kind, IsaLevel level, uint64_t rows);
 
 /* Rows of floats `width` apart to bfloat16 that lie y_row elements apart, rounded to nearest, ties to
  * even, subnormals to 0. Where there are products of IGEMM_BFLOATS. */

@@ -2,6 +2,8 @@
 /* Plans and runs broadcasting loops; see kernel_broadcast.h. */
 #include "kernel_broadcast.h"
 
+#include <string.h>
+
 #include "half_pieces.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
@@ -74,6 +76,57 @@ bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, u
     return true;
 }
 
+/* ---- short rows ------------------------------------------------------------------------------ */
+
+/* Of the copies of a row. */
+enum { COPIES_BYTES = 4096 };
+
+/* Whether all rows see the same row of operand i. */
+static bool sees_one_row(const BroadcastTile *tile, uint32_t i) {
+    return tile->step[i] && !tile->row_step[i];
+}
+
+/* How many of a tile's rows are one, where copies of the row that all of them see lie one behind the
+ * other; 1 where other operands do not. */
+static uint64_t rows_joined(const Broadcast *plan, const BroadcastTile *tile) {
+    uint64_t most = tile->rows;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const bool follows = tile->step[i] && tile->row_step[i] == tile->columns;
+        const bool is_one = !tile->step[i] && !tile->row_step[i];
+        const uint64_t fit = COPIES_BYTES / (plan->size[i] * tile->columns);
+        if (!follows && !is_one && !sees_one_row(tile, i)) return 1;
+        if (sees_one_row(tile, i) && fit < most) most = fit;
+    }
+    return most > 1 ? most : 1;
+}
+
+/* What a loop costs before and behind whole vectors is more than a short row takes, such as a pixel's
+ * channels: some rows are computed as one. */
+static void run_tile(const Broadcast *plan, const BroadcastTile *tile, BroadcastFunction function,
+                     const void *context) {
+    char copies[BROADCAST_OPERANDS][COPIES_BYTES];
+    const uint64_t joined = rows_joined(plan, tile), rest = tile->rows % joined;
+    BroadcastTile rows = *tile;
+    rows.rows = tile->rows / joined;
+    rows.columns = tile->columns * joined;
+    for (uint32_t i = 0; joined > 1 && i < plan->count; i++) {
+        const uint64_t bytes = tile->columns * plan->size[i];
+        rows.row_step[i] = tile->row_step[i] * joined;
+        if (!sees_one_row(tile, i)) continue;
+        for (uint64_t r = 0; r < joined; r++) memcpy(copies[i] + r * bytes, tile->at[i], bytes);
+        rows.at[i] = copies[i];
+    }
+    function(&rows, context);
+    if (rest == 0) return;
+    for (uint32_t i = 0; i < plan->count; i++)
+        rows.at[i] = (char *)rows.at[i] + rows.rows * rows.row_step[i] * plan->size[i];
+    rows.rows = 1;
+    rows.columns = tile->columns * rest;
+    function(&rows, context);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
 /* Rows of all tiles, and their columns. */
 typedef struct BroadcastPart {
     uint64_t row, row_end, column, column_end;
@@ -99,7 +152,7 @@ static void run_part(const Broadcast *plan, BroadcastPart part, BroadcastFunctio
                 place[i] += rest % plan->dims[k] * plan->strides[i][k];
         for (uint32_t i = 0; i < plan->count; i++)
             tile.at[i] = plan->data[i] + place[i] * plan->size[i];
-        function(&tile, context);
+        run_tile(plan, &tile, function, context);
     }
 }
 

@@ -68,6 +68,28 @@ static void test_random(void **state) {
     }
 }
 
+/* Rows that see the same row, some of which are joined, and a rest; of one tile and of several. */
+static void test_short_rows(void **state) {
+    (void)state;
+    const int64_t columns[] = {2, 3, 8, 31, 200, 512, 1023, 1500}, rows[] = {2, 5, 129, 1100};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        for (size_t j = 0; j < sizeof rows / sizeof *rows; j++) {
+            for (uint32_t tiles = 1; tiles <= 3; tiles++) {
+                const int64_t a[] = {tiles, rows[j], columns[i]}, b[] = {tiles, 1, columns[i]};
+                KernelCase c;
+                case_begin(&c, "Add", 14);
+                case_in(&c, DTYPE_INT32, 3, a, NULL);
+                case_in(&c, DTYPE_INT32, 3, b, NULL);
+                number(&c.inputs[0], 0);
+                number(&c.inputs[1], 10000000);
+                case_out(&c, DTYPE_INT32, 3, a);
+                check_add(&c, 0);
+                case_end(&c);
+            }
+        }
+    }
+}
+
 static void test_before_version_7(void **state) {
     (void)state;
     const int64_t a[] = {2, 3, 4, 5}, b[] = {3, 4};
@@ -139,9 +161,8 @@ static void test_high_rank(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_before_version_7),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_random),           cmocka_unit_test(test_short_rows),
+        cmocka_unit_test(test_before_version_7), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_high_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
