@@ -346,9 +346,17 @@ static bool signature_fits(const Signature *signature, const Function *function,
     return !by_attributes || same_attributes(signature->call, node);
 }
 
+/* False of a call that is like no other: it gives a graph, say, which is not even compared with itself. */
+static bool may_be_alike(const Node *node) {
+    for (const Attr *attr = node->attrs; attr; attr = attr->next)
+        if (!same_value(attr, attr)) return false;
+    return true;
+}
+
 static const Signature *find_signature(const FunctionState *state, const Function *function,
                                        const Node *node) {
     const Signature *found = state->signatures;
+    if (state->by_attributes && !may_be_alike(node)) return NULL;
     for (int i = 0; found && i < SIGNATURES_LOOKED_AT; i++, found = found->next)
         if (signature_fits(found, function, node, state->by_attributes)) return found;
     return NULL;
