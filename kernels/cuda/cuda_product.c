@@ -280,12 +280,13 @@ static bool pack_turned(KernelCall *call, const KernelPackJob *job) {
 
 enum { TURNED = DTYPE_COUNT }; /* KernelPackJob.variant beside those of biases */
 
-/* Whether b is one constant matrix, for rows that lie one after the other. */
+/* Whether b is one constant matrix, for rows that lie one after the other, both of the type that is
+ * computed in: kernels of our own convert neither. */
 static bool is_plain(const KernelCall *call, const Product *p) {
     const MatmulBatches *s = &p->sizes;
     const KernelTensor *b = &call->inputs[1], *bias = p->epilogue.bias;
-    return !p->trans_a && s->batches == 1 && b->dtype == p->compute &&
-           kernel_is_constant(call, 1) && b->count == s->k * s->n &&
+    return !p->trans_a && s->batches == 1 && call->inputs[0].dtype == p->compute &&
+           b->dtype == p->compute && kernel_is_constant(call, 1) && b->count == s->k * s->n &&
            (!bias || bias->count == s->n || bias->count == 1);
 }
 
