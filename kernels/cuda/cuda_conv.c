@@ -2,9 +2,9 @@
 /* Convolutions on a CUDA device: Conv, and demi.fused's Conv and ConvLast; pools, ConvTranspose.
  *
  * Depthwise ones of channels-last data are demi's own; others are cuDNN's where it has engines for all
- * that follows, or where it sums up so much that the rest may come in a second kernel; else 16-bit
- * ones go by tiles (tile.cu); what is left, is computed output by output. Weights of channels-last convolutions are turned
- * once, for all contexts. */
+ * that follows; 16-bit ones that it has none for, and those of few pixels with deep sums, go by tiles
+ * (tile.cu); what is left is cuDNN's with a kernel behind it, or computed output by output. Weights of
+ * channels-last convolutions are turned once, for all contexts. */
 #include <string.h>
 
 #include "cuda_dnn.h"
@@ -196,9 +196,7 @@ static uint64_t pixels_of(const Conv *conv) {
     return (uint64_t)a->images * (uint64_t)a->out[1] * (uint64_t)a->out[2];
 }
 
-enum {
-    TILE_SHARED = 8
-}; /* blocks that share a tile, from which on they are ahead of the library's */
+enum { TILE_SHARED = 8 }; /* so many blocks to a tile are ahead of the library's kernel */
 
 /* Where the library does not do all that follows: one kernel of our own rather than two; and where there are
  * so few pixels that its blocks would leave most of the device idle, while each has a deep sum: ours share

@@ -32,12 +32,6 @@ static void cuda_unpin(Device *owner, void *memory) {
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
-/* What the queue has of the device, whose context is entered. */
-static void give_back(const CudaDevice *device, CudaQueue *queue) {
-    if (queue->counters) device->driver->release((CuAddress)(uintptr_t)queue->counters);
-    if (!queue->foreign && queue->stream) device->driver->stream_free(queue->stream);
-}
-
 static DeviceQueue *cuda_queue_new(Device *owner, const DeviceWish *wish, Err *err) {
     CudaDevice *device = cuda_of(owner);
     CudaQueue *queue = calloc(1, sizeof *queue);
@@ -47,12 +41,14 @@ static DeviceQueue *cuda_queue_new(Device *owner, const DeviceWish *wish, Err *e
     }
     queue->base.device = owner;
     queue->base.tf32 = wish->tf32;
-    queue->stream = wish->stream;
-    queue->foreign = wish->stream;
+    if (wish->stream) {
+        queue->stream = wish->stream;
+        queue->foreign = true;
+        return &queue->base;
+    }
     bool ok = cuda_enter(device, err);
     if (ok) {
-        ok = queue->foreign ||
-             cuda_ok(device->driver,
+        ok = cuda_ok(device->driver,
                      device->driver->stream_new(&queue->stream, CU_STREAM_NON_BLOCKING), err,
                      "a stream");
         cuda_leave(device);
@@ -75,9 +71,11 @@ static void cuda_queue_free(DeviceQueue *freed) {
     if (cuda_enter(device, NULL)) {
         if (!is_captured(device, cuda_queue_of(freed)))
             device->driver->stream_wait(cuda_queue_of(freed)->stream);
-        give_back(device, cuda_queue_of(freed));
+        if (!cuda_queue_of(freed)->foreign)
+            device->driver->stream_free(cuda_queue_of(freed)->stream);
         cuda_leave(device);
     }
+    cuda_release(&device->base, cuda_queue_of(freed)->counters);
     free(freed);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MatMul and Gemm on a CUDA device, by cuBLASLt, or by a kernel of product.cu where that has no such
- * product. Sums of floats are float.
+/* MatMul and Gemm on a CUDA device, by cuBLASLt; of few rows, and where it has no such product, by kernels
+ * of product.cu, and by tiles (tile.cu) where it leaves something to do. Sums of floats are float.
  *
  * cuBLASLt counts by columns: a matrix of rows is its transpose there, so y = a b is computed as
  * y' = b' a'. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products of matrices where no library has them, and what follows products and convolutions. */
+/* Products of matrices of few rows, and where no library has them; and what follows products and
+ * convolutions. */
 #include "product_args.h"
 #include "unary.cuh"
 
