@@ -6,6 +6,7 @@
 #include "gradient_noise.h"
 #include "op_types.h"
 #include "qdq_plan.h"
+#include "replay.h"
 #include "search_job.h"
 #include "sensitivity.h"
 #include "solve_bound.h"
@@ -347,10 +348,26 @@ static bool find_noted(SearchJob *job, size_t all, bool *found, Err *err) {
     return true;
 }
 
+/* Others wait for the first process's corners: the memory of a recording, which the kernel gives page by
+ * page, is had meanwhile. */
+static bool rehearse(SearchJob *job, Err *err) {
+    const Sensitivity asked = asked_of(job, NULL, NULL);
+    Trials *trials = asked.trials;
+    Arena *within = arena_child(job->arena);
+    Replay *replay;
+    const bool ok =
+        trials_bind(trials, 0, err) &&
+        replay_record(trials->reference->context, asked.cache_bytes, within, &replay, err);
+    arena_free(within);
+    if (ok) trials_end_set(trials, 0);
+    return ok;
+}
+
 bool search_measure(SearchJob *job, Err *err) {
     const size_t count = job->model.candidate_count, all = search_groups(job)->count * count;
     bool *wanted = ARENA_ARRAY(job->arena, bool, all + 1), noted = false;
     const bool gradient = job->options.sensitivity == DEMI_SENSITIVITY_GRADIENT;
+    if (job->options.part && !gradient && !rehearse(job, err)) return false;
     if (!find_noted(job, all, &noted, err) || noted) return noted;
     for (size_t i = 0; i < all; i++)
         wanted[i] = job->allowed[i] && job->model.candidates[i % count]->rank != 0 &&
