@@ -26,6 +26,9 @@
 enum {
     DOT_ROWS = 16,
     DOT_CHUNK = 8, /* blocks of so many rows, in ascending order for whoever fetches ahead */
+    /* Floats of recurrent weights that a processor's second-level cache keeps beside what else there is,
+     * so that each step finds them there: half of 1 or 2 MiB. */
+    CACHED_WEIGHTS = 1 << 18,
 };
 
 /* Weights packed, by direction; NULL: they are read as they are. The recurrent ones in two parts
@@ -63,7 +66,7 @@ typedef struct Recurrent {
     const PackedBytes *bytes;     /* NULL: weights are real */
     const ByteMatrices *matrices; /* of bytes, else NULL */
     void *y;
-    void *space;    /* [batch][width] */
+    void *space;    /* [batch][width], of a step */
     void *products; /* [length * batch][width]: all inputs times w, with biases; NULL: too many to
                        keep. A step's are overwritten by its gates */
     KernelCall *call;
@@ -295,13 +298,14 @@ static const void *part(const void *all, uint64_t elements, size_t size) {
     return all ? (const char *)all + elements * size : NULL;
 }
 
+enum { PRODUCTS_MOST = 1 << 24 }; /* elements */
+
 /* All inputs, if there is room for the products of all with w; else 0. */
 static uint64_t inputs_at_once(const Recurrent *job) {
-    enum { PRODUCTS_MOST = 1 << 26 }; /* bytes */
     uint64_t rows, count;
-    const bool fits =
-        job->element == sizeof(float) && checked_mul(job->length, job->batch, &rows) &&
-        checked_mul(rows, job->width, &count) && count <= PRODUCTS_MOST / sizeof(float);
+    const bool fits = job->element == sizeof(float) &&
+                      checked_mul(job->length, job->batch, &rows) &&
+                      checked_mul(rows, job->width, &count) && count <= PRODUCTS_MOST;
     return fits ? rows : 0;
 }
 
@@ -343,12 +347,20 @@ static bool begin_bytes(KernelCall *call, Recurrent *job, ByteMatrices *matrices
            byte_matrix_begin(call, &job->bytes->r, job->direction, job->batch, &matrices->r);
 }
 
-static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
-    Dtype dtype = kernel_reals_dtype(call);
-    size_t size = job->element;
+/* A direction with its memory, ready for its steps. */
+typedef struct Direction {
+    Recurrent job;
+    void *state[2], *gates; /* [batch][hidden], h and c; [batch][width] */
+    bool done;
+} Direction;
+
+static bool begin_direction(KernelCall *call, Direction *direction, const RecurrentData *data,
+                            uint64_t d) {
+    Recurrent *job = &direction->job;
+    const size_t size = job->element;
     const RecurrentAttrs *attrs = call->attrs;
-    void *state[2] = {NULL, NULL},
-         *gates = arena_array(call->scratch, job->batch * job->width, size);
+    direction->gates = arena_array(call->scratch, job->batch * job->width, size);
+    job->space = arena_array(call->scratch, job->batch * job->width, size);
     job->direction = d;
     job->backward = attrs->direction == 1 || d == 1;
     job->w = part(data->w, d * job->width * job->input, size);
@@ -357,17 +369,67 @@ static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
     job->p = part(data->p, d * 3 * job->hidden, size);
     memcpy(job->activations, &data->activations[3 * d], sizeof job->activations);
     for (uint32_t i = 0; i < (job->kind == RECURRENT_LSTM ? 2 : 1); i++) {
-        state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
-        move_state(job, state[i], data->first[i], false);
+        direction->state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
+        move_state(job, direction->state[i], data->first[i], false);
     }
-    ByteMatrices matrices;
-    if (job->bytes && !begin_bytes(call, job, &matrices)) return false;
-    if (!multiply_inputs(call, job)) return false;
-    if (!(dtype == DTYPE_FLOAT ? run_direction_float(job, state[0], state[1], gates)
-                               : run_direction_double(job, state[0], state[1], gates)))
-        return false;
-    move_state(job, state[0], data->last[0], true);
-    move_state(job, state[1], data->last[1], true);
+    if (job->bytes) {
+        ByteMatrices *matrices = ARENA_NEW(call->scratch, ByteMatrices);
+        if (!begin_bytes(call, job, matrices)) return false;
+    }
+    return multiply_inputs(call, job);
+}
+
+static bool run_steps(Direction *direction) {
+    Recurrent *job = &direction->job;
+    void *const *state = direction->state;
+    return job->element == sizeof(float)
+               ? run_direction_float(job, state[0], state[1], direction->gates)
+               : run_direction_double(job, state[0], state[1], direction->gates);
+}
+
+static void end_direction(const Direction *direction, const RecurrentData *data) {
+    for (int i = 0; i < 2; i++)
+        move_state(&direction->job, direction->state[i], data->last[i], true);
+}
+
+/* Whether a thread is to have a direction for itself: threads that share each step meet at its end. Not where
+ * they share a cache's worth of weights, or a step gains from more of them; and what a step does is to need no
+ * memory of the call's. */
+static bool side_by_side(const KernelCall *call, const Recurrent *job) {
+    const uint64_t rows = inputs_at_once(job);
+    const double step = (double)job->width * (double)job->hidden * (double)job->batch;
+    const bool plain = !job->bytes && !(job->packed && job->packed->r[0][0]) &&
+                       job->width * job->hidden <= CACHED_WEIGHTS;
+    return job->directions == 2 && plain && rows && rows * job->width <= PRODUCTS_MOST / 2 &&
+           kernel_work_threads(call, step, job->width / DOT_ROWS) <= 2 &&
+           kernel_work_threads(call, 2 * step * (double)job->length, 2) == 2;
+}
+
+static void run_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    Direction *const *directions = data;
+    (void)lane;
+    for (uint64_t d = first; d < end; d++) directions[d]->done = run_steps(directions[d]);
+}
+
+static bool run_side_by_side(KernelCall *call, const Recurrent *job, const RecurrentData *data) {
+    KernelCall alone = *call;
+    alone.workers = NULL;
+    Direction both[2] = {{.job = *job}, {.job = *job}}, *const each[2] = {&both[0], &both[1]};
+    for (uint64_t d = 0; d < 2; d++) {
+        if (!begin_direction(call, &both[d], data, d)) return false;
+        both[d].job.call = &alone;
+    }
+    kernel_run_parts(call->workers, (KernelCut){2, 1, 2}, run_part, each);
+    for (int d = 0; d < 2; d++) end_direction(&both[d], data);
+    return both[0].done && both[1].done;
+}
+
+static bool run_one_by_one(KernelCall *call, const Recurrent *job, const RecurrentData *data) {
+    for (uint64_t d = 0; d < job->directions; d++) {
+        Direction one = {.job = *job};
+        if (!begin_direction(call, &one, data, d) || !run_steps(&one)) return false;
+        end_direction(&one, data);
+    }
     return true;
 }
 
@@ -384,11 +446,10 @@ static bool recurrent(KernelCall *call, RecurrentKind kind, const PackedBytes *b
     if (!find_sizes(call, &job) || !find_lengths(call, &job) || !find_data(call, &job, &data) ||
         !recurrent_activations(call, kind, job.directions, data.activations))
         return false;
-    size_t size = job.element = kernel_element_size(kernel_reals_dtype(call));
-    job.space = arena_array(call->scratch, job.batch * job.width, size);
+    const size_t size = job.element = kernel_element_size(kernel_reals_dtype(call));
     if (job.y) memset(job.y, 0, job.length * job.directions * job.batch * job.hidden * size);
-    for (uint64_t d = 0; d < job.directions; d++)
-        if (!run_direction(call, &job, &data, d)) return false;
+    if (!(side_by_side(call, &job) ? run_side_by_side : run_one_by_one)(call, &job, &data))
+        return false;
     void *made[] = {job.y, data.last[0], data.last[1]};
     for (uint32_t i = 0; i < 3; i++)
         if (made[i]) kernel_reals_done(&call->outputs[i], made[i], kernel_reals_dtype(call));
@@ -440,8 +501,7 @@ static bool is_matrices(const KernelCall *call, uint32_t i, uint64_t directions)
            (uint64_t)t->dims[0] == directions && t->count;
 }
 
-/* A single sequence reads rows as fast as they lie, half as many bytes where they are stored in 16 bit,
- * and with less to do before each step. */
+/* A single sequence reads rows as fast as they lie, with less to do before each step. */
 static bool packs_states(const KernelCall *call) {
     const RecurrentAttrs *attrs = call->attrs;
     return call->inputs[0].dims[attrs->layout ? 0 : 1] > 1;
@@ -485,7 +545,7 @@ static KernelReady make_recurrent(KernelCall *call) {
     if (x->dims[0] > 1 || x->dims[1] > 1) pack_inputs(call, packed, directions);
     if (packs_states(call))
         pack_states(call, packed, directions);
-    else
+    else if (call->inputs[2].count / directions > CACHED_WEIGHTS) /* half as many bytes of 16 bit */
         kernel_take_stored(call, 2);
     return KERNEL_READY;
 }
