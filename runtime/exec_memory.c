@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Planned memory; see exec_memory.h. Tables have an item for each value of the plan. */
-#define _DEFAULT_SOURCE /* madvise */
 #include "exec_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "checked.h"
 #include "exec_device.h"
@@ -214,14 +212,8 @@ static Pool *pool_of(Exec *exec, bool remote) {
     return remote ? &exec->device.pool : &exec->pool;
 }
 
-enum { LARGE_PAGE = 1 << 21 };
-
-static size_t piece_align(uint64_t size) {
-    return size < LARGE_PAGE ? 64 : LARGE_PAGE;
-}
 static size_t piece_size(uint64_t size) {
-    const size_t align = piece_align(size);
-    return ((size_t)size + align - 1) / align * align;
+    return (size_t)((size + 63) / 64 * 64);
 }
 
 static void end_piece(Exec *exec, bool remote) {
@@ -241,17 +233,6 @@ static void free_piece(Exec *exec, bool remote) {
     exec->memory.pieces[remote].size = 0;
 }
 
-/* Of large pages where the system has them to give: touching small ones takes a tenth of the time of a
- * process that runs once. */
-static char *new_piece(const Allocator *allocator, uint64_t size) {
-    char *piece = allocator_take(allocator, piece_size(size), piece_align(size));
-#ifdef MADV_HUGEPAGE
-    if (piece && !allocator->allocate && size >= LARGE_PAGE)
-        madvise(piece, (size_t)size / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
-#endif
-    return piece;
-}
-
 /* One piece of memory that is large enough, and not much larger; false where the budget has no
  * room. */
 static bool get_piece(Exec *exec, uint64_t size, bool remote) {
@@ -267,7 +248,7 @@ static bool get_piece(Exec *exec, uint64_t size, bool remote) {
     exec->memory.pieces[remote].size = size;
     exec->memory.pieces[remote].at =
         remote ? pool->device->kind->allocate(pool->device, size, &ignored)
-               : new_piece(&exec->pool.allocator, size);
+               : allocator_take(&exec->pool.allocator, piece_size(size), 64);
     if (!exec->memory.pieces[remote].at) free_piece(exec, remote);
     return exec->memory.pieces[remote].at;
 }

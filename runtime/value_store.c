@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Counted values and their pool; see value_store.h. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "value_store.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "checked.h"
 
 enum { HEADER = 64, SMALLEST = 64 };
 _Static_assert(sizeof(Buffer) <= HEADER, "data lies behind the header");
 
+enum { LARGE_PAGE = 1 << 21 };
+
+/* Of large pages where the system has them to give: touching small ones takes a tenth of the time of a
+ * process that runs once. */
+static void *take_large(size_t size) {
+    const size_t whole = size / LARGE_PAGE * LARGE_PAGE;
+    if (size > SIZE_MAX - LARGE_PAGE) return NULL;
+    void *memory = aligned_alloc(LARGE_PAGE, size > whole ? whole + LARGE_PAGE : whole);
+#ifdef MADV_HUGEPAGE
+    if (memory) madvise(memory, whole, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
 void *allocator_take(const Allocator *from, size_t size, size_t align) {
-    return from->allocate ? from->allocate(from->user, size, align) : aligned_alloc(align, size);
+    if (from->allocate) return from->allocate(from->user, size, align);
+    return size < LARGE_PAGE ? aligned_alloc(align, size) : take_large(size);
 }
 
 void allocator_give(const Allocator *to, void *memory, size_t size) {

@@ -26,7 +26,7 @@ typedef struct Allocator {
     void *user;
 } Allocator;
 
-/* `size` a multiple of `align`, a power of two; NULL: there is none. */
+/* `size` a multiple of `align`, a power of two up to 2 MiB; NULL: there is none. */
 void *allocator_take(const Allocator *from, size_t size, size_t align);
 void allocator_give(const Allocator *to, void *memory, size_t size); /* NULL is fine */
 
