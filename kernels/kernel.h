@@ -125,7 +125,8 @@ enum {
     KERNEL_MIXES =
         256, /* of a device's: takes operands of several float types where the operator has
                            them of one, and gives any: the host leaves casts beside it to it */
-    KERNEL_JOINS = 32, /* output 0 is the inputs side by side along JoinAttrs' axis: the host may
+    KERNEL_TURNS = 512, /* Transpose's: KERNEL_VIEW where kernel_keeps_order says so */
+    KERNEL_JOINS = 32,  /* output 0 is the inputs side by side along JoinAttrs' axis: the host may
                           append them to what it keeps, and not call the function at all */
 };
 
@@ -266,6 +267,10 @@ uint64_t kernel_stride(const KernelTensor *tensor, uint32_t axis);
  * so KernelStrings in outputs may point to it. (They may point into the text of inputs and
  * attributes just as well, which lives as long.) Out of memory jumps, as with arenas. */
 char *kernel_chars(KernelCall *call, uint64_t size);
+
+/* Whether a Transpose of input 0 moves nothing but axes of one element, which leaves all elements in their
+ * order. False of what the shape function refuses. */
+bool kernel_keeps_order(const KernelCall *call);
 
 /* `size` bytes for this call alone, 64-byte aligned, not zeroed, kept by the host for the next
  * call: what large scratch memory is taken from. NULL with the error set past the memory budget. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernel.h"
+#include "op_attrs.h"
 
 size_t kernel_element_size(Dtype dtype) {
     if (dtype == DTYPE_STRING) return sizeof(KernelString);
@@ -92,6 +93,21 @@ bool kernel_axis(KernelCall *call, int64_t axis, uint32_t rank, uint32_t *result
     if (from_start < 0 || from_start >= (int64_t)rank)
         return kernel_fail(call, "axis %lld of a tensor of rank %u", (long long)axis, rank);
     *result = (uint32_t)from_start;
+    return true;
+}
+
+bool kernel_keeps_order(const KernelCall *call) {
+    const AttrInts *perm = &((const TransposeAttrs *)call->attrs)->perm;
+    const KernelTensor *in = &call->inputs[0];
+    int64_t last = 0;
+    if (perm->present && perm->count != in->rank) return false;
+    for (uint32_t i = 0; i < in->rank; i++) {
+        const int64_t axis = perm->present ? perm->items[i] : (int64_t)(in->rank - 1 - i);
+        if (axis < 0 || axis >= (int64_t)in->rank) return false;
+        if (in->dims[axis] == 1) continue;
+        if (axis < last) return false;
+        last = axis;
+    }
     return true;
 }
 

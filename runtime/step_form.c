@@ -169,9 +169,17 @@ static Dtype stored_dtype(const Draft *d, uint32_t i) {
                                 : d->call.inputs[i].dtype;
 }
 
+/* Constants that kernels alone read may lie otherwise than their elements do: rows of KERNEL_VIEW have none
+ * such (plan_load.c). */
+static bool stays_in_order(const Draft *d) {
+    const uint32_t flags = d->call.row->flags;
+    return flags & KERNEL_VIEW ||
+           (flags & KERNEL_TURNS && !d->step->constant[0] && kernel_keeps_order(&d->call));
+}
+
 static bool is_view(const Draft *d) {
     const KernelCall *call = &d->call;
-    return call->row->flags & KERNEL_VIEW && call->output_count && call->input_count &&
+    return call->output_count && call->input_count && stays_in_order(d) &&
            call->outputs[0].present && call->inputs[0].present &&
            call->outputs[0].dtype == call->inputs[0].dtype &&
            stored_dtype(d, 0) == call->inputs[0].dtype &&

@@ -41,6 +41,13 @@ CASES = {
                                                         (1, 2, 12),
                                                         (3, 8, 1), (2, 2, 6), (6, 4, 1), (1, 1, 24),
                                                         (8, 3, 1), (12, 2, 1)][n % 10])}),
+    # in order or not, as sizes of 1 say: of an input, of what is written over, of what is an output too
+    "transposes": ("(float[a,b,c] x) => (float[d,e,f] y, float[g,h,i] z, float[j,k,l] w, float[a,b,c] v) {"
+                   " t = Transpose <perm = [1, 0, 2]> (x) r = Neg (t) q = Exp (r) y = Add (q, t)"
+                   " z = Transpose <perm = [1, 0, 2]> (x) v = Relu (x)"
+                   " s = Transpose <perm = [0, 2, 1]> (v) u = Transpose <perm = [2, 1, 0]> (s) w = Neg (u) }",
+                   lambda n: {"x": f32(*[(1, 5, 4), (3, 1, 4), (2, 3, 4), (1, 1, 6), (3, 5, 1), (1, 7, 1),
+                                         (0, 1, 3)][n % 7])}),
     "reshape of integers": ("(int64[6] x, int64[2] shape) => (int64[a,b] y) "
                             "{ y = Reshape (x, shape) }",
                             lambda n: {"x": RNG.integers(0, 9, 6), "shape": i64(2, 3) if n % 2
