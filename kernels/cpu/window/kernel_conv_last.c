@@ -7,7 +7,7 @@
  *
  * Of bfloat16 it is the same with words of two channels, where the processor multiplies them, and weights
  * of depthwise ones are widened once; an odd number of channels is the float row's, but in rows of
- * taps. */
+ * taps. There each pixel is filled up to whole words, but those of one channel, where a word is two taps. */
 #include <string.h>
 
 #include "conv_last.h"
@@ -42,8 +42,27 @@ typedef struct ConvLast {
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+/* Taps of the last axis. */
+static uint64_t row_taps(const ConvLast *conv) {
+    return (uint64_t)conv->axes[conv->window.rank - 1].taps;
+}
+
+/* Whether a word is of two neighbouring taps of one channel, instead of one that is filled up. */
+static bool pairs_taps(const ConvLast *conv) {
+    return conv->by_row && conv->channels == 1 && conv->kind == IGEMM_BFLOATS;
+}
+
 static IgemmWeights weights_of(const ConvLast *conv) {
     const uint64_t taps = conv->window.taps;
+    if (pairs_taps(conv))
+        return (IgemmWeights){.kind = conv->kind,
+                              .taps = taps / row_taps(conv),
+                              .depth = row_taps(conv),
+                              .columns = conv->filters,
+                              .tap = row_taps(conv),
+                              .row = 1,
+                              .column = taps,
+                              .way = conv->way};
     return (IgemmWeights){.kind = conv->kind,
                           .taps = taps,
                           .depth = conv->channels,
@@ -178,9 +197,8 @@ static KernelReady make(KernelCall *call, IgemmKind kind) {
     if (!conv_make(call, conv)) return KERNEL_FAILED;
     if (!takes_choice(call, conv) || (kind == IGEMM_BFLOATS && !suits_bfloats(call, conv)))
         return KERNEL_DECLINED;
-    const WindowAxis *x = &conv->axes[conv->window.rank - 1];
     const uint64_t pixel = conv->channels * conv->window.groups;
-    const uint64_t zeros = conv->by_row ? pixel * (uint64_t)x->taps : pixel;
+    const uint64_t zeros = conv->by_row ? pixel * row_taps(conv) : pixel;
     conv->zero = kernel_keep(call, (zeros + 1) * sizeof(float));
     if (!conv->zero) return KERNEL_DECLINED;
     if (kernel_is_constant(call, 1) && call->inputs[1].count) share_weights(call, conv);
@@ -269,13 +287,14 @@ typedef struct RowWindow {
 
 /* Bytes of a pixel in rows of taps. */
 static uint64_t row_pixel(const ConvLast *conv) {
-    return igemm_words(conv->kind, conv->channels) * 4;
+    return pairs_taps(conv) ? conv->element : igemm_words(conv->kind, conv->channels) * 4;
 }
 
 static const char *row_window(KernelCall *call, const ConvLast *conv, RowWindow *rows) {
     const uint32_t last = conv->window.rank - 1;
     const WindowAxis *x = &conv->axes[last];
-    const int64_t needed = (x->out - 1) * x->stride + x->taps;
+    const int64_t odd = pairs_taps(conv) ? x->taps % 2 : 0; /* the last word's other half */
+    const int64_t needed = (x->out - 1) * x->stride + x->taps + odd;
     const int64_t padded = needed > x->begin + x->in ? needed : x->begin + x->in;
     const uint64_t count = conv->images * (conv->window.in / (uint64_t)x->in);
     const uint64_t pixel = conv->channels * conv->element, whole = row_pixel(conv);
@@ -308,6 +327,12 @@ static bool run_by_channel(KernelCall *call, const ConvLast *conv, Igemm product
     return igemm_channels(call, &product, conv->level);
 }
 
+/* Words of a tap of rows of taps, or of a pixel. */
+static uint64_t tap_words(const ConvLast *conv) {
+    if (pairs_taps(conv)) return igemm_words(conv->kind, row_taps(conv));
+    return igemm_words(conv->kind, conv->channels) * (conv->by_row ? row_taps(conv) : 1);
+}
+
 static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weights) {
     RowWindow rows;
     const uint64_t groups = conv->by_channel ? 1 : conv->window.groups;
@@ -323,8 +348,7 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
                            .way = conv->way,
                            .rows = conv->images * conv->window.out,
                            .taps = pixels.window->taps,
-                           .depth = igemm_words(conv->kind, conv->channels) *
-                                    (conv->window.taps / pixels.window->taps),
+                           .depth = tap_words(conv),
                            .columns = conv->filters * (conv->window.groups / groups),
                            .find = conv_pixels_find,
                            .source = &pixels,
