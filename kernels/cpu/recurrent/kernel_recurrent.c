@@ -393,8 +393,8 @@ static void end_direction(const Direction *direction, const RecurrentData *data)
 }
 
 /* Whether a thread is to have a direction for itself: threads that share each step meet at its end. Not where
- * they share a cache's worth of weights, or a step gains from more of them; and what a step does is to need no
- * memory of the call's. */
+ * one's cache has no room for a direction's weights, which two threads then read half of each, nor where a step
+ * gains from more than two; and what a step does is to need no memory of the call's. */
 static bool side_by_side(const KernelCall *call, const Recurrent *job) {
     const uint64_t rows = inputs_at_once(job);
     const double step = (double)job->width * (double)job->hidden * (double)job->batch;
