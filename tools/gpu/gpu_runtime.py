@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demi's runtime by its C interface, with nothing but Python's own library: what a bare machine has.
+"""demi's runtime by its C interface, with nothing but Python's own library.
 
 Tensors are bytes with a dtype (demi_dtype.h's numbers) and dims.
 """
