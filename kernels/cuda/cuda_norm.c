@@ -74,9 +74,19 @@ static bool is_packed(const RowNormArgs *a) {
            (!a->low || lies_packed(a->low, a->low_type));
 }
 
-/* Whole warps, a pack a thread as long as a block has threads. */
+/* Of few rows, each by a block of whole warps, a pack a thread as long as a block has threads; of many, by
+ * a warp, so that all are under way at once. */
 static bool launch_packs(KernelCall *call, const RowNormArgs *args) {
+    enum { WARPS = THREADS / 32 };
     const uint32_t packs = (uint32_t)args->n / 4, threads = (packs + 31) / 32 * 32;
+    if ((uint64_t)args->rows >= (uint64_t)cuda_width(call) * WARPS && packs <= 32 * NORM_WARP_PACKS) {
+        const CudaLaunch launch = {.family = CUDA_norm,
+                                   .kernel = "norm_warps",
+                                   .blocks = {cuda_blocks((uint64_t)args->rows, WARPS, 1)},
+                                   .threads = {THREADS},
+                                   .args = args};
+        return cuda_launch(call, &launch);
+    }
     const CudaLaunch launch = {.family = CUDA_norm,
                                .kernel = "norm_packs",
                                .blocks = {(uint32_t)args->rows},

@@ -38,7 +38,33 @@ bool cuda_reduce_push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t s
     return true;
 }
 
+/* Whether results that follow each other are of elements that do: whole packs of 16 bytes. */
+static bool lies_side_by_side(const ReduceArgs *a) {
+    const Dtype dtype = (Dtype)a->x_type;
+    if (!a->kept_rank || a->op == REDUCTION_LOG_SUM_EXP || a->kept_strides[a->kept_rank - 1] != 1 ||
+        (dtype != DTYPE_FLOAT && dtype != DTYPE_FLOAT16 && dtype != DTYPE_BFLOAT16))
+        return false;
+    const int64_t pack = (int64_t)(16 / kernel_element_size(dtype));
+    bool whole = a->kept_sizes[a->kept_rank - 1] % pack == 0 && (uintptr_t)a->x % 16 == 0;
+    for (int32_t i = 0; i + 1 < a->kept_rank; i++) whole &= a->kept_strides[i] % pack == 0;
+    for (int32_t i = 0; i < a->rank; i++) whole &= a->strides[i] % pack == 0;
+    return whole && a->results / pack / 32 < GRID;
+}
+
+static bool launch_side(KernelCall *call, const ReduceArgs *args) {
+    const Dtype dtype = (Dtype)args->x_type;
+    const uint32_t pack = (uint32_t)(16 / kernel_element_size(dtype));
+    const CudaName name = cuda_name("reduce_side", cuda_suffix(dtype), "");
+    const CudaLaunch launch = {.family = CUDA_reduce,
+                               .kernel = name.text,
+                               .blocks = {cuda_blocks((uint64_t)args->results, 32, pack)},
+                               .threads = {REDUCE_SIDE_THREADS},
+                               .args = args};
+    return cuda_launch(call, &launch);
+}
+
 bool cuda_reduce_launch(KernelCall *call, const ReduceArgs *args) {
+    if (args->reduced > 1 && lies_side_by_side(args)) return launch_side(call, args);
     const bool blocks = args->reduced >= FEW;
     const uint64_t results = (uint64_t)args->results;
     const CudaLaunch launch = {

@@ -145,6 +145,96 @@ extern "C" __global__ void __launch_bounds__(256) norm_packs(RowNormArgs a) {
     }
 }
 
+/* A lane's packs of a row, which lie a warp's packs apart; 0 where there are none. All are on their way
+ * before the first is converted. */
+template <typename T>
+static __device__ __forceinline__ void load_row(float (&to)[NORM_WARP_PACKS][4], const void *data,
+                                                int64_t at, int64_t n) {
+    Pack<T, 4> packs[NORM_WARP_PACKS];
+    const T *from = (const T *)data + at;
+#pragma unroll
+    for (int p = 0; p < NORM_WARP_PACKS; p++) {
+        const int64_t i = (p * WARP + threadIdx.x % WARP) * 4;
+        if (i < n) packs[p] = *reinterpret_cast<const Pack<T, 4> *>(from + i);
+    }
+#pragma unroll
+    for (int p = 0; p < NORM_WARP_PACKS; p++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            to[p][j] = (p * WARP + threadIdx.x % WARP) * 4 < n ? to_float(packs[p].items[j]) : 0;
+}
+static __device__ __forceinline__ void load_row_any(float (&to)[NORM_WARP_PACKS][4], const void *data,
+                                                    int dtype, int64_t at, int64_t n) {
+    if (dtype == DEMI_FLOAT16)
+        load_row<f16>(to, data, at, n);
+    else if (dtype == DEMI_BFLOAT16)
+        load_row<bf16>(to, data, at, n);
+    else
+        load_row<float>(to, data, at, n);
+}
+
+template <typename T>
+static __device__ __forceinline__ void store_row(void *data, const float (&x)[NORM_WARP_PACKS][4],
+                                                 int64_t at, int64_t n) {
+#pragma unroll
+    for (int p = 0; p < NORM_WARP_PACKS; p++) {
+        const int64_t i = (p * WARP + threadIdx.x % WARP) * 4;
+        if (i < n) store_pack<T, 4>((T *)data + at + i, x[p]);
+    }
+}
+static __device__ __forceinline__ void store_row_any(void *data, int dtype,
+                                                     const float (&x)[NORM_WARP_PACKS][4], int64_t at,
+                                                     int64_t n) {
+    if (dtype == DEMI_FLOAT16)
+        store_row<f16>(data, x, at, n);
+    else if (dtype == DEMI_BFLOAT16)
+        store_row<bf16>(data, x, at, n);
+    else
+        store_row<float>(data, x, at, n);
+}
+
+/* The same by a warp a row, where there are rows enough: warps of a block wait for nobody. */
+extern "C" __global__ void __launch_bounds__(256) norm_warps(RowNormArgs a) {
+    const int64_t row = (int64_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP, at = row * a.n;
+    if (row >= a.rows) return; /* whole warps */
+    float x[NORM_WARP_PACKS][4], more[NORM_WARP_PACKS][4], sum = 0, squares = 0;
+    load_row_any(x, a.x, a.x_type, at, a.n);
+    if (a.skip) {
+        load_row_any(more, a.skip, a.skip_type, at, a.n);
+#pragma unroll
+        for (int p = 0; p < NORM_WARP_PACKS; p++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) x[p][j] += more[p][j];
+    }
+    if (a.sum) store_row_any(a.sum, a.sum_type, x, at, a.n);
+#pragma unroll
+    for (int p = 0; p < NORM_WARP_PACKS; p++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) sum += x[p][j];
+    const float mean = a.rms ? 0 : warp_sum(sum) / (float)a.n;
+#pragma unroll
+    for (int p = 0; p < NORM_WARP_PACKS; p++) {
+        if ((p * WARP + threadIdx.x % WARP) * 4 >= a.n) continue;
+#pragma unroll
+        for (int j = 0; j < 4; j++) x[p][j] -= mean, squares += x[p][j] * x[p][j];
+    }
+    const float factor = 1 / sqrtf(warp_sum(squares) / (float)a.n + a.epsilon);
+    load_row_any(more, a.scale, a.scale_type, 0, a.n);
+#pragma unroll
+    for (int p = 0; p < NORM_WARP_PACKS; p++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) x[p][j] = x[p][j] * factor * more[p][j];
+    if (a.bias) {
+        load_row_any(more, a.bias, a.bias_type, 0, a.n);
+#pragma unroll
+        for (int p = 0; p < NORM_WARP_PACKS; p++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) x[p][j] += more[p][j];
+    }
+    store_row_any(a.y, a.y_type, x, at, a.n);
+    if (a.low) store_row_any(a.low, a.low_type, x, at, a.n);
+}
+
 extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-enum { NORM_PACKS = 4 }; /* of four elements, that a thread of norm_packs has at most */
+/* Of four elements, that a thread of norm_packs and of norm_warps has at most. */
+enum { NORM_PACKS = 4, NORM_WARP_PACKS = 8 };
 
 /* y along the middle axis of (outer, n, inner). */
 typedef struct SoftmaxArgs {

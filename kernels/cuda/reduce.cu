@@ -102,3 +102,40 @@ extern "C" __global__ void __launch_bounds__(256) reduce_thread(ReduceArgs a) {
         store_any(a.y, a.y_type, r, ended(a.op, x, a.reduced));
     }
 }
+
+/* Of elements that lie side by side, N results a lane, what is reduced dealt out to a block's warps. */
+template <typename T> static __device__ void reduce_side(const ReduceArgs &a) {
+    constexpr int N = 16 / sizeof(T), WARPS = REDUCE_SIDE_THREADS / WARP;
+    __shared__ float room[WARPS][N][WARP];
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int64_t r = ((int64_t)blockIdx.x * WARP + lane) * N;
+    const bool there = r < a.results;
+    const T *x = (const T *)a.x + (there ? offset_of(r, a.kept_rank, a.kept_sizes, a.kept_strides) : 0);
+    float sums[N];
+#pragma unroll
+    for (int j = 0; j < N; j++) sums[j] = start(a.op);
+#pragma unroll 4
+    for (int64_t i = warp; i < a.reduced && there; i += WARPS) {
+        float values[N];
+        load_pack<T, N>(values, x + offset_of(i, a.rank, a.sizes, a.strides));
+#pragma unroll
+        for (int j = 0; j < N; j++) sums[j] = combine(a.op, sums[j], taken(a.op, values[j], 0));
+    }
+#pragma unroll
+    for (int j = 0; j < N; j++) room[warp][j][lane] = sums[j];
+    __syncthreads();
+    for (int k = threadIdx.x; k < N * WARP; k += REDUCE_SIDE_THREADS) { /* in the order of results */
+        const int64_t to = (int64_t)blockIdx.x * WARP * N + k;
+        if (to >= a.results) break;
+        float sum = room[0][k % N][k / N];
+#pragma unroll
+        for (int w = 1; w < WARPS; w++) sum = combine(a.op, sum, room[w][k % N][k / N]);
+        store_any(a.y, a.y_type, to, ended(a.op, sum, a.reduced));
+    }
+}
+#define REDUCE_SIDE(suffix, T)                                                                     \
+    extern "C" __global__ void __launch_bounds__(REDUCE_SIDE_THREADS)                              \
+        reduce_side_##suffix(ReduceArgs a) {                                                       \
+        reduce_side<T>(a);                                                                         \
+    }
+FOR_FLOATS(REDUCE_SIDE)

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum { REDUCE_RANK = 6 };
+enum { REDUCE_RANK = 6, REDUCE_SIDE_THREADS = 256 };
 enum ReduceOp {
     REDUCTION_SUM,
     REDUCTION_MEAN,

@@ -14,6 +14,26 @@ static __device__ __forceinline__ float sigmoid(float x) {
     return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
+/* x times the share of a normal distribution below x: x/2 erfc(-x/sqrt 2). CUDA's erfcf takes four times
+ * as long as memory does. Here erfc(z) = exp(-z z) p(t), t = 1 / (1 + 0.325 z), z >= 0: p is the polynomial
+ * of degree 8 with the least largest relative error of erfcx up to z = 10, 5e-8, found by weighted least
+ * squares (Lawson's iteration); behind that, exp is 0. */
+static __device__ __forceinline__ float gelu(float x) {
+    const float z = fabsf(x) * 0.70710678118654752440f;
+    const float t = __fdividef(1.0f, 1 + 0.325f * z);
+    float p = -0.15813475f;
+    p = p * t + 0.58781108f;
+    p = p * t - 0.56841666f;
+    p = p * t + 0.61469357f;
+    p = p * t - 0.072795288f;
+    p = p * t + 0.24141342f;
+    p = p * t + 0.17081282f;
+    p = p * t + 0.18467502f;
+    p = p * t - 5.9246735e-05f;
+    const float share = 0.5f * p * expf(-z * z);
+    return x < 0 ? x * share : x - (share > 0 ? x * share : 0); /* no infinity times 0 */
+}
+
 /* The activations of demi.fused: few, as they are part of larger kernels. */
 static __device__ __noinline__ float activate(int op, float x, float p, float q) {
     switch (op) {
@@ -31,7 +51,7 @@ static __device__ __noinline__ float activate(int op, float x, float p, float q)
         return x * (y < 0 ? 0 : y > 1 ? 1 : y);
     }
     case UNARY_SWISH: return x * sigmoid(p * x);
-    case UNARY_GELU: return x * 0.5f * erfcf(-x * 0.70710678118654752440f);
+    case UNARY_GELU: return gelu(x);
     case UNARY_GELU_TANH: return x * sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x));
     default: return x;
     }
@@ -46,6 +66,11 @@ static __device__ __forceinline__ void activate_pack(int op, float (&x)[N], floa
         const float low = op == UNARY_RELU ? 0 : p, high = op == UNARY_RELU ? INFINITY : q;
 #pragma unroll
         for (int i = 0; i < N; i++) x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+        return;
+    }
+    if (op == UNARY_GELU) {
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = gelu(x[i]);
         return;
     }
 #pragma unroll

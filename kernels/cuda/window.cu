@@ -224,7 +224,14 @@ FOR_FLOATS(TRANSPOSED)
 /* Taps [first, last) of an output along axis k are in the input; `counted`, with padding. */
 static __device__ __forceinline__ void taps_of(const WindowArgs &a, int k, int at, int &first,
                                                int &last, int &counted) {
-    const int64_t start = (int64_t)at * a.stride[k] - a.begin[k];
+    const int64_t start = (int64_t)at * a.stride[k] - a.begin[k], taps = a.taps[k];
+    if (a.dilation[k] == 1) {
+        const int64_t to = a.in[k] - start, to_padded = to + a.end[k];
+        first = start < 0 ? (int)(-start < taps ? -start : taps) : 0;
+        last = (int)(to < 0 ? 0 : to < taps ? to : taps);
+        counted = (int)(to_padded < 0 ? 0 : to_padded < taps ? to_padded : taps);
+        return;
+    }
     first = a.taps[k];
     last = 0;
     counted = 0;
