@@ -26,11 +26,21 @@ typedef struct CudaLaunch {
     uint32_t threads[3]; /* of a block; 0 counts as 1 */
     uint32_t shared;     /* dynamic shared memory, bytes; above 48 KB is seen to */
     const void *args;    /* the kernel's one parameter, copied */
+    /* Blocks along z, of which blocks[2] is a multiple, that run together and reach each other's shared
+     * memory: at most 8, 0 for none; only where cuda_has_clusters. */
+    uint32_t cluster;
+    /* It begins while what is before it in the queue still runs, where the device can do that: the
+     * kernel itself waits (griddepcontrol.wait), in all threads, before it writes to memory or reads
+     * what others write. */
+    bool early;
 } CudaLaunch;
 
 /* Puts a kernel into the call's queue. False with the error set. A grid without blocks is an error:
  * rows return early where there is nothing to do. */
 bool cuda_launch(KernelCall *call, const CudaLaunch *launch);
+
+/* Whether launches may have clusters: from compute capability 9.0 on. */
+bool cuda_has_clusters(const KernelCall *call);
 
 /* Blocks of `threads` for `count` elements, `each` a thread, at most 2^31 - 1; and so many that the
  * device is full, for kernels that stride. */

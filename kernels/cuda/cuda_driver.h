@@ -33,7 +33,27 @@ enum {
     CU_FUNCTION_SHARED = 8,         /* cuFuncSetAttribute: most dynamic shared bytes */
     CU_STREAM_NON_BLOCKING = 1,
     CU_CAPTURE_RELAXED = 2, /* what else the thread asks of the driver meanwhile is not refused */
+    CU_LAUNCH_CLUSTER = 4,  /* CuLaunchAttribute.id: value.cluster */
+    CU_LAUNCH_EARLY = 6,    /* programmatic stream serialization: value.early */
 };
+
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct CuLaunchAttribute {
+    int id;
+    char padding[4];
+    union {
+        unsigned cluster[3]; /* blocks along x, y, z */
+        int early;
+        uint64_t room[8];
+    } value;
+} CuLaunchAttribute;
+typedef struct CuLaunchConfig {
+    unsigned grid[3], block[3];
+    unsigned shared; /* dynamic shared memory of a block, bytes */
+    CuStream stream;
+    const CuLaunchAttribute *attributes;
+    unsigned attribute_count;
+} CuLaunchConfig;
 
 typedef struct CudaDriver {
 #define DRIVER(name, symbol, arguments) CuResult(*name) arguments;

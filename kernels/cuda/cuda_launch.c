@@ -97,8 +97,24 @@ static CuFunction get_function(CudaDevice *device, const CudaLaunch *launch, Err
 
 /* ---- for rows -------------------------------------------------------------------------------- */
 
+bool cuda_has_clusters(const KernelCall *call) {
+    return cuda_device_of(call)->info.version[0] >= 9;
+}
+
 static uint32_t at_least_1(uint32_t count) {
     return count ? count : 1;
+}
+
+/* What the launch asks for besides its size; returns how many attributes that are, at most 2. */
+static unsigned set_attributes(const KernelCall *call, const CudaLaunch *launch,
+                               CuLaunchAttribute *to) {
+    unsigned count = 0;
+    if (launch->cluster)
+        to[count++] = (CuLaunchAttribute){.id = CU_LAUNCH_CLUSTER,
+                                          .value = {.cluster = {1, 1, launch->cluster}}};
+    if (launch->early && cuda_has_clusters(call)) /* the same devices begin early */
+        to[count++] = (CuLaunchAttribute){.id = CU_LAUNCH_EARLY, .value = {.early = 1}};
+    return count;
 }
 
 bool cuda_launch(KernelCall *call, const CudaLaunch *launch) {
@@ -107,14 +123,18 @@ bool cuda_launch(KernelCall *call, const CudaLaunch *launch) {
     if (!cuda_enter(device, call->err)) return false;
     CuFunction function = get_function(device, launch, call->err);
     void *args[] = {(void *)(uintptr_t)launch->args};
-    const uint32_t *blocks = launch->blocks, *threads = launch->threads;
-    bool ok = function &&
-              cuda_ok(device->driver,
-                      device->driver->launch(function, at_least_1(blocks[0]), at_least_1(blocks[1]),
-                                             at_least_1(blocks[2]), at_least_1(threads[0]),
-                                             at_least_1(threads[1]), at_least_1(threads[2]),
-                                             launch->shared, cuda_stream_of(call), args, NULL),
-                      call->err, launch->kernel);
+    CuLaunchAttribute attributes[2];
+    CuLaunchConfig config = {.shared = launch->shared,
+                             .stream = cuda_stream_of(call),
+                             .attributes = attributes,
+                             .attribute_count = set_attributes(call, launch, attributes)};
+    for (int i = 0; i < 3; i++) {
+        config.grid[i] = at_least_1(launch->blocks[i]);
+        config.block[i] = at_least_1(launch->threads[i]);
+    }
+    bool ok =
+        function && cuda_ok(device->driver, device->driver->launch(&config, function, args, NULL),
+                            call->err, launch->kernel);
     cuda_leave(device);
     call->queue->counts.launches++;
     return ok;

@@ -16,6 +16,7 @@ enum {
     DEVICES = 2,
     DEPTH = 8,
     MULTIPROCESSORS = 4,
+    CLUSTER_MOST = 8, /* that every device can run */
     SHARED_OPTIN = 232448,
     PLAIN_SHARED = 48 << 10
 };
@@ -398,22 +399,52 @@ CuResult cuMemcpyDtoDAsync_v2(CuAddress to, CuAddress from, size_t size, CuStrea
     FAKE_RETURN(put_copy(stream, FAKE_MOVE, to, from, size));
 }
 
-CuResult cuLaunchKernel(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                        CuStream stream, void **arguments, void **extra) {
-    BEGIN("cuLaunchKernel");
+/* Takes over what a launch asks for besides its size; a CUresult. */
+static int take_attributes(const CuLaunchConfig *config, PtxLaunch *launch) {
+    for (unsigned i = 0; i < config->attribute_count; i++) {
+        const CuLaunchAttribute *a = &config->attributes[i];
+        const unsigned *cluster = a->value.cluster;
+        if (fake_settings()->capability < 90)
+            return fake_complain(FAKE_INVALID_VALUE, "launch attribute %d of a device before 9.0",
+                                 a->id);
+        if (a->id == CU_LAUNCH_EARLY && (a->value.early == 0 || a->value.early == 1)) {
+            launch->early = a->value.early;
+        } else if (a->id == CU_LAUNCH_CLUSTER && cluster[0] == 1 && cluster[1] == 1 && cluster[2]) {
+            launch->cluster = cluster[2];
+        } else {
+            return fake_complain(FAKE_INVALID_VALUE, "launch attribute %d: %u, %u, %u", a->id,
+                                 cluster[0], cluster[1], cluster[2]);
+        }
+    }
+    if (!launch->cluster) return 0;
+    if (launch->cluster > CLUSTER_MOST || config->grid[2] % launch->cluster)
+        return fake_complain(FAKE_INVALID_VALUE, "clusters of %u in a grid of %u blocks along z",
+                             launch->cluster, config->grid[2]);
+    return 0;
+}
+
+CuResult cuLaunchKernelEx(const CuLaunchConfig *config, CuFunction function, void **arguments,
+                          void **extra) {
+    BEGIN("cuLaunchKernelEx");
+    const unsigned *grid = config->grid, *block = config->block;
+    CuStream stream = config->stream;
     NEED(is_function(function), FAKE_INVALID_HANDLE, "a launch of no function");
     NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "a launch in no stream");
     NEED(!extra && arguments, FAKE_INVALID_VALUE, "a launch without arguments");
-    NEED(grid_x <= INT32_MAX && grid_y <= UINT16_MAX && grid_z <= UINT16_MAX && block_z <= 64,
-         FAKE_INVALID_VALUE, "a grid of %u x %u x %u blocks", grid_x, grid_y, grid_z);
-    NEED(shared <= function->dynamic_most, FAKE_INVALID_VALUE,
-         "%u bytes of dynamic shared memory, it may have %u", shared, function->dynamic_most);
+    NEED(grid[0] <= INT32_MAX && grid[1] <= UINT16_MAX && grid[2] <= UINT16_MAX && block[2] <= 64,
+         FAKE_INVALID_VALUE, "a grid of %u x %u x %u blocks", grid[0], grid[1], grid[2]);
+    NEED(config->shared <= function->dynamic_most, FAKE_INVALID_VALUE,
+         "%u bytes of dynamic shared memory, it may have %u", config->shared,
+         function->dynamic_most);
+    PtxLaunch launch = {.grid = {grid[0], grid[1], grid[2]},
+                        .block = {block[0], block[1], block[2]},
+                        .shared = config->shared};
+    const int wrong = take_attributes(config, &launch);
+    if (wrong) FAKE_RETURN(wrong);
     const uint32_t params = ptx_info(function->kernel)->params;
     FakeWork *w = fake_work(FAKE_KERNEL, params);
     w->kernel = function->kernel;
-    w->launch = (PtxLaunch){
-        .grid = {grid_x, grid_y, grid_z}, .block = {block_x, block_y, block_z}, .shared = shared};
+    w->launch = launch;
     if (params) memcpy(w->data, arguments[0], params);
     fake_count(stream->captures ? "captured" : "launched", ptx_kernel_name(function->kernel));
     FAKE_RETURN(fake_put(stream, w));

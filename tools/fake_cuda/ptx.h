@@ -31,6 +31,8 @@ typedef const PtxRegion *PtxFind(void *owner, uint64_t address);
 typedef struct PtxLaunch {
     uint32_t grid[3], block[3];
     uint32_t shared;    /* dynamic shared memory, bytes */
+    uint32_t cluster;   /* blocks along z that run together; 0: 1 */
+    bool early;         /* it has to wait for what is before it itself */
     const void *params; /* [PtxKernelInfo.params], one struct after the other */
     PtxFind *find;
     void *owner; /* of find */
