@@ -319,13 +319,14 @@ static bool batch(const Call *call, uint64_t n, double *a, double *b, double *su
     for (int i = 0; i < 4; i++) {
         const uint64_t offset = n * (uint64_t)l[i]->stride * fake_size(type_of(l[i]->type));
         if (i == 2 && call->beta == 0) continue;
-        data[i] = fake_memory(call->at[i] + offset, extent(l[i]), i == 3, "a product of cuBLASLt");
+        data[i] = fake_memory(call->at[i] + offset, extent(l[i]), i == 3 ? FAKE_MAKES : FAKE_READS,
+                              "a product of cuBLASLt");
         if (!data[i]) return false;
     }
     const uint8_t *bias = NULL;
     if (call->product.epilogue & BLAS_EPILOGUE_BIAS) {
-        bias = fake_memory((uintptr_t)call->product.bias, call->d.rows * fake_size(type), false,
-                           "the bias of cuBLASLt's product");
+        bias = fake_memory((uintptr_t)call->product.bias, call->d.rows * fake_size(type),
+                           FAKE_READS, "the bias of cuBLASLt's product");
         if (!bias) return false;
     }
     unpack(&call->a, data[0], call->product.transposed[0], a);
@@ -348,7 +349,7 @@ static bool run(const void *data) {
     const Call *call = data;
     bool ok = true;
     if (call->workspace_size) {
-        uint8_t *workspace = fake_memory(call->workspace, call->workspace_size, true,
+        uint8_t *workspace = fake_memory(call->workspace, call->workspace_size, FAKE_MAKES,
                                          "the workspace of cuBLASLt's product");
         if (!workspace) return false;
         memset(workspace, 0xff, call->workspace_size);

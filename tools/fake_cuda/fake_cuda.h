@@ -84,9 +84,11 @@ void fake_made(const char *what, int by);
 uint64_t fake_allocate(uint64_t size);
 bool fake_free(uint64_t address);
 PtxFind fake_find;
-/* Where [address, address + size) lies; NULL with a complaint where it is in no allocation, or, unless
- * `writes`, was not written yet. With `writes`, it then counts as written. */
-uint8_t *fake_memory(uint64_t address, uint64_t size, bool writes, const char *what);
+/* What comes: the device reads it or writes it, or the host writes it. */
+typedef enum FakeUse { FAKE_READS, FAKE_MAKES, FAKE_SENDS } FakeUse;
+/* Where [address, address + size) lies; NULL with a complaint where it is in no allocation, or is to be
+ * read and was not written yet. Where it is to be written, it then counts as written. */
+uint8_t *fake_memory(uint64_t address, uint64_t size, FakeUse use, const char *what);
 bool fake_copy(uint64_t to, uint64_t from, uint64_t size);
 void *fake_pin(uint64_t size);
 bool fake_unpin(void *memory);

@@ -17,8 +17,8 @@ static uint8_t *data_of(const DnnRun *run, const DnnTensor *t, bool writes) {
                           (long long)t->id, (long long)t->alignment);
             return NULL;
         }
-        return fake_memory(run->at[i], (last + 1) * fake_size(t->type), writes,
-                           "a convolution of cuDNN");
+        return fake_memory(run->at[i], (last + 1) * fake_size(t->type),
+                           writes ? FAKE_MAKES : FAKE_READS, "a convolution of cuDNN");
     }
     fake_complain(0, "a convolution of cuDNN: tensor %lld has no data", (long long)t->id);
     return NULL;
@@ -119,7 +119,7 @@ bool dnn_compute(const void *from) {
         if (!g->steps[s].relu && !(data.steps[s] = data_of(run, &g->steps[s].b, false)))
             return false;
     if (run->workspace_size) {
-        uint8_t *workspace = fake_memory(run->workspace, run->workspace_size, true,
+        uint8_t *workspace = fake_memory(run->workspace, run->workspace_size, FAKE_MAKES,
                                          "the workspace of a convolution of cuDNN");
         if (!workspace) return false;
         memset(workspace, 0xff, run->workspace_size);

@@ -16,7 +16,6 @@ enum {
     DEVICES = 2,
     DEPTH = 8,
     MULTIPROCESSORS = 4,
-    CLUSTER_MOST = 8, /* that every device can run */
     SHARED_OPTIN = 232448,
     PLAIN_SHARED = 48 << 10
 };
@@ -417,7 +416,7 @@ static int take_attributes(const CuLaunchConfig *config, PtxLaunch *launch) {
         }
     }
     if (!launch->cluster) return 0;
-    if (launch->cluster > CLUSTER_MOST || config->grid[2] % launch->cluster)
+    if (launch->cluster > PTX_CLUSTER_MOST || config->grid[2] % launch->cluster)
         return fake_complain(FAKE_INVALID_VALUE, "clusters of %u in a grid of %u blocks along z",
                              launch->cluster, config->grid[2]);
     return 0;

@@ -74,7 +74,7 @@ bool fake_free(uint64_t address) {
     return true;
 }
 
-uint8_t *fake_memory(uint64_t address, uint64_t size, bool writes, const char *what) {
+uint8_t *fake_memory(uint64_t address, uint64_t size, FakeUse use, const char *what) {
     const PtxRegion *r = fake_find(NULL, address);
     const uint64_t offset = r ? address - r->address : 0;
     if (!r || r->size - offset < size) {
@@ -82,8 +82,8 @@ uint8_t *fake_memory(uint64_t address, uint64_t size, bool writes, const char *w
                       (unsigned long long)address, (unsigned long long)size);
         return NULL;
     }
-    if (writes)
-        memset(r->known + offset, 1, size);
+    if (use != FAKE_READS)
+        memset(r->known + offset, use == FAKE_SENDS ? PTX_SENT : PTX_MADE, size);
     else if (memchr(r->known + offset, 0, size)) {
         fake_complain(0, "%s: 0x%llx, %llu bytes, is read before it was written", what,
                       (unsigned long long)address, (unsigned long long)size);
@@ -93,8 +93,8 @@ uint8_t *fake_memory(uint64_t address, uint64_t size, bool writes, const char *w
 }
 
 bool fake_copy(uint64_t to, uint64_t from, uint64_t size) {
-    const uint8_t *source = fake_memory(from, size, false, "a copy on the device");
-    uint8_t *target = source ? fake_memory(to, size, true, "a copy on the device") : NULL;
+    const uint8_t *source = fake_memory(from, size, FAKE_READS, "a copy on the device");
+    uint8_t *target = source ? fake_memory(to, size, FAKE_MAKES, "a copy on the device") : NULL;
     if (!target) return false;
     if (to < from + size && from < to + size)
         return fake_complain(0, "a copy on the device to itself"), false;

@@ -46,7 +46,7 @@ void fake_list_repeat(FakeList *to, const FakeList *from) {
 
 static bool upload(const FakeWork *w) {
     const void *from = w->bytes ? w->data : (const void *)(uintptr_t)w->from;
-    uint8_t *to = fake_memory(w->to, w->size, true, "a copy to the device");
+    uint8_t *to = fake_memory(w->to, w->size, FAKE_SENDS, "a copy to the device");
     if (to && !w->bytes && !fake_is_pinned(from, w->size))
         return fake_complain(0, "a copy from pinned memory that was given back"), false;
     if (to) memcpy(to, from, w->size);
@@ -54,7 +54,7 @@ static bool upload(const FakeWork *w) {
 }
 
 static bool download(const FakeWork *w) {
-    const uint8_t *from = fake_memory(w->from, w->size, false, "a copy from the device");
+    const uint8_t *from = fake_memory(w->from, w->size, FAKE_READS, "a copy from the device");
     if (from) memcpy((void *)(uintptr_t)w->to, from, w->size);
     return from;
 }

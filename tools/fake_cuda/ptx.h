@@ -5,8 +5,8 @@
  *
  * Programs that a device would run with luck, or wrongly, are errors here: addresses outside of an
  * allocation or not aligned, memory that is read before it was written, accesses of shared memory that
- * no barrier orders, barriers and shuffles that not all of their threads reach. A message names the
- * kernel, the thread, the instruction and the address. */
+ * no barrier orders, barriers and shuffles that not all of their threads reach, memory that others may
+ * still be at work on. A message names the kernel, the thread, the instruction and the address. */
 #ifndef FAKE_PTX_H
 #define FAKE_PTX_H
 
@@ -16,13 +16,18 @@
 typedef struct PtxModule PtxModule;
 typedef struct PtxKernel PtxKernel;
 
-enum { PTX_WHY = 600 }; /* bytes of a message */
+enum {
+    PTX_WHY = 600,        /* bytes of a message */
+    PTX_CLUSTER_MOST = 8, /* blocks of a cluster that every device can run */
+    PTX_SENT = 1,         /* PtxRegion.known: the host wrote last */
+    PTX_MADE = 3          /* the device did */
+};
 
 /* A piece of the device's memory. */
 typedef struct PtxRegion {
     uint64_t address, size;
     uint8_t *bytes;
-    uint8_t *known; /* [size]: 1 where something was written */
+    uint8_t *known; /* [size]: 0 where nothing was written, PTX_SENT or PTX_MADE */
 } PtxRegion;
 
 /* The region that an address lies in, NULL for none. */
@@ -32,7 +37,7 @@ typedef struct PtxLaunch {
     uint32_t grid[3], block[3];
     uint32_t shared;    /* dynamic shared memory, bytes */
     uint32_t cluster;   /* blocks along z that run together; 0: 1 */
-    bool early;         /* it has to wait for what is before it itself */
+    bool early;         /* what is before it may still run: its threads wait for that themselves */
     const void *params; /* [PtxKernelInfo.params], one struct after the other */
     PtxFind *find;
     void *owner; /* of find */

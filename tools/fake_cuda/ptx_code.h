@@ -27,10 +27,23 @@ typedef enum PtxKind {
     PTX_EXIT,
     PTX_SYNC,    /* run, when all lanes are there that at[3] names */
     PTX_ALIGNED, /* run, when all lanes of the warp are there */
-    PTX_BARRIER  /* of the block */
+    PTX_BARRIER, /* of the block */
+    PTX_WAIT     /* for all threads of the cluster to arrive */
 } PtxKind;
 
-typedef enum PtxSpace { PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_PARAM } PtxSpace;
+typedef enum PtxSpace {
+    PTX_GLOBAL,
+    PTX_SHARED,
+    PTX_LOCAL,
+    PTX_PARAM,
+    PTX_CLUSTER, /* shared memory of the block, or of another one of its cluster */
+    PTX_GENERIC  /* global memory or that */
+} PtxSpace;
+
+/* Addresses of the cluster's shared memory: those of the block's own from 0 on, and those of the block
+ * of rank r from (r + 1) << PTX_RANK_SHIFT on. Generic ones are behind PTX_WINDOW. */
+enum { PTX_RANK_SHIFT = 24 };
+#define PTX_WINDOW (UINT64_C(1) << 62)
 
 struct PtxInstr {
     PtxRun *run;
@@ -61,7 +74,9 @@ typedef enum PtxSpecial {
     PTX_CTAID = 6,
     PTX_NCTAID = 9,
     PTX_LANE = 12,
-    PTX_SPECIALS = 13
+    PTX_CLUSTER_RANK = 13,
+    PTX_CLUSTER_SIZE = 14,
+    PTX_SPECIALS = 15
 } PtxSpecial;
 
 struct PtxKernel {
@@ -74,6 +89,7 @@ struct PtxKernel {
     uint32_t registers; /* bytes of a warp's file; the first are never used */
     uint32_t local;     /* bytes of local memory a lane */
     uint32_t shift;     /* 2^shift bytes of shared memory are written at least at a time */
+    bool joins;         /* it has barriers of the cluster */
     PtxConstant *constants;
     uint32_t constant_count, constant_room;
     uint32_t specials[PTX_SPECIALS]; /* registers, 0: not used */
@@ -81,12 +97,19 @@ struct PtxKernel {
 
 /* Who was at a granule of shared memory last. */
 typedef struct PtxMark {
-    uint32_t write_epoch, read_epoch; /* counts barriers, through all blocks of a launch */
-    uint32_t write_sync, read_sync;   /* counts the warp's */
-    uint16_t writer, reader;          /* threads */
-    uint8_t spread;  /* of the readers: 0 one thread, 1 a warp's, 2 several warps' */
-    uint8_t pending; /* copies to it that were not waited for */
+    uint32_t write_epoch,
+        read_epoch;                 /* counts the block's barriers, and those of blocks before it */
+    uint32_t write_sync, read_sync; /* counts the warp's */
+    uint16_t writer, reader;        /* threads */
+    uint8_t spread;                 /* of the readers: 0 one thread, 1 a warp's, 2 several warps' */
+    uint8_t pending;                /* copies to it that were not waited for */
 } PtxMark;
+
+/* The same of a block in a cluster: how many barriers of the cluster the latest that was there had
+ * arrived at; 0: none was. */
+typedef struct PtxShare {
+    uint32_t written, read, read_far; /* far: by another block */
+} PtxShare;
 
 /* A copy to shared memory on its way. */
 typedef struct PtxCopy {
@@ -94,16 +117,28 @@ typedef struct PtxCopy {
     uint8_t bytes[16];
 } PtxCopy;
 
+/* A block that runs: one of a cluster, whose blocks run together. */
+typedef struct PtxBlock {
+    struct PtxGrid *grid;
+    uint32_t at[3], rank;
+    uint8_t *shared;
+    PtxMark *marks;   /* one a granule */
+    PtxShare *shares; /* the same; NULL where there is nothing of clusters */
+    uint32_t epoch, first_epoch;
+    uint32_t read_far; /* latest PtxShare.read_far of all */
+    bool ended;        /* all its threads have */
+    PtxWarp *warps;
+} PtxBlock;
+
 typedef struct PtxGrid {
     const PtxKernel *kernel;
     const PtxLaunch *launch;
-    uint32_t block[3]; /* that runs */
-    uint8_t *shared;
-    uint32_t shared_size;
-    PtxMark *marks; /* one a granule */
-    uint32_t epoch, first_epoch;
-    PtxWarp *warps;
-    uint32_t warp_count;
+    PtxBlock *blocks; /* [cluster] that run */
+    uint32_t cluster, shared_size, warp_count;
+    /* Barriers of the cluster that were waited for, through all clusters of a launch, from 1 on; and how
+     * many that was at the last that writes were ordered by. */
+    uint32_t waits, fenced;
+    bool relaxed;          /* a thread arrived at the next one without its writes */
     const PtxRegion *last; /* region that was found */
     bool failed;
     char *why;
@@ -111,12 +146,15 @@ typedef struct PtxGrid {
 
 struct PtxWarp {
     PtxGrid *grid;
+    PtxBlock *block;
     uint8_t *registers;
     uint8_t *local; /* [lanes][kernel->local] */
     uint32_t number;
     uint32_t sync;                    /* grows with each barrier of the warp */
     uint32_t alive, waiting, blocked; /* lanes: not ended; in a PTX_SYNC; in a barrier */
+    uint32_t arrived, held;           /* at a barrier of the cluster; and wait there */
     uint32_t unfenced;                /* lanes that stored to global memory since a fence */
+    uint32_t begun;                   /* lanes that need not wait for what is before the launch */
     uint32_t pc[PTX_LANES], groups[PTX_LANES]; /* groups of copies that were closed */
     PtxCopy *copies;
     uint32_t copy_count, copy_room;
@@ -153,7 +191,8 @@ void ptx_warp_run(PtxWarp *warp);
 
 /* ptx_memory.c, ptx_matrix.c: what instructions of the families of this name do. */
 PtxRun ptx_load, ptx_store, ptx_atomic_add, ptx_fence, ptx_load_param, ptx_copy_async, ptx_commit,
-    ptx_wait_group, ptx_move_pair, ptx_split_pair;
+    ptx_wait_group, ptx_move_pair, ptx_split_pair, ptx_map_rank, ptx_map_rank_generic, ptx_arrive,
+    ptx_begin, ptx_nothing;
 PtxRun ptx_mma_f16, ptx_mma_bf16, ptx_load_matrices, ptx_load_turned;
 /* What a lane reads or writes. */
 typedef struct PtxAccess {

@@ -3,7 +3,9 @@
  *
  * Of each granule of shared memory it is known who wrote and who read it last, and how many barriers of
  * the block and of the warp were before: two accesses of different threads, one of them a write, with
- * no barrier between that both were in, are a race. */
+ * no barrier between that both were in, are a race. In a cluster there are its barriers, too: they order
+ * an access before another if the thread of the first arrived behind it, and that of the other waited
+ * before it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,46 +48,78 @@ static uint32_t thread_of(const PtxAccess *a) {
     return a->warp->number * PTX_LANES + (uint32_t)a->lane;
 }
 
+/* How many barriers of the cluster the thread has arrived at. */
+static uint32_t arrivals(const PtxAccess *a) {
+    return a->warp->grid->waits + (a->warp->arrived >> a->lane & 1);
+}
+static PtxShare *share_of(const PtxBlock *b, const PtxMark *m) {
+    return b->shares ? &b->shares[m - b->marks] : NULL;
+}
+static void note(uint32_t *latest, uint32_t arrived) {
+    if (*latest < arrived) *latest = arrived;
+}
+
+/* Whether something was written to the block's memory, and none is on its way. */
+static bool is_there(const PtxAccess *a, const PtxBlock *block, const PtxMark *m) {
+    if (!m->pending && m->write_epoch >= block->first_epoch) return true;
+    ptx_fault(a->warp, a->instr, a->lane,
+              m->pending ? "shared address %llu is still being copied to"
+                         : "shared address %llu is read before it was written",
+              (unsigned long long)a->at);
+    return false;
+}
+
 static bool may_read(const PtxAccess *a, PtxMark *m) {
     const PtxWarp *w = a->warp;
-    const PtxGrid *grid = w->grid;
+    const PtxBlock *block = w->block;
     const uint32_t thread = thread_of(a);
-    if (m->pending) {
-        ptx_fault(a->warp, a->instr, a->lane, "shared address %llu is still being copied to",
-                  (unsigned long long)a->at);
-        return false;
-    }
-    if (m->write_epoch < grid->first_epoch) {
-        ptx_fault(a->warp, a->instr, a->lane, "shared address %llu is read before it was written",
-                  (unsigned long long)a->at);
-        return false;
-    }
-    if (m->write_epoch == grid->epoch && !ordered(w, thread, m->writer, m->write_sync))
+    PtxShare *share = share_of(block, m);
+    if (!is_there(a, block, m)) return false;
+    if (m->write_epoch == block->epoch && !ordered(w, thread, m->writer, m->write_sync) &&
+        !(share && share->written < w->grid->fenced))
         return race(a, "the write by", m->writer);
-    const bool before = m->read_epoch == grid->epoch;
+    if (share) note(&share->read, arrivals(a));
+    const bool before = m->read_epoch == block->epoch;
     if (before && m->reader / PTX_LANES != w->number)
         m->spread = 2;
     else if (!before || (m->spread < 2 && m->read_sync < w->sync))
         m->spread = 0;
     else if (m->reader != thread && m->spread == 0)
         m->spread = 1;
-    m->read_epoch = grid->epoch;
+    m->read_epoch = block->epoch;
     m->reader = (uint16_t)thread;
     m->read_sync = w->sync;
     return true;
 }
 
+/* A write where other blocks read. */
+static bool may_share(const PtxAccess *a, PtxShare *share) {
+    if (share->read_far >= a->warp->grid->waits) {
+        ptx_fault(
+            a->warp, a->instr, a->lane,
+            "no barrier of the cluster orders it and another block's read of shared address %llu",
+            (unsigned long long)a->at);
+        return false;
+    }
+    note(&share->written, arrivals(a));
+    return true;
+}
+
 static bool may_write(const PtxAccess *a, PtxMark *m) {
     const PtxWarp *w = a->warp;
-    const PtxGrid *grid = w->grid;
+    const PtxBlock *block = w->block;
     const uint32_t thread = thread_of(a);
-    if (m->write_epoch == grid->epoch && !ordered(w, thread, m->writer, m->write_sync))
+    PtxShare *share = share_of(block, m);
+    if (m->write_epoch == block->epoch && !ordered(w, thread, m->writer, m->write_sync) &&
+        !(share && share->written < w->grid->fenced))
         return race(a, "the write by", m->writer);
-    if (m->read_epoch == grid->epoch &&
+    if (m->read_epoch == block->epoch &&
         (m->spread == 2 || !ordered(w, thread, m->reader, m->read_sync) ||
-         (m->spread == 1 && m->read_sync >= w->sync)))
+         (m->spread == 1 && m->read_sync >= w->sync)) &&
+        !(share && share->read < w->grid->waits))
         return race(a, "the read by", m->reader);
-    m->write_epoch = grid->epoch;
+    if (share && !may_share(a, share)) return false;
+    m->write_epoch = block->epoch;
     m->writer = (uint16_t)thread;
     m->write_sync = w->sync;
     return true;
@@ -104,23 +138,106 @@ static bool inside_shared(const PtxAccess *a) {
 }
 
 bool ptx_shared_read(const PtxAccess *a, void *to) {
-    const PtxGrid *grid = a->warp->grid;
-    const uint32_t shift = grid->kernel->shift;
+    const PtxBlock *block = a->warp->block;
+    const uint32_t shift = block->grid->kernel->shift;
     if (!inside_shared(a)) return false;
     for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
-        if (!may_read(a, &grid->marks[g])) return false;
-    copy_some(to, grid->shared + a->at, a->size);
+        if (!may_read(a, &block->marks[g])) return false;
+    copy_some(to, block->shared + a->at, a->size);
     return true;
 }
 
 static bool shared_write(const PtxAccess *a, const void *from) {
-    const PtxGrid *grid = a->warp->grid;
-    const uint32_t shift = grid->kernel->shift;
+    const PtxBlock *block = a->warp->block;
+    const uint32_t shift = block->grid->kernel->shift;
     if (!inside_shared(a)) return false;
     for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
-        if (!may_write(a, &grid->marks[g])) return false;
-    copy_some(grid->shared + a->at, from, a->size);
+        if (!may_write(a, &block->marks[g])) return false;
+    copy_some(block->shared + a->at, from, a->size);
     return true;
+}
+
+/* ---- shared memory of the cluster ------------------------------------------------------------ */
+
+/* The address as the owner has it, who is returned: the block itself, or another of its cluster. */
+static PtxBlock *owner_of(PtxAccess *a) {
+    const uint32_t address = (uint32_t)a->at, rank = address >> PTX_RANK_SHIFT;
+    a->at = address & ((UINT32_C(1) << PTX_RANK_SHIFT) - 1);
+    return rank ? &a->warp->grid->blocks[rank - 1] : a->warp->block;
+}
+
+static bool may_read_far(const PtxAccess *a, PtxBlock *owner, const PtxMark *m) {
+    PtxShare *share = share_of(owner, m);
+    if (!is_there(a, owner, m)) return false;
+    if (share->written >= a->warp->grid->fenced) {
+        ptx_fault(
+            a->warp, a->instr, a->lane,
+            "no barrier of the cluster orders it and the write by thread %u of block %u of the "
+            "cluster of shared address %llu",
+            m->writer, owner->rank, (unsigned long long)a->at);
+        return false;
+    }
+    note(&share->read_far, arrivals(a));
+    note(&owner->read_far, arrivals(a));
+    return true;
+}
+
+static bool cluster_read(PtxAccess a, void *to) {
+    PtxBlock *owner = owner_of(&a);
+    const uint32_t shift = owner->grid->kernel->shift;
+    if (owner == a.warp->block) return ptx_shared_read(&a, to);
+    if (owner->ended) {
+        ptx_fault(a.warp, a.instr, a.lane,
+                  "block %u of the cluster has ended, its shared memory too", owner->rank);
+        return false;
+    }
+    if (!inside_shared(&a)) return false;
+    for (uint64_t g = a.at >> shift; g <= (a.at + a.size - 1) >> shift; g++)
+        if (!may_read_far(&a, owner, &owner->marks[g])) return false;
+    copy_some(to, owner->shared + a.at, a.size);
+    return true;
+}
+
+static bool cluster_write(PtxAccess a, const void *from) {
+    const PtxBlock *owner = owner_of(&a);
+    if (owner == a.warp->block) return shared_write(&a, from);
+    ptx_fault(a.warp, a.instr, a.lane, "the emulator knows no writes to other blocks");
+    return false;
+}
+
+static bool is_cluster(uint64_t generic) {
+    return generic >> 32 == PTX_WINDOW >> 32;
+}
+
+/* The address of the same place in the block of that rank. */
+static uint64_t map_rank(const PtxAccess *a, uint32_t rank) {
+    if (rank >= a->warp->grid->cluster)
+        ptx_fault(a->warp, a->instr, a->lane, "rank %u of a cluster of %u blocks", rank,
+                  a->warp->grid->cluster);
+    else if ((uint32_t)a->at >> PTX_RANK_SHIFT)
+        ptx_fault(a->warp, a->instr, a->lane, "0x%llx is no address of the block's shared memory",
+                  (unsigned long long)a->at);
+    return a->at | (uint64_t)(rank + 1) << PTX_RANK_SHIFT;
+}
+
+/* mapa.shared::cluster.u32, mapa.u64. at: the result, the address, the rank. */
+void ptx_map_rank(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    for (int l = 0; l < PTX_LANES; l++) {
+        const PtxAccess a = {w, i, l, 4, PTX_REG(uint32_t, w, i->at[1])[l]};
+        if (!(lanes >> l & 1)) continue;
+        const uint64_t there = map_rank(&a, PTX_REG(uint32_t, w, i->at[2])[l]);
+        PTX_REG(uint32_t, w, i->at[0])[l] = (uint32_t)there;
+    }
+}
+void ptx_map_rank_generic(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    for (int l = 0; l < PTX_LANES; l++) {
+        const PtxAccess a = {w, i, l, 8, PTX_REG(uint64_t, w, i->at[1])[l]};
+        if (!(lanes >> l & 1)) continue;
+        if (!is_cluster(a.at))
+            ptx_fault(w, i, l, "0x%llx is no generic address of shared memory",
+                      (unsigned long long)a.at);
+        PTX_REG(uint64_t, w, i->at[0])[l] = map_rank(&a, PTX_REG(uint32_t, w, i->at[2])[l]);
+    }
 }
 
 /* ---- global and local memory ----------------------------------------------------------------- */
@@ -153,12 +270,26 @@ static uint8_t *global_at(const PtxAccess *a, uint8_t **known) {
     return r->bytes + offset;
 }
 
+/* PTX_SENT is a bit of PTX_MADE. */
 static bool all_known(const uint8_t *known, uint32_t size) {
-    uint64_t ones[2] = {UINT64_C(0x0101010101010101), UINT64_C(0x0101010101010101)};
+    const uint64_t ones = UINT64_C(0x0101010101010101) * PTX_SENT;
     if (!known) return true;
-    uint64_t found[2] = {ones[0], ones[1]};
+    uint64_t found[2] = {ones, ones};
     copy_some(found, known, size);
-    return found[0] == ones[0] && found[1] == ones[1];
+    return (found[0] & found[1] & ones) == ones;
+}
+
+/* In a launch that began early, what is before it may still be at work on what the device writes. */
+static bool has_begun(const PtxAccess *a) {
+    return a->warp->begun >> a->lane & 1;
+}
+static bool may_begin_with(const PtxAccess *a, const uint8_t *known) {
+    if (!known || !memchr(known, PTX_MADE, a->size)) return true;
+    ptx_fault(
+        a->warp, a->instr, a->lane,
+        "global address 0x%llx was written on the device, and the thread did not wait for that",
+        (unsigned long long)a->at);
+    return false;
 }
 
 static bool global_read(const PtxAccess *a, void *to) {
@@ -170,6 +301,7 @@ static bool global_read(const PtxAccess *a, void *to) {
                   (unsigned long long)a->at, a->size);
         return false;
     }
+    if (!has_begun(a) && !may_begin_with(a, known)) return false;
     copy_some(to, from, a->size);
     return true;
 }
@@ -182,10 +314,16 @@ static bool global_write(const PtxAccess *a, const void *from) {
                   (unsigned long long)a->at);
         return false;
     }
-    static const uint8_t ones[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    if (!has_begun(a)) {
+        ptx_fault(a->warp, a->instr, a->lane,
+                  "the thread did not wait for what is before its launch");
+        return false;
+    }
+    _Static_assert(PTX_MADE == 3, "what all bytes are set to");
+    static const uint8_t made[32] = {3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
+                                     3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3};
     copy_some(to, from, a->size);
-    copy_some(known, ones, a->size);
+    copy_some(known, made, a->size);
     return true;
 }
 
@@ -226,6 +364,9 @@ static bool read_lane(const PtxAccess *a, uint8_t *to) {
     const uint8_t *local;
     if (a->instr->space == PTX_GLOBAL) return global_read(a, to);
     if (a->instr->space == PTX_SHARED) return ptx_shared_read(a, to);
+    if (a->instr->space == PTX_CLUSTER) return cluster_read(*a, to);
+    if (a->instr->space == PTX_GENERIC)
+        return is_cluster(a->at) ? cluster_read(*a, to) : global_read(a, to);
     if (!(local = local_at(a))) return false;
     memcpy(to, local, a->size);
     return true;
@@ -235,6 +376,12 @@ static bool write_lane(const PtxAccess *a, const uint8_t *from) {
     uint8_t *local;
     if (a->instr->space == PTX_GLOBAL) return global_write(a, from);
     if (a->instr->space == PTX_SHARED) return shared_write(a, from);
+    if (a->instr->space == PTX_CLUSTER) return cluster_write(*a, from);
+    if (a->instr->space == PTX_GENERIC) {
+        if (is_cluster(a->at)) return cluster_write(*a, from);
+        a->warp->unfenced |= UINT32_C(1) << a->lane;
+        return global_write(a, from);
+    }
     if (!(local = local_at(a))) return false;
     memcpy(local, from, a->size);
     return true;
@@ -276,16 +423,16 @@ void ptx_fence(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
 }
 
 /* The lane's warp that has stores which other blocks need not see yet; NULL: none. */
-static const PtxWarp *unfenced(const PtxGrid *grid) {
-    for (uint32_t k = 0; k < grid->warp_count; k++)
-        if (grid->warps[k].unfenced) return &grid->warps[k];
+static const PtxWarp *unfenced(const PtxBlock *block) {
+    for (uint32_t k = 0; k < block->grid->warp_count; k++)
+        if (block->warps[k].unfenced) return &block->warps[k];
     return NULL;
 }
 
 /* atom.global.add.u32: at: what was there, the address, what is added. It tells other blocks that this
  * one's stores are there, so these have to be behind fences. */
 void ptx_atomic_add(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
-    const PtxWarp *late = unfenced(w->grid);
+    const PtxWarp *late = unfenced(w->block);
     for (int l = 0; l < PTX_LANES; l++) {
         const PtxAccess access = {w, i, l, 4, address_of(w, i, i->at[1], l)};
         uint32_t value;
@@ -359,7 +506,7 @@ static PtxCopy *next_copy(PtxWarp *w) {
 static void set_pending(PtxWarp *w, uint64_t at, int by) {
     const uint32_t shift = w->grid->kernel->shift;
     for (uint64_t g = at >> shift; g <= (at + 15) >> shift; g++)
-        w->grid->marks[g].pending = (uint8_t)(w->grid->marks[g].pending + by);
+        w->block->marks[g].pending = (uint8_t)(w->block->marks[g].pending + by);
 }
 
 /* at: address in shared memory, in global memory, bytes that are read there; the rest becomes 0. */
@@ -401,4 +548,25 @@ void ptx_wait_group(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
         if (!shared_write(&to, copy.bytes)) return;
     }
     w->copy_count = left;
+}
+
+/* ---- clusters, and launches that begin early --------------------------------------------------- */
+
+/* barrier.cluster.arrive; `sign`: it is relaxed, writes before it are not behind it. */
+void ptx_arrive(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    if (lanes & w->arrived)
+        ptx_fault(w, i, __builtin_ctz(lanes & w->arrived), "it arrived before, and did not wait");
+    w->arrived |= lanes;
+    if (i->sign) w->grid->relaxed = true;
+}
+
+/* griddepcontrol.wait */
+void ptx_begin(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    (void)i;
+    w->begun |= lanes;
+}
+
+/* griddepcontrol.launch_dependents: who begins then waits for this launch's end */
+void ptx_nothing(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    (void)w, (void)i, (void)lanes;
 }

@@ -136,8 +136,9 @@ static PtxSymbol *declare_param(PtxReader *r, PtxSlice rest) {
 
 static uint32_t special(PtxReader *r, PtxSlice name) {
     static const char *const names[PTX_SPECIALS] = {
-        "%tid.x",   "%tid.y",   "%tid.z",    "%ntid.x",   "%ntid.y",   "%ntid.z", "%ctaid.x",
-        "%ctaid.y", "%ctaid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid"};
+        "%tid.x",    "%tid.y",    "%tid.z",   "%ntid.x",          "%ntid.y",
+        "%ntid.z",   "%ctaid.x",  "%ctaid.y", "%ctaid.z",         "%nctaid.x",
+        "%nctaid.y", "%nctaid.z", "%laneid",  "%cluster_ctarank", "%cluster_nctarank"};
     for (uint32_t i = 0; i < PTX_SPECIALS; i++) {
         if (!ptx_is(name, names[i])) continue;
         if (!r->kernel->specials[i]) r->kernel->specials[i] = new_register(r, 4, 1);

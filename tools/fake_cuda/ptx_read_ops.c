@@ -145,11 +145,12 @@ typedef struct Access {
 
 /* ld.global.nc.v4.f32: what is between the first word and the type */
 static bool read_access(PtxReader *r, PtxSlice name, Access *a) {
-    static const char *const spaces[] = {".global", ".shared", ".local", ".param"};
+    static const char *const spaces[] = {".global", ".shared", ".local", ".param",
+                                         ".shared::cluster"};
     PtxSlice rest = {name.at + 2, name.length - 2};
     bool known = false;
-    *a = (Access){.count = 1};
-    for (uint32_t k = 0; k < 4 && !known; k++)
+    *a = (Access){.space = PTX_GENERIC, .count = 1};
+    for (uint32_t k = PTX_CLUSTER + 1; k-- > 0 && !known;)
         if ((known = ptx_starts(rest, spaces[k]))) {
             a->space = (PtxSpace)k;
             rest.at += strlen(spaces[k]), rest.length -= (uint32_t)strlen(spaces[k]);
@@ -161,7 +162,7 @@ static bool read_access(PtxReader *r, PtxSlice name, Access *a) {
     }
     const int size = ptx_type_size(rest);
     a->sign = rest.length > 1 && rest.at[1] == 's';
-    if (!known || size < 1) return ptx_refuse(r, "an unknown access");
+    if (size < 1) return ptx_refuse(r, "an unknown access");
     a->size = (uint32_t)size;
     return true;
 }
@@ -202,7 +203,7 @@ static void read_memory(PtxReader *r, const PtxStatement *s, const Operands *all
     i->size = (uint8_t)a.size;
     i->width = (uint8_t)width;
     i->sign = a.sign;
-    if (a.space == PTX_SHARED) watch(r, a.size);
+    if (a.space != PTX_GLOBAL && a.space != PTX_LOCAL) watch(r, a.size);
 }
 
 /* atom.global.add.u32 %r1, [%rd1], %r2 */
@@ -221,6 +222,21 @@ static void read_atomic(PtxReader *r, const Operands *all) {
     i->at[2] = added;
     i->offset = from.offset;
     i->address_width = from.address_width;
+}
+
+/* mapa.u64 %rd1, %rd2, %r1 and mapa.shared::cluster.u32 %r1, %r2, %r3 */
+static void read_map(PtxReader *r, const Operands *all, uint32_t width) {
+    if (all->count != 3) {
+        ptx_refuse(r, "an unknown form");
+        return;
+    }
+    const uint32_t to = ptx_operand(r, all->items[0], width),
+                   from = ptx_operand(r, all->items[1], width),
+                   rank = ptx_operand(r, all->items[2], 4);
+    PtxInstr *i = ptx_emit(r, width == 8 ? ptx_map_rank_generic : ptx_map_rank, PTX_PLAIN);
+    i->at[0] = to;
+    i->at[1] = from;
+    i->at[2] = rank;
 }
 
 /* cp.async.cg.shared.global [to], [from], 16, size */
@@ -308,6 +324,36 @@ static void read_call(PtxReader *r, const Operands *all) {
                   called->result, called->result_width);
 }
 
+/* barrier.cluster.arrive and .wait, with what the ISA lets stand behind it. Of those that a warp's lanes
+ * do together, an instruction before says so. */
+static bool read_cluster_barrier(PtxReader *r, PtxSlice name) {
+    static const struct {
+        const char *name;
+        bool waits, relaxed, aligned;
+    } forms[] = {{"arrive", false, false, false},
+                 {"arrive.aligned", false, false, true},
+                 {"arrive.release", false, false, false},
+                 {"arrive.release.aligned", false, false, true},
+                 {"arrive.relaxed", false, true, false},
+                 {"arrive.relaxed.aligned", false, true, true},
+                 {"wait", true, false, false},
+                 {"wait.aligned", true, false, true},
+                 {"wait.acquire", true, false, false},
+                 {"wait.acquire.aligned", true, false, true}};
+    const uint32_t before = (uint32_t)strlen("barrier.cluster.");
+    if (!ptx_starts(name, "barrier.cluster.")) return false;
+    const PtxSlice form = {name.at + before, name.length - before};
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        if (!ptx_is(form, forms[k].name)) continue;
+        if (forms[k].aligned) ptx_emit(r, ptx_nothing, PTX_ALIGNED);
+        PtxInstr *i = ptx_emit(r, ptx_arrive, forms[k].waits ? PTX_WAIT : PTX_PLAIN);
+        i->sign = forms[k].relaxed;
+        r->kernel->joins = true;
+        return true;
+    }
+    return false;
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static bool read_control(PtxReader *r, const PtxStatement *s, const Operands *all) {
@@ -319,8 +365,12 @@ static bool read_control(PtxReader *r, const PtxStatement *s, const Operands *al
         ptx_emit(r, NULL, r->returns ? PTX_RETURN : PTX_EXIT)->at[0] = r->returns;
     else if (ptx_is(s->name, "bar.sync") && ptx_is(s->rest, "0"))
         ptx_emit(r, NULL, PTX_BARRIER);
+    else if (ptx_is(s->name, "griddepcontrol.wait"))
+        ptx_emit(r, ptx_begin, PTX_PLAIN);
+    else if (ptx_is(s->name, "griddepcontrol.launch_dependents"))
+        ptx_emit(r, ptx_nothing, PTX_PLAIN);
     else
-        return false;
+        return read_cluster_barrier(r, s->name);
     return true;
 }
 
@@ -333,6 +383,10 @@ static bool read_special(PtxReader *r, const PtxStatement *s, const Operands *al
         ptx_emit(r, ptx_wait_group, PTX_PLAIN)->offset = strtol(s->rest.at, NULL, 10);
     else if (ptx_is(s->name, "atom.global.add.u32"))
         read_atomic(r, all);
+    else if (ptx_is(s->name, "mapa.u64"))
+        read_map(r, all, 8);
+    else if (ptx_is(s->name, "mapa.shared::cluster.u32"))
+        read_map(r, all, 4);
     else if (ptx_is(s->name, "membar.gl"))
         ptx_emit(r, ptx_fence, PTX_PLAIN);
     else if (ptx_is(s->name, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"))

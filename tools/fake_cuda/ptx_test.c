@@ -42,34 +42,48 @@ static void write_kernel(char *text, size_t size, const char *body) {
              body);
 }
 
-/* Runs it in one block. NULL, or why it could not. */
-static const char *run(const char *body, uint32_t threads) {
+/* Runs it in such a grid. NULL, or why it could not. */
+static const char *run_launch(const char *body, PtxLaunch launch) {
     static char text[1 << 14], why[PTX_WHY];
     const uint64_t at = AT;
     write_kernel(text, sizeof text, body);
     PtxModule *module = ptx_open(text, why);
     assert_non_null(module);
     const PtxKernel *kernel = ptx_find(module, "k", why);
-    const PtxLaunch launch = {
-        .grid = {1, 1, 1}, .block = {threads, 1, 1}, .params = &at, .find = find};
+    launch.params = &at;
+    launch.find = find;
     const bool ok = kernel && ptx_run(kernel, &launch, why);
     ptx_close(module);
     return ok ? NULL : why;
 }
 
+/* In one block. */
+static PtxLaunch one_of(uint32_t threads) {
+    return (PtxLaunch){.grid = {1, 1, 1}, .block = {threads, 1, 1}};
+}
+static const char *run(const char *body, uint32_t threads) {
+    return run_launch(body, one_of(threads));
+}
+
 static void clear(void) {
     memset(words, 0, sizeof words);
-    memset(known, 1, sizeof known);
+    memset(known, PTX_SENT, sizeof known);
 }
-static void passes(const char *body, uint32_t threads) {
-    const char *why = run(body, threads);
+static void launch_passes(const char *body, PtxLaunch launch) {
+    const char *why = run_launch(body, launch);
     if (why) fail_msg("%s\n%s", why, body);
 }
+static void passes(const char *body, uint32_t threads) {
+    launch_passes(body, one_of(threads));
+}
 /* The message holds the words. */
+static void launch_is_refused(const char *body, PtxLaunch launch, const char *with) {
+    const char *why = run_launch(body, launch);
+    if (!why || !strstr(why, with)) fail_msg("%s, not %s\n%s", why ? why : "passes", with, body);
+}
 static void is_refused(const char *body, uint32_t threads, const char *with) {
     clear();
-    const char *why = run(body, threads);
-    if (!why || !strstr(why, with)) fail_msg("%s, not %s\n%s", why ? why : "passes", with, body);
+    launch_is_refused(body, one_of(threads), with);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -159,6 +173,12 @@ static void test_lanes(void **state) {
            "add.s32 %r5, %r5, %r2; ld.shared.u32 %r9, [%r5]; st.global.u32 [%rd1], %r9;",
            64);
     for (uint32_t l = 0; l < 64; l++) assert_int_equal(words[l], 63 - l);
+    clear(); /* the same by generic addresses, of shared and of global memory */
+    passes("cvt.u64.u32 %rd4, %r4; cvta.shared.u64 %rd4, %rd4; st.u32 [%rd4], %r1; bar.sync 0;"
+           "xor.b32 %r5, %r3, 252; cvt.u64.u32 %rd4, %r5; cvta.shared.u64 %rd4, %rd4;"
+           "ld.u32 %r9, [%rd4]; st.u32 [%rd1], %r9; ld.u32 %r9, [%rd1]; st.global.u32 [%rd1], %r9;",
+           64);
+    for (uint32_t l = 0; l < 64; l++) assert_int_equal(words[l], 63 - l);
     clear(); /* what a warp hands on within itself */
     passes("st.shared.u32 [%r4], %r1; bar.warp.sync -1; xor.b32 %r5, %r3, 4; add.s32 %r5, %r5, %r2;"
            "ld.shared.u32 %r9, [%r5]; bar.warp.sync -1; st.shared.u32 [%r4], %r9;"
@@ -212,6 +232,10 @@ static void test_memory(void **state) {
     is_refused("ld.param.u64 %rd4, [k_param_0+8];", 32, "there are 8");
     is_refused("atom.global.add.u32 %r8, [%rd1+1024], %r1;", 32, "in no allocation");
     is_refused("st.global.u32 [%rd1], %r1; atom.global.add.u32 %r8, [%rd1], %r1;", 32, "no fence");
+    is_refused("st.u32 [%rd1], %r1; atom.global.add.u32 %r8, [%rd1], %r1;", 32, "no fence");
+    is_refused("ld.u32 %r9, [%rd1+1024];", 32, "in no allocation");
+    is_refused("cvt.u64.u32 %rd4, %r4; cvta.shared.u64 %rd4, %rd4; ld.global.u32 %r9, [%rd4];", 32,
+               "in no allocation");
     clear();
     memset(known + 64, 0, 4);
     const char *why = run("ld.global.u32 %r9, [%rd1];", 32);
@@ -263,6 +287,168 @@ static void test_lanes_that_miss(void **state) {
     is_refused("shfl.sync.bfly.b32 %r10|%p2, %r1, 16, 31, 65535;", 32, "not among those");
 }
 
+/* ---- clusters -------------------------------------------------------------------------------- */
+
+/* `blocks` of that many threads along z, `cluster` of them together. */
+static PtxLaunch clusters_of(uint32_t cluster, uint32_t blocks, uint32_t threads) {
+    return (PtxLaunch){.grid = {1, 1, blocks}, .block = {threads, 1, 1}, .cluster = cluster};
+}
+static PtxLaunch pair(void) {
+    return clusters_of(2, 2, 32);
+}
+
+/* Each thread's word of shared memory; %rd5 is where the neighbour's of the other block in a pair is, and
+ * %p2 what the block of rank 0 has. */
+#define FILL   "st.shared.u32 [%r4], %r1;"
+#define ARRIVE "barrier.cluster.arrive;"
+#define WAIT   "barrier.cluster.wait;"
+#define OTHER                                                                                      \
+    "mov.b32 %r7, %cluster_ctarank; setp.eq.u32 %p2, %r7, 0; xor.b32 %r7, %r7, 1;"                 \
+    "cvt.u64.u32 %rd4, %r4; cvta.shared.u64 %rd4, %rd4; mapa.u64 %rd5, %rd4, %r7;"
+#define FAR "ld.u32 %r9, [%rd5];"
+
+static void test_clusters(void **state) {
+    (void)state;
+    clear(); /* sums through all blocks of each of two clusters */
+    launch_passes("mov.u32 %r5, %ctaid.z; mad.lo.s32 %r6, %r5, 1000, %r1; st.shared.u32 [%r4], %r6;"
+                  "mov.b32 %r8, %cluster_nctarank;" ARRIVE WAIT "cvt.u64.u32 %rd4, %r4;"
+                  "cvta.shared.u64 %rd4, %rd4; mov.u32 %r9, 0; mov.u32 %r10, 0;"
+                  "L: mapa.u64 %rd5, %rd4, %r10; ld.u32 %r11, [%rd5]; add.s32 %r9, %r9, %r11;"
+                  "add.s32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, %r8; @%p2 bra L;" ARRIVE WAIT
+                  "mad.lo.s32 %r5, %r5, 32, %r1; mul.wide.u32 %rd6, %r5, 4;"
+                  "add.s64 %rd6, %rd2, %rd6; st.global.u32 [%rd6], %r9;",
+                  clusters_of(4, 8, 32));
+    for (uint32_t i = 0; i < 256; i++)
+        assert_int_equal(words[i], (i < 128 ? 6000 : 22000) + 4 * (i % 32));
+    clear(); /* four at once, of the other block, whose first warp has these */
+    launch_passes("mov.b32 %r7, %cluster_ctarank; mad.lo.s32 %r6, %r7, 100, %r1;"
+                  "st.shared.u32 [%r4], %r6; barrier.cluster.arrive.release.aligned;"
+                  "barrier.cluster.wait.acquire.aligned; xor.b32 %r7, %r7, 1;"
+                  "mapa.shared::cluster.u32 %r8, %r2, %r7;"
+                  "ld.shared::cluster.v4.u32 {%r9, %r10, %r11, %r12}, [%r8+16];"
+                  "barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;"
+                  "add.s32 %r9, %r9, %r12; mov.u32 %r5, %ctaid.z; mul.wide.u32 %rd6, %r5, 256;"
+                  "add.s64 %rd6, %rd1, %rd6; st.global.u32 [%rd6], %r9;",
+                  clusters_of(2, 4, 64));
+    for (uint32_t i = 0; i < 256; i++) assert_int_equal(words[i], i / 64 % 2 ? 11 : 211);
+    clear(); /* a block alone is a cluster */
+    launch_passes(FILL ARRIVE WAIT "mov.b32 %r7, %cluster_ctarank; mov.b32 %r8, %cluster_nctarank;"
+                                   "xor.b32 %r5, %r3, 4; add.s32 %r5, %r5, %r2;"
+                                   "cvt.u64.u32 %rd4, %r5; cvta.shared.u64 %rd4, %rd4;"
+                                   "mapa.u64 %rd5, %rd4, %r7;" FAR "add.s32 %r9, %r9, %r8;" STORE,
+                  one_of(64));
+    for (uint32_t i = 0; i < 64; i++) assert_int_equal(words[i], (i ^ 1) + 1);
+}
+
+static void test_cluster_memory(void **state) {
+    (void)state;
+    launch_passes(FILL ARRIVE WAIT OTHER FAR ARRIVE WAIT, pair());
+    launch_passes(FILL ARRIVE "ld.shared.u32 %r9, [%r4];" WAIT OTHER FAR ARRIVE WAIT FILL, pair());
+    launch_is_refused(FILL OTHER "@!%p2 ld.u32 %r9, [%rd5];" ARRIVE WAIT, pair(),
+                      "cluster orders it and the write by thread 0 of block 0");
+    launch_is_refused(FILL "bar.sync 0;" OTHER "@!%p2 ld.u32 %r9, [%rd5];" ARRIVE WAIT, pair(),
+                      "cluster orders it and the write by thread 0 of block 0");
+    launch_is_refused(ARRIVE FILL WAIT OTHER FAR ARRIVE WAIT, pair(),
+                      "cluster orders it and the write by thread 0 of block 1");
+    launch_is_refused(FILL "barrier.cluster.arrive.relaxed;" WAIT OTHER FAR ARRIVE WAIT, pair(),
+                      "cluster orders it and the write by thread 0 of block 1");
+    launch_is_refused(FILL ARRIVE WAIT OTHER "@%p2 ld.u32 %r9, [%rd5];" FILL ARRIVE WAIT, pair(),
+                      "another block's read of shared address 0");
+    launch_is_refused(FILL ARRIVE WAIT OTHER ARRIVE FAR WAIT FILL ARRIVE WAIT, pair(),
+                      "another block's read of shared address 0");
+    launch_is_refused(OTHER ARRIVE WAIT FAR, pair(), "before it was written");
+    launch_is_refused("cp.async.cg.shared.global [%r2], [%rd2], 16, 16;" ARRIVE WAIT OTHER FAR,
+                      clusters_of(2, 2, 32), "no barrier orders it");
+    launch_is_refused("setp.eq.u32 %p3, %r1, 0; mov.u32 %r6, 16; @%p3 cp.async.cg.shared.global"
+                      "[%r2], [%rd2], 16, %r6;" ARRIVE WAIT OTHER FAR,
+                      pair(), "still being copied");
+    launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+256];", pair(), "outside");
+    launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+2];", pair(), "not aligned");
+    launch_is_refused(FILL ARRIVE WAIT OTHER "st.u32 [%rd5], %r1;", pair(), "no writes to other");
+    launch_is_refused(OTHER "mapa.u64 %rd5, %rd4, 2;", pair(), "rank 2 of a cluster of 2 blocks");
+    launch_is_refused(OTHER, one_of(32), "rank 1 of a cluster of 1 blocks");
+    launch_is_refused("mapa.u64 %rd5, %rd2, 0;", pair(), "no generic address of shared memory");
+    launch_is_refused(OTHER "mapa.u64 %rd5, %rd5, 0;", pair(), "no address of the block's shared");
+    /* what the cluster's barrier orders within a block */
+    const char *const turn =
+        "xor.b32 %r5, %r3, 4; add.s32 %r5, %r5, %r2; ld.shared.u32 %r9, [%r5];";
+    char body[1024];
+    snprintf(body, sizeof body, "%s%s", ARRIVE FILL WAIT, turn);
+    launch_is_refused(body, pair(), "the write by thread");
+    snprintf(body, sizeof body, "%s%s%s", FILL ARRIVE WAIT, turn, ARRIVE WAIT FILL);
+    launch_passes(body, pair());
+    snprintf(body, sizeof body, "%s%s%s", FILL ARRIVE WAIT ARRIVE, turn, WAIT FILL);
+    launch_is_refused(body, pair(), "the read by thread");
+}
+
+static void test_cluster_barriers(void **state) {
+    (void)state;
+    launch_is_refused(FILL ARRIVE WAIT OTHER FAR, pair(), "block 0 of the cluster has ended");
+    launch_is_refused(FILL ARRIVE WAIT OTHER "@%p2 ld.u32 %r9, [%rd5];", pair(),
+                      "no barrier of the cluster is behind others' reads");
+    launch_is_refused(FILL ARRIVE WAIT OTHER ARRIVE "@%p2 ld.u32 %r9, [%rd5];" WAIT, pair(),
+                      "no barrier of the cluster is behind others' reads");
+    launch_is_refused("@%p1 bra A;" ARRIVE WAIT "A: mov.u32 %r9, 0;", pair(),
+                      "lanes 0x0000ffff of warp 0 in block 0 of the cluster do not come");
+    launch_is_refused(OTHER "@%p2 bra A;" ARRIVE WAIT "A: mov.u32 %r9, 0;", pair(),
+                      "lanes 0xffffffff of warp 0 in block 0 of the cluster do not come");
+    launch_is_refused(OTHER "@!%p2 ret;" ARRIVE WAIT, pair(), "in block 1 of the cluster");
+    launch_is_refused("setp.lt.u32 %p2, %r1, 32; @%p2 bra A; bar.sync 0; bra B; A:" ARRIVE WAIT
+                      "B: mov.u32 %r9, 0;",
+                      clusters_of(2, 2, 64), "another warp waits for the cluster");
+    launch_is_refused("@%p1 bra A; shfl.sync.bfly.b32 %r10|%p2, %r1, 1, 31, -1; A:" ARRIVE WAIT,
+                      pair(), "do not come (0xffff0000 wait, 0x0000ffff are in a barrier)");
+    launch_is_refused(WAIT, pair(), "did not arrive");
+    launch_is_refused(ARRIVE WAIT WAIT, pair(), "did not arrive");
+    launch_is_refused(ARRIVE "@%p1 barrier.cluster.arrive;" WAIT, pair(), "did not wait");
+    launch_is_refused("@%p1 barrier.cluster.arrive.aligned;", pair(), "not all of its lanes");
+    launch_is_refused(ARRIVE "@%p1 barrier.cluster.wait.aligned;", pair(), "not all of its lanes");
+    launch_is_refused("barrier.cluster.arrive.acquire;", pair(), "does not know");
+    launch_is_refused("mov.u32 %r9, 0;", clusters_of(2, 3, 32), "clusters of 2 of 3 blocks");
+    launch_is_refused("mov.u32 %r9, 0;", clusters_of(9, 9, 32), "clusters of 9 of 9 blocks");
+}
+
+/* ---- launches that begin early --------------------------------------------------------------- */
+
+#define BEGIN "griddepcontrol.wait;"
+
+static void test_early(void **state) {
+    const PtxLaunch early = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .early = true};
+    static const char *const loads[] = {
+        "ld.global.u32 %r9, [%rd1];", "ld.u32 %r9, [%rd1];",
+        "mul.wide.u32 %rd4, %r1, 16; and.b32 %r5, %r1, 15; shl.b32 %r5, %r5, 4;"
+        "add.s32 %r5, %r5, %r2; add.s64 %rd4, %rd2, %rd4; mov.u32 %r6, 16;"
+        "@%p1 cp.async.cg.shared.global [%r5], [%rd4], 16, %r6;"};
+    char body[1024];
+    (void)state;
+    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
+        snprintf(body, sizeof body, "griddepcontrol.launch_dependents; %s %s", loads[i], BEGIN);
+        clear(); /* the host sent it */
+        launch_passes(body, early);
+        known[8] = PTX_MADE;
+        launch_is_refused(body, early, "was written on the device");
+        passes(body, 32); /* what is before has ended */
+        snprintf(body, sizeof body, "%s %s", BEGIN, loads[i]);
+        launch_passes(body, early);
+    }
+    clear(); /* what a kernel writes */
+    passes("st.global.u32 [%rd1], %r1;", 32);
+    snprintf(body, sizeof body, "%s %s", loads[0], BEGIN);
+    launch_is_refused(body, early, "was written on the device");
+    clear();
+    launch_passes(BEGIN "st.global.u32 [%rd1], %r1;", early);
+    for (uint32_t i = 0; i < 32; i++) assert_int_equal(words[i], i);
+    clear();
+    launch_is_refused("st.global.u32 [%rd1], %r1;" BEGIN, early, "did not wait for what is before");
+    launch_is_refused("st.u32 [%rd1], %r1;" BEGIN, early, "did not wait for what is before");
+    launch_is_refused("atom.global.add.u32 %r8, [%rd1], %r1;" BEGIN, early, "did not wait for");
+    launch_is_refused("@%p1 griddepcontrol.wait; st.global.u32 [%rd1], %r1;", early,
+                      "thread (16, 0, 0)");
+    launch_is_refused("mov.u32 %r9, 0;", early, "it ends, and did not wait");
+    launch_is_refused("@%p1 ret;" BEGIN, early, "it ends, and did not wait");
+    passes("@%p1 ret;" BEGIN "st.global.u32 [%rd1], %r1;", 32);
+}
+
 static void test_modules(void **state) {
     (void)state;
     is_refused("brev.b32 %r9, %r1;", 32, "does not know");
@@ -302,7 +488,9 @@ int main(void) {
         cmocka_unit_test(test_halves),          cmocka_unit_test(test_values),
         cmocka_unit_test(test_lanes),           cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_memory),          cmocka_unit_test(test_races),
-        cmocka_unit_test(test_lanes_that_miss), cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_lanes_that_miss), cmocka_unit_test(test_clusters),
+        cmocka_unit_test(test_cluster_memory),  cmocka_unit_test(test_cluster_barriers),
+        cmocka_unit_test(test_early),           cmocka_unit_test(test_modules),
         cmocka_unit_test(test_build),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Running grids: blocks one after the other, their warps in turn between barriers; see ptx_code.h. */
+/* Running grids: blocks one after the other, their warps in turn between barriers; blocks of a cluster
+ * in turn between its barriers; see ptx_code.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ void ptx_fault(PtxWarp *w, const PtxInstr *i, int lane, const char *format, ...)
     grid->failed = true;
     const uint32_t thread = w->number * PTX_LANES + (lane == PTX_ALL ? 0 : (uint32_t)lane);
     int length = snprintf(grid->why, PTX_WHY, "kernel %s, block (%u, %u, %u), ", grid->kernel->name,
-                          grid->block[0], grid->block[1], grid->block[2]);
+                          w->block->at[0], w->block->at[1], w->block->at[2]);
     char *at = grid->why + length;
     size_t left = PTX_WHY - (size_t)length;
     if (lane == PTX_ALL)
@@ -115,6 +116,9 @@ static bool step(PtxWarp *w, const PtxInstr *i, Group *g, uint32_t lanes) {
     case PTX_EXIT:
         set_pc(w, g->lanes, g->pc + 1);
         w->alive &= ~lanes;
+        if (lanes & ~w->begun)
+            ptx_fault(w, i, __builtin_ctz(lanes & ~w->begun),
+                      "it ends, and did not wait for what is before its launch");
         return false;
     case PTX_SYNC:
     case PTX_ALIGNED:
@@ -128,6 +132,13 @@ static bool step(PtxWarp *w, const PtxInstr *i, Group *g, uint32_t lanes) {
         set_pc(w, g->lanes, g->pc);
         w->blocked |= lanes;
         if (lanes != g->lanes) ptx_fault(w, i, PTX_ALL, "not all of its lanes do it");
+        return false;
+    case PTX_WAIT:
+        set_pc(w, g->lanes, g->pc + 1);
+        set_pc(w, lanes, g->pc);
+        w->held |= lanes;
+        if (lanes & ~w->arrived)
+            ptx_fault(w, i, __builtin_ctz(lanes & ~w->arrived), "it waits, and did not arrive");
         return false;
     }
     return false;
@@ -158,7 +169,7 @@ static void run_group(PtxWarp *w, Group *g) {
 
 void ptx_warp_run(PtxWarp *w) {
     while (!w->grid->failed) {
-        const uint32_t ready = w->alive & ~w->waiting & ~w->blocked;
+        const uint32_t ready = w->alive & ~w->waiting & ~w->blocked & ~w->held;
         if (!ready) break;
         Group g = choose(w, ready);
         run_group(w, &g);
@@ -167,16 +178,25 @@ void ptx_warp_run(PtxWarp *w) {
     const uint32_t first = (uint32_t)__builtin_ctz(w->waiting);
     ptx_fault(w, &w->grid->kernel->code[w->pc[first]], (int)first,
               "it waits for lanes that do not come (0x%08x wait, 0x%08x are in a barrier)",
-              w->waiting, w->blocked);
+              w->waiting, w->blocked | w->held);
 }
 
 /* ---- one block ------------------------------------------------------------------------------- */
 
-/* All warps stopped: true where all are in one barrier, and go on; false where all have ended. */
-static bool release(PtxGrid *grid) {
+/* A warp of the block that waits for the cluster; NULL: none. */
+static PtxWarp *held(const PtxBlock *block) {
+    for (uint32_t k = 0; k < block->grid->warp_count; k++)
+        if (block->warps[k].held) return &block->warps[k];
+    return NULL;
+}
+
+/* All warps stopped: true where all are in one barrier, and go on; false where all have ended, or wait
+ * for the cluster. */
+static bool release(PtxBlock *block) {
+    PtxGrid *grid = block->grid;
     uint32_t pc = UINT32_MAX;
     for (uint32_t k = 0; k < grid->warp_count; k++) {
-        PtxWarp *w = &grid->warps[k];
+        PtxWarp *w = &block->warps[k];
         if (!w->blocked) continue;
         const uint32_t first = (uint32_t)__builtin_ctz(w->blocked), at = w->pc[first];
         const PtxInstr *i = &grid->kernel->code[at];
@@ -187,66 +207,121 @@ static bool release(PtxGrid *grid) {
             if (w->pc[l] != at) ptx_fault(w, i, PTX_ALL, "its lanes are in different barriers");
         if (pc != UINT32_MAX && pc != at)
             ptx_fault(w, i, PTX_ALL, "another warp is in another barrier");
+        if (held(block)) ptx_fault(w, i, PTX_ALL, "another warp waits for the cluster");
         pc = at;
     }
     if (pc == UINT32_MAX || grid->failed) return false;
     for (uint32_t k = 0; k < grid->warp_count; k++) {
-        PtxWarp *w = &grid->warps[k];
+        PtxWarp *w = &block->warps[k];
         if (w->blocked)
             for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l]++;
         w->blocked = 0;
         w->sync++;
     }
-    grid->epoch++;
+    block->epoch++;
     return true;
 }
 
-static uint32_t special_value(const PtxGrid *grid, uint32_t which, uint32_t thread) {
+static uint32_t special_value(const PtxBlock *of, uint32_t which, uint32_t thread) {
+    const PtxGrid *grid = of->grid;
     const uint32_t *block = grid->launch->block;
     switch (which) {
     case PTX_TID: return thread % block[0];
     case PTX_TID + 1: return thread / block[0] % block[1];
     case PTX_TID + 2: return thread / block[0] / block[1];
     case PTX_LANE: return thread % PTX_LANES;
+    case PTX_CLUSTER_RANK: return of->rank;
+    case PTX_CLUSTER_SIZE: return grid->cluster;
     default: break;
     }
     if (which < PTX_CTAID) return block[which - PTX_NTID];
-    if (which < PTX_NCTAID) return grid->block[which - PTX_CTAID];
+    if (which < PTX_NCTAID) return of->at[which - PTX_CTAID];
     return grid->launch->grid[which - PTX_NCTAID];
 }
 
-static void begin_block(PtxGrid *grid) {
+static void begin_block(PtxBlock *block) {
+    const PtxGrid *grid = block->grid;
     const PtxKernel *kernel = grid->kernel;
     for (uint32_t k = 0; k < grid->warp_count; k++) {
-        PtxWarp *w = &grid->warps[k];
+        PtxWarp *w = &block->warps[k];
         for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l] = kernel->entry, w->groups[l] = 0;
         w->alive = UINT32_MAX;
-        w->waiting = w->blocked = w->copy_count = w->unfenced = 0;
+        w->waiting = w->blocked = w->arrived = w->held = w->copy_count = w->unfenced = 0;
+        w->begun = grid->launch->early ? 0 : UINT32_MAX;
         for (uint32_t s = 0; s < PTX_SPECIALS; s++)
             if (kernel->specials[s])
                 for (uint32_t l = 0; l < PTX_LANES; l++) PTX_REG(uint32_t, w, kernel->specials[s])
-        [l] = special_value(grid, s, k * PTX_LANES + l);
+        [l] = special_value(block, s, k * PTX_LANES + l);
     }
-    grid->first_epoch = ++grid->epoch;
+    block->first_epoch = ++block->epoch;
+    block->ended = false;
 }
 
 /* Copies that no one waited for end with the block. */
-static void end_block(PtxGrid *grid) {
+static void end_block(PtxBlock *block) {
+    const PtxGrid *grid = block->grid;
     for (uint32_t k = 0; k < grid->warp_count; k++) {
-        const PtxWarp *w = &grid->warps[k];
+        const PtxWarp *w = &block->warps[k];
         for (uint32_t c = 0; c < w->copy_count; c++)
             for (uint32_t b = 0; b < 16; b++)
-                grid->marks[(w->copies[c].at + b) >> grid->kernel->shift].pending = 0;
+                block->marks[(w->copies[c].at + b) >> grid->kernel->shift].pending = 0;
     }
 }
 
-static void run_block(PtxGrid *grid) {
-    begin_block(grid);
+/* Until all its threads have ended or wait for the cluster. */
+static void run_block(PtxBlock *block) {
+    const PtxGrid *grid = block->grid;
     do
         for (uint32_t k = 0; k < grid->warp_count && !grid->failed; k++)
-            ptx_warp_run(&grid->warps[k]);
-    while (!grid->failed && release(grid));
-    end_block(grid);
+            ptx_warp_run(&block->warps[k]);
+    while (!grid->failed && release(block));
+    block->ended = !held(block);
+    if (grid->failed || !block->ended || block->read_far < grid->waits) return;
+    PtxWarp *w = &block->warps[0];
+    ptx_fault(w, &grid->kernel->code[w->pc[0] - 1], PTX_ALL,
+              "the block ends, and no barrier of the cluster is behind others' reads of its shared "
+              "memory");
+}
+
+/* ---- one cluster ----------------------------------------------------------------------------- */
+
+/* All blocks stopped: true where all threads wait for each other, and go on; false where all have
+ * ended. */
+static bool release_cluster(PtxGrid *grid) {
+    PtxWarp *first = NULL;
+    for (uint32_t b = 0; b < grid->cluster && !first; b++) first = held(&grid->blocks[b]);
+    if (!first) return false;
+    const PtxInstr *i = &grid->kernel->code[first->pc[__builtin_ctz(first->held)]];
+    for (uint32_t b = 0; b < grid->cluster; b++)
+        for (uint32_t k = 0; k < grid->warp_count; k++) {
+            PtxWarp *w = &grid->blocks[b].warps[k];
+            if (w->held != UINT32_MAX)
+                ptx_fault(first, i, PTX_ALL,
+                          "lanes 0x%08x of warp %u in block %u of the cluster do not come",
+                          ~w->held, k, b);
+            for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l]++;
+            w->held = w->arrived = 0;
+        }
+    grid->waits++;
+    if (!grid->relaxed) grid->fenced = grid->waits;
+    grid->relaxed = false;
+    return !grid->failed;
+}
+
+/* What clusters before left in the marks of shared memory is behind. */
+static void run_cluster(PtxGrid *grid, uint32_t x, uint32_t y, uint32_t z) {
+    grid->fenced = ++grid->waits;
+    grid->relaxed = false;
+    for (uint32_t b = 0; b < grid->cluster; b++) {
+        PtxBlock *block = &grid->blocks[b];
+        block->at[0] = x, block->at[1] = y, block->at[2] = z + b;
+        begin_block(block);
+    }
+    do
+        for (uint32_t b = 0; b < grid->cluster && !grid->failed; b++)
+            if (!grid->blocks[b].ended) run_block(&grid->blocks[b]);
+    while (!grid->failed && release_cluster(grid));
+    for (uint32_t b = 0; b < grid->cluster; b++) end_block(&grid->blocks[b]);
 }
 
 /* ---- the grid -------------------------------------------------------------------------------- */
@@ -260,15 +335,21 @@ static void fill_constants(const PtxKernel *kernel, PtxWarp *w) {
     }
 }
 
-static bool grid_alloc(PtxGrid *grid) {
+static bool block_alloc(PtxBlock *block) {
+    PtxGrid *grid = block->grid;
     const PtxKernel *kernel = grid->kernel;
-    grid->shared = calloc(1, grid->shared_size + 16u);
-    grid->marks = calloc((grid->shared_size >> kernel->shift) + 16u, sizeof *grid->marks);
-    grid->warps = calloc(grid->warp_count, sizeof *grid->warps);
-    if (!grid->shared || !grid->marks || !grid->warps) return false;
+    const size_t granules = (grid->shared_size >> kernel->shift) + 16u;
+    block->shared = calloc(1, grid->shared_size + 16u);
+    block->marks = calloc(granules, sizeof *block->marks);
+    block->warps = calloc(grid->warp_count, sizeof *block->warps);
+    const bool shares = grid->cluster > 1 || kernel->joins;
+    if (shares) block->shares = calloc(granules, sizeof *block->shares);
+    if (!block->shared || !block->marks || !block->warps || (shares && !block->shares))
+        return false;
     for (uint32_t k = 0; k < grid->warp_count; k++) {
-        PtxWarp *w = &grid->warps[k];
+        PtxWarp *w = &block->warps[k];
         w->grid = grid;
+        w->block = block;
         w->number = k;
         w->registers = aligned_alloc(64, kernel->registers);
         w->local = calloc(PTX_LANES, kernel->local + 1u);
@@ -279,15 +360,31 @@ static bool grid_alloc(PtxGrid *grid) {
     return true;
 }
 
-static void grid_free(PtxGrid *grid) {
-    for (uint32_t k = 0; grid->warps && k < grid->warp_count; k++) {
-        free(grid->warps[k].registers);
-        free(grid->warps[k].local);
-        free(grid->warps[k].copies);
+static bool grid_alloc(PtxGrid *grid) {
+    grid->blocks = calloc(grid->cluster, sizeof *grid->blocks);
+    for (uint32_t b = 0; grid->blocks && b < grid->cluster; b++) {
+        grid->blocks[b].grid = grid;
+        grid->blocks[b].rank = b;
+        if (!block_alloc(&grid->blocks[b])) return false;
     }
-    free(grid->warps);
-    free(grid->marks);
-    free(grid->shared);
+    return grid->blocks;
+}
+
+static void block_free(PtxBlock *block) {
+    for (uint32_t k = 0; block->warps && k < block->grid->warp_count; k++) {
+        free(block->warps[k].registers);
+        free(block->warps[k].local);
+        free(block->warps[k].copies);
+    }
+    free(block->warps);
+    free(block->marks);
+    free(block->shares);
+    free(block->shared);
+}
+
+static void grid_free(PtxGrid *grid) {
+    for (uint32_t b = 0; grid->blocks && b < grid->cluster; b++) block_free(&grid->blocks[b]);
+    free(grid->blocks);
 }
 
 static bool check(const PtxKernel *kernel, const PtxLaunch *launch, uint64_t threads, char *why) {
@@ -299,6 +396,10 @@ static bool check(const PtxKernel *kernel, const PtxLaunch *launch, uint64_t thr
                  kernel->name, (unsigned long long)threads, kernel->info.most_threads);
     else if (!launch->grid[0] || !launch->grid[1] || !launch->grid[2])
         snprintf(why, PTX_WHY, "kernel %s: a grid without blocks", kernel->name);
+    else if (launch->cluster > PTX_CLUSTER_MOST ||
+             (launch->cluster && launch->grid[2] % launch->cluster))
+        snprintf(why, PTX_WHY, "kernel %s: clusters of %u of %u blocks along z", kernel->name,
+                 launch->cluster, launch->grid[2]);
     else
         return true;
     return false;
@@ -309,6 +410,7 @@ bool ptx_run(const PtxKernel *kernel, const PtxLaunch *launch, char *why) {
     if (!check(kernel, launch, threads, why)) return false;
     PtxGrid grid = {.kernel = kernel,
                     .launch = launch,
+                    .cluster = launch->cluster ? launch->cluster : 1,
                     .shared_size = ((kernel->info.shared + 15) & ~15u) + launch->shared,
                     .warp_count = (uint32_t)(threads / PTX_LANES),
                     .why = why};
@@ -316,12 +418,10 @@ bool ptx_run(const PtxKernel *kernel, const PtxLaunch *launch, char *why) {
         grid.failed = true;
         snprintf(why, PTX_WHY, "kernel %s: no memory to run it", kernel->name);
     }
-    for (uint32_t z = 0; z < launch->grid[2] && !grid.failed; z++)
+    for (uint32_t z = 0; z < launch->grid[2] && !grid.failed; z += grid.cluster)
         for (uint32_t y = 0; y < launch->grid[1] && !grid.failed; y++)
-            for (uint32_t x = 0; x < launch->grid[0] && !grid.failed; x++) {
-                grid.block[0] = x, grid.block[1] = y, grid.block[2] = z;
-                run_block(&grid);
-            }
+            for (uint32_t x = 0; x < launch->grid[0] && !grid.failed; x++)
+                run_cluster(&grid, x, y, z);
     grid_free(&grid);
     return !grid.failed;
 }
