@@ -377,6 +377,12 @@ static void test_cluster_memory(void **state) {
     launch_is_refused(body, pair(), "the write by thread");
     snprintf(body, sizeof body, "%s%s%s", FILL ARRIVE WAIT, turn, ARRIVE WAIT FILL);
     launch_passes(body, pair());
+    launch_passes(FILL ARRIVE WAIT "xor.b32 %r5, %r3, 4; add.s32 %r5, %r5, %r2;"
+                                   "st.shared.u32 [%r5], %r1;",
+                  pair());
+    launch_is_refused(FILL ARRIVE "xor.b32 %r5, %r3, 4; add.s32 %r5, %r5, %r2;"
+                                  "st.shared.u32 [%r5], %r1;" WAIT,
+                      pair(), "the write by thread");
     snprintf(body, sizeof body, "%s%s%s", FILL ARRIVE WAIT ARRIVE, turn, WAIT FILL);
     launch_is_refused(body, pair(), "the read by thread");
 }
