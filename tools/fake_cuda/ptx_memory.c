@@ -159,11 +159,16 @@ static bool shared_write(const PtxAccess *a, const void *from) {
 
 /* ---- shared memory of the cluster ------------------------------------------------------------ */
 
-/* The address as the owner has it, who is returned: the block itself, or another of its cluster. */
+/* Makes the address the owner's, who is returned: the block itself, or another of its cluster; NULL after
+ * a fault. */
 static PtxBlock *owner_of(PtxAccess *a) {
-    const uint32_t address = (uint32_t)a->at, rank = address >> PTX_RANK_SHIFT;
+    const PtxGrid *grid = a->warp->grid;
+    const uint32_t address = (uint32_t)a->at, number = address >> PTX_RANK_SHIFT;
     a->at = address & ((UINT32_C(1) << PTX_RANK_SHIFT) - 1);
-    return rank ? &a->warp->grid->blocks[rank - 1] : a->warp->block;
+    if (number <= grid->cluster) return number ? &grid->blocks[number - 1] : a->warp->block;
+    ptx_fault(a->warp, a->instr, a->lane, "shared address 0x%x is in no block of the cluster",
+              address);
+    return NULL;
 }
 
 static bool may_read_far(const PtxAccess *a, PtxBlock *owner, const PtxMark *m) {
@@ -184,7 +189,8 @@ static bool may_read_far(const PtxAccess *a, PtxBlock *owner, const PtxMark *m) 
 
 static bool cluster_read(PtxAccess a, void *to) {
     PtxBlock *owner = owner_of(&a);
-    const uint32_t shift = owner->grid->kernel->shift;
+    const uint32_t shift = a.warp->grid->kernel->shift;
+    if (!owner) return false;
     if (owner == a.warp->block) return ptx_shared_read(&a, to);
     if (owner->ended) {
         ptx_fault(a.warp, a.instr, a.lane,
@@ -200,6 +206,7 @@ static bool cluster_read(PtxAccess a, void *to) {
 
 static bool cluster_write(PtxAccess a, const void *from) {
     const PtxBlock *owner = owner_of(&a);
+    if (!owner) return false;
     if (owner == a.warp->block) return shared_write(&a, from);
     ptx_fault(a.warp, a.instr, a.lane, "the emulator knows no writes to other blocks");
     return false;

@@ -364,6 +364,10 @@ static void test_cluster_memory(void **state) {
                       pair(), "still being copied");
     launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+256];", pair(), "outside");
     launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+2];", pair(), "not aligned");
+    launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+33554432];", pair(),
+                      "in no block of the cluster");
+    launch_is_refused(FILL ARRIVE WAIT OTHER "st.u32 [%rd5+33554432], %r1;", pair(),
+                      "in no block of the cluster");
     launch_is_refused(FILL ARRIVE WAIT OTHER "st.u32 [%rd5], %r1;", pair(), "no writes to other");
     launch_is_refused(OTHER "mapa.u64 %rd5, %rd4, 2;", pair(), "rank 2 of a cluster of 2 blocks");
     launch_is_refused(OTHER, one_of(32), "rank 1 of a cluster of 1 blocks");
