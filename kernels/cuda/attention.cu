@@ -69,7 +69,7 @@ static __device__ __forceinline__ float masked(const AttentionArgs &a, float sco
                                                int64_t bias, int64_t key) {
     score = capped(a, score);
     if (a.keep.data && !((const uint8_t *)a.keep.data)[keep + key * a.keep.element]) score = a.fill;
-    if (a.bias.data) score += load_any(a.bias.data, a.bias.type, bias + key * a.bias.element);
+    if (a.bias.data) score += load_far(a.bias.data, a.bias.type, bias + key * a.bias.element);
     return score;
 }
 
@@ -139,6 +139,7 @@ template <typename K> static __device__ void attend(const AttentionArgs &a) {
 #define ATTEND(suffix, T)                                                                          \
     extern "C" __global__ void __launch_bounds__(WARP *ATTENTION_WARPS)                            \
         attend_##suffix(AttentionArgs a) {                                                         \
+        begin();                                                                                   \
         attend<T>(a);                                                                              \
     }
 FOR_FLOATS(ATTEND)
@@ -253,6 +254,7 @@ template <typename K, int G, int R> static __device__ void attend_few(const Atte
 #define ATTEND_FEW(suffix, T, G, R)                                                                \
     extern "C" __global__ void __launch_bounds__(WARP *FEW_WARPS)                                  \
         attend_few_##G##x##R##_##suffix(AttentionArgs a) {                                         \
+        begin();                                                                                   \
         attend_few<T, G, R>(a);                                                                    \
     }
 /* 16-bit rows of queries that are many have tiles. */
@@ -279,17 +281,39 @@ template <typename T> static __device__ __forceinline__ uint32_t pair(float low,
     return *reinterpret_cast<const uint32_t *>(&p);
 }
 
+/* Within 2^-22 of it, which is less than what becomes of it in 16 bit. */
+static __device__ __forceinline__ float power_of_2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#define LOG2_E 1.4426950408889634074f
+
 /* KEYS rows of D elements, of which `size` are there; what is not is 0. They arrive with their
  * group. */
 template <typename T, int D, int KEYS>
 static __device__ __forceinline__ void fetch_tile(T (&to)[KEYS][D + TILE_PAD], const T *from,
                                                   int64_t step, int64_t rows, int size) {
+    constexpr int CHUNKS = D / 8, LINES = TILE_THREADS / CHUNKS;
+    const int there_rows = rows < KEYS ? (int)rows : KEYS;
+    if constexpr (TILE_THREADS % CHUNKS == 0) { /* a thread's chunks are at the same place of lines */
+        const int row = threadIdx.x / CHUNKS, column = threadIdx.x % CHUNKS * 8;
+        const T *at = from + row * step + column;
+        const uint32_t start = shared_address(&to[row][column]);
 #pragma unroll
-    for (int k = 0; k < KEYS * (D / 8) / TILE_THREADS; k++) {
-        const int i = k * TILE_THREADS + threadIdx.x;
-        const int row = i / (D / 8), column = i % (D / 8) * 8;
-        const bool there = row < rows && column < size;
-        fetch(&to[row][column], there ? from + row * step + column : from, there);
+        for (int k = 0; k < KEYS / LINES; k++) {
+            const bool there = row + k * LINES < there_rows && column < size;
+            fetch(start + k * LINES * (uint32_t)sizeof to[0], there ? at : from, there);
+            at += LINES * step;
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < KEYS * CHUNKS / TILE_THREADS; k++) {
+            const int i = k * TILE_THREADS + threadIdx.x;
+            const int row = i / CHUNKS, column = i % CHUNKS * 8;
+            const bool there = row < there_rows && column < size;
+            fetch(&to[row][column], there ? from + row * step + column : from, there);
+        }
     }
 }
 
@@ -347,6 +371,7 @@ static __device__ __forceinline__ void mask_scores(float (&scores)[KEYS / 8][4],
         apply_mask<bf16, false, KEYS>(scores, a.bias, bias, a, first, start);
     else if (a.bias.data)
         apply_mask<float, false, KEYS>(scores, a.bias, bias, a, first, start);
+    if (!RANGED && start + KEYS <= a.keys) return;
     int64_t from[2] = {0, 0}, to[2] = {a.keys, a.keys}; /* of a thread's two rows */
 #pragma unroll
     for (int h = 0; RANGED && h < 2; h++) {
@@ -415,11 +440,12 @@ static __device__ void attend_tile(const AttentionArgs &a) {
 #pragma unroll
             for (int i = 0; i < 4; i++) scores[n][i] = 0;
 #pragma unroll
-            for (int s = 0; s < STEPS; s++) {
-                const T *from = &keys[n * 8 + lane / 4][s * 16 + lane % 4 * 2];
-                const uint32_t right[2] = {*reinterpret_cast<const uint32_t *>(from),
-                                           *reinterpret_cast<const uint32_t *>(from + 8)};
-                multiply<T>(scores[n], left[s], right);
+            for (int s = 0; s < STEPS; s += 2) {
+                uint32_t four[4];
+                load_matrices(four, shared_address(&keys[n * 8 + lane % 8][s * 16 + lane / 8 * 8]));
+                const uint32_t right[2][2] = {{four[0], four[1]}, {four[2], four[3]}};
+                multiply<T>(scores[n], left[s], right[0]);
+                multiply<T>(scores[n], left[s + 1], right[1]);
             }
         }
         __syncthreads(); /* they were read */
@@ -436,8 +462,9 @@ static __device__ void attend_tile(const AttentionArgs &a) {
 #pragma unroll
             for (int d = 1; d < 4; d *= 2)
                 top = max_nan(top, __shfl_xor_sync(0xffffffffu, top, d));
-            base[h] = top == -INFINITY ? 0 : top;
-            shrink[h] = most[h] == -INFINITY ? 0 : expf(most[h] - base[h]);
+            /* e^x is 2^(x log2 e): all of a row's powers have the same rounded base, which so cancels out */
+            base[h] = top == -INFINITY ? 0 : top * LOG2_E;
+            shrink[h] = most[h] == -INFINITY ? 0 : power_of_2(most[h] * LOG2_E - base[h]);
             most[h] = top;
             total[h] *= shrink[h];
         }
@@ -445,7 +472,7 @@ static __device__ void attend_tile(const AttentionArgs &a) {
         for (int n = 0; n < EIGHTS; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                scores[n][i] = expf(scores[n][i] - base[i / 2]);
+                scores[n][i] = power_of_2(fmaf(scores[n][i], LOG2_E, -base[i / 2]));
                 total[i / 2] += scores[n][i];
             }
 #pragma unroll
@@ -461,10 +488,12 @@ static __device__ void attend_tile(const AttentionArgs &a) {
                                          pair<T>(scores[n + 1][0], scores[n + 1][1]),
                                          pair<T>(scores[n + 1][2], scores[n + 1][3])};
 #pragma unroll
-            for (int c = 0; c < COLUMNS; c++) {
-                uint32_t right[2];
-                load_turned(right, &values[n * 8 + lane % 16][c * 8]);
-                multiply<T>(sums[c], weights, right);
+            for (int c = 0; c < COLUMNS; c += 2) {
+                uint32_t four[4];
+                load_turned(four, shared_address(&values[n * 8 + lane % 16][c * 8 + lane / 16 * 8]));
+                const uint32_t right[2][2] = {{four[0], four[1]}, {four[2], four[3]}};
+                multiply<T>(sums[c], weights, right[0]);
+                multiply<T>(sums[c + 1], weights, right[1]);
             }
         }
         __syncthreads(); /* they were read */
@@ -492,7 +521,8 @@ static __device__ void attend_tile(const AttentionArgs &a) {
         }
 }
 #define ATTEND_TILE(name, suffix, T, D, KEYS, RANGED)                                              \
-    extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2) name##_##D##_##suffix(AttentionArgs a) { \
+    extern "C" __global__ void __launch_bounds__(TILE_THREADS, D <= 64 ? 3 : 2) name##_##D##_##suffix(AttentionArgs a) { \
+        begin();                                                                                   \
         attend_tile<T, D, KEYS, RANGED>(a);                                                        \
     }
 /* Rows that see some keys alone have fewer at a time where registers would not do. */
@@ -503,7 +533,7 @@ static __device__ void attend_tile(const AttentionArgs &a) {
     ATTEND_TILE(attend_tile, suffix, T, 128, 64, false)                                            \
     ATTEND_TILE(attend_range, suffix, T, 32, 64, true)                                             \
     ATTEND_TILE(attend_range, suffix, T, 64, 64, true)                                             \
-    ATTEND_TILE(attend_range, suffix, T, 96, 64, true)                                             \
+    ATTEND_TILE(attend_range, suffix, T, 96, 32, true)                                             \
     ATTEND_TILE(attend_range, suffix, T, 128, 32, true)
 ATTEND_TILES(f16, f16)
 ATTEND_TILES(bf16, bf16)
@@ -557,6 +587,7 @@ template <typename K> static __device__ void show_scores(const ScoresArgs &s) {
 #define SHOW_SCORES(suffix, T)                                                                     \
     extern "C" __global__ void __launch_bounds__(WARP *ATTENTION_WARPS)                            \
         show_scores_##suffix(ScoresArgs s) {                                                       \
+        begin();                                                                                   \
         show_scores<T>(s);                                                                         \
     }
 FOR_FLOATS(SHOW_SCORES)
@@ -574,6 +605,7 @@ template <typename T> static __device__ void join_rows(const JoinArgs &a) {
 }
 #define JOIN_ROWS(suffix, T)                                                                       \
     extern "C" __global__ void __launch_bounds__(256) join_rows_##suffix(JoinArgs a) {             \
+        begin();                                                                                   \
         join_rows<T>(a);                                                                           \
     }
 JOIN_ROWS(x2, uint16_t)
@@ -582,6 +614,7 @@ JOIN_ROWS(x4, uint32_t)
 /* ---- rotary angles --------------------------------------------------------------------------- */
 
 extern "C" __global__ void __launch_bounds__(256) turn_heads(TurnArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         const int64_t element = i % a.size, row = i / a.size % a.rows;
@@ -606,6 +639,7 @@ extern "C" __global__ void __launch_bounds__(256) turn_heads(TurnArgs a) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) rotate(RotateArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         const int64_t column = i % (2 * a.half);

@@ -97,10 +97,12 @@ template <typename T, int ROWS> static __device__ void multiply_bits(const BitsA
 #define MULTIPLY_BITS(suffix, T)                                                                   \
     extern "C" __global__ void __launch_bounds__(WARP *BITS_WARPS, 4)                               \
         multiply_bits_1_##suffix(BitsArgs a) {                                                     \
+        begin();                                                                                   \
         multiply_bits<T, 1>(a);                                                                    \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(WARP *BITS_WARPS, 2)                               \
         multiply_bits_8_##suffix(BitsArgs a) {                                                     \
+        begin();                                                                                   \
         multiply_bits<T, BITS_ROWS>(a);                                                            \
     }
 FOR_FLOATS(MULTIPLY_BITS)
@@ -121,6 +123,7 @@ template <typename T> static __device__ void unpack_bits(const BitsArgs &a) {
 }
 #define UNPACK_BITS(suffix, T)                                                                     \
     extern "C" __global__ void __launch_bounds__(256) unpack_bits_##suffix(BitsArgs a) {           \
+        begin();                                                                                   \
         unpack_bits<T>(a);                                                                         \
     }
 FOR_FLOATS(UNPACK_BITS)

@@ -29,14 +29,11 @@ typedef struct CudaLaunch {
     /* Blocks along z, of which blocks[2] is a multiple, that run together and reach each other's shared
      * memory: at most 8, 0 for none; only where cuda_has_clusters. */
     uint32_t cluster;
-    /* It begins while what is before it in the queue still runs, where the device can do that: the
-     * kernel itself waits (griddepcontrol.wait), in all threads, before it writes to memory or reads
-     * what others write. */
-    bool early;
 } CudaLaunch;
 
 /* Puts a kernel into the call's queue. False with the error set. A grid without blocks is an error:
- * rows return early where there is nothing to do. */
+ * rows return early where there is nothing to do. Where the device can do that, the kernel begins while the
+ * one before it in the queue still runs, and waits for its end itself (cuda_types.cuh, how kernels begin). */
 bool cuda_launch(KernelCall *call, const CudaLaunch *launch);
 
 /* Whether launches may have clusters: from compute capability 9.0 on. */

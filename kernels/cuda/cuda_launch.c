@@ -112,7 +112,7 @@ static unsigned set_attributes(const KernelCall *call, const CudaLaunch *launch,
     if (launch->cluster)
         to[count++] = (CuLaunchAttribute){.id = CU_LAUNCH_CLUSTER,
                                           .value = {.cluster = {1, 1, launch->cluster}}};
-    if (launch->early && cuda_has_clusters(call)) /* the same devices begin early */
+    if (cuda_has_clusters(call)) /* the same devices begin early */
         to[count++] = (CuLaunchAttribute){.id = CU_LAUNCH_EARLY, .value = {.early = 1}};
     return count;
 }

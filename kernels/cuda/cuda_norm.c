@@ -79,7 +79,8 @@ static bool is_packed(const RowNormArgs *a) {
 static bool launch_packs(KernelCall *call, const RowNormArgs *args) {
     enum { WARPS = THREADS / 32 };
     const uint32_t packs = (uint32_t)args->n / 4, threads = (packs + 31) / 32 * 32;
-    if ((uint64_t)args->rows >= (uint64_t)cuda_width(call) * WARPS && packs <= 32 * NORM_WARP_PACKS) {
+    if ((uint64_t)args->rows >= (uint64_t)cuda_width(call) * WARPS &&
+        packs <= 32 * NORM_WARP_PACKS) {
         const CudaLaunch launch = {.family = CUDA_norm,
                                    .kernel = "norm_warps",
                                    .blocks = {cuda_blocks((uint64_t)args->rows, WARPS, 1)},

@@ -473,6 +473,7 @@ static bool run_tile(KernelCall *call, const Product *p, const Ready *r) {
                            .bias_type = bias ? (int32_t)bias->dtype : 0,
                            .z_type = e->z ? (int32_t)e->z->dtype : 0,
                            .op = (int32_t)e->op,
+                           .constant = true,
                            .p = e->p,
                            .q = e->q};
     return cuda_tile(call, &args, p->compute);

@@ -4,31 +4,41 @@
 
 #include "cuda_device.h"
 
-enum { THREADS = 128, GRID_LIMIT = 65535 }; /* blocks along the filters */
-enum { PART_STEPS = 12 }; /* of a block at least: what shares a tile costs as much as a few */
+enum { GRID_LIMIT = 65535 }; /* blocks along the filters */
+enum { PART_STEPS = 4 };     /* of a block at least: what shares a tile costs as much as a few */
 
-static uint64_t blocks_of(uint64_t pixels, uint64_t filters, uint32_t rows, uint32_t columns) {
-    return (uint64_t)cuda_blocks(pixels, rows, 1) * cuda_blocks(filters, columns, 1);
-}
-
-/* No block is left without a step. */
+/* How many blocks share the depth of each of so many tiles: a power of two, which cut clusters well out of
+ * a device; none is left without a step. */
 static uint32_t splits_of(uint64_t blocks, uint64_t width, uint64_t depth) {
     const uint64_t steps = (depth + TILE_DEPTH - 1) / TILE_DEPTH;
-    const uint64_t room = blocks ? width / blocks : 1, most = steps / PART_STEPS;
-    const uint64_t wanted = room < most ? room : most;
-    if (wanted < 2 || blocks > CUDA_COUNTERS) return 1;
-    const uint64_t part = (steps + wanted - 1) / wanted;
-    return (uint32_t)((steps + part - 1) / part);
+    uint32_t splits = 1;
+    while (splits < TILE_SPLITS && 2 * splits * blocks <= width && 2 * splits * PART_STEPS <= steps)
+        splits *= 2;
+    const uint64_t part = (steps + splits - 1) / splits;
+    return blocks > CUDA_COUNTERS ? 1 : (uint32_t)((steps + part - 1) / part);
+}
+
+static CudaTile tile_of(uint64_t width, uint64_t pixels, uint64_t filters, uint64_t depth,
+                        uint32_t rows, uint32_t columns) {
+    CudaTile t = {rows, columns,
+                  (uint64_t)cuda_blocks(pixels, rows, 1) * cuda_blocks(filters, columns, 1), 1};
+    t.splits = splits_of(t.blocks, width, depth);
+    return t;
 }
 
 CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters, uint64_t depth) {
     const uint64_t width = cuda_width(call);
-    CudaTile t = {64, 64, 0, 1};
-    if (filters <= 32 || blocks_of(pixels, filters, 64, 64) < width) t.filters = 32;
-    if (blocks_of(pixels, filters, 128, t.filters) >= 2 * width) t.pixels = 128;
-    t.blocks = blocks_of(pixels, filters, t.pixels, t.filters);
-    t.splits = splits_of(t.blocks, width, depth);
-    return t;
+    const CudaTile square = tile_of(width, pixels, filters, depth, 64, 64);
+    const CudaTile narrow = tile_of(width, pixels, filters, depth, 64, 32);
+    const uint32_t columns = filters <= 32 ? 32 : 64;
+    const CudaTile large = tile_of(width, pixels, filters, depth, 128, columns);
+    if (large.blocks >= 2 * width) return large;
+    /* where that fills the device without sharing, small tiles; and where nothing can be shared */
+    const bool fills = narrow.blocks >= width * 5 / 8;
+    if (filters <= 32 || (square.blocks < width * 5 / 8 && square.splits <= 2 && fills) ||
+        (square.splits == 1 && square.blocks < width * 5 / 8))
+        return fills ? (CudaTile){64, 32, narrow.blocks, 1} : narrow;
+    return square;
 }
 
 bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t filters,
@@ -39,29 +49,81 @@ bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t f
 }
 
 bool cuda_tile_ready(KernelCall *call, const CudaTile *tile) {
-    return tile->splits == 1 || cuda_make_counters(call);
+    return tile->splits == 1 || cuda_has_clusters(call) || cuda_make_counters(call);
 }
 
 bool cuda_tile(KernelCall *call, const TileArgs *given, Dtype dtype) {
     TileArgs args = *given;
     const uint64_t pixels = (uint64_t)args.pixels, filters = (uint64_t)args.filters;
     CudaTile t = cuda_tile_for(call, pixels, filters, (uint64_t)args.depth);
-    if (!cuda_counters(call)) t.splits = 1;
-    if (t.splits > 1) {
+    const bool clusters = cuda_has_clusters(call);
+    if (!clusters && !cuda_counters(call)) t.splits = 1;
+    if (t.splits > 1 && !clusters) {
         const uint64_t size = t.blocks * t.splits * t.pixels * t.filters * sizeof(float);
         args.partial = kernel_workspace(call, size);
         if (!args.partial) return false;
         args.counters = cuda_counters(call);
         cuda_between(call, size);
     }
-    const char *size = t.pixels == 64 ? (t.filters == 32 ? "64x32" : "64x64")
-                                      : (t.filters == 32 ? "128x32" : "128x64");
+    const bool wide = t.filters == 64;
+    const char *size = t.pixels == 64 ? (wide ? "64x64" : "64x32") : wide ? "128x64" : "128x32";
     const CudaName name = cuda_name("tile", size, cuda_suffix(dtype));
+    const uint32_t threads = t.pixels == 64 ? (wide ? 128 : 256) : wide ? 256 : 128;
     const CudaLaunch launch = {
         .family = CUDA_tile,
         .kernel = name.text,
         .blocks = {cuda_blocks(pixels, t.pixels, 1), cuda_blocks(filters, t.filters, 1), t.splits},
-        .threads = {THREADS},
+        .threads = {threads},
+        .shared = (uint32_t)TILE_SHARED(t.pixels, t.filters),
+        .cluster = clusters && t.splits > 1 ? t.splits : 0,
         .args = &args};
+    return cuda_launch(call, &launch);
+}
+
+/* ---- few channels ---------------------------------------------------------------------------- */
+
+uint64_t cuda_first_line(uint64_t used) {
+    return (used + 15) / 16 * 16;
+}
+
+/* Weights, and what a block reads of x; or its sums. */
+static uint64_t first_shared(const TileArgs *a) {
+    const uint64_t line = cuda_first_line((uint64_t)a->taps[1] * (uint64_t)a->channels);
+    const uint64_t apart = (uint64_t)a->stride[1] * (uint64_t)a->channels;
+    const uint64_t weights = FIRST_FILTERS * ((uint64_t)a->taps[0] * line + 8);
+    const uint64_t rows = (FIRST_HIGH - 1) * (uint64_t)a->stride[0] + (uint64_t)a->taps[0];
+    const uint64_t bytes = 2 * (weights + rows * ((FIRST_WIDE - 1) * apart + line));
+    const uint64_t sums = FIRST_HIGH * FIRST_WIDE * (FIRST_FILTERS + 8) * sizeof(float);
+    return bytes > sums ? bytes : sums;
+}
+
+static uint64_t first_blocks(const TileArgs *a, uint64_t pixels) {
+    const uint64_t image = (uint64_t)a->out[0] * (uint64_t)a->out[1];
+    return (image ? pixels / image : 0) * cuda_blocks((uint64_t)a->out[0], FIRST_HIGH, 1) *
+           cuda_blocks((uint64_t)a->out[1], FIRST_WIDE, 1);
+}
+
+bool cuda_first_takes(const TileArgs *a, Dtype dtype, uint64_t pixels) {
+    enum { CHANNELS = 4, SHARED = 96 << 10 };
+    const int64_t most = INT32_MAX / (4 * CHANNELS);
+    return (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16) && a->channels <= CHANNELS &&
+           a->taps[0] <= 64 && a->taps[1] <= 64 && a->stride[0] <= 64 && a->stride[1] <= 64 &&
+           a->dilation[0] == 1 && a->dilation[1] == 1 && a->stride[1] * a->channels % 2 == 0 &&
+           first_shared(a) <= SHARED && a->in[0] <= most && a->in[1] <= most &&
+           a->begin[0] <= most && a->begin[1] <= most && a->begin[0] >= -most &&
+           a->begin[1] >= -most && a->out[0] <= most / 64 && a->out[1] <= most / 64 &&
+           pixels <= INT32_MAX && first_blocks(a, pixels) <= INT32_MAX &&
+           a->filters <= FIRST_FILTERS * GRID_LIMIT;
+}
+
+bool cuda_first(KernelCall *call, const TileArgs *args, Dtype dtype) {
+    const CudaName name = cuda_name("first", cuda_suffix(dtype), "");
+    const CudaLaunch launch = {.family = CUDA_tile,
+                               .kernel = name.text,
+                               .blocks = {(uint32_t)first_blocks(args, (uint64_t)args->pixels),
+                                          cuda_blocks((uint64_t)args->filters, FIRST_FILTERS, 1)},
+                               .threads = {FIRST_THREADS},
+                               .shared = (uint32_t)first_shared(args),
+                               .args = args};
     return cuda_launch(call, &launch);
 }

@@ -8,6 +8,7 @@
 #include <cuda_fp16.h>
 #include <stdint.h>
 
+#include "begin.cuh"
 #include "demi_dtype.h"
 
 typedef __half f16;
@@ -129,7 +130,9 @@ static __device__ __forceinline__ float warp_sum(float x) {
 }
 /* NaN wins. */
 static __device__ __forceinline__ float max_nan(float a, float b) {
-    return a != a || a > b ? a : b;
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
 }
 static __device__ __forceinline__ float warp_max(float x) {
 #pragma unroll

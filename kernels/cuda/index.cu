@@ -303,12 +303,15 @@ template <typename T> static __device__ void sums(const SumsArgs &a) {
 
 #define GATHERS(suffix, T)                                                                         \
     extern "C" __global__ void __launch_bounds__(256) gather_elements_##suffix(ElementsArgs a) {   \
+        begin();                                                                                   \
         gather_elements<T>(a);                                                                     \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) gather_blocks_##suffix(BlocksArgs a) {       \
+        begin();                                                                                   \
         gather_blocks<T>(a);                                                                       \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) one_hot_##suffix(OneHotArgs a) {             \
+        begin();                                                                                   \
         one_hot<T>(a);                                                                             \
     }
 GATHERS(x1, uint8_t)
@@ -318,15 +321,19 @@ GATHERS(x8, uint64_t)
 
 #define NUMBERS(suffix, T)                                                                         \
     extern "C" __global__ void __launch_bounds__(256) scatter_elements_##suffix(ElementsArgs a) {  \
+        begin();                                                                                   \
         scatter_elements<T>(a);                                                                    \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) scatter_blocks_##suffix(BlocksArgs a) {      \
+        begin();                                                                                   \
         scatter_blocks<T>(a);                                                                      \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) best_##suffix(BestArgs a) {                  \
+        begin();                                                                                   \
         best<T>(a);                                                                                \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) sums_##suffix(SumsArgs a) {                  \
+        begin();                                                                                   \
         sums<T>(a);                                                                                \
     }
 FOR_FLOATS(NUMBERS)

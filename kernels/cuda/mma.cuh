@@ -54,22 +54,19 @@ __device__ __forceinline__ void multiply<bf16>(float (&sums)[4], const uint32_t 
 }
 
 /* Four matrices of 8 x 8, a row's address of one of them a lane. */
-static __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const void *row) {
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+static __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], uint32_t at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "r"(at)
                  : "memory");
 }
 
-/* The right operand of 8 columns from 16 rows in shared memory: `row` is where row lane % 16 begins, a
- * multiple of 16 bytes. */
-template <typename T>
-static __device__ __forceinline__ void load_turned(uint32_t (&right)[2], const T *row) {
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(right[0]), "=r"(right[1])
-                 : "r"(at)
+/* The right operands of 8 columns and the next 8 from 16 rows in shared memory: `row` is where row lane % 16
+ * begins, 8 columns on for the upper lanes, a multiple of 16 bytes. */
+static __device__ __forceinline__ void load_turned(uint32_t (&right)[4], uint32_t row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(right[0]), "=r"(right[1]), "=r"(right[2]), "=r"(right[3])
+                 : "r"(row)
                  : "memory");
 }
 

@@ -2,6 +2,7 @@
 /* Data that only moves: runs of rows, transposed matrices, slices by index. */
 #include <stdint.h>
 
+#include "begin.cuh"
 #include "move_args.h"
 
 typedef struct alignas(16) Wide {
@@ -105,22 +106,28 @@ template <typename T> static __device__ void triangle(const TriangleArgs &a) {
 
 #define MOVES(suffix, T)                                                                           \
     extern "C" __global__ void __launch_bounds__(256) rows_##suffix(PartsArgs a) {                 \
+        begin();                                                                                   \
         rows<T>(a);                                                                                \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) gather_##suffix(GatherArgs a) {              \
+        begin();                                                                                   \
         gather<T>(a);                                                                              \
     }
 #define TURNS(suffix, T)                                                                           \
     extern "C" __global__ void __launch_bounds__(256) pad_##suffix(PadArgs a) {                    \
+        begin();                                                                                   \
         pad<T>(a);                                                                                 \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) triangle_##suffix(TriangleArgs a) {          \
+        begin();                                                                                   \
         triangle<T>(a);                                                                            \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TurnArgs a) {                  \
+        begin();                                                                                   \
         turn<T>(a);                                                                                \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) turn_few_##suffix(TurnArgs a) {              \
+        begin();                                                                                   \
         turn_few<T>(a);                                                                            \
     }
 MOVES(x1, uint8_t)

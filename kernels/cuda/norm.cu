@@ -7,6 +7,7 @@
 
 /* A block a row, of whole warps. */
 extern "C" __global__ void __launch_bounds__(256) softmax_rows(SoftmaxArgs a) {
+    begin();
     __shared__ float room[WARP];
     for (int64_t row = blockIdx.x; row < a.outer; row += gridDim.x) {
         const int64_t at = row * a.n;
@@ -28,6 +29,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax_rows(SoftmaxArgs a) {
 
 /* A thread a row, whose elements are `inner` apart. */
 extern "C" __global__ void __launch_bounds__(256) softmax_columns(SoftmaxArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < a.outer * a.inner;
          k += step) {
@@ -52,6 +54,7 @@ static __device__ __forceinline__ float element(const RowNormArgs &a, int64_t i)
 
 /* A block a row, of whole warps; `kept` elements of it in dynamic shared memory: all or none. */
 extern "C" __global__ void __launch_bounds__(256) norm_rows(RowNormArgs a) {
+    begin();
     extern __shared__ float row_elements[];
     __shared__ float room[WARP];
     const bool kept = a.kept;
@@ -104,6 +107,7 @@ static __device__ __forceinline__ void store_four(void *data, int dtype, int64_t
 
 /* The same for rows of whole packs, factors by element: a row is in registers, and read at once. */
 extern "C" __global__ void __launch_bounds__(256) norm_packs(RowNormArgs a) {
+    begin();
     __shared__ float room[WARP];
     const int64_t at = (int64_t)blockIdx.x * a.n;
     float x[NORM_PACKS][4], scale[NORM_PACKS][4], bias[NORM_PACKS][4], sum = 0, squares = 0;
@@ -195,6 +199,7 @@ static __device__ __forceinline__ void store_row_any(void *data, int dtype,
 
 /* The same by a warp a row, where there are rows enough: warps of a block wait for nobody. */
 extern "C" __global__ void __launch_bounds__(256) norm_warps(RowNormArgs a) {
+    begin();
     const int64_t row = (int64_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP, at = row * a.n;
     if (row >= a.rows) return; /* whole warps */
     float x[NORM_WARP_PACKS][4], more[NORM_WARP_PACKS][4], sum = 0, squares = 0;
@@ -236,6 +241,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_warps(RowNormArgs a) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         const int64_t c = i / a.inner % a.channels;
@@ -248,6 +254,7 @@ extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) affine(AffineArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         const int64_t c = i / a.inner % a.channels;
@@ -258,6 +265,7 @@ extern "C" __global__ void __launch_bounds__(256) affine(AffineArgs a) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) lrn(LrnArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         const int64_t c = i / a.inner % a.channels;
@@ -275,6 +283,7 @@ extern "C" __global__ void __launch_bounds__(256) lrn(LrnArgs a) {
 
 /* A block a line, of whole warps. */
 extern "C" __global__ void __launch_bounds__(256) lp_norm(LpNormArgs a) {
+    begin();
     __shared__ float room[WARP];
     for (int64_t line = blockIdx.x; line < a.lines; line += gridDim.x) {
         const int64_t at = line / a.inner * a.n * a.inner + line % a.inner;

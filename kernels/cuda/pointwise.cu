@@ -28,6 +28,7 @@ template <typename From, typename To> static __device__ void unary_all(const Una
 
 #define UNARY(from, to, From, To)                                                                  \
     extern "C" __global__ void __launch_bounds__(256) unary_##from##_##to(UnaryArgs a) {           \
+        begin();                                                                                   \
         unary_all<From, To>(a);                                                                    \
     }
 FOR_FLOAT_PAIRS(UNARY)
@@ -105,6 +106,7 @@ static __device__ void store_bits(void *data, int dtype, int64_t i, int64_t x) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) cast_any(UnaryArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         if (is_whole(a.from) && is_whole(a.to)) {
@@ -225,15 +227,18 @@ template <typename T, int N> static __device__ void binary_all(const BroadcastAr
 
 #define BINARY(suffix, T)                                                                          \
     extern "C" __global__ void __launch_bounds__(256) binary_##suffix(BroadcastArgs a) {           \
+        begin();                                                                                   \
         binary_all<T, 1>(a);                                                                       \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) binary_pack_##suffix(BroadcastArgs a) {      \
+        begin();                                                                                   \
         binary_all<T, 16 / sizeof(T)>(a);                                                          \
     }
 FOR_FLOATS(BINARY)
 
 /* The same of floats of several types. */
 extern "C" __global__ void __launch_bounds__(256) binary_any(BroadcastArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         int64_t at[2];
@@ -303,6 +308,7 @@ template <typename T> static __device__ void integer_all(const BroadcastArgs &a)
 }
 #define INTEGER(suffix, T)                                                                         \
     extern "C" __global__ void __launch_bounds__(256) binary_##suffix(BroadcastArgs a) {           \
+        begin();                                                                                   \
         integer_all<T>(a);                                                                         \
     }
 INTEGER(i32, int32_t)
@@ -331,6 +337,7 @@ template <typename T> static __device__ void compare_all(const BroadcastArgs &a)
 }
 #define COMPARE(suffix, T)                                                                         \
     extern "C" __global__ void __launch_bounds__(256) compare_##suffix(BroadcastArgs a) {          \
+        begin();                                                                                   \
         compare_all<T>(a);                                                                         \
     }
 FOR_FLOATS(COMPARE)
@@ -350,12 +357,14 @@ template <typename T> static __device__ void find_all(const UnaryArgs &a) {
 }
 #define FIND(suffix, T)                                                                            \
     extern "C" __global__ void __launch_bounds__(256) find_##suffix(UnaryArgs a) {                 \
+        begin();                                                                                   \
         find_all<T>(a);                                                                            \
     }
 FOR_FLOATS(FIND)
 FIND(f64, double)
 
 extern "C" __global__ void __launch_bounds__(256) not_b(UnaryArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step)
         ((uint8_t *)a.y)[i] = !((const uint8_t *)a.x)[i];
@@ -373,6 +382,7 @@ template <typename T> static __device__ void where_all(const BroadcastArgs &a) {
 }
 #define WHERE(suffix, T)                                                                           \
     extern "C" __global__ void __launch_bounds__(256) where_##suffix(BroadcastArgs a) {            \
+        begin();                                                                                   \
         where_all<T>(a);                                                                           \
     }
 WHERE(x1, uint8_t)
@@ -391,6 +401,7 @@ template <typename T> static __device__ void expand_all(const BroadcastArgs &a) 
 }
 #define EXPAND(suffix, T)                                                                          \
     extern "C" __global__ void __launch_bounds__(256) expand_##suffix(BroadcastArgs a) {           \
+        begin();                                                                                   \
         expand_all<T>(a);                                                                          \
     }
 EXPAND(x1, uint8_t)

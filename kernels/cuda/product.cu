@@ -30,7 +30,12 @@ template <typename From, typename To> static __device__ void epilogue_all(const 
             for (int j = 0; j < N; j++) values[j] *= a.scale;
             if (a.bias) add_pack_any<To, N>(values, a.bias, a.bias_type, k * N % a.columns);
             if (a.z) add_pack_any<To, N>(values, a.z, a.z_type, k * N);
-            activate_pack(a.op, values, a.p, a.q);
+            if (a.op == UNARY_GELU) { /* behind products of millions of elements: no calls */
+#pragma unroll
+                for (int j = 0; j < N; j++) values[j] = gelu(values[j]);
+            } else {
+                activate_pack(a.op, values, a.p, a.q);
+            }
         } else {
 #pragma unroll
             for (int j = 0; j < N; j++) values[j] = finish(a, values[j], k * N + j);
@@ -43,6 +48,7 @@ template <typename From, typename To> static __device__ void epilogue_all(const 
 
 #define EPILOGUE(from, to, From, To)                                                               \
     extern "C" __global__ void __launch_bounds__(256) epilogue_##from##_##to(EpilogueArgs a) {     \
+        begin();                                                                                   \
         epilogue_all<From, To>(a);                                                                 \
     }
 FOR_FLOAT_PAIRS(EPILOGUE)
@@ -87,9 +93,11 @@ template <typename T, int M> static __device__ void few(const FewArgs &a) {
 }
 #define FEW(suffix, T)                                                                             \
     extern "C" __global__ void __launch_bounds__(256) few_1_##suffix(FewArgs a) {                  \
+        begin();                                                                                   \
         few<T, 1>(a);                                                                              \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256) few_4_##suffix(FewArgs a) {                  \
+        begin();                                                                                   \
         few<T, FEW_ROWS>(a);                                                                       \
     }
 FOR_FLOATS(FEW)
@@ -158,6 +166,7 @@ template <typename T> static __device__ void gemm_all(const GemmArgs &g) {
 
 #define GEMM(suffix, T)                                                                            \
     extern "C" __global__ void __launch_bounds__(TILE *ROWS) gemm_##suffix(GemmArgs g) {           \
+        begin();                                                                                   \
         gemm_all<T>(g);                                                                            \
     }
 FOR_FLOATS(GEMM)

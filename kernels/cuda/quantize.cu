@@ -43,6 +43,7 @@ static __device__ __forceinline__ float rounded(int type, float x) {
 
 /* The quotient is rounded to even before the zero point is added; NaN becomes the least. */
 extern "C" __global__ void __launch_bounds__(256) quantize(QuantizeArgs a) {
+    begin();
     const bool is_signed = a.y_type == DEMI_INT8 || a.y_type == DEMI_INT16;
     const int bits = a.y_type == DEMI_INT8 || a.y_type == DEMI_UINT8 ? 8 : 16;
     const float low = is_signed ? -(float)(1 << (bits - 1)) : 0;
@@ -62,6 +63,7 @@ extern "C" __global__ void __launch_bounds__(256) quantize(QuantizeArgs a) {
 
 /* Products are rounded once: those of 32 bits in double. */
 extern "C" __global__ void __launch_bounds__(256) dequantize(QuantizeArgs a) {
+    begin();
     EACH(i, a.count) {
         const int64_t s = scale_of(a, i);
         const int zero = a.zero ? load_int(a.zero, a.x_type, s) : 0;

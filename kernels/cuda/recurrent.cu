@@ -178,6 +178,7 @@ template <typename T> static __device__ void gru_candidate(const RecurrentArgs &
 
 /* The states before the first step, which are the last ones of sequences without elements. */
 extern "C" __global__ void __launch_bounds__(256) recurrent_begin(RecurrentArgs a) {
+    begin();
     const int64_t count = (int64_t)a.directions * a.batch * a.hidden;
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
@@ -196,6 +197,7 @@ extern "C" __global__ void __launch_bounds__(256) recurrent_begin(RecurrentArgs 
 #define RECURRENT(name, suffix, T)                                                                 \
     extern "C" __global__ void __launch_bounds__(WARP *RECURRENT_WARPS)                            \
         name##_step_##suffix(RecurrentArgs a) {                                                    \
+        begin();                                                                                   \
         name<T>(a);                                                                                \
     }
 #define RECURRENTS(suffix, T)                                                                      \

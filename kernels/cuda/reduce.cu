@@ -76,6 +76,7 @@ static __device__ float walk(const ReduceArgs &a, int64_t at, int64_t first, int
 
 /* A block a result. */
 extern "C" __global__ void __launch_bounds__(256) reduce_block(ReduceArgs a) {
+    begin();
     __shared__ float room[WARP];
     for (int64_t r = blockIdx.x; r < a.results; r += gridDim.x) {
         const int64_t at = offset_of(r, a.kept_rank, a.kept_sizes, a.kept_strides);
@@ -91,6 +92,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_block(ReduceArgs a) {
 
 /* A thread a result. */
 extern "C" __global__ void __launch_bounds__(256) reduce_thread(ReduceArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; r < a.results; r += step) {
         const int64_t at = offset_of(r, a.kept_rank, a.kept_sizes, a.kept_strides);
@@ -103,9 +105,10 @@ extern "C" __global__ void __launch_bounds__(256) reduce_thread(ReduceArgs a) {
     }
 }
 
-/* Of elements that lie side by side, N results a lane, what is reduced dealt out to a block's warps. */
-template <typename T> static __device__ void reduce_side(const ReduceArgs &a) {
-    constexpr int N = 16 / sizeof(T), WARPS = REDUCE_SIDE_THREADS / WARP;
+/* Sums, means and largest ones of elements that lie side by side: a lane has N results, and what is reduced is
+ * dealt out to a block's warps, some of it on its way at once. */
+template <typename T, bool MOST> static __device__ __forceinline__ void reduce_side(const ReduceArgs &a) {
+    constexpr int N = 16 / sizeof(T), WARPS = REDUCE_SIDE_THREADS / WARP, SOME = 4;
     __shared__ float room[WARPS][N][WARP];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int64_t r = ((int64_t)blockIdx.x * WARP + lane) * N;
@@ -113,13 +116,24 @@ template <typename T> static __device__ void reduce_side(const ReduceArgs &a) {
     const T *x = (const T *)a.x + (there ? offset_of(r, a.kept_rank, a.kept_sizes, a.kept_strides) : 0);
     float sums[N];
 #pragma unroll
-    for (int j = 0; j < N; j++) sums[j] = start(a.op);
-#pragma unroll 4
-    for (int64_t i = warp; i < a.reduced && there; i += WARPS) {
-        float values[N];
-        load_pack<T, N>(values, x + offset_of(i, a.rank, a.sizes, a.strides));
+    for (int j = 0; j < N; j++) sums[j] = MOST ? -INFINITY : 0;
+    for (int64_t first = warp; first < a.reduced && there; first += WARPS * SOME) {
+        Pack<T, N> some[SOME];
 #pragma unroll
-        for (int j = 0; j < N; j++) sums[j] = combine(a.op, sums[j], taken(a.op, values[j], 0));
+        for (int k = 0; k < SOME; k++) {
+            const int64_t i = first + k * WARPS;
+            if (i < a.reduced)
+                some[k] = *reinterpret_cast<const Pack<T, N> *>(x + offset_of(i, a.rank, a.sizes, a.strides));
+        }
+#pragma unroll
+        for (int k = 0; k < SOME; k++) {
+            if (first + k * WARPS >= a.reduced) break;
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                const float value = to_float(some[k].items[j]);
+                sums[j] = MOST ? max_nan(sums[j], value) : sums[j] + value;
+            }
+        }
     }
 #pragma unroll
     for (int j = 0; j < N; j++) room[warp][j][lane] = sums[j];
@@ -129,13 +143,20 @@ template <typename T> static __device__ void reduce_side(const ReduceArgs &a) {
         if (to >= a.results) break;
         float sum = room[0][k % N][k / N];
 #pragma unroll
-        for (int w = 1; w < WARPS; w++) sum = combine(a.op, sum, room[w][k % N][k / N]);
+        for (int w = 1; w < WARPS; w++)
+            sum = MOST ? max_nan(sum, room[w][k % N][k / N]) : sum + room[w][k % N][k / N];
         store_any(a.y, a.y_type, to, ended(a.op, sum, a.reduced));
     }
 }
 #define REDUCE_SIDE(suffix, T)                                                                     \
     extern "C" __global__ void __launch_bounds__(REDUCE_SIDE_THREADS)                              \
         reduce_side_##suffix(ReduceArgs a) {                                                       \
-        reduce_side<T>(a);                                                                         \
+        begin();                                                                                   \
+        reduce_side<T, false>(a);                                                                  \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(REDUCE_SIDE_THREADS)                              \
+        reduce_most_##suffix(ReduceArgs a) {                                                       \
+        begin();                                                                                   \
+        reduce_side<T, true>(a);                                                                   \
     }
 FOR_FLOATS(REDUCE_SIDE)

@@ -128,6 +128,7 @@ template <typename T> static __device__ void resize(const ResizeArgs &a) {
 
 #define RESIZE(suffix, T)                                                                          \
     extern "C" __global__ void __launch_bounds__(128) resize_##suffix(ResizeArgs a) {              \
+        begin();                                                                                   \
         resize<T>(a);                                                                              \
     }
 FOR_FLOATS(RESIZE)
@@ -198,6 +199,7 @@ static __device__ void find_taps(const GridArgs &a, double x, int64_t size, Grid
 }
 
 extern "C" __global__ void __launch_bounds__(128) grid_sample(GridArgs a) {
+    begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
         const int64_t point = i % a.points, channel = i / a.points;

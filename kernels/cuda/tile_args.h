@@ -5,7 +5,25 @@
 
 #include <stdint.h>
 
-enum { TILE_DEPTH = 32 }; /* products of an element of y between two steps of the pipeline */
+enum {
+    TILE_DEPTH = 64, /* products of an element of y between two steps of the pipeline */
+    TILE_SPLITS =
+        8 /* blocks that share a tile's depth at most: what every device has of a cluster */
+};
+
+/* Steps that are under way at once, and the shared memory that they take: below the 99 kB that the
+ * smallest devices have. */
+#define TILE_STAGES(pixels, filters)                                                               \
+    ((pixels) + (filters) <= 128 ? 640 / ((pixels) + (filters)) : 4)
+#define TILE_SHARED(pixels, filters)                                                               \
+    (TILE_STAGES(pixels, filters) * ((pixels) + (filters)) * TILE_DEPTH * 2)
+
+enum { /* what a block of first_* has of y */
+       FIRST_HIGH = 8,
+       FIRST_WIDE = 16,
+       FIRST_FILTERS = 64,
+       FIRST_THREADS = 128
+};
 
 /* y = act(conv(x, w) + bias + z) of channels-last data: y (pixels, filters), w (filters, taps,
  * channels), x by strides in elements. A product of matrices is a convolution of one tap. */
@@ -16,9 +34,12 @@ typedef struct TileArgs {
     int32_t pixels, filters, channels, depth; /* of y; channels of x; channels times taps */
     int32_t in[2], out[2], taps[2], stride[2], dilation[2], begin[2];
     int32_t bias_type, z_type, op;
+    int32_t
+        constant; /* no kernel writes w: what is before this one may still run when it is read */
     float p, q;
-    /* Several blocks for each tile, gridDim.z, each with a part of the depth: the sums of all, by block and
-     * tile, and how many blocks of a tile are done, 0 before and after. */
+    /* Several blocks for each tile, gridDim.z, each with a part of the depth. They are a cluster, and partial
+     * is NULL; or else: the sums of all, by block and tile, and how many blocks of a tile are done, 0 before
+     * and after. */
     float *partial;
     uint32_t *counters;
 } TileArgs;

@@ -68,11 +68,6 @@ static __device__ __forceinline__ void activate_pack(int op, float (&x)[N], floa
         for (int i = 0; i < N; i++) x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
         return;
     }
-    if (op == UNARY_GELU) {
-#pragma unroll
-        for (int i = 0; i < N; i++) x[i] = gelu(x[i]);
-        return;
-    }
 #pragma unroll
     for (int i = 0; i < N; i++) x[i] = activate(op, x[i], p, q);
 }

@@ -114,15 +114,19 @@ template <typename T, int N, int TAPS> static __device__ void depthwise_square(c
 
 #define DEPTHWISE(suffix, T)                                                                       \
     extern "C" __global__ void __launch_bounds__(128) depthwise_##suffix(WindowArgs a) {           \
+        begin();                                                                                   \
         depthwise<T, 1>(a);                                                                        \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(128) depthwise_pack_##suffix(WindowArgs a) {      \
+        begin();                                                                                   \
         depthwise<T, 16 / sizeof(T)>(a);                                                           \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(128) depthwise_3x3_##suffix(WindowArgs a) {       \
+        begin();                                                                                   \
         depthwise_square<T, 16 / sizeof(T), 3>(a);                                                 \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(128) depthwise_5x5_##suffix(WindowArgs a) {       \
+        begin();                                                                                   \
         depthwise_square<T, 16 / sizeof(T), 5>(a);                                                 \
     }
 FOR_FLOATS(DEPTHWISE)
@@ -165,6 +169,7 @@ template <typename T> static __device__ void direct(const WindowArgs &a) {
 }
 #define DIRECT(suffix, T)                                                                          \
     extern "C" __global__ void __launch_bounds__(128) direct_##suffix(WindowArgs a) {              \
+        begin();                                                                                   \
         direct<T>(a);                                                                              \
     }
 FOR_FLOATS(DIRECT)
@@ -215,6 +220,7 @@ template <typename T> static __device__ void transposed(const WindowArgs &a) {
 }
 #define TRANSPOSED(suffix, T)                                                                      \
     extern "C" __global__ void __launch_bounds__(128) transposed_##suffix(WindowArgs a) {          \
+        begin();                                                                                   \
         transposed<T>(a);                                                                          \
     }
 FOR_FLOATS(TRANSPOSED)
@@ -294,7 +300,7 @@ template <typename T, int N> static __device__ void pool_pack(const WindowArgs &
         for (int j = 0; j < N; j++) sums[j] = a.pool == POOL_MAX ? -INFINITY : 0;
         for (int r = rows[0]; r < rows[1]; r++) {
             const T *line = x + (row + r * a.dilation[1]) * a.x_axis[1];
-#pragma unroll 4
+#pragma unroll 3
             for (int c = columns[0]; c < columns[1]; c++) {
                 float values[N];
                 load_pack<T, N>(values, line + (column + c * a.dilation[2]) * a.x_axis[2]);
@@ -315,9 +321,11 @@ template <typename T, int N> static __device__ void pool_pack(const WindowArgs &
 }
 #define POOL(suffix, T)                                                                            \
     extern "C" __global__ void __launch_bounds__(128) pool_##suffix(WindowArgs a) {                \
+        begin();                                                                                   \
         pool<T>(a);                                                                                \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(128) pool_pack_##suffix(WindowArgs a) {           \
+        begin();                                                                                   \
         pool_pack<T, 16 / sizeof(T)>(a);                                                           \
     }
 FOR_FLOATS(POOL)
@@ -335,8 +343,10 @@ template <typename T> static __device__ void turn(const WindowArgs &a) {
     }
 }
 extern "C" __global__ void __launch_bounds__(128) turn_x2(WindowArgs a) {
+    begin();
     turn<uint16_t>(a);
 }
 extern "C" __global__ void __launch_bounds__(128) turn_x4(WindowArgs a) {
+    begin();
     turn<uint32_t>(a);
 }

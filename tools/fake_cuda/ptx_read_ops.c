@@ -395,8 +395,8 @@ static bool read_special(PtxReader *r, const PtxStatement *s, const Operands *al
         read_mma(r, all, ptx_mma_bf16);
     else if (ptx_is(s->name, "ldmatrix.sync.aligned.m8n8.x4.shared.b16"))
         read_matrices(r, all, ptx_load_matrices, 4);
-    else if (ptx_is(s->name, "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16"))
-        read_matrices(r, all, ptx_load_turned, 2);
+    else if (ptx_is(s->name, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"))
+        read_matrices(r, all, ptx_load_turned, 4);
     else if (ptx_starts(s->name, "ld.") || ptx_starts(s->name, "st."))
         read_memory(r, s, all);
     else
