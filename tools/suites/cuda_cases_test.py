@@ -31,9 +31,11 @@ from suite import cuda_case, cuda_cases, metric, runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 1 << 30
-PRODUCT_SEEDS = 3333  # most that run once more without a library
-PRODUCTS = {"matmul", "gemm", "einsum", "conv", "tiles", "network", "mixed", "recurrent", "bits"}
-WITHOUT = ",fail=cudnnBackendFinalize:0:3000", ",fail=cublasLtMatmulAlgoGetHeuristic:0:15"
+AGAIN_SEEDS = 3333  # most that run once more in another way
+PRODUCTS = "matmul,gemm,einsum,conv,tiles,network,mixed,recurrent,bits"
+# Without a library, and on a device without clusters: what the fake device is told, and whose cases.
+AGAIN = ((",fail=cudnnBackendFinalize:0:3000", PRODUCTS), (",fail=cublasLtMatmulAlgoGetHeuristic:0:15", PRODUCTS),
+         (",capability=80", "tiles,network,deep,first,few"))
 
 
 def largest(library: runtime.LibDemi, case: cuda_case.Case) -> float:
@@ -101,12 +103,12 @@ def run_case(library: runtime.LibDemi, seed: int) -> tuple[str, str]:
     return name, "" if same else "another run gives other bits"
 
 
-def work(library: str, seeds: range, products: bool, stop: pathlib.Path | None) -> int:
+def work(library: str, seeds: range, makers: str, stop: pathlib.Path | None) -> int:
     """In a process of its own, so that the end is the device's too. `stop` is there when one has failed."""
     the, failures = runtime.LibDemi(library), 0
-    kept = sorted(cuda_cases.KEPT) if not products and 0 in seeds else []
+    kept = sorted(cuda_cases.KEPT) if not makers and 0 in seeds else []
     for seed in [*seeds, *kept]:
-        if products and cuda_cases.MAKERS[seed % len(cuda_cases.MAKERS)].__name__ not in PRODUCTS:
+        if makers and cuda_cases.MAKERS[seed % len(cuda_cases.MAKERS)].__name__ not in makers.split(","):
             continue
         if stop and stop.exists():
             break
@@ -137,25 +139,25 @@ def main() -> int:
     parser.add_argument("--first", action="store_true", help="end with the first failure")
     parser.add_argument("--stop", type=pathlib.Path, help="(internal) a file")
     parser.add_argument("--part", help="(internal) N/OF of the seeds")
-    parser.add_argument("--products", action="store_true", help="(internal) these alone")
+    parser.add_argument("--makers", default="", help="cases of these alone")
     parser.add_argument("--all-kernels", action="store_true", help="each has to be launched")
     args, start = parser.parse_args(), time.monotonic()
     first, last = map(int, args.seeds.split(":"))
     if args.part:
         number, of = map(int, args.part.split("/"))
-        return work(args.libdemi, range(first + number, last, of), args.products, args.stop)
+        return work(args.libdemi, range(first + number, last, of), args.makers, args.stop)
     launched, failed = collections.Counter(), 0
-    ways = [("", [])] * args.processes + [(way, ["--products"]) for way in WITHOUT if kernels()]
+    ways = [("", args.makers)] * args.processes + [(way, makers) for way, makers in AGAIN if kernels() and not args.makers]
     with tempfile.TemporaryDirectory() as folder, futures.ThreadPoolExecutor(args.processes) as pool:
 
         def run_part(number: int) -> tuple[int, str]:
-            (without, more), log = ways[number], pathlib.Path(folder, str(number))
-            few = max(2 * args.processes, (last - first) // PRODUCT_SEEDS)
-            part = f"0/{few}" if without else f"{number}/{args.processes}"
+            (told, makers), log = ways[number], pathlib.Path(folder, str(number))
+            few = max(2 * args.processes, (last - first) // AGAIN_SEEDS)
+            part = f"0/{few}" if told else f"{number}/{args.processes}"
             stop = ["--stop", pathlib.Path(folder, "stop")] if args.first else []
             done = subprocess.run(
                 [sys.executable, "-B", __file__, "--libdemi", args.libdemi, "--seeds", args.seeds,
-                 "--part", part, *more, *stop], env=os.environ | {"FAKE_CUDA": f"log={log}{without}"},
+                 "--part", part, "--makers", makers, *stop], env=os.environ | {"FAKE_CUDA": f"log={log}{told}"},
                 check=False)
             return done.returncode, log.read_text() if log.exists() else ""
 

@@ -47,9 +47,11 @@ static uint64_t row_taps(const ConvLast *conv) {
     return (uint64_t)conv->axes[conv->window.rank - 1].taps;
 }
 
-/* Whether a word is of two neighbouring taps of one channel, instead of one that is filled up. */
+/* Whether a word is of two neighbouring taps of one channel, instead of one that is filled up. Of an odd number
+ * of taps the last word would have a pixel beside the window, which 0 does not make 0 where it is infinite. */
 static bool pairs_taps(const ConvLast *conv) {
-    return conv->by_row && conv->channels == 1 && conv->kind == IGEMM_BFLOATS;
+    return conv->by_row && conv->channels == 1 && row_taps(conv) % 2 == 0 &&
+           conv->kind == IGEMM_BFLOATS;
 }
 
 static IgemmWeights weights_of(const ConvLast *conv) {
@@ -293,8 +295,7 @@ static uint64_t row_pixel(const ConvLast *conv) {
 static const char *row_window(KernelCall *call, const ConvLast *conv, RowWindow *rows) {
     const uint32_t last = conv->window.rank - 1;
     const WindowAxis *x = &conv->axes[last];
-    const int64_t odd = pairs_taps(conv) ? x->taps % 2 : 0; /* the last word's other half */
-    const int64_t needed = (x->out - 1) * x->stride + x->taps + odd;
+    const int64_t needed = (x->out - 1) * x->stride + x->taps;
     const int64_t padded = needed > x->begin + x->in ? needed : x->begin + x->in;
     const uint64_t count = conv->images * (conv->window.in / (uint64_t)x->in);
     const uint64_t pixel = conv->channels * conv->element, whole = row_pixel(conv);

@@ -566,6 +566,26 @@ def deep(case: Case) -> None:
         inner = outer
 
 
+def first(case: Case) -> None:
+    """First layers: so few channels that a pixel is less than 16 bytes; a pixel that is not a number is one for
+    those alone that see it."""
+    dtype, channels = case.pick(FLOATS[1:]), int(case.pick((1, 2, 3, 3, 3, 4)))
+    taps, steps = [int(case.pick((1, 3, 3, 5, 7))) for _ in range(2)], [int(case.pick((1, 2, 2, 3))), int(case.pick((1, 2, 2, 2, 4)))]
+    pads = [int(case.rng.integers(t)) for t in taps * 2]
+    sides = [t + case.size(40) for t in taps]
+    values = case.values([int(case.pick((1, 2))), channels, *sides], dtype)
+    if dtype == np.float16 and case.chance(2): # oneDNN's bfloat16 convolutions multiply those beside by 0
+        values[0, 0, case.rng.integers(sides[0]), case.rng.integers(sides[1])] = np.nan
+    case.loose, case.between = 32, 4
+    x = case.operand(values)
+    outer = int(case.pick((16, 24, 32, 64, 72, 20)))
+    w = case.values([outer, channels, *taps], dtype, 1 / np.sqrt(channels * taps[0] * taps[1]))
+    x = case.node("Conv", x, case.operand(w, True), case.operand(case.values([outer], dtype), True), strides=steps, pads=pads)
+    x = case.node(case.pick(("Relu", "Sigmoid")), x)
+    w = case.values([16, outer, 1, 1], dtype, 1 / np.sqrt(outer))
+    case.node("Conv", x, case.operand(w, True))
+
+
 def pooled(case: Case) -> None:
     """Pools between convolutions that are turned to channels-last."""
     dtype, channels, side = case.pick(FLOATS), int(case.pick((48, 64, 52, 53))), 2 + case.size(9)
@@ -810,7 +830,7 @@ MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
     residual, recurrent, pad, filled, tiled, indexed, along, resize, sampled, transposed,
-    quantized, einsum, bits, bits, marked, found, neighbours, heads, heads, turned_heads, few, deep, pooled)
+    quantized, einsum, bits, bits, marked, found, neighbours, heads, heads, turned_heads, few, deep, pooled, first)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
