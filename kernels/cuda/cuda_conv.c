@@ -2,8 +2,8 @@
 /* Convolutions on a CUDA device: Conv, and demi.fused's Conv and ConvLast; pools, ConvTranspose.
  *
  * Depthwise ones of channels-last data are demi's own; others are cuDNN's where it has engines for all
- * that follows; 16-bit ones that it has none for, those of few pixels with deep sums, and those of few
- * channels go by tiles (tile.cu); what is left is cuDNN's with a kernel behind it, or computed output by output. Weights of
+ * that follows; 16-bit ones that it has none for, and those of few pixels with deep sums, go by tiles
+ * (tile.cu); what is left is cuDNN's with a kernel behind it, or computed output by output. Weights of
  * channels-last convolutions are turned once, for all contexts. */
 #include <string.h>
 
@@ -17,13 +17,7 @@
 enum { THREADS = 128, WORKSPACE = 256 << 20 };
 
 /* How a convolution is computed, and what is kept of it. */
-typedef enum ConvWay {
-    CONV_DIRECT,
-    CONV_DEPTHWISE,
-    CONV_LIBRARY,
-    CONV_TILE,
-    CONV_FIRST /* few channels */
-} ConvWay;
+typedef enum ConvWay { CONV_DIRECT, CONV_DEPTHWISE, CONV_LIBRARY, CONV_TILE } ConvWay;
 
 typedef struct Conv {
     ConvWay way;
@@ -41,7 +35,7 @@ typedef struct Conv {
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* KernelPackJob.variant: which order they are in. */
-enum { TURNED, BY_CHANNEL, BY_LINE };
+enum { TURNED, BY_CHANNEL };
 
 /* (filters, channels, taps) to (filters, taps, channels), or of one channel to (taps, filters). */
 static bool pack_weights(KernelCall *call, const KernelPackJob *job) {
@@ -59,24 +53,6 @@ static bool pack_weights(KernelCall *call, const KernelPackJob *job) {
                     job->variant == BY_CHANNEL ? t * filters + f : (f * taps + t) * channels + c;
                 memcpy(to + at * size, from, size);
             }
-    return true;
-}
-
-/* (filters, channels, lines, taps) to (filters, lines, taps and channels, zeros behind them). */
-static bool pack_lines(KernelCall *call, const KernelPackJob *job) {
-    const KernelTensor *w = job->from;
-    const size_t channels = (size_t)w->dims[1], lines = (size_t)w->dims[2],
-                 taps = (size_t)w->dims[3];
-    const size_t line = cuda_first_line(taps * channels);
-    const uint16_t *from = w->data;
-    uint16_t *to = job->to;
-    (void)call;
-    memset(to, 0, (size_t)w->dims[0] * lines * line * sizeof *to);
-    for (size_t f = 0; f < (size_t)w->dims[0]; f++)
-        for (size_t c = 0; c < channels; c++)
-            for (size_t r = 0; r < lines; r++)
-                for (size_t t = 0; t < taps; t++)
-                    to[(f * lines + r) * line + t * channels + c] = *from++;
     return true;
 }
 
@@ -220,9 +196,11 @@ static uint64_t pixels_of(const Conv *conv) {
     return (uint64_t)a->images * (uint64_t)a->out[1] * (uint64_t)a->out[2];
 }
 
+enum { AHEAD_SPLITS = 4 }; /* so many blocks to a tile are ahead of the library's kernel */
+
 /* Where the library does not do all that follows: one kernel of our own rather than two; and where there are
- * so few pixels that its blocks would leave much of the device idle: ours are small, and share deep sums.
- * False with the error set. */
+ * so few pixels that its blocks would leave most of the device idle, while each has a deep sum: ours share
+ * that. False with the error set. */
 static bool find_tile(KernelCall *call, const Window *w, Conv *conv) {
     const WindowArgs *a = &conv->args;
     const bool whole = conv->way == CONV_LIBRARY && conv->biased == (conv->all.bias != NULL) &&
@@ -234,30 +212,11 @@ static bool find_tile(KernelCall *call, const Window *w, Conv *conv) {
         !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters, depth))
         return true;
     const CudaTile tile = cuda_tile_for(call, pixels_of(conv), filters, depth);
-    const bool product = taps == 1 && a->stride[1] == 1 && a->stride[2] == 1;
-    if (whole && (product || tile.blocks * tile.splits > cuda_width(call))) return true;
+    if (whole && (taps == 1 || tile.splits < AHEAD_SPLITS)) return true;
     if (conv->plan) dnn_plan_free(conv->dnn, conv->plan);
     conv->plan = NULL;
     conv->way = CONV_TILE;
     return cuda_tile_ready(call, &tile);
-}
-
-/* Where there are so few channels that a pixel is less than 16 bytes: the library has engines that read
- * element by element. */
-static bool is_first(const KernelCall *call, const Window *w, const Conv *conv) {
-    const WindowArgs *a = &conv->args;
-    const KernelTensor *weights = &call->inputs[1];
-    const TileArgs args = {.channels = a->channels,
-                           .filters = a->filters,
-                           .in = {a->in[1], a->in[2]},
-                           .out = {a->out[1], a->out[2]},
-                           .taps = {a->taps[1], a->taps[2]},
-                           .stride = {a->stride[1], a->stride[2]},
-                           .dilation = {a->dilation[1], a->dilation[2]},
-                           .begin = {a->begin[1], a->begin[2]}};
-    return conv->last && w->rank == 2 && w->groups == 1 && weights->dtype == conv->dtype &&
-           call->outputs[0].dtype == conv->dtype && kernel_is_constant(call, 1) &&
-           cuda_first_takes(&args, conv->dtype, pixels_of(conv));
 }
 
 static bool run_tile(KernelCall *call, const Conv *conv, const void *weights, void *y) {
@@ -289,7 +248,6 @@ static bool run_tile(KernelCall *call, const Conv *conv, const void *weights, vo
         args.dilation[i] = a->dilation[1 + i];
         args.begin[i] = a->begin[1 + i];
     }
-    if (conv->way == CONV_FIRST) return cuda_first(call, &args, conv->dtype);
     return cuda_tile(call, &args, conv->dtype);
 }
 
@@ -331,20 +289,12 @@ static KernelReady make(KernelCall *call) {
         conv->last && weights->dims[1] == 1 && w.groups == (uint64_t)weights->dims[0];
     if (by_channel && w.rank <= 2)
         conv->way = CONV_DEPTHWISE;
-    else if (is_first(call, &w, conv))
-        conv->way = CONV_FIRST;
     else if (!find_library(call, &w, conv) || !find_tile(call, &w, conv))
         return KERNEL_FAILED;
     if (turns(conv) && kernel_is_constant(call, 1) && weights->dtype == conv->dtype) {
-        const uint64_t lines = (uint64_t)weights->dims[0] * (uint64_t)weights->dims[2];
-        const uint64_t line = (uint64_t)weights->dims[1] * kernel_span(weights, 3, weights->rank);
-        const uint64_t size = kernel_element_size(weights->dtype);
-        conv->weights =
-            conv->way == CONV_FIRST
-                ? kernel_share(call, 1, pack_lines, BY_LINE, lines * cuda_first_line(line) * size)
-                : kernel_share(call, 1, pack_weights,
-                               conv->way == CONV_DEPTHWISE ? BY_CHANNEL : TURNED,
-                               weights->count * size);
+        const uint64_t variant = conv->way == CONV_DEPTHWISE ? BY_CHANNEL : TURNED;
+        conv->weights = kernel_share(call, 1, pack_weights, variant,
+                                     weights->count * kernel_element_size(weights->dtype));
         if (!conv->weights) {
             err_set(call->err, ERR_ENV, "the device has no room for weights");
             return KERNEL_FAILED;
@@ -485,8 +435,7 @@ static bool convolve(KernelCall *call) {
         if (conv.activated) left.op = UNARY_COPY;
         left.columns = (uint64_t)conv.args.filters;
         left.inner = conv.last ? 1 : kernel_span(y, 2, y->rank);
-    } else if (!(conv.way == CONV_TILE || conv.way == CONV_FIRST ? run_tile : run_own)(
-                   call, &conv, weights, to)) {
+    } else if (!(conv.way == CONV_TILE ? run_tile : run_own)(call, &conv, weights, to)) {
         return false;
     }
     const bool empty = !left.bias && !left.z && left.op == UNARY_COPY && same;

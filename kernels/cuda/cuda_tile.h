@@ -25,11 +25,4 @@ bool cuda_tile_ready(KernelCall *call, const CudaTile *tile);
 
 bool cuda_tile(KernelCall *call, const TileArgs *args, Dtype dtype);
 
-/* Convolutions of two axes of x with so few channels that its pixels are less than 16 bytes: elements of a
- * window's line, so many of taps and channels, with the zeros that the kernel wants behind them; whether there
- * is a kernel, by sizes, steps and pads of `args`; and running it, weights constant, by line. */
-uint64_t cuda_first_line(uint64_t used);
-bool cuda_first_takes(const TileArgs *args, Dtype dtype, uint64_t pixels);
-bool cuda_first(KernelCall *call, const TileArgs *args, Dtype dtype);
-
 #endif

@@ -149,95 +149,79 @@ extern "C" __global__ void __launch_bounds__(256) norm_packs(RowNormArgs a) {
     }
 }
 
-/* A lane's packs of a row, which lie a warp's packs apart; 0 where there are none. All are on their way
- * before the first is converted. */
-template <typename T>
-static __device__ __forceinline__ void load_row(float (&to)[NORM_WARP_PACKS][4], const void *data,
-                                                int64_t at, int64_t n) {
-    Pack<T, 4> packs[NORM_WARP_PACKS];
-    const T *from = (const T *)data + at;
+/* Calls use(p, j, value) for each element of a lane's packs of a row, which lie a warp's packs apart. Some are
+ * on their way at once; of all of them registers would be too many for two blocks a multiprocessor. */
+template <typename T, typename Use>
+static __device__ __forceinline__ void each_of_row(const void *data, int64_t at, int n, Use use) {
+    constexpr int SOME = 4;
+    const T *from = (const T *)data + at + threadIdx.x % WARP * 4;
+    const int left = n - (int)(threadIdx.x % WARP) * 4;
 #pragma unroll
-    for (int p = 0; p < NORM_WARP_PACKS; p++) {
-        const int64_t i = (p * WARP + threadIdx.x % WARP) * 4;
-        if (i < n) packs[p] = *reinterpret_cast<const Pack<T, 4> *>(from + i);
+    for (int first = 0; first < NORM_WARP_PACKS; first += SOME) {
+        Pack<T, 4> some[SOME];
+#pragma unroll
+        for (int k = 0; k < SOME; k++)
+            if ((first + k) * WARP * 4 < left)
+                some[k] = *reinterpret_cast<const Pack<T, 4> *>(from + (first + k) * WARP * 4);
+#pragma unroll
+        for (int k = 0; k < SOME; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                if ((first + k) * WARP * 4 < left) use(first + k, j, to_float(some[k].items[j]));
     }
-#pragma unroll
-    for (int p = 0; p < NORM_WARP_PACKS; p++)
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            to[p][j] = (p * WARP + threadIdx.x % WARP) * 4 < n ? to_float(packs[p].items[j]) : 0;
 }
-static __device__ __forceinline__ void load_row_any(float (&to)[NORM_WARP_PACKS][4], const void *data,
-                                                    int dtype, int64_t at, int64_t n) {
+template <typename Use>
+static __device__ __forceinline__ void each_of_any(const void *data, int dtype, int64_t at, int n,
+                                                   Use use) {
     if (dtype == DEMI_FLOAT16)
-        load_row<f16>(to, data, at, n);
+        each_of_row<f16>(data, at, n, use);
     else if (dtype == DEMI_BFLOAT16)
-        load_row<bf16>(to, data, at, n);
+        each_of_row<bf16>(data, at, n, use);
     else
-        load_row<float>(to, data, at, n);
+        each_of_row<float>(data, at, n, use);
 }
 
-template <typename T>
-static __device__ __forceinline__ void store_row(void *data, const float (&x)[NORM_WARP_PACKS][4],
-                                                 int64_t at, int64_t n) {
+static __device__ __forceinline__ void store_row(void *data, int dtype, int64_t at, int n,
+                                                 const float (&x)[NORM_WARP_PACKS][4]) {
 #pragma unroll
     for (int p = 0; p < NORM_WARP_PACKS; p++) {
-        const int64_t i = (p * WARP + threadIdx.x % WARP) * 4;
-        if (i < n) store_pack<T, 4>((T *)data + at + i, x[p]);
+        const int i = (p * WARP + threadIdx.x % WARP) * 4;
+        if (i < n) store_four(data, dtype, at + i, x[p]);
     }
-}
-static __device__ __forceinline__ void store_row_any(void *data, int dtype,
-                                                     const float (&x)[NORM_WARP_PACKS][4], int64_t at,
-                                                     int64_t n) {
-    if (dtype == DEMI_FLOAT16)
-        store_row<f16>(data, x, at, n);
-    else if (dtype == DEMI_BFLOAT16)
-        store_row<bf16>(data, x, at, n);
-    else
-        store_row<float>(data, x, at, n);
 }
 
 /* The same by a warp a row, where there are rows enough: warps of a block wait for nobody. */
-extern "C" __global__ void __launch_bounds__(256) norm_warps(RowNormArgs a) {
+extern "C" __global__ void __launch_bounds__(256, 2) norm_warps(RowNormArgs a) {
     begin();
     const int64_t row = (int64_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP, at = row * a.n;
     if (row >= a.rows) return; /* whole warps */
-    float x[NORM_WARP_PACKS][4], more[NORM_WARP_PACKS][4], sum = 0, squares = 0;
-    load_row_any(x, a.x, a.x_type, at, a.n);
-    if (a.skip) {
-        load_row_any(more, a.skip, a.skip_type, at, a.n);
+    const int n = (int)a.n;
+    float x[NORM_WARP_PACKS][4], sum = 0, squares = 0; /* 0 where the row has no pack */
 #pragma unroll
-        for (int p = 0; p < NORM_WARP_PACKS; p++)
+    for (int p = 0; p < NORM_WARP_PACKS; p++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) x[p][j] += more[p][j];
-    }
-    if (a.sum) store_row_any(a.sum, a.sum_type, x, at, a.n);
+        for (int j = 0; j < 4; j++) x[p][j] = 0;
+    each_of_any(a.x, a.x_type, at, n, [&](int p, int j, float value) { x[p][j] = value; });
+    if (a.skip)
+        each_of_any(a.skip, a.skip_type, at, n, [&](int p, int j, float value) { x[p][j] += value; });
+    if (a.sum) store_row(a.sum, a.sum_type, at, n, x);
 #pragma unroll
     for (int p = 0; p < NORM_WARP_PACKS; p++)
 #pragma unroll
         for (int j = 0; j < 4; j++) sum += x[p][j];
-    const float mean = a.rms ? 0 : warp_sum(sum) / (float)a.n;
+    const float mean = a.rms ? 0 : warp_sum(sum) / (float)n;
 #pragma unroll
     for (int p = 0; p < NORM_WARP_PACKS; p++) {
-        if ((p * WARP + threadIdx.x % WARP) * 4 >= a.n) continue;
+        if ((p * WARP + threadIdx.x % WARP) * 4 >= n) continue;
 #pragma unroll
         for (int j = 0; j < 4; j++) x[p][j] -= mean, squares += x[p][j] * x[p][j];
     }
-    const float factor = 1 / sqrtf(warp_sum(squares) / (float)a.n + a.epsilon);
-    load_row_any(more, a.scale, a.scale_type, 0, a.n);
-#pragma unroll
-    for (int p = 0; p < NORM_WARP_PACKS; p++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) x[p][j] = x[p][j] * factor * more[p][j];
-    if (a.bias) {
-        load_row_any(more, a.bias, a.bias_type, 0, a.n);
-#pragma unroll
-        for (int p = 0; p < NORM_WARP_PACKS; p++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) x[p][j] += more[p][j];
-    }
-    store_row_any(a.y, a.y_type, x, at, a.n);
-    if (a.low) store_row_any(a.low, a.low_type, x, at, a.n);
+    const float factor = 1 / sqrtf(warp_sum(squares) / (float)n + a.epsilon);
+    each_of_any(a.scale, a.scale_type, 0, n, [&](int p, int j, float value) { x[p][j] *= factor * value; });
+    if (a.bias)
+        each_of_any(a.bias, a.bias_type, 0, n, [&](int p, int j, float value) { x[p][j] += value; });
+    store_row(a.y, a.y_type, at, n, x);
+    if (a.low) store_row(a.low, a.low_type, at, n, x);
 }
 
 extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {

@@ -31,66 +31,65 @@ struct Position {
 
 /* ---- what follows the product ---------------------------------------------------------------- */
 
-/* Kernels are small on purpose: a launch of some microseconds fetches its code anew, and 50 kB of it took as
- * long as the product. */
+enum { FINISHED = 4 }; /* filters of a pixel that a thread finishes at once */
 
-/* CHUNK of a pixel's filters, whose sums are in shared memory. */
+/* Their sums are in y. */
 template <typename T>
-static __device__ __forceinline__ void finish(const TileArgs &a, const float *sums, int pixel, int filter) {
+static __device__ __forceinline__ void finish(const TileArgs &a, float (&y)[FINISHED], int pixel, int filter) {
+    if (pixel >= a.pixels || filter >= a.filters) return;
     const int64_t at = (int64_t)pixel * a.filters + filter;
-    if (a.filters % CHUNK) {
-#pragma unroll 1
-        for (int j = 0; j < CHUNK && filter + j < a.filters; j++) {
-            float y = sums[j];
-            if (a.bias) y += load_far(a.bias, a.bias_type, filter + j);
-            if (a.z) y += load_far(a.z, a.z_type, at + j);
-            ((T *)a.y)[at + j] = from_float<T>(activate(a.op, y, a.p, a.q));
+    if (a.filters % FINISHED == 0) {
+        if (a.bias) add_pack_any<T, FINISHED>(y, a.bias, a.bias_type, filter);
+        if (a.z) add_pack_any<T, FINISHED>(y, a.z, a.z_type, at);
+        if (a.op == UNARY_GELU) {
+#pragma unroll
+            for (int j = 0; j < FINISHED; j++) y[j] = gelu(y[j]);
+        } else {
+            activate_pack(a.op, y, a.p, a.q);
         }
+        store_pack<T, FINISHED>((T *)a.y + at, y);
         return;
     }
-    float y[CHUNK];
 #pragma unroll
-    for (int k = 0; k < CHUNK; k += 4) {
-        float four[4];
-        load_pack<float, 4>(four, sums + k);
-#pragma unroll
-        for (int j = 0; j < 4; j++) y[k + j] = four[j];
+    for (int j = 0; j < FINISHED; j++) {
+        if (filter + j >= a.filters) break;
+        float one = y[j];
+        if (a.bias) one += load_far(a.bias, a.bias_type, filter + j);
+        if (a.z) one += load_far(a.z, a.z_type, at + j);
+        ((T *)a.y)[at + j] = from_float<T>(activate(a.op, one, a.p, a.q));
     }
-    if (a.bias) add_pack_any<T, CHUNK>(y, a.bias, a.bias_type, filter);
-    if (a.z) add_pack_any<T, CHUNK>(y, a.z, a.z_type, at);
-    activate_pack(a.op, y, a.p, a.q);
-    store_pack<T, CHUNK>((T *)a.y + at, y);
 }
 
-/* Of some rows of the tile. */
-template <typename T, typename S, int COLUMNS>
-static __device__ __forceinline__ void finish_rows(const TileArgs &a, const float *sums, int first_row,
-                                                   int first_column, int begin, int end) {
-    for (int i = threadIdx.x; i < (end - begin) * (COLUMNS / CHUNK); i += S::threads) {
-        const int row = begin + i / (COLUMNS / CHUNK), from = i % (COLUMNS / CHUNK) * CHUNK;
-        if (first_row + row < a.pixels && first_column + from < a.filters)
-            finish<T>(a, sums + row * S::pitch + from, first_row + row, first_column + from);
+template <typename T, typename S, int ROWS, int COLUMNS>
+static __device__ __forceinline__ void finish_alone(const TileArgs &a, const float *sums, int first_row,
+                                                    int first_column) {
+    constexpr int PACKS = COLUMNS / FINISHED;
+    for (int i = threadIdx.x; i < ROWS * PACKS; i += S::threads) {
+        const int row = i / PACKS, from = i % PACKS * FINISHED;
+        float y[FINISHED];
+        load_pack<float, FINISHED>(y, sums + row * S::pitch + from);
+        finish<T>(a, y, first_row + row, first_column + from);
     }
 }
 
 #if __CUDA_ARCH__ >= 900
-static __device__ __forceinline__ void meet_cluster() {
+/* The blocks of a cluster have a part of the depth each: each finishes some rows of the tile, whose sums it
+ * adds up where the others have them, in their order. None may end while others read its: they say so before
+ * they finish, and wait behind that. */
+template <typename T, typename S, int ROWS, int COLUMNS>
+static __device__ __forceinline__ void finish_shared(const TileArgs &a, const float *sums, int first_row,
+                                                     int first_column) {
+    constexpr int PACKS = COLUMNS / FINISHED, MOST = ROWS * PACKS / 2 / S::threads; /* packs of a thread */
+    const int blocks = gridDim.z, mine = (ROWS + blocks - 1) / blocks, begin = blockIdx.z * mine;
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-/* The blocks of a cluster have a part of the depth each: each has some rows of the tile, whose sums it adds
- * up where the others have them, in their order, and leaves in its own shared memory. None may end while
- * others read its. */
-template <typename S, int COLUMNS>
-static __device__ __forceinline__ void add_shares(float *sums, int begin, int end) {
-    constexpr int PACKS = COLUMNS / 4;
-    const int blocks = gridDim.z;
-    meet_cluster();
-    for (int i = threadIdx.x; i < (end - begin) * PACKS; i += S::threads) {
-        float *mine = sums + (begin + i / PACKS) * S::pitch + i % PACKS * 4;
-        const uint32_t at = shared_address(mine);
-        float parts[TILE_SPLITS][4];
+    float y[MOST][FINISHED];
+#pragma unroll
+    for (int k = 0; k < MOST; k++) {
+        const int i = threadIdx.x + k * S::threads, row = begin + i / PACKS;
+        if (i >= mine * PACKS || row >= ROWS) continue;
+        const uint32_t at = shared_address(sums + row * S::pitch + i % PACKS * FINISHED);
+        float parts[TILE_SPLITS][FINISHED];
 #pragma unroll
         for (int z = 0; z < TILE_SPLITS; z++) {
             if (z >= blocks) break;
@@ -102,14 +101,22 @@ static __device__ __forceinline__ void add_shares(float *sums, int begin, int en
                          : "memory");
         }
 #pragma unroll
+        for (int j = 0; j < FINISHED; j++) y[k][j] = parts[0][j];
+#pragma unroll
         for (int z = 1; z < TILE_SPLITS; z++) {
             if (z >= blocks) break;
 #pragma unroll
-            for (int j = 0; j < 4; j++) parts[0][j] += parts[z][j];
+            for (int j = 0; j < FINISHED; j++) y[k][j] += parts[z][j];
         }
-        store_pack<float, 4>(mine, parts[0]);
     }
-    meet_cluster();
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); /* what others have was read */
+#pragma unroll
+    for (int k = 0; k < MOST; k++) {
+        const int i = threadIdx.x + k * S::threads, row = begin + i / PACKS;
+        if (i < mine * PACKS && row < ROWS)
+            finish<T>(a, y[k], first_row + row, first_column + i % PACKS * FINISHED);
+    }
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 #endif
 
@@ -289,134 +296,15 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
                                          warp_column + n * 8 + lane % 4 * 2,
                                      two);
             }
-    int rows_begin = 0, rows_end = ROWS;
 #if __CUDA_ARCH__ >= 900
     if (gridDim.z > 1 && !a.partial) {
-        const int mine = (ROWS + gridDim.z - 1) / gridDim.z;
-        rows_begin = min(blockIdx.z * mine, ROWS);
-        rows_end = min(rows_begin + mine, ROWS);
-        add_shares<S, COLUMNS>(tile, rows_begin, rows_end);
+        finish_shared<T, S, ROWS, COLUMNS>(a, tile, first_row, first_column);
+        return;
     }
 #endif
     __syncthreads();
-    finish_rows<T, S, COLUMNS>(a, tile, first_row, first_column, rows_begin, rows_end);
+    finish_alone<T, S, ROWS, COLUMNS>(a, tile, first_row, first_column);
 }
-
-/* ---- first layers ---------------------------------------------------------------------------- */
-
-/* Pixels of three channels or so are no multiple of 16 bytes, but a line of a window is so many elements one
- * after the other, which the next pixel's overlaps. Blocks of HIGH x WIDE pixels have what they read of x in
- * shared memory and take pairs of elements from there; w is (filters, lines, elements of a line and zeros to a
- * multiple of 16). What of x lies behind a line is taken for 0, too: it may be infinite. */
-template <typename T> static __device__ __forceinline__ void first_layer(const TileArgs &a) {
-    constexpr int HIGH = FIRST_HIGH, WIDE = FIRST_WIDE, FILTERS = FIRST_FILTERS, WARPS = FIRST_THREADS / WARP;
-    constexpr int M = HIGH / WARPS, N = FILTERS / 8, PITCH = FILTERS + 8;
-    extern __shared__ __align__(128) unsigned char room[];
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const int wide = (a.out[1] + WIDE - 1) / WIDE, high = (a.out[0] + HIGH - 1) / HIGH;
-    const int first_column = blockIdx.x % wide * WIDE, first_row = blockIdx.x / wide % high * HIGH;
-    const int image = blockIdx.x / wide / high, first_filter = blockIdx.y * FILTERS;
-    const int used = a.taps[1] * a.channels, steps = (used + 15) / 16; /* of a line */
-    const int depth = a.taps[0] * steps * 16, pitch = depth + CHUNK;   /* odd numbers of chunks */
-    T *weights = reinterpret_cast<T *>(room), *patch = weights + FILTERS * pitch;
-    let_next_begin();
-    for (int i = threadIdx.x; i < FILTERS * (depth / CHUNK); i += FIRST_THREADS) {
-        const int filter = i / (depth / CHUNK), at = i % (depth / CHUNK) * CHUNK;
-        const bool there = first_filter + filter < a.filters;
-        const T *w = (const T *)a.w + (int64_t)(first_filter + filter) * depth + at;
-        fetch(weights + filter * pitch + at, there ? w : (const T *)a.w, there);
-    }
-    end_group();
-    wait_for_last();
-
-    const int apart = a.stride[1] * a.channels; /* elements between a pixel's line and the next's */
-    const int span = (WIDE - 1) * apart + steps * 16, rows = (HIGH - 1) * a.stride[0] + a.taps[0];
-    const int top = first_row * a.stride[0] - a.begin[0];
-    const int from = (first_column * a.stride[1] - a.begin[1]) * a.channels, most = a.in[1] * a.channels;
-    constexpr int SOME = 8; /* elements that are on their way at once */
-    const T *x = (const T *)a.x + image * a.x_image + top * a.x_row + from;
-    for (int first = threadIdx.x; first < rows * span; first += SOME * FIRST_THREADS) {
-        T some[SOME];
-#pragma unroll
-        for (int k = 0; k < SOME; k++) {
-            const int i = first + k * FIRST_THREADS, r = i / span, e = i - r * span;
-            const bool there = i < rows * span && (unsigned)(top + r) < (unsigned)a.in[0] &&
-                               (unsigned)(from + e) < (unsigned)most;
-            some[k] = there ? x[r * a.x_row + e] : from_float<T>(0);
-        }
-#pragma unroll
-        for (int k = 0; k < SOME; k++)
-            if (first + k * FIRST_THREADS < rows * span) patch[first + k * FIRST_THREADS] = some[k];
-    }
-    wait_groups<0>();
-    __syncthreads();
-
-    float sums[M][N][4];
-#pragma unroll
-    for (int m = 0; m < M; m++)
-#pragma unroll
-        for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) sums[m][n][i] = 0;
-    for (int r = 0; r < a.taps[0]; r++)
-        for (int step = 0; step < steps; step++) {
-            uint32_t mask[2]; /* which of a pair are of the line */
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const int k = step * 16 + h * 8 + lane % 4 * 2;
-                mask[h] = k + 1 < used ? UINT32_MAX : k < used ? UINT16_MAX : 0;
-            }
-            uint32_t left[M][4];
-#pragma unroll
-            for (int m = 0; m < M; m++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const int row = (warp * M + m) * a.stride[0] + r, pixel = lane / 4 + i % 2 * 8;
-                    const T *pair = patch + row * span + pixel * apart + step * 16 + i / 2 * 8 + lane % 4 * 2;
-                    left[m][i] = *reinterpret_cast<const uint32_t *>(pair) & mask[i / 2];
-                }
-#pragma unroll
-            for (int n = 0; n < N; n += 2) {
-                uint32_t four[4];
-                const int filter = n * 8 + lane / 16 * 8 + lane % 8;
-                load_matrices(four, shared_address(weights + filter * pitch + (r * steps + step) * 16 +
-                                                   lane / 8 % 2 * 8));
-                const uint32_t right[2][2] = {{four[0], four[1]}, {four[2], four[3]}};
-#pragma unroll
-                for (int m = 0; m < M; m++)
-#pragma unroll
-                    for (int k = 0; k < 2; k++) multiply<T>(sums[m][n + k], left[m], right[k]);
-            }
-        }
-    __syncthreads(); /* all was read: it gives way to sums */
-    float *tile = reinterpret_cast<float *>(room);
-#pragma unroll
-    for (int m = 0; m < M; m++)
-#pragma unroll
-        for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const float two[2] = {sums[m][n][h * 2], sums[m][n][h * 2 + 1]};
-                const int pixel = (warp * M + m) * WIDE + h * 8 + lane / 4;
-                store_pack<float, 2>(tile + pixel * PITCH + n * 8 + lane % 4 * 2, two);
-            }
-    __syncthreads();
-    for (int i = threadIdx.x; i < HIGH * WIDE * FILTERS / CHUNK; i += FIRST_THREADS) {
-        const int pixel = i / (FILTERS / CHUNK), filter = i % (FILTERS / CHUNK) * CHUNK;
-        const int row = first_row + pixel / WIDE, column = first_column + pixel % WIDE;
-        if (row >= a.out[0] || column >= a.out[1] || first_filter + filter >= a.filters) continue;
-        finish<T>(a, tile + pixel * PITCH + filter, (image * a.out[0] + row) * a.out[1] + column,
-                  first_filter + filter);
-    }
-}
-#define FIRST(suffix, T)                                                                           \
-    extern "C" __global__ void __launch_bounds__(FIRST_THREADS) first_##suffix(TileArgs a) {       \
-        first_layer<T>(a);                                                                         \
-    }
-FIRST(f16, f16)
-FIRST(bf16, bf16)
-
-/* ---- names ----------------------------------------------------------------------------------- */
 
 #define TILE(suffix, T, ROWS, COLUMNS, WM, WN)                                                     \
     extern "C" __global__ void __launch_bounds__(WM *WN *WARP) tile_##ROWS##x##COLUMNS##_##suffix( \

@@ -18,13 +18,6 @@ enum {
 #define TILE_SHARED(pixels, filters)                                                               \
     (TILE_STAGES(pixels, filters) * ((pixels) + (filters)) * TILE_DEPTH * 2)
 
-enum { /* what a block of first_* has of y */
-       FIRST_HIGH = 8,
-       FIRST_WIDE = 16,
-       FIRST_FILTERS = 64,
-       FIRST_THREADS = 128
-};
-
 /* y = act(conv(x, w) + bias + z) of channels-last data: y (pixels, filters), w (filters, taps,
  * channels), x by strides in elements. A product of matrices is a convolution of one tap. */
 typedef struct TileArgs {
