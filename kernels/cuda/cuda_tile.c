@@ -7,8 +7,8 @@
 enum { GRID_LIMIT = 65535 }; /* blocks along the filters */
 enum { PART_STEPS = 4 };     /* of a block at least: what shares a tile costs as much as a few */
 
-/* How many blocks share the depth of each of so many tiles: a power of two, which cut clusters well out of
- * a device; none is left without a step. */
+/* How many blocks share the depth of each of so many tiles: a power of two, which cuts clusters well out of
+ * a device, less those that would be left without a step. */
 static uint32_t splits_of(uint64_t blocks, uint64_t width, uint64_t depth) {
     const uint64_t steps = (depth + TILE_DEPTH - 1) / TILE_DEPTH;
     uint32_t splits = 1;

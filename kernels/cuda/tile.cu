@@ -81,8 +81,8 @@ static __device__ __forceinline__ void finish_shared(const TileArgs &a, const fl
                                                      int first_column) {
     constexpr int PACKS = COLUMNS / FINISHED, MOST = ROWS * PACKS / 2 / S::threads; /* packs of a thread */
     const int blocks = gridDim.z, mine = (ROWS + blocks - 1) / blocks, begin = blockIdx.z * mine;
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
     float y[MOST][FINISHED];
 #pragma unroll
     for (int k = 0; k < MOST; k++) {
@@ -109,14 +109,14 @@ static __device__ __forceinline__ void finish_shared(const TileArgs &a, const fl
             for (int j = 0; j < FINISHED; j++) y[k][j] += parts[z][j];
         }
     }
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); /* what others have was read */
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory"); /* what others have was read */
 #pragma unroll
     for (int k = 0; k < MOST; k++) {
         const int i = threadIdx.x + k * S::threads, row = begin + i / PACKS;
         if (i < mine * PACKS && row < ROWS)
             finish<T>(a, y[k], first_row + row, first_column + i % PACKS * FINISHED);
     }
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 #endif
 

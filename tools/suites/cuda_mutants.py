@@ -73,12 +73,12 @@ MUTANTS = (
     Mutant("a counter stays as it is", CU + "tile.cu", "if (threadIdx.x == 0) a.counters[tile] = 0;", ""),
     Mutant("the last block's part of the depth is left out", CU + "tile.cu", "z < gridDim.z; z++", "z + 1 < gridDim.z; z++"),
     Mutant("a cluster's sums are read before they are there", CU + "tile.cu",
-           "    asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");\n    asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");", ""),
+           "    asm volatile(\"barrier.cluster.arrive.release;\" ::: \"memory\");\n    asm volatile(\"barrier.cluster.wait.acquire;\" ::: \"memory\");", ""),
     Mutant("a block ends while others read its sums", CU + "tile.cu",
-           "    asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");\n}", "}"),
+           "    asm volatile(\"barrier.cluster.wait.acquire;\" ::: \"memory\");\n}", "}"),
     Mutant("a block says too early that it has read others' sums", CU + "tile.cu", "    float y[MOST][FINISHED];\n",
-           "    float y[MOST][FINISHED];\n    asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");"
-           "\n    asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");\n    if (begin) return;\n"),
+           "    float y[MOST][FINISHED];\n    asm volatile(\"barrier.cluster.arrive.release;\" ::: \"memory\");"
+           "\n    asm volatile(\"barrier.cluster.wait.acquire;\" ::: \"memory\");\n    if (begin) return;\n"),
     Mutant("a block of a cluster is added twice", CU + "tile.cu", '"r"(at), "r"(z)', '"r"(at), "r"(z / 2)'),
     Mutant("rows of a cluster's tile are left out", CU + "tile.cu", "if (i < mine * PACKS && row < ROWS)\n",
            "if (i + PACKS < mine * PACKS && row < ROWS)\n"),
