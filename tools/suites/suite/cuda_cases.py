@@ -555,12 +555,14 @@ def tiles(case: Case) -> None:
 
 
 def deep(case: Case) -> None:
-    """Few pixels and so many channels that blocks share their sums."""
+    """Few pixels and so many channels that blocks share their sums; some weights are computed."""
     dtype, inner, side = case.pick(FLOATS[1:]), int(case.pick((96, 128, 160))), int(case.pick((4, 5, 9)))
     case.loose, case.between = 32, 4
     x = case.operand(case.values([1, inner, side, side], dtype))
     for outer in (8 * int(case.rng.integers(1, 9)), case.size(70)):
-        w = case.operand(case.values([outer, inner, 3, 3], dtype, 1 / np.sqrt(9 * inner)), True)
+        computed = case.chance(4)
+        w = case.operand(case.values([outer, inner, 3, 3], dtype, 1 / np.sqrt(9 * inner)), not computed)
+        w = case.node("Relu", w) if computed else w
         x = case.node("Conv", x, w, case.operand(case.values([outer], dtype), True), pads=[1, 1, 1, 1])
         x = case.node(case.pick(("Sigmoid", "HardSwish", "Relu")), x)
         inner = outer
