@@ -43,7 +43,7 @@ bool cuda_reduce_push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t s
 static bool lies_side_by_side(const ReduceArgs *a) {
     const Dtype dtype = (Dtype)a->x_type;
     if (!a->kept_rank || a->kept_strides[a->kept_rank - 1] != 1 ||
-        (a->op != REDUCTION_SUM && a->op != REDUCTION_MEAN && a->op != REDUCTION_MAX) ||
+        (a->op != REDUCTION_SUM && a->op != REDUCTION_MEAN) ||
         (dtype != DTYPE_FLOAT && dtype != DTYPE_FLOAT16 && dtype != DTYPE_BFLOAT16))
         return false;
     const int64_t pack = (int64_t)(16 / kernel_element_size(dtype));
@@ -56,8 +56,7 @@ static bool lies_side_by_side(const ReduceArgs *a) {
 static bool launch_side(KernelCall *call, const ReduceArgs *args) {
     const Dtype dtype = (Dtype)args->x_type;
     const uint32_t pack = (uint32_t)(16 / kernel_element_size(dtype));
-    const char *kernel = args->op == REDUCTION_MAX ? "reduce_most" : "reduce_side";
-    const CudaName name = cuda_name(kernel, cuda_suffix(dtype), "");
+    const CudaName name = cuda_name("reduce_side", cuda_suffix(dtype), "");
     const CudaLaunch launch = {.family = CUDA_reduce,
                                .kernel = name.text,
                                .blocks = {cuda_blocks((uint64_t)args->results, 32, pack)},

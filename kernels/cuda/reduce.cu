@@ -105,9 +105,9 @@ extern "C" __global__ void __launch_bounds__(256) reduce_thread(ReduceArgs a) {
     }
 }
 
-/* Sums, means and largest ones of elements that lie side by side: a lane has N results, and what is reduced is
+/* Sums and means of elements that lie side by side: a lane has N results, and what is reduced is
  * dealt out to a block's warps, some of it on its way at once. */
-template <typename T, bool MOST> static __device__ __forceinline__ void reduce_side(const ReduceArgs &a) {
+template <typename T> static __device__ __forceinline__ void reduce_side(const ReduceArgs &a) {
     constexpr int N = 16 / sizeof(T), WARPS = REDUCE_SIDE_THREADS / WARP, SOME = 4;
     __shared__ float room[WARPS][N][WARP];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -116,7 +116,7 @@ template <typename T, bool MOST> static __device__ __forceinline__ void reduce_s
     const T *x = (const T *)a.x + (there ? offset_of(r, a.kept_rank, a.kept_sizes, a.kept_strides) : 0);
     float sums[N];
 #pragma unroll
-    for (int j = 0; j < N; j++) sums[j] = MOST ? -INFINITY : 0;
+    for (int j = 0; j < N; j++) sums[j] = 0;
     for (int64_t first = warp; first < a.reduced && there; first += WARPS * SOME) {
         Pack<T, N> some[SOME];
 #pragma unroll
@@ -129,10 +129,7 @@ template <typename T, bool MOST> static __device__ __forceinline__ void reduce_s
         for (int k = 0; k < SOME; k++) {
             if (first + k * WARPS >= a.reduced) break;
 #pragma unroll
-            for (int j = 0; j < N; j++) {
-                const float value = to_float(some[k].items[j]);
-                sums[j] = MOST ? max_nan(sums[j], value) : sums[j] + value;
-            }
+            for (int j = 0; j < N; j++) sums[j] += to_float(some[k].items[j]);
         }
     }
 #pragma unroll
@@ -143,8 +140,7 @@ template <typename T, bool MOST> static __device__ __forceinline__ void reduce_s
         if (to >= a.results) break;
         float sum = room[0][k % N][k / N];
 #pragma unroll
-        for (int w = 1; w < WARPS; w++)
-            sum = MOST ? max_nan(sum, room[w][k % N][k / N]) : sum + room[w][k % N][k / N];
+        for (int w = 1; w < WARPS; w++) sum += room[w][k % N][k / N];
         store_any(a.y, a.y_type, to, ended(a.op, sum, a.reduced));
     }
 }
@@ -152,11 +148,6 @@ template <typename T, bool MOST> static __device__ __forceinline__ void reduce_s
     extern "C" __global__ void __launch_bounds__(REDUCE_SIDE_THREADS)                              \
         reduce_side_##suffix(ReduceArgs a) {                                                       \
         begin();                                                                                   \
-        reduce_side<T, false>(a);                                                                  \
-    }                                                                                              \
-    extern "C" __global__ void __launch_bounds__(REDUCE_SIDE_THREADS)                              \
-        reduce_most_##suffix(ReduceArgs a) {                                                       \
-        begin();                                                                                   \
-        reduce_side<T, true>(a);                                                                   \
+        reduce_side<T>(a);                                                                         \
     }
 FOR_FLOATS(REDUCE_SIDE)
