@@ -830,9 +830,9 @@ def recurrent(case: Case) -> None:
 
 MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
-    expand, softmax, reduce, norm, norm, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
+    expand, softmax, reduce, norm, first, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
     residual, recurrent, pad, filled, tiled, indexed, along, resize, sampled, transposed,
-    quantized, einsum, bits, bits, marked, found, neighbours, heads, first, turned_heads, few, deep, pooled)
+    quantized, einsum, bits, bits, marked, found, neighbours, heads, heads, turned_heads, few, deep, pooled)
 # What once went beyond the tolerance, by the makers that these seeds had then.
 KEPT = {10952: gemm, 15972: tiles}
 
