@@ -30,12 +30,7 @@ template <typename From, typename To> static __device__ void epilogue_all(const 
             for (int j = 0; j < N; j++) values[j] *= a.scale;
             if (a.bias) add_pack_any<To, N>(values, a.bias, a.bias_type, k * N % a.columns);
             if (a.z) add_pack_any<To, N>(values, a.z, a.z_type, k * N);
-            if (a.op == UNARY_GELU) { /* behind products of millions of elements: no calls */
-#pragma unroll
-                for (int j = 0; j < N; j++) values[j] = gelu(values[j]);
-            } else {
-                activate_pack(a.op, values, a.p, a.q);
-            }
+            activate_product(a.op, values, a.p, a.q);
         } else {
 #pragma unroll
             for (int j = 0; j < N; j++) values[j] = finish(a, values[j], k * N + j);

@@ -41,12 +41,7 @@ static __device__ __forceinline__ void finish(const TileArgs &a, float (&y)[FINI
     if (a.filters % FINISHED == 0) {
         if (a.bias) add_pack_any<T, FINISHED>(y, a.bias, a.bias_type, filter);
         if (a.z) add_pack_any<T, FINISHED>(y, a.z, a.z_type, at);
-        if (a.op == UNARY_GELU) {
-#pragma unroll
-            for (int j = 0; j < FINISHED; j++) y[j] = gelu(y[j]);
-        } else {
-            activate_pack(a.op, y, a.p, a.q);
-        }
+        activate_product(a.op, y, a.p, a.q);
         store_pack<T, FINISHED>((T *)a.y + at, y);
         return;
     }

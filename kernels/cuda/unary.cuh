@@ -72,6 +72,17 @@ static __device__ __forceinline__ void activate_pack(int op, float (&x)[N], floa
     for (int i = 0; i < N; i++) x[i] = activate(op, x[i], p, q);
 }
 
+/* The same behind products, where GELU is in place, too: there may be millions of elements of it. */
+template <int N>
+static __device__ __forceinline__ void activate_product(int op, float (&x)[N], float p, float q) {
+    if (op != UNARY_GELU) {
+        activate_pack(op, x, p, q);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = gelu(x[i]);
+}
+
 /* These and what gates of recurrent layers have beside them. */
 static __device__ __noinline__ float activate_gate(int op, float x, float p, float q) {
     switch (op) {

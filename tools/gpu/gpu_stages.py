@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NETWORK_LIMIT = {"float": 1e-3, "float16": 0.02, "bfloat16": 0.10} # of the largest output
 BYTES = 0.6 # of float's, that 16 bit may read and write
 SANITIZED = 12 # cases
-LIBRARY = "libdemi_runtime_only.so"
+BUILT = "libdemi_runtime_only.so"
 LONGEST = 0.4  # seconds that a plan's runs of one round may take
 ORDER = (1, 32, 8, 128, 16, 4, 2)  # of batches, as the time may not do for all
 COMPILED = (1, 32)  # batches that TF32, the host's memory and torch.compile are tried at
@@ -75,7 +75,7 @@ def build(folder: pathlib.Path, clock: Clock, jobs: int) -> pathlib.Path:
                 raise Missing(f"the build took too long; {log.name}") from None
             if done.returncode:
                 raise Missing(f"the build failed; {log.name} says why")
-    return folder / LIBRARY
+    return folder / BUILT
 
 
 def emulate(folder: pathlib.Path) -> None:
