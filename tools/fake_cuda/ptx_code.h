@@ -154,7 +154,8 @@ struct PtxWarp {
     uint32_t alive, waiting, blocked; /* lanes: not ended; in a PTX_SYNC; in a barrier */
     uint32_t arrived, held;           /* at a barrier of the cluster; and wait there */
     uint32_t unfenced;                /* lanes that stored to global memory since a fence */
-    uint32_t begun;                   /* lanes that need not wait for what is before the launch */
+    uint32_t released; /* lanes that did not write to shared memory since a fence of the cluster */
+    uint32_t begun;    /* lanes that need not wait for what is before the launch */
     uint32_t pc[PTX_LANES], groups[PTX_LANES]; /* groups of copies that were closed */
     PtxCopy *copies;
     uint32_t copy_count, copy_room;
@@ -190,9 +191,9 @@ void ptx_fault(PtxWarp *warp, const PtxInstr *instr, int lane, const char *forma
 void ptx_warp_run(PtxWarp *warp);
 
 /* ptx_memory.c, ptx_matrix.c: what instructions of the families of this name do. */
-PtxRun ptx_load, ptx_store, ptx_atomic_add, ptx_fence, ptx_load_param, ptx_copy_async, ptx_commit,
-    ptx_wait_group, ptx_move_pair, ptx_split_pair, ptx_map_rank, ptx_map_rank_generic, ptx_arrive,
-    ptx_begin, ptx_nothing;
+PtxRun ptx_load, ptx_store, ptx_prefetch, ptx_atomic_add, ptx_fence, ptx_load_param, ptx_copy_async,
+    ptx_commit, ptx_wait_group, ptx_move_pair, ptx_split_pair, ptx_map_rank, ptx_map_rank_generic,
+    ptx_arrive, ptx_begin, ptx_nothing;
 PtxRun ptx_mma_f16, ptx_mma_bf16, ptx_load_matrices, ptx_load_turned;
 /* What a lane reads or writes. */
 typedef struct PtxAccess {

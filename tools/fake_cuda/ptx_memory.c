@@ -78,8 +78,9 @@ static bool may_read(const PtxAccess *a, PtxMark *m) {
     if (m->write_epoch == block->epoch && !ordered(w, thread, m->writer, m->write_sync) &&
         !(share && share->written < w->grid->fenced))
         return race(a, "the write by", m->writer);
+    /* reads that a barrier of the cluster is behind are no longer told apart */
+    const bool before = m->read_epoch == block->epoch && !(share && share->read < w->grid->waits);
     if (share) note(&share->read, arrivals(a));
-    const bool before = m->read_epoch == block->epoch;
     if (before && m->reader / PTX_LANES != w->number)
         m->spread = 2;
     else if (!before || (m->spread < 2 && m->read_sync < w->sync))
@@ -154,6 +155,7 @@ static bool shared_write(const PtxAccess *a, const void *from) {
     for (uint64_t g = a->at >> shift; g <= (a->at + a->size - 1) >> shift; g++)
         if (!may_write(a, &block->marks[g])) return false;
     copy_some(block->shared + a->at, from, a->size);
+    a->warp->released &= ~(UINT32_C(1) << a->lane);
     return true;
 }
 
@@ -412,6 +414,15 @@ void ptx_load(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     }
 }
 
+/* prefetch.global.L2: what may be read, of the line one byte. at: the address */
+void ptx_prefetch(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    uint8_t byte;
+    for (int l = 0; l < PTX_LANES; l++) {
+        const PtxAccess access = {w, i, l, 1, address_of(w, i, i->at[0], l)};
+        if (lanes >> l & 1 && !global_read(&access, &byte)) return;
+    }
+}
+
 void ptx_store(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     uint8_t bytes[32];
     for (int l = 0; l < PTX_LANES; l++) {
@@ -424,9 +435,10 @@ void ptx_store(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     if (i->space == PTX_GLOBAL) w->unfenced |= lanes;
 }
 
+/* membar.gl; `sign`: a fence for what the cluster reads of shared memory alone. */
 void ptx_fence(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
-    (void)i;
-    w->unfenced &= ~lanes;
+    if (!i->sign) w->unfenced &= ~lanes;
+    w->released |= lanes;
 }
 
 /* The lane's warp that has stores which other blocks need not see yet; NULL: none. */
@@ -559,12 +571,12 @@ void ptx_wait_group(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
 
 /* ---- clusters, and launches that begin early --------------------------------------------------- */
 
-/* barrier.cluster.arrive; `sign`: it is relaxed, writes before it are not behind it. */
+/* barrier.cluster.arrive; `sign`: it is relaxed, writes before it are behind it where a fence is. */
 void ptx_arrive(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     if (lanes & w->arrived)
         ptx_fault(w, i, __builtin_ctz(lanes & w->arrived), "it arrived before, and did not wait");
     w->arrived |= lanes;
-    if (i->sign) w->grid->relaxed = true;
+    if (i->sign && lanes & ~w->released) w->grid->relaxed = true;
 }
 
 /* griddepcontrol.wait */

@@ -206,6 +206,20 @@ static void read_memory(PtxReader *r, const PtxStatement *s, const Operands *all
     if (a.space != PTX_GLOBAL && a.space != PTX_LOCAL) watch(r, a.size);
 }
 
+/* prefetch.global.L2 [%rd1] */
+static void read_prefetch(PtxReader *r, const Operands *all) {
+    PtxInstr from = {0};
+    if (all->count != 1) {
+        ptx_refuse(r, "an unknown form");
+        return;
+    }
+    const uint32_t at = read_address(r, all->items[0], &from);
+    PtxInstr *i = ptx_emit(r, ptx_prefetch, PTX_PLAIN);
+    i->at[0] = at;
+    i->offset = from.offset;
+    i->address_width = from.address_width;
+}
+
 /* atom.global.add.u32 %r1, [%rd1], %r2 */
 static void read_atomic(PtxReader *r, const Operands *all) {
     PtxInstr from = {0};
@@ -381,6 +395,8 @@ static bool read_special(PtxReader *r, const PtxStatement *s, const Operands *al
         ptx_emit(r, ptx_commit, PTX_PLAIN);
     else if (ptx_is(s->name, "cp.async.wait_group"))
         ptx_emit(r, ptx_wait_group, PTX_PLAIN)->offset = strtol(s->rest.at, NULL, 10);
+    else if (ptx_is(s->name, "prefetch.global.L2"))
+        read_prefetch(r, all);
     else if (ptx_is(s->name, "atom.global.add.u32"))
         read_atomic(r, all);
     else if (ptx_is(s->name, "mapa.u64"))
@@ -389,6 +405,8 @@ static bool read_special(PtxReader *r, const PtxStatement *s, const Operands *al
         read_map(r, all, 4);
     else if (ptx_is(s->name, "membar.gl"))
         ptx_emit(r, ptx_fence, PTX_PLAIN);
+    else if (ptx_is(s->name, "fence.release.sync_restrict::shared::cta.cluster"))
+        ptx_emit(r, ptx_fence, PTX_PLAIN)->sign = true;
     else if (ptx_is(s->name, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"))
         read_mma(r, all, ptx_mma_f16);
     else if (ptx_is(s->name, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"))

@@ -232,6 +232,7 @@ static void test_memory(void **state) {
     is_refused("ld.param.u64 %rd4, [k_param_0+8];", 32, "there are 8");
     is_refused("atom.global.add.u32 %r8, [%rd1+1024], %r1;", 32, "in no allocation");
     is_refused("st.global.u32 [%rd1], %r1; atom.global.add.u32 %r8, [%rd1], %r1;", 32, "no fence");
+    is_refused("prefetch.global.L2 [%rd1+1048576];", 32, "is in no allocation");
     is_refused("st.u32 [%rd1], %r1; atom.global.add.u32 %r8, [%rd1], %r1;", 32, "no fence");
     is_refused("ld.u32 %r9, [%rd1+1024];", 32, "in no allocation");
     is_refused("cvt.u64.u32 %rd4, %r4; cvta.shared.u64 %rd4, %rd4; ld.global.u32 %r9, [%rd4];", 32,
@@ -299,9 +300,11 @@ static PtxLaunch pair(void) {
 
 /* Each thread's word of shared memory; %rd5 is where the neighbour's of the other block in a pair is, and
  * %p2 what the block of rank 0 has. */
-#define FILL   "st.shared.u32 [%r4], %r1;"
-#define ARRIVE "barrier.cluster.arrive;"
-#define WAIT   "barrier.cluster.wait;"
+#define FILL    "st.shared.u32 [%r4], %r1;"
+#define ARRIVE  "barrier.cluster.arrive;"
+#define WAIT    "barrier.cluster.wait;"
+#define RELAXED "barrier.cluster.arrive.relaxed;"
+#define FENCE   "fence.release.sync_restrict::shared::cta.cluster;"
 #define OTHER                                                                                      \
     "mov.b32 %r7, %cluster_ctarank; setp.eq.u32 %p2, %r7, 0; xor.b32 %r7, %r7, 1;"                 \
     "cvt.u64.u32 %rd4, %r4; cvta.shared.u64 %rd4, %rd4; mapa.u64 %rd5, %rd4, %r7;"
@@ -350,8 +353,13 @@ static void test_cluster_memory(void **state) {
                       "cluster orders it and the write by thread 0 of block 0");
     launch_is_refused(ARRIVE FILL WAIT OTHER FAR ARRIVE WAIT, pair(),
                       "cluster orders it and the write by thread 0 of block 1");
-    launch_is_refused(FILL "barrier.cluster.arrive.relaxed;" WAIT OTHER FAR ARRIVE WAIT, pair(),
+    launch_is_refused(FILL RELAXED WAIT OTHER FAR ARRIVE WAIT, pair(),
                       "cluster orders it and the write by thread 0 of block 1");
+    launch_passes(FILL FENCE RELAXED WAIT OTHER FAR ARRIVE WAIT, pair());
+    launch_is_refused(FENCE FILL RELAXED WAIT OTHER FAR ARRIVE WAIT, pair(),
+                      "cluster orders it and the write by thread 0 of block 1");
+    launch_is_refused(FILL FENCE "@%p1 " FILL RELAXED WAIT OTHER "@!%p2 " FAR ARRIVE WAIT, pair(),
+                      "cluster orders it and the write by thread 0 of block 0");
     launch_is_refused(FILL ARRIVE WAIT OTHER "@%p2 ld.u32 %r9, [%rd5];" FILL ARRIVE WAIT, pair(),
                       "another block's read of shared address 0");
     launch_is_refused(FILL ARRIVE WAIT OTHER ARRIVE FAR WAIT FILL ARRIVE WAIT, pair(),
@@ -377,6 +385,10 @@ static void test_cluster_memory(void **state) {
     const char *const turn =
         "xor.b32 %r5, %r3, 4; add.s32 %r5, %r5, %r2; ld.shared.u32 %r9, [%r5];";
     char body[1024];
+    launch_passes(FILL ARRIVE WAIT "xor.b32 %r5, %r3, 128; add.s32 %r5, %r5, %r2;"
+                                   "ld.shared.u32 %r9, [%r5];" ARRIVE WAIT
+                                   "ld.shared.u32 %r9, [%r4];" FILL,
+                  clusters_of(2, 2, 64));
     snprintf(body, sizeof body, "%s%s", ARRIVE FILL WAIT, turn);
     launch_is_refused(body, pair(), "the write by thread");
     snprintf(body, sizeof body, "%s%s%s", FILL ARRIVE WAIT, turn, ARRIVE WAIT FILL);

@@ -89,7 +89,7 @@ bool ptx_next(const char **from, const char *end, PtxStatement *s) {
     }
     s->name = ptx_word((PtxSlice){at, (uint32_t)(end - at)});
     at = s->name.at + s->name.length;
-    if (end - at > 2 && at[0] == ':' && at[1] == ':') { /* ld.shared::cluster.f32 */
+    while (end - at > 2 && at[0] == ':' && at[1] == ':') { /* ld.shared::cluster.f32 */
         const PtxSlice more = ptx_word((PtxSlice){at + 2, (uint32_t)(end - at - 2)});
         at = more.at + more.length;
         s->name.length = (uint32_t)(at - s->name.at);

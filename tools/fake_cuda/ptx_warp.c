@@ -246,7 +246,8 @@ static void begin_block(PtxBlock *block) {
         PtxWarp *w = &block->warps[k];
         for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l] = kernel->entry, w->groups[l] = 0;
         w->alive = UINT32_MAX;
-        w->waiting = w->blocked = w->arrived = w->held = w->copy_count = w->unfenced = 0;
+        w->waiting = w->blocked = w->arrived = w->held = w->copy_count = w->unfenced = w->released =
+            0;
         w->begun = grid->launch->early ? 0 : UINT32_MAX;
         for (uint32_t s = 0; s < PTX_SPECIALS; s++)
             if (kernel->specials[s])
