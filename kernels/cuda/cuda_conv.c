@@ -196,23 +196,47 @@ static uint64_t pixels_of(const Conv *conv) {
     return (uint64_t)a->images * (uint64_t)a->out[1] * (uint64_t)a->out[2];
 }
 
-enum { AHEAD_SPLITS = 4 }; /* so many blocks to a tile are ahead of the library's kernel */
+/* How far x reaches, and what lies before and behind it that taps would be at. */
+static uint64_t reach_of(const WindowArgs *a) {
+    double reach = (double)a->images * (double)a->x_image;
+    for (uint32_t i = 0; i < WINDOW_AXES; i++)
+        reach += ((double)a->begin[i] + (double)a->end[i] + (double)a->taps[i] * a->dilation[i]) *
+                 (double)a->x_axis[i];
+    return reach < (double)INT64_MAX ? (uint64_t)reach : INT64_MAX;
+}
+
+/* Nanoseconds that the library's kernel is likely to take, and one behind it for what it leaves: fitted as in
+ * cuda_tile.c, for blocks that all run at once, and by bytes and products for more. */
+static uint64_t library_time(const KernelCall *call, const CudaTile *tile, uint64_t depth,
+                             bool whole) {
+    enum { START = 5000, STEP = 120, DEPTH = 64, BEHIND = 2000, BYTES = 3000, PRODUCTS = 200000 };
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    const uint64_t size = kernel_element_size(x->dtype), behind = 2 * y->count * size / BYTES;
+    const uint64_t moved = (x->count + y->count) * size / BYTES;
+    const uint64_t products = y->count * depth / PRODUCTS;
+    const uint64_t one = tile->at_once      ? (depth + DEPTH - 1) / DEPTH * STEP
+                         : moved > products ? moved
+                                            : products;
+    return START + one + (whole ? 0 : BEHIND + (tile->at_once ? 0 : behind));
+}
 
 /* Where the library does not do all that follows: one kernel of our own rather than two; and where there are
- * so few pixels that its blocks would leave most of the device idle, while each has a deep sum: ours share
- * that. False with the error set. */
+ * so few pixels that its blocks would leave most of the device idle. False with the error set. */
 static bool find_tile(KernelCall *call, const Window *w, Conv *conv) {
     const WindowArgs *a = &conv->args;
-    const bool whole = conv->way == CONV_LIBRARY && conv->biased == (conv->all.bias != NULL) &&
+    const bool whole = conv->biased == (conv->all.bias != NULL) &&
                        conv->added == (conv->all.z != NULL) &&
                        (conv->activated || conv->all.op == UNARY_COPY);
     const uint64_t taps = (uint64_t)a->taps[1] * (uint64_t)a->taps[2];
     const uint64_t depth = (uint64_t)a->channels * taps, filters = (uint64_t)a->filters;
     if (!conv->last || w->rank > 2 || w->groups != 1 || call->outputs[0].dtype != conv->dtype ||
-        !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters, depth))
+        !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters, depth,
+                         reach_of(a)))
         return true;
     const CudaTile tile = cuda_tile_for(call, pixels_of(conv), filters, depth);
-    if (whole && (taps == 1 || tile.splits < AHEAD_SPLITS)) return true;
+    if (conv->way == CONV_LIBRARY &&
+        ((whole && !tile.at_once) || tile.time >= library_time(call, &tile, depth, whole)))
+        return true;
     if (conv->plan) dnn_plan_free(conv->dnn, conv->plan);
     conv->plan = NULL;
     conv->way = CONV_TILE;
@@ -227,9 +251,9 @@ static bool run_tile(KernelCall *call, const Conv *conv, const void *weights, vo
                      .bias = bias ? bias->data : NULL,
                      .z = z ? z->data : NULL,
                      .y = y,
-                     .x_image = a->x_image,
-                     .x_row = a->x_axis[1],
-                     .x_column = a->x_axis[2],
+                     .x_image = (int32_t)a->x_image,
+                     .x_row = (int32_t)a->x_axis[1],
+                     .x_column = (int32_t)a->x_axis[2],
                      .pixels = (int32_t)pixels_of(conv),
                      .filters = a->filters,
                      .channels = a->channels,

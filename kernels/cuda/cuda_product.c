@@ -312,16 +312,23 @@ static bool find_few(KernelCall *call, const Product *p, Ready *r) {
     return r->few;
 }
 
-/* Where the library leaves something to do, and the product is so small that a second kernel takes as
- * long as the first: by tiles. */
+/* Nanoseconds that the library's kernel takes where its blocks run at once, and one behind it for what it
+ * leaves: medians within networks, as in cuda_tile.c. */
+static uint64_t library_time(const Product *p, const Ready *r) {
+    enum { START = 3200, STEP = 100, DEPTH = 64, Z = 400, BEHIND = 2000 };
+    return START + (p->sizes.k + DEPTH - 1) / DEPTH * STEP + (p->epilogue.z ? Z : 0) +
+           (r->whole ? 0 : BEHIND);
+}
+
+/* By tiles where the library's kernel would not begin early, or leave something to do, and the product is so
+ * small that this takes as long as the product. */
 static bool find_tile(KernelCall *call, const Product *p, Ready *r) {
     const MatmulBatches *s = &p->sizes;
     const CudaTile tile = cuda_tile_for(call, s->m, s->n, s->k);
-    r->tiles = !r->whole && is_plain(call, p) &&
-               cuda_tile_takes(p->compute, s->k, s->m, s->n, s->k) &&
+    r->tiles = tile.at_once && tile.time < library_time(p, r) && is_plain(call, p) &&
+               cuda_tile_takes(p->compute, s->k, s->m, s->n, s->k, s->m * s->k) &&
                call->outputs[0].dtype == p->compute && p->alpha == 1 &&
-               (!p->epilogue.bias || p->epilogue.bias->count == s->n) &&
-               tile.blocks <= 2 * (uint64_t)cuda_width(call) && turn(call, p, r) &&
+               (!p->epilogue.bias || p->epilogue.bias->count == s->n) && turn(call, p, r) &&
                cuda_tile_ready(call, &tile);
     return r->tiles;
 }

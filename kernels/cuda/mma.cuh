@@ -23,6 +23,10 @@ static __device__ __forceinline__ void fetch(uint32_t at, const void *from, bool
 static __device__ __forceinline__ void fetch(void *to, const void *from, bool there) {
     fetch(shared_address(to), from, there);
 }
+/* The line of memory at `from` into the cache of all multiprocessors. */
+static __device__ __forceinline__ void bring_near(const void *from) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
 static __device__ __forceinline__ void end_group() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }

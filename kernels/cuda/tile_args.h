@@ -11,19 +11,19 @@ enum {
         8 /* blocks that share a tile's depth at most: what every device has of a cluster */
 };
 
-/* Steps that are under way at once, and the shared memory that they take: below the 99 kB that the
+/* Steps that are under way at once, and the shared memory that they and z take: below the 99 kB that the
  * smallest devices have. */
-#define TILE_STAGES(pixels, filters)                                                               \
-    ((pixels) + (filters) <= 128 ? 640 / ((pixels) + (filters)) : 4)
+#define TILE_STAGES(pixels, filters) (640 / ((pixels) + (filters)))
 #define TILE_SHARED(pixels, filters)                                                               \
-    (TILE_STAGES(pixels, filters) * ((pixels) + (filters)) * TILE_DEPTH * 2)
+    (TILE_STAGES(pixels, filters) * ((pixels) + (filters)) * TILE_DEPTH * 2 +                      \
+     (pixels) * (filters)*2)
 
 /* y = act(conv(x, w) + bias + z) of channels-last data: y (pixels, filters), w (filters, taps,
  * channels), x by strides in elements. A product of matrices is a convolution of one tap. */
 typedef struct TileArgs {
     const void *x, *w, *bias, *z; /* bias and z may be NULL; z as y, in any float type */
     void *y;
-    int64_t x_image, x_row, x_column;
+    int32_t x_image, x_row, x_column;
     int32_t pixels, filters, channels, depth; /* of y; channels of x; channels times taps */
     int32_t in[2], out[2], taps[2], stride[2], dilation[2], begin[2];
     int32_t bias_type, z_type, op;
