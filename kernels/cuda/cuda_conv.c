@@ -30,12 +30,14 @@ typedef struct Conv {
     void *handle;
     DnnPlan *plan;
     WindowArgs args; /* without data */
+    bool paired;     /* by tiles of pairs of pixels, */
+    int32_t shift;   /* with so many columns before the first tap */
 } Conv;
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* KernelPackJob.variant: which order they are in. */
-enum { TURNED, BY_CHANNEL };
+enum { TURNED, BY_CHANNEL, PAIRED, PAIRED_SHIFTED };
 
 /* (filters, channels, taps) to (filters, taps, channels), or of one channel to (taps, filters). */
 static bool pack_weights(KernelCall *call, const KernelPackJob *job) {
@@ -53,6 +55,31 @@ static bool pack_weights(KernelCall *call, const KernelPackJob *job) {
                     job->variant == BY_CHANNEL ? t * filters + f : (f * taps + t) * channels + c;
                 memcpy(to + at * size, from, size);
             }
+    return true;
+}
+
+enum { PAIR = 6 }; /* elements of two pixels of three channels */
+
+/* Pairs of a row of taps, so many that they are whole 16 bytes. */
+static uint64_t pairs_of(uint64_t taps, uint64_t shift) {
+    return ((taps + shift + 1) / 2 + 3) / 4 * 4;
+}
+
+/* (filters, 3, taps) to (filters, rows, pairs of taps, 2, 3), with zeros before and behind a row's taps. */
+static bool pack_pairs(KernelCall *call, const KernelPackJob *job) {
+    const KernelTensor *w = job->from;
+    const uint64_t filters = (uint64_t)w->dims[0], channels = (uint64_t)w->dims[1];
+    const uint64_t taps = (uint64_t)w->dims[w->rank - 1], shift = job->variant == PAIRED_SHIFTED;
+    const uint64_t rows = kernel_span(w, 2, w->rank) / taps, row_size = pairs_of(taps, shift) * PAIR;
+    const uint16_t *from = w->data;
+    uint16_t *to = job->to;
+    (void)call;
+    memset(to, 0, filters * rows * row_size * sizeof *to);
+    for (uint64_t f = 0; f < filters; f++)
+        for (uint64_t c = 0; c < channels; c++)
+            for (uint64_t r = 0; r < rows; r++)
+                for (uint64_t k = 0; k < taps; k++)
+                    to[(f * rows + r) * row_size + (k + shift) * channels + c] = *from++;
     return true;
 }
 
@@ -220,6 +247,34 @@ static uint64_t library_time(const KernelCall *call, const CudaTile *tile, uint6
     return START + one + (whole ? 0 : BEHIND + (tile->at_once ? 0 : behind));
 }
 
+static void take_tile(Conv *conv) {
+    if (conv->plan) dnn_plan_free(conv->dnn, conv->plan);
+    conv->plan = NULL;
+    conv->way = CONV_TILE;
+}
+
+/* Pixels of three channels, where windows begin at every second one: the library has kernels that pad x and
+ * weights in every run, and engines that are slow where it has none of this type. */
+static void find_pairs(const KernelCall *call, Conv *conv) {
+    /* nanoseconds, and picoseconds an element of y, of ResNet-50's first layer on an H200 */
+    enum { START = 8000, FLOAT16 = 4, BFLOAT16 = 11 };
+    const WindowArgs *a = &conv->args;
+    const KernelTensor *w = &call->inputs[1], *y = &call->outputs[0];
+    if (a->channels != 3 || a->stride[2] % 2 || a->in[2] % 2 || a->dilation[2] != 1 ||
+        a->taps[2] > INT16_MAX || w->dtype != conv->dtype || !kernel_is_constant(call, 1))
+        return;
+    const int32_t shift = a->begin[2] & 1;
+    const uint64_t row = pairs_of((uint64_t)a->taps[2], (uint64_t)shift) * PAIR;
+    const uint64_t depth = (uint64_t)a->taps[1] * row, filters = (uint64_t)a->filters;
+    if (!cuda_tile_takes(conv->dtype, 8, pixels_of(conv), filters, depth, reach_of(a))) return;
+    const CudaTile tile = cuda_tile_for_pairs(call, pixels_of(conv), filters, depth);
+    const uint64_t each = conv->dtype == DTYPE_FLOAT16 ? FLOAT16 : BFLOAT16;
+    if (!tile.blocks || tile.time >= START + y->count * each / 1000) return;
+    conv->paired = true;
+    conv->shift = shift;
+    take_tile(conv);
+}
+
 /* Where the library does not do all that follows: one kernel of our own rather than two; and where there are
  * so few pixels that its blocks would leave most of the device idle. False with the error set. */
 static bool find_tile(KernelCall *call, const Window *w, Conv *conv) {
@@ -229,18 +284,32 @@ static bool find_tile(KernelCall *call, const Window *w, Conv *conv) {
                        (conv->activated || conv->all.op == UNARY_COPY);
     const uint64_t taps = (uint64_t)a->taps[1] * (uint64_t)a->taps[2];
     const uint64_t depth = (uint64_t)a->channels * taps, filters = (uint64_t)a->filters;
-    if (!conv->last || w->rank > 2 || w->groups != 1 || call->outputs[0].dtype != conv->dtype ||
-        !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters, depth,
-                         reach_of(a)))
+    if (!conv->last || w->rank > 2 || w->groups != 1 || call->outputs[0].dtype != conv->dtype)
+        return true;
+    find_pairs(call, conv);
+    if (conv->paired || !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters,
+                                         depth, reach_of(a)))
         return true;
     const CudaTile tile = cuda_tile_for(call, pixels_of(conv), filters, depth);
     if (conv->way == CONV_LIBRARY &&
         ((whole && !tile.at_once) || tile.time >= library_time(call, &tile, depth, whole)))
         return true;
-    if (conv->plan) dnn_plan_free(conv->dnn, conv->plan);
-    conv->plan = NULL;
-    conv->way = CONV_TILE;
+    take_tile(conv);
     return cuda_tile_ready(call, &tile);
+}
+
+/* Columns become pairs of them. */
+static void pair_up(const Conv *conv, TileArgs *args) {
+    const int32_t taps = args->taps[1], shift = conv->shift, last = shift + taps;
+    args->pairs = (last + 1) / 2;
+    args->beside[0] = shift ? 0 : -1;
+    args->beside[1] = last % 2 ? last * 3 : -1;
+    args->taps[1] = (int32_t)pairs_of((uint64_t)taps, (uint64_t)shift);
+    args->in[1] /= 2;
+    args->stride[1] /= 2;
+    args->begin[1] = (args->begin[1] + shift) / 2;
+    args->x_column = PAIR;
+    args->depth = args->taps[0] * args->taps[1] * PAIR;
 }
 
 static bool run_tile(KernelCall *call, const Conv *conv, const void *weights, void *y) {
@@ -272,6 +341,7 @@ static bool run_tile(KernelCall *call, const Conv *conv, const void *weights, vo
         args.dilation[i] = a->dilation[1 + i];
         args.begin[i] = a->begin[1 + i];
     }
+    if (conv->paired) pair_up(conv, &args);
     return cuda_tile(call, &args, conv->dtype);
 }
 
@@ -316,9 +386,15 @@ static KernelReady make(KernelCall *call) {
     else if (!find_library(call, &w, conv) || !find_tile(call, &w, conv))
         return KERNEL_FAILED;
     if (turns(conv) && kernel_is_constant(call, 1) && weights->dtype == conv->dtype) {
-        const uint64_t variant = conv->way == CONV_DEPTHWISE ? BY_CHANNEL : TURNED;
-        conv->weights = kernel_share(call, 1, pack_weights, variant,
-                                     weights->count * kernel_element_size(weights->dtype));
+        const uint64_t size = kernel_element_size(weights->dtype);
+        const uint64_t taps = (uint64_t)conv->args.taps[2], shift = (uint64_t)conv->shift;
+        const uint64_t paired = weights->count / taps * pairs_of(taps, shift) * 2;
+        conv->weights =
+            conv->paired
+                ? kernel_share(call, 1, pack_pairs, shift ? PAIRED_SHIFTED : PAIRED, paired * size)
+                : kernel_share(call, 1, pack_weights,
+                               conv->way == CONV_DEPTHWISE ? BY_CHANNEL : TURNED,
+                               weights->count * size);
         if (!conv->weights) {
             err_set(call->err, ERR_ENV, "the device has no room for weights");
             return KERNEL_FAILED;

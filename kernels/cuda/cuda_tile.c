@@ -59,6 +59,17 @@ CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters
     return best;
 }
 
+CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t filters, uint64_t depth) {
+    const uint32_t i = filters <= 32 ? 1 : 2;
+    const struct Shape *shape = &shapes[i];
+    const uint64_t width = cuda_width(call), steps = div_up(depth, TILE_DEPTH);
+    const uint64_t tiles = div_up(pixels, shape->pixels) * div_up(filters, shape->filters);
+    CudaTile t = {.shape = i, .splits = 1, .at_once = tiles <= 2 * width};
+    t.time = time_of(shape, width, tiles, 1, steps);
+    if (steps <= TILE_STAGES(shape->pixels, shape->filters)) t.blocks = tiles;
+    return t;
+}
+
 bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t filters,
                      uint64_t depth, uint64_t reach) {
     const uint64_t most = INT32_MAX - 128;
@@ -74,7 +85,8 @@ bool cuda_tile_ready(KernelCall *call, const CudaTile *tile) {
 bool cuda_tile(KernelCall *call, const TileArgs *given, Dtype dtype) {
     TileArgs args = *given;
     const uint64_t pixels = (uint64_t)args.pixels, filters = (uint64_t)args.filters;
-    CudaTile t = cuda_tile_for(call, pixels, filters, (uint64_t)args.depth);
+    CudaTile t = (args.pairs ? cuda_tile_for_pairs
+                             : cuda_tile_for)(call, pixels, filters, (uint64_t)args.depth);
     const struct Shape *shape = &shapes[t.shape];
     const bool clusters = cuda_has_clusters(call);
     if (!clusters && !cuda_counters(call)) t.splits = 1;
@@ -85,7 +97,8 @@ bool cuda_tile(KernelCall *call, const TileArgs *given, Dtype dtype) {
         args.counters = cuda_counters(call);
         cuda_between(call, size);
     }
-    const CudaName name = cuda_name("tile", shape->name, cuda_suffix(dtype));
+    const CudaName name =
+        cuda_name(args.pairs ? "tile_few" : "tile", shape->name, cuda_suffix(dtype));
     const CudaLaunch launch = {.family = CUDA_tile,
                                .kernel = name.text,
                                .blocks = {cuda_blocks(pixels, shape->pixels, 1),

@@ -15,6 +15,10 @@ typedef struct CudaTile {
 } CudaTile;
 CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters, uint64_t depth);
 
+/* The same by pairs of pixels of three channels (TileArgs.pairs); no blocks where there is no kernel for so many
+ * taps. */
+CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t filters, uint64_t depth);
+
 /* Whether there are kernels of it: 16-bit floats, rows of whole 16 bytes, and few enough pixels and weights to
  * be counted in 32 bits, a block beyond the last included. `reach`: of x, in elements, and how far beyond its
  * ends taps may lie. */
@@ -24,6 +28,7 @@ bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t f
 /* When a row that will call it gets ready: what blocks share is made. False with the error set. */
 bool cuda_tile_ready(KernelCall *call, const CudaTile *tile);
 
+/* By pairs where args->pairs. */
 bool cuda_tile(KernelCall *call, const TileArgs *args, Dtype dtype);
 
 #endif

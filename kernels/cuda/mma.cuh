@@ -20,6 +20,14 @@ static __device__ __forceinline__ void fetch(uint32_t at, const void *from, bool
                  : "r"(at), "l"(from), "r"(size)
                  : "memory");
 }
+/* The same of 4 bytes. */
+static __device__ __forceinline__ void fetch_few(uint32_t at, const void *from, bool there) {
+    const int size = there ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :
+                 : "r"(at), "l"(from), "r"(size)
+                 : "memory");
+}
 static __device__ __forceinline__ void fetch(void *to, const void *from, bool there) {
     fetch(shared_address(to), from, there);
 }

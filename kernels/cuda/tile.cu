@@ -7,6 +7,7 @@
 
 enum { CHUNK = 8, CHUNKS = TILE_DEPTH / CHUNK }; /* elements of 16 bytes; of a line of shared memory */
 enum { FINISHED = 4 };                           /* filters of a pixel that a thread finishes at once */
+enum { PAIR = 6 };                               /* elements of two pixels of three channels */
 
 /* What of the output a block has: ROWS pixels by COLUMNS filters, by WM x WN warps, in GROUPS that have a
  * part of each stage's depth. A stage is ROWS lines of x and COLUMNS of w, of TILE_DEPTH elements each; chunk
@@ -205,8 +206,9 @@ static __device__ __forceinline__ void finish_rows(const TileArgs &a, const Rows
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* Constant weights are fetched while the kernel before this one still runs. */
-template <typename T, int ROWS, int COLUMNS, int WM, int WN, int GROUPS>
+/* Constant weights are fetched while the kernel before this one still runs. FEW: of three channels, by pairs of
+ * pixels, all of whose stages are there at once. */
+template <typename T, int ROWS, int COLUMNS, int WM, int WN, int GROUPS, bool FEW>
 static __device__ __forceinline__ void convolve(const TileArgs &a) {
     typedef Shape<ROWS, COLUMNS, WM, WN, GROUPS> S;
     extern __shared__ __align__(128) unsigned char room[];
@@ -263,6 +265,34 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
         from[i] = image * a.x_image + top[i] * a.x_row + side[i] * a.x_column;
         if (pixel >= a.pixels) top[i] = INT32_MIN / 2; /* outside of every image */
     }
+    auto fill_few = [&](int stage) {
+        const int row_chunks = a.taps[1] * PAIR / CHUNK, at = start / CHUNK + stage * CHUNKS;
+        const int row = at / row_chunks, first = (at - row * row_chunks) * CHUNK;
+#pragma unroll
+        for (int i = 0; i < S::left; i++) {
+            const bool inside = at * CHUNK < a.depth && (unsigned)(top[i] + row * a.dilation[0]) < (unsigned)a.in[0];
+            const T *x = (const T *)a.x + (inside ? from[i] + row * a.dilation[0] * a.x_row + first : 0);
+#pragma unroll
+            for (int k = 0; k < CHUNK; k += 2) {
+                const int pair = (first + k) / PAIR;
+                const bool there = inside && pair < a.pairs && (unsigned)(side[i] + pair) < (unsigned)a.in[1];
+                fetch_few(to + stage * (ROWS * S::line) + i * NEXT + k * 2, there ? x + k : (const T *)a.x, there);
+            }
+        }
+    };
+    /* What is beside the window has weights of 0, but may be infinite: behind a thread's own copies. */
+    auto clear_beside = [&](int stage) {
+        const int row_chunks = a.taps[1] * PAIR / CHUNK;
+        const int first = (start / CHUNK + stage * CHUNKS) % row_chunks * CHUNK;
+#pragma unroll
+        for (int k = 0; k < 6; k++) {
+            const int element = a.beside[k / 3] + k % 3 - first;
+            if (a.beside[k / 3] < 0 || element < 0 || element >= CHUNK) continue;
+#pragma unroll
+            for (int i = 0; i < S::left; i++)
+                *(uint16_t *)(room + (to - base) + stage * (ROWS * S::line) + i * NEXT + element * 2) = 0;
+        }
+    };
     Position p = {start, 0, 0, 0, 0, 0};
     const int tap = start / a.channels;
     p.channel = start - tap * a.channels;
@@ -313,7 +343,7 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
     wait_for_last();
 #pragma unroll 1
     for (int stage = 0; stage < S::stages; stage++) {
-        if (stage < steps) fill_left(stage);
+        if (stage < steps) FEW ? fill_few(stage) : fill_left(stage);
         end_group();
     }
     fetch_z();
@@ -335,8 +365,9 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
             wait_groups<S::stages - 1>();
         else
             wait_groups<S::stages - 2>();
+        if (FEW) clear_beside(stage);
         __syncthreads(); /* this stage is there, and the last one was read */
-        if (step && step - 1 + S::stages < steps) {
+        if (!FEW && step && step - 1 + S::stages < steps) {
             fill_right(behind);
             fill_left(behind);
         }
@@ -397,14 +428,15 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
 #endif
 }
 
-#define TILE(suffix, T, ROWS, COLUMNS, WM, WN, GROUPS)                                     \
-    extern "C" __global__ void __launch_bounds__(WM *WN *GROUPS *WARP)                     \
-        tile_##ROWS##x##COLUMNS##_##suffix(TileArgs a) {                                   \
-        convolve<T, ROWS, COLUMNS, WM, WN, GROUPS>(a);                                     \
+#define TILE(name, T, ROWS, COLUMNS, WM, WN, GROUPS, FEW)                                           \
+    extern "C" __global__ void __launch_bounds__(WM *WN *GROUPS *WARP) tile_##name(TileArgs a) {    \
+        convolve<T, ROWS, COLUMNS, WM, WN, GROUPS, FEW>(a);                                         \
     }
-#define TILES(suffix, T)                   \
-    TILE(suffix, T, 32, 32, 1, 1, 4)       \
-    TILE(suffix, T, 64, 32, 2, 1, 4)       \
-    TILE(suffix, T, 64, 64, 2, 2, 2)
+#define TILES(suffix, T)                                   \
+    TILE(32x32_##suffix, T, 32, 32, 1, 1, 4, false)        \
+    TILE(64x32_##suffix, T, 64, 32, 2, 1, 4, false)        \
+    TILE(64x64_##suffix, T, 64, 64, 2, 2, 2, false)        \
+    TILE(few_64x32_##suffix, T, 64, 32, 2, 1, 4, true)     \
+    TILE(few_64x64_##suffix, T, 64, 64, 2, 2, 2, true)
 TILES(f16, f16)
 TILES(bf16, bf16)

@@ -30,6 +30,10 @@ typedef struct TileArgs {
     int32_t
         constant; /* no kernel writes w: what is before this one may still run when it is read */
     float p, q;
+    /* Of three channels, which are no whole 16 bytes: x and w are by pairs of pixels, of 6 elements each, which
+     * taps[1], a multiple of 4, stride[1], begin[1], in[1] and x_column count, too. The first `pairs` of a row of
+     * taps are read; of those, three elements from each of `beside` on, -1 for none, are beside the window. */
+    int32_t pairs, beside[2];
     /* Several blocks for each tile, gridDim.z, each with a part of the depth. They are a cluster, and partial
      * is NULL; or else: the sums of all, by block and tile, and how many blocks of a tile are done, 0 before
      * and after. */

@@ -113,7 +113,7 @@ typedef struct PtxShare {
 
 /* A copy to shared memory on its way. */
 typedef struct PtxCopy {
-    uint32_t at, lane, group;
+    uint32_t at, lane, group, size;
     uint8_t bytes[16];
 } PtxCopy;
 

@@ -522,28 +522,28 @@ static PtxCopy *next_copy(PtxWarp *w) {
     return &w->copies[w->copy_count++];
 }
 
-static void set_pending(PtxWarp *w, uint64_t at, int by) {
+static void set_pending(PtxWarp *w, uint64_t at, uint32_t size, int by) {
     const uint32_t shift = w->grid->kernel->shift;
-    for (uint64_t g = at >> shift; g <= (at + 15) >> shift; g++)
+    for (uint64_t g = at >> shift; g <= (at + size - 1) >> shift; g++)
         w->block->marks[g].pending = (uint8_t)(w->block->marks[g].pending + by);
 }
 
-/* at: address in shared memory, in global memory, bytes that are read there; the rest becomes 0. */
+/* at: address in shared memory, in global memory, bytes that are read there: `size`, or 0 for zeros. */
 void ptx_copy_async(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     static const uint8_t zeros[16];
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
-        const PtxAccess to = {w, i, l, 16, PTX_REG(uint32_t, w, i->at[0])[l]};
-        const PtxAccess from = {w, i, l, 16, PTX_REG(uint64_t, w, i->at[1])[l]};
+        const PtxAccess to = {w, i, l, i->size, PTX_REG(uint32_t, w, i->at[0])[l]};
+        const PtxAccess from = {w, i, l, i->size, PTX_REG(uint64_t, w, i->at[1])[l]};
         const uint32_t size = PTX_REG(uint32_t, w, i->at[2])[l];
-        PtxCopy copy = {(uint32_t)to.at, (uint32_t)l, w->groups[l], {0}};
-        if (size != 0 && size != 16) {
+        PtxCopy copy = {(uint32_t)to.at, (uint32_t)l, w->groups[l], i->size, {0}};
+        if (size != 0 && size != i->size) {
             ptx_fault(w, i, l, "a copy of %u bytes", size);
             return;
         }
         if ((size && !global_read(&from, copy.bytes)) || !shared_write(&to, zeros)) return;
         *next_copy(w) = copy;
-        set_pending(w, to.at, 1);
+        set_pending(w, to.at, i->size, 1);
     }
 }
 
@@ -562,8 +562,8 @@ void ptx_wait_group(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
             w->copies[left++] = copy;
             continue;
         }
-        set_pending(w, copy.at, -1);
-        const PtxAccess to = {w, i, (int)copy.lane, 16, copy.at};
+        set_pending(w, copy.at, copy.size, -1);
+        const PtxAccess to = {w, i, (int)copy.lane, copy.size, copy.at};
         if (!shared_write(&to, copy.bytes)) return;
     }
     w->copy_count = left;

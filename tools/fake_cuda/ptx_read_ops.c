@@ -254,9 +254,9 @@ static void read_map(PtxReader *r, const Operands *all, uint32_t width) {
 }
 
 /* cp.async.cg.shared.global [to], [from], 16, size */
-static void read_copy(PtxReader *r, const Operands *all) {
+static void read_copy(PtxReader *r, const Operands *all, uint32_t bytes) {
     PtxInstr to = {0}, from = {0};
-    if (all->count != 4 || !ptx_is(all->items[2], "16")) {
+    if (all->count != 4 || !ptx_is(all->items[2], bytes == 4 ? "4" : "16")) {
         ptx_refuse(r, "an unknown form");
         return;
     }
@@ -265,7 +265,9 @@ static void read_copy(PtxReader *r, const Operands *all) {
     const uint32_t size = ptx_operand(r, all->items[3], 4);
     if (to.offset || from.offset || to.address_width != 4 || from.address_width != 8)
         ptx_refuse(r, "an unknown form");
+    watch(r, bytes);
     PtxInstr *i = ptx_emit(r, ptx_copy_async, PTX_PLAIN);
+    i->size = (uint8_t)bytes;
     i->at[0] = a;
     i->at[1] = b;
     i->at[2] = size;
@@ -390,7 +392,9 @@ static bool read_control(PtxReader *r, const PtxStatement *s, const Operands *al
 
 static bool read_special(PtxReader *r, const PtxStatement *s, const Operands *all) {
     if (ptx_is(s->name, "cp.async.cg.shared.global"))
-        read_copy(r, all);
+        read_copy(r, all, 16);
+    else if (ptx_is(s->name, "cp.async.ca.shared.global"))
+        read_copy(r, all, 4);
     else if (ptx_is(s->name, "cp.async.commit_group"))
         ptx_emit(r, ptx_commit, PTX_PLAIN);
     else if (ptx_is(s->name, "cp.async.wait_group"))
