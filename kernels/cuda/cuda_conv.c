@@ -70,7 +70,8 @@ static bool pack_pairs(KernelCall *call, const KernelPackJob *job) {
     const KernelTensor *w = job->from;
     const uint64_t filters = (uint64_t)w->dims[0], channels = (uint64_t)w->dims[1];
     const uint64_t taps = (uint64_t)w->dims[w->rank - 1], shift = job->variant == PAIRED_SHIFTED;
-    const uint64_t rows = kernel_span(w, 2, w->rank) / taps, row_size = pairs_of(taps, shift) * PAIR;
+    const uint64_t rows = kernel_span(w, 2, w->rank) / taps,
+                   row_size = pairs_of(taps, shift) * PAIR;
     const uint16_t *from = w->data;
     uint16_t *to = job->to;
     (void)call;
@@ -287,8 +288,8 @@ static bool find_tile(KernelCall *call, const Window *w, Conv *conv) {
     if (!conv->last || w->rank > 2 || w->groups != 1 || call->outputs[0].dtype != conv->dtype)
         return true;
     find_pairs(call, conv);
-    if (conv->paired || !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters,
-                                         depth, reach_of(a)))
+    if (conv->paired || !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv),
+                                         filters, depth, reach_of(a)))
         return true;
     const CudaTile tile = cuda_tile_for(call, pixels_of(conv), filters, depth);
     if (conv->way == CONV_LIBRARY &&

@@ -59,7 +59,8 @@ CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters
     return best;
 }
 
-CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t filters, uint64_t depth) {
+CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t filters,
+                             uint64_t depth) {
     const uint32_t i = filters <= 32 ? 1 : 2;
     const struct Shape *shape = &shapes[i];
     const uint64_t width = cuda_width(call), steps = div_up(depth, TILE_DEPTH);
@@ -85,8 +86,8 @@ bool cuda_tile_ready(KernelCall *call, const CudaTile *tile) {
 bool cuda_tile(KernelCall *call, const TileArgs *given, Dtype dtype) {
     TileArgs args = *given;
     const uint64_t pixels = (uint64_t)args.pixels, filters = (uint64_t)args.filters;
-    CudaTile t = (args.pairs ? cuda_tile_for_pairs
-                             : cuda_tile_for)(call, pixels, filters, (uint64_t)args.depth);
+    CudaTile t = (args.pairs ? cuda_tile_for_pairs : cuda_tile_for)(call, pixels, filters,
+                                                                    (uint64_t)args.depth);
     const struct Shape *shape = &shapes[t.shape];
     const bool clusters = cuda_has_clusters(call);
     if (!clusters && !cuda_counters(call)) t.splits = 1;

@@ -17,7 +17,8 @@ CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters
 
 /* The same by pairs of pixels of three channels (TileArgs.pairs); no blocks where there is no kernel for so many
  * taps. */
-CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t filters, uint64_t depth);
+CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t filters,
+                             uint64_t depth);
 
 /* Whether there are kernels of it: 16-bit floats, rows of whole 16 bytes, and few enough pixels and weights to
  * be counted in 32 bits, a block beyond the last included. `reach`: of x, in elements, and how far beyond its
