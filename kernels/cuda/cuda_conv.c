@@ -207,7 +207,8 @@ static bool plan_library(KernelCall *call, const Window *w, Conv *conv) {
 
 static bool find_library(KernelCall *call, const Window *w, Conv *conv) {
     CudaDevice *device = cuda_device_of(call);
-    if (w->rank > DNN_SPATIAL || !w->rank || !cuda_is_there(device)) return true;
+    if (w->rank > DNN_SPATIAL || !w->rank || !cuda_is_there(device) || !call->inputs[0].count)
+        return true; /* of no channels there are only biases */
     if (!cuda_dnn(&conv->dnn, call->err)) return false;
     if (!conv->dnn) return true;
     if (!cuda_enter(device, call->err)) return false;
@@ -270,7 +271,8 @@ static void find_pairs(const KernelCall *call, Conv *conv) {
     if (!cuda_tile_takes(conv->dtype, 8, pixels_of(conv), filters, depth, reach_of(a))) return;
     const CudaTile tile = cuda_tile_for_pairs(call, pixels_of(conv), filters, depth);
     const uint64_t each = conv->dtype == DTYPE_FLOAT16 ? FLOAT16 : BFLOAT16;
-    if (!tile.blocks || tile.time >= START + y->count * each / 1000) return;
+    const bool slower = tile.time >= START + y->count * each / 1000;
+    if (!tile.blocks || (conv->way == CONV_LIBRARY && slower)) return;
     conv->paired = true;
     conv->shift = shift;
     take_tile(conv);
@@ -386,7 +388,8 @@ static KernelReady make(KernelCall *call) {
         conv->way = CONV_DEPTHWISE;
     else if (!find_library(call, &w, conv) || !find_tile(call, &w, conv))
         return KERNEL_FAILED;
-    if (turns(conv) && kernel_is_constant(call, 1) && weights->dtype == conv->dtype) {
+    if (turns(conv) && weights->count && kernel_is_constant(call, 1) &&
+        weights->dtype == conv->dtype) {
         const uint64_t size = kernel_element_size(weights->dtype);
         const uint64_t taps = (uint64_t)conv->args.taps[2], shift = (uint64_t)conv->shift;
         const uint64_t paired = weights->count / taps * pairs_of(taps, shift) * 2;
@@ -522,11 +525,12 @@ static bool convolve(KernelCall *call) {
     const KernelTensor *y = &call->outputs[0];
     if (!y->count) return true;
     if (conv.way == CONV_DIRECT && !cuda_is_there(cuda_device_of(call)))
-        return true; /* a library's to say */
-    const void *weights = get_weights(call, &conv);
+        return true;                                /* a library's to say */
+    const bool empty_sums = !call->inputs[1].count; /* whose data is nowhere */
+    const void *weights = empty_sums ? NULL : get_weights(call, &conv);
     const bool same = conv.dtype == y->dtype;
     void *to = same ? y->data : kernel_workspace(call, y->count * kernel_element_size(conv.dtype));
-    if (!weights || !to) return false;
+    if ((!weights && !empty_sums) || !to) return false;
     CudaEpilogue left = {.op = UNARY_COPY, .scale = 1};
     if (conv.way == CONV_LIBRARY) {
         if (!run_library(call, &conv, weights, to)) return false;

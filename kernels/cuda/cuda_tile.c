@@ -38,9 +38,19 @@ static bool may_share(uint64_t width, uint64_t tiles, uint64_t splits) {
            (tiles <= CUDA_COUNTERS && tiles * splits <= (splits > 4 ? width : 2 * width));
 }
 
+/* 1 where there is no device, as shapes are asked for all the same. */
+static uint64_t width_of(const KernelCall *call) {
+    const uint64_t width = cuda_width(call);
+    return width ? width : 1;
+}
+
+static uint64_t steps_of(uint64_t depth) {
+    return depth ? div_up(depth, TILE_DEPTH) : 1;
+}
+
 /* The shape, and how many blocks share a tile, that take the least time. */
 CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters, uint64_t depth) {
-    const uint64_t width = cuda_width(call), steps = div_up(depth, TILE_DEPTH);
+    const uint64_t width = width_of(call), steps = steps_of(depth);
     CudaTile best = {.time = UINT64_MAX};
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const uint64_t tiles =
@@ -63,7 +73,7 @@ CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t f
                              uint64_t depth) {
     const uint32_t i = filters <= 32 ? 1 : 2;
     const struct Shape *shape = &shapes[i];
-    const uint64_t width = cuda_width(call), steps = div_up(depth, TILE_DEPTH);
+    const uint64_t width = width_of(call), steps = steps_of(depth);
     const uint64_t tiles = div_up(pixels, shape->pixels) * div_up(filters, shape->filters);
     CudaTile t = {.shape = i, .splits = 1, .at_once = tiles <= 2 * width};
     t.time = time_of(shape, width, tiles, 1, steps);
@@ -74,7 +84,7 @@ CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t f
 bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t filters,
                      uint64_t depth, uint64_t reach) {
     const uint64_t most = INT32_MAX - 128;
-    return (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16) && channels % 8 == 0 &&
+    return (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16) && channels && channels % 8 == 0 &&
            pixels <= most && reach <= most && depth <= most / (filters + 64) &&
            filters <= 32 * (uint64_t)GRID_LIMIT;
 }

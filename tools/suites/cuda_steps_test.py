@@ -105,6 +105,15 @@ class Operands(OneContext):
                    {"x": np.array([-3, 1, 2, 5], np.float32), "s": np.array([-2], np.float32),
                     "shape": np.zeros(0, np.int64)}, [2, 2, 2, 5])
 
+    def test_no_channels(self) -> None:
+        """Sums of nothing, of weights that lie nowhere: biases are left."""
+        for kind, bias in (("float", "1, 2"), ("float16", "15360, 16384")):  # the parser takes bits of these
+            x = np.zeros((1, 0, 8, 8), np.float32 if kind == "float" else np.float16)
+            self.gives(f"""<ir_version: 10, opset_import: ["" : 21]>
+                g ({kind}[1,0,8,8] x) => ({kind}[1,2,1,1] y)
+                    <{kind}[2,0,3,3] w = {{}}, {kind}[2] b = {{{bias}}}> {{
+                    a = Conv (x, w, b) y = GlobalAveragePool (a) }}""", {"x": x}, [[[[1]], [[2]]]])
+
     def test_host_operand_that_is_an_input(self) -> None:
         """There is nothing to read while the plan is only shown."""
         self.gives("""<ir_version: 10, opset_import: ["" : 21]>
