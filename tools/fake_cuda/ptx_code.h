@@ -100,6 +100,8 @@ typedef struct PtxMark {
     uint32_t write_epoch,
         read_epoch;                 /* counts the block's barriers, and those of blocks before it */
     uint32_t write_sync, read_sync; /* counts the warp's */
+    uint32_t write_tick, read_tick; /* counts barriers of some of the block's warps */
+    uint32_t readers;               /* warps */
     uint16_t writer, reader;        /* threads */
     uint8_t spread;                 /* of the readers: 0 one thread, 1 a warp's, 2 several warps' */
     uint8_t pending;                /* copies to it that were not waited for */
@@ -125,6 +127,7 @@ typedef struct PtxBlock {
     PtxMark *marks;   /* one a granule */
     PtxShare *shares; /* the same; NULL where there is nothing of clusters */
     uint32_t epoch, first_epoch;
+    uint32_t tick;     /* grows with each barrier of some of its warps */
     uint32_t read_far; /* latest PtxShare.read_far of all */
     bool ended;        /* all its threads have */
     PtxWarp *warps;
@@ -150,7 +153,11 @@ struct PtxWarp {
     uint8_t *registers;
     uint8_t *local; /* [lanes][kernel->local] */
     uint32_t number;
-    uint32_t sync;                    /* grows with each barrier of the warp */
+    uint32_t sync; /* grows with each barrier of the warp */
+    uint32_t barrier,
+        members; /* that it is blocked in: its number, 0 that of all; of how many warps */
+    uint32_t
+        joined[PTX_LANES]; /* by warp: what it did before this tick is behind a barrier of both */
     uint32_t alive, waiting, blocked; /* lanes: not ended; in a PTX_SYNC; in a barrier */
     uint32_t arrived, held;           /* at a barrier of the cluster; and wait there */
     uint32_t unfenced;                /* lanes that stored to global memory since a fence */

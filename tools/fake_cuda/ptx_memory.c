@@ -32,9 +32,25 @@ static inline void copy_some(void *to, const void *from, uint32_t size) {
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Whether the other thread's access is behind one of its warp's barriers, or is this thread's. */
-static bool ordered(const PtxWarp *w, uint32_t thread, uint32_t other, uint32_t sync) {
-    return other == thread || (other / PTX_LANES == thread / PTX_LANES && sync < w->sync);
+/* Whether the other thread's access is behind one of its warp's barriers, or of both warps', or is this
+ * thread's. */
+static bool ordered(const PtxWarp *w, uint32_t thread, uint32_t other, uint32_t sync,
+                    uint32_t tick) {
+    return other == thread || (other / PTX_LANES == thread / PTX_LANES && sync < w->sync) ||
+           tick < w->joined[other / PTX_LANES];
+}
+
+/* The same of several warps' reads, the latest of which was at that tick. */
+static bool all_ordered(const PtxWarp *w, uint32_t warps, uint32_t tick) {
+    for (uint32_t k = 0; k < PTX_LANES; k++)
+        if (warps >> k & 1 && tick >= w->joined[k]) return false;
+    return true;
+}
+
+static bool reads_ordered(const PtxWarp *w, uint32_t thread, const PtxMark *m) {
+    if (m->spread == 2) return all_ordered(w, m->readers, m->read_tick);
+    if (m->spread == 1 && m->reader / PTX_LANES == w->number) return m->read_sync < w->sync;
+    return ordered(w, thread, m->reader, m->read_sync, m->read_tick);
 }
 
 static bool race(const PtxAccess *a, const char *what, uint32_t other) {
@@ -75,7 +91,8 @@ static bool may_read(const PtxAccess *a, PtxMark *m) {
     const uint32_t thread = thread_of(a);
     PtxShare *share = share_of(block, m);
     if (!is_there(a, block, m)) return false;
-    if (m->write_epoch == block->epoch && !ordered(w, thread, m->writer, m->write_sync) &&
+    if (m->write_epoch == block->epoch &&
+        !ordered(w, thread, m->writer, m->write_sync, m->write_tick) &&
         !(share && share->written < w->grid->fenced))
         return race(a, "the write by", m->writer);
     /* reads that a barrier of the cluster is behind are no longer told apart */
@@ -87,7 +104,9 @@ static bool may_read(const PtxAccess *a, PtxMark *m) {
         m->spread = 0;
     else if (m->reader != thread && m->spread == 0)
         m->spread = 1;
+    m->readers = (before ? m->readers : 0) | UINT32_C(1) << w->number;
     m->read_epoch = block->epoch;
+    m->read_tick = block->tick;
     m->reader = (uint16_t)thread;
     m->read_sync = w->sync;
     return true;
@@ -111,18 +130,18 @@ static bool may_write(const PtxAccess *a, PtxMark *m) {
     const PtxBlock *block = w->block;
     const uint32_t thread = thread_of(a);
     PtxShare *share = share_of(block, m);
-    if (m->write_epoch == block->epoch && !ordered(w, thread, m->writer, m->write_sync) &&
+    if (m->write_epoch == block->epoch &&
+        !ordered(w, thread, m->writer, m->write_sync, m->write_tick) &&
         !(share && share->written < w->grid->fenced))
         return race(a, "the write by", m->writer);
-    if (m->read_epoch == block->epoch &&
-        (m->spread == 2 || !ordered(w, thread, m->reader, m->read_sync) ||
-         (m->spread == 1 && m->read_sync >= w->sync)) &&
+    if (m->read_epoch == block->epoch && !reads_ordered(w, thread, m) &&
         !(share && share->read < w->grid->waits))
         return race(a, "the read by", m->reader);
     if (share && !may_share(a, share)) return false;
     m->write_epoch = block->epoch;
     m->writer = (uint16_t)thread;
     m->write_sync = w->sync;
+    m->write_tick = block->tick;
     return true;
 }
 

@@ -370,6 +370,15 @@ static bool read_cluster_barrier(PtxReader *r, PtxSlice name) {
     return false;
 }
 
+/* bar.sync number, threads */
+static void read_barrier(PtxReader *r, const Operands *all) {
+    const uint32_t number = ptx_operand(r, all->items[0], 4);
+    const uint32_t threads = ptx_operand(r, all->items[1], 4);
+    PtxInstr *i = ptx_emit(r, NULL, PTX_BARRIER);
+    i->at[0] = number;
+    i->at[1] = threads;
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static bool read_control(PtxReader *r, const PtxStatement *s, const Operands *all) {
@@ -381,6 +390,8 @@ static bool read_control(PtxReader *r, const PtxStatement *s, const Operands *al
         ptx_emit(r, NULL, r->returns ? PTX_RETURN : PTX_EXIT)->at[0] = r->returns;
     else if (ptx_is(s->name, "bar.sync") && ptx_is(s->rest, "0"))
         ptx_emit(r, NULL, PTX_BARRIER);
+    else if (ptx_is(s->name, "bar.sync") && all->count == 2)
+        read_barrier(r, all);
     else if (ptx_is(s->name, "griddepcontrol.wait"))
         ptx_emit(r, ptx_begin, PTX_PLAIN);
     else if (ptx_is(s->name, "griddepcontrol.launch_dependents"))

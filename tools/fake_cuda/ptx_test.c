@@ -28,13 +28,13 @@ static const PtxRegion *find(void *owner, uint64_t address) {
 }
 
 /* A kernel of these statements: %rd1 is where the thread's word lies, %r1 the thread, %p1 what the
- * first 16 have; s is 256 bytes of shared memory. */
+ * first 16 have; s is 512 bytes of shared memory. */
 static void write_kernel(char *text, size_t size, const char *body) {
     snprintf(text, size,
              ".version 9.0\n.target sm_90\n.address_size 64\n"
              ".visible .entry k(.param .align 8 .b8 k_param_0[8])\n.maxntid 128, 1, 1\n{\n"
              ".reg .pred %%p<9>;\n.reg .b16 %%h<9>;\n.reg .b32 %%r<40>;\n.reg .f32 %%f<20>;\n"
-             ".reg .b64 %%rd<9>;\n.reg .f64 %%fd<9>;\n.shared .align 16 .b8 s[256];\n"
+             ".reg .b64 %%rd<9>;\n.reg .f64 %%fd<9>;\n.shared .align 16 .b8 s[512];\n"
              "mov.u32 %%r1, %%tid.x;\nld.param.u64 %%rd2, [k_param_0];\n"
              "mul.wide.u32 %%rd3, %%r1, 4;\nadd.s64 %%rd1, %%rd2, %%rd3;\n"
              "setp.lt.u32 %%p1, %%r1, 16;\nmov.u32 %%r2, s;\nshl.b32 %%r3, %%r1, 2;\n"
@@ -179,6 +179,13 @@ static void test_lanes(void **state) {
            "ld.u32 %r9, [%rd4]; st.u32 [%rd1], %r9; ld.u32 %r9, [%rd1]; st.global.u32 [%rd1], %r9;",
            64);
     for (uint32_t l = 0; l < 64; l++) assert_int_equal(words[l], 63 - l);
+    clear(); /* warps by pairs, in a barrier of theirs each */
+    passes("shr.u32 %r5, %r1, 6; add.s32 %r5, %r5, 1; st.shared.u32 [%r4], %r1; bar.sync %r5, 64;"
+           "xor.b32 %r6, %r1, 63; shl.b32 %r6, %r6, 2; add.s32 %r6, %r6, %r2;"
+           "ld.shared.u32 %r9, [%r6]; bar.sync %r5, 64; st.shared.u32 [%r4], %r9;"
+           "st.global.u32 [%rd1], %r9;",
+           128);
+    for (uint32_t l = 0; l < 128; l++) assert_int_equal(words[l], l ^ 63);
     clear(); /* what a warp hands on within itself */
     passes("st.shared.u32 [%r4], %r1; bar.warp.sync -1; xor.b32 %r5, %r3, 4; add.s32 %r5, %r5, %r2;"
            "ld.shared.u32 %r9, [%r5]; bar.warp.sync -1; st.shared.u32 [%r4], %r9;"
@@ -226,7 +233,7 @@ static void test_memory(void **state) {
     is_refused("st.global.v2.u32 [%rd1+1020], {%r1, %r1};", 32, "end of an allocation");
     is_refused("ld.global.v2.u32 {%r8, %r9}, [%rd1];", 32, "not aligned");
     is_refused("ld.global.u16 %h1, [%rd1+1];", 32, "not aligned");
-    is_refused("st.shared.u32 [%r4+256], %r1;", 32, "outside");
+    is_refused("st.shared.u32 [%r4+512], %r1;", 32, "outside");
     is_refused("st.shared.v4.u32 [%r4], {%r1, %r1, %r1, %r1};", 32, "not aligned");
     is_refused("ld.shared.u32 %r9, [%r4];", 32, "before it was written");
     is_refused("ld.param.u64 %rd4, [k_param_0+8];", 32, "there are 8");
@@ -269,6 +276,43 @@ static void test_races(void **state) {
     is_refused("setp.eq.u32 %p2, %r1, 0; mov.u32 %r6, 16; @%p2 cp.async.cg.shared.global [%r2],"
                "[%rd2], 16, %r6; @%p2 ld.shared.u32 %r9, [%r2];",
                32, "still being copied");
+}
+
+/* Barriers of some of a block's warps. */
+static void test_few_warps(void **state) {
+    static const char *const pairs = "shr.u32 %r5, %r1, 6; add.s32 %r5, %r5, 1;"
+                                     "st.shared.u32 [%r4], %r1; bar.sync %r5, 64;";
+    char body[1024];
+    (void)state;
+    snprintf(body, sizeof body, /* the other pair's */
+             "%s xor.b32 %%r6, %%r1, 64; shl.b32 %%r6, %%r6, 2; add.s32 %%r6, %%r6, %%r2;"
+             "ld.shared.u32 %%r9, [%%r6];",
+             pairs);
+    is_refused(body, 128, "the write by thread");
+    snprintf(body, sizeof body, /* the other warp of the pair may read it behind that */
+             "%s xor.b32 %%r6, %%r1, 32; shl.b32 %%r6, %%r6, 2; add.s32 %%r6, %%r6, %%r2;"
+             "ld.shared.u32 %%r9, [%%r6]; st.shared.u32 [%%r4], %%r9;",
+             pairs);
+    is_refused(body, 128, "the write by thread");
+    snprintf(
+        body, sizeof body, /* both warps read it, and one of them writes */
+        "%s and.b32 %%r6, %%r1, 64; shl.b32 %%r6, %%r6, 2; add.s32 %%r6, %%r6, %%r2;"
+        "ld.shared.u32 %%r9, [%%r6]; setp.eq.u32 %%p2, %%r1, 0; @%%p2 st.shared.u32 [%%r6], %%r9;",
+        pairs);
+    is_refused(body, 128, "the read by thread");
+    is_refused("bar.sync 1, 96;", 64, "2 warps are in the barrier, it is of 3");
+    is_refused("bar.sync 1, 32;", 64, "2 warps are in the barrier, it is of 1");
+    is_refused("bar.sync 16, 64;", 64, "barrier 16 of 64 threads");
+    is_refused("bar.sync 1, 40;", 64, "barrier 1 of 40 threads");
+    is_refused("bar.sync %r1, 32;", 32, "lane 0 is in 0");
+    is_refused("shr.u32 %r5, %r1, 5; add.s32 %r5, %r5, 1; shl.b32 %r5, %r5, 5; bar.sync 1, %r5;",
+               64, "of 2 warps, for another warp of 1");
+    is_refused("setp.lt.u32 %p2, %r1, 32; @%p2 bra A; bar.sync 1, 64; bra B; A: bar.sync 1, 64; B:"
+               "mov.u32 %r9, 0;",
+               64, "another barrier");
+    is_refused("setp.lt.u32 %p2, %r1, 32; @%p2 bra A; bar.sync 0; bra B; A: bar.sync 1, 64; B:"
+               "mov.u32 %r9, 0;",
+               64, "1 warps are in the barrier, it is of 2");
 }
 
 static void test_lanes_that_miss(void **state) {
@@ -370,7 +414,7 @@ static void test_cluster_memory(void **state) {
     launch_is_refused("setp.eq.u32 %p3, %r1, 0; mov.u32 %r6, 16; @%p3 cp.async.cg.shared.global"
                       "[%r2], [%rd2], 16, %r6;" ARRIVE WAIT OTHER FAR,
                       pair(), "still being copied");
-    launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+256];", pair(), "outside");
+    launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+512];", pair(), "outside");
     launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+2];", pair(), "not aligned");
     launch_is_refused(FILL ARRIVE WAIT OTHER "ld.u32 %r9, [%rd5+33554432];", pair(),
                       "in no block of the cluster");
@@ -507,12 +551,19 @@ static void test_build(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_halves),          cmocka_unit_test(test_values),
-        cmocka_unit_test(test_lanes),           cmocka_unit_test(test_matrices),
-        cmocka_unit_test(test_memory),          cmocka_unit_test(test_races),
-        cmocka_unit_test(test_lanes_that_miss), cmocka_unit_test(test_clusters),
-        cmocka_unit_test(test_cluster_memory),  cmocka_unit_test(test_cluster_barriers),
-        cmocka_unit_test(test_early),           cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_matrices),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_races),
+        cmocka_unit_test(test_few_warps),
+        cmocka_unit_test(test_lanes_that_miss),
+        cmocka_unit_test(test_clusters),
+        cmocka_unit_test(test_cluster_memory),
+        cmocka_unit_test(test_cluster_barriers),
+        cmocka_unit_test(test_early),
+        cmocka_unit_test(test_modules),
         cmocka_unit_test(test_build),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,21 @@ static bool run_sync(PtxWarp *w, const PtxInstr *i, Group *g, uint32_t mine) {
     return true;
 }
 
+/* bar.sync 0, of all warps, or bar.sync number, threads. */
+static void enter_barrier(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    w->barrier = w->members = 0;
+    if (!i->at[1]) return;
+    const int first = __builtin_ctz(lanes);
+    const uint32_t *number = PTX_REG(uint32_t, w, i->at[0]);
+    const uint32_t threads = PTX_REG(uint32_t, w, i->at[1])[first];
+    PTX_EACH(if (number[l] != number[first]) ptx_fault(w, i, l, "barrier %u, lane %d is in %u",
+                                                       number[l], first, number[first]);)
+    if (number[first] < 1 || number[first] > 15 || !threads || threads % PTX_LANES)
+        ptx_fault(w, i, PTX_ALL, "barrier %u of %u threads", number[first], threads);
+    w->barrier = number[first];
+    w->members = threads / PTX_LANES;
+}
+
 /* What is not computed. False: the lanes are to be chosen anew. */
 static bool step(PtxWarp *w, const PtxInstr *i, Group *g, uint32_t lanes) {
     switch ((PtxKind)i->kind) {
@@ -131,6 +146,7 @@ static bool step(PtxWarp *w, const PtxInstr *i, Group *g, uint32_t lanes) {
     case PTX_BARRIER:
         set_pc(w, g->lanes, g->pc);
         w->blocked |= lanes;
+        enter_barrier(w, i, lanes);
         if (lanes != g->lanes) ptx_fault(w, i, PTX_ALL, "not all of its lanes do it");
         return false;
     case PTX_WAIT:
@@ -190,34 +206,94 @@ static PtxWarp *held(const PtxBlock *block) {
     return NULL;
 }
 
-/* All warps stopped: true where all are in one barrier, and go on; false where all have ended, or wait
- * for the cluster. */
+/* The barrier that the warp is blocked in, with all of its lanes. */
+static const PtxInstr *barrier_of(PtxWarp *w) {
+    const uint32_t first = (uint32_t)__builtin_ctz(w->blocked), at = w->pc[first];
+    const PtxInstr *i = &w->grid->kernel->code[at];
+    if (w->blocked != UINT32_MAX)
+        ptx_fault(w, i, PTX_ALL, "only lanes 0x%08x of the warp are in the barrier", w->blocked);
+    for (uint32_t l = first; l < PTX_LANES; l++)
+        if (w->pc[l] != at) ptx_fault(w, i, PTX_ALL, "its lanes are in different barriers");
+    return i;
+}
+
+static void go_on(PtxWarp *w) {
+    if (w->blocked)
+        for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l]++;
+    w->blocked = 0;
+    w->sync++;
+}
+
+/* Warps that are in the barrier that `first` is in, a bit each; all have to say how many they are. */
+static uint32_t members_of(PtxBlock *block, const PtxWarp *first, const PtxInstr *at) {
+    uint32_t warps = 0;
+    for (uint32_t k = 0; k < block->grid->warp_count; k++) {
+        PtxWarp *w = &block->warps[k];
+        if (!w->blocked || w->barrier != first->barrier) continue;
+        const PtxInstr *i = barrier_of(w);
+        if (i != at) ptx_fault(w, i, PTX_ALL, "another warp is in another barrier");
+        if (w->members != first->members)
+            ptx_fault(w, i, PTX_ALL, "of %u warps, for another warp of %u", w->members,
+                      first->members);
+        warps |= UINT32_C(1) << k;
+    }
+    return warps;
+}
+
+/* What one of the warps knows to be behind it, all know, and all of each other. */
+static void join(PtxBlock *block, uint32_t warps) {
+    uint32_t joined[PTX_LANES] = {0};
+    block->tick++;
+    for (uint32_t k = 0; k < PTX_LANES; k++)
+        for (uint32_t v = 0; v < PTX_LANES; v++)
+            if (warps >> k & 1 && joined[v] < block->warps[k].joined[v])
+                joined[v] = block->warps[k].joined[v];
+    for (uint32_t k = 0; k < PTX_LANES; k++)
+        if (warps >> k & 1) joined[k] = block->tick;
+    for (uint32_t k = 0; k < PTX_LANES; k++) {
+        if (!(warps >> k & 1)) continue;
+        memcpy(block->warps[k].joined, joined, sizeof joined);
+        go_on(&block->warps[k]);
+    }
+}
+
+/* A barrier of some warps, all of which are there: true, and they go on. */
+static bool release_some(PtxBlock *block) {
+    PtxWarp *waits = NULL;
+    uint32_t there = 0;
+    for (uint32_t k = 0; k < block->grid->warp_count && !block->grid->failed; k++) {
+        PtxWarp *w = &block->warps[k];
+        if (!w->blocked || !w->barrier) continue;
+        const uint32_t warps = members_of(block, w, barrier_of(w));
+        there = (uint32_t)__builtin_popcount(warps);
+        if (there == w->members && !block->grid->failed) {
+            join(block, warps);
+            return true;
+        }
+        waits = w;
+    }
+    if (waits && !block->grid->failed)
+        ptx_fault(waits, barrier_of(waits), PTX_ALL, "%u warps are in the barrier, it is of %u",
+                  there, waits->members);
+    return false;
+}
+
+/* All warps stopped: true where all are in one barrier, and go on, or some are in one of theirs; false where
+ * all have ended, or wait for the cluster. */
 static bool release(PtxBlock *block) {
     PtxGrid *grid = block->grid;
-    uint32_t pc = UINT32_MAX;
-    for (uint32_t k = 0; k < grid->warp_count; k++) {
+    const PtxInstr *at = NULL;
+    if (release_some(block)) return true;
+    for (uint32_t k = 0; k < grid->warp_count && !grid->failed; k++) {
         PtxWarp *w = &block->warps[k];
         if (!w->blocked) continue;
-        const uint32_t first = (uint32_t)__builtin_ctz(w->blocked), at = w->pc[first];
-        const PtxInstr *i = &grid->kernel->code[at];
-        if (w->blocked != UINT32_MAX)
-            ptx_fault(w, i, PTX_ALL, "only lanes 0x%08x of the warp are in the barrier",
-                      w->blocked);
-        for (uint32_t l = first; l < PTX_LANES; l++)
-            if (w->pc[l] != at) ptx_fault(w, i, PTX_ALL, "its lanes are in different barriers");
-        if (pc != UINT32_MAX && pc != at)
-            ptx_fault(w, i, PTX_ALL, "another warp is in another barrier");
+        const PtxInstr *i = barrier_of(w);
+        if (at && i != at) ptx_fault(w, i, PTX_ALL, "another warp is in another barrier");
         if (held(block)) ptx_fault(w, i, PTX_ALL, "another warp waits for the cluster");
-        pc = at;
+        at = i;
     }
-    if (pc == UINT32_MAX || grid->failed) return false;
-    for (uint32_t k = 0; k < grid->warp_count; k++) {
-        PtxWarp *w = &block->warps[k];
-        if (w->blocked)
-            for (uint32_t l = 0; l < PTX_LANES; l++) w->pc[l]++;
-        w->blocked = 0;
-        w->sync++;
-    }
+    if (!at || grid->failed) return false;
+    for (uint32_t k = 0; k < grid->warp_count; k++) go_on(&block->warps[k]);
     block->epoch++;
     return true;
 }
@@ -249,12 +325,14 @@ static void begin_block(PtxBlock *block) {
         w->waiting = w->blocked = w->arrived = w->held = w->copy_count = w->unfenced = w->released =
             0;
         w->begun = grid->launch->early ? 0 : UINT32_MAX;
+        memset(w->joined, 0, sizeof w->joined);
         for (uint32_t s = 0; s < PTX_SPECIALS; s++)
             if (kernel->specials[s])
                 for (uint32_t l = 0; l < PTX_LANES; l++) PTX_REG(uint32_t, w, kernel->specials[s])
         [l] = special_value(block, s, k * PTX_LANES + l);
     }
     block->first_epoch = ++block->epoch;
+    block->tick = 1;
     block->ended = false;
 }
 
