@@ -9,7 +9,8 @@ enum { GRID_LIMIT = 65535 }; /* blocks along the filters */
 /* How long kernels take, in nanoseconds: fitted to what those of ResNet-50, BERT and MobileNetV2 took of an H200,
  * from the end of the one before to their own. A kernel; more where two blocks are on a multiprocessor, and
  * where blocks wait for others to end, for each 100 elements of a tile, too; and for blocks to add up what they
- * share, each of them, too. */
+ * share, each of them, too. Since then a step takes about half as long; half of the
+ * figures for steps choose worse, though (ResNet-50 of 1 and 8 images, BERT of 1), and so they stay. */
 enum { START = 2100, SECOND = 500, TURN = 1600, TURN_ELEMENTS = 45, SHARING = 400, SHARE = 150 };
 
 /* The shapes of tiles, and how long a block takes for a step of the depth: for its data to come, so that two of
@@ -19,6 +20,17 @@ static const struct Shape {
     uint32_t pixels, filters, threads, step;
 } shapes[] = {
     {"32x32", 32, 32, 128, 200}, {"64x32", 64, 32, 256, 410}, {"64x64", 64, 64, 256, 720}};
+
+static uint64_t most_stages(const struct Shape *shape) {
+    return (uint64_t)TILE_STAGES((int)shape->pixels, (int)shape->filters);
+}
+
+/* The shared memory of a block that goes through so many steps. */
+static uint32_t shared_of(const struct Shape *shape, uint64_t steps) {
+    const uint64_t most = most_stages(shape);
+    const int stages = (int)(steps < most ? steps : most);
+    return (uint32_t)TILE_SHARED((int)shape->pixels, (int)shape->filters, stages);
+}
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
     return (a + b - 1) / b;
@@ -77,7 +89,7 @@ CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t f
     const uint64_t tiles = div_up(pixels, shape->pixels) * div_up(filters, shape->filters);
     CudaTile t = {.shape = i, .splits = 1, .at_once = tiles <= 2 * width};
     t.time = time_of(shape, width, tiles, 1, steps);
-    if (steps <= TILE_STAGES(shape->pixels, shape->filters)) t.blocks = tiles;
+    if (steps <= most_stages(shape)) t.blocks = tiles;
     return t;
 }
 
@@ -110,13 +122,14 @@ bool cuda_tile(KernelCall *call, const TileArgs *given, Dtype dtype) {
     }
     const CudaName name =
         cuda_name(args.pairs ? "tile_few" : "tile", shape->name, cuda_suffix(dtype));
-    const CudaLaunch launch = {.family = CUDA_tile,
-                               .kernel = name.text,
-                               .blocks = {cuda_blocks(pixels, shape->pixels, 1),
-                                          cuda_blocks(filters, shape->filters, 1), t.splits},
-                               .threads = {shape->threads},
-                               .shared = (uint32_t)TILE_SHARED(shape->pixels, shape->filters),
-                               .cluster = clusters && t.splits > 1 ? t.splits : 0,
-                               .args = &args};
+    const CudaLaunch launch = {
+        .family = CUDA_tile,
+        .kernel = name.text,
+        .blocks = {cuda_blocks(pixels, shape->pixels, 1), cuda_blocks(filters, shape->filters, 1),
+                   t.splits},
+        .threads = {shape->threads},
+        .shared = shared_of(shape, div_up(steps_of((uint64_t)args.depth), t.splits)),
+        .cluster = clusters && t.splits > 1 ? t.splits : 0,
+        .args = &args};
     return cuda_launch(call, &launch);
 }

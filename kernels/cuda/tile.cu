@@ -9,34 +9,42 @@ enum { CHUNK = 8, CHUNKS = TILE_DEPTH / CHUNK }; /* elements of 16 bytes; of a l
 enum { FINISHED = 4 };                           /* filters of a pixel that a thread finishes at once */
 enum { PAIR = 6 };                               /* elements of two pixels of three channels */
 
-/* What of the output a block has: ROWS pixels by COLUMNS filters, by WM x WN warps, in GROUPS that have a
- * part of each stage's depth. A stage is ROWS lines of x and COLUMNS of w, of TILE_DEPTH elements each; chunk
- * c of line l lies at c ^ l % CHUNKS, so that eight lines' chunks of the same depth, which ldmatrix reads
- * together, are in eight places. */
-template <int ROWS, int COLUMNS, int WM, int WN, int GROUPS> struct Shape {
-    static constexpr int group = WM * WN, threads = group * GROUPS * WARP; /* group: warps */
+/* What of the output a block has: ROWS pixels by COLUMNS filters, by WM x WN warps, in groups that each go
+ * through steps of their own, all of those they have: what takes long of a step is to wait, for data, for the
+ * other warps and for the last product, and groups wait at the same time. A stage is ROWS lines of x and COLUMNS
+ * of w, of TILE_DEPTH elements each; chunk c of line l lies at c ^ l % CHUNKS, so that eight lines' chunks of
+ * the same depth, which ldmatrix reads together, are in eight places. */
+template <int ROWS, int COLUMNS, int WM, int WN> struct Shape {
+    static constexpr int groups = TILE_GROUPS(ROWS, COLUMNS);
+    static constexpr int group = WM * WN, threads = group * groups * WARP; /* group: warps */
     static constexpr int m = ROWS / WM / 16, n = COLUMNS / WN / 8;         /* fragments of a warp */
-    static constexpr int deep = TILE_DEPTH / 16 / GROUPS;                  /* and of a stage */
-    static constexpr int lines = threads / CHUNKS; /* that are fetched at once */
+    static constexpr int lines = group * WARP / CHUNKS; /* that are fetched at once */
     static constexpr int left = ROWS / lines, right = COLUMNS / lines;
-    static constexpr uint32_t line = TILE_DEPTH * 2;
-    static constexpr int stages = TILE_STAGES(ROWS, COLUMNS);
-    static constexpr uint32_t right_at = stages * ROWS * line, z_at = right_at + stages * COLUMNS * line;
+    static constexpr uint32_t line = TILE_DEPTH * 2, next = lines * line;
+    static constexpr int stages = TILE_STAGES(ROWS, COLUMNS), each = stages / groups; /* each: a group's */
+    static constexpr uint32_t stage = TILE_STAGE(ROWS, COLUMNS), right_at = ROWS * line; /* w's lines of one */
+    static constexpr uint32_t turn = stage * groups; /* from a group's stage to its next */
+    static constexpr uint32_t pixels_at = ROWS * COLUMNS * 2, stages_at = TILE_BEFORE(ROWS, COLUMNS);
+    static constexpr uint32_t counter_at = stages_at + TILE_SUMS(ROWS, COLUMNS);
     static constexpr int columns = COLUMNS;
     static constexpr int pitch = COLUMNS + 8; /* of the sums, which then take the stages' place, */
     static constexpr int area = ROWS * pitch; /* a group's behind the other's */
     static constexpr int packs = COLUMNS / FINISHED, step = threads / packs; /* of a row; rows of all threads */
     static constexpr int finished = ROWS / step;                             /* packs of a thread */
-    static_assert(GROUPS * area * sizeof(float) <= right_at, "sums reach to where others are counted");
+    /* The place of a thread's line i, from that of its first: a line's chunks are where its number says. */
+    static __device__ __forceinline__ uint32_t place(uint32_t first, int i) {
+        return (first ^ i * lines % CHUNKS * 16) + i * next;
+    }
 };
 
-/* Where a thread's chunk of the depth is: its channel and tap, and that in elements of x. A warp has its
- * scheduler to itself where there are few blocks, so a step takes as long as its longest chain of
- * operations: what is within a tap only adds, and where x has no such pixel is asked once a tap. */
+/* Where a thread's chunk of the depth is: its channel and tap, and that in elements of x. */
 struct Position {
-    int at, channel, row, column;
-    int offset;
-    unsigned there; /* a bit for each of the thread's pixels */
+    int at, channel, row, column, offset;
+};
+
+/* Where a pixel's first tap is, wherever that is: in elements of x, and which row and column. */
+struct __align__(16) Pixel {
+    int from, top, side, unused;
 };
 
 /* ---- what follows the product ---------------------------------------------------------------- */
@@ -71,19 +79,28 @@ template <int ROWS> static __device__ __forceinline__ Rows rows_of_cluster() {
     return {begin, min(begin + each, ROWS), 1};
 }
 
-/* Adds up what groups have, where others look for it. */
-template <typename S, int ROWS, int GROUPS> static __device__ __forceinline__ void join_groups(float *mine) {
-#pragma unroll 1
-    for (int row = threadIdx.x / S::packs; row < ROWS; row += S::step) {
-        float y[FINISHED], other[FINISHED];
-        load_pack<float, FINISHED>(y, mine + row * S::pitch);
+/* A pack of a row of the tile, of what the groups have. */
+template <typename S>
+static __device__ __forceinline__ void load_sums(float (&y)[FINISHED], const float *mine, int row, int areas) {
+    load_pack<float, FINISHED>(y, mine + row * S::pitch);
 #pragma unroll
-        for (int g = 1; g < GROUPS; g++) {
-            load_pack<float, FINISHED>(other, mine + row * S::pitch + g * S::area);
-            add(y, other);
-        }
-        store_pack<float, FINISHED>(mine + row * S::pitch, y);
+    for (int g = 1; g < S::groups; g++) {
+        if (g >= areas) break;
+        float other[FINISHED];
+        load_pack<float, FINISHED>(other, mine + row * S::pitch + g * S::area);
+        add(y, other);
     }
+}
+
+/* Adds up what groups have, where others look for it. */
+template <typename S> static __device__ __forceinline__ void join_groups(float *mine) {
+    float y[S::finished][FINISHED];
+#pragma unroll
+    for (int k = 0; k < S::finished; k++)
+        load_sums<S>(y[k], mine, threadIdx.x / S::packs + k * S::step, S::groups);
+#pragma unroll
+    for (int k = 0; k < S::finished; k++)
+        store_pack<float, FINISHED>(mine + (threadIdx.x / S::packs + k * S::step) * S::pitch, y[k]);
 }
 
 #if __CUDA_ARCH__ >= 900
@@ -166,24 +183,52 @@ static __device__ __forceinline__ Rows gather_counted(const TileArgs &a, float *
     return {0, ROWS, 1};
 }
 
+/* What most networks have behind a convolution, without a step that is not needed, and a thread's packs side
+ * by side: where there are few blocks, it is instructions that wait for each other that take the time. */
+template <typename T, typename S>
+static __device__ __forceinline__ void finish_plain(const TileArgs &a, const Rows &rows, const float *mine,
+                                                    const T *z, const float (&bias)[FINISHED], int first_row,
+                                                    int filter) {
+    const int first = rows.begin + threadIdx.x / S::packs, end = min(rows.end, a.pixels - first_row);
+    const float low = a.op == UNARY_RELU ? 0 : -INFINITY;
+    T *to = (T *)a.y + (int64_t)(first_row + first) * a.filters + filter;
+    float y[S::finished][FINISHED], other[FINISHED];
+#pragma unroll
+    for (int k = 0; k < S::finished; k++) {
+        const int row = first + k * S::step;
+        if (row >= end) break;
+        load_sums<S>(y[k], mine, row, rows.areas);
+        add(y[k], bias);
+        if (a.z) {
+            load_pack<T, FINISHED>(other, z + row * S::columns);
+            add(y[k], other);
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < S::finished; k++) {
+        if (first + k * S::step >= end) break;
+#pragma unroll
+        for (int j = 0; j < FINISHED; j++) y[k][j] = y[k][j] < low ? low : y[k][j];
+        store_pack<T, FINISHED>(to + k * S::step * a.filters, y[k]);
+    }
+}
+
 /* A thread's packs are of the same filters, whose bias it has; z's rows are where they were fetched to. */
-template <typename T, typename S, int GROUPS>
+template <typename T, typename S>
 static __device__ __forceinline__ void finish_rows(const TileArgs &a, const Rows &rows, const float *mine,
                                                    const T *z, const float (&bias)[FINISHED], int first_row,
                                                    int filter) {
     if (filter >= a.filters) return;
     const int end = min(rows.end, a.pixels - first_row), count = a.filters - filter;
     const bool z_there = a.z && fits<T>(a, a.z, a.z_type), whole = a.filters % FINISHED == 0;
+    if ((a.op == UNARY_COPY || a.op == UNARY_RELU) && whole && (z_there || !a.z)) {
+        finish_plain<T, S>(a, rows, mine, z, bias, first_row, filter);
+        return;
+    }
 #pragma unroll 1
     for (int row = rows.begin + threadIdx.x / S::packs; row < end; row += S::step) {
         float y[FINISHED], other[FINISHED];
-        load_pack<float, FINISHED>(y, mine + row * S::pitch);
-#pragma unroll
-        for (int g = 1; g < GROUPS; g++) {
-            if (g == rows.areas) break;
-            load_pack<float, FINISHED>(other, mine + row * S::pitch + g * S::area);
-            add(y, other);
-        }
+        load_sums<S>(y, mine, row, rows.areas);
         add(y, bias);
         const int64_t at = (int64_t)(first_row + row) * a.filters + filter;
         if (z_there) {
@@ -206,24 +251,61 @@ static __device__ __forceinline__ void finish_rows(const TileArgs &a, const Rows
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
+/* All warps of a group have come, and what they wrote and copied is there. */
+template <typename S> static __device__ __forceinline__ void meet_group(int group) {
+    if (S::group == 1)
+        __syncwarp();
+    else
+        asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(S::group * WARP) : "memory");
+}
+
+/* sums += x w of a stage, in shared memory from `at` on. */
+template <typename T, typename S>
+static __device__ __forceinline__ void multiply_stage(float (&sums)[S::m][S::n][4], uint32_t at, int warp_row,
+                                                      int warp_column) {
+    const int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int k = 0; k < TILE_DEPTH / 16; k++) {
+        uint32_t left[S::m][4], right[S::n][2];
+#pragma unroll
+        for (int m = 0; m < S::m; m++) {
+            const int row = warp_row + m * 16 + lane % 16;
+            load_matrices(left[m], at + row * S::line + ((k * 2 + lane / 16) ^ row % CHUNKS) * 16);
+        }
+#pragma unroll
+        for (int n = 0; n < S::n; n += 2) {
+            uint32_t four[4];
+            const int row = warp_column + n * 8 + lane / 16 * 8 + lane % 8;
+            load_matrices(four, at + S::right_at + row * S::line + ((k * 2 + lane / 8 % 2) ^ row % CHUNKS) * 16);
+            right[n][0] = four[0], right[n][1] = four[1];
+            right[n + 1][0] = four[2], right[n + 1][1] = four[3];
+        }
+#pragma unroll
+        for (int m = 0; m < S::m; m++)
+#pragma unroll
+            for (int n = 0; n < S::n; n++) multiply<T>(sums[m][n], left[m], right[n]);
+    }
+}
+
 /* Constant weights are fetched while the kernel before this one still runs. FEW: of three channels, by pairs of
  * pixels, all of whose stages are there at once. */
-template <typename T, int ROWS, int COLUMNS, int WM, int WN, int GROUPS, bool FEW>
+template <typename T, int ROWS, int COLUMNS, int WM, int WN, bool FEW>
 static __device__ __forceinline__ void convolve(const TileArgs &a) {
-    typedef Shape<ROWS, COLUMNS, WM, WN, GROUPS> S;
+    typedef Shape<ROWS, COLUMNS, WM, WN> S;
     extern __shared__ __align__(128) unsigned char room[];
-    const uint32_t base = shared_address(room);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP % S::group;
     const int group = threadIdx.x / WARP / S::group;
     const int first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
-    const int line = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
-    const uint32_t to = base + line * S::line + (chunk ^ line % CHUNKS) * 16;
-    constexpr uint32_t NEXT = S::lines * S::line; /* as many lines on: the same place of a line */
-    static_assert(S::lines % CHUNKS == 0, "chunks of a thread's lines would lie in other places");
+    const int line = threadIdx.x % (S::group * WARP) / CHUNKS, chunk = threadIdx.x % CHUNKS;
+    /* of the group's first stage, and there the thread's first chunk, in shared memory */
+    const uint32_t stage_at = S::stages_at + group * S::stage;
+    const uint32_t slot = stage_at + line * S::line + (chunk ^ line % CHUNKS) * 16, base = shared_address(room);
     const int all_steps = (a.depth + TILE_DEPTH - 1) / TILE_DEPTH;
     const int part = (all_steps + gridDim.z - 1) / gridDim.z, begin = blockIdx.z * part;
-    const int steps = min(part, all_steps - begin); /* of this block; none are below 1 */
-    const int start = begin * TILE_DEPTH + chunk * CHUNK;
+    const int of_block = min(part, all_steps - begin); /* steps; none are below 1 */
+    const int steps = (of_block - group + S::groups - 1) / S::groups; /* of the group; may be 0 */
+    const int start = (begin + group) * TILE_DEPTH + chunk * CHUNK;
+    constexpr int JUMP = S::groups * TILE_DEPTH; /* from a step to the group's next */
     let_next_begin();
 
     const T *w = (const T *)a.w + (first_column + line) * a.depth + start;
@@ -233,93 +315,101 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
     for (int i = 0; i < S::right; i++)
         if (first_column + line + i * S::lines < a.filters) filters |= 1u << i;
     int w_left = a.depth - start; /* elements from w on */
-    auto fill_right = [&](int stage) {
+    auto fill_right = [&](uint32_t turn) {
 #pragma unroll
         for (int i = 0; i < S::right; i++) {
             const bool there = w_left > 0 && filters >> i & 1;
-            fetch(to + S::right_at + stage * (COLUMNS * S::line) + i * NEXT,
-                  there ? w + i * next_filters : (const T *)a.w, there);
+            fetch(base + S::place(slot, i) + turn + S::right_at, there ? w + i * next_filters : (const T *)a.w,
+                  there);
         }
-        w += TILE_DEPTH;
-        w_left -= TILE_DEPTH;
+        w += JUMP;
+        w_left -= JUMP;
     };
     if (!a.constant) wait_for_last();
 #pragma unroll 1
-    for (int stage = 0; stage < S::stages && stage < steps; stage++) fill_right(stage);
+    for (int k = 0; k < S::each && k < steps; k++) fill_right(k * S::turn);
     if (a.constant) { /* what there is no stage for yet comes as near as it can */
         const T *rest = (const T *)a.w + first_column * a.depth + (begin + S::stages) * TILE_DEPTH;
 #pragma unroll 1
-        for (int i = threadIdx.x; i < COLUMNS * (steps - S::stages); i += S::threads) {
+        for (int i = threadIdx.x; i < COLUMNS * (of_block - S::stages); i += S::threads) {
             const int row = i % COLUMNS, at = i / COLUMNS * TILE_DEPTH;
             if (first_column + row < a.filters) bring_near(rest + row * a.depth + at);
         }
     }
 
-    int from[S::left], top[S::left], side[S::left]; /* of the first tap, wherever that is */
-#pragma unroll
-    for (int i = 0; i < S::left; i++) {
-        const int pixel = first_row + line + i * S::lines;
+    Pixel *const pixels = reinterpret_cast<Pixel *>(room + S::pixels_at);
+    if (threadIdx.x < ROWS) {
+        const int pixel = first_row + threadIdx.x;
         const int rest = pixel / a.out[1], image = rest / a.out[0];
-        top[i] = (rest - image * a.out[0]) * a.stride[0] - a.begin[0];
-        side[i] = (pixel - rest * a.out[1]) * a.stride[1] - a.begin[1];
-        from[i] = image * a.x_image + top[i] * a.x_row + side[i] * a.x_column;
-        if (pixel >= a.pixels) top[i] = INT32_MIN / 2; /* outside of every image */
+        Pixel at;
+        at.top = (rest - image * a.out[0]) * a.stride[0] - a.begin[0];
+        at.side = (pixel - rest * a.out[1]) * a.stride[1] - a.begin[1];
+        at.from = image * a.x_image + at.top * a.x_row + at.side * a.x_column;
+        at.unused = 0;
+        if (pixel >= a.pixels) at.top = INT32_MIN / 2; /* outside of every image */
+        pixels[threadIdx.x] = at;
     }
-    auto fill_few = [&](int stage) {
-        const int row_chunks = a.taps[1] * PAIR / CHUNK, at = start / CHUNK + stage * CHUNKS;
+    __syncthreads();
+    /* Where a stage's pixels are is found out while the kernel before this one still runs, and noted where the
+     * pixels will come to: an offset in x, and with FEW a bit for each of a chunk's pairs that is there, or -1. */
+    auto note_few = [&](int k) {
+        const int row_chunks = a.taps[1] * PAIR / CHUNK, at = start / CHUNK + k * (JUMP / CHUNK);
         const int row = at / row_chunks, first = (at - row * row_chunks) * CHUNK;
 #pragma unroll
         for (int i = 0; i < S::left; i++) {
-            const bool inside = at * CHUNK < a.depth && (unsigned)(top[i] + row * a.dilation[0]) < (unsigned)a.in[0];
-            const T *x = (const T *)a.x + (inside ? from[i] + row * a.dilation[0] * a.x_row + first : 0);
+            const Pixel pixel = pixels[line + i * S::lines];
+            const bool inside =
+                at * CHUNK < a.depth && (unsigned)(pixel.top + row * a.dilation[0]) < (unsigned)a.in[0];
+            int there = 0;
 #pragma unroll
-            for (int k = 0; k < CHUNK; k += 2) {
-                const int pair = (first + k) / PAIR;
-                const bool there = inside && pair < a.pairs && (unsigned)(side[i] + pair) < (unsigned)a.in[1];
-                fetch_few(to + stage * (ROWS * S::line) + i * NEXT + k * 2, there ? x + k : (const T *)a.x, there);
+            for (int e = 0; e < CHUNK; e += 2) {
+                const int pair = (first + e) / PAIR;
+                if (inside && pair < a.pairs && (unsigned)(pixel.side + pair) < (unsigned)a.in[1]) there |= 1 << e / 2;
             }
+            *(int2 *)(room + S::place(slot, i) + k * S::turn) = {pixel.from + row * a.dilation[0] * a.x_row + first,
+                                                                 there};
+        }
+    };
+    auto fetch_pairs = [&](uint32_t to, int2 note) {
+#pragma unroll
+        for (int e = 0; e < CHUNK; e += 2) {
+            const bool there = note.y >> e / 2 & 1;
+            fetch_few(base + to + e * 2, (const T *)a.x + (there ? note.x + e : 0), there);
         }
     };
     /* What is beside the window has weights of 0, but may be infinite: behind a thread's own copies. */
-    auto clear_beside = [&](int stage) {
+    auto clear_beside = [&](int k) {
         const int row_chunks = a.taps[1] * PAIR / CHUNK;
-        const int first = (start / CHUNK + stage * CHUNKS) % row_chunks * CHUNK;
+        const int first = (start / CHUNK + k * (JUMP / CHUNK)) % row_chunks * CHUNK;
 #pragma unroll
-        for (int k = 0; k < 6; k++) {
-            const int element = a.beside[k / 3] + k % 3 - first;
-            if (a.beside[k / 3] < 0 || element < 0 || element >= CHUNK) continue;
+        for (int e = 0; e < 6; e++) {
+            const int element = a.beside[e / 3] + e % 3 - first;
+            if (a.beside[e / 3] < 0 || element < 0 || element >= CHUNK) continue;
 #pragma unroll
             for (int i = 0; i < S::left; i++)
-                *(uint16_t *)(room + (to - base) + stage * (ROWS * S::line) + i * NEXT + element * 2) = 0;
+                *(uint16_t *)(room + S::place(slot, i) + k * S::turn + element * 2) = 0;
         }
     };
-    Position p = {start, 0, 0, 0, 0, 0};
+    Position p = {start, 0, 0, 0, 0};
     const int tap = start / a.channels;
     p.channel = start - tap * a.channels;
     p.row = tap / a.taps[1];
     p.column = tap - p.row * a.taps[1];
     auto enter_tap = [&]() {
-        const int row = p.row * a.dilation[0], column = p.column * a.dilation[1];
-        p.offset = row * a.x_row + column * a.x_column + p.channel;
-        p.there = 0;
-#pragma unroll
-        for (int i = 0; i < S::left; i++)
-            if ((unsigned)(top[i] + row) < (unsigned)a.in[0] &&
-                (unsigned)(side[i] + column) < (unsigned)a.in[1])
-                p.there |= 1u << i;
+        p.offset = p.row * a.dilation[0] * a.x_row + p.column * a.dilation[1] * a.x_column + p.channel;
     };
     enter_tap();
-    auto fill_left = [&](int stage) {
-        const bool inside = p.at < a.depth;
-#pragma unroll
-        for (int i = 0; i < S::left; i++) {
-            const bool there = inside && p.there >> i & 1;
-            fetch(to + stage * (ROWS * S::line) + i * NEXT,
-                  (const T *)a.x + (there ? from[i] + p.offset : 0), there);
-        }
-        p.at += TILE_DEPTH;
-        p.offset += TILE_DEPTH;
-        p.channel += TILE_DEPTH;
+    auto pixel_at = [&](int i) {
+        const Pixel pixel = pixels[line + i * S::lines];
+        const int row = pixel.top + p.row * a.dilation[0], column = pixel.side + p.column * a.dilation[1];
+        const bool inside = (unsigned)row < (unsigned)a.in[0] && (unsigned)column < (unsigned)a.in[1];
+        return p.at < a.depth && inside ? pixel.from + p.offset : -1;
+    };
+    auto fetch_pixel = [&](uint32_t to, int at) { fetch(base + to, (const T *)a.x + max(at, 0), at >= 0); };
+    auto advance = [&]() {
+        p.at += JUMP;
+        p.offset += JUMP;
+        p.channel += JUMP;
         if (p.channel < a.channels) return;
         do {
             p.channel -= a.channels;
@@ -327,8 +417,18 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
         } while (p.channel >= a.channels);
         enter_tap();
     };
+    auto note_left = [&](int k) {
+#pragma unroll
+        for (int i = 0; i < S::left; i++) *(int *)(room + S::place(slot, i) + k * S::turn) = pixel_at(i);
+        advance();
+    };
+    auto fill_left = [&](uint32_t turn) {
+#pragma unroll
+        for (int i = 0; i < S::left; i++) fetch_pixel(S::place(slot, i) + turn, pixel_at(i));
+        advance();
+    };
     const bool shared = gridDim.z > 1 && !a.partial;
-    const Rows rows_of_z = shared ? rows_of_cluster<ROWS>() : Rows{0, ROWS, GROUPS};
+    const Rows rows_of_z = shared ? rows_of_cluster<ROWS>() : Rows{0, ROWS, S::groups};
     auto fetch_z = [&]() { /* behind the stages, with the next of them */
         if (!a.z || !fits<T>(a, a.z, a.z_type)) return;
         constexpr int CHUNKS_OF_Z = COLUMNS / CHUNK;
@@ -337,17 +437,36 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
             const int row = i / CHUNKS_OF_Z, column = i % CHUNKS_OF_Z * CHUNK;
             const int pixel = first_row + row, filter = first_column + column;
             if (row >= rows_of_z.begin && row < rows_of_z.end && pixel < a.pixels && filter < a.filters)
-                fetch(base + S::z_at + i * 16, (const T *)a.z + (int64_t)pixel * a.filters + filter, true);
+                fetch(base + i * 16, (const T *)a.z + (int64_t)pixel * a.filters + filter, true);
         }
     };
-    wait_for_last();
 #pragma unroll 1
-    for (int stage = 0; stage < S::stages; stage++) {
-        if (stage < steps) FEW ? fill_few(stage) : fill_left(stage);
+    for (int k = 0; k < S::each && k < steps; k++) FEW ? note_few(k) : note_left(k);
+    wait_for_last();
+    int2 notes[S::each][S::left];
+#pragma unroll
+    for (int k = 0; k < S::each; k++)
+#pragma unroll
+        for (int i = 0; i < S::left; i++) {
+            if (k >= steps) break;
+            const unsigned char *note = room + S::place(slot, i) + k * S::turn;
+            if (FEW)
+                notes[k][i] = *(const int2 *)note;
+            else
+                notes[k][i].x = *(const int *)note;
+        }
+#pragma unroll
+    for (int k = 0; k < S::each; k++) {
+#pragma unroll
+        for (int i = 0; i < S::left; i++) {
+            if (k >= steps) break;
+            const uint32_t to = S::place(slot, i) + k * S::turn;
+            FEW ? fetch_pairs(to, notes[k][i]) : fetch_pixel(to, notes[k][i].x);
+        }
         end_group();
     }
     fetch_z();
-    float *tile = reinterpret_cast<float *>(room), *mine = tile + threadIdx.x % S::packs * FINISHED;
+    float *tile = reinterpret_cast<float *>(room + S::stages_at), *mine = tile + threadIdx.x % S::packs * FINISHED;
     const int filter = first_column + threadIdx.x % S::packs * FINISHED;
     float bias[FINISHED] = {}; /* read now: behind the product it would take as long as some of its steps */
     if (a.bias && filter < a.filters) {
@@ -359,49 +478,25 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
 
     const int warp_row = warp / WN * (ROWS / WM), warp_column = warp % WN * (COLUMNS / WN);
     float sums[S::m][S::n][4] = {};
-    int stage = 0, behind = 0; /* the one that is multiplied, and the one that was */
-    for (int step = 0; step < steps; step++) {
-        if (step == 0)
-            wait_groups<S::stages - 1>();
-        else
-            wait_groups<S::stages - 2>();
-        if (FEW) clear_beside(stage);
-        __syncthreads(); /* this stage is there, and the last one was read */
-        if (!FEW && step && step - 1 + S::stages < steps) {
-            fill_right(behind);
-            fill_left(behind);
+    uint32_t turn = 0; /* where the step's stage is, from the group's first */
+#pragma unroll 1
+    for (int k = 0; k < steps; k++) {
+        wait_groups<S::each - 1>();
+        if (FEW) clear_beside(k);
+        meet_group<S>(group); /* the stage is there */
+        multiply_stage<T, S>(sums, base + stage_at + turn, warp_row, warp_column);
+        if (!FEW && k + S::each < steps) {
+            meet_group<S>(group); /* and was read */
+            fill_right(turn);
+            fill_left(turn);
         }
         end_group();
-        const uint32_t left_at = base + stage * (ROWS * S::line);
-        const uint32_t right_at = base + S::right_at + stage * (COLUMNS * S::line);
-#pragma unroll
-        for (int i = 0; i < S::deep; i++) {
-            const int k = group * S::deep + i;
-            uint32_t left[S::m][4], right[S::n][2];
-#pragma unroll
-            for (int m = 0; m < S::m; m++) {
-                const int row = warp_row + m * 16 + lane % 16;
-                load_matrices(left[m], left_at + row * S::line + ((k * 2 + lane / 16) ^ row % CHUNKS) * 16);
-            }
-#pragma unroll
-            for (int n = 0; n < S::n; n += 2) {
-                uint32_t four[4];
-                const int row = warp_column + n * 8 + lane / 16 * 8 + lane % 8;
-                load_matrices(four, right_at + row * S::line + ((k * 2 + lane / 8 % 2) ^ row % CHUNKS) * 16);
-                right[n][0] = four[0], right[n][1] = four[1];
-                right[n + 1][0] = four[2], right[n + 1][1] = four[3];
-            }
-#pragma unroll
-            for (int m = 0; m < S::m; m++)
-#pragma unroll
-                for (int n = 0; n < S::n; n++) multiply<T>(sums[m][n], left[m], right[n]);
-        }
-        behind = stage;
-        if (++stage == S::stages) stage = 0;
+        turn += S::turn;
+        if (turn == S::each * S::turn) turn = 0;
     }
     wait_groups<0>();
     __syncthreads(); /* what was read of the stages gives way to sums */
-    uint32_t &done = *reinterpret_cast<uint32_t *>(room + S::right_at);
+    uint32_t &done = *reinterpret_cast<uint32_t *>(room + S::counter_at);
 #pragma unroll
     for (int m = 0; m < S::m; m++)
 #pragma unroll
@@ -415,28 +510,30 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
                                      two);
             }
     __syncthreads();
-    Rows rows = {0, ROWS, GROUPS};
-    if (gridDim.z > 1 && GROUPS > 1) join_groups<S, ROWS, GROUPS>(mine);
+    Rows rows = {0, ROWS, S::groups};
+    if (gridDim.z > 1) join_groups<S>(mine);
 #if __CUDA_ARCH__ >= 900
     if (shared) rows = gather_cluster<S, ROWS>(mine);
 #endif
     if (a.partial) rows = gather_counted<S, ROWS>(a, mine, done);
-    const T *z = reinterpret_cast<const T *>(room + S::z_at) + threadIdx.x % S::packs * FINISHED;
-    finish_rows<T, S, GROUPS>(a, rows, mine, z, bias, first_row, filter);
+    const T *z = reinterpret_cast<const T *>(room) + threadIdx.x % S::packs * FINISHED;
+    finish_rows<T, S>(a, rows, mine, z, bias, first_row, filter);
 #if __CUDA_ARCH__ >= 900
     if (shared) asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); /* others have read mine */
 #endif
 }
 
-#define TILE(name, T, ROWS, COLUMNS, WM, WN, GROUPS, FEW)                                           \
-    extern "C" __global__ void __launch_bounds__(WM *WN *GROUPS *WARP) tile_##name(TileArgs a) {    \
-        convolve<T, ROWS, COLUMNS, WM, WN, GROUPS, FEW>(a);                                         \
+/* BLOCKS: that a multiprocessor has registers for; the next kernel's are there beside this one's. */
+#define TILE(name, T, ROWS, COLUMNS, WM, WN, FEW, BLOCKS)                                        \
+    extern "C" __global__ void __launch_bounds__(Shape<ROWS, COLUMNS, WM, WN>::threads, BLOCKS) \
+        tile_##name(TileArgs a) {                                                                \
+        convolve<T, ROWS, COLUMNS, WM, WN, FEW>(a);                                              \
     }
-#define TILES(suffix, T)                                   \
-    TILE(32x32_##suffix, T, 32, 32, 1, 1, 4, false)        \
-    TILE(64x32_##suffix, T, 64, 32, 2, 1, 4, false)        \
-    TILE(64x64_##suffix, T, 64, 64, 2, 2, 2, false)        \
-    TILE(few_64x32_##suffix, T, 64, 32, 2, 1, 4, true)     \
-    TILE(few_64x64_##suffix, T, 64, 64, 2, 2, 2, true)
+#define TILES(suffix, T)                               \
+    TILE(32x32_##suffix, T, 32, 32, 1, 1, false, 5)    \
+    TILE(64x32_##suffix, T, 64, 32, 2, 2, false, 3)    \
+    TILE(64x64_##suffix, T, 64, 64, 2, 2, false, 2)    \
+    TILE(few_64x32_##suffix, T, 64, 32, 2, 2, true, 3) \
+    TILE(few_64x64_##suffix, T, 64, 64, 2, 2, true, 3)
 TILES(f16, f16)
 TILES(bf16, bf16)

@@ -11,12 +11,21 @@ enum {
         8 /* blocks that share a tile's depth at most: what every device has of a cluster */
 };
 
-/* Steps that are under way at once, and the shared memory that they and z take: below the 99 kB that the
- * smallest devices have. */
-#define TILE_STAGES(pixels, filters) (640 / ((pixels) + (filters)))
-#define TILE_SHARED(pixels, filters)                                                               \
-    (TILE_STAGES(pixels, filters) * ((pixels) + (filters)) * TILE_DEPTH * 2 +                      \
-     (pixels) * (filters)*2)
+/* Of tiles of so many pixels and filters: groups of warps, each of which has steps of its own, one in turn after
+ * the others; stages, the steps that are under way at most; and the shared memory that z, the pixels' places,
+ * `stages`, or the sums of all groups and a counter, take: below the 99 kB that the smallest devices have. A kernel that has
+ * no more than it needs is there, with its weights, before the one before it has ended. */
+#define TILE_GROUPS(pixels, filters) ((pixels) + (filters) > 64 ? 2 : 4)
+#define TILE_STAGES(pixels, filters)                                                               \
+    (TILE_GROUPS(pixels, filters) * ((pixels) + (filters) > 96 ? 2 : 3))
+#define TILE_STAGE(pixels, filters)  (((pixels) + (filters)) * TILE_DEPTH * 2)
+#define TILE_BEFORE(pixels, filters) ((pixels) * ((filters)*2 + 16)) /* z, and where pixels are */
+#define TILE_SUMS(pixels, filters)   (TILE_GROUPS(pixels, filters) * (pixels) * ((filters) + 8) * 4)
+#define TILE_SHARED(pixels, filters, stages)                                                       \
+    (TILE_BEFORE(pixels, filters) +                                                                \
+     (TILE_STAGE(pixels, filters) * (stages) > TILE_SUMS(pixels, filters) + 16                     \
+          ? TILE_STAGE(pixels, filters) * (stages)                                                 \
+          : TILE_SUMS(pixels, filters) + 16))
 
 /* y = act(conv(x, w) + bias + z) of channels-last data: y (pixels, filters), w (filters, taps,
  * channels), x by strides in elements. A product of matrices is a convolution of one tap. */

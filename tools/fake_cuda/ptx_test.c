@@ -121,6 +121,9 @@ static void test_values(void **state) {
     gives("mov.u32 %r8, -7; div.s32 %r9, %r8, 2;" STORE, (uint32_t)-3);
     gives("mov.u32 %r8, -7; shr.s32 %r9, %r8, 40;" STORE, UINT32_MAX);
     gives("mov.u32 %r8, 1; shl.b32 %r9, %r8, 32;" STORE, 0);
+    gives("mov.u16 %h1, 0x8018; shr.u16 %h2, %h1, 3; cvt.u32.u16 %r9, %h2;" STORE, 0x1003);
+    gives("mov.u16 %h1, 0x8018; mul.wide.u16 %r9, %h1, 128;" STORE, 0x400c00);
+    gives("mov.u16 %h1, 0x8018; shr.u16 %h2, %h1, 16; cvt.u32.u16 %r9, %h2;" STORE, 0);
     gives("mov.u32 %r8, -1; mov.u32 %r7, 0; bfi.b32 %r9, %r8, %r7, 8, 4;" STORE, 0xf00);
     gives("mov.u64 %rd4, 0x5fffffffe; cvt.s64.s32 %rd5, %rd4; shr.u64 %rd5, %rd5, 32;"
           "cvt.u32.u64 %r9, %rd5;" STORE,
