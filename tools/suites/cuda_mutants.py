@@ -46,10 +46,19 @@ MUTANTS = (
            "__syncthreads(); /* the last use of room is over */", "", "norm"),
     Mutant("a transposed tile is read too early", CU + "move.cu",
            "column + threadIdx.x];\n        __syncthreads();", "column + threadIdx.x];"),
-    Mutant("a stage is read before it is there", CU + "tile.cu", "wait_groups<S::stages - 2>();", ""),
-    Mutant("the first stage is read before it is there", CU + "tile.cu", "wait_groups<S::stages - 1>();", ";"),
+    Mutant("a stage is read before it is there", CU + "tile.cu", "wait_groups<S::each - 1>();", ""),
+    Mutant("a stage is read before what others copy is there", CU + "tile.cu", "meet_group<S>(group); /* the stage is there */", ""),
     Mutant("a stage is filled while others read it", CU + "tile.cu",
-           "__syncthreads(); /* this stage is there, and the last one was read */", ""),
+           "meet_group<S>(group); /* and was read */", ""),
+    Mutant("groups meet in one barrier", CU + "tile.cu", '"r"(1 + group)', '"r"(1)'),
+    Mutant("pixels' places are read before they are known", CU + "tile.cu",
+           "    __syncthreads();\n    /* Where a stage's", "    /* Where a stage's"),
+    Mutant("a warp's lines all lie as its first", CU + "tile.cu", "(first ^ i * lines % CHUNKS * 16)", "first"),
+    Mutant("a block has room for a stage too few", CU + "cuda_tile.c", "(int)(steps < most ? steps : most);",
+           "(int)(steps < most ? steps : most) - 1;"),
+    Mutant("what nothing is behind is cut off at 0", CU + "tile.cu", "a.op == UNARY_RELU ? 0 : -INFINITY", "0"),
+    Mutant("the last row of a thread is not finished", CU + "tile.cu", "if (first + k * S::step >= end) break;",
+           "if (first + k * S::step + 1 >= end) break;"),
     Mutant("sums are written over stages that are read", CU + "tile.cu",
            "__syncthreads(); /* what was read of the stages gives way to sums */", ""),
     Mutant("keys are fetched over those that are read", CU + "attention.cu",
@@ -87,12 +96,11 @@ MUTANTS = (
            "if (row + 1 < rows.end) store_pack"),
     Mutant("groups' sums are read before they are there", CU + "tile.cu", "    __syncthreads();\n    Rows rows", "    Rows rows"),
     Mutant("a group's part of the depth is left out", CU + "tile.cu",
-           "for (int g = 1; g < GROUPS; g++) {\n            if (g == rows.areas) break;",
-           "for (int g = 1; g + 1 < GROUPS; g++) {\n            if (g == rows.areas) break;"),
+           "for (int g = 1; g < S::groups; g++) {", "for (int g = 1; g + 1 < S::groups; g++) {"),
     Mutant("groups that were joined are added again", CU + "tile.cu", "min(begin + each, ROWS), 1}", "min(begin + each, ROWS), 4}"),
     Mutant("z's last columns are not fetched", CU + "tile.cu", "pixel < a.pixels && filter < a.filters)",
            "pixel < a.pixels && filter + CHUNK < a.filters)"),
-    Mutant("what is beside a window is multiplied by 0", CU + "tile.cu", "if (FEW) clear_beside(stage);", ""),
+    Mutant("what is beside a window is multiplied by 0", CU + "tile.cu", "if (FEW) clear_beside(k);", ""),
     Mutant("pairs beside a window are multiplied by 0", CU + "tile.cu", "pair < a.pairs && ", ""),
     Mutant("rows of taps are not apart", CU + "tile.cu", "row * a.dilation[0] * a.x_row + first", "row * a.x_row + first"),
     Mutant("weights of pairs begin with the first tap", CU + "cuda_conv.c", "row_size + (k + shift) * channels + c", "row_size + k * channels + c"),
@@ -101,7 +109,7 @@ MUTANTS = (
     Mutant("weights that are computed are fetched before they are", CU + "tile.cu", "if (!a.constant) wait_for_last();", ""),
     Mutant("a kernel reads what the last one still writes", CU + "norm.cu", "begin();\n    __shared__ float room[WARP];\n    const int64_t at",
            "__shared__ float room[WARP];\n    const int64_t at"),
-    Mutant("pixels are fetched before they are there", CU + "tile.cu", "    wait_for_last();\n#pragma unroll 1", "#pragma unroll 1"),
+    Mutant("pixels are fetched before they are there", CU + "tile.cu", "    wait_for_last();\n    int2 notes", "    int2 notes"),
     Mutant("a cluster is of half the blocks", CU + "cuda_tile.c", ".cluster = clusters && t.splits > 1 ? t.splits : 0",
            ".cluster = clusters && t.splits > 1 ? t.splits / 2 : 0"),
     Mutant("a norm's warp has the next row, too", CU + "norm.cu", "at = row * a.n;\n    if (row >= a.rows) return; /* whole warps */",
@@ -393,11 +401,11 @@ def tried(library: pathlib.Path, demi: pathlib.Path, environment: dict[str, str]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
-    parser.add_argument("--only", default="", help="mutants with these words")
+    parser.add_argument("--only", default="", help="mutants with these words, or of this file")
     parser.add_argument("--processes", type=int, default=2, help="mutants that are tried at once")
     parser.add_argument("--check", action="store_true", help="only whether each still has something to change")
     args, left = parser.parse_args(), 0
-    mutants = [m for m in MUTANTS if args.only in m.what]
+    mutants = [m for m in MUTANTS if args.only in m.what or m.file.endswith("/" + args.only)]
     if args.check:
         gone = [m for m in mutants if m.old not in (ROOT / m.file).read_text()]
         for mutant in gone:
