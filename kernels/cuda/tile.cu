@@ -494,6 +494,7 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
         turn += S::turn;
         if (turn == S::each * S::turn) turn = 0;
     }
+    end_group(); /* of z, where the group has no step */
     wait_groups<0>();
     __syncthreads(); /* what was read of the stages gives way to sums */
     uint32_t &done = *reinterpret_cast<uint32_t *>(room + S::counter_at);

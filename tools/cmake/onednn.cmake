@@ -43,9 +43,16 @@ set_source_files_properties(${demi_onednn_sources} PROPERTIES HEADER_FILE_ONLY O
 
 function(demi_use_onednn target)
     if(demi_onednn_folder)
-        set_property(TARGET ${target} APPEND PROPERTY BUILD_RPATH ${demi_onednn_folder})
+        # A BUILD_RPATH that CMake takes away when it installs ends in a colon until then: whoever runs demi from
+        # the build folder would load libraries of the folder that he is in. demi_forget_folders takes this away.
+        set_target_properties(${target} PROPERTIES INSTALL_RPATH ${demi_onednn_folder} BUILD_WITH_INSTALL_RPATH ON)
         set_property(TARGET ${target} APPEND PROPERTY LINK_OPTIONS LINKER:--enable-new-dtags)
     endif()
+endfunction()
+
+# Behind the installation of a target of the above: the file, below the prefix; more words are install's.
+function(demi_forget_folders file)
+    install(CODE "file(RPATH_REMOVE FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${file}\")" ${ARGN})
 endfunction()
 
 # After demi_folder(kernels): tests whose subject it is. The sanitizers' dlopen does not see a

@@ -50,6 +50,7 @@ MUTANTS = (
     Mutant("a stage is read before what others copy is there", CU + "tile.cu", "meet_group<S>(group); /* the stage is there */", ""),
     Mutant("a stage is filled while others read it", CU + "tile.cu",
            "meet_group<S>(group); /* and was read */", ""),
+    Mutant("z of a group without steps is not waited for", CU + "tile.cu", "end_group(); /* of z, where the group has no step */", ""),
     Mutant("groups meet in one barrier", CU + "tile.cu", '"r"(1 + group)', '"r"(1)'),
     Mutant("pixels' places are read before they are known", CU + "tile.cu",
            "    __syncthreads();\n    /* Where a stage's", "    /* Where a stage's"),

@@ -3,7 +3,7 @@
 # Installs demi and builds and runs client programs against it in each way that programs link: plain
 # compiler flags, pkg-config, find_package, add_subdirectory; static and shared, with a plug-in.
 # Then moves the installation and does it again. Also checks that the libraries export what the
-# headers declare, and nothing else.
+# headers declare, and nothing else, and where what was built and installed looks for libraries.
 # usage: link_test.sh SOURCE_DIR BUILD_DIR C_COMPILER
 set -eu
 source=$1 build=$2 cc=$3
@@ -37,6 +37,20 @@ check_exports() {
     [ -s "$work/want" ] || fail "no functions found in the headers"
     cmp -s "$work/have" "$work/want" ||
         fail "$1 exports other names than the headers declare: $(diff "$work/have" "$work/want")"
+}
+
+# folders FILE: where it looks for libraries before the system does. An empty one is the current folder.
+folders() {
+    readelf -d "$1" | sed -n 's/.*R\(UN\)\{0,1\}PATH.*\[\(.*\)\]/\2/p'
+}
+check_built() {
+    case :$(folders "$1"):. in
+    ::.) ;;
+    *::*) fail "$1 looks for libraries in the current folder: '$(folders "$1")'" ;;
+    esac
+}
+check_installed() {
+    [ -z "$(folders "$1")" ] || fail "$1 looks for libraries in '$(folders "$1")'"
 }
 
 # project NAME PREFIX LINES TARGET: builds both clients as a CMake project of a user's.
@@ -117,12 +131,16 @@ try() {
     pipeline_client "$work/find_package/build/client_pipeline" "$work/plugin.so" "$dropout"
 }
 
+for file in "$build/demi" "$build/libdemi.so"; do
+    [ ! -e "$file" ] || check_built "$file"
+done
 cmake --install "$build" --prefix "$work/first" >"$work/install.log"
 for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h include/demi/demi_trials.h \
     include/demi/demi_search.h include/demi/demi_train.h share/man/man1/demi.1 share/man/man1/demi-convert.1 share/man/man5/demi-policy.5 \
     share/man/man7/demi-pipeline.7; do
     [ -s "$work/first/$file" ] || fail "$file is not installed"
 done
+check_installed "$work/first/bin/demi"
 check_exports "$(find "$work/first" -name libdemi.a)"
 try "$work/first"
 mkdir "$work/elsewhere"
@@ -133,6 +151,7 @@ try "$work/elsewhere/moved"
 cmake --install "$build" --prefix "$work/elsewhere/moved" --component shared >"$work/install.log"
 shared=$(find "$work/elsewhere/moved" -name libdemi.so)
 [ -n "$shared" ] || fail "libdemi.so is not installed"
+check_installed "$shared"
 check_exports "$shared" -D
 soname=$(readelf -d "$shared" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 [ -e "$(dirname "$shared")/$soname" ] || fail "the soname '$soname' is not an installed file"

@@ -541,7 +541,8 @@ def conv(case: Case) -> None:
 
 
 def tiles(case: Case) -> None:
-    """What has many pixels or filters: blocks of all sizes, and what no library does behind them."""
+    """What has many pixels or filters: blocks of all sizes, and what no library does behind them; and so few channels
+    that groups of warps have no step, beside another branch."""
     dtype = case.pick(FLOATS[1:])
     side, inner = int(case.pick((5, 12, 24))), 8 * int(case.rng.integers(1, 4))
     case.loose, case.between = 32, 4  # of each convolution its sums, and what the activation reads
@@ -552,6 +553,17 @@ def tiles(case: Case) -> None:
         x = case.node("Conv", x, w, bias, pads=[1, 1, 1, 1])
         x = case.node(case.pick(("Sigmoid", "HardSwish", "LeakyRelu")), x)
         inner = outer
+    if not case.chance(2):
+        return
+    case.between += 4
+    narrow, wide = 8 * int(case.rng.integers(1, 25)), 8 * int(case.rng.integers(1, 9))
+    w = case.operand(case.values([narrow, inner, 1, 1], dtype, 1 / np.sqrt(inner)), True)
+    x = case.node("Relu", case.node("Conv", x, w))
+    sides = [case.node("Conv", x, case.operand(case.values([wide, narrow, 1, 1], dtype, 1 / np.sqrt(narrow)), True))
+             for _ in range(2)]
+    x = case.node("Add", *sides)
+    if case.chance(2):
+        case.node(case.pick(("Relu", "Sigmoid")), x)
 
 
 def deep(case: Case) -> None:
