@@ -11,7 +11,7 @@
  * code, and a kernel of a few thousand elements takes most of its time to fetch it. */
 static __device__ __forceinline__ float sigmoid(float x) {
     const float e = expf(-fabsf(x));
-    return x < 0 ? e / (1 + e) : 1 / (1 + e);
+    return (x < 0 ? e : 1) / (1 + e);
 }
 
 /* x times the share of a normal distribution below x: x/2 erfc(-x/sqrt 2). CUDA's erfcf takes four times
@@ -41,7 +41,6 @@ static __device__ __noinline__ float activate(int op, float x, float p, float q)
     case UNARY_RELU: return x < 0 ? 0 : x;
     case UNARY_CLIP: return x < p ? p : x > q ? q : x;
     case UNARY_LEAKY: return x < 0 ? p * x : x;
-    case UNARY_SIGMOID: return sigmoid(x);
     case UNARY_TANH: return tanhf(x);
     case UNARY_HARD_SIGMOID: {
         const float y = p * x + q;
@@ -51,9 +50,14 @@ static __device__ __noinline__ float activate(int op, float x, float p, float q)
         const float y = x * (1.0f / 6) + 0.5f;
         return x * (y < 0 ? 0 : y > 1 ? 1 : y);
     }
-    case UNARY_SWISH: return x * sigmoid(p * x);
+    case UNARY_SIGMOID:
+    case UNARY_SWISH:
+    case UNARY_GELU_TANH: {
+        const float tanh_of = 1.5957691216057308f * (x + 0.044715f * x * x * x);
+        const float y = sigmoid(op == UNARY_SIGMOID ? x : op == UNARY_SWISH ? p * x : tanh_of);
+        return op == UNARY_SIGMOID ? y : x * y;
+    }
     case UNARY_GELU: return gelu(x);
-    case UNARY_GELU_TANH: return x * sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x));
     default: return x;
     }
 }
@@ -87,7 +91,10 @@ static __device__ __forceinline__ void activate_product(int op, float (&x)[N], f
 /* These and what gates of recurrent layers have beside them. */
 static __device__ __noinline__ float activate_gate(int op, float x, float p, float q) {
     switch (op) {
-    case UNARY_SOFTPLUS: return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
+    case UNARY_SOFTPLUS: {
+        const float y = log1pf(expf(-fabsf(x)));
+        return x > 0 ? x + y : y;
+    }
     case UNARY_SOFTSIGN: return x / (1 + fabsf(x));
     case UNARY_ELU: return x < 0 ? p * expm1f(x) : x;
     case UNARY_THRESHOLDED: return x > p ? x : 0;
@@ -109,8 +116,12 @@ static __device__ __noinline__ float unary(int op, float x, float p, float q) {
     case UNARY_RECIPROCAL: return 1 / x;
     case UNARY_EXP: return expf(x);
     case UNARY_LOG: return logf(x);
-    case UNARY_SIN: return sinf(x);
-    case UNARY_COS: return cosf(x);
+    case UNARY_SIN:
+    case UNARY_COS: {
+        float sine, cosine;
+        sincosf(x, &sine, &cosine);
+        return op == UNARY_SIN ? sine : cosine;
+    }
     case UNARY_TAN: return tanf(x);
     case UNARY_ASIN: return asinf(x);
     case UNARY_ACOS: return acosf(x);
