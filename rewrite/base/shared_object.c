@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* By POSIX's dlopen; see shared_object.h. */
+#define _GNU_SOURCE /* dladdr, realpath */
 #include "shared_object.h"
-
-#include <stddef.h>
 
 #ifdef DEMI_STATIC
 
@@ -26,9 +25,17 @@ void object_close(void *object) {
     (void)object;
 }
 
+bool object_own_folder(char *to, size_t size) {
+    (void)to, (void)size;
+    return false;
+}
+
 #else
 
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void *object_open(const char *name, ObjectScope scope, const char **why) {
     void *object = dlopen(name, RTLD_NOW | (scope == OBJECT_SHARED ? RTLD_GLOBAL : RTLD_LOCAL));
@@ -50,6 +57,23 @@ void *object_symbol(void *object, const char *name) {
 
 void object_close(void *object) {
     dlclose(object);
+}
+
+bool object_own_folder(char *to, size_t size) {
+    static const char here = 0;
+    Dl_info info;
+    if (!dladdr(&here, &info) || !info.dli_fname) return false;
+    /* a program that PATH found is known by its name alone */
+    const bool path = strchr(info.dli_fname, '/') != NULL;
+    char *whole = realpath(path ? info.dli_fname : "/proc/self/exe", NULL);
+    char *slash = whole ? strrchr(whole, '/') : NULL;
+    bool ok = slash != NULL;
+    if (ok) {
+        *slash = '\0';
+        ok = snprintf(to, size, "%s", whole) < (int)size;
+    }
+    free(whole);
+    return ok;
 }
 
 #endif

@@ -6,6 +6,7 @@
 #define DEMI_BASE_SHARED_OBJECT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum ObjectScope {
     OBJECT_ALONE, /* nothing else sees its symbols */
@@ -23,5 +24,9 @@ bool object_is_loaded(const char *name);
 void *object_symbol(void *object, const char *name);
 
 void object_close(void *object);
+
+/* The folder that the file with this function lies in, a program or a library, without links and without a
+ * slash at its end. False where that is unknown or longer than `size`. */
+bool object_own_folder(char *to, size_t size);
 
 #endif

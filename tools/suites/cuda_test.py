@@ -17,8 +17,11 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -80,6 +83,33 @@ class Refusals(unittest.TestCase):
         for code in (209, 222):
             self.refused(settings(f"fail=cuModuleLoadData:1:{code}"),
                          "were not built for Fake device.*DEMI_CUDA_ARCHITECTURES=90")
+
+    def test_wheels(self) -> None:
+        """Libraries where pip puts them: in $VIRTUAL_ENV, and in the environment that demi is installed in."""
+        found = subprocess.run([sys.executable, "-c", "import ctypes; ctypes.CDLL('libcublasLt.so.13')"], check=False,
+                               env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}, capture_output=True)
+        if not found.returncode or glob.glob("/usr/local/cuda/lib*/libcublasLt.so.13"):
+            self.skipTest("the system has the libraries")
+        fakes = next(p for f in os.environ["LD_LIBRARY_PATH"].split(":") for p in [pathlib.Path(f)]
+                     if (p / "libcuda.so.1").exists())
+        with tempfile.TemporaryDirectory() as folder:
+            driver, environment = pathlib.Path(folder) / "driver", pathlib.Path(folder) / "env [1]"
+            packages = environment / "lib/python3.99/site-packages/nvidia"
+            for there, name in ((driver, "libcuda.so.1"), (packages / "cublas/lib", "libcublasLt.so.13"),
+                                (packages / "cudnn/lib", "libcudnn.so.9"), (environment / "bin", args.demi)):
+                there.mkdir(parents=True)
+                shutil.copy(fakes / name, there)
+            model = pathlib.Path(folder) / "product.onnxtxt"
+            model.write_text('<ir_version: 8, opset_import: ["" : 17]> g (float[64,32] x, float[32,48] w) => (float[64,48] y) '
+                             "{ y = MatMul (x, w) }")
+            plain = settings("") | {"LD_LIBRARY_PATH": str(driver)}
+            plain["PATH"] = f"{environment / 'bin'}:{plain['PATH']}"
+            for demi, active, there in ((args.demi, "", False), (args.demi, driver, False), (args.demi, environment, True),
+                                        (environment / "bin/demi", "", True), ("demi", "", True)):
+                done = subprocess.run([demi, "run", model, "--random", "1", "--device", "cuda"], capture_output=True,
+                                      env=plain | {"VIRTUAL_ENV": str(active), "LD_DEBUG": "libs"}, text=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual("nvidia/cublas/lib/libcublasLt.so.13" in done.stderr, there, (demi, active))
 
     def test_other_cudnn(self) -> None:
         for version in (8907, 89999, 100000):
