@@ -48,6 +48,8 @@ typedef struct DeviceCounts {
     uint64_t tf32; /* of the launches, those that may round floats to TF32 */
     uint64_t
         declined; /* steps that the processor ran instead, the host's to count (kernel_decline) */
+    uint64_t
+        without; /* steps that got ready without a library that is missing: by slower kernels */
 } DeviceCounts;
 
 /* How a queue is to work. */

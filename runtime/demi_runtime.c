@@ -578,6 +578,7 @@ bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *co
         made.replays = have->replays;
         made.tf32 = have->tf32;
         made.declined = have->declined;
+        made.without = have->without;
         made.memory = context->exec.device.pool.used + context->exec.device.pool.kept;
         made.memory_peak = context->exec.device.pool.peak;
     }

@@ -333,10 +333,13 @@ typedef struct DemiDeviceCounts {
     uint64_t
         declined; /* steps that ran on the processor, with copies, as the device's kernels do not
                           take the operands that they had */
+    uint64_t
+        without; /* steps that were prepared without a library of the device's, as it is missing:
+                         they run by kernels that are slower */
 } DemiDeviceCounts;
 
 #define DEMI_DEVICE_COUNTS_INIT                                                                    \
-    { sizeof(DemiDeviceCounts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(DemiDeviceCounts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Fills *counts, whose size is set. False, with all of them 0, where the context has no device. */
 DEMI_API bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *counts);

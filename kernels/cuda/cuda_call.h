@@ -47,6 +47,9 @@ uint32_t cuda_blocks_full(const KernelCall *call, uint64_t count, uint32_t threa
 /* How many blocks the device works on at once, one a multiprocessor. */
 uint32_t cuda_width(const KernelCall *call);
 
+/* Counts the call's step, which gets ready without a library that is missing. */
+void cuda_without(KernelCall *call);
+
 /* Counts what one launch of the call writes for the next to read: `bytes` of it. */
 void cuda_between(KernelCall *call, uint64_t bytes);
 

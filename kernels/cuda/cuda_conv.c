@@ -210,7 +210,10 @@ static bool find_library(KernelCall *call, const Window *w, Conv *conv) {
     if (w->rank > DNN_SPATIAL || !w->rank || !cuda_is_there(device) || !call->inputs[0].count)
         return true; /* of no channels there are only biases */
     if (!cuda_dnn(&conv->dnn, call->err)) return false;
-    if (!conv->dnn) return true;
+    if (!conv->dnn) {
+        cuda_without(call);
+        return true;
+    }
     if (!cuda_enter(device, call->err)) return false;
     conv->handle = cuda_dnn_handle(device, conv->dnn, call->err);
     const bool ok = conv->handle && plan_library(call, w, conv);

@@ -140,6 +140,10 @@ bool cuda_launch(KernelCall *call, const CudaLaunch *launch) {
     return ok;
 }
 
+void cuda_without(KernelCall *call) {
+    call->queue->counts.without++;
+}
+
 void cuda_between(KernelCall *call, uint64_t bytes) {
     call->queue->counts.bytes += 2 * bytes;
 }

@@ -342,6 +342,7 @@ static KernelReady make_ready(KernelCall *call, void **kept) {
     const bool there = is_float(p.compute) && cuda_is_there(device);
     const CudaBlas *blas = there ? cuda_blas(&ignored) : NULL;
     const MatmulBatches *s = &p.sizes;
+    if (there && !blas) cuda_without(call);
     if (!blas || !s->m || !s->n || !s->k || !s->batches)
         return KERNEL_READY; /* by the own kernel */
     Ready *r = kernel_keep(call, sizeof *r);

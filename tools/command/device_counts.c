@@ -27,13 +27,19 @@ const char *device_counts_text(Arena *arena, const DemiDeviceCounts *counts) {
             ? arena_printf(arena, "; %llu steps by the processor, whose operands it does not take",
                            (unsigned long long)counts->declined)
             : "";
+    const char *without =
+        counts->without
+            ? arena_printf(arena,
+                           "; %llu steps by slower kernels, as libcublasLt or libcudnn is missing",
+                           (unsigned long long)counts->without)
+            : "";
     return arena_printf(arena,
                         "device: %llu launches%s, which read and write %.3f MB; %llu copies of "
-                        "%.3f MB; %.3f MB of its memory%s",
+                        "%.3f MB; %.3f MB of its memory%s%s",
                         (unsigned long long)counts->launches, rounded, (double)counts->bytes / 1e6,
                         (unsigned long long)(counts->uploads + counts->downloads),
                         (double)(counts->upload_bytes + counts->download_bytes) / 1e6,
-                        (double)counts->memory_peak / 1e6, declined);
+                        (double)counts->memory_peak / 1e6, declined, without);
 }
 
 void device_counts_json(JsonWriter *json, const DemiDeviceCounts *counts) {
@@ -48,5 +54,6 @@ void device_counts_json(JsonWriter *json, const DemiDeviceCounts *counts) {
     json_unsigned(json, "tf32", counts->tf32);
     json_unsigned(json, "memory_peak", counts->memory_peak);
     json_unsigned(json, "declined", counts->declined);
+    json_unsigned(json, "without", counts->without);
     json_close(json, '}');
 }

@@ -110,6 +110,8 @@ class Refusals(unittest.TestCase):
                                       env=plain | {"VIRTUAL_ENV": str(active), "LD_DEBUG": "libs"}, text=True, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual("nvidia/cublas/lib/libcublasLt.so.13" in done.stderr, there, (demi, active))
+                self.assertEqual("; 1 steps by slower kernels, as libcublasLt or libcudnn is missing" in done.stdout, not there,
+                                 done.stdout)
 
     def test_other_cudnn(self) -> None:
         for version in (8907, 89999, 100000):

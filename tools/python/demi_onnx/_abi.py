@@ -267,6 +267,7 @@ class DemiDeviceCounts(Sized):
     memory: int
     memory_peak: int
     declined: int
+    without: int
 
 
 class DemiTuneOptions(Sized):
@@ -762,7 +763,7 @@ DemiDeviceCounts._fields_ = [
     ("size", c_uint32), ("launches", c_uint64), ("bytes", c_uint64), ("uploads", c_uint64),
     ("downloads", c_uint64), ("upload_bytes", c_uint64), ("download_bytes", c_uint64),
     ("replays", c_uint64), ("tf32", c_uint64), ("memory", c_uint64), ("memory_peak", c_uint64),
-    ("declined", c_uint64)]
+    ("declined", c_uint64), ("without", c_uint64)]
 DemiTuneOptions._fields_ = [
     ("size", c_uint32), ("seconds", c_double)]
 DemiTuned._fields_ = [

@@ -28,7 +28,8 @@ class DeviceCounts(NamedTuple):
     """What a device was made to do. Bytes are those that launches read and write in its memory, uploads and
     downloads are copies from and to the processor's, replays runs that repeated a recording, `tf32` the
     launches that may round to TF32; memory is what is in use now, and was at most; `declined` the steps that
-    ran on the processor, as the device's kernels do not take the operands that they had."""
+    ran on the processor, as the device's kernels do not take the operands that they had; `without` those that were
+    prepared without a library of the device's, as it is missing."""
 
     launches: int = 0
     bytes: int = 0
@@ -41,6 +42,7 @@ class DeviceCounts(NamedTuple):
     memory: int = 0
     memory_peak: int = 0
     declined: int = 0
+    without: int = 0
 
     @classmethod
     def of(cls, counts: _abi.DemiDeviceCounts) -> "DeviceCounts":

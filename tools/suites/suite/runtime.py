@@ -77,7 +77,7 @@ class DeviceCounts(ctypes.Structure):
 
     _fields_ = [("size", c_uint32)] + [(name, c_uint64) for name in (
         "launches", "bytes", "uploads", "downloads", "upload_bytes", "download_bytes", "replays", "tf32",
-        "memory", "memory_peak", "declined")]
+        "memory", "memory_peak", "declined", "without")]
 
 
 TARGETS = {"float16": 1, "bfloat16": 2}
