@@ -8,6 +8,7 @@ missing, ends the program with one line.
 
 import contextlib
 import dataclasses
+import faulthandler
 import multiprocessing
 import multiprocessing.connection
 import sys
@@ -23,6 +24,7 @@ class _NotBegun:
 
 
 def _serve(pipe: multiprocessing.connection.Connection, setup: Callable, args: tuple) -> None:
+    faulthandler.enable()  # where it was when it died goes to stderr
     try:
         work = setup(*args)
     except Exception as error:  # noqa: BLE001
@@ -96,10 +98,13 @@ def _collect(worker: _Worker, workers: list) -> Iterator[tuple]:
         if isinstance(result, _NotBegun):
             sys.exit(f"workers can't begin: {result.why}")
     except (EOFError, ConnectionError):
+        if not late:
+            worker.process.join(1)
+        code = worker.process.exitcode
         worker.process.kill()
         worker.process.join()
         workers.remove(worker)
-        how = f"no end after {ITEM_TIMEOUT_S} s" if late else "the worker process died"
+        how = f"no end after {ITEM_TIMEOUT_S} s" if late else f"the worker process died, exit code {code}"
         worker.item = None
         yield item, None, how
         return
