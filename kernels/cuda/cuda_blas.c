@@ -9,15 +9,16 @@
 static const char file[] = "libcublasLt.so.13";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CudaBlas table;
-static bool loaded;
+static bool loaded, absent; /* absent: it was looked for, which takes a while */
 
 bool cuda_blas_ok(int status, Err *err, const char *what) {
     return status == 0 || err_set(err, ERR_ENV, "cuBLASLt: %s: status %d", what, status);
 }
 
 static bool load(Err *err) {
-    void *library = cuda_library_open(file, err);
-    if (!library) return false;
+    void *library = absent ? NULL : cuda_library_open(file, err);
+    absent = !library;
+    if (absent) return err_set(err, ERR_ENV, "%s is missing", file);
 #define BLAS(name, symbol, arguments)                                                              \
     *(void **)&table.name = cuda_library_symbol(library, file, #symbol, err);                      \
     if (!table.name) return false;

@@ -22,7 +22,7 @@ enum {
 static const char file[] = "libcudnn.so.9";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CudaDnn table;
-static bool loaded;
+static bool loaded, absent; /* absent: it was looked for */
 
 /* A file of that name may be of another version: links are made by hand, too. */
 static bool check_version(void *library, Err *err) {
@@ -49,8 +49,9 @@ static bool find_symbols(void *library, Err *err) {
 
 static bool load(Err *err) {
     Err missing = {0};
-    void *library = cuda_library_open(file, &missing);
-    if (!library) return true;
+    void *library = absent ? NULL : cuda_library_open(file, &missing);
+    absent = !library;
+    if (absent) return true;
     loaded = check_version(library, err) && find_symbols(library, err);
     if (!loaded) object_close(library);
     return loaded;
