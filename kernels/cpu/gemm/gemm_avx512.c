@@ -212,45 +212,98 @@ static INLINE const char *row_at(const Vector *v, uint64_t r, const Element elem
     return (const char *)v->matrix + r * v->row * (element == ELEMENT_FLOAT ? 4 : 2);
 }
 
-/* Four rows at once: x is loaded once for them. */
-TARGET static INLINE void four_dots(const Vector *v, uint64_t first, const Element element) {
-    const char *m[4];
-    __m512 sum[4][2];
+/* The sums of the lanes of eight vectors. */
+TARGET static INLINE __m256 sums_of_eight(const __m512 *v) {
+    __m512 four[2];
     TILE_UNROLL
-    for (uint32_t r = 0; r < 4; r++) {
+    for (uint32_t i = 0; i < 2;
+         i++, v += 4) { /* in each quarter: the quarter's sum of each of four */
+        const __m512 low =
+            _mm512_add_ps(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+        const __m512 high =
+            _mm512_add_ps(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+        const __m512d a = _mm512_castps_pd(low), b = _mm512_castps_pd(high);
+        four[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                                _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    const __m512 halves = _mm512_add_ps(_mm512_shuffle_f32x4(four[0], four[1], 0x44),
+                                        _mm512_shuffle_f32x4(four[0], four[1], 0xee));
+    return _mm512_castps512_ps256(_mm512_add_ps(_mm512_shuffle_f32x4(halves, halves, 0x88),
+                                                _mm512_shuffle_f32x4(halves, halves, 0xdd)));
+}
+
+/* Two vectors' lanes at even places, or at odd ones; and those of their first or second halves in turn. */
+TARGET static INLINE __m512 every_other(__m512 low, __m512 high, const int32_t odd) {
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(low, _mm512_add_epi32(even, _mm512_set1_epi32(odd)), high);
+}
+TARGET static INLINE __m512 in_turn(__m512 even, __m512 odd, const int32_t half) {
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    return _mm512_permutex2var_ps(even, _mm512_add_epi32(first, _mm512_set1_epi32(8 * half)), odd);
+}
+
+/* Adds the products of 32 elements of a row with x's: of 16 and 16, or of bfloat16, which takes half as
+ * many instructions, of those at even places and those at odd ones. */
+TARGET static INLINE void add_products(__m512 *sum, const char *row, uint64_t k, const __m512 *x,
+                                       const Element element) {
+    if (element == ELEMENT_BRAIN) {
+        const __m512i words = _mm512_loadu_si512(row + k * 2), odd = _mm512_set1_epi32(-0x10000);
+        sum[0] = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)), x[0], sum[0]);
+        sum[1] = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(words, odd)), x[1], sum[1]);
+    } else {
+        sum[0] = _mm512_fmadd_ps(wide(row, k, 0xffff, element), x[0], sum[0]);
+        sum[1] = _mm512_fmadd_ps(wide(row, k + 16, 0xffff, element), x[1], sum[1]);
+    }
+}
+
+/* Eight rows at once: x is loaded once for them. */
+enum { DOTS = 8 };
+TARGET static INLINE void eight_dots(const Vector *v, uint64_t first, const Element element) {
+    const bool brain = element == ELEMENT_BRAIN;
+    const uint64_t size = element == ELEMENT_FLOAT ? 4 : 2;
+    const char *m[DOTS];
+    __m512 sum[DOTS][2], sums[DOTS];
+    TILE_UNROLL
+    for (uint32_t r = 0; r < DOTS; r++) {
         m[r] = row_at(v, first + r, element);
         sum[r][0] = sum[r][1] = _mm512_setzero_ps();
     }
-    const uint64_t next = (uint64_t)(m[1] - m[0]) * 4; /* bytes to the four rows behind these */
+    const uint64_t next = (uint64_t)(m[1] - m[0]) * DOTS; /* bytes to the rows behind these */
     uint64_t k = 0;
     for (; v->columns - k >= 32; k += 32) {
-        TILE_UNROLL
-        for (uint32_t r = 0; r < 4; r++) {
-            _mm_prefetch(m[r] + next + k * (element == ELEMENT_FLOAT ? 4 : 2), _MM_HINT_T0);
-            if (element == ELEMENT_FLOAT) _mm_prefetch(m[r] + next + k * 4 + 64, _MM_HINT_T0);
-        }
         const __m512 low = _mm512_loadu_ps(v->x + k), high = _mm512_loadu_ps(v->x + k + 16);
+        const __m512 x[2] = {brain ? every_other(low, high, 0) : low,
+                             brain ? every_other(low, high, 1) : high};
         TILE_UNROLL
-        for (uint32_t r = 0; r < 4; r++) {
-            sum[r][0] = _mm512_fmadd_ps(wide(m[r], k, 0xffff, element), low, sum[r][0]);
-            sum[r][1] = _mm512_fmadd_ps(wide(m[r], k + 16, 0xffff, element), high, sum[r][1]);
+        for (uint32_t r = 0; r < DOTS; r++) {
+            _mm_prefetch(m[r] + next + k * size, _MM_HINT_T0);
+            if (element == ELEMENT_FLOAT) _mm_prefetch(m[r] + next + k * 4 + 64, _MM_HINT_T0);
+            add_products(sum[r], m[r], k, x, element);
         }
+    }
+    TILE_UNROLL
+    for (uint32_t r = 0; brain && r < DOTS; r++) { /* sums have the bits that floats' have */
+        const __m512 low = in_turn(sum[r][0], sum[r][1], 0);
+        sum[r][1] = in_turn(sum[r][0], sum[r][1], 1);
+        sum[r][0] = low;
     }
     for (; k < v->columns; k += 16) {
         const __mmask16 mask = v->columns - k >= 16 ? 0xffff : avx512_some(v->columns - k);
         const __m512 x = _mm512_maskz_loadu_ps(mask, v->x + k);
         TILE_UNROLL
-        for (uint32_t r = 0; r < 4; r++)
+        for (uint32_t r = 0; r < DOTS; r++)
             sum[r][0] = _mm512_fmadd_ps(wide(m[r], k, mask, element), x, sum[r][0]);
     }
     TILE_UNROLL
-    for (uint32_t r = 0; r < 4; r++)
-        v->y[first + r] += _mm512_reduce_add_ps(_mm512_add_ps(sum[r][0], sum[r][1]));
+    for (uint32_t r = 0; r < DOTS; r++) sums[r] = _mm512_add_ps(sum[r][0], sum[r][1]);
+    _mm256_storeu_ps(v->y + first,
+                     _mm256_add_ps(_mm256_loadu_ps(v->y + first), sums_of_eight(sums)));
 }
 
 TARGET static INLINE void all_dots(const Vector *v, const Element element) {
     uint64_t r = 0;
-    for (; v->rows - r >= 4; r += 4) four_dots(v, r, element);
+    for (; v->rows - r >= DOTS; r += DOTS) eight_dots(v, r, element);
     for (; r < v->rows; r++) {
         const char *m = row_at(v, r, element);
         __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(),

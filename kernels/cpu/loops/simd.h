@@ -19,6 +19,16 @@
 #define TILE_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* For who reads memory once, front to back, and is at `at`: fetches a line that is soon wanted to the
+ * first-level cache, and one further on to the second. By the latter the next page is known before it is
+ * read; on a machine with 4 KiB pages a product of one row read its weights by it 1.1 times (float) and
+ * 1.2 times (bfloat16) as fast as by the former alone. */
+static inline __attribute__((always_inline)) void simd_fetch_stream(const void *at) {
+    enum { NEAR = 2048, FAR = 6144 }; /* bytes */
+    __builtin_prefetch((const char *)at + FAR, 0, 2);
+    __builtin_prefetch((const char *)at + NEAR, 0, 3);
+}
+
 /* Whose loops a processor of that level runs: ISA_AVX512, ISA_AVX2 or ISA_PORTABLE. Those loops use
  * instructions that a level's name does not promise (FMA, BMI2); who lacks them has the next lower
  * one's. */
