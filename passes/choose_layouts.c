@@ -83,7 +83,7 @@ static bool sum_up(Layouts *l) {
     int64_t gains = 0;
     l->infinite = 1;
     for (const Node *node = l->graph->first; node; node = node_after(node)) {
-        const int64_t gain = layout_gain(node);
+        const int64_t gain = layout_gain(node, l->scratch);
         gains += gain;
         l->infinite += gain;
         for (uint32_t i = 0; i < node->output_count; i++) {
@@ -102,9 +102,9 @@ static bool sum_up(Layouts *l) {
 static void choose(Layouts *l) {
     flow_init(&l->flow, l->scratch);
     for (const Node *node = l->graph->first; node; node = node_after(node))
-        if (layout_can(node)) l->vars[node->id] = flow_add_node(&l->flow);
+        if (layout_can(node, l->scratch)) l->vars[node->id] = flow_add_node(&l->flow);
     for (const Node *node = l->graph->first; node; node = node_after(node)) {
-        const int64_t gain = l->vars[node->id] ? layout_gain(node) : 0;
+        const int64_t gain = l->vars[node->id] ? layout_gain(node, l->scratch) : 0;
         if (gain) flow_add_arc(&l->flow, FLOW_SOURCE, l->vars[node->id], gain, 0);
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i] && has_layout(node->outputs[i])) add_value(l, node->outputs[i]);

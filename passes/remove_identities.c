@@ -82,11 +82,52 @@ static bool is_ordered(const Node *node) {
     return true;
 }
 
+/* Most elements that x can have along an axis: its size, or where that alone is open, what fits into 256
+ * TiB, which is more than any machine's memory. Exporters write 10^9 or 2^31 - 1 for "to the end". */
+static double most_along(const Value *x, int64_t axis) {
+    const int64_t rank = fuse_rank(x);
+    const unsigned bits = dtype_bits(type_dtype(x->type));
+    double most = (double)(INT64_C(1) << 51) / (bits ? bits : 8);
+    if (fuse_dim(x, axis) >= 0) return (double)fuse_dim(x, axis);
+    for (int64_t i = 0; i < rank; i++) {
+        if (i == axis) continue;
+        if (fuse_dim(x, i) < 1) return (double)INT64_MAX;
+        most /= (double)fuse_dim(x, i);
+    }
+    return most;
+}
+
+/* Ends that are beyond the size of each axis, or of the first ones where none are told. */
+static bool ends_behind(PassCtx *ctx, const Node *node) {
+    enum { MOST_AXES = 64 };
+    const Value *x = fuse_input(node, 0), *operands[2] = {fuse_input(node, 2), fuse_input(node, 3)};
+    const int64_t rank = fuse_rank(x);
+    int64_t *lists[2] = {NULL, NULL};
+    uint64_t counts[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        const Tensor *tensor = operands[i] && value_is_constant(operands[i])
+                                   ? constant_tensor(operands[i], ctx->scratch)
+                                   : NULL;
+        if (!operands[i]) continue;
+        if (!tensor || !tensor_check(tensor, NULL) ||
+            !tensor_read_ints(tensor, ctx->scratch, MOST_AXES, &lists[i], &counts[i]))
+            return false;
+    }
+    if (!lists[0] || rank < 0 || (lists[1] && counts[0] != counts[1])) return false;
+    for (uint64_t i = 0; i < counts[0]; i++) {
+        int64_t axis = lists[1] ? lists[1][i] : (int64_t)i;
+        if (axis < 0) axis += rank;
+        if (axis < 0 || axis >= rank || (double)lists[0][i] < most_along(x, axis)) return false;
+    }
+    return true;
+}
+
 /* Steps backwards keep the shape, too. From 0 to the largest number is all, whatever the shape. */
 static bool is_whole_slice(PassCtx *ctx, const Node *node) {
     if (fuse_input(node, 4) && !is_all(ctx, fuse_input(node, 4), 1)) return false;
-    return keeps_shape(node) || (is_all(ctx, fuse_input(node, 1), 0) &&
-                                 is_all(ctx, fuse_input(node, 2), (double)INT64_MAX));
+    return keeps_shape(node) ||
+           (is_all(ctx, fuse_input(node, 1), 0) &&
+            (is_all(ctx, fuse_input(node, 2), (double)INT64_MAX) || ends_behind(ctx, node)));
 }
 
 static bool is_empty_pad(PassCtx *ctx, const Node *node) {

@@ -9,11 +9,12 @@
  * weights are packed in float. gather-first comes twice: what products read of a table shared with
  * them is theirs only when they are fused. */
 #define COMPILE_PIPELINE(numerics, quantized, widen, weights, layouts)                             \
-    "strip-training,infer-dtypes,infer-shapes,expand-gradient,spell-out,eliminate-dead,gather-"    \
-    "first," quantized widen "fuse-gelu{numerics=" numerics "},fuse-rotary{numerics=" numerics     \
-    "},fuse-one-hot{numerics=" numerics "},fold-affine{numerics=" numerics                         \
-    "},fuse-conv{numerics=" numerics "},fuse-attention{numerics=" numerics                         \
-    "},fuse-matmul{numerics=" numerics "},join-products{numerics=" numerics "}," weights           \
+    "strip-training,infer-dtypes,infer-shapes,expand-gradient,spell-out,remove-identities,"        \
+    "eliminate-dead,gather-first," quantized widen "fuse-gelu{numerics=" numerics                  \
+    "},fuse-rotary{numerics=" numerics "},fuse-one-hot{numerics=" numerics                         \
+    "},fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics                            \
+    "},fuse-attention{numerics=" numerics "},fuse-matmul{numerics=" numerics                       \
+    "},join-products{numerics=" numerics "}," weights                                              \
     "gather-first,fuse-layer-norm{numerics=" numerics "},fuse-kernel-casts{numerics=" numerics     \
     "}," layouts "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
 /* What a device has no kernels of: there quantized values are floats between their steps. */
@@ -22,7 +23,7 @@
     "},fuse-quantized{numerics=" numerics "},"
 #define WEIGHTS(numerics) "fuse-weights{numerics=" numerics "},"
 #define AFFINE            "fuse-affine{numerics=fast},"
-#define LAYOUTS           "choose-layouts,fuse-separable,"
+#define LAYOUTS           "choose-layouts,remove-identities,fuse-separable,"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", QUANTIZED("fast"), "widen-values,",
                                             WEIGHTS("fast"), AFFINE LAYOUTS),
@@ -36,8 +37,8 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
                                         [DEMI_ISA_AVX512] = "avx512"};
 static const char compile_small[] =
     COMPILE_PIPELINE("fast", QUANTIZED("fast"), "", WEIGHTS("fast"), AFFINE) ",small=true";
-static const char compile_device[] =
-    COMPILE_PIPELINE("fast", "", "", WEIGHTS("fast"), AFFINE "choose-layouts,") ",small=true";
+static const char compile_device[] = COMPILE_PIPELINE(
+    "fast", "", "", WEIGHTS("fast"), AFFINE "choose-layouts,remove-identities,") ",small=true";
 static const char compile_plainly[] = "strip-training,infer-dtypes,infer-shapes,expand-gradient,"
                                       "spell-out{numerics=faithful},"
                                       "eliminate-dead,lower-plan{numerics=faithful";

@@ -111,6 +111,17 @@ static void change_axes(const LayoutChange *c, uint32_t rank) {
     node_set_attr_ints(c->node, "axes", numbers, count);
 }
 
+static void change_rank(const LayoutChange *c) {
+    int64_t axes[LAYOUT_RANK_MOST];
+    const uint32_t count = layout_rank_axes(c->node, c->fuse->ctx->scratch, axes);
+    for (uint32_t i = 0; i < count; i++)
+        axes[i]--; /* spatial ones are one place further to the front */
+    if (fuse_input(c->node, 1))
+        node_set_input(c->node, 1, fuse_new_ints(c->fuse, c->node->graph, axes, count));
+    else
+        node_set_attr_ints(c->node, "axes", axes, count);
+}
+
 static void change_slices(const LayoutChange *c, uint32_t rank) {
     int64_t axes[LAYOUT_RANK_MOST];
     if (fuse_input(c->node, SLICE_AXES)) {
@@ -202,6 +213,7 @@ static Node *change_node(const LayoutChange *c, uint32_t rank) {
         reorder(c, SCALES, rank, 1);
         reorder(c, SIZES, rank, 1);
         break;
+    case LAYOUT_RANK: change_rank(c); break;
     case LAYOUT_WINDOW: return change_window(c);
     case LAYOUT_MEAN: return change_global(c, "ReduceMean", rank);
     case LAYOUT_MOST: return change_global(c, "ReduceMax", rank);

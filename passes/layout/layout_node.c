@@ -108,6 +108,38 @@ static bool sizes_can(const Node *node, int64_t rank) {
     return (sizes && fuse_dim(sizes, 0) == rank) || (scales && fuse_dim(scales, 0) == rank);
 }
 
+uint32_t layout_rank_axes(const Node *node, Arena *scratch, int64_t axes[LAYOUT_RANK_MOST]) {
+    const int64_t in = fuse_rank(fuse_input(node, 0)), out = rank_of(node);
+    const int64_t rank = in > out ? in : out, less = in > out ? out : in;
+    const Value *operand = fuse_input(node, 1);
+    const Attr *attr = node_attr(node, "axes");
+    const Tensor *constant =
+        operand && value_is_constant(operand) ? constant_tensor(operand, scratch) : NULL;
+    uint32_t few = 0;
+    uint64_t count = 0;
+    int64_t *read = NULL;
+    const int64_t *list = attr ? attr_ints(attr, &few) : NULL;
+    if (list)
+        count = few;
+    else if (constant && tensor_check(constant, NULL) &&
+             tensor_read_ints(constant, scratch, LAYOUT_RANK_MOST, &read, &count))
+        list = read;
+    if (!list || less < LAYOUT_RANK_LEAST || rank > LAYOUT_RANK_MOST ||
+        count != (uint64_t)(rank - less))
+        return 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (list[i] < -rank || list[i] >= rank) return 0;
+        axes[i] = list[i] < 0 ? list[i] + rank : list[i];
+        if (axes[i] < 2) return 0;
+    }
+    return (uint32_t)count;
+}
+
+static bool rank_can(const Node *node, Arena *scratch) {
+    int64_t axes[LAYOUT_RANK_MOST];
+    return layout_rank_axes(node, scratch, axes) > 0;
+}
+
 static bool window_can(const Node *node, int64_t rank) {
     const Value *x = fuse_input(node, 0), *w = fuse_input(node, 1);
     const bool bytes = fuse_takes_bytes(x);
@@ -117,7 +149,7 @@ static bool window_can(const Node *node, int64_t rank) {
     return node->output_count == 1 || !node->outputs[1];
 }
 
-static bool kind_can(const Node *node, int64_t rank) {
+static bool kind_can(const Node *node, int64_t rank, Arena *scratch) {
     switch (kind_of(node)) {
     case LAYOUT_FIRST:
     case LAYOUT_ORDER: return false;
@@ -128,6 +160,7 @@ static bool kind_can(const Node *node, int64_t rank) {
     case LAYOUT_SLICES: return slices_can(node, rank);
     case LAYOUT_PADS: return pads_can(node, rank);
     case LAYOUT_SIZES: return sizes_can(node, rank);
+    case LAYOUT_RANK: return rank_can(node, scratch);
     case LAYOUT_WINDOW: return window_can(node, rank);
     case LAYOUT_MEAN:
     case LAYOUT_MOST: return true;
@@ -137,18 +170,19 @@ static bool kind_can(const Node *node, int64_t rank) {
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-bool layout_can(const Node *node) {
+bool layout_can(const Node *node, Arena *scratch) {
     const int64_t rank = rank_of(node);
     const Value *x = fuse_input(node, 0);
     if (kind_of(node) == LAYOUT_FIRST || rank < LAYOUT_RANK_LEAST || rank > LAYOUT_RANK_MOST || !x)
         return false;
-    if (kind_of(node) != LAYOUT_EACH && fuse_rank(x) != rank) return false;
+    if (kind_of(node) != LAYOUT_EACH && kind_of(node) != LAYOUT_RANK && fuse_rank(x) != rank)
+        return false;
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i] && layout_turns(node, i) &&
             (fuse_rank(node->outputs[i]) != rank ||
              value_type(node->outputs[i])->kind != TYPE_TENSOR))
             return false;
-    return kind_can(node, rank);
+    return kind_can(node, rank, scratch);
 }
 
 bool layout_turns(const Node *node, uint32_t i) {
@@ -213,10 +247,10 @@ static int macs_per_element(const Node *node, const Value *w) {
     return is_of_tiles(node, w) ? MACS_OF_TILES : MACS_PER_ELEMENT;
 }
 
-int64_t layout_gain(const Node *node) {
+int64_t layout_gain(const Node *node, Arena *scratch) {
     const OpRecord *record = fuse_record(node);
     const Value *w = fuse_input(node, 1);
-    if (!record || record->work != WORK_CONV || !w || !layout_can(node)) return 0;
+    if (!record || record->work != WORK_CONV || !w || !layout_can(node, scratch)) return 0;
     const int64_t channels = fuse_dim(w, 1), group = node_attr_int(node, "group", 1);
     if (group > 1 && channels < GROUP_LEAST && channels != 1) return 0;
     double macs = (double)placement_elements(node->outputs[0]);

@@ -3,7 +3,7 @@
  * operands come so, and the change itself. OpLayout (op_record.h) is the fact that all of it goes
  * by.
  *
- * A node's rank r is that of its outputs. Axis i of (N, C, spatial …) is axis layout_axis(i, r) of
+ * A node's rank r is that of its outputs, or of what comes in where that has more axes. Axis i of (N, C, spatial …) is axis layout_axis(i, r) of
  * (N, spatial …, C).
  */
 #ifndef DEMI_LAYOUT_NODE_H
@@ -20,7 +20,11 @@ static inline int64_t layout_axis(int64_t axis, int64_t rank) {
 /* ---- questions ------------------------------------------------------------------------------- */
 
 /* True where the node can work on channels-last data. */
-bool layout_can(const Node *node);
+bool layout_can(const Node *node, Arena *scratch);
+
+/* The axes that a node of LAYOUT_RANK makes or takes away, all spatial and counted from the front, of the
+ * shape that has them; how many, 0 where they are not known. */
+uint32_t layout_rank_axes(const Node *node, Arena *scratch, int64_t axes[LAYOUT_RANK_MOST]);
 
 /* True where operand i of such a node is data that is laid out as its result is. */
 bool layout_is_data(const Node *node, uint32_t i);
@@ -37,7 +41,7 @@ bool layout_is_turn(const Node *node, bool back);
 
 /* How much less time the node takes with its channels last, in elements moved from one layout to
  * the other; 0 where neither is better. */
-int64_t layout_gain(const Node *node);
+int64_t layout_gain(const Node *node, Arena *scratch);
 
 /* What turning a value costs, in the same unit. */
 int64_t layout_cost(const Value *value);

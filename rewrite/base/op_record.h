@@ -115,6 +115,7 @@ typedef enum OpLayout {
     LAYOUT_SLICES, /* operand 3 has its axes, or they are all */
     LAYOUT_PADS,   /* operand 1 has numbers for both sides of each axis */
     LAYOUT_SIZES,  /* operands 2 and 3 have a number for each axis */
+    LAYOUT_RANK,   /* spatial axes come or go, whose numbers are constant in `axes` or operand 1 */
     LAYOUT_ORDER,  /* it changes the axes' order itself: two such may cancel */
     LAYOUT_WINDOW, /* by an operator of demi.fused, which is called as it is and `Last` */
     LAYOUT_MEAN,   /* as ReduceMean or ReduceMax of the spatial axes */
