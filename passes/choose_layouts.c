@@ -23,8 +23,13 @@
 #include "layout_node.h"
 #include "max_flow.h"
 
+typedef struct LayoutOptions {
+    bool device;
+} LayoutOptions;
+
 typedef struct Layouts {
     Fuse *fuse;
+    const LayoutOptions *options;
     Graph *graph;
     Arena *scratch;
     uint32_t values, nodes; /* ids before the pass */
@@ -99,10 +104,16 @@ static bool sum_up(Layouts *l) {
     return gains > 0;
 }
 
+/* Devices have no kernels of ConvTransposeLast. */
+static bool is_left(const Layouts *l, const Node *node) {
+    return l->options->device && fuse_is(node, "ConvTranspose");
+}
+
 static void choose(Layouts *l) {
     flow_init(&l->flow, l->scratch);
     for (const Node *node = l->graph->first; node; node = node_after(node))
-        if (layout_can(node, l->scratch)) l->vars[node->id] = flow_add_node(&l->flow);
+        if (layout_can(node, l->scratch) && !is_left(l, node))
+            l->vars[node->id] = flow_add_node(&l->flow);
     for (const Node *node = l->graph->first; node; node = node_after(node)) {
         const int64_t gain = l->vars[node->id] ? layout_gain(node, l->scratch) : 0;
         if (gain) flow_add_arc(&l->flow, FLOW_SOURCE, l->vars[node->id], gain, 0);
@@ -161,9 +172,10 @@ static void turn_back(Layouts *l, Value *value) {
     node_set_output(turn, 0, value);
 }
 
-static void run_graph(Fuse *fuse, Graph *graph) {
+static void run_graph(Fuse *fuse, const LayoutOptions *options, Graph *graph) {
     Arena *scratch = fuse->ctx->scratch;
     Layouts l = {.fuse = fuse,
+                 .options = options,
                  .graph = graph,
                  .scratch = scratch,
                  .values = fuse->ctx->model->value_count,
@@ -189,20 +201,29 @@ static void run_graph(Fuse *fuse, Graph *graph) {
 }
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {
-    Fuse fuse = {.ctx = ctx, .options = options};
+    Fuse fuse = {.ctx = ctx};
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     (void)err;
     for (size_t i = 0; i < graphs.count; i++)
-        if (graph_is_within(graphs.items[i], ctx->model->graph)) run_graph(&fuse, graphs.items[i]);
+        if (graph_is_within(graphs.items[i], ctx->model->graph))
+            run_graph(&fuse, options, graphs.items[i]);
     for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
     return true;
 }
+
+static const PassOption layout_options[] = {
+    {"device", OPTION_BOOL, offsetof(LayoutOptions, device), NULL, NULL,
+     "for a device: operators that it has no channels-last kernels of stay as they are"},
+    {0},
+};
 
 const PassInfo choose_layouts_pass = {
     .name = "choose-layouts",
     .summary = "give regions of convolutions their channels last, for plans",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
+    .options = layout_options,
+    .options_size = sizeof(LayoutOptions),
     .idempotent = true,
     .run = run,
 };

@@ -37,8 +37,9 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
                                         [DEMI_ISA_AVX512] = "avx512"};
 static const char compile_small[] =
     COMPILE_PIPELINE("fast", QUANTIZED("fast"), "", WEIGHTS("fast"), AFFINE) ",small=true";
-static const char compile_device[] = COMPILE_PIPELINE(
-    "fast", "", "", WEIGHTS("fast"), AFFINE "choose-layouts,remove-identities,") ",small=true";
+static const char compile_device[] =
+    COMPILE_PIPELINE("fast", "", "", WEIGHTS("fast"),
+                     AFFINE "choose-layouts{device=true},remove-identities,") ",small=true";
 static const char compile_plainly[] = "strip-training,infer-dtypes,infer-shapes,expand-gradient,"
                                       "spell-out{numerics=faithful},"
                                       "eliminate-dead,lower-plan{numerics=faithful";

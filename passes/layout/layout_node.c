@@ -140,7 +140,10 @@ static bool rank_can(const Node *node, Arena *scratch) {
     return layout_rank_axes(node, scratch, axes) > 0;
 }
 
+/* Of transposed convolutions there are kernels for one group, and along few spatial axes. */
 static bool window_can(const Node *node, int64_t rank) {
+    const bool grouped = node_attr_int(node, "group", 1) != 1;
+    if (grouped && fuse_is(node, "ConvTranspose")) return false;
     const Value *x = fuse_input(node, 0), *w = fuse_input(node, 1);
     const bool bytes = fuse_takes_bytes(x);
     if (rank > WINDOW_RANK_MOST || (!bytes && !fuse_takes(x)) ||
@@ -250,10 +253,12 @@ static int macs_per_element(const Node *node, const Value *w) {
 int64_t layout_gain(const Node *node, Arena *scratch) {
     const OpRecord *record = fuse_record(node);
     const Value *w = fuse_input(node, 1);
-    if (!record || record->work != WORK_CONV || !w || !layout_can(node, scratch)) return 0;
+    const bool transposed = fuse_is(node, "ConvTranspose");
+    if (!record || (record->work != WORK_CONV && !transposed) || !w || !layout_can(node, scratch))
+        return 0;
     const int64_t channels = fuse_dim(w, 1), group = node_attr_int(node, "group", 1);
     if (group > 1 && channels < GROUP_LEAST && channels != 1) return 0;
-    double macs = (double)placement_elements(node->outputs[0]);
+    double macs = (double)placement_elements(transposed ? fuse_input(node, 0) : node->outputs[0]);
     for (int64_t i = 1; i < fuse_rank(w); i++)
         if (fuse_dim(w, i) > 0) macs *= (double)fuse_dim(w, i);
     const int each = macs < LEAST_MACS ? MACS_PER_ELEMENT : macs_per_element(node, w);

@@ -36,6 +36,7 @@ static const Excuse unread[] = {
     {"AveragePoolLast", "to", "the plan has the outputs' types"},
     {"Conv", "to", "the plan has the outputs' types"},
     {"ConvLast", "to", "the plan has the outputs' types"},
+    {"ConvTransposeLast", "to", "the plan has the outputs' types"},
     {"Gelu", "to", "the plan has the outputs' types"},
     {"LayerNormalization", "low", "the plan has the outputs' types"},
     {"LayerNormalization", "to", "the plan has the outputs' types"},

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QConvTranspose, QConvTransposeLast: transposed convolutions of bytes. Outputs that lie a stride
- * apart see the same taps, so that they are a convolution of stride 1 of its own (a phase), computed
- * as QConv's are: channels last, sums scaled, bounded and rounded in registers. A phase that sees no
- * tap has one whose weights are 0. Of one group, along one axis or two; one counts as two, the first
- * of size 1. */
+/* QConvTranspose, QConvTransposeLast: transposed convolutions of bytes, phase by phase (conv_phases.h),
+ * which are computed as QConv's are: channels last, sums scaled, bounded and rounded in registers. A
+ * phase that sees no tap has one whose weights are 0. Of one group, along one axis or two. */
 #include <string.h>
 
 #include "byte_operands.h"
 #include "byte_rows.h"
 #include "conv_last.h"
+#include "conv_phases.h"
 #include "kernel_functions.h"
-#include "kernel_strided.h"
 
-enum { X_ZERO = 2, AXES = 2, STRIDE_MOST = 16, LINE = 64 };
+enum { X_ZERO = 2, LINE = 64 };
 
 typedef struct QTransposed {
-    WindowAxis axes[AXES]; /* of the convolution whose inverse this is: `in` is of the result */
+    WindowAxis axes[PHASE_AXES];
     bool last;
     IsaLevel level;
     IgemmKind kind;
@@ -24,55 +22,12 @@ typedef struct QTransposed {
     const void *weights; /* packed, phase by phase; NULL: in every run */
 } QTransposed;
 
-/* Outputs `first`, first + stride, … along an axis: taps t, t + step, … in descending order. */
-typedef struct Phase {
-    WindowAxis axis;          /* as a convolution */
-    int64_t first, tap, step; /* tap: the last of them; axis.taps are 1, none of them real, if: */
-    bool empty;
-} Phase;
-
-/* ---- phases ---------------------------------------------------------------------------------- */
-
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-static int64_t phase_count(const WindowAxis *axis) {
-    return axis->stride < axis->in ? axis->stride : axis->in;
-}
-
-/* Output o and tap t are of input (o + begin - t * dilation) / stride, where that is whole. */
-static Phase phase_of(const WindowAxis *axis, int64_t first) {
-    const int64_t stride = axis->stride, common = common_divisor(stride, axis->dilation);
-    const int64_t at = first + axis->begin, step = stride / common;
-    Phase p = {.first = first, .step = step, .empty = true};
-    p.axis = (WindowAxis){.in = axis->out,
-                          .out = (axis->in - 1 - first) / stride + 1,
-                          .taps = 1,
-                          .stride = 1,
-                          .dilation = 1};
-    for (int64_t t = 0; t < step && t < axis->taps && p.empty; t++)
-        if ((at - t * axis->dilation) % stride == 0) {
-            p.axis.taps = (axis->taps - 1 - t) / step + 1;
-            p.tap = t + (p.axis.taps - 1) * step;
-            p.axis.begin = -((at - p.tap * axis->dilation) / stride);
-            if (p.axis.taps > 1) p.axis.dilation = axis->dilation / common;
-            p.empty = false;
-        }
-    return p;
-}
-
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static IgemmWeights weights_of(const QTransposed *t, const Phase phase[AXES], const int8_t *data) {
+static IgemmWeights weights_of(const QTransposed *t, const ConvPhases *p, const int8_t *data) {
     return (IgemmWeights){.kind = t->kind,
                           .data = data,
-                          .taps = (uint64_t)(phase[0].axis.taps * phase[1].axis.taps),
+                          .taps = (uint64_t)(p->at[0].axis.taps * p->at[1].axis.taps),
                           .depth = t->channels,
                           .columns = t->filters,
                           .tap = t->channels * t->filters,
@@ -85,59 +40,20 @@ static uint64_t whole_lines(uint64_t size) {
 }
 
 /* Bytes of a phase: what is packed, and behind it the sums of each filter's weights. */
-static uint64_t sums_at(const QTransposed *t, const Phase phase[AXES]) {
-    const IgemmWeights weights = weights_of(t, phase, NULL);
+static uint64_t sums_at(const QTransposed *t, const ConvPhases *p) {
+    const IgemmWeights weights = weights_of(t, p, NULL);
     return whole_lines(igemm_packed_size(&weights, t->level));
 }
-static uint64_t phase_size(const QTransposed *t, const Phase phase[AXES]) {
-    return sums_at(t, phase) + whole_lines(t->filters * sizeof(int32_t));
-}
-
-/* All phases one after the other, those of the last axis first. */
-typedef struct Phases {
-    const QTransposed *t;
-    int64_t place[AXES];
-    Phase at[AXES];
-} Phases;
-
-static void phases_place(Phases *p) {
-    for (int i = 0; i < AXES; i++) p->at[i] = phase_of(&p->t->axes[i], p->place[i]);
-}
-static bool phases_next(Phases *p) {
-    bool more = false;
-    for (int i = AXES; i-- > 0 && !more;) {
-        more = ++p->place[i] < phase_count(&p->t->axes[i]);
-        if (!more) p->place[i] = 0;
-    }
-    if (more) phases_place(p);
-    return more;
+static uint64_t phase_size(const QTransposed *t, const ConvPhases *p) {
+    return sums_at(t, p) + whole_lines(t->filters * sizeof(int32_t));
 }
 
 static uint64_t packed_size(const QTransposed *t) {
-    Phases p = {.t = t};
+    ConvPhases p = conv_phases_first(t->axes);
     uint64_t size = 0;
-    phases_place(&p);
-    do size += phase_size(t, p.at);
-    while (phases_next(&p));
+    do size += phase_size(t, &p);
+    while (conv_phases_next(&p));
     return size;
-}
-
-/* Weights (channels, filters, rows, columns) of a phase as [tap][channel][filter]. */
-static void pick_weights(const QTransposed *t, const Phase phase[AXES], const int8_t *from,
-                         int8_t *to) {
-    const uint64_t row = (uint64_t)t->axes[1].taps, taps = (uint64_t)t->axes[0].taps * row;
-    const uint64_t pairs = t->channels * t->filters;
-    if (phase[0].empty || phase[1].empty) {
-        memset(to, 0, (uint64_t)(phase[0].axis.taps * phase[1].axis.taps) * pairs);
-        return;
-    }
-    for (int64_t i = 0; i < phase[0].axis.taps; i++)
-        for (int64_t k = 0; k < phase[1].axis.taps; k++, to += pairs) {
-            const int64_t y = phase[0].tap - i * phase[0].step,
-                          x = phase[1].tap - k * phase[1].step;
-            const int8_t *tap = from + (uint64_t)y * row + (uint64_t)x;
-            for (uint64_t n = 0; n < pairs; n++) to[n] = tap[n * taps];
-        }
 }
 
 /* False past the memory budget. */
@@ -145,21 +61,20 @@ static bool pack_weights(KernelCall *call, const QTransposed *t, const int8_t *d
     const uint64_t taps = (uint64_t)(t->axes[0].taps * t->axes[1].taps);
     const uint64_t pairs = t->channels * t->filters;
     int8_t *picked = kernel_workspace(call, (taps + 1) * pairs);
-    Phases p = {.t = t};
+    ConvPhases p = conv_phases_first(t->axes);
     if (!picked) return false;
-    phases_place(&p);
     do {
-        const IgemmWeights weights = weights_of(t, p.at, picked);
-        int32_t *sums = (int32_t *)(void *)(to + sums_at(t, p.at));
-        pick_weights(t, p.at, data, picked);
+        const IgemmWeights weights = weights_of(t, &p, picked);
+        int32_t *sums = (int32_t *)(void *)(to + sums_at(t, &p));
+        conv_phase_pick(&p, pairs, 1, data, picked);
         igemm_pack(to, &weights, t->level);
         memset(sums, 0, t->filters * sizeof *sums);
         for (uint64_t i = 0; i < weights.taps * pairs; i++) {
             const uint32_t weight = (uint32_t)(int32_t)picked[i]; /* sums are modulo 2^32 */
             sums[i % t->filters] = (int32_t)((uint32_t)sums[i % t->filters] + weight);
         }
-        to += phase_size(t, p.at);
-    } while (phases_next(&p));
+        to += phase_size(t, &p);
+    } while (conv_phases_next(&p));
     return true;
 }
 
@@ -167,17 +82,11 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
     return pack_weights(call, call->prepared, job->from->data, job->to);
 }
 
-/* What the packed bytes depend on beside the weights: strides are at most STRIDE_MOST. */
+/* What the packed bytes depend on beside the weights: strides are small (check_sizes). */
 static uint64_t variant_of(const QTransposed *t) {
-    uint64_t variant = (uint64_t)t->level;
-    for (int i = 0; i < AXES; i++) {
-        const WindowAxis *axis = &t->axes[i];
-        variant = variant << 4 | (uint64_t)(axis->stride - 1);
-        variant = variant << 4 | (uint64_t)(axis->begin % axis->stride);
-        variant = variant << 4 | (uint64_t)(axis->dilation % axis->stride);
-        variant = variant << 4 | (uint64_t)(phase_count(axis) - 1);
-    }
-    return variant;
+    uint64_t variant;
+    conv_phases_variant(t->axes, &variant);
+    return variant << 8 | (uint64_t)t->level;
 }
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -188,13 +97,13 @@ static bool check_sizes(KernelCall *call, const Window *window) {
     if ((x->dtype != DTYPE_INT8 && x->dtype != DTYPE_UINT8) || w->dtype != DTYPE_INT8)
         return kernel_fail(call, "data of %s and weights of %s", dtype_name(x->dtype),
                            dtype_name(w->dtype));
-    if (window->rank < 1 || window->rank > AXES || window->groups != 1)
+    if (window->rank < 1 || window->rank > PHASE_AXES || window->groups != 1)
         return kernel_fail(call, "data of rank %u in %llu groups", x->rank,
                            (unsigned long long)window->groups);
     if (w->dims[0] != x->dims[axis] || w->dims[1] != y->dims[axis] || x->dims[0] != y->dims[0])
         return kernel_fail(call, "channels and weights do not fit");
     for (uint32_t i = 0; i < window->rank; i++)
-        if (window->axes[i].stride > STRIDE_MOST)
+        if (window->axes[i].stride > PHASE_STRIDE_MOST)
             return kernel_fail(call, "a stride of %lld", (long long)window->axes[i].stride);
     return true;
 }
@@ -204,8 +113,7 @@ static bool transposed_make(KernelCall *call, QTransposed *t) {
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
     Window window;
     if (!window_make_transposed(call, attrs, &window) || !check_sizes(call, &window)) return false;
-    t->axes[0] = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
-    memcpy(t->axes + AXES - window.rank, window.axes, window.rank * sizeof *t->axes);
+    conv_phases_axes(&window, t->axes);
     t->last = attrs->channels_last != 0;
     t->level = kernel_isa(call);
     t->kind = igemm_bytes_kind(t->level);
@@ -243,36 +151,12 @@ typedef struct PhaseRun {
     char *made;
 } PhaseRun;
 
-/* A phase's results, (images, rows, columns, filters), to their places in y: along its own lines, which a
- * pixel's filters would each be another one of. */
-static void spread(KernelCall *call, const PhaseRun *run, const Phase phase[AXES]) {
+static bool run_phase(KernelCall *call, PhaseRun *run, const ConvPhases *p, const char *weights) {
     const QTransposed *t = run->t;
-    KernelTensor *y = &call->outputs[0];
-    const size_t size = kernel_element_size(y->dtype);
-    const int64_t filters = (int64_t)t->filters, row = t->axes[1].in;
-    const int64_t pixel = t->last ? filters : 1, channel = t->last ? 1 : t->axes[0].in * row;
-    const int64_t rows = phase[0].axis.out, columns = phase[1].axis.out;
-    StridedWalk walk = strided_new(call, 4);
-    walk.axes[0] =
-        (StridedAxis){(int64_t)t->images, t->axes[0].in * row * filters, rows * columns * filters};
-    walk.axes[1] = (StridedAxis){rows, t->axes[0].stride * row * pixel, columns * filters};
-    walk.axes[t->last ? 2 : 3] = (StridedAxis){columns, t->axes[1].stride * pixel, filters};
-    walk.axes[t->last ? 3 : 2] = (StridedAxis){filters, channel, 1};
-    const int64_t first = (phase[0].first * row + phase[1].first) * pixel;
-    strided_copy(&walk, (char *)y->data + (uint64_t)first * size, run->made, size);
-}
-
-static bool run_phase(KernelCall *call, PhaseRun *run, const Phase phase[AXES],
-                      const char *weights) {
-    const QTransposed *t = run->t;
-    const WindowAxis axes[AXES] = {phase[0].axis, phase[1].axis};
-    const Window window = {.rank = AXES,
-                           .axes = axes,
-                           .in = (uint64_t)(axes[0].in * axes[1].in),
-                           .out = (uint64_t)(axes[0].out * axes[1].out),
-                           .taps = (uint64_t)(axes[0].taps * axes[1].taps),
-                           .groups = 1};
-    const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(t, phase));
+    const KernelTensor *y = &call->outputs[0];
+    WindowAxis axes[PHASE_AXES];
+    const Window window = conv_phase_window(p, axes);
+    const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(t, p));
     ByteScale scale;
     if (!byte_scale_make(call, sums, run->moved, t->filters, &scale)) return false;
     run->pixels.window = &window;
@@ -289,7 +173,13 @@ static bool run_phase(KernelCall *call, PhaseRun *run, const Phase phase[AXES],
                            .epilogue = &scale.bounds,
                            .scale = &scale.scale};
     if (!igemm_run(call, &product, t->level)) return false;
-    spread(call, run, phase);
+    const PhaseResults made = {.images = t->images,
+                               .filters = t->filters,
+                               .last = t->last,
+                               .size = kernel_element_size(y->dtype),
+                               .made = run->made,
+                               .y = y->data};
+    conv_phase_spread(call, p, &made);
     return true;
 }
 
@@ -325,7 +215,7 @@ bool kernel_q_conv_transpose(KernelCall *call) {
     const KernelTensor *y = &call->outputs[0];
     const char *weights = t->weights;
     PhaseRun run = {.t = t};
-    Phases p = {.t = t};
+    ConvPhases p = conv_phases_first(t->axes);
     if (y->count == 0) return true;
     if (!has_elements(call)) return kernel_fail(call, "there is nothing to multiply");
     if (!weights) {
@@ -333,15 +223,14 @@ bool kernel_q_conv_transpose(KernelCall *call) {
         if (!packed || !pack_weights(call, t, call->inputs[1].data, packed)) return false;
         weights = packed;
     }
-    phases_place(&p); /* the first has most outputs */
     const uint64_t most = t->images * (uint64_t)(p.at[0].axis.out * p.at[1].axis.out);
     run.made = kernel_workspace(call, most * t->filters * kernel_element_size(y->dtype));
     if (!run.made) return false;
     run.pixels.x = make_rows(call, &run);
     if (!run.pixels.x) return false;
     do {
-        if (!run_phase(call, &run, p.at, weights)) return false;
-        weights += phase_size(t, p.at);
-    } while (phases_next(&p));
+        if (!run_phase(call, &run, &p, weights)) return false;
+        weights += phase_size(t, &p);
+    } while (conv_phases_next(&p));
     return true;
 }

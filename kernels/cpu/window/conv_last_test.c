@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ConvLast, MaxPoolLast, AveragePoolLast against the operators whose channels come second, on the
+/* ConvLast, ConvTransposeLast, MaxPoolLast, AveragePoolLast against the operators whose channels come second, on the
  * same data turned: random windows, strides, dilations, pads, groups, sizes. */
 #include "half.h"
 #include "igemm.h"
@@ -413,12 +413,104 @@ static void test_rank(void **unused) {
     case_end(&c);
 }
 
+/* ---- transposed convolutions ----------------------------------------------------------------- */
+
+static int64_t transposed_size(const Shape *s, uint32_t i, int64_t more) {
+    return s->strides[i] * (s->in[i] - 1) + more + (s->taps[i] - 1) * s->dilations[i] + 1 -
+           s->pads[i] - s->pads[i + s->spatial];
+}
+
+/* data: X, W, B. `more`: the output's padding. */
+static void run_transposed(Run *run, const Shape *s, bool last, const int64_t *more,
+                           float *const *data) {
+    const bool bfloats = last && s->bfloats;
+    int64_t out[2], pixels = 1;
+    for (uint32_t i = 0; i < s->spatial; i++) {
+        out[i] = transposed_size(s, i, more[i]);
+        pixels *= s->in[i];
+    }
+    memset(run, 0, sizeof *run);
+    case_begin_in(&run->c, last ? "demi.fused" : "", last ? "ConvTransposeLast" : "ConvTranspose",
+                  last ? 1 : 11);
+    run->c.call.provider = KERNEL_PROVIDER_OWN;
+    dims_of(s, s->channels, s->in, last, run->x);
+    dims_of(s, s->filters, out, last, run->y);
+    run->w[0] = s->channels;
+    run->w[1] = s->filters;
+    for (uint32_t i = 0; i < s->spatial; i++) run->w[2 + i] = s->taps[i];
+    float *turned = malloc((size_t)(s->images * s->channels * pixels + 1) * sizeof(float));
+    assert_non_null(turned);
+    turn(data[0], turned, s->images, s->channels, pixels);
+    give(&run->c, bfloats, s->spatial + 2, run->x, last ? turned : data[0]);
+    give(&run->c, bfloats, s->spatial + 2, run->w, data[1]);
+    if (s->bias) give(&run->c, bfloats, 1, &run->w[1], data[2]);
+    case_out(&run->c, bfloats ? DTYPE_BFLOAT16 : DTYPE_FLOAT, s->spatial + 2, run->y);
+    free(turned);
+    run->constant[1] = s->constant;
+    run->c.call.constant = run->constant;
+    set_window(&run->c, s);
+    set_ints(&run->c, "output_padding", more, s->spatial);
+    if (last && !bfloats) run->c.call.row++; /* behind that of bfloat16 */
+    run->c.call.workers = workers;
+    if (!case_run(&run->c)) fail_msg("%s", run->c.err.what);
+}
+
+static void compare_transposed(Shape *s) {
+    static Run second, last;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    int64_t more[2];
+    for (uint32_t i = 0; i < s->spatial; i++) {
+        more[i] = random_below(3) ? 0 : random_below(s->strides[i]);
+        while (transposed_size(s, i, more[i]) < 1) s->in[i]++;
+    }
+    const int64_t taps = s->taps[0] * (s->spatial > 1 ? s->taps[1] : 1);
+    const int64_t pixels = s->in[0] * (s->spatial > 1 ? s->in[1] : 1);
+    float *const data[] = {random_data(&arena, s->images * s->channels * pixels, s->bfloats),
+                           random_data(&arena, s->channels * s->filters * taps, s->bfloats),
+                           random_data(&arena, s->filters, s->bfloats)};
+    run_transposed(&second, s, false, more, data);
+    run_transposed(&last, s, true, more, data);
+    compare(s, &second.c.outputs[0], &last.c.outputs[0], s->filters,
+            (Slack){2e-6f * (float)(s->channels * taps + 4), 0});
+    case_end(&second.c);
+    case_end(&last.c);
+    arena_free(&arena);
+}
+
+/* Of any window; and of such whose inputs make outputs of their own, in lines that are longer than a
+ * block of rows, too. */
+static void test_transposed(void **unused) {
+    (void)unused;
+    const bool has_bfloats = igemm_has_bfloats(isa_best());
+    for (int i = 0; i < 600; i++) {
+        Shape s = random_shape();
+        s.groups = 1;
+        s.same = false;
+        s.bfloats = has_bfloats && i % 3 == 0;
+        if (s.bfloats) s.channels += s.channels % 2;
+        for (uint32_t k = 0; k < s.spatial; k++) s.in[k] = 1 + random_below(14);
+        if (i % 4 == 1) {
+            memset(s.pads, 0, sizeof s.pads);
+            for (uint32_t k = 0; k < s.spatial; k++) {
+                s.taps[k] = s.strides[k];
+                s.dilations[k] = 1;
+            }
+            if (random_below(8) == 0) s.in[s.spatial - 1] = 90 + random_below(20);
+        }
+        compare_transposed(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_pools),        cmocka_unit_test(test_depthwise),
-        cmocka_unit_test(test_bfloats),      cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_rank),         cmocka_unit_test(test_pools_of_halves),
+        cmocka_unit_test(test_convolutions),    cmocka_unit_test(test_transposed),
+        cmocka_unit_test(test_tiles),           cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_depthwise),       cmocka_unit_test(test_bfloats),
+        cmocka_unit_test(test_choices),         cmocka_unit_test(test_rank),
+        cmocka_unit_test(test_pools_of_halves),
     };
     MemTrap trap;
     Arena arena;
