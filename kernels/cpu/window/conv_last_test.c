@@ -475,8 +475,8 @@ static void compare_transposed(Shape *s, float strange) {
     if (strange != 0) data[0][random_below(s->images * s->channels * pixels)] = strange;
     run_transposed(&second, s, false, more, data);
     run_transposed(&last, s, true, more, data);
-    compare(s, &second.c.outputs[0], &last.c.outputs[0], s->filters,
-            (Slack){2e-6f * (float)(s->channels * taps + 4), 0});
+    const Slack slack = {2e-6f * (float)(s->channels * taps + 4), 0};
+    compare(s, &second.c.outputs[0], &last.c.outputs[0], s->filters, slack);
     case_end(&second.c);
     case_end(&last.c);
     arena_free(&arena);
