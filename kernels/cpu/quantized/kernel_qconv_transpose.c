@@ -25,14 +25,10 @@ typedef struct QTransposed {
 /* ---- weights --------------------------------------------------------------------------------- */
 
 static IgemmWeights weights_of(const QTransposed *t, const ConvPhases *p, const int8_t *data) {
-    return (IgemmWeights){.kind = t->kind,
-                          .data = data,
-                          .taps = (uint64_t)(p->at[0].axis.taps * p->at[1].axis.taps),
-                          .depth = t->channels,
-                          .columns = t->filters,
-                          .tap = t->channels * t->filters,
-                          .row = t->filters,
-                          .column = 1};
+    IgemmWeights weights = conv_phase_weights(p, t->channels, t->filters);
+    weights.kind = t->kind;
+    weights.data = data;
+    return weights;
 }
 
 static uint64_t whole_lines(uint64_t size) {

@@ -114,6 +114,15 @@ void conv_phase_pick(const ConvPhases *p, uint64_t pairs, size_t size, const voi
         }
 }
 
+IgemmWeights conv_phase_weights(const ConvPhases *p, uint64_t channels, uint64_t filters) {
+    return (IgemmWeights){.taps = (uint64_t)(p->at[0].axis.taps * p->at[1].axis.taps),
+                          .depth = channels,
+                          .columns = filters,
+                          .tap = channels * filters,
+                          .row = filters,
+                          .column = 1};
+}
+
 bool conv_phases_variant(const WindowAxis axes[PHASE_AXES], uint64_t *variant) {
     *variant = 0;
     for (int i = 0; i < PHASE_AXES; i++) {

@@ -5,6 +5,7 @@
 #ifndef DEMI_CONV_PHASES_H
 #define DEMI_CONV_PHASES_H
 
+#include "igemm.h"
 #include "window.h"
 
 enum { PHASE_AXES = 2, PHASE_STRIDE_MOST = 16 /* for conv_phases_variant */ };
@@ -41,6 +42,9 @@ bool conv_phase_empty(const ConvPhases *phases);
  * channels and filters of `size` bytes, 1, 2 or 4. Zeros where it sees no tap. */
 void conv_phase_pick(const ConvPhases *phases, uint64_t pairs, size_t size, const void *from,
                      void *to);
+
+/* The same as igemm.h packs them, with the kind and data that the caller sets. */
+IgemmWeights conv_phase_weights(const ConvPhases *phases, uint64_t channels, uint64_t filters);
 
 /* What of the axes decides how weights are picked, as a number; false where a stride is too large to
  * say it. */

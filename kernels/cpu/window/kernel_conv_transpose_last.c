@@ -40,14 +40,10 @@ static IgemmWeights row_weights(const TransposedLast *t, const void *data) {
                           .column = 1};
 }
 static IgemmWeights phase_weights(const TransposedLast *t, const ConvPhases *p, const void *data) {
-    return (IgemmWeights){.kind = t->kind,
-                          .data = data,
-                          .taps = (uint64_t)(p->at[0].axis.taps * p->at[1].axis.taps),
-                          .depth = t->channels,
-                          .columns = t->filters,
-                          .tap = t->channels * t->filters,
-                          .row = t->filters,
-                          .column = 1};
+    IgemmWeights weights = conv_phase_weights(p, t->channels, t->filters);
+    weights.kind = t->kind;
+    weights.data = data;
+    return weights;
 }
 
 static uint64_t size_of(const TransposedLast *t, const IgemmWeights *weights) {
