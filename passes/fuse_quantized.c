@@ -46,7 +46,6 @@ enum {
     SUM_CONV_LOW,
     SUM_CONV_OPERANDS = SUM_CONV_LOW + 2,
     CONV_RANK_MOST = 4,
-    STRIDE_MOST = 16,
     DEPTH_MOST = INT32_MAX / (255 * 128),
 };
 
@@ -168,23 +167,12 @@ static bool has_depth(const Product *p) {
     return true;
 }
 
-/* Of one group, whose strides' phases are few. */
-static bool transposed_suits(const Node *node) {
-    uint32_t count = 0;
-    const Attr *attr = node_attr(node, "strides");
-    const int64_t *strides = attr_ints(attr, &count);
-    if (node_attr_int(node, "group", 1) != 1 || (attr && !strides)) return false;
-    for (uint32_t i = 0; i < count; i++)
-        if (strides[i] < 1 || strides[i] > STRIDE_MOST) return false;
-    return true;
-}
-
 static bool begin_conv(Product *p) {
     Value *bias = fuse_input(p->node, 2);
     p->op = p->transposed ? "QConvTranspose" : "QConv";
     p->channels_axis = p->transposed ? 1 : 0;
     const int64_t rank = fuse_rank(p->w.bytes);
-    if (p->transposed && !transposed_suits(p->node)) return false;
+    if (p->transposed && !fuse_has_phases(p->node)) return false;
     if (rank < 3 || rank > CONV_RANK_MOST || fuse_rank(p->x.bytes) != rank) return false;
     if (bias && (fuse_rank(bias) != 1 || !fuse_takes(bias) ||
                  type_dtype(bias->type) != DTYPE_FLOAT || fuse_dim(bias, 0) < 1))

@@ -81,6 +81,17 @@ Value *fuse_input(const Node *node, uint32_t i) {
     return i < node->input_count ? node->inputs[i].value : NULL;
 }
 
+bool fuse_has_phases(const Node *node) {
+    enum { STRIDE_MOST = 16 };
+    uint32_t count = 0;
+    const Attr *attr = node_attr(node, "strides");
+    const int64_t *strides = attr_ints(attr, &count);
+    if (node_attr_int(node, "group", 1) != 1 || (attr && !strides)) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (strides[i] < 1 || strides[i] > STRIDE_MOST) return false;
+    return true;
+}
+
 bool fuse_is_inference(const Node *norm) {
     enum { OPERANDS = 5 };
     for (uint32_t i = 1; i < norm->output_count; i++)

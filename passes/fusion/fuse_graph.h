@@ -83,6 +83,10 @@ int64_t fuse_opset(const Node *node);
 /* True where a BatchNormalization normalises each channel by running statistics, and gives nothing else. */
 bool fuse_is_inference(const Node *norm);
 
+/* True of a ConvTranspose that there are kernels of by phases (conv_phases.h): of one group, whose
+ * strides' phases are few. */
+bool fuse_has_phases(const Node *transposed);
+
 /* Input i; NULL where it is omitted. */
 Value *fuse_input(const Node *node, uint32_t i);
 

@@ -140,10 +140,8 @@ static bool rank_can(const Node *node, Arena *scratch) {
     return layout_rank_axes(node, scratch, axes) > 0;
 }
 
-/* Of transposed convolutions there are kernels for one group, and along few spatial axes. */
 static bool window_can(const Node *node, int64_t rank) {
-    const bool grouped = node_attr_int(node, "group", 1) != 1;
-    if (grouped && fuse_is(node, "ConvTranspose")) return false;
+    if (fuse_is(node, "ConvTranspose") && !fuse_has_phases(node)) return false;
     const Value *x = fuse_input(node, 0), *w = fuse_input(node, 1);
     const bool bytes = fuse_takes_bytes(x);
     if (rank > WINDOW_RANK_MOST || (!bytes && !fuse_takes(x)) ||

@@ -78,11 +78,9 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
     return pack_weights(call, call->prepared, job->from->data, job->to);
 }
 
-/* What the packed bytes depend on beside the weights: strides are small (check_sizes). */
+/* What the packed bytes depend on beside the weights: strides are small. */
 static uint64_t variant_of(const QTransposed *t) {
-    uint64_t variant;
-    conv_phases_variant(t->axes, &variant);
-    return variant << 8 | (uint64_t)t->level;
+    return conv_phases_variant(t->axes) << 8 | (uint64_t)t->level;
 }
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -93,14 +91,9 @@ static bool check_sizes(KernelCall *call, const Window *window) {
     if ((x->dtype != DTYPE_INT8 && x->dtype != DTYPE_UINT8) || w->dtype != DTYPE_INT8)
         return kernel_fail(call, "data of %s and weights of %s", dtype_name(x->dtype),
                            dtype_name(w->dtype));
-    if (window->rank < 1 || window->rank > PHASE_AXES || window->groups != 1)
-        return kernel_fail(call, "data of rank %u in %llu groups", x->rank,
-                           (unsigned long long)window->groups);
+    if (!conv_phases_check(call, window)) return false;
     if (w->dims[0] != x->dims[axis] || w->dims[1] != y->dims[axis] || x->dims[0] != y->dims[0])
         return kernel_fail(call, "channels and weights do not fit");
-    for (uint32_t i = 0; i < window->rank; i++)
-        if (window->axes[i].stride > PHASE_STRIDE_MOST)
-            return kernel_fail(call, "a stride of %lld", (long long)window->axes[i].stride);
     return true;
 }
 

@@ -40,6 +40,16 @@ static ConvPhase phase_of(const WindowAxis *axis, int64_t first) {
     return p;
 }
 
+bool conv_phases_check(KernelCall *call, const Window *window) {
+    if (window->rank < 1 || window->rank > PHASE_AXES || window->groups != 1)
+        return kernel_fail(call, "data of rank %u in %llu groups", call->inputs[0].rank,
+                           (unsigned long long)window->groups);
+    for (uint32_t i = 0; i < window->rank; i++)
+        if (window->axes[i].stride > PHASE_STRIDE_MOST)
+            return kernel_fail(call, "a stride of %lld", (long long)window->axes[i].stride);
+    return true;
+}
+
 void conv_phases_axes(const Window *window, WindowAxis axes[PHASE_AXES]) {
     axes[0] = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
     memcpy(axes + PHASE_AXES - window->rank, window->axes, window->rank * sizeof *axes);
@@ -123,17 +133,16 @@ IgemmWeights conv_phase_weights(const ConvPhases *p, uint64_t channels, uint64_t
                           .column = 1};
 }
 
-bool conv_phases_variant(const WindowAxis axes[PHASE_AXES], uint64_t *variant) {
-    *variant = 0;
+uint64_t conv_phases_variant(const WindowAxis axes[PHASE_AXES]) {
+    uint64_t variant = 0;
     for (int i = 0; i < PHASE_AXES; i++) {
         const WindowAxis *axis = &axes[i];
-        if (axis->stride > PHASE_STRIDE_MOST) return false;
-        *variant = *variant << 4 | (uint64_t)(axis->stride - 1);
-        *variant = *variant << 4 | (uint64_t)(axis->begin % axis->stride);
-        *variant = *variant << 4 | (uint64_t)(axis->dilation % axis->stride);
-        *variant = *variant << 4 | (uint64_t)(phase_count(axis) - 1);
+        variant = variant << 4 | (uint64_t)(axis->stride - 1);
+        variant = variant << 4 | (uint64_t)(axis->begin % axis->stride);
+        variant = variant << 4 | (uint64_t)(axis->dilation % axis->stride);
+        variant = variant << 4 | (uint64_t)(phase_count(axis) - 1);
     }
-    return true;
+    return variant;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

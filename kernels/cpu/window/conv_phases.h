@@ -8,7 +8,7 @@
 #include "igemm.h"
 #include "window.h"
 
-enum { PHASE_AXES = 2, PHASE_STRIDE_MOST = 16 /* for conv_phases_variant */ };
+enum { PHASE_AXES = 2, PHASE_STRIDE_MOST = 16 /* more would be many small ones */ };
 
 /* Outputs `first`, first + stride, … along an axis: taps t, t + step, … in descending order. */
 typedef struct ConvPhase {
@@ -46,9 +46,12 @@ void conv_phase_pick(const ConvPhases *phases, uint64_t pairs, size_t size, cons
 /* The same as igemm.h packs them, with the kind and data that the caller sets. */
 IgemmWeights conv_phase_weights(const ConvPhases *phases, uint64_t channels, uint64_t filters);
 
-/* What of the axes decides how weights are picked, as a number; false where a stride is too large to
- * say it. */
-bool conv_phases_variant(const WindowAxis axes[PHASE_AXES], uint64_t *variant);
+/* What of the axes decides how weights are picked, as a number of 32 bits: strides are at most
+ * PHASE_STRIDE_MOST. */
+uint64_t conv_phases_variant(const WindowAxis axes[PHASE_AXES]);
+
+/* False with the error set: there are no phases of that window, which conv_phases_axes takes otherwise. */
+bool conv_phases_check(KernelCall *call, const Window *window);
 
 /* Results of the phase at hand, (images, rows, columns, filters) of `size` bytes, to their places. */
 typedef struct PhaseResults {

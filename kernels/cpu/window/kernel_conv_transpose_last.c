@@ -108,9 +108,7 @@ static bool check_sizes(KernelCall *call, const Window *window) {
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
     const KernelTensor *bias = kernel_input(call, 2);
     const uint32_t axis = window->channel_axis;
-    if (window->rank < 1 || window->rank > PHASE_AXES || window->groups != 1)
-        return kernel_fail(call, "data of rank %u in %llu groups", x->rank,
-                           (unsigned long long)window->groups);
+    if (!conv_phases_check(call, window)) return false;
     if (w->dims[0] != x->dims[axis] || w->dims[1] != y->dims[axis] || x->dims[0] != y->dims[0] ||
         (bias && (bias->rank != 1 || bias->dims[0] != w->dims[1])))
         return kernel_fail(call, "channels, weights and bias do not fit");
@@ -152,7 +150,6 @@ static bool transposed_make(KernelCall *call, IgemmKind kind, TransposedLast *t)
 
 static KernelReady make(KernelCall *call, IgemmKind kind) {
     TransposedLast *t = kernel_keep(call, sizeof *t);
-    uint64_t variant;
     if (!t) return KERNEL_DECLINED;
     call->prepared = t;
     if (!transposed_make(call, kind, t)) return KERNEL_FAILED;
@@ -160,10 +157,9 @@ static KernelReady make(KernelCall *call, IgemmKind kind) {
     if (kind == IGEMM_BFLOATS && t->channels % 2) return KERNEL_DECLINED;
     t->zero = kernel_keep(call, t->channels * t->element);
     if (!t->zero) return KERNEL_DECLINED;
-    if (kernel_is_constant(call, 1) && conv_phases_variant(t->axes, &variant)) {
-        variant = variant << 8 | (uint64_t)t->level << 1 | t->apart;
+    const uint64_t variant = conv_phases_variant(t->axes) << 8 | (uint64_t)t->level << 1 | t->apart;
+    if (kernel_is_constant(call, 1))
         t->weights = kernel_share(call, 1, pack, variant, packed_size(t));
-    }
     if (t->weights) kernel_set_unread(call, 1);
     return KERNEL_READY;
 }
