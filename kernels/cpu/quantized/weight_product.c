@@ -10,8 +10,8 @@
 #include "simd.h"
 
 /* From so many rows on, widening weights for gemm.h once takes less than widening them for eight
- * rows at a time, as measured: about 160 with AVX-512, 250 with AVX2. */
-enum { MANY_ROWS = 160 };
+ * rows at a time, as measured with AVX-512 and with AVX2. */
+enum { MANY_ROWS = 24 };
 
 static uint64_t panels_of(const WeightShape *shape) {
     return shape->n / WEIGHT_COLUMNS + (shape->n % WEIGHT_COLUMNS != 0);
@@ -163,23 +163,24 @@ static bool run_few(KernelCall *call, const WeightProduct *p) {
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 
-/* A GemmPack: weights are widened a depth of a panel at a time. */
+/* A GemmPack. What lies in one panel here and in one of gemm.h's is widened in place: both are
+ * whole vectors, so that no lane is written that is another part's. */
 static void pack_block(const void *source, const GemmBlock *block, void *to) {
     const Job *job = source;
-    float weights[WEIGHT_COLUMNS];
     const uint64_t end = block->lane + block->lanes;
     for (uint64_t lane = block->lane, count; lane < end; lane += count) {
         const uint64_t at = lane % WEIGHT_COLUMNS, place = lane - block->lane;
         const uint64_t in_panel = block->width - place % block->width;
         count = least(least(end - lane, WEIGHT_COLUMNS - at), in_panel);
-        WeightTile tile = tile_of(job->product, job->panel, lane / WEIGHT_COLUMNS);
-        tile.y = weights;
-        float *row =
+        WeightPart part = {.tile = tile_of(job->product, job->panel, lane / WEIGHT_COLUMNS),
+                           .k = block->k,
+                           .depth = block->depth,
+                           .column = at,
+                           .columns = count,
+                           .row = block->width};
+        part.tile.y =
             (float *)to + place / block->width * block->depth * block->width + place % block->width;
-        for (uint64_t i = 0; i < block->depth; i++) {
-            job->isa->widen(&tile, block->k + i);
-            memcpy(row + i * block->width, weights + at, count * sizeof *row);
-        }
+        job->isa->widen(&part);
     }
 }
 

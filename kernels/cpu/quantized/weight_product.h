@@ -68,10 +68,17 @@ typedef struct WeightTile {
 
 typedef void WeightRowsFunction(const WeightTile *tile);
 
+/* Part of a panel: columns from `column` on, a multiple of a vector's lanes, of depths from k on. */
+typedef struct WeightPart {
+    WeightTile tile; /* without x */
+    uint64_t k, depth, column, columns, row;
+} WeightPart;
+
 typedef struct WeightIsa {
     WeightRowsFunction *rows[WEIGHT_ROWS_MOST]; /* [rows - 1] */
-    /* y[WEIGHT_COLUMNS] = the panel's weights of depth k */
-    void (*widen)(const WeightTile *tile, uint64_t k);
+    /* y[i * row + j] = the weight of depth k + i, column `column` + j; for a last vector of columns
+     * all of its lanes */
+    void (*widen)(const WeightPart *part);
 } WeightIsa;
 
 const WeightIsa *weight_isa_portable(void);

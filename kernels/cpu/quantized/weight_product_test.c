@@ -147,7 +147,7 @@ static void try_levels(int i) {
                                .n = random_size(),
                                .block = blocks[random_below(8)]};
     const uint64_t rows = i == 1 ? 0 : random_below(4) ? 1 + random_below(10) : random_size();
-    Given g = given_make(&arena, &shape, i % 8 == 3 ? 155 + random_below(40) : rows);
+    Given g = given_make(&arena, &shape, i % 8 == 3 ? 20 + random_below(40) : rows);
     if (shape.k && i % 10 == 5) g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = NAN;
     if (shape.k && i % 10 == 6)
         g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = HUGE_VALF;
