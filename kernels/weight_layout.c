@@ -14,7 +14,7 @@ enum {
     TILE = 16, /* columns that are turned together */
     TAPS = 3,  /* of square tiles, along an axis; and their points */
     SIDE = 4,
-    LINE = 6 /* points of a line */
+    LINE = 6, /* points of a line, and of large squares along an axis */
 };
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
@@ -30,21 +30,19 @@ enum { WORD = 4 }; /* bytes */
 
 /* Elements that a word holds. */
 static uint32_t word_elements(uint32_t word) {
-    static const uint32_t elements[WEIGHT_WORD_COUNT] = {[WEIGHT_FLOATS] = 1,
-                                                         [WEIGHT_QUADS] = 4,
-                                                         [WEIGHT_PAIRS] = 2,
-                                                         [WEIGHT_TILES] = 1,
-                                                         [WEIGHT_BFLOATS] = 2};
+    static const uint32_t elements[WEIGHT_WORD_COUNT] = {
+        [WEIGHT_FLOATS] = 1, [WEIGHT_QUADS] = 4,   [WEIGHT_PAIRS] = 2,
+        [WEIGHT_TILES] = 1,  [WEIGHT_BFLOATS] = 2, [WEIGHT_LARGE_TILES] = 1};
     return elements[word];
 }
 
 /* Rows of each word in a panel. */
 static uint64_t taps_of(const WeightLayout *l) {
-    return l->word == WEIGHT_TILES ? 1 : l->taps;
+    return weight_layout_loses(l) ? 1 : l->taps;
 }
 
 static uint64_t groups_of(const WeightLayout *l) {
-    return l->word == WEIGHT_TILES ? weight_points(l->taps) : l->groups;
+    return weight_layout_loses(l) ? weight_points(l->word, l->taps) : l->groups;
 }
 
 static uint64_t words_of(const WeightLayout *l) {
@@ -95,7 +93,7 @@ bool weight_layout_fits(const WeightLayout *l, Dtype dtype, uint64_t count, uint
         !l->lanes || l->lanes > LANES_MOST || !l->vecs || !l->inner ||
         !product(elements, 4, &there) || there != count || l->depth % l->inner ||
         (l->has_sums && weight_layout_dtype(l) != DTYPE_INT8) ||
-        (l->word == WEIGHT_TILES && (!weight_points(l->taps) || l->groups != 1)) ||
+        (weight_layout_loses(l) && (!weight_points(l->word, l->taps) || l->groups != 1)) ||
         !last_element(l, &last) || last >= count)
         return false;
     /* whole vectors and words are at most so many times as much */
@@ -249,6 +247,36 @@ static void turn_square(const Lanes g[TAPS * TAPS], Lanes points[SIDE * SIDE]) {
     }
 }
 
+/* G times three taps, at 0, a, -a, b, -b and infinity; in double, as these are rounded once. */
+typedef double WideLanes[TILE];
+static void turn_large_taps(const WideLanes *g, uint32_t step, WideLanes u[LINE]) {
+    static const double at[] = {WEIGHT_TILE_A, WEIGHT_TILE_B};
+    const double squares[] = {at[0] * at[0], at[1] * at[1]};
+    for (uint32_t n = 0; n < TILE; n++) u[0][n] = g[0][n] / (squares[0] * squares[1]);
+    for (uint32_t i = 0; i < 2; i++) {
+        const double factor = 1 / (2 * squares[i] * (squares[i] - squares[1 - i]));
+        for (uint32_t n = 0; n < TILE; n++) {
+            const double even = g[0][n] + squares[i] * g[2 * step][n], odd = at[i] * g[step][n];
+            u[1 + 2 * i][n] = (even + odd) * factor;
+            u[2 + 2 * i][n] = (even - odd) * factor;
+        }
+    }
+    memcpy(u[LINE - 1], g[2 * step], sizeof *u);
+}
+
+static void turn_large_square(const Lanes g[TAPS * TAPS], Lanes points[LINE * LINE]) {
+    WideLanes wide[TAPS * TAPS], columns[TAPS][LINE], row[TAPS], turned[LINE];
+    for (uint32_t t = 0; t < TAPS * TAPS; t++)
+        for (uint32_t n = 0; n < TILE; n++) wide[t][n] = (double)g[t][n];
+    for (uint32_t x = 0; x < TAPS; x++) turn_large_taps(wide + x, TAPS, columns[x]);
+    for (uint32_t y = 0; y < LINE; y++) {
+        for (uint32_t x = 0; x < TAPS; x++) memcpy(row[x], columns[x][y], sizeof row[x]);
+        turn_large_taps(row, 1, turned);
+        for (uint32_t x = 0; x < LINE; x++)
+            for (uint32_t n = 0; n < TILE; n++) points[y * LINE + x][n] = (float)turned[x][n];
+    }
+}
+
 /* G times taps in a line: their polynomial at 0, 1, -1, 2, -2 and infinity, by Lagrange's factors. */
 static void turn_line(const Lanes *g, uint64_t taps, Lanes points[LINE]) {
     for (uint32_t n = 0; n < TILE; n++) {
@@ -272,7 +300,9 @@ static void turn_points(const WeightLayout *l, const float *from, uint64_t count
     Lanes g[TAPS * TAPS] = {{0}};
     for (uint64_t n = 0; n < count; n++)
         for (uint32_t t = 0; t < l->taps; t++) g[t][n] = from[n * l->column + t * l->tap];
-    if (l->taps == TAPS * TAPS)
+    if (l->word == WEIGHT_LARGE_TILES)
+        turn_large_square(g, points);
+    else if (l->taps == TAPS * TAPS)
         turn_square(g, points);
     else
         turn_line(g, l->taps, points);
@@ -288,7 +318,7 @@ static void pack_points(const Panel *p, const float *from, float *to) {
         for (uint64_t k = 0; k < p->words; k++) {
             Lanes points[WEIGHT_POINTS];
             turn_points(l, count ? from + depth_at(l, k) + n * l->column : from, count, points);
-            for (uint32_t i = 0; i < weight_points(l->taps); i++)
+            for (uint32_t i = 0; i < weight_points(l->word, l->taps); i++)
                 memcpy(to + i * point + k * p->width + n, points[i], width * sizeof *to);
         }
     }
@@ -466,7 +496,7 @@ typedef struct Job {
 static void pack_panel(const Panel *p, void *data) {
     const Job *job = data;
     char *to = (char *)job->to + p->at;
-    if (p->layout->word == WEIGHT_TILES)
+    if (weight_layout_loses(p->layout))
         pack_points(p, (const float *)job->from + p->from, (float *)(void *)to);
     else if (p->layout->word == WEIGHT_FLOATS)
         pack_floats(p, (const float *)job->from + p->from, (float *)(void *)to);

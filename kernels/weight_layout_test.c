@@ -158,15 +158,30 @@ static void test_words(void **unused) {
     }
 }
 
-/* Point (y, x) of G g G' for one column and depth. */
-static double point_of(const WeightLayout *l, const float *data, uint64_t y, uint64_t x,
-                       const uint64_t at[2]) {
+/* Row y of G of three taps: large, the powers of a point by its distances from the others. */
+static void row_of_points(bool large, uint64_t y, double row[3]) {
     static const double rows[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-    double sum = 0;
+    static const double places[] = {0, 0.625, -0.625, 1.5, -1.5};
+    double factor = 1;
+    memcpy(row, rows[large ? 3 : y], 3 * sizeof *row);
+    if (!large || y == 5) return;
+    for (uint64_t k = 0; k < 5; k++)
+        if (k != y) factor /= places[y] - places[k];
+    for (uint64_t i = 0; i < 3; i++, factor *= places[y]) row[i] = factor;
+}
+
+/* Point (y, x) of G g G' for one column and depth. */
+static double point_of(const WeightLayout *l, const float *data, uint64_t point,
+                       const uint64_t at[2]) {
+    const bool large = l->word == WEIGHT_LARGE_TILES;
+    const uint64_t side = large ? 6 : 4;
+    double down[3], across[3], sum = 0;
+    row_of_points(large, point / side, down);
+    row_of_points(large, point % side, across);
     if (at[1] >= l->columns) return 0;
     for (uint64_t i = 0; i < 3; i++)
         for (uint64_t j = 0; j < 3; j++)
-            sum += rows[y][i] * rows[x][j] *
+            sum += down[i] * across[j] *
                    (double)data[place(l, (const uint64_t[]){0, i * 3 + j, at[0], at[1]})];
     return sum;
 }
@@ -188,15 +203,14 @@ static double line_point_of(const WeightLayout *l, const float *data, uint64_t p
 static void check_points(const WeightLayout *l, const float *data, const float *packed) {
     const uint64_t vectors = (l->columns + l->lanes - 1) / l->lanes;
     const uint64_t panels = (vectors + l->vecs - 1) / l->vecs;
-    for (uint64_t point = 0; point < weight_points(l->taps); point++)
+    for (uint64_t point = 0; point < weight_points(l->word, l->taps); point++)
         for (uint64_t p = 0, first = 0, width; p < panels; p++, first += width) {
             width = (vectors / panels + (p < vectors % panels)) * l->lanes;
             for (uint64_t k = 0; k < l->depth; k++)
                 for (uint64_t n = first; n < first + width; n++, packed++) {
                     const uint64_t at[] = {k, n};
-                    const double expected = l->taps == 9
-                                                ? point_of(l, data, point / 4, point % 4, at)
-                                                : line_point_of(l, data, point, at);
+                    const double expected = l->taps == 9 ? point_of(l, data, point, at)
+                                                         : line_point_of(l, data, point, at);
                     const double off = (double)*packed - expected;
                     assert_true(off < 1e-3 && off > -1e-3);
                 }
@@ -211,7 +225,8 @@ static void test_tiles(void **unused) {
         uint64_t size;
         l.word = WEIGHT_TILES;
         l.groups = 1;
-        l.taps = (const uint64_t[]){9, 3, 5}[i % 3];
+        l.taps = (const uint64_t[]){9, 3, 5, 9}[i % 4];
+        if (i % 4 == 3) l.word = WEIGHT_LARGE_TILES;
         l.has_sums = 0;
         set_strides(&l);
         const uint64_t count = count_of(&l);
@@ -274,7 +289,7 @@ static void test_hostile(void **unused) {
     unsigned fit = 0, refused = 0, tiles = 0;
     for (int i = 0; i < 60000; i++) {
         WeightLayout l = random_layout();
-        if (below(4) == 0) l.word = WEIGHT_TILES;
+        if (below(4) == 0) l.word = below(2) ? WEIGHT_TILES : WEIGHT_LARGE_TILES;
         if (below(2)) l.taps = (const uint64_t[]){9, 3, 5}[below(3)];
         const uint64_t count = count_of(&l), number = numbers[below(15)];
         const uint32_t member = below(14), narrow = (uint32_t)number;

@@ -112,11 +112,10 @@ static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
 /* How a constant is packed: the sizes that its elements have in their new order. What is beside it
  * stands first, with its place. */
 static void show_packs(Show *s, uint32_t value) {
-    static const char *const words[WEIGHT_WORD_COUNT] = {[WEIGHT_FLOATS] = "floats",
-                                                         [WEIGHT_QUADS] = "quads of bytes",
-                                                         [WEIGHT_PAIRS] = "pairs of bytes",
-                                                         [WEIGHT_TILES] = "tiles",
-                                                         [WEIGHT_BFLOATS] = "pairs of bfloat16"};
+    static const char *const words[WEIGHT_WORD_COUNT] = {
+        [WEIGHT_FLOATS] = "floats",           [WEIGHT_QUADS] = "quads of bytes",
+        [WEIGHT_PAIRS] = "pairs of bytes",    [WEIGHT_TILES] = "tiles",
+        [WEIGHT_LARGE_TILES] = "large tiles", [WEIGHT_BFLOATS] = "pairs of bfloat16"};
     size_t low = 0, high = s->plan->pack_count; /* behind the last of the value */
     while (low < high) {
         size_t middle = low + (high - low) / 2;

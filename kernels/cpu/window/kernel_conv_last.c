@@ -31,6 +31,7 @@ typedef struct ConvLast {
     IsaLevel level;
     IgemmWay way;
     WinogradBlocks blocks;
+    bool large;                         /* tiles */
     uint64_t images, channels, filters; /* channels and filters of a group */
     WeightLayout layout;
     const void *tiles;   /* weights for winograd.h, or NULL */
@@ -86,24 +87,41 @@ static WeightLayout layout_of(const ConvLast *conv) {
 }
 
 static WinogradWeights tile_weights(const ConvLast *conv) {
-    return (WinogradWeights){conv->channels, conv->filters, conv->window.taps, conv->level};
+    return (WinogradWeights){conv->channels, conv->filters, conv->window.taps, conv->level,
+                             conv->large};
 }
 
-/* What the call may choose: tiles, in blocks of three sizes, or taps, by the rule or another way of
- * igemm.h. */
+static WinogradSizes tile_sizes(const ConvLast *conv) {
+    return (WinogradSizes){&conv->window, conv->images, conv->channels, conv->filters};
+}
+
+/* What the call may choose: tiles, in blocks of three sizes; taps, by the rule or another way of
+ * igemm.h; or tiles of the form that the rule does not take. */
 enum {
     CHOICE_TILES = 1,
     CHOICE_TAPS = CHOICE_TILES + WINOGRAD_LARGE + 1,
-    CHOICE_COUNT = CHOICE_TAPS + IGEMM_WAY_COUNT - 1
+    CHOICE_OTHER_TILES = CHOICE_TAPS + IGEMM_WAY_COUNT,
+    CHOICE_COUNT = CHOICE_OTHER_TILES
 };
 
+static bool chooses_tiles(const KernelCall *call) {
+    return call->choice && (call->choice < CHOICE_TAPS || call->choice == CHOICE_OTHER_TILES);
+}
+
 static bool can_tiles(const ConvLast *conv) {
-    return conv->kind == IGEMM_FLOAT && winograd_can(&conv->window, conv->channels, conv->filters);
+    const WinogradSizes sizes = tile_sizes(conv);
+    return conv->kind == IGEMM_FLOAT && winograd_can(&sizes);
 }
 
 static bool ruled_by_tiles(const KernelCall *call, const ConvLast *conv) {
+    const WinogradSizes sizes = tile_sizes(conv);
     return can_tiles(conv) && kernel_is_constant(call, 1) && call->inputs[1].count &&
-           winograd_takes(&conv->window, conv->images, conv->channels, conv->filters);
+           winograd_takes(&sizes);
+}
+
+static bool takes_large(const KernelCall *call, const ConvLast *conv) {
+    const WinogradSizes sizes = tile_sizes(conv);
+    return winograd_takes_large(&sizes) != (call->choice == CHOICE_OTHER_TILES);
 }
 
 /* False where the choice can't be, or would be what the rule does. */
@@ -112,6 +130,10 @@ static bool takes_choice(const KernelCall *call, const ConvLast *conv) {
     const IgemmWeights weights = weights_of(conv);
     if (!call->choice) return true;
     if (conv->by_channel || !kernel_is_constant(call, 1) || !call->inputs[1].count) return false;
+    if (call->choice == CHOICE_OTHER_TILES) {
+        const WinogradSizes sizes = tile_sizes(conv);
+        return can_tiles(conv) && winograd_can_large(&sizes);
+    }
     if (call->choice < CHOICE_TAPS)
         return (call->choice > CHOICE_TILES || !by_rule) && can_tiles(conv);
     if (call->choice == CHOICE_TAPS) return by_rule;
@@ -137,7 +159,8 @@ static void share_weights(KernelCall *call, ConvLast *conv) {
         if (conv->weights) kernel_set_unread(call, 1);
         return;
     }
-    if (call->choice ? call->choice < CHOICE_TAPS : ruled_by_tiles(call, conv)) {
+    if (call->choice ? chooses_tiles(call) : ruled_by_tiles(call, conv)) {
+        conv->large = takes_large(call, conv);
         const WinogradWeights weights = tile_weights(conv);
         const WeightLayout layout = winograd_layout(&weights);
         conv->tiles = kernel_weights(call, 1, &layout);
@@ -175,9 +198,9 @@ static bool conv_make(KernelCall *call, ConvLast *conv) {
     conv->filters = (uint64_t)w->dims[0] / window->groups;
     conv->by_channel = window->groups > 1 && conv->channels == 1;
     conv->by_row = takes_rows(conv);
-    if (call->choice > CHOICE_TAPS)
+    if (call->choice > CHOICE_TAPS && call->choice < CHOICE_OTHER_TILES)
         conv->way = (IgemmWay)(call->choice - CHOICE_TAPS);
-    else if (call->choice)
+    else if (call->choice && call->choice < CHOICE_TAPS)
         conv->blocks = (WinogradBlocks)(call->choice - CHOICE_TILES);
     conv->layout = layout_of(conv);
     return true;

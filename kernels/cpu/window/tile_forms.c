@@ -6,9 +6,11 @@
 
 #include "kernel_clones.h"
 #include "kernel_rows.h"
+#include "weight_layout.h"
 
 enum { SIDE = 4, STEP = 2 }; /* of squares: pixels and results along an axis */
-enum { LINE = 6 };           /* pixels of lines */
+enum { LARGE = 6, LEAP = 4 };
+enum { LINE = 6 }; /* pixels of lines */
 
 KERNEL_INLINE uint32_t larger(uint32_t most, float number) {
     union {
@@ -99,6 +101,140 @@ const TileForm *tile_form_square(void) {
                                   .turn_back = turn_square_back};
     return &form;
 }
+
+/* ---- large squares --------------------------------------------------------------------------- */
+
+enum {
+    CHUNK = 64
+}; /* channels or filters, of which what is turned along one axis stays in a cache */
+
+#define A   ((float)WEIGHT_TILE_A)
+#define B   ((float)WEIGHT_TILE_B)
+#define A_2 (A * A)
+#define B_2 (B * B)
+
+/* B' along one axis: products of (x - point) over the others than a row's own. */
+KERNEL_INLINE void turn_six(const float *const d[LARGE], uint64_t count, float *to, uint64_t step) {
+    const float *d0 = d[0], *d1 = d[1], *d2 = d[2], *d3 = d[3], *d4 = d[4], *d5 = d[5];
+    float *t0 = to, *t1 = t0 + step, *t2 = t1 + step, *t3 = t2 + step, *t4 = t3 + step;
+    float *t5 = t4 + step;
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++) {
+        const float a = d4[i] - B_2 * d2[i], b = A * (d3[i] - B_2 * d1[i]);
+        const float c = d4[i] - A_2 * d2[i], e = B * (d3[i] - A_2 * d1[i]);
+        t0[i] = A_2 * B_2 * d0[i] - (A_2 + B_2) * d2[i] + d4[i];
+        t1[i] = a + b;
+        t2[i] = a - b;
+        t3[i] = c + e;
+        t4[i] = c - e;
+        t5[i] = A_2 * B_2 * d1[i] - (A_2 + B_2) * d3[i] + d5[i];
+    }
+}
+
+ROW_CLONES
+static void turn_large(const float *const *d, uint64_t channels, float *to, uint64_t step) {
+    float columns[LARGE * LARGE * CHUNK]; /* [y][x][channel] */
+    for (uint64_t first = 0; first < channels; first += CHUNK) {
+        const uint64_t count = channels - first < CHUNK ? channels - first : CHUNK;
+        for (uint32_t x = 0; x < LARGE; x++) {
+            const float *column[LARGE];
+            for (uint32_t y = 0; y < LARGE; y++) column[y] = d[y * LARGE + x] + first;
+            turn_six(column, count, columns + x * CHUNK, LARGE * CHUNK);
+        }
+        for (uint32_t y = 0; y < LARGE; y++) {
+            const float *row[LARGE];
+            for (uint32_t x = 0; x < LARGE; x++) row[x] = columns + (y * LARGE + x) * CHUNK;
+            turn_six(row, count, to + y * LARGE * step + first, step);
+        }
+    }
+}
+
+/* A' along one axis: result j is the sum of the points' jth powers times m, to which infinity's comes
+ * at the last. */
+KERNEL_INLINE void sum_six(const float *const m[LARGE], uint64_t i, float sums[LEAP]) {
+    const float even = m[1][i] + m[2][i], odd = m[1][i] - m[2][i];
+    const float even2 = m[3][i] + m[4][i], odd2 = m[3][i] - m[4][i];
+    sums[0] = m[0][i] + even + even2;
+    sums[1] = A * odd + B * odd2;
+    sums[2] = A_2 * even + B_2 * even2;
+    sums[3] = A * A_2 * odd + B * B_2 * odd2 + m[5][i];
+}
+
+/* Results of one row of a tile. */
+KERNEL_INLINE void end_row(const float *const m[LARGE], uint64_t first, uint64_t count,
+                           const TileResults *to, uint32_t at, uint32_t *most) {
+    const float *bias = to->bias + first;
+    const float *z0 = to->z[at] + first, *z1 = to->z[at + 1] + first;
+    const float *z2 = to->z[at + 2] + first, *z3 = to->z[at + 3] + first;
+    float *y0 = to->y[at] + first, *y1 = to->y[at + 1] + first;
+    float *y2 = to->y[at + 2] + first, *y3 = to->y[at + 3] + first;
+    const float low = to->low, high = to->high;
+    uint32_t most0 = most[at], most1 = most[at + 1], most2 = most[at + 2], most3 = most[at + 3];
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++) {
+        float sums[LEAP];
+        sum_six(m, i, sums);
+        most0 = larger(most0, sums[0]);
+        most1 = larger(most1, sums[1]);
+        most2 = larger(most2, sums[2]);
+        most3 = larger(most3, sums[3]);
+        y0[i] = bounded(sums[0] + bias[i] + z0[i], low, high);
+        y1[i] = bounded(sums[1] + bias[i] + z1[i], low, high);
+        y2[i] = bounded(sums[2] + bias[i] + z2[i], low, high);
+        y3[i] = bounded(sums[3] + bias[i] + z3[i], low, high);
+    }
+    most[at] = most0;
+    most[at + 1] = most1;
+    most[at + 2] = most2;
+    most[at + 3] = most3;
+}
+
+ROW_CLONES
+static void turn_large_back(const float *m, uint64_t step, uint64_t filters, const TileResults *to,
+                            uint32_t *most) {
+    float columns[LEAP * LARGE * CHUNK]; /* [y][x][filter] */
+    for (uint32_t r = 0; r < LEAP * LEAP; r++) most[r] = 0;
+    for (uint64_t first = 0; first < filters; first += CHUNK) {
+        const uint64_t count = filters - first < CHUNK ? filters - first : CHUNK;
+        for (uint32_t x = 0; x < LARGE; x++) {
+            const float *column[LARGE];
+            float *t0 = columns + x * CHUNK, *t1 = t0 + LARGE * CHUNK, *t2 = t1 + LARGE * CHUNK;
+            float *t3 = t2 + LARGE * CHUNK;
+            for (uint32_t y = 0; y < LARGE; y++) column[y] = m + (y * LARGE + x) * step + first;
+            ROW_LOOP
+            for (uint64_t i = 0; i < count; i++) {
+                float sums[LEAP];
+                sum_six(column, i, sums);
+                t0[i] = sums[0];
+                t1[i] = sums[1];
+                t2[i] = sums[2];
+                t3[i] = sums[3];
+            }
+        }
+        for (uint32_t y = 0; y < LEAP; y++) {
+            const float *row[LARGE];
+            for (uint32_t x = 0; x < LARGE; x++) row[x] = columns + (y * LARGE + x) * CHUNK;
+            end_row(row, first, count, to, y * LEAP, most);
+        }
+    }
+}
+
+const TileForm *tile_form_large_square(void) {
+    static const TileForm form = {.taps = 9,
+                                  .points = LARGE * LARGE,
+                                  .results = LEAP * LEAP,
+                                  .along = LARGE,
+                                  .results_along = LEAP,
+                                  .least_share = 0x1p-8F,
+                                  .turn = turn_large,
+                                  .turn_back = turn_large_back};
+    return &form;
+}
+
+#undef A
+#undef B
+#undef A_2
+#undef B_2
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 

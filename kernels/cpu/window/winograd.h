@@ -7,8 +7,9 @@
  *
  * (in a line without what stands to the right of g, d and the brackets), where . multiplies
  * elementwise and sums over channels: a product of matrices for each point, tiles by channels and
- * channels by filters (igemm.h). Of squares these are 16 products where taps have 36, of lines 6 where
- * they have 12 (3 taps) or 10 (5). tile_forms.h has the transformations.
+ * channels by filters (igemm.h). Of squares these are 16 products where taps have 36, of large ones 36
+ * where they have 144, of lines 6 where they have 12 (3 taps) or 10 (5). Large ones read more weights:
+ * they are for many pixels. tile_forms.h has the transformations.
  *
  * Errors are small beside what is largest in a tile. They need not be beside one of its results: one
  * whose taps do not see a sentinel of 1e9, Inf or NaN that its neighbours see would be spoilt by it.
@@ -22,17 +23,26 @@
 #include "weight_layout.h"
 #include "window.h"
 
-/* True where it can be computed so: `window` has channels last, groups of channels and filters. */
-bool winograd_can(const Window *window, uint64_t channels, uint64_t filters);
+/* A convolution with a window that has channels last; groups of channels and filters. */
+typedef struct WinogradSizes {
+    const Window *window;
+    uint64_t images, channels, filters;
+} WinogradSizes;
 
-/* True where that is likely to be the faster way, too: `window` has channels last, groups of channels and filters. */
-bool winograd_takes(const Window *window, uint64_t images, uint64_t channels, uint64_t filters);
+/* True where it can be computed so, and also by large tiles. */
+bool winograd_can(const WinogradSizes *sizes);
+bool winograd_can_large(const WinogradSizes *sizes);
+
+/* True where it is likely to be the faster way; and, of tiles alone, where large ones are. */
+bool winograd_takes(const WinogradSizes *sizes);
+bool winograd_takes_large(const WinogradSizes *sizes);
 
 /* Weights (filters, channels, taps ...) of a window that can, for a level this processor has; or, of the
  * layout alone, any. */
 typedef struct WinogradWeights {
     uint64_t channels, filters, taps; /* taps: of the window */
     IsaLevel level;
+    bool large;
 } WinogradWeights;
 
 WeightLayout winograd_layout(const WinogradWeights *weights);
