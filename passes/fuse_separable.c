@@ -6,8 +6,9 @@
  *     ->  demi.fused.SeparableConvLast(X, W, B, V, C, U, D, Z) {group = M, act, inner, outer}
  *
  * V and U are of single pixels, without strides, groups and padding; one of both may be absent, as may
- * biases, activations and Z. All is float. What is between is made a band of rows at a time, in the
- * cache: only where it is too large for that as it is, as bands take time, too. Behind choose-layouts.
+ * biases, activations and Z. All is float, or bfloat16 of an even number of channels. What is between is
+ * made a band of rows at a time, in the cache: only where it is too large for that as it is, as bands
+ * take time, too. Behind choose-layouts.
  */
 #include "fuse_graph.h"
 
@@ -17,11 +18,21 @@ enum {
     OPEN_SIDE = 64,            /* of a side that is not known */
 };
 
+/* Data and weights of one type. */
+static bool is_of_type(const Node *node) {
+    const Dtype dtype = type_dtype(node->outputs[0]->type);
+    for (uint32_t i = 0; i < 4; i++) {
+        const Value *input = fuse_input(node, i);
+        if (input && i != 2 && type_dtype(input->type) != dtype) return false;
+    }
+    return dtype == DTYPE_FLOAT || dtype == DTYPE_BFLOAT16;
+}
+
 static bool is_conv(const Node *node) {
     return node && sym_equals(node->domain, FUSED_DOMAIN) &&
            sym_equals(node->op_type, "ConvLast") && node->output_count == 1 && node->outputs[0] &&
            fuse_input(node, 0) && fuse_input(node, 1) && fuse_rank(fuse_input(node, 1)) == 4 &&
-           type_dtype(node->outputs[0]->type) == DTYPE_FLOAT;
+           is_of_type(node);
 }
 
 /* False where a list has another number than `number`, or is none. */
@@ -55,7 +66,7 @@ static bool is_by_channel(const Node *node) {
 
 /* True where the cache would lose it before it is read. */
 static bool is_large(const Value *between) {
-    double size = sizeof(float);
+    double size = type_dtype(between->type) == DTYPE_FLOAT ? sizeof(float) : sizeof(uint16_t);
     if (fuse_rank(between) != 4) return false;
     for (int64_t i = 1; i < 4; i++) {
         const int64_t dim = fuse_dim(between, i);
@@ -96,6 +107,16 @@ static Node *product_behind(const Node *conv) {
                                                                                          : NULL;
 }
 
+/* Of one type; of bfloat16, words of two channels. */
+static bool suits_type(const Node *first, const Node *conv, const Node *last) {
+    const Dtype dtype = type_dtype(conv->outputs[0]->type);
+    const bool same =
+        type_dtype(first->outputs[0]->type) == dtype && type_dtype(last->outputs[0]->type) == dtype;
+    const bool even = fuse_dim(fuse_input(conv, 1), 0) % 2 == 0 &&
+                      (first == conv || fuse_dim(fuse_input(first, 1), 1) % 2 == 0);
+    return same && (dtype == DTYPE_FLOAT || even);
+}
+
 static void visit(Fuse *fuse, Node *conv) {
     static const char *const inner[] = {"inner_activation", "inner_params"};
     static const char *const outer[] = {"outer_activation", "outer_params"};
@@ -103,11 +124,12 @@ static void visit(Fuse *fuse, Node *conv) {
     Node *before = product_before(conv), *behind = product_behind(conv);
     const bool large = (before && is_large(before->outputs[0])) || is_large(conv->outputs[0]);
     if ((!before && !behind) || !large) return;
-    Node *nodes[3], *last = behind ? behind : conv;
+    Node *nodes[3], *last = behind ? behind : conv, *first = before ? before : conv;
+    if (!suits_type(first, conv, last)) return;
     size_t count = 0;
     Node *made = fuse_new(fuse, last, "SeparableConvLast", last, 8);
     node_share_lists(made, conv);
-    node_set_input(made, 0, fuse_input(before ? before : conv, 0));
+    node_set_input(made, 0, fuse_input(first, 0));
     node_set_input(made, 1, fuse_input(conv, 1));
     node_set_input(made, 2, fuse_input(conv, 2));
     for (uint32_t i = 1; i < 3 && before; i++) node_set_input(made, 2 + i, fuse_input(before, i));

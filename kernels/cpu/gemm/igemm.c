@@ -457,12 +457,14 @@ bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
 
 static void find_next(const void *source, uint64_t first, uint32_t count, const void **to) {
     const IgemmBlock *block = source;
-    for (uint64_t i = 0; i < count; i++) to[i] = block->x + (first + i) * block->depth;
+    const char *x = block->x;
+    for (uint64_t i = 0; i < count; i++) to[i] = x + (first + i) * block->depth * WORD;
 }
 
-void igemm_multiply(const IgemmBlock *block, IsaLevel level) {
+void igemm_multiply(const IgemmBlock *block, const IgemmIsa *isa) {
     const void *table[IGEMM_BLOCK_ROWS];
-    const Igemm g = {.rows = block->rows,
+    const Igemm g = {.kind = block->kind,
+                     .rows = block->rows,
                      .taps = 1,
                      .depth = block->depth,
                      .columns = block->columns,
@@ -471,17 +473,20 @@ void igemm_multiply(const IgemmBlock *block, IsaLevel level) {
                      .weights = block->weights,
                      .y = block->y,
                      .y_row = block->columns,
-                     .epilogue = block->epilogue};
-    const IgemmIsa *isa = isa_of(IGEMM_FLOAT, level);
+                     .epilogue = block->epilogue,
+                     .z = block->z};
     Job job = {.g = &g,
                .isa = isa,
                .panels = panels_of(isa, g.way, g.columns),
                .groups = 1,
+               .block = g.rows,
                .bounds = epilogue_bounds(block->epilogue),
-               .element = sizeof(float)};
+               .element = element_of(&g)};
     job.swish = takes_swish(&g, &job.bounds);
     Block whole = {.job = &job, .rows = g.rows, .table = table};
+    if (isa->begin) isa->begin(g.depth);
     run_block(&whole, 0, job.panels.count);
+    if (isa->end) isa->end();
 }
 
 /* ---- by channel ------------------------------------------------------------------------------ */
@@ -492,8 +497,7 @@ typedef struct ChannelsJob {
     EpilogueBounds bounds; /* part of the micro-kernels; what else there may be follows */
     bool swish;            /* as in Job */
     const void **tables;   /* [lanes][table_size] */
-    float *floats; /* [lanes][IGEMM_LINE][columns]: of bfloats, before an activation that is not
-                              the micro-kernels'; otherwise NULL */
+    float *floats;         /* [lanes][igemm_channels_rest], if there are any; otherwise NULL */
 } ChannelsJob;
 
 bool igemm_has_lines(IgemmSteps steps) {
@@ -509,6 +513,15 @@ static uint32_t line_columns(IgemmSteps steps) {
 uint64_t igemm_channels_table(const Igemm *g) {
     if (!g->lines) return g->taps * IGEMM_PIXELS_FOUND;
     return g->taps / g->lines->steps.taps * line_columns(g->lines->steps);
+}
+
+/* Of bfloats: an activation that is not the micro-kernels' is of what has not been rounded yet. */
+uint64_t igemm_channels_rest(const Igemm *g) {
+    EpilogueBounds bounds = epilogue_bounds(g->epilogue);
+    takes_swish(g, &bounds);
+    return g->kind == IGEMM_BFLOATS && bounds.rest.activation != ACTIVATION_NONE
+               ? IGEMM_LINE * g->columns
+               : 0;
 }
 
 /* Rows [row, row + count), as they are made: to `floats`, where that is given. */
@@ -589,7 +602,7 @@ static void run_pixels(const ChannelsJob *job, uint64_t first, uint64_t end,
 static void run_channels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const ChannelsJob *job = data;
     const ChannelsLane own = {job->tables + lane * igemm_channels_table(job->g),
-                              job->floats ? job->floats + lane * IGEMM_LINE * job->g->columns
+                              job->floats ? job->floats + lane * igemm_channels_rest(job->g)
                                           : NULL};
     if (job->g->lines)
         run_lines(job, first, end, &own);
@@ -597,11 +610,12 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
         run_pixels(job, first, end, &own);
 }
 
-void igemm_channels_block(const Igemm *g, IsaLevel level, const void **table) {
+void igemm_channels_block(const Igemm *g, IsaLevel level, const void **table, float *rest) {
     ChannelsJob job = {.g = g,
                        .isa = isa_of(g->kind, level),
                        .bounds = epilogue_bounds(g->epilogue),
-                       .tables = table};
+                       .tables = table,
+                       .floats = igemm_channels_rest(g) ? rest : NULL};
     job.swish = takes_swish(g, &job.bounds);
     run_channels(&job, 0, g->rows, 0);
 }
@@ -614,11 +628,9 @@ bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     const uint64_t table = igemm_channels_table(g) * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;
-    if (g->kind == IGEMM_BFLOATS && job.bounds.rest.activation != ACTIVATION_NONE) {
-        job.floats =
-            kernel_workspace(call, IGEMM_LINE * g->columns * sizeof(float) * kernel_threads(call));
-        if (!job.floats) return false;
-    }
+    const uint64_t rest = igemm_channels_rest(g) * sizeof *job.floats;
+    if (rest) job.floats = kernel_workspace(call, rest * kernel_threads(call));
+    if (rest && !job.floats) return false;
     const double work = (double)g->rows * (double)g->columns * (double)g->taps;
     const unsigned threads = kernel_work_threads(call, work, g->rows);
     const uint32_t unit = g->lines ? IGEMM_LINE : IGEMM_PIXELS;

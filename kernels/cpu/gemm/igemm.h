@@ -240,26 +240,32 @@ bool igemm_run(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
 enum { IGEMM_BLOCK_ROWS = 96, IGEMM_BLOCK_DEPTH = 1024 };
 
-/* A product of floats in the calling thread: y [rows, columns] of x [rows, depth] and packed weights
- * of one tap; at most IGEMM_BLOCK_ROWS rows and IGEMM_BLOCK_DEPTH deep. */
+/* A product in the calling thread: y [rows, columns] of x [rows, depth] and packed weights of one tap; at
+ * most IGEMM_BLOCK_ROWS rows and IGEMM_BLOCK_DEPTH words deep, without a gap between rows. Of floats or
+ * bfloats, whose y is bfloat16. */
 typedef struct IgemmBlock {
-    uint64_t rows, depth, columns;
-    const float *x;
+    IgemmKind kind;
+    uint64_t rows, depth, columns; /* depth in words */
+    const void *x;
     const void *weights;
-    float *y;
-    const Epilogue *epilogue; /* a bias and an activation; NULL: nothing */
+    void *y;
+    const Epilogue *epilogue; /* as Igemm's; NULL: nothing */
+    const uint16_t *z;        /* of bfloats: what is added, of y's shape */
 } IgemmBlock;
 
-void igemm_multiply(const IgemmBlock *block, IsaLevel level);
+/* By the kernels that igemm_isa_for gives. */
+void igemm_multiply(const IgemmBlock *block, const IgemmIsa *isa);
 
 /* By channel, of float or of bfloats: depth is 1, columns are channels, and weights float [taps][columns];
  * column n is of what lies n / spread elements behind a row's address; without a spread outputs may be in
  * lines. Of bfloats y is bfloat16. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
-/* The same of all its rows in the calling thread; `table` has room for so many addresses. */
+/* The same of all its rows in the calling thread; `table` has room for so many addresses, `rest` for so
+ * many floats. */
 uint64_t igemm_channels_table(const Igemm *igemm);
-void igemm_channels_block(const Igemm *igemm, IsaLevel level, const void **table);
+uint64_t igemm_channels_rest(const Igemm *igemm);
+void igemm_channels_block(const Igemm *igemm, IsaLevel level, const void **table, float *rest);
 
 /* The epilogue's bounds; of bytes they are within the type less its zero point. */
 void igemm_bounds(const Igemm *igemm, float *low, float *high);

@@ -2,6 +2,8 @@
 /* Addresses of windows in channels-last data; see conv_last.h. */
 #include "conv_last.h"
 
+#include "half.h"
+
 static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
@@ -95,4 +97,21 @@ bool conv_lines(const WindowAxis *x, IgemmLines *lines) {
                           .steps = {(uint32_t)x->taps, (uint32_t)x->stride},
                           .find = conv_line_find};
     return igemm_has_lines(lines->steps);
+}
+
+/* KernelPack: bfloat16 weights of depthwise filters as igemm_channels_layout has floats. */
+static bool pack_channels(KernelCall *call, const KernelPackJob *job) {
+    const uint64_t channels = (uint64_t)job->from->dims[0], taps = job->from->count / channels;
+    const uint16_t *from = job->from->data;
+    float *to = job->to;
+    (void)call;
+    for (uint64_t t = 0; t < taps; t++)
+        for (uint64_t c = 0; c < channels; c++) *to++ = bfloat_to_float(from[c * taps + t]);
+    return true;
+}
+
+const void *conv_share_channels(KernelCall *call, uint32_t input, const WeightLayout *layout) {
+    const void *shared = kernel_share(call, input, pack_channels, 0, weight_layout_size(layout));
+    if (shared) kernel_set_unread(call, input);
+    return shared;
 }

@@ -23,4 +23,8 @@ void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const 
  * kernels for such lines of axis x. */
 bool conv_lines(const WindowAxis *x, IgemmLines *lines);
 
+/* The constant bfloat16 weights (channels, 1, taps ...) of depthwise filters as floats, as
+ * igemm_channels_layout has them, in memory that contexts share; NULL where that can't be. */
+const void *conv_share_channels(KernelCall *call, uint32_t input, const WeightLayout *layout);
+
 #endif

@@ -12,7 +12,6 @@
 
 #include "conv_last.h"
 #include "fused_operands.h"
-#include "half.h"
 #include "igemm.h"
 #include "kernel_parts.h"
 #include "kernel_functions.h"
@@ -140,23 +139,11 @@ static bool takes_choice(const KernelCall *call, const ConvLast *conv) {
     return igemm_has_way(call, &weights, conv->images * conv->window.out, conv->level);
 }
 
-/* KernelPack: bfloat16 weights of depthwise filters as igemm_channels_layout has floats. */
-static bool pack_channels(KernelCall *call, const KernelPackJob *job) {
-    const uint64_t channels = (uint64_t)job->from->dims[0], taps = job->from->count / channels;
-    const uint16_t *from = job->from->data;
-    float *to = job->to;
-    (void)call;
-    for (uint64_t t = 0; t < taps; t++)
-        for (uint64_t c = 0; c < channels; c++) *to++ = bfloat_to_float(from[c * taps + t]);
-    return true;
-}
-
 /* The constant weights, packed for what is fastest. Where that is tiles, plans that are made with
  * packed weights have both; others pack those that are rarely used when they are. */
 static void share_weights(KernelCall *call, ConvLast *conv) {
     if (conv->by_channel && conv->kind == IGEMM_BFLOATS) {
-        conv->weights = kernel_share(call, 1, pack_channels, 0, weight_layout_size(&conv->layout));
-        if (conv->weights) kernel_set_unread(call, 1);
+        conv->weights = conv_share_channels(call, 1, &conv->layout);
         return;
     }
     if (call->choice ? chooses_tiles(call) : ruled_by_tiles(call, conv)) {

@@ -201,17 +201,18 @@ static void rows_part(const void *data, uint64_t first, uint64_t end, unsigned l
     const uint64_t columns = (uint64_t)t->axes[1].taps * t->filters, size = row_size(t);
     (void)lane;
     for (uint64_t i = first * taps; i < end * taps; i++) {
-        IgemmBlock block = {.depth = t->channels,
-                            .columns = columns,
-                            .x = job->x + i / taps * inputs * t->channels,
-                            .weights = job->weights + i % taps * size,
-                            .y = job->y + i * inputs * columns,
-                            .epilogue = job->bias.bias ? &job->bias : NULL};
-        for (uint64_t left = inputs; left; left -= block.rows) {
-            block.rows = left < IGEMM_BLOCK_ROWS ? left : IGEMM_BLOCK_ROWS;
-            igemm_multiply(&block, t->level);
-            block.x += block.rows * block.depth;
-            block.y += block.rows * columns;
+        const float *x = job->x + i / taps * inputs * t->channels;
+        float *y = job->y + i * inputs * columns;
+        for (uint64_t at = 0, rows; at < inputs; at += rows) {
+            rows = inputs - at < IGEMM_BLOCK_ROWS ? inputs - at : IGEMM_BLOCK_ROWS;
+            const IgemmBlock block = {.rows = rows,
+                                      .depth = t->channels,
+                                      .columns = columns,
+                                      .x = x + at * t->channels,
+                                      .weights = job->weights + i % taps * size,
+                                      .y = y + at * columns,
+                                      .epilogue = job->bias.bias ? &job->bias : NULL};
+            igemm_multiply(&block, igemm_isa_for(t->kind, t->level, inputs));
         }
     }
 }

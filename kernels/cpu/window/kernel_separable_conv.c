@@ -4,7 +4,7 @@
  * is between are the largest values of such networks, and as tensors they would leave the cache: here
  * they are made a band of rows at a time and read while they are there. A thread has bands of its own;
  * expanded rows that two bands see are kept from one to the next. Sums are those of the convolutions
- * one by one, to the bit. */
+ * one by one, to the bit, as they are of bfloat16: there what is between is rounded as its tensors are. */
 #include <string.h>
 
 #include "conv_last.h"
@@ -30,14 +30,17 @@ typedef struct Product {
 typedef struct SeparableConv {
     Window window; /* of the convolution by channel */
     WindowAxis axes[CONV_LAST_RANK];
+    IgemmKind kind;   /* of float or bfloat16 */
+    uint64_t element; /* bytes of one of x's and y's */
     IsaLevel level;
     uint64_t band_bytes;       /* most of a band's rows, if it is more than one */
     uint64_t images, channels; /* channels: of the convolution */
     Product before, behind;
     WeightLayout layout;
-    const void *taps;  /* packed; NULL: in every run */
-    const float *zero; /* [channels], for padding */
+    const void *taps; /* packed, float; NULL: in every run */
+    const void *zero; /* [channels], for padding */
     Epilogue epilogue;
+    const uint16_t *z; /* the residual of bfloat16 */
 } SeparableConv;
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -87,7 +90,8 @@ static bool check_conv(KernelCall *call, SeparableConv *conv) {
 }
 
 static WeightLayout product_layout(const SeparableConv *conv, const Product *product) {
-    const IgemmWeights weights = {.taps = 1,
+    const IgemmWeights weights = {.kind = conv->kind,
+                                  .taps = 1,
                                   .depth = product->depth,
                                   .columns = product->columns,
                                   .row = 1,
@@ -125,77 +129,124 @@ static const void *share(KernelCall *call, uint32_t i, const WeightLayout *layou
     return packed;
 }
 
-static KernelReady make_separable_conv(KernelCall *call) {
+/* Words are of two channels. */
+static bool suits_bfloats(const KernelCall *call, const SeparableConv *conv) {
+    return kernel_is_constant(call, INPUT_W) && call->inputs[INPUT_W].count &&
+           conv->before.depth % 2 == 0 && conv->channels % 2 == 0;
+}
+
+static KernelReady make(KernelCall *call, IgemmKind kind) {
     SeparableConv *conv = kernel_keep(call, sizeof *conv);
     if (!conv) return KERNEL_DECLINED;
     call->prepared = conv;
+    conv->kind = kind;
+    conv->element = kind == IGEMM_FLOAT ? sizeof(float) : sizeof(uint16_t);
     if (!conv_make(call, conv)) return KERNEL_FAILED;
+    if (kind == IGEMM_BFLOATS && !suits_bfloats(call, conv)) return KERNEL_DECLINED;
     conv->zero = kernel_keep(call, (conv->channels + 1) * sizeof(float));
     if (!conv->zero) return KERNEL_DECLINED;
-    conv->taps = share(call, INPUT_W, &conv->layout);
+    conv->taps = kind == IGEMM_FLOAT ? share(call, INPUT_W, &conv->layout)
+                                     : conv_share_channels(call, INPUT_W, &conv->layout);
+    if (kind == IGEMM_BFLOATS && !conv->taps) return KERNEL_DECLINED;
     conv->before.weights = share(call, INPUT_V, &conv->before.layout);
     conv->behind.weights = share(call, INPUT_U, &conv->behind.layout);
     return KERNEL_READY;
 }
 
+static KernelReady make_separable_conv(KernelCall *call) {
+    return make(call, IGEMM_FLOAT);
+}
+
+static bool is_bfloat(const KernelCall *call, uint32_t i) {
+    const KernelTensor *tensor = kernel_input(call, i);
+    return !tensor || tensor->dtype == DTYPE_BFLOAT16;
+}
+
+/* Biases are read as they are, of float or bfloat16. */
+static KernelReady make_bfloat_separable_conv(KernelCall *call) {
+    static const uint32_t operands[] = {INPUT_X, INPUT_W, INPUT_V, INPUT_U, INPUT_Z};
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
+        if (!is_bfloat(call, operands[i])) return KERNEL_DECLINED;
+    if (call->outputs[0].dtype != DTYPE_BFLOAT16 || call->faithful ||
+        call->provider == KERNEL_PROVIDER_ONEDNN || !igemm_has_bfloats(kernel_isa(call)))
+        return KERNEL_DECLINED;
+    return make(call, IGEMM_BFLOATS);
+}
+
 const KernelPrepare kernel_prepare_separable_conv = {make_separable_conv, NULL, CHOICE_COUNT};
+const KernelPrepare kernel_prepare_bfloat_separable_conv = {make_bfloat_separable_conv, NULL,
+                                                            CHOICE_COUNT};
 
 /* ---- bands ----------------------------------------------------------------------------------- */
 
 typedef struct Job {
     const SeparableConv *conv; /* its weights are packed */
-    const float *x;
-    float *y;
+    const char *x;
+    char *y;
     uint64_t band;        /* most result rows of one */
-    uint64_t seen, mixed; /* floats that a lane has for what is before and behind the convolution */
+    uint64_t seen, mixed; /* bytes that a lane has for what is before and behind the convolution */
     uint64_t table;       /* addresses of a lane */
-    float *space;         /* [lanes][seen + mixed] */
+    char *space;          /* [lanes][seen + mixed] */
     const void **tables;
+    uint64_t rest; /* floats of a lane for igemm_channels_block */
+    float *rests;
 } Job;
 
 /* What a lane has of an image: expanded rows [first, end), and a result of the convolution. */
 typedef struct Band {
     uint64_t image;
     int64_t first, end;
-    float *seen, *mixed;
+    char *seen, *mixed;
     const void **table;
+    float *rest;
 } Band;
 
-/* Products of so many pixels, a block of rows at a time. */
-static void multiply(const SeparableConv *conv, const Product *p, IgemmBlock pixels) {
-    const uint64_t rows = pixels.rows;
+/* Products of so many pixels, a block of rows at a time; `all` are those of the whole run. */
+typedef struct Pixels {
+    uint64_t count, all;
+    const char *x;
+    char *y;
+    const uint16_t *z;
+} Pixels;
+
+static void multiply(const SeparableConv *conv, const Product *p, const Pixels *pixels) {
+    const IgemmIsa *isa = igemm_isa_for(conv->kind, conv->level, pixels->all);
     Epilogue epilogue = p->epilogue;
-    for (uint64_t i = 0; i < rows; i += pixels.rows) {
-        const uint64_t left = rows - i;
-        const IgemmBlock block = {.rows = left < IGEMM_BLOCK_ROWS ? left : IGEMM_BLOCK_ROWS,
-                                  .depth = p->depth,
+    for (uint64_t i = 0, rows; i < pixels->count; i += rows) {
+        const uint64_t left = pixels->count - i;
+        rows = left < IGEMM_BLOCK_ROWS ? left : IGEMM_BLOCK_ROWS;
+        const IgemmBlock block = {.kind = conv->kind,
+                                  .rows = rows,
+                                  .depth = igemm_words(conv->kind, p->depth),
                                   .columns = p->columns,
-                                  .x = pixels.x + i * p->depth,
+                                  .x = pixels->x + i * p->depth * conv->element,
                                   .weights = p->weights,
-                                  .y = pixels.y + i * p->columns,
-                                  .epilogue = &epilogue};
-        igemm_multiply(&block, conv->level);
-        if (epilogue.residual) epilogue.residual += block.rows * epilogue.residual_row;
-        pixels.rows = block.rows;
+                                  .y = pixels->y + i * p->columns * conv->element,
+                                  .epilogue = &epilogue,
+                                  .z = pixels->z ? pixels->z + i * p->columns : NULL};
+        igemm_multiply(&block, isa);
+        if (epilogue.residual) epilogue.residual += rows * epilogue.residual_row;
     }
 }
 
 /* Expanded rows [first, end): of those that are there the memory moves, the others are made. */
 static void fill_band(const Job *job, Band *band, int64_t first, int64_t end) {
     const SeparableConv *conv = job->conv;
-    const uint64_t width = (uint64_t)conv->axes[1].in, row = width * conv->channels;
+    const uint64_t width = (uint64_t)conv->axes[1].in;
+    const uint64_t row = width * conv->channels * conv->element;
     int64_t at = first; /* the first that is to be made */
     if (first < band->end) {
         memmove(band->seen, band->seen + (uint64_t)(first - band->first) * row,
-                (uint64_t)(band->end - first) * row * sizeof(float));
+                (uint64_t)(band->end - first) * row);
         at = band->end;
     }
     const uint64_t from = band->image * conv->window.in + (uint64_t)at * width;
     if (at < end)
         multiply(conv, &conv->before,
-                 (IgemmBlock){.rows = (uint64_t)(end - at) * width,
-                              .x = job->x + from * conv->before.depth,
-                              .y = band->seen + (uint64_t)(at - first) * row});
+                 &(Pixels){.count = (uint64_t)(end - at) * width,
+                           .all = conv->images * conv->window.in,
+                           .x = job->x + from * conv->before.depth * conv->element,
+                           .y = band->seen + (uint64_t)(at - first) * row});
     band->first = first;
     band->end = at < end ? end : at;
 }
@@ -208,15 +259,14 @@ static int64_t least(int64_t a, int64_t b) {
 }
 
 /* The convolution's rows [from, to) into y. */
-static void convolve(const Job *job, Band *band, int64_t from, int64_t to, float *result) {
+static void convolve(const Job *job, Band *band, int64_t from, int64_t to, char *result) {
     const SeparableConv *conv = job->conv;
     const WindowAxis *y = &conv->axes[0], *x = &conv->axes[1];
     const int64_t top = from * y->stride - y->begin;
     const int64_t bottom = (to - 1) * y->stride - y->begin + (y->taps - 1) * y->dilation + 1;
     const int64_t first = least(most(top, 0), y->in), end = most(least(bottom, y->in), first);
-    const uint64_t row = (uint64_t)x->in * conv->channels;
-    const float *seen =
-        job->x + band->image * conv->window.in * conv->channels + (uint64_t)first * row;
+    const uint64_t pixel = conv->channels * conv->element, row = (uint64_t)x->in * pixel;
+    const char *seen = job->x + band->image * conv->window.in * pixel + (uint64_t)first * row;
     if (conv->before.is_there) {
         fill_band(job, band, first, end);
         seen = band->seen;
@@ -229,10 +279,10 @@ static void convolve(const Job *job, Band *band, int64_t from, int64_t to, float
     window.axes = axes;
     window.in = (uint64_t)(axes[0].in * x->in);
     window.out = (uint64_t)(axes[0].out * x->out);
-    const ConvPixels pixels = {&window, (const char *)seen, conv->zero,
-                               conv->channels * sizeof(float)};
+    const ConvPixels pixels = {&window, seen, conv->zero, pixel};
     IgemmLines lines;
-    const Igemm product = {.rows = window.out,
+    const Igemm product = {.kind = conv->kind,
+                           .rows = window.out,
                            .lines = conv_lines(x, &lines) ? &lines : NULL,
                            .taps = window.taps,
                            .depth = 1,
@@ -243,7 +293,7 @@ static void convolve(const Job *job, Band *band, int64_t from, int64_t to, float
                            .y = result,
                            .y_row = conv->channels,
                            .epilogue = &conv->epilogue};
-    igemm_channels_block(&product, conv->level, band->table);
+    igemm_channels_block(&product, conv->level, band->table, band->rest);
 }
 
 static void run_band(const Job *job, Band *band, int64_t from, int64_t to) {
@@ -251,25 +301,30 @@ static void run_band(const Job *job, Band *band, int64_t from, int64_t to) {
     const uint64_t width = (uint64_t)conv->axes[1].out;
     const uint64_t place = band->image * conv->window.out + (uint64_t)from * width;
     if (!conv->behind.is_there) {
-        convolve(job, band, from, to, job->y + place * conv->channels);
+        convolve(job, band, from, to, job->y + place * conv->channels * conv->element);
         return;
     }
     Product behind = conv->behind;
     convolve(job, band, from, to, band->mixed);
     if (behind.epilogue.residual) behind.epilogue.residual += place * behind.columns;
+    const uint64_t result = place * behind.columns;
     multiply(conv, &behind,
-             (IgemmBlock){.rows = (uint64_t)(to - from) * width,
-                          .x = band->mixed,
-                          .y = job->y + place * behind.columns});
+             &(Pixels){.count = (uint64_t)(to - from) * width,
+                       .all = conv->images * conv->window.out,
+                       .x = band->mixed,
+                       .y = job->y + result * conv->element,
+                       .z = conv->z ? conv->z + result : NULL});
 }
 
 /* Result rows, counted through all images. */
 static void run_rows(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const Job *job = data;
     const uint64_t high = (uint64_t)job->conv->axes[0].out;
-    float *space = job->space + lane * (job->seen + job->mixed);
-    Band band = {
-        .seen = space, .mixed = space + job->seen, .table = job->tables + lane * job->table};
+    char *space = job->space + lane * (job->seen + job->mixed);
+    Band band = {.seen = space,
+                 .mixed = space + job->seen,
+                 .table = job->tables + lane * job->table,
+                 .rest = job->rests + lane * job->rest};
     for (uint64_t row = first, count; row < end; row += count) {
         const uint64_t from = row % high, left = high - from < end - row ? high - from : end - row;
         if (row == first || from == 0) { /* nothing is there of another image */
@@ -290,13 +345,14 @@ static uint64_t rows_seen(const WindowAxis *y, uint64_t results) {
     return seen < (uint64_t)y->in ? seen : (uint64_t)y->in;
 }
 
-/* Floats of a band of so many result rows, before and behind the convolution. */
+/* Bytes of a band of so many result rows, before and behind the convolution. */
 static void size_band(Job *job, uint64_t rows) {
     const SeparableConv *conv = job->conv;
     const WindowAxis *y = &conv->axes[0], *x = &conv->axes[1];
     job->band = rows;
-    job->seen = conv->before.is_there ? rows_seen(y, rows) * (uint64_t)x->in * conv->channels : 0;
-    job->mixed = conv->behind.is_there ? rows * (uint64_t)x->out * conv->channels : 0;
+    const uint64_t pixel = conv->channels * conv->element;
+    job->seen = conv->before.is_there ? rows_seen(y, rows) * (uint64_t)x->in * pixel : 0;
+    job->mixed = conv->behind.is_there ? rows * (uint64_t)x->out * pixel : 0;
 }
 
 static double work_of(const SeparableConv *conv) {
@@ -308,11 +364,17 @@ static double work_of(const SeparableConv *conv) {
            out * (double)conv->channels * (double)conv->window.taps;
 }
 
-static uint64_t table_size(const SeparableConv *conv) {
+/* Of one lane: addresses, and floats beside them. */
+static void size_lane(Job *job) {
+    const SeparableConv *conv = job->conv;
     IgemmLines lines;
-    const Igemm product = {.taps = conv->window.taps,
+    const Igemm product = {.kind = conv->kind,
+                           .taps = conv->window.taps,
+                           .columns = conv->channels,
+                           .epilogue = &conv->epilogue,
                            .lines = conv_lines(&conv->axes[1], &lines) ? &lines : NULL};
-    return igemm_channels_table(&product);
+    job->table = igemm_channels_table(&product);
+    job->rest = igemm_channels_rest(&product);
 }
 
 static bool run(KernelCall *call, Job *job) {
@@ -323,15 +385,16 @@ static bool run(KernelCall *call, Job *job) {
     for (uint64_t band = 2; band <= (uint64_t)conv->axes[0].out; band++) {
         const Job smaller = *job;
         size_band(job, band);
-        if ((job->seen + job->mixed) * sizeof(float) <= conv->band_bytes) continue;
+        if (job->seen + job->mixed <= conv->band_bytes) continue;
         *job = smaller;
         break;
     }
-    job->table = table_size(conv);
-    job->space = kernel_workspace(call, (job->seen + job->mixed + 1) * kernel_threads(call) *
-                                            sizeof *job->space);
+    size_lane(job);
+    job->space = kernel_workspace(call, (job->seen + job->mixed + 1) * kernel_threads(call));
     job->tables = kernel_workspace(call, job->table * kernel_threads(call) * sizeof *job->tables);
-    if (!job->space || !job->tables) return false;
+    job->rests =
+        kernel_workspace(call, (job->rest * kernel_threads(call) + 1) * sizeof *job->rests);
+    if (!job->space || !job->tables || !job->rests) return false;
     kernel_run_parts(call->workers, (KernelCut){rows, 1, threads}, run_rows, job);
     return true;
 }
@@ -343,11 +406,6 @@ static bool pack(KernelCall *call, uint32_t i, const WeightLayout *layout, const
     if (packed) weight_layout_pack(layout, call->inputs[i].data, packed);
     *weights = packed;
     return packed != NULL;
-}
-
-static const float *data_of(const KernelCall *call, uint32_t i) {
-    const KernelTensor *tensor = kernel_input(call, i);
-    return tensor ? tensor->data : NULL;
 }
 
 bool kernel_separable_conv(KernelCall *call) {
@@ -362,10 +420,12 @@ bool kernel_separable_conv(KernelCall *call) {
         (behind->is_there && !pack(call, INPUT_U, &behind->layout, &behind->weights)))
         return false;
     conv.window.axes = conv.axes;
-    conv.epilogue.bias = data_of(call, INPUT_B);
-    before->epilogue.bias = data_of(call, INPUT_C);
-    behind->epilogue.bias = data_of(call, INPUT_D);
-    behind->epilogue.residual = data_of(call, INPUT_Z);
+    const KernelTensor *z = kernel_input(call, INPUT_Z);
+    conv.epilogue.bias = fused_floats(call, kernel_input(call, INPUT_B));
+    before->epilogue.bias = fused_floats(call, kernel_input(call, INPUT_C));
+    behind->epilogue.bias = fused_floats(call, kernel_input(call, INPUT_D));
+    if (z && conv.kind == IGEMM_BFLOATS) conv.z = z->data;
+    if (z && conv.kind == IGEMM_FLOAT) behind->epilogue.residual = z->data;
     behind->epilogue.residual_row = behind->columns;
     Job job = {.conv = &conv, .x = call->inputs[INPUT_X].data, .y = call->outputs[0].data};
     return run(call, &job);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* SeparableConvLast against its convolutions one by one: the same bits, whatever is absent, for random
- * windows, sizes and numbers of threads; and what does not fit together is refused. */
+/* SeparableConvLast against its convolutions one by one: the same bits, of float and of bfloat16,
+ * whatever is absent, for random windows, sizes and numbers of threads; and what does not fit together
+ * is refused. */
+#include "half.h"
+#include "igemm.h"
 #include "kernel_case_test.h"
 
 #include "workers.h"
@@ -16,12 +19,12 @@ static int64_t below(int64_t end) {
 typedef struct Shape {
     int64_t images, depth, channels, columns; /* of X, of the convolution, and behind it */
     int64_t in[2], out[2], taps[2], strides[2], dilations[2], pads[4];
-    bool before, behind, biases, residual, constant;
+    bool before, behind, biases, residual, constant, bfloats;
     const char *act[3]; /* before, of the convolution, behind */
 } Shape;
 
 static Shape random_shape(void) {
-    static const char *const activations[] = {"", "Relu", "HardSwish", "Clip"};
+    static const char *const activations[] = {"", "Relu", "HardSwish", "Clip", "Silu"};
     Shape s = {.images = 1 + below(3),
                .depth = 1 + below(below(8) ? 70 : 1024),
                .channels = 1 + below(100),
@@ -44,12 +47,14 @@ static Shape random_shape(void) {
                        s.strides[i] +
                    1;
     }
-    for (int i = 0; i < 3; i++) s.act[i] = activations[below(4)];
+    for (int i = 0; i < 3; i++) s.act[i] = activations[below(5)];
     return s;
 }
 
+/* Biases are float, the rest is of the shape's type. */
 typedef struct Data {
-    float *x, *w, *b, *v, *c, *u, *d, *z;
+    const float *b, *c, *d;
+    const void *x, *w, *v, *u, *z;
 } Data;
 
 static float *numbers(Arena *arena, int64_t count) {
@@ -58,16 +63,25 @@ static float *numbers(Arena *arena, int64_t count) {
     return items;
 }
 
+static const void *elements(Arena *arena, bool bfloats, int64_t count) {
+    const float *items = numbers(arena, count);
+    if (!bfloats) return items;
+    uint16_t *narrow = ARENA_ARRAY(arena, uint16_t, (uint64_t)count);
+    bfloat_convert_from_float(narrow, items, (uint64_t)count);
+    return narrow;
+}
+
 static Data random_data(Arena *arena, const Shape *s) {
+    const bool bfloats = s->bfloats;
     const int64_t out = s->images * s->out[0] * s->out[1];
-    return (Data){.x = numbers(arena, s->images * s->in[0] * s->in[1] * s->depth),
-                  .w = numbers(arena, s->channels * s->taps[0] * s->taps[1]),
+    return (Data){.x = elements(arena, bfloats, s->images * s->in[0] * s->in[1] * s->depth),
+                  .w = elements(arena, bfloats, s->channels * s->taps[0] * s->taps[1]),
                   .b = numbers(arena, s->channels),
-                  .v = numbers(arena, s->channels * s->depth),
+                  .v = elements(arena, bfloats, s->channels * s->depth),
                   .c = numbers(arena, s->channels),
-                  .u = numbers(arena, s->columns * s->channels),
+                  .u = elements(arena, bfloats, s->columns * s->channels),
                   .d = numbers(arena, s->columns),
-                  .z = numbers(arena, out * s->columns)};
+                  .z = elements(arena, bfloats, out * s->columns)};
 }
 
 static void set_ints(KernelCase *c, const char *name, const int64_t *items, uint32_t count) {
@@ -88,28 +102,40 @@ static void set_activation(KernelCase *c, const char *name, const char *params, 
         case_attr(c, params, (PlainAttr){.kind = PLAIN_FLOATS, .count = 2, .v.floats = bounds});
 }
 
-static void take(KernelCase *c, uint32_t rank, const int64_t *dims, const float *data) {
+/* What is not there is NULL. */
+static void take(KernelCase *c, bool bfloats, uint32_t rank, const int64_t *dims,
+                 const void *data) {
     if (data)
-        case_in(c, DTYPE_FLOAT, rank, dims, data);
+        case_in(c, bfloats ? DTYPE_BFLOAT16 : DTYPE_FLOAT, rank, dims, data);
     else
         case_omit(c);
 }
 
 /* A ConvLast with its weights, bias and residual (or NULL); its case stays. */
 typedef struct Step {
+    bool bfloats;
     const int64_t *x, *w, *y;
-    const float *data[4];
+    const void *data[4];
     const char *activation;
     const Shape *window; /* NULL: of single pixels */
 } Step;
 
-static const float *run_step(KernelCase *c, const Step *step) {
-    case_begin_in(c, "demi.fused", "ConvLast", 1);
-    take(c, RANK, step->x, step->data[0]);
-    take(c, RANK, step->w, step->data[1]);
-    take(c, 1, step->w, step->data[2]);
-    take(c, RANK, step->y, step->data[3]);
-    case_out(c, DTYPE_FLOAT, RANK, step->y);
+/* The row of bfloat16 stands first. */
+static void begin(KernelCase *c, const char *op, bool bfloats) {
+    case_begin_in(c, "demi.fused", op, 1);
+    if (!bfloats) c->call.row++;
+}
+
+static const void *run_step(KernelCase *c, const Step *step) {
+    static const bool constants[] = {false, true, true, false};
+    const bool bfloats = step->bfloats;
+    begin(c, "ConvLast", bfloats);
+    take(c, bfloats, RANK, step->x, step->data[0]);
+    take(c, bfloats, RANK, step->w, step->data[1]);
+    take(c, false, 1, step->w, step->data[2]);
+    take(c, bfloats, RANK, step->y, step->data[3]);
+    case_out(c, bfloats ? DTYPE_BFLOAT16 : DTYPE_FLOAT, RANK, step->y);
+    if (bfloats) c->call.constant = constants;
     if (step->window) set_window(c, step->window);
     set_activation(c, "activation", "activation_params", step->activation);
     if (!case_run(c)) fail_msg("%s", c->err.what);
@@ -132,16 +158,17 @@ static Dims dims_of(const Shape *s) {
 }
 
 static void begin_whole(KernelCase *c, const Shape *s, const Dims *d, const Data *data) {
-    case_begin_in(c, "demi.fused", "SeparableConvLast", 1);
-    take(c, RANK, d->x, data->x);
-    take(c, RANK, d->w, data->w);
-    take(c, 1, d->w, s->biases ? data->b : NULL);
-    take(c, RANK, d->v, s->before ? data->v : NULL);
-    take(c, 1, d->v, s->before && s->biases ? data->c : NULL);
-    take(c, RANK, d->u, s->behind ? data->u : NULL);
-    take(c, 1, d->u, s->behind && s->biases ? data->d : NULL);
-    take(c, RANK, d->y, s->residual ? data->z : NULL);
-    case_out(c, DTYPE_FLOAT, RANK, d->y);
+    const bool bfloats = s->bfloats;
+    begin(c, "SeparableConvLast", bfloats);
+    take(c, bfloats, RANK, d->x, data->x);
+    take(c, bfloats, RANK, d->w, data->w);
+    take(c, false, 1, d->w, s->biases ? data->b : NULL);
+    take(c, bfloats, RANK, d->v, s->before ? data->v : NULL);
+    take(c, false, 1, d->v, s->before && s->biases ? data->c : NULL);
+    take(c, bfloats, RANK, d->u, s->behind ? data->u : NULL);
+    take(c, false, 1, d->u, s->behind && s->biases ? data->d : NULL);
+    take(c, bfloats, RANK, d->y, s->residual ? data->z : NULL);
+    case_out(c, bfloats ? DTYPE_BFLOAT16 : DTYPE_FLOAT, RANK, d->y);
     set_window(c, s);
     set_activation(c, "activation", "activation_params", s->act[1]);
     set_activation(c, "inner_activation", "inner_params", s->act[0]);
@@ -151,19 +178,25 @@ static void begin_whole(KernelCase *c, const Shape *s, const Dims *d, const Data
 static void compare(const Shape *s, const Dims *d, const Data *data, Workers *workers) {
     static const bool constants[8] = {false, true, true, true, true, true, true, false};
     KernelCase before, conv, behind, whole;
-    const float *have = data->x;
+    const void *have = data->x;
     if (s->before)
-        have = run_step(&before, &(Step){d->x,
+        have = run_step(&before, &(Step){s->bfloats,
+                                         d->x,
                                          d->v,
                                          d->e,
                                          {have, data->v, s->biases ? data->c : NULL, NULL},
                                          s->act[0],
                                          NULL});
-    have = run_step(
-        &conv,
-        &(Step){d->e, d->w, d->f, {have, data->w, s->biases ? data->b : NULL, NULL}, s->act[1], s});
+    have = run_step(&conv, &(Step){s->bfloats,
+                                   d->e,
+                                   d->w,
+                                   d->f,
+                                   {have, data->w, s->biases ? data->b : NULL, NULL},
+                                   s->act[1],
+                                   s});
     if (s->behind)
-        have = run_step(&behind, &(Step){d->f,
+        have = run_step(&behind, &(Step){s->bfloats,
+                                         d->f,
                                          d->u,
                                          d->y,
                                          {have, data->u, s->biases ? data->d : NULL,
@@ -172,25 +205,30 @@ static void compare(const Shape *s, const Dims *d, const Data *data, Workers *wo
                                          NULL});
     begin_whole(&whole, s, d, data);
     whole.call.workers = workers;
-    if (s->constant) whole.call.constant = constants;
+    if (s->constant || s->bfloats) whole.call.constant = constants;
     case_choose(&whole, (uint64_t)below(1 << 16));
     if (!case_run(&whole)) fail_msg("%s", whole.err.what);
-    assert_memory_equal(whole.outputs[0].data, have, whole.outputs[0].count * sizeof(float));
+    assert_memory_equal(whole.outputs[0].data, have,
+                        whole.outputs[0].count * kernel_element_size(whole.outputs[0].dtype));
     case_end(&whole);
     if (s->behind) case_end(&behind);
     case_end(&conv);
     if (s->before) case_end(&before);
 }
 
-static void test_same_bits(void **unused) {
-    (void)unused;
+static void try_same_bits(bool bfloats) {
     MemTrap trap;
     Arena threads;
     if (setjmp(trap.env)) fail_msg("out of memory");
     arena_init(&threads, &trap);
     Workers *workers = workers_new(&threads, 3);
     for (int i = 0; i < 300; i++) {
-        const Shape s = random_shape();
+        Shape s = random_shape();
+        s.bfloats = bfloats;
+        if (bfloats) { /* words of two channels */
+            s.channels += s.channels % 2;
+            s.depth = s.before ? s.depth + s.depth % 2 : s.channels;
+        }
         const Dims d = dims_of(&s);
         Arena arena;
         arena_init(&arena, &trap);
@@ -199,6 +237,16 @@ static void test_same_bits(void **unused) {
         arena_free(&arena);
     }
     arena_free(&threads);
+}
+
+static void test_same_bits(void **unused) {
+    (void)unused;
+    try_same_bits(false);
+}
+
+static void test_same_bits_of_bfloats(void **unused) {
+    (void)unused;
+    if (igemm_has_bfloats(isa_best())) try_same_bits(true);
 }
 
 /* Each dim of each operand, made another one. */
@@ -244,6 +292,7 @@ static void test_refused(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_same_bits_of_bfloats),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

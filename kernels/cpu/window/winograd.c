@@ -215,6 +215,7 @@ static void run_block(const Job *job, uint64_t first, uint64_t count, float *tur
     const uint64_t channels = g->weights.channels, filters = g->weights.filters;
     float *products = turned + form->points * job->in_step;
     float *spare = products + form->points * job->out_step;
+    const IgemmIsa *isa = igemm_isa_for(IGEMM_FLOAT, g->weights.level, count);
     for (uint64_t i = 0; i < count; i++) {
         const Place at = place_of(job, first + i);
         const float *d[TILE_POINTS];
@@ -228,7 +229,7 @@ static void run_block(const Job *job, uint64_t first, uint64_t count, float *tur
                                   .x = turned + point * job->in_step,
                                   .weights = (const char *)g->packed + point * job->matrix,
                                   .y = products + point * job->out_step};
-        igemm_multiply(&block, g->weights.level);
+        igemm_multiply(&block, isa);
     }
     TileResults to = {.bias = g->epilogue->bias ? g->epilogue->bias : job->nothing,
                       .low = job->bounds.low,
