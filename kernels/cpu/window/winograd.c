@@ -88,9 +88,15 @@ static uint64_t block_tiles(uint64_t points, uint64_t channels, uint64_t filters
     return tiles < MOST_TILES ? tiles : MOST_TILES;
 }
 
-/* Costs are in multiply-adds, as measured on a processor with AVX-512 that reads 10 GB/s a thread:
- * a weight from memory, and once more with a block of tiles; to turn an element. */
-static const double READ = 28, READ_AGAIN = 8, TURN = 10;
+/* Costs are in multiply-adds, as measured on a processor with AVX-512 that reads 10 GB/s a thread: a
+ * weight from memory, as it is of many weights, or from a cache, and once more with each block of
+ * tiles; to turn an element. */
+static const double READ_MEMORY = 28, READ_CACHE = 6, READ_AGAIN = 8, TURN = 10;
+enum { MANY_WEIGHTS = 1 << 18 };
+
+static double reading(double weights) {
+    return weights * (weights > MANY_WEIGHTS ? READ_MEMORY : READ_CACHE);
+}
 
 static double tiles_cost(const WinogradSizes *sizes, bool large) {
     const Tiling tiling = tiling_of(sizes->window, large);
@@ -100,7 +106,8 @@ static double tiles_cost(const WinogradSizes *sizes, bool large) {
     const double tiles = images * (double)tiling.tiles[0] * (double)tiling.tiles[1];
     const double blocks = ceil(tiles / (double)block_tiles(tiling.form->points, sizes->channels,
                                                            sizes->filters, WINOGRAD_BY_RULE));
-    return points * (tiles * (c * k + (c + k) * TURN) + c * k * (READ + (blocks - 1) * READ_AGAIN));
+    return points * (tiles * (c * k + (c + k) * TURN) + c * k * (blocks - 1) * READ_AGAIN) +
+           reading(points * c * k);
 }
 
 bool winograd_takes(const WinogradSizes *sizes) {
@@ -109,7 +116,7 @@ bool winograd_takes(const WinogradSizes *sizes) {
     const double taps = (double)sizes->window->taps, outs = (double)sizes->window->out;
     const double weights = taps * (double)sizes->channels * (double)sizes->filters;
     return fmin(tiles_cost(sizes, false), tiles_cost(sizes, true)) <
-           weights * ((double)sizes->images * outs + READ);
+           weights * (double)sizes->images * outs + reading(weights);
 }
 
 bool winograd_takes_large(const WinogradSizes *sizes) {
