@@ -107,14 +107,11 @@ static Node *product_behind(const Node *conv) {
                                                                                          : NULL;
 }
 
-/* Of one type; of bfloat16, words of two channels. */
-static bool suits_type(const Node *first, const Node *conv, const Node *last) {
-    const Dtype dtype = type_dtype(conv->outputs[0]->type);
-    const bool same =
-        type_dtype(first->outputs[0]->type) == dtype && type_dtype(last->outputs[0]->type) == dtype;
-    const bool even = fuse_dim(fuse_input(conv, 1), 0) % 2 == 0 &&
-                      (first == conv || fuse_dim(fuse_input(first, 1), 1) % 2 == 0);
-    return same && (dtype == DTYPE_FLOAT || even);
+/* Of bfloat16, words are of two channels. All are of one type, as each is and hands it on. */
+static bool suits_words(const Node *conv, const Node *before) {
+    if (type_dtype(conv->outputs[0]->type) == DTYPE_FLOAT) return true;
+    return fuse_dim(fuse_input(conv, 1), 0) % 2 == 0 &&
+           (!before || fuse_dim(fuse_input(before, 1), 1) % 2 == 0);
 }
 
 static void visit(Fuse *fuse, Node *conv) {
@@ -123,13 +120,12 @@ static void visit(Fuse *fuse, Node *conv) {
     if (fuse->faithful || !is_by_channel(conv)) return;
     Node *before = product_before(conv), *behind = product_behind(conv);
     const bool large = (before && is_large(before->outputs[0])) || is_large(conv->outputs[0]);
-    if ((!before && !behind) || !large) return;
-    Node *nodes[3], *last = behind ? behind : conv, *first = before ? before : conv;
-    if (!suits_type(first, conv, last)) return;
+    if ((!before && !behind) || !large || !suits_words(conv, before)) return;
+    Node *nodes[3], *last = behind ? behind : conv;
     size_t count = 0;
     Node *made = fuse_new(fuse, last, "SeparableConvLast", last, 8);
     node_share_lists(made, conv);
-    node_set_input(made, 0, fuse_input(first, 0));
+    node_set_input(made, 0, fuse_input(before ? before : conv, 0));
     node_set_input(made, 1, fuse_input(conv, 1));
     node_set_input(made, 2, fuse_input(conv, 2));
     for (uint32_t i = 1; i < 3 && before; i++) node_set_input(made, 2 + i, fuse_input(before, i));

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What plans need at most while they run: in float16 and bfloat16 no more than in float, with
 --memory small less. Mobile networks are excluded from the latter: what is largest in them is made in
-bands of rows (passes/fuse_separable.c), of float, which takes less than 16-bit values that are whole.
+bands of rows (passes/fuse_separable.c), of float or bfloat16, which takes less than 16-bit values
+that are whole.
 
 Networks of suite/made_models.py at their sizes (transformers of two layers), compiled to plans,
 each run in processes of its own; compared is the most memory that the process had, mapped weights
