@@ -23,8 +23,8 @@ SANITIZED = 12 # cases
 BUILT = "libdemi_runtime_only.so"
 LONGEST = 0.4  # seconds that a plan's runs of one round may take
 ORDER = (1, 32, 8, 128, 16, 4, 2)  # of batches, as the time may not do for all
-COMPILED = (1, 32)  # batches that TF32, the host's memory and torch.compile are tried at
-COMPILING = 40 # seconds that it may take for one
+BESIDE = (1, 32)  # batches that TF32 and the host's memory are tried at
+COMPILING = 0.4 # of the time for times, that is waited for torch.compile
 
 
 class Missing(Exception):
@@ -214,23 +214,66 @@ def sanitize(library: pathlib.Path, carried: pathlib.Path, device: str, clock: C
 class Torch:
     """PyTorch in a process of its own, which is asked for one time after the other."""
 
-    def __init__(self, python: str) -> None:
-        self.process = subprocess.Popen([python, str(ROOT / "tools/bench/bench_torch_gpu.py"), "--serve"],
+    def __init__(self, **environment: str) -> None:
+        self.process = subprocess.Popen([sys.executable, str(ROOT / "tools/bench/bench_torch_gpu.py"), "--serve"],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        stderr=subprocess.DEVNULL)
+                                        stderr=subprocess.DEVNULL, env={**os.environ, **environment})
         line = self.process.stdout.readline()
         self.version = json.loads(line)["torch"] if line else ""
 
     def time(self, model: str, batch: int, ways: list[str]) -> dict[str, float]:
-        self.process.stdin.write(json.dumps({"model": model, "batch": batch, "ways": ways}) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        try:
+            self.process.stdin.write(json.dumps({"model": model, "batch": batch, "ways": ways}) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except OSError:
+            line = ""
         return json.loads(line) if line else {"error": "it ended"}
 
     def close(self) -> None:
-        self.process.stdin.close()
         self.process.kill()
         self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Compiled:
+    """torch.compile of each network at each batch size, each in a process of its own that then waits for its time
+    to be asked: it takes half a minute and more, and is done beside the stages that take no times."""
+
+    def __init__(self, groups: list[list[dict]], jobs: int) -> None:
+        self.pool, self.begun, self.ready, self.over = futures.ThreadPoolExecutor(max(jobs - 2, 1)), [], {}, False
+        self.here = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0
+        self.made = [self.pool.submit(self.make, plans[0]["what"], plans[0]["batch"])
+                     for plans in groups if self.here]
+
+    def make(self, model: str, batch: int) -> None:
+        if self.over:
+            return
+        peer = Torch(TORCHINDUCTOR_COMPILE_THREADS="1")
+        self.begun.append(peer)
+        if not self.over:
+            answer = peer.time(model, batch, ["ready"])
+            self.ready[model, batch] = (peer, answer) # an error, if there was one
+
+    def wait(self, seconds: float) -> None:
+        """Ends what is not ready then, so that nothing is at work beside times."""
+        futures.wait(self.made, seconds)
+        self.over = True
+        kept = [peer for peer, _ in self.ready.values()]
+        for peer in self.begun[:]:
+            if peer not in kept:
+                peer.process.kill()
+        self.pool.shutdown()
+
+    def time(self, model: str, batch: int) -> dict[str, float]:
+        peer, answer = self.ready.get((model, batch), (None, {}))
+        return answer if not peer or "error" in answer else peer.time(model, batch, ["kept"])
+
+    def close(self) -> None:
+        self.wait(0)
+        for peer in self.begun:
+            peer.close()
 
 
 def write_plan(carried: pathlib.Path, plan: dict, to: pathlib.Path) -> pathlib.Path:
@@ -280,7 +323,7 @@ def time_group(runtime: Runtime, files: Plans, plans: list[dict], how: tuple[str
         for plan in plans:
             file, feeds = files.file(plan), made_up(plan["feeds"])
             beside = {"float": ["tf32"], "float16": ["host"]}.get(plan["type"], [])
-            for name in [plan["type"], *beside * (plan["batch"] in COMPILED)]:
+            for name in [plan["type"], *beside * (plan["batch"] in BESIDE)]:
                 contexts[name] = context = Context(runtime, file, device, tf32=name == "tf32")
                 if name == "host":
                     context.set(feeds)
@@ -308,12 +351,11 @@ def time_group(runtime: Runtime, files: Plans, plans: list[dict], how: tuple[str
     return row
 
 
-def times(runtime: Runtime, files: Plans, how: tuple[str, int, int, bool], clock: Clock) -> dict:
-    """Each network at each batch size: float, TF32, float16, bfloat16, and PyTorch's eager and CUDA graph after
-    each; then, as far as the time goes, torch.compile, which takes half a minute for each."""
-    torch, rows, groups, tiny = None, [], files.groups, how[3]
-    if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
-        torch = Torch(sys.executable)
+def times(runtime: Runtime, files: Plans, compiled: Compiled, how: tuple[str, int, int, bool], clock: Clock) -> dict:
+    """Each network at each batch size: float, TF32, float16, bfloat16, and PyTorch's three ways after each."""
+    rows, groups, tiny = [], files.groups, how[3]
+    compiled.wait(COMPILING * clock.left())
+    torch = Torch() if compiled.here else None
     for plans in groups:
         if not clock.left():
             break
@@ -321,14 +363,12 @@ def times(runtime: Runtime, files: Plans, how: tuple[str, int, int, bool], clock
         row = time_group(runtime, files, plans, how[:3])
         row["seconds"] = time.monotonic() - begin
         if torch and torch.version:
-            row["torch"] = torch.time(row["what"], row["batch"], ["eager", "graph"])
+            row["torch"] = {**compiled.time(row["what"], row["batch"]),
+                            **torch.time(row["what"], row["batch"], ["eager", "graph"])}
         if "float" in row and "wrong" not in row:
             slower = [t for t in ("float16", "bfloat16") if row[t] > row["float"]]
             row["wrong"] = f"{', '.join(slower)} slower than float" if slower and not tiny else ""
         rows.append(row)
-    for row in rows:
-        if torch and torch.version and row["batch"] in COMPILED and clock.left() > COMPILING:
-            row["torch"] |= torch.time(row["what"], row["batch"], ["compiled"])
     if torch:
         torch.close()
     return {"groups": len(groups), "rows": rows, "torch": torch.version if torch else "not here",
