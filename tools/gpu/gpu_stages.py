@@ -242,7 +242,7 @@ class Compiled:
     to be asked: it takes half a minute and more, and is done beside the stages that take no times."""
 
     def __init__(self, groups: list[list[dict]], jobs: int) -> None:
-        self.pool, self.begun, self.ready, self.over = futures.ThreadPoolExecutor(max(jobs - 2, 1)), [], {}, False
+        self.pool, self.begun, self.ready, self.over = futures.ThreadPoolExecutor(max(jobs // 2, 1)), [], {}, False
         self.here = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0
         self.made = [self.pool.submit(self.make, plans[0]["what"], plans[0]["batch"])
                      for plans in groups if self.here]
