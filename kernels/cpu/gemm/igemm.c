@@ -255,10 +255,9 @@ typedef struct Piece {
     uint64_t tap, taps, skip, depth;
 } Piece;
 
-/* The next piece of a panel; false after the last one. */
-static bool next_piece(const Igemm *g, uint64_t width, Piece *piece) {
-    const uint64_t most = PIECE_BYTES / (width * WORD) / PIECE_UNIT * PIECE_UNIT,
-                   depth = least(g->depth, most);
+/* The next piece of a panel, of so many words at most; false after the last one. */
+static bool next_piece(const Igemm *g, uint64_t most, Piece *piece) {
+    const uint64_t depth = least(g->depth, most);
     piece->skip += piece->depth;
     if (piece->skip >= g->depth || !piece->depth) {
         piece->skip = 0;
@@ -285,7 +284,7 @@ static const char *z_bytes_at(const IgemmScale *scale, uint64_t row, uint64_t co
     return sum ? (const char *)sum->z + row * sum->z_row + column : NULL;
 }
 
-/* What is the same for all tiles of a block against one panel, whose first column of y that is. */
+/* What is the same for all tiles of a block against a panel or two, whose first column of y that is. */
 static IgemmTile panel_tile(const Block *block, uint64_t column, uint64_t width) {
     const Job *job = block->job;
     const Igemm *g = job->g;
@@ -319,8 +318,16 @@ static void run_narrow(const Job *job, const IgemmTile *narrow, uint64_t width,
     igemm_round_rows(&to, block);
 }
 
-/* All tiles of a block against one panel. */
-static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
+/* Whether this panel and the next are computed at once. */
+static bool is_twin(const Block *block, uint64_t panel, uint64_t end) {
+    const IgemmIsa *isa = block->job->isa;
+    const Panels *panels = &block->job->panels;
+    return isa->twins && block->rows <= IGEMM_TWIN_ROWS && panel + 2 <= end &&
+           panel_begin(panels, panel + 2) - panel_begin(panels, panel) == 2 * (uint64_t)isa->vecs;
+}
+
+/* All tiles of a block against a panel, or the only one against two. */
+static void run_panel(const Block *block, uint64_t panel, uint64_t tiles, bool twin) {
     const Job *job = block->job;
     const Igemm *g = job->g;
     const Epilogue *e = g->epilogue;
@@ -330,9 +337,13 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
     const uint64_t base = block->rows / tiles, rest = block->rows % tiles;
     const char *weights = (const char *)g->weights + block->group * g->group_weights +
                           first * lanes * g->taps * g->depth * WORD;
-    IgemmTileFunction *const *functions = job->isa->tiles[vecs - 1];
-    IgemmTile tile = panel_tile(block, column, width);
-    for (Piece piece = {0}; next_piece(g, width, &piece);) {
+    IgemmTileFunction *const *functions = twin ? job->isa->twins : job->isa->tiles[vecs - 1];
+    const uint64_t columns = twin ? 2 * width : width;
+    const uint64_t most =
+        twin ? UINT64_MAX : PIECE_BYTES / (width * WORD) / PIECE_UNIT * PIECE_UNIT;
+    IgemmTile tile = panel_tile(block, column, columns);
+    tile.twin = weights + g->taps * g->depth * width * WORD;
+    for (Piece piece = {0}; next_piece(g, most, &piece);) {
         const uint64_t done = piece.tap * g->depth + piece.skip, depth = piece.taps * piece.depth;
         tile.taps = piece.taps;
         tile.depth = piece.depth;
@@ -354,7 +365,7 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
             tile.z = e && e->residual ? e->residual + row * e->residual_row + column : NULL;
             tile.z_bfloats = g->z ? g->z + row * g->y_row + column : NULL;
             if (tile.narrow && tile.ends && job->bounds.rest.activation != ACTIVATION_NONE) {
-                run_narrow(job, &tile, width, functions[rows - 1], rows);
+                run_narrow(job, &tile, columns, functions[rows - 1], rows);
                 tile.ahead += depth * tile.ahead_step;
                 continue;
             }
@@ -372,9 +383,11 @@ static void run_block(Block *block, uint64_t first, uint64_t end) {
     const Panels *panels = &block->job->panels;
     g->find(g->source, block->row, (uint32_t)block->rows, block->table);
     for (block->group = 0; block->group < block->job->groups; block->group++)
-        for (uint64_t panel = first; panel < end; panel++) {
+        for (uint64_t panel = first, count; panel < end; panel += count) {
             const uint64_t vecs = panel_begin(panels, panel + 1) - panel_begin(panels, panel);
-            run_panel(block, panel, tile_count(block->job->isa, vecs, block->rows));
+            const bool twin = is_twin(block, panel, end);
+            count = twin ? 2 : 1;
+            run_panel(block, panel, tile_count(block->job->isa, vecs, block->rows), twin);
         }
 }
 

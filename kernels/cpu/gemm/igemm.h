@@ -29,6 +29,7 @@ enum {
     IGEMM_PIXELS_FOUND = 64,
     IGEMM_LINE = 8, /* that are computed together in a line, and most of its taps */
     IGEMM_LINE_TAPS = 9,
+    IGEMM_TWIN_ROWS = 2, /* at most, of which two panels are read at once */
 };
 
 /* What a word of 4 bytes is, of which rows and packed weights are made: depth counts them. */
@@ -89,6 +90,7 @@ typedef struct IgemmTile {
     uint64_t row_step, taps, depth;
     uint64_t skip;             /* elements of each row before those that the call is for */
     const void *weights;       /* [taps][depth][vectors * lanes] */
+    const void *twin;          /* those of the panel behind, where two are computed */
     const char *ahead;         /* what is wanted next, fetched while sums are made: */
     uint64_t ahead_step;       /* so many bytes for every k, 0 where there is nothing */
     uint32_t columns;          /* of the result, at most the panel's */
@@ -109,6 +111,17 @@ typedef struct IgemmTile {
 } IgemmTile;
 
 typedef void IgemmTileFunction(const IgemmTile *tile);
+
+/* What is so many columns further; not of bytes. */
+static inline IgemmTile igemm_tile_behind(const IgemmTile *tile, uint32_t columns) {
+    IgemmTile behind = *tile;
+    behind.columns -= columns;
+    behind.y = (char *)tile->y + columns * (tile->narrow ? sizeof(uint16_t) : sizeof(float));
+    if (tile->bias) behind.bias += columns;
+    if (tile->z) behind.z += columns;
+    if (tile->z_bfloats) behind.z_bfloats += columns;
+    return behind;
+}
 
 /* The same by channel, which depthwise convolutions are: up to IGEMM_PIXELS rows of
  * y[r][c] = bounded(sum over t of rows[t][r][c / spread] * weights[t][c] + bias[c] + z[r][c]). */
@@ -142,6 +155,9 @@ typedef struct IgemmIsa {
     /* The same of up to IGEMM_LINE outputs in a line. For each row of taps, rows has the addresses of
      * (IGEMM_LINE - 1) * step + taps pixels, whatever the count. Of 3, 5, 7 or 9 taps and steps of 1 or 2. */
     void (*line)(const IgemmPixels *pixels, IgemmSteps steps);
+    /* Of up to IGEMM_TWIN_ROWS rows, [rows - 1]: two panels of `vecs` vectors at once, whole products. So few
+     * rows wait for weights, and memory gives two streams sooner than one. NULL: none. */
+    IgemmTileFunction *const *twins;
     bool whole; /* tiles have all their rows, but for the last one: others would take as long */
     /* What a thread does before tiles of so many words of depth, and after them; NULL: nothing. */
     void (*begin)(uint64_t depth);

@@ -44,13 +44,15 @@
         name##_6_1, name##_7_1, name##_8_1, name##_9_1, name##_10_1};                              \
     static IgemmTileFunction *const name##_two[] = {name##_1_2, name##_2_2, name##_3_2,            \
                                                     name##_4_2, name##_5_2, name##_6_2};
-#define ISA(name, by_pixel, by_line)                                                               \
+#define ISA(name, two, by_pixel, by_line)                                                          \
     {                                                                                              \
         .lanes = 8, .vecs = 2, .most = {10, 6, 0, 0},                                              \
-        .tiles = {name##_one, name##_two, NULL, NULL}, .pixels = by_pixel, .line = by_line         \
+        .tiles = {name##_one, name##_two, NULL, NULL}, .twins = two, .pixels = by_pixel,           \
+        .line = by_line                                                                            \
     }
 
 CASES(IGEMM_CASE)
+IGEMM_TWINS(2)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -124,10 +126,11 @@ CASES(BYTES_CASE)
 
 TABLE(igemm)
 TABLE(pairs)
+static IgemmTileFunction *const igemm_twins[] = {igemm_twin_1, igemm_twin_2};
 
 const IgemmIsa *igemm_isa_avx2(IgemmKind kind) {
-    static const IgemmIsa floats = ISA(igemm, igemm_pixels, igemm_line),
-                          pairs = ISA(pairs, NULL, NULL);
+    static const IgemmIsa floats = ISA(igemm, igemm_twins, igemm_pixels, igemm_line),
+                          pairs = ISA(pairs, NULL, NULL, NULL);
     return kind == IGEMM_FLOAT ? &floats : &pairs;
 }
 

@@ -54,14 +54,15 @@
                                                       name##_7_3, name##_8_3};                     \
     static IgemmTileFunction *const name##_four[] = {name##_1_4, name##_2_4, name##_3_4,           \
                                                      name##_4_4, name##_5_4, name##_6_4};
-#define ISA(name, by_pixel, by_line)                                                               \
+#define ISA(name, two, by_pixel, by_line)                                                          \
     {                                                                                              \
         .lanes = 16, .vecs = 4, .most = {12, 12, 8, 6},                                            \
-        .tiles = {name##_one, name##_two, name##_three, name##_four}, .pixels = by_pixel,          \
-        .line = by_line                                                                            \
+        .tiles = {name##_one, name##_two, name##_three, name##_four}, .twins = two,                \
+        .pixels = by_pixel, .line = by_line                                                        \
     }
 
 CASES(IGEMM_CASE)
+IGEMM_TWINS(4)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -381,18 +382,21 @@ finish_bfloats(const IgemmTile *tile, const uint32_t rows, const uint32_t vecs,
 #define BYTES_FINISH(tile, acc, rows, vecs) finish_bfloats(tile, rows, vecs, acc)
 #include "igemm_bytes.inc"
 CASES(BYTES_CASE)
+BYTES_TWINS(4)
 
 TABLE(igemm)
 TABLE(quads)
 TABLE(pairs)
 TABLE(bfloats)
+static IgemmTileFunction *const igemm_twins[] = {igemm_twin_1, igemm_twin_2},
+                                *const bfloats_twins[] = {bfloats_twin_1, bfloats_twin_2};
 
 const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
     static const IgemmIsa isas[IGEMM_KIND_COUNT] = {
-        [IGEMM_FLOAT] = ISA(igemm, igemm_pixels, igemm_line),
-        [IGEMM_QUADS] = ISA(quads, NULL, NULL),
-        [IGEMM_PAIRS] = ISA(pairs, NULL, NULL),
-        [IGEMM_BFLOATS] = ISA(bfloats, bfloats_pixels, bfloats_line),
+        [IGEMM_FLOAT] = ISA(igemm, igemm_twins, igemm_pixels, igemm_line),
+        [IGEMM_QUADS] = ISA(quads, NULL, NULL, NULL),
+        [IGEMM_PAIRS] = ISA(pairs, NULL, NULL, NULL),
+        [IGEMM_BFLOATS] = ISA(bfloats, bfloats_twins, bfloats_pixels, bfloats_line),
     };
     return &isas[kind];
 }

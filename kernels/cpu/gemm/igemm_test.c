@@ -472,6 +472,15 @@ static void test_bfloats(void **unused) {
                                 .activation = activations[i / 16 % 4]},
                         (IsaLevel)level, i % 3 ? 0 : depth + 2 * random_below(3));
         }
+        for (uint32_t i = 0; i < 64; i++) /* two panels at once */
+            run_bfloats(&(Case){.rows = 1 + i % 2,
+                                .taps = 1 + random_below(3),
+                                .depth = 2 + 2 * random_below(40),
+                                .columns = 100 + random_below(200),
+                                .bias = i & 4,
+                                .residual = i & 8,
+                                .activation = activations[i / 16]},
+                        (IsaLevel)level, 0);
         run_bfloats(&(Case){.rows = 33, .taps = 9, .depth = 1402, .columns = 100, .bias = true},
                     (IsaLevel)level, 0);
         run_bfloats(&(Case){.rows = 40, .taps = 1, .depth = 9010, .columns = 65}, (IsaLevel)level,
