@@ -53,10 +53,12 @@ class OneContext(OnDevice):
         self.assertEqual(self.child.run(work), (0, ""))
         return runtime.DeviceCounts.from_buffer_copy(self.counted.read_bytes())
 
-    def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None) -> None:
+    def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None,
+                keep_values: bool = False) -> None:
         """One context runs these one after the other, and gives `want` or what the processor gives."""
         library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True)
+        plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True,
+                               keep_values=keep_values)
         processor = runtime.PlanRunner(library, plan)
         expected = [[want] if want else processor.run(feeds) for feeds in inputs]
         self.shows(plan, 0, "")
@@ -129,12 +131,12 @@ class Operands(OneContext):
                       for n in (16, 16, 16, 900, 900, 900, 16, 900, 16)])
 
     def test_inputs_that_are_handed_on(self) -> None:
-        """A recording reads them anew behind an Identity, too."""
+        """A recording reads them anew behind an Identity, too, which plans have whose values are watched."""
         for body in ("a = Identity (x) y = Abs (a)", "a = Identity (x) b = Identity (a) y = Add (b, x)"):
             with self.subTest(body):
                 self.follows('<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {'
                              + body + "}",
-                             [{"x": np.arange(4, dtype=np.float32) - k} for k in range(5)])
+                             [{"x": np.arange(4, dtype=np.float32) - k} for k in range(5)], keep_values=True)
 
 
 class Declined(OneContext):
