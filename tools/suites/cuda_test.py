@@ -46,9 +46,10 @@ def settings(text: str) -> dict[str, str]:
 class Refusals(unittest.TestCase):
     """One line, exit 3, nothing left behind."""
 
-    def refused(self, environment: dict[str, str], expected: str, device: str = "cuda") -> float:
+    def refused(self, environment: dict[str, str], expected: str, device: str = "cuda",
+                model: str | os.PathLike = MODEL) -> float:
         start = time.monotonic()
-        done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", device],
+        done = subprocess.run([args.demi, "run", model, "--random", "1", "--device", device],
                               env=environment, capture_output=True, text=True, check=False)
         took = time.monotonic() - start
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
@@ -70,6 +71,14 @@ class Refusals(unittest.TestCase):
         took = [self.refused(plain, r"the CUDA driver can't be loaded: libcuda\.so\.1")
                 for _ in range(3)]
         self.assertLess(min(took), SOON_S)
+
+    def test_before_a_model_is_compiled(self) -> None:
+        """Large ones take seconds; this one can't be."""
+        with tempfile.NamedTemporaryFile("w", suffix=".onnxtxt") as model:
+            model.write('<ir_version: 10, opset_import: ["" : 21]> '
+                        "g (float[4] x) => (float[4] y) { y = NoSuchOperator (x) }")
+            model.flush()
+            self.refused(settings("no-device"), "there is no CUDA device\n", model=model.name)
 
     def test_no_device(self) -> None:
         self.refused(settings("no-device"), "there is no CUDA device\n")

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "byte_buffer.h"
+#include "device.h"
 #include "error_fill.h"
 #include "model_source.h"
 #include "plan.h"
@@ -167,9 +168,21 @@ Session *session_new(Arena *arena, const SessionOptions *how) {
     return s;
 }
 
+/* The device of that name, if it is one: what it lacks is said before a model is compiled for it, which
+ * can take long. */
+static bool hold_device(const char *name, Device **device, Err *err) {
+    unsigned number;
+    if (!name || strcmp(name, "cpu") == 0) return true;
+    const DeviceKind *kind = device_kind(name, &number, err);
+    return kind && (*device = kind->open(number, err)) != NULL;
+}
+
 bool session_open_model(Session *s, Arena *arena, DemiModel *model, Err *err) {
-    bool ok = make_plan(s, arena, model, err) && make_context(s, arena, err);
+    Device *device = NULL;
+    bool ok = hold_device(s->how->context.device, &device, err) &&
+              make_plan(s, arena, model, err) && make_context(s, arena, err);
     if (!ok && s->path) err_file(err, s->path);
+    if (device) device->kind->close(device); /* who runs on it has it, too */
     return ok;
 }
 
