@@ -3,8 +3,9 @@
  *
  * A thread's share are some rows or some panels, whichever costs less. It goes over its rows in
  * blocks whose elements stay in the second-level cache, and for each block over its panels: all
- * tiles of a block run against a panel before the next one comes. A panel that is deeper than that
- * cache would like goes in pieces, sums waiting in a buffer meanwhile.
+ * tiles of a block run against a panel before the next one comes, a row or two against two panels
+ * at once. A panel that is deeper than that cache would like goes in pieces, sums waiting in a
+ * buffer meanwhile.
  */
 #include "igemm.h"
 
