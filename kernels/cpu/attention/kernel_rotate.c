@@ -82,6 +82,7 @@ bool kernel_rotate(KernelCall *call) {
     job.size = (uint64_t)x->dims[x->rank - 1];
     const uint64_t rows = x->count / job.size;
     const unsigned parts = kernel_parts(kernel_threads(call), x->count, ROTATE_WEIGHT);
-    kernel_run_parts(call->workers, (KernelCut){rows, 1, parts}, rotate_part, &job);
+    kernel_run_parts(call->workers, kernel_element_cut(rows, 1, parts, x->count), rotate_part,
+                     &job);
     return true;
 }

@@ -4,8 +4,23 @@
 #include "kernel_cast_text.h"
 #include "kernel_convert.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 
 #include <string.h>
+
+typedef struct CastJob {
+    const KernelTensor *in, *out;
+    ConvertRules rules;
+} CastJob;
+
+static void cast_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const CastJob *job = data;
+    const KernelTensor *in = job->in, *out = job->out;
+    (void)lane;
+    kernel_convert(out->dtype, (char *)out->data + first * kernel_element_size(out->dtype),
+                   in->dtype, (const char *)in->data + first * kernel_element_size(in->dtype),
+                   end - first, &job->rules);
+}
 
 bool kernel_cast(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0];
@@ -19,9 +34,15 @@ bool kernel_cast(KernelCall *call) {
     }
     if (in->dtype == DTYPE_STRING) return kernel_cast_from_text(call, in, out);
     if (out->dtype == DTYPE_STRING) return kernel_cast_to_text(call, in, out);
-    ConvertRules rules = {!attrs->saturate, (ConvertRound)attrs->round};
-    return kernel_convert(out->dtype, out->data, in->dtype, in->data, in->count, &rules) ||
-           kernel_fail(call, "%s can't become %s", dtype_name(in->dtype), dtype_name(out->dtype));
+    const CastJob job = {in, out, {!attrs->saturate, (ConvertRound)attrs->round}};
+    if (!kernel_convert(out->dtype, out->data, in->dtype, in->data, 0, &job.rules))
+        return kernel_fail(call, "%s can't become %s", dtype_name(in->dtype),
+                           dtype_name(out->dtype));
+    const unsigned parts = kernel_parts(kernel_threads(call), in->count, 1);
+    kernel_run_parts(call->workers,
+                     kernel_element_cut(in->count, KERNEL_PART_GRAIN, parts, in->count), cast_part,
+                     &job);
+    return true;
 }
 
 bool kernel_bit_cast(KernelCall *call) {

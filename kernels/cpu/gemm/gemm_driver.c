@@ -318,7 +318,7 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
     uint32_t *buffers = kernel_workspace(call, part.buffer * part.shares * sizeof *buffers);
     if (!buffers) return false;
     const ShareJob job = {&part, buffers};
-    kernel_run_parts(call->workers, (KernelCut){part.shares, 1, part.shares}, run_shares, &job);
+    kernel_run_parts(call->workers, (KernelCut){part.shares, 1, part.shares, 0}, run_shares, &job);
     return true;
 }
 

@@ -214,6 +214,19 @@ static void share_out(Job *job, unsigned threads) {
     job->shares = (unsigned)least(threads, units);
 }
 
+/* Shares of as many rows each, if they take no more tiles than those that begin with a tile: so do steps
+ * around it that know no tiles. */
+static KernelCut cut_of(const Job *job, double work) {
+    const uint64_t rows = job->g->rows;
+    const uint64_t panels = job->panels.count, pair = rows <= IGEMM_TWIN_ROWS ? 2 : 1;
+    if (!job->by_rows)
+        return (KernelCut){panels, 1, job->shares, kernel_work_chunk(work, panels, pair)};
+    const uint64_t most = job->isa->most[least(job->panels.vectors, job->panels.vecs) - 1];
+    const uint64_t even = div_up(div_up(rows, job->shares), most);
+    const uint64_t grain = even > div_up(div_up(rows, most), job->shares) ? most : 1;
+    return (KernelCut){rows, grain, job->shares, kernel_work_chunk(work, rows, most)};
+}
+
 /* What is rounded fits the type. */
 static void bound_bytes(EpilogueBounds *bounds, const IgemmScale *scale) {
     const bool is_signed = scale->to == DTYPE_INT8;
@@ -258,7 +271,7 @@ typedef struct Piece {
 
 /* The next piece of a panel, of so many words at most; false after the last one. */
 static bool next_piece(const Igemm *g, uint64_t most, Piece *piece) {
-    const uint64_t depth = least(g->depth, most);
+    const uint64_t depth = least(g->depth, most), taps = g->repeats ? 1 : g->taps;
     piece->skip += piece->depth;
     if (piece->skip >= g->depth || !piece->depth) {
         piece->skip = 0;
@@ -267,7 +280,7 @@ static bool next_piece(const Igemm *g, uint64_t most, Piece *piece) {
     if (piece->tap >= g->taps) return false;
     piece->depth = least(depth, g->depth - piece->skip);
     piece->taps = 1;
-    if (depth == g->depth) piece->taps = least(g->taps - piece->tap, most / depth);
+    if (depth == g->depth) piece->taps = least(taps, least(g->taps - piece->tap, most / depth));
     return true;
 }
 
@@ -323,7 +336,8 @@ static void run_narrow(const Job *job, const IgemmTile *narrow, uint64_t width,
 static bool is_twin(const Block *block, uint64_t panel, uint64_t end) {
     const IgemmIsa *isa = block->job->isa;
     const Panels *panels = &block->job->panels;
-    return isa->twins && block->rows <= IGEMM_TWIN_ROWS && panel + 2 <= end &&
+    return isa->twins && !block->job->g->repeats && block->rows <= IGEMM_TWIN_ROWS &&
+           panel + 2 <= end &&
            panel_begin(panels, panel + 2) - panel_begin(panels, panel) == 2 * (uint64_t)isa->vecs;
 }
 
@@ -337,7 +351,7 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles, bool t
     const uint64_t column = block->group * g->columns + first * lanes;
     const uint64_t base = block->rows / tiles, rest = block->rows % tiles;
     const char *weights = (const char *)g->weights + block->group * g->group_weights +
-                          first * lanes * g->taps * g->depth * WORD;
+                          first * lanes * (g->repeats ? 1 : g->taps) * g->depth * WORD;
     IgemmTileFunction *const *functions = twin ? job->isa->twins : job->isa->tiles[vecs - 1];
     const uint64_t columns = twin ? 2 * width : width;
     const uint64_t most =
@@ -349,8 +363,8 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles, bool t
         tile.taps = piece.taps;
         tile.depth = piece.depth;
         tile.skip = block->group * g->depth + piece.skip;
-        tile.weights = weights + done * width * WORD;
-        tile.ahead = weights + (done + depth) * width * WORD;
+        tile.weights = weights + (g->repeats ? piece.skip : done) * width * WORD;
+        tile.ahead = (const char *)tile.weights + depth * width * WORD;
         /* of tiles that take no time, what is read again is there */
         tile.ahead_step = job->isa->whole && g->rows > job->block ? 0 : width * WORD / tiles;
         tile.goes_on = done > 0;
@@ -392,28 +406,22 @@ static void run_block(Block *block, uint64_t first, uint64_t end) {
         }
 }
 
-static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+/* Rows, or panels, that a thread has. */
+static void run_share(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const Job *job = data;
     const Igemm *g = job->g;
-    (void)lane;
+    const uint64_t row = job->by_rows ? first : 0, row_end = job->by_rows ? end : g->rows;
+    char *buffer = job->buffers + lane * job->buffer;
+    Block block = {
+        .job = job, .table = (const void **)buffer, .sums = (float *)(void *)(buffer + job->table)};
     if (job->isa->begin) job->isa->begin(g->depth);
-    for (uint64_t share = first; share < end; share++) {
-        const unsigned s = (unsigned)share;
-        const uint64_t most = job->isa->most[least(job->panels.vectors, job->panels.vecs) - 1];
-        const uint64_t units = job->by_rows ? g->rows : job->panels.count;
-        const uint64_t begin = kernel_part_begin(units, job->by_rows ? most : 1, s, job->shares);
-        const uint64_t stop = kernel_part_begin(units, job->by_rows ? most : 1, s + 1, job->shares);
-        const uint64_t row = job->by_rows ? begin : 0, row_end = job->by_rows ? stop : g->rows;
-        Block block = {.job = job, .table = (const void **)(job->buffers + s * job->buffer)};
-        block.sums = (float *)(void *)(job->buffers + s * job->buffer + job->table);
-        for (block.row = row; block.row < row_end; block.row += block.rows) {
-            const uint64_t left = row_end - block.row;
-            block.rows = div_up(left, div_up(left, job->block));
-            if (job->by_rows)
-                run_block(&block, 0, job->panels.count);
-            else
-                run_block(&block, begin, stop);
-        }
+    for (block.row = row; block.row < row_end; block.row += block.rows) {
+        const uint64_t left = row_end - block.row;
+        block.rows = div_up(left, div_up(left, job->block));
+        if (job->by_rows)
+            run_block(&block, 0, job->panels.count);
+        else
+            run_block(&block, first, end);
     }
     if (job->isa->end) job->isa->end();
 }
@@ -460,12 +468,13 @@ bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
     if (job.element == 1) bound_bytes(&job.bounds, g->scale);
     job.block = least(block_rows(g->way, g->depth), g->rows);
     const uint64_t width = (uint64_t)job.panels.vecs * isa->lanes;
-    const bool pieces = depth * (double)width * WORD > PIECE_BYTES;
+    const bool pieces = g->repeats || depth * (double)width * WORD > PIECE_BYTES;
     job.table = aligned(job.block * g->taps * sizeof(void *));
-    job.buffer = job.table + (pieces ? job.block * width * WORD : 0);
-    job.buffers = kernel_workspace(call, job.buffer * job.shares);
+    job.buffer =
+        kernel_lane_count(job.table + (pieces ? job.block * width * WORD : 0), sizeof(char));
+    job.buffers = kernel_workspace(call, job.buffer * kernel_threads(call));
     if (!job.buffers) return false;
-    kernel_run_parts(call->workers, (KernelCut){job.shares, 1, job.shares}, run_shares, &job);
+    kernel_run_parts(call->workers, cut_of(&job, work / speed), run_share, &job);
     return true;
 }
 
@@ -525,8 +534,10 @@ static uint32_t line_columns(IgemmSteps steps) {
 }
 
 uint64_t igemm_channels_table(const Igemm *g) {
-    if (!g->lines) return g->taps * IGEMM_PIXELS_FOUND;
-    return g->taps / g->lines->steps.taps * line_columns(g->lines->steps);
+    const uint64_t lines = g->lines ? g->taps / g->lines->steps.taps : 0;
+    const uint64_t count =
+        g->lines ? lines * line_columns(g->lines->steps) : g->taps * IGEMM_PIXELS_FOUND;
+    return kernel_lane_count(count, sizeof(void *));
 }
 
 /* Of bfloats: an activation that is not the micro-kernels' is of what has not been rounded yet. */
@@ -534,7 +545,7 @@ uint64_t igemm_channels_rest(const Igemm *g) {
     EpilogueBounds bounds = epilogue_bounds(g->epilogue);
     takes_swish(g, &bounds);
     return g->kind == IGEMM_BFLOATS && bounds.rest.activation != ACTIVATION_NONE
-               ? IGEMM_LINE * g->columns
+               ? kernel_lane_count(IGEMM_LINE * g->columns, sizeof(float))
                : 0;
 }
 
@@ -647,7 +658,9 @@ bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     if (rest && !job.floats) return false;
     const double work = (double)g->rows * (double)g->columns * (double)g->taps;
     const unsigned threads = kernel_work_threads(call, work, g->rows);
-    const uint32_t unit = g->lines ? IGEMM_LINE : IGEMM_PIXELS;
-    kernel_run_parts(call->workers, (KernelCut){g->rows, unit, threads}, run_channels, &job);
+    uint64_t unit = g->lines ? IGEMM_LINE : IGEMM_PIXELS;
+    if (g->lines && g->rows / g->lines->outputs % threads == 0) unit = g->lines->outputs;
+    const KernelCut cut = {g->rows, unit, threads, kernel_work_chunk(work, g->rows, unit)};
+    kernel_run_parts(call->workers, cut, run_channels, &job);
     return true;
 }

@@ -244,6 +244,7 @@ typedef struct Igemm {
     IgemmWay way;             /* that the weights are packed for; of igemm_run alone */
     const uint16_t *z;        /* of bfloats: what is added, of y's shape and rows; or NULL */
     bool wide;                /* of bfloats: y is float, and so is the epilogue's residual */
+    bool repeats;             /* of igemm_run: all taps meet the weights of one */
     uint64_t spread; /* by channel: columns that see one of x's, beside each other; 0: one */
     /* Of igemm_run: several products of the same rows, each of the next `depth` words of them, to the
      * next `columns` of y and what is added; weights of each lie so many bytes apart. 0: one */

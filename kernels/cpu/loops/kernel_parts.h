@@ -2,9 +2,13 @@
 /* Work of a kernel in parts of neighbouring items, one a thread. Where the parts begin depends on
  * nothing but the number of items and of parts, and the caller has the first, so that two threads
  * find in their caches what the step before left there. Which other thread does which part is found
- * out as they are done (workers.h): nobody waits for a thread that has not begun. More parts than
- * threads helped no further where other programs want the processors, and cost 1 to 3 % where none
- * does (measured with 2 threads). */
+ * out as they are done (workers.h): nobody waits for a thread that has not begun.
+ *
+ * A thread does its part from the front on, half of what is left of it at a time. One that is done
+ * takes from the back of others' parts what they have not begun. So a processor that is slower for a
+ * while, as one of a machine that others use may be, has less to do, while none is asked for anything
+ * as long as all are as fast: one that is done then finds at most a last chunk begun.
+ */
 #ifndef DEMI_KERNEL_PARTS_H
 #define DEMI_KERNEL_PARTS_H
 
@@ -17,19 +21,34 @@ enum { KERNEL_PART_LEAST = 16384, KERNEL_PART_GRAIN = 16 };
  * can be kept by it, as no two parts have the same one at a time. */
 typedef void KernelPart(const void *data, uint64_t first, uint64_t end, unsigned lane);
 
-/* How work is cut: `count` items, in groups of `grain`, into so many parts. */
+/* How work is cut: `count` items, in groups of `grain`, into so many parts, of which threads take
+ * multiples of `chunk` items; 0: parts are whole. */
 typedef struct KernelCut {
     uint64_t count, grain;
     unsigned parts;
+    uint64_t chunk;
 } KernelCut;
 
-/* Calls part(data, first, end, lane) for parts that make up all items, each once, none empty. Part
- * 0 runs in the calling thread. */
+/* Calls part(data, first, end, lane) for ranges that make up all items, each once, none empty. The
+ * calling thread begins with the first part. */
 void kernel_run_parts(Workers *workers, KernelCut cut, KernelPart *part, const void *data);
+
+/* Elements of `size` bytes, a power of two, that lie between the memory of two lanes which have `count` of
+ * them each: at least as many, and such that no lane writes where another one's are, in a cache line or in
+ * the one that is fetched beside it. Otherwise each write would wait for the other's processor. */
+enum { KERNEL_LANE_ALIGN = 128 };
+static inline uint64_t kernel_lane_count(uint64_t count, uint64_t size) {
+    const uint64_t unit = KERNEL_LANE_ALIGN / size;
+    return count / unit * unit + (count % unit ? unit : 0);
+}
 
 /* Threads worth using for `work` multiply-adds, or what takes as long, in `tasks` parts: 1 or more.
  */
 unsigned kernel_work_threads(const KernelCall *call, double work, uint64_t tasks);
+
+/* A chunk that is worth being taken by another thread, of `count` items of together so much work: a
+ * multiple of `unit`. */
+uint64_t kernel_work_chunk(double work, uint64_t count, uint64_t unit);
 
 /* The cut of `tasks` tasks of together so much work, for the threads worth using. */
 KernelCut kernel_work_cut(const KernelCall *call, double work, uint64_t tasks);
@@ -41,6 +60,9 @@ static inline unsigned kernel_parts(unsigned threads, uint64_t elements, unsigne
     if (threads > most) threads = (unsigned)most;
     return threads ? threads : 1;
 }
+
+/* The cut of `count` items, in groups of `grain`, that are so many elements in all. */
+KernelCut kernel_element_cut(uint64_t count, uint64_t grain, unsigned parts, uint64_t elements);
 
 /* Where part `part` of `parts` begins, of `count` items in groups of `grain`; that of part `parts`
  * is the end. */

@@ -3,6 +3,8 @@
  * of threads. */
 #include "kernel_call_test.h"
 
+#include <stdatomic.h>
+
 #include "kernel_parts.h"
 
 enum { ROWS = 700, COLUMNS = 61, PLANES = 3, COUNT = PLANES * ROWS * COLUMNS };
@@ -24,6 +26,62 @@ static void test_cover(void **state) {
     assert_int_equal(kernel_parts(8, 0, 1), 1);
     assert_int_equal(kernel_parts(8, 3 * KERNEL_PART_LEAST, 1), 3);
     assert_int_equal(kernel_parts(2, 3 * KERNEL_PART_LEAST, 1), 2);
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+enum { ITEMS = 500 };
+
+typedef struct Counted {
+    KernelCut cut;
+    atomic_uint *done; /* [ITEMS] */
+    atomic_uint wrong, slow;
+} Counted;
+
+/* Chunks begin at multiples of their size from the beginning of their part on. */
+static void count_items(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const Counted *given = data;
+    Counted *counted = (Counted *)(uintptr_t)given;
+    const KernelCut *cut = &counted->cut;
+    for (uint64_t i = first; i < end; i++) atomic_fetch_add(&counted->done[i], 1);
+    for (unsigned p = 0; p < cut->parts; p++) {
+        const uint64_t begin = kernel_part_begin(cut->count, cut->grain, p, cut->parts);
+        const uint64_t stop = kernel_part_begin(cut->count, cut->grain, p + 1, cut->parts);
+        if (first < begin || first >= stop) continue;
+        const bool whole = !cut->chunk || cut->parts == 1;
+        if (whole ? first != begin : (first - begin) % cut->chunk) atomic_store(&counted->wrong, 1);
+        if (end > stop && cut->parts > 1) atomic_store(&counted->wrong, 2);
+    }
+    for (unsigned i = 0; lane == 0 && i < atomic_load(&counted->slow); i++)
+        atomic_load(&counted->wrong);
+}
+
+static void test_chunks(void **state) {
+    MemTrap trap;
+    Arena arena;
+    (void)state;
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    for (unsigned threads = 1; threads < 6; threads++) {
+        Workers *workers = workers_new(&arena, threads);
+        for (uint32_t i = 0; i < 3000; i++) {
+            static atomic_uint done[ITEMS];
+            const uint32_t random = i * 2654435761u;
+            Counted counted = {
+                .cut = {1 + random % ITEMS, 1 + random / 7 % 20, threads, random / 11 % 30},
+                .done = done};
+            atomic_init(&counted.wrong, 0);
+            atomic_init(&counted.slow, i % 4 ? 0 : 2000); /* the caller is late */
+            for (int k = 0; k < ITEMS; k++) atomic_store(&done[k], 0);
+            kernel_run_parts(workers, counted.cut, count_items, &counted);
+            for (uint32_t k = 0; k < ITEMS; k++)
+                if (atomic_load(&done[k]) != (k < counted.cut.count))
+                    fail_msg("item %u of %u: %u times", (unsigned)k, (unsigned)counted.cut.count,
+                             atomic_load(&done[k]));
+            assert_int_equal(atomic_load(&counted.wrong), 0);
+        }
+    }
+    arena_free(&arena);
 }
 
 /* The operator on x, and on a bias of COLUMNS, into y of dims. */
@@ -73,7 +131,7 @@ static void test_threads(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cover),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cover), cmocka_unit_test(test_chunks),
                                        cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

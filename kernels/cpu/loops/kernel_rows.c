@@ -64,7 +64,8 @@ bool kernel_unary_quick(KernelCall *call, const UnaryFunction functions[DTYPE_CO
                           .to_dtype = out->dtype,
                           .from_dtype = in->dtype};
     const unsigned parts = kernel_parts(kernel_threads(call), out->count, UNARY_WEIGHT);
-    kernel_run_parts(call->workers, (KernelCut){out->count, KERNEL_PART_GRAIN, parts},
+    kernel_run_parts(call->workers,
+                     kernel_element_cut(out->count, KERNEL_PART_GRAIN, parts, out->count),
                      halves ? unary_half_part : unary_part, &job);
     return true;
 }

@@ -196,10 +196,12 @@ void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
     for (uint32_t i = 0; i < p.outer; i++) count *= axes[i].count;
     const uint64_t rows = (uint64_t)count;
     const unsigned threads = walk->workers ? workers_lanes(walk->workers) : 1;
-    const unsigned parts = kernel_parts(threads, rows * (uint64_t)p.columns.count, 1);
+    const uint64_t elements = rows * (uint64_t)p.columns.count;
+    const unsigned parts = kernel_parts(threads, elements, 1);
     /* rows that are contiguous in both are no tiles: a few long ones are shared out too */
     const uint64_t grain = p.columns.from == 1 && p.columns.to == 1 ? 1 : TILE;
-    kernel_run_parts(walk->workers, (KernelCut){rows, grain, parts}, copy_part, &p);
+    kernel_run_parts(walk->workers, kernel_element_cut(rows, grain, parts, elements), copy_part,
+                     &p);
 }
 
 void strided_fill(KernelTensor *tensor, const void *element) {

@@ -99,8 +99,9 @@ static void double_part(const void *job, uint64_t first, uint64_t end, unsigned 
 }
 
 static void run_rows(const KernelCall *call, const NormRows *job, Dtype dtype) {
-    const unsigned parts = kernel_parts(kernel_threads(call), job->rows * job->n, NORM_WEIGHT);
-    kernel_run_parts(call->workers, (KernelCut){job->rows, 1, parts},
+    const uint64_t elements = job->rows * job->n;
+    const unsigned parts = kernel_parts(kernel_threads(call), elements, NORM_WEIGHT);
+    kernel_run_parts(call->workers, kernel_element_cut(job->rows, 1, parts, elements),
                      dtype == DTYPE_FLOAT ? float_part : double_part, job);
 }
 

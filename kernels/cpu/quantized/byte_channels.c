@@ -78,13 +78,14 @@ typedef struct Job {
     const ByteChannelsIsa *isa;
     BytePixels pixels;
     size_t element;      /* bytes of one of y's */
-    const void **tables; /* [lanes][taps * PIXELS] */
+    const void **tables; /* [lanes][table] */
+    uint64_t table;
 } Job;
 
 static void run_rows(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const Job *job = data;
     const Igemm *g = job->g;
-    const void **table = job->tables + lane * g->taps * PIXELS;
+    const void **table = job->tables + lane * job->table;
     BytePixels pixels = job->pixels;
     pixels.rows = table;
     for (uint64_t row = first; row < end; row += pixels.count) {
@@ -110,11 +111,12 @@ bool byte_channels_run(KernelCall *call, const Igemm *g, const ByteChannelsIsa *
     if (!job.pixels.factor || !job.pixels.shift || !job.pixels.offset) return false;
     job.element = g->scale->to == DTYPE_FLOAT ? sizeof(float) : 1;
     igemm_bounds(g, &job.pixels.low, &job.pixels.high);
-    job.tables =
-        kernel_workspace(call, g->taps * PIXELS * sizeof *job.tables * kernel_threads(call));
+    job.table = kernel_lane_count(g->taps * PIXELS, sizeof *job.tables);
+    job.tables = kernel_workspace(call, job.table * sizeof *job.tables * kernel_threads(call));
     if (!job.tables) return false;
     const double work = (double)g->rows * (double)g->columns * (double)g->taps / 4;
     const unsigned threads = kernel_work_threads(call, work, g->rows);
-    kernel_run_parts(call->workers, (KernelCut){g->rows, PIXELS, threads}, run_rows, &job);
+    const KernelCut cut = {g->rows, PIXELS, threads, kernel_work_chunk(work, g->rows, PIXELS)};
+    kernel_run_parts(call->workers, cut, run_rows, &job);
     return true;
 }

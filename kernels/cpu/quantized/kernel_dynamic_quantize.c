@@ -25,7 +25,8 @@ static void range_part(const void *data, uint64_t first, uint64_t end, unsigned 
 static DynamicRange find_range(KernelCall *call, const KernelTensor *x) {
     const unsigned threads = kernel_threads(call);
     const RangeJob job = {x->data, ARENA_ARRAY(call->scratch, DynamicRange, threads)};
-    const KernelCut cut = {x->count, KERNEL_PART_GRAIN, kernel_parts(threads, x->count, 1)};
+    const KernelCut cut = kernel_element_cut(x->count, KERNEL_PART_GRAIN,
+                                             kernel_parts(threads, x->count, 1), x->count);
     DynamicRange all = {0, 0};
     kernel_run_parts(call->workers, cut, range_part, &job);
     for (unsigned i = 0; i < threads; i++) {
@@ -55,7 +56,8 @@ bool kernel_dynamic_quantize(KernelCall *call) {
     const BytesJob job = {x->data, out->data, dynamic_scale(find_range(call, x))};
     *(float *)scale_out->data = job.by.scale;
     *(uint8_t *)zero_out->data = job.by.zero;
-    const KernelCut cut = {x->count, GRAIN, kernel_parts(kernel_threads(call), x->count, 2)};
+    const unsigned parts = kernel_parts(kernel_threads(call), x->count, 2);
+    const KernelCut cut = kernel_element_cut(x->count, GRAIN, parts, x->count);
     kernel_run_parts(call->workers, cut, bytes_part, &job);
     return true;
 }

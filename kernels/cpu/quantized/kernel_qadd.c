@@ -173,9 +173,9 @@ bool kernel_q_table(KernelCall *call) {
         return kernel_fail(call, "a table of %llu elements of %s", (unsigned long long)table->count,
                            dtype_name(table->dtype));
     const TableJob job = {x->data, table->data, y->data, y->dtype == DTYPE_FLOAT};
-    kernel_run_parts(
-        call->workers,
-        (KernelCut){x->count, KERNEL_PART_GRAIN, kernel_parts(kernel_threads(call), x->count, 1)},
-        look_up, &job);
+    const unsigned parts = kernel_parts(kernel_threads(call), x->count, 1);
+    kernel_run_parts(call->workers,
+                     kernel_element_cut(x->count, KERNEL_PART_GRAIN, parts, x->count), look_up,
+                     &job);
     return true;
 }

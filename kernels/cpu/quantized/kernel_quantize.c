@@ -74,7 +74,9 @@ static void run_part(const void *data, uint64_t first, uint64_t end, unsigned la
 }
 
 static bool run_all(KernelCall *call, const QuantizeJob *job) {
-    KernelCut cut = {job->x->count, RUN, kernel_parts(kernel_threads(call), job->x->count, 4)};
+    const uint64_t count = job->x->count;
+    const KernelCut cut =
+        kernel_element_cut(count, RUN, kernel_parts(kernel_threads(call), count, 4), count);
     kernel_run_parts(call->workers, cut, run_part, job);
     return true;
 }

@@ -38,7 +38,8 @@ bool kernel_round_steps(KernelCall *call) {
     const RoundJob job = {
         x->data, call->outputs[0].data, {numbers[STEP], numbers[LOW], numbers[HIGH]}};
     const unsigned parts = kernel_parts(kernel_threads(call), x->count, ROUND_WEIGHT);
-    kernel_run_parts(call->workers, (KernelCut){x->count, KERNEL_PART_GRAIN, parts}, round_part,
+    kernel_run_parts(call->workers,
+                     kernel_element_cut(x->count, KERNEL_PART_GRAIN, parts, x->count), round_part,
                      &job);
     return true;
 }

@@ -419,7 +419,7 @@ static bool run_side_by_side(KernelCall *call, const Recurrent *job, const Recur
         if (!begin_direction(call, &both[d], data, d)) return false;
         both[d].job.call = &alone;
     }
-    kernel_run_parts(call->workers, (KernelCut){2, 1, 2}, run_part, each);
+    kernel_run_parts(call->workers, (KernelCut){2, 1, 2, 0}, run_part, each);
     for (int d = 0; d < 2; d++) end_direction(&both[d], data);
     return both[0].done && both[1].done;
 }

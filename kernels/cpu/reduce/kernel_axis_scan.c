@@ -157,7 +157,8 @@ static bool arg(KernelCall *call, const ArgFunction *functions) {
     if (y->count == 0) return true;
     if (loops.n == 0) return kernel_fail(call, "no element is largest in an axis of none");
     ArgJob job = {functions[x->dtype], x, y->data, loops, axis_blocks(loops), attrs->last != 0};
-    KernelCut cut = {loops.outer * job.blocks, 1, kernel_parts(kernel_threads(call), x->count, 1)};
+    const unsigned parts = kernel_parts(kernel_threads(call), x->count, 1);
+    const KernelCut cut = kernel_element_cut(loops.outer * job.blocks, 1, parts, x->count);
     kernel_run_parts(call->workers, cut, arg_part, &job);
     return true;
 }
@@ -234,7 +235,8 @@ static bool cumulate(KernelCall *call, const CumFunction *functions) {
     AxisLoops loops = axis_loops(x, axis);
     CumJob job = {functions[x->dtype],   call->attrs, x->data,
                   call->outputs[0].data, loops,       axis_blocks(loops)};
-    KernelCut cut = {loops.outer * job.blocks, 1, kernel_parts(kernel_threads(call), x->count, 1)};
+    const unsigned parts = kernel_parts(kernel_threads(call), x->count, 1);
+    const KernelCut cut = kernel_element_cut(loops.outer * job.blocks, 1, parts, x->count);
     kernel_run_parts(call->workers, cut, cum_part, &job);
     return true;
 }

@@ -9,7 +9,9 @@
 
 enum {
     CHUNKS = 16,
-    FEW = 16,              /* blocks of results */
+    FEW = 16, /* blocks of results */
+    EACH = 4, /* blocks that each thread has at least, if they have so many columns */
+    LEAST_COLUMNS = 64,
     CHUNK_LEAST = 1 << 15, /* elements of a result's chunk */
 };
 
@@ -17,10 +19,10 @@ typedef struct ReduceJob {
     const ReduceKind *kind;
     const ReduceLoops *loops;
     const char *x;
-    char *out, *partial;    /* partial: [CHUNKS][results] accumulators */
-    size_t element, result; /* bytes of one */
-    Dtype half;             /* 16-bit floats, for a kind of floats; else 0 */
-    uint64_t blocks;        /* of columns */
+    char *out, *partial;      /* partial: [CHUNKS][results] accumulators */
+    size_t element, result;   /* bytes of one */
+    Dtype half;               /* 16-bit floats, for a kind of floats; else 0 */
+    uint64_t blocks, columns; /* blocks of so many columns, at most REDUCE_BLOCK */
 } ReduceJob;
 
 /* Runs [first, end), and of their elements [from, to), where rows are reduced. */
@@ -114,7 +116,7 @@ static void add_columns(const ReduceJob *job, uint64_t o, uint64_t column, uint6
 
 static uint64_t block_columns(const ReduceJob *job, uint64_t column) {
     uint64_t left = job->loops->width - column;
-    return left < REDUCE_BLOCK ? left : REDUCE_BLOCK;
+    return left < job->columns ? left : job->columns;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -145,7 +147,7 @@ static void column_results(const void *data, uint64_t first, uint64_t end, unsig
     ReduceSums sums;
     (void)lane;
     for (uint64_t b = first; b < end; b++) {
-        uint64_t o = b / job->blocks, column = b % job->blocks * REDUCE_BLOCK;
+        uint64_t o = b / job->blocks, column = b % job->blocks * job->columns;
         uint64_t count = block_columns(job, column);
         job->kind->clear(&sums, count);
         add_columns(job, o, column, count, &all, &sums);
@@ -176,7 +178,7 @@ static void chunk_sums(const void *data, uint64_t first, uint64_t end, unsigned 
         for (uint64_t o = 0; loops->width == 1 && o < loops->outer_count;)
             o += add_rows(job, o, loops->outer_count, &span, sums + o * job->kind->size);
         for (uint64_t b = 0; loops->width > 1 && b < loops->outer_count * job->blocks; b++) {
-            uint64_t o = b / job->blocks, column = b % job->blocks * REDUCE_BLOCK;
+            uint64_t o = b / job->blocks, column = b % job->blocks * job->columns;
             add_columns(job, o, column, block_columns(job, column), &span,
                         sums + (o * loops->width + column) * job->kind->size);
         }
@@ -188,7 +190,7 @@ static bool by_chunks(KernelCall *call, ReduceJob *job, unsigned threads) {
     uint64_t size = loops->results * job->kind->size;
     job->partial = kernel_workspace(call, CHUNKS * size);
     if (!job->partial) return false;
-    KernelCut cut = {CHUNKS, 1, threads < CHUNKS ? threads : CHUNKS};
+    const KernelCut cut = {CHUNKS, 1, threads < CHUNKS ? threads : CHUNKS, 1};
     kernel_run_parts(call->workers, cut, chunk_sums, job);
     for (unsigned c = 1; c < CHUNKS; c++)
         job->kind->merge(job->partial, job->partial + c * size, loops->results);
@@ -200,20 +202,32 @@ static bool by_chunks(KernelCall *call, ReduceJob *job, unsigned threads) {
     return true;
 }
 
+static void cut_columns(ReduceJob *job, uint64_t columns) {
+    const uint64_t width = job->loops->width;
+    job->columns = columns < REDUCE_BLOCK ? columns : REDUCE_BLOCK;
+    job->blocks = width / job->columns + (width % job->columns != 0);
+}
+
 bool reduce_run(KernelCall *call, const ReduceKind *kind, const ReduceLoops *loops,
                 const KernelTensor *x, void *out) {
     ReduceJob job = {.kind = kind, .loops = loops, .x = x->data, .out = out};
     job.element = kernel_element_size(x->dtype);
     job.half = half_is(x->dtype) ? x->dtype : 0;
     job.result = job.half ? job.element : kind->result;
-    job.blocks = loops->width / REDUCE_BLOCK + (loops->width % REDUCE_BLOCK != 0);
+    cut_columns(&job, REDUCE_BLOCK);
     bool rows = loops->width == 1;
     uint64_t tasks = rows ? loops->outer_count : loops->outer_count * job.blocks;
     unsigned threads = kernel_parts(kernel_threads(call), x->count, 1);
     bool divides = rows ? loops->reduced >= CHUNKS * CHUNK_LEAST
                         : loops->run_count / CHUNKS * loops->width >= CHUNK_LEAST;
     if (tasks < FEW && divides) return by_chunks(call, &job, threads);
-    KernelCut cut = {tasks, 1, threads};
+    if (!rows &&
+        tasks < EACH * threads) { /* which part of a row a block is tells nothing of its sums */
+        const uint64_t each = loops->outer_count * loops->width / (EACH * threads);
+        cut_columns(&job, each / LEAST_COLUMNS * LEAST_COLUMNS + LEAST_COLUMNS);
+        tasks = loops->outer_count * job.blocks;
+    }
+    const KernelCut cut = kernel_element_cut(tasks, 1, threads, x->count);
     kernel_run_parts(call->workers, cut, rows ? row_results : column_results, &job);
     return true;
 }

@@ -5,6 +5,7 @@
  * they are made a band of rows at a time and read while they are there. A thread has bands of its own;
  * expanded rows that two bands see are kept from one to the next. Sums are those of the convolutions
  * one by one, to the bit, as they are of bfloat16: there what is between is rounded as its tensors are. */
+#include <stdalign.h>
 #include <string.h>
 
 #include "conv_last.h"
@@ -190,10 +191,12 @@ typedef struct Job {
     const void **tables;
     uint64_t rest; /* floats of a lane for igemm_channels_block */
     float *rests;
+    struct Band *bands; /* [lanes] */
 } Job;
 
 /* What a lane has of an image: expanded rows [first, end), and a result of the convolution. */
 typedef struct Band {
+    alignas(64) uint64_t next; /* the result row behind those that were made last */
     uint64_t image;
     int64_t first, end;
     char *seen, *mixed;
@@ -320,19 +323,16 @@ static void run_band(const Job *job, Band *band, int64_t from, int64_t to) {
 static void run_rows(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const Job *job = data;
     const uint64_t high = (uint64_t)job->conv->axes[0].out;
-    char *space = job->space + lane * (job->seen + job->mixed);
-    Band band = {.seen = space,
-                 .mixed = space + job->seen,
-                 .table = job->tables + lane * job->table,
-                 .rest = job->rests + lane * job->rest};
+    Band *band = &job->bands[lane];
     for (uint64_t row = first, count; row < end; row += count) {
         const uint64_t from = row % high, left = high - from < end - row ? high - from : end - row;
-        if (row == first || from == 0) { /* nothing is there of another image */
-            band.image = row / high;
-            band.first = band.end = 0;
+        if (row != band->next || from == 0) { /* nothing is there of rows above */
+            band->image = row / high;
+            band->first = band->end = 0;
         }
         count = left < job->band ? left : job->band;
-        run_band(job, &band, (int64_t)from, (int64_t)(from + count));
+        run_band(job, band, (int64_t)from, (int64_t)(from + count));
+        band->next = row + count;
     }
 }
 
@@ -377,10 +377,36 @@ static void size_lane(Job *job) {
     job->rest = igemm_channels_rest(&product);
 }
 
+/* False with the error set past the memory budget. */
+static bool get_bands(KernelCall *call, Job *job) {
+    const unsigned lanes = kernel_threads(call);
+    job->space = kernel_workspace(call, (job->seen + job->mixed + 1) * lanes);
+    job->tables = kernel_workspace(call, job->table * lanes * sizeof *job->tables);
+    job->rests = kernel_workspace(call, (job->rest * lanes + 1) * sizeof *job->rests);
+    job->bands = kernel_workspace(call, lanes * sizeof *job->bands);
+    if (!job->space || !job->tables || !job->rests || !job->bands) return false;
+    for (unsigned i = 0; i < lanes; i++) {
+        char *space = job->space + i * (job->seen + job->mixed);
+        job->bands[i] = (Band){.next = UINT64_MAX,
+                               .seen = space,
+                               .mixed = space + job->seen,
+                               .table = job->tables + i * job->table,
+                               .rest = job->rests + i * job->rest};
+    }
+    return true;
+}
+
+static bool run_bands(KernelCall *call, const Job *job) {
+    const double work = work_of(job->conv);
+    const uint64_t rows = job->conv->images * (uint64_t)job->conv->axes[0].out;
+    const KernelCut cut = {rows, 1, kernel_work_threads(call, work, rows),
+                           kernel_work_chunk(work, rows, job->band)};
+    kernel_run_parts(call->workers, cut, run_rows, job);
+    return true;
+}
+
 static bool run(KernelCall *call, Job *job) {
     const SeparableConv *conv = job->conv;
-    const uint64_t rows = conv->images * (uint64_t)conv->axes[0].out;
-    const unsigned threads = kernel_work_threads(call, work_of(conv), rows);
     size_band(job, 1);
     for (uint64_t band = 2; band <= (uint64_t)conv->axes[0].out; band++) {
         const Job smaller = *job;
@@ -390,13 +416,7 @@ static bool run(KernelCall *call, Job *job) {
         break;
     }
     size_lane(job);
-    job->space = kernel_workspace(call, (job->seen + job->mixed + 1) * kernel_threads(call));
-    job->tables = kernel_workspace(call, job->table * kernel_threads(call) * sizeof *job->tables);
-    job->rests =
-        kernel_workspace(call, (job->rest * kernel_threads(call) + 1) * sizeof *job->rests);
-    if (!job->space || !job->tables || !job->rests) return false;
-    kernel_run_parts(call->workers, (KernelCut){rows, 1, threads}, run_rows, job);
-    return true;
+    return get_bands(call, job) && run_bands(call, job);
 }
 
 /* False with the error set past the memory budget. */

@@ -287,6 +287,7 @@ WinogradEnd winograd_run(KernelCall *call, const Winograd *g) {
     if (!job.space || !nothing) return WINOGRAD_FAILED;
     memset(nothing, 0, filters * sizeof(float));
     job.nothing = nothing;
-    kernel_run_parts(call->workers, (KernelCut){job.tiles, 1, threads}, run_blocks, &job);
+    kernel_run_parts(call->workers, (KernelCut){job.tiles, 1, threads, job.block}, run_blocks,
+                     &job);
     return atomic_load(&unsound) ? WINOGRAD_UNSOUND : WINOGRAD_DONE;
 }
