@@ -316,6 +316,12 @@ const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t
  * that does: nothing is read then, and the row's function never runs. */
 const void *kernel_weights(KernelCall *call, uint32_t i, const WeightLayout *layout);
 
+/* Whether that is a layout of bfloat16 for an input of float. Such constants have it that plans store as
+ * bfloat16, in memory that contexts share; of others kernel_weights gives NULL. */
+static inline bool kernel_narrows(const KernelCall *call, uint32_t i, const WeightLayout *layout) {
+    return weight_layout_dtype(layout) == DTYPE_BFLOAT16 && call->inputs[i].dtype == DTYPE_FLOAT;
+}
+
 /* For `make`: the constant input i where the plan stores it by that layout, else NULL. */
 const void *kernel_stored_weights(KernelCall *call, uint32_t i, const WeightLayout *layout);
 

@@ -52,6 +52,7 @@ const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t
 const void *kernel_weights(KernelCall *call, uint32_t i, const WeightLayout *layout) {
     if (!kernel_is_constant(call, i)) return NULL;
     if (call->host && call->host->weights) return call->host->weights(call, i, layout);
+    if (kernel_narrows(call, i, layout)) return NULL;
     void *to = from_scratch(call, weight_layout_size(layout));
     weight_layout_pack(layout, call->inputs[i].data, to);
     return to;

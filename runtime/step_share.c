@@ -105,11 +105,11 @@ typedef struct Copy {
     uint64_t size; /* 0: there is none */
 } Copy;
 
-static bool copy_take(const PackJob *job, Copy *copy) {
+static bool copy_take(const PackJob *job, Dtype dtype, Copy *copy) {
     Exec *exec = job->s->exec;
     const uint32_t value = value_of(job->s, job->input);
     copy->tensor = exec->loaded->constants[value];
-    copy->tensor.dtype = job->s->call.inputs[job->input].dtype;
+    copy->tensor.dtype = dtype;
     uint64_t size = copy->tensor.count * kernel_element_size(copy->tensor.dtype);
     if (!pool_charge(&exec->pool, size)) return false;
     void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -151,11 +151,13 @@ static bool fill(void *data, void *to) {
     const LoadedPlan *loaded = job->s->exec->loaded;
     const uint32_t value = value_of(job->s, job->input);
     const KernelTensor *stored = &loaded->constants[value];
-    const Dtype dtype = job->s->call.inputs[job->input].dtype;
+    const KernelCall *call = &job->s->call;
+    const bool narrows = job->layout && kernel_narrows(call, job->input, job->layout);
+    const Dtype dtype = narrows ? DTYPE_BFLOAT16 : call->inputs[job->input].dtype;
     if (!job->pack && !job->layout) return step_write_plain(loaded, value, dtype, to);
     bool as_is = (stored->dtype == dtype && !loaded->layouts[value]) || !stored->count;
     Copy copy = {.size = 0};
-    bool ok = as_is || copy_take(job, &copy);
+    bool ok = as_is || copy_take(job, dtype, &copy);
     const KernelTensor *from = as_is ? stored : &copy.tensor;
     if (ok && job->layout)
         weight_layout_pack(job->layout, from->data, to);
@@ -258,6 +260,8 @@ static const void *note(LayoutNotes *notes, uint32_t i, const WeightLayout *layo
 
 const void *step_weights(KernelCall *call, uint32_t i, const WeightLayout *layout) {
     StepCall *s = step_call_of(call);
+    const bool narrows = kernel_narrows(call, i, layout);
+    if (narrows && s->exec->loaded->constants[value_of(s, i)].dtype != DTYPE_BFLOAT16) return NULL;
     if (s->exec->options.notes) return note(s->exec->options.notes, i, layout);
     const void *stored = step_stored_weights(call, i, layout);
     PackJob job = {s, i, NULL, layout, weight_layout_size(layout), 0};

@@ -22,6 +22,7 @@
 #include "quick_rows.h"
 #include "recurrent_bytes.h"
 #include "recurrent_layer.h"
+#include "split_product.h"
 
 enum {
     DOT_ROWS = 16,
@@ -35,6 +36,7 @@ enum {
  * where a step multiplies by them at two times, which a GRU does. */
 typedef struct PackedWeights {
     const void *w[2], *r[2][2];
+    bool brain; /* w are for split products */
 } PackedWeights;
 
 /* Weights of bytes: how they are packed, and one direction's of this call. */
@@ -53,7 +55,7 @@ typedef struct Recurrent {
     size_t element; /* bytes of a real */
     uint64_t direction;
     bool backward, batch_first;
-    bool turned;     /* this step reads the recurrent weights from their end on */
+    uint64_t step;   /* every other one reads the recurrent weights from their end on */
     bool couple;     /* LSTM: forget = 1 - input */
     bool bias_apart; /* GRU: the last gate's recurrent bias is added before the reset */
     double clip;     /* 0: none */
@@ -83,6 +85,25 @@ typedef struct Dots {
     void *to;
 } Dots;
 
+/* What a step does between two times at which threads meet: a thread has units, gates [first, last) of which
+ * meet the vectors, and then what follows from that. */
+typedef struct GateProduct {
+    uint64_t first, last;
+    const void *vectors; /* [batch][hidden] */
+    void *to;            /* [batch][width], added to */
+} GateProduct;
+typedef struct Phase Phase;
+typedef void PhaseFunction(const Phase *phase, uint64_t first, uint64_t end); /* units */
+struct Phase {
+    const Recurrent *job;
+    GateProduct products[2];
+    unsigned count; /* of products */
+    PhaseFunction *then;
+    void *gates;      /* [batch][width] */
+    const void *h;    /* [batch][hidden], the state before the step */
+    void *next_h, *c; /* the one after it, and the cell, which becomes the one after it */
+};
+
 static uint64_t sequence_length(const Recurrent *job, uint64_t b) {
     return job->lengths ? (uint64_t)job->lengths[b] : job->length;
 }
@@ -107,36 +128,54 @@ static uint64_t recurrent_y(const Recurrent *job, uint64_t b, uint64_t s) {
     return row * job->hidden;
 }
 
-typedef struct DotsJob {
-    const Recurrent *recurrent;
-    const Dots *dots;
+/* What the rows of a matrix are multiplied by, sixteen at a time. */
+typedef struct RowLoop {
     GemmVectorFunction *loop;
     size_t element; /* bytes of the matrix's */
-} DotsJob;
+} RowLoop;
+
+static RowLoop row_loop(Dtype narrow) {
+    const GemmLoops *loops = gemm_loops(isa_best());
+    return (RowLoop){narrow == DTYPE_FLOAT16    ? loops->half_dots
+                     : narrow == DTYPE_BFLOAT16 ? loops->brain_dots
+                                                : loops->dots,
+                     narrow ? sizeof(uint16_t) : sizeof(float)};
+}
 
 /* Rows stay in the first-level cache while all vectors meet them. */
-static void dots_of_block(const DotsJob *job, uint64_t block) {
-    const Dots *dots = job->dots;
-    const uint64_t j = dots->first + block * DOT_ROWS;
+static void dots_of_block(const Recurrent *job, const Dots *dots, RowLoop rows, uint64_t j) {
     const uint64_t count = dots->last - j < DOT_ROWS ? dots->last - j : DOT_ROWS;
     for (uint64_t b = 0; b < dots->vector_count; b++)
-        job->loop((float *)dots->to + b * job->recurrent->width + j,
-                  (const char *)dots->matrix + j * dots->count * job->element, dots->count,
+        rows.loop((float *)dots->to + b * job->width + j,
+                  (const char *)dots->matrix + j * dots->count * rows.element, dots->count,
                   (const float *)dots->vectors + b * dots->count, count, dots->count);
 }
 
-/* Every other step goes through the chunks the other way round: what the step before read last is still in
- * a cache that has not room for all of them. */
+/* All of its rows, in the calling thread. Every other step goes through the chunks the other way round: what
+ * the step before read last is still in a cache that has not room for all of them. */
+static void add_rows_float(const Recurrent *job, const Dots *dots) {
+    const RowLoop rows = row_loop(dots->narrow);
+    const uint64_t most = DOT_CHUNK * DOT_ROWS;
+    const uint64_t chunks = (dots->last - dots->first + most - 1) / most;
+    for (uint64_t i = 0; i < chunks; i++) {
+        const uint64_t begin = dots->first + (job->step % 2 ? chunks - 1 - i : i) * most;
+        for (uint64_t j = begin; j < dots->last && j < begin + most; j += DOT_ROWS)
+            dots_of_block(job, dots, rows, j);
+    }
+}
+
+typedef struct DotsJob {
+    const Recurrent *recurrent;
+    const Dots *dots;
+} DotsJob;
+
 static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const DotsJob *job = data;
-    const uint64_t chunks = (end - first + DOT_CHUNK - 1) / DOT_CHUNK;
+    Dots some = *job->dots;
     (void)lane;
-    for (uint64_t i = 0; i < chunks; i++) {
-        const uint64_t chunk = job->recurrent->turned ? chunks - 1 - i : i;
-        const uint64_t begin = first + chunk * DOT_CHUNK;
-        for (uint64_t block = begin; block < end && block < begin + DOT_CHUNK; block++)
-            dots_of_block(job, block);
-    }
+    some.first = job->dots->first + first;
+    some.last = job->dots->first + end;
+    add_rows_float(job->recurrent, &some);
 }
 
 typedef struct Rows {
@@ -172,19 +211,18 @@ static bool add_bytes(const Recurrent *recurrent, const Dots *dots) {
     return byte_matrix_add(recurrent->call, dots->bytes, &product);
 }
 
+static KernelCut cut_of_rows(const Recurrent *job, double work, uint64_t rows) {
+    const unsigned threads = kernel_work_threads(job->call, work, (rows + DOT_ROWS - 1) / DOT_ROWS);
+    return (KernelCut){rows, DOT_ROWS, threads, kernel_work_chunk(work, rows, DOT_ROWS)};
+}
+
 static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
     if (dots->bytes) return add_bytes(recurrent, dots);
     if (dots->packed) return add_packed(recurrent, dots);
-    const GemmLoops *loops = gemm_loops(isa_best());
-    const DotsJob job = {recurrent, dots,
-                         dots->narrow == DTYPE_FLOAT16    ? loops->half_dots
-                         : dots->narrow == DTYPE_BFLOAT16 ? loops->brain_dots
-                                                          : loops->dots,
-                         dots->narrow ? sizeof(uint16_t) : sizeof(float)};
-    const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
+    const DotsJob job = {recurrent, dots};
+    const uint64_t rows = dots->last - dots->first;
     const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
-    kernel_run_parts(recurrent->call->workers, kernel_work_cut(recurrent->call, work, blocks),
-                     dots_part, &job);
+    kernel_run_parts(recurrent->call->workers, cut_of_rows(recurrent, work, rows), dots_part, &job);
     return true;
 }
 
@@ -195,12 +233,16 @@ static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
 #include "real_dot.inc"
 
 KERNEL_CLONES
-static bool add_dots_double(const Recurrent *job, const Dots *dots) {
+static void add_rows_double(const Recurrent *job, const Dots *dots) {
     const double *matrix = dots->matrix, *vectors = dots->vectors;
     for (uint64_t j = dots->first; j < dots->last; j++)
         for (uint64_t b = 0; b < dots->vector_count; b++)
             ((double *)dots->to)[b * job->width + j] +=
                 dot_double(matrix + j * dots->count, vectors + b * dots->count, dots->count);
+}
+
+static bool add_dots_double(const Recurrent *job, const Dots *dots) {
+    add_rows_double(job, dots);
     return true;
 }
 
@@ -309,15 +351,10 @@ static uint64_t inputs_at_once(const Recurrent *job) {
     return fits ? rows : 0;
 }
 
-/* All inputs times w in one product, as far as there is room for that. */
-static bool multiply_inputs(KernelCall *call, Recurrent *job) {
-    const uint64_t rows = inputs_at_once(job), count = rows * job->width;
-    job->products = NULL;
-    if (!rows) return true;
-    float *products = kernel_workspace(call, count * sizeof(float));
-    if (!products) return false;
-    const void *packed = job->packed ? job->packed->w[job->direction] : NULL;
-    const Dots all = {.packed = packed,
+static bool multiply_floats(KernelCall *call, const Recurrent *job, uint64_t rows,
+                            float *products) {
+    const bool packs = job->packed && !job->packed->brain;
+    const Dots all = {.packed = packs ? job->packed->w[job->direction] : NULL,
                       .bytes = job->matrices ? &job->matrices->w : NULL,
                       .vectors = job->x,
                       .vector_count = rows,
@@ -331,14 +368,52 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
                             .a = {job->x, NULL, job->input, 1, DTYPE_UNDEFINED},
                             .b = {job->w, NULL, 1, job->input, DTYPE_UNDEFINED},
                             .c = products};
-    job->products = products;
     const bool adds = all.packed || all.bytes;
-    if (adds) memset(products, 0, count * sizeof *products);
-    if (!(adds ? add_dots_float(job, &all) : gemm_matrices(call, &g))) return false;
+    if (adds) memset(products, 0, rows * job->width * sizeof *products);
+    return adds ? add_dots_float(job, &all) : gemm_matrices(call, &g);
+}
+
+/* By weights of bfloat16, and with biases. Where that gives NaN the weights are widened, and job->w is
+ * set. */
+static bool multiply_brain(KernelCall *call, Recurrent *job, uint64_t rows, float *products) {
+    const float *bias = NULL;
+    if (job->bias) {
+        float *sums = ARENA_ARRAY(call->scratch, float, job->width); /* which are 0 */
+        add_bias_float(job, sums);
+        bias = sums;
+    }
+    const SplitProduct product = {.x = job->x,
+                                  .rows = rows,
+                                  .depth = job->input,
+                                  .columns = job->width,
+                                  .weights = job->packed->w[job->direction],
+                                  .bias = bias,
+                                  .y = products};
+    bool sound;
+    if (!split_product_run(call, &product, isa_best(), &sound)) return false;
+    if (sound) return true;
+    const KernelTensor *w = kernel_constant(call, 1);
+    const float *wide = w ? kernel_reals(call, w, DTYPE_FLOAT) : NULL;
+    job->w = part(wide, job->direction * job->width * job->input, sizeof *wide);
+    return wide;
+}
+
+/* All inputs times w in one product, as far as there is room for that. */
+static bool multiply_inputs(KernelCall *call, Recurrent *job) {
+    const uint64_t rows = inputs_at_once(job), count = rows * job->width;
+    const bool brain = job->packed && job->packed->brain;
+    job->products = NULL;
+    if (!rows) return !brain || kernel_fail(call, "its inputs' products do not fit memory");
+    float *products = kernel_workspace(call, count * sizeof(float));
+    if (!products) return false;
+    job->products = products;
+    job->w = brain ? NULL : job->w;
+    if (brain && !multiply_brain(call, job, rows, products)) return false;
+    if (brain && !job->w) return true;
+    if (!multiply_floats(call, job, rows, products)) return false;
     for (uint64_t i = 0; job->bias && i < rows; i++) add_bias_float(job, products + i * job->width);
     return true;
 }
-
 /* The direction's weights of bytes. */
 static bool begin_bytes(KernelCall *call, Recurrent *job, ByteMatrices *matrices) {
     const uint64_t rows = inputs_at_once(job);
@@ -350,7 +425,8 @@ static bool begin_bytes(KernelCall *call, Recurrent *job, ByteMatrices *matrices
 /* A direction with its memory, ready for its steps. */
 typedef struct Direction {
     Recurrent job;
-    void *state[2], *gates; /* [batch][hidden], h and c; [batch][width] */
+    void *state[2], *spare; /* [batch][hidden], h and c; another h */
+    void *gates;            /* [batch][width] */
     bool done;
 } Direction;
 
@@ -372,6 +448,7 @@ static bool begin_direction(KernelCall *call, Direction *direction, const Recurr
         direction->state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
         move_state(job, direction->state[i], data->first[i], false);
     }
+    direction->spare = arena_array(call->scratch, job->batch * job->hidden, size);
     if (job->bytes) {
         ByteMatrices *matrices = ARENA_NEW(call->scratch, ByteMatrices);
         if (!begin_bytes(call, job, matrices)) return false;
@@ -383,8 +460,8 @@ static bool run_steps(Direction *direction) {
     Recurrent *job = &direction->job;
     void *const *state = direction->state;
     return job->element == sizeof(float)
-               ? run_direction_float(job, state[0], state[1], direction->gates)
-               : run_direction_double(job, state[0], state[1], direction->gates);
+               ? run_direction_float(job, state, direction->spare, direction->gates)
+               : run_direction_double(job, state, direction->spare, direction->gates);
 }
 
 static void end_direction(const Direction *direction, const RecurrentData *data) {
@@ -507,8 +584,27 @@ static bool packs_states(const KernelCall *call) {
     return call->inputs[0].dims[attrs->layout ? 0 : 1] > 1;
 }
 
+/* Of bfloat16, as the plan stores them, if all inputs are multiplied at once: a layout for both directions. */
+static bool pack_brain(KernelCall *call, PackedWeights *packed, uint64_t directions) {
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    const uint64_t rows = (uint64_t)x->dims[0] * (uint64_t)x->dims[1];
+    const uint64_t width = (uint64_t)w->dims[1], depth = (uint64_t)w->dims[2];
+    const IsaLevel level = kernel_isa(call);
+    if (!split_product_suits(level, rows, depth) || rows > PRODUCTS_MOST / width) return false;
+    const IgemmWeights weights = split_product_weights(depth, width);
+    WeightLayout layout = igemm_layout(&weights, level);
+    layout.groups = directions;
+    layout.group = width * depth;
+    const char *all = kernel_weights(call, 1, &layout);
+    for (uint64_t d = 0; all && d < directions; d++)
+        packed->w[d] = all + d * weight_layout_group(&layout);
+    if (all) kernel_set_unread(call, 1);
+    return packed->brain = all;
+}
+
 static void pack_inputs(KernelCall *call, PackedWeights *packed, uint64_t directions) {
     bool all = true;
+    if (pack_brain(call, packed, directions)) return;
     for (uint64_t d = 0; d < directions; d++)
         all = (packed->w[d] = share_rows(call, 1, d, ROWS_ALL)) && all;
     if (all)

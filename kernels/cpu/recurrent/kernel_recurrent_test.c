@@ -7,12 +7,13 @@
 
 enum { MOST_THREADS = 3, INPUT = 24, MOST_BATCH = 2 };
 
+static const int32_t lengths[MOST_BATCH] = {17, 40};
 static KernelCase c;
 
 typedef struct Layer {
     const char *name;
     int64_t gates, hidden, length, batch;
-    bool constant, lengths;
+    bool constant, lengths, linear; /* linear: a GRU's linear_before_reset */
 } Layer;
 
 /* The i-th number of a sequence, as large as keeps sums of `depth` of them near 1. */
@@ -37,10 +38,10 @@ static void add(uint32_t rank, const int64_t *dims, int64_t depth) {
 /* Runs it; Y and the last state are the case's outputs. */
 static void run(const Layer *l, unsigned threads) {
     static const bool constant[14] = {false, true, true};
-    static const int32_t lengths[MOST_BATCH] = {17, 40};
     const int64_t width = l->gates * l->hidden;
     case_begin(&c, l->name, 14);
     case_text(&c, "direction", "bidirectional");
+    if (l->linear) case_int(&c, "linear_before_reset", 1);
     c.call.workers = workers_new(&c.arena, threads);
     if (l->constant) c.call.constant = constant;
     add(3, dims_of(&c.arena, l->length, l->batch, INPUT), 4);
@@ -58,6 +59,18 @@ static void run(const Layer *l, unsigned threads) {
     if (!case_run(&c)) fail_msg("%s: %s", l->name, c.err.what);
 }
 
+/* The last state is what Y has where the sequence ends: at its last element, or at the first one. */
+static void check_ends(const Layer *l) {
+    const float *y = c.outputs[0].data, *last = c.outputs[1].data;
+    const size_t size = (size_t)l->hidden * sizeof(float);
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t b = 0; b < l->batch; b++) {
+            const int64_t end = d ? 0 : (l->lengths ? lengths[b] : l->length) - 1;
+            assert_memory_equal(last + (d * l->batch + b) * l->hidden,
+                                y + ((end * 2 + d) * l->batch + b) * l->hidden, size);
+        }
+}
+
 static void try_layer(const Layer *l) {
     MemTrap trap;
     Arena arena;
@@ -66,6 +79,7 @@ static void try_layer(const Layer *l) {
     const void *want[2] = {NULL, NULL};
     for (unsigned threads = 1; threads <= MOST_THREADS; threads++) {
         run(l, threads);
+        check_ends(l);
         for (int i = 0; i < 2; i++) {
             const KernelTensor *out = &c.outputs[i];
             const size_t bytes = out->count * sizeof(float);
@@ -84,7 +98,8 @@ static void test_threads(void **unused) {
     static const struct {
         const char *name;
         int64_t gates;
-    } kinds[] = {{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}};
+        bool linear;
+    } kinds[] = {{"LSTM", 4, false}, {"GRU", 3, false}, {"GRU", 3, true}, {"RNN", 1, false}};
     (void)unused;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int i = 0; i < 24; i++) {
@@ -94,7 +109,8 @@ static void test_threads(void **unused) {
                              .length = 40,
                              .batch = 1 + i / 3 % MOST_BATCH,
                              .constant = i / 6 % 2,
-                             .lengths = i / 12 % 2};
+                             .lengths = i / 12 % 2,
+                             .linear = kinds[k].linear};
             try_layer(&l);
         }
 }
