@@ -211,18 +211,26 @@ static bool add_bytes(const Recurrent *recurrent, const Dots *dots) {
     return byte_matrix_add(recurrent->call, dots->bytes, &product);
 }
 
-static KernelCut cut_of_rows(const Recurrent *job, double work, uint64_t rows) {
-    const unsigned threads = kernel_work_threads(job->call, work, (rows + DOT_ROWS - 1) / DOT_ROWS);
-    return (KernelCut){rows, DOT_ROWS, threads, kernel_work_chunk(work, rows, DOT_ROWS)};
+/* Of units, each with so many weights. Parts are whole where a thread's cache has not room for its own: what
+ * another one takes comes from afar, and rows would not be read the other way round. */
+static KernelCut cut_of_units(const Recurrent *job, uint64_t weights) {
+    const uint64_t units = job->hidden, size = job->narrow ? sizeof(uint16_t) : job->element;
+    const double work = (double)units * (double)weights * (double)job->batch;
+    const unsigned threads =
+        kernel_work_threads(job->call, work, (units + DOT_ROWS - 1) / DOT_ROWS);
+    const bool fits = units * weights * size / threads <= CACHED_WEIGHTS * sizeof(float);
+    return (KernelCut){units, DOT_ROWS, threads,
+                       fits ? kernel_work_chunk(work, units, DOT_ROWS) : 0};
 }
 
 static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
     if (dots->bytes) return add_bytes(recurrent, dots);
     if (dots->packed) return add_packed(recurrent, dots);
     const DotsJob job = {recurrent, dots};
-    const uint64_t rows = dots->last - dots->first;
+    const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
     const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
-    kernel_run_parts(recurrent->call->workers, cut_of_rows(recurrent, work, rows), dots_part, &job);
+    const KernelCut cut = {rows, DOT_ROWS, kernel_work_threads(recurrent->call, work, blocks), 0};
+    kernel_run_parts(recurrent->call->workers, cut, dots_part, &job);
     return true;
 }
 
