@@ -40,11 +40,25 @@ static bool find_split(int fd, const PlanFile *file, bool copy, size_t *split, E
     return true;
 }
 
+/* Addresses for `size` bytes, none of which may be touched yet, as far into a large page as they are into the
+ * file: what the file system has in one is mapped as one then. */
+static void *reserve(size_t size) {
+    const size_t room = size + PLAN_BLOCK;
+    if (room < size) return MAP_FAILED;
+    char *all = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) return all;
+    const size_t before = (size_t)(-(uintptr_t)all % PLAN_BLOCK);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE),
+                 end = (before + size + page - 1) / page * page;
+    if (before) munmap(all, before);
+    if (end < room) munmap(all + end, room - end);
+    return all + before;
+}
+
 static bool fill(int fd, PlanFile *file, bool copy, Err *err) {
     size_t split;
     if (!find_split(fd, file, copy, &split, err)) return false;
-    void *all =
-        mmap(NULL, file->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *all = reserve(file->size);
     if (all == MAP_FAILED) return err_errno(err, errno, "can't be mapped");
     file->bytes = all;
     if (mprotect(all, split, PROT_READ | PROT_WRITE) != 0)
@@ -55,6 +69,9 @@ static bool fill(int fd, PlanFile *file, bool copy, Err *err) {
     if (file->mapped && mmap((char *)all + split, file->mapped, PROT_READ, MAP_PRIVATE | MAP_FIXED,
                              fd, (off_t)split) == MAP_FAILED)
         return err_errno(err, errno, "can't be mapped");
+#ifdef MADV_HUGEPAGE /* no more than a hint, for what is not in memory yet */
+    if (file->mapped) madvise((char *)all + split, file->mapped, MADV_HUGEPAGE);
+#endif
     return true;
 }
 

@@ -2,6 +2,7 @@
 /* A list of shared memory under one lock, which is held while an entry is made: contexts that start
  * together want the same entries, so that waiting costs them nothing. */
 #include "plan_share.h"
+#include "value_store.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -68,11 +69,15 @@ static void *send(PlanShare *share, void *bytes, uint64_t size, Err *err) {
     return NULL;
 }
 
+/* Weights are read again and again: in large pages, where they are large. */
+static const Allocator library = {NULL, NULL, NULL};
+
 static ShareEntry *make(PlanShare *share, const ShareKey *key, const ShareFill *fill) {
     ShareEntry *entry = calloc(1, sizeof *entry);
     if (!entry) return NULL;
     entry->key = *key;
-    if (key->size <= SIZE_MAX - 64) entry->bytes = aligned_alloc(64, (key->size + 64) / 64 * 64);
+    if (key->size <= SIZE_MAX - 64)
+        entry->bytes = allocator_take(&library, (size_t)(key->size + 64) / 64 * 64, 64);
     if (entry->bytes && fill->function(fill->data, entry->bytes)) {
         if (!share->device) return entry;
         void *there = send(share, entry->bytes, key->size, fill->err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A plan with 400 MB of weights loads in a few milliseconds: nothing of the weights is read. The
- * file is sparse, as its weights are zeros. */
+ * file is sparse, as its weights are zeros. Plans are written in blocks, and mapped such that a file
+ * system's large pages can be. */
 #define _DEFAULT_SOURCE /* mkstemp, ftruncate, getrusage */
 #include "plan_make_test.h"
 
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "demi_runtime.h"
+#include "plan_file.h"
 
 enum { STEPS = 1000, WEIGHT = 1 << 19, MOST_FAULTS = 3000 };
 #define MOST_SECONDS 0.01
@@ -104,7 +106,92 @@ static void test_loads_fast(void **state) {
 #endif
 }
 
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+enum { WORDS = 400003, CONSTANTS = 7 };
+
+static uint32_t word_of(uint64_t i, uint64_t at) {
+    return (uint32_t)(i * 2654435761u + at * 40503u);
+}
+
+static bool read_words(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    uint32_t *to = buffer;
+    (void)err;
+    for (uint64_t at = 0; at < size / 4; at++)
+        to[at] = word_of(*(const uint64_t *)data, offset / 4 + at);
+    return true;
+}
+
+typedef struct Blocks {
+    int fd;
+    bool ended;
+} Blocks;
+
+static bool write_block(void *data, const void *bytes, size_t size, Err *err) {
+    Blocks *blocks = data;
+    (void)err;
+    assert_false(blocks->ended);
+    assert_true(size && size <= PLAN_BLOCK);
+    blocks->ended = size < PLAN_BLOCK;
+    return write(blocks->fd, bytes, size) == (ssize_t)size;
+}
+
+static void write_words(int fd) {
+    static uint64_t numbers[CONSTANTS];
+    MemTrap trap;
+    Arena arena;
+    PlanBuilder b;
+    Err err = {0};
+    const int64_t dims[] = {WORDS};
+    Blocks blocks = {.fd = fd};
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    plan_builder_init(&b, &arena);
+    uint32_t value = 0;
+    for (uint64_t i = 0; i < CONSTANTS; i++) {
+        numbers[i] = i;
+        value = add_value(&b, "w", DTYPE_INT32, dims, 1);
+        plan_set_data(&b, value, WORDS * sizeof(int32_t), read_words, &numbers[i]);
+    }
+    PlanGraph graph = {.outputs = one(&b, value)};
+    VEC_PUSH(&arena, &b.graphs, graph);
+    assert_true(plan_write(&b, write_block, &blocks, &err));
+    arena_free(&arena);
+}
+
+static void test_blocks(void **state) {
+    (void)state;
+    char path[512];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/demi-plan-XXXXXX", folder ? folder : "/tmp");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    write_words(fd);
+    PlanFile file;
+    Err err = {0};
+    assert_true(plan_file_open(&file, path, false, &err));
+    assert_true(file.size > CONSTANTS * WORDS * sizeof(int32_t) && file.mapped);
+    assert_int_equal((uintptr_t)file.bytes % PLAN_BLOCK, 0);
+    const PlanHeader *header = file.bytes;
+    const char *data = (const char *)file.bytes + header->sections[PLAN_DATA].offset;
+    const PlanValue *values =
+        (const void *)((const char *)file.bytes + header->sections[PLAN_VALUES].offset);
+    for (uint64_t i = 0; i < CONSTANTS; i++) {
+        const uint32_t *words = (const void *)(data + values[i].data);
+        for (uint64_t at = 0; at < WORDS; at++)
+            if (words[at] != word_of(i, at)) fail_msg("constant %d, word %d", (int)i, (int)at);
+    }
+    plan_file_close(&file);
+    DemiError error = DEMI_ERROR_INIT;
+    DemiPlan *plan = NULL;
+    if (demi_plan_load(path, &plan, &error) != DEMI_OK) fail_msg("%s", error.message);
+    demi_plan_free(plan);
+    close(fd);
+    unlink(path);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loads_fast)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loads_fast),
+                                       cmocka_unit_test(test_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

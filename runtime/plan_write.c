@@ -139,18 +139,40 @@ Plan plan_of_builder(const PlanBuilder *b) {
                   .choice_count = (uint32_t)b->choices.count};
 }
 
+/* What is put goes on in blocks of PLAN_BLOCK. */
 typedef struct Output {
     PlanWriteFn write;
     void *data;
     uint64_t position;
-    Hash64 hash; /* of what was put */
+    Hash64 hash;  /* of what was put */
+    char *buffer; /* [PLAN_BLOCK + CHUNK] */
+    size_t used;  /* less than PLAN_BLOCK between calls */
     Err *err;
 } Output;
 
-static bool put(Output *out, const void *bytes, uint64_t size) {
+/* The next bytes, which are at the end of the buffer; at most CHUNK of them. */
+static bool add(Output *out, size_t size) {
+    hash64_update(&out->hash, out->buffer + out->used, size);
     out->position += size;
-    hash64_update(&out->hash, bytes, (size_t)size);
-    return size == 0 || out->write(out->data, bytes, (size_t)size, out->err);
+    out->used += size;
+    if (out->used < PLAN_BLOCK) return true;
+    out->used -= PLAN_BLOCK;
+    if (!out->write(out->data, out->buffer, PLAN_BLOCK, out->err)) return false;
+    memcpy(out->buffer, out->buffer + PLAN_BLOCK, out->used); /* no more than CHUNK */
+    return true;
+}
+
+static bool put(Output *out, const void *bytes, uint64_t size) {
+    for (uint64_t at = 0; at < size; at += CHUNK) {
+        const size_t piece = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
+        memcpy(out->buffer + out->used, (const char *)bytes + at, piece);
+        if (!add(out, piece)) return false;
+    }
+    return true;
+}
+
+static bool put_rest(Output *out) {
+    return !out->used || out->write(out->data, out->buffer, out->used, out->err);
 }
 
 static bool pad(Output *out) {
@@ -158,11 +180,11 @@ static bool pad(Output *out) {
     return put(out, zeros, aligned(out->position) - out->position);
 }
 
-static bool put_constant(PlanBuilder *b, Output *out, const PlanConstant *constant, char *chunk) {
-    (void)b;
+static bool put_constant(Output *out, const PlanConstant *constant) {
     for (uint64_t at = 0; at < constant->size; at += CHUNK) {
         uint64_t size = constant->size - at < CHUNK ? constant->size - at : CHUNK;
-        if (!constant->read(constant->data, at, chunk, size, out->err) || !put(out, chunk, size))
+        char *to = out->buffer + out->used;
+        if (!constant->read(constant->data, at, to, size, out->err) || !add(out, (size_t)size))
             return false;
     }
     return pad(out);
@@ -203,15 +225,17 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
         offset = aligned(offset + sections[i].count * sections[i].size);
     }
     header.file_size = offset + sizeof(PlanSum);
-    Output out = {.write = write, .data = data, .err = err};
+    const size_t room = PLAN_BLOCK + CHUNK;
+    char *buffer = arena_alloc_raw(b->arena, room);
+    Output out = {.write = write, .data = data, .buffer = buffer, .err = err};
     hash64_init(&out.hash, 0);
     bool ok = put(&out, &header, sizeof header) && pad(&out);
     for (int i = 0; ok && i < PLAN_DATA; i++)
         ok = put(&out, sections[i].items, sections[i].count * sections[i].size) && pad(&out);
-    char *chunk = arena_alloc_raw(b->arena, CHUNK);
     for (size_t i = 0; ok && i < b->constants.count; i++)
-        ok = put_constant(b, &out, &b->constants.items[i], chunk);
-    arena_release(b->arena, chunk, CHUNK);
+        ok = put_constant(&out, &b->constants.items[i]);
     PlanSum sum = {.magic = PLAN_SUM_MAGIC, .hash = hash64_final(&out.hash)};
-    return ok && put(&out, &sum, sizeof sum);
+    ok = ok && put(&out, &sum, sizeof sum) && put_rest(&out);
+    arena_release(b->arena, buffer, room);
+    return ok;
 }
