@@ -142,9 +142,10 @@ static RowLoop row_loop(Dtype narrow) {
                      narrow ? sizeof(uint16_t) : sizeof(float)};
 }
 
-/* Rows stay in the first-level cache while all vectors meet them. */
-static void dots_of_block(const Recurrent *job, const Dots *dots, RowLoop rows, uint64_t j) {
-    const uint64_t count = dots->last - j < DOT_ROWS ? dots->last - j : DOT_ROWS;
+/* Rows from j on, at most so many, which stay in the first-level cache while all vectors meet them. */
+static void dots_of_rows(const Recurrent *job, const Dots *dots, RowLoop rows, uint64_t j,
+                         uint64_t most) {
+    const uint64_t count = dots->last - j < most ? dots->last - j : most;
     for (uint64_t b = 0; b < dots->vector_count; b++)
         rows.loop((float *)dots->to + b * job->width + j,
                   (const char *)dots->matrix + j * dots->count * rows.element, dots->count,
@@ -155,12 +156,12 @@ static void dots_of_block(const Recurrent *job, const Dots *dots, RowLoop rows, 
  * the step before read last is still in a cache that has not room for all of them. */
 static void add_rows_float(const Recurrent *job, const Dots *dots) {
     const RowLoop rows = row_loop(dots->narrow);
-    const uint64_t most = DOT_CHUNK * DOT_ROWS;
+    const uint64_t most = DOT_CHUNK * DOT_ROWS, each = dots->vector_count == 1 ? most : DOT_ROWS;
     const uint64_t chunks = (dots->last - dots->first + most - 1) / most;
     for (uint64_t i = 0; i < chunks; i++) {
         const uint64_t begin = dots->first + (job->step % 2 ? chunks - 1 - i : i) * most;
-        for (uint64_t j = begin; j < dots->last && j < begin + most; j += DOT_ROWS)
-            dots_of_block(job, dots, rows, j);
+        for (uint64_t j = begin; j < dots->last && j < begin + most; j += each)
+            dots_of_rows(job, dots, rows, j, each);
     }
 }
 
