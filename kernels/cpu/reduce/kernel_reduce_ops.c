@@ -109,6 +109,13 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
                 for (uint64_t k = 0; k < period; k++) lanes[k] = STEP(lanes[k], x[r * n + k]);     \
             for (uint64_t k = 0; k < period; k++) sum[k % n] = MERGE(sum[k % n], lanes[k]);        \
         }                                                                                          \
+        for (; r + 4 <= count; r += 4) { /* sums are read and written once for four */             \
+            const T *at = x + r * stride;                                                          \
+            for (uint64_t k = 0; k < n; k++) {                                                     \
+                const A two = STEP(STEP(sum[k], at[k]), at[stride + k]);                           \
+                sum[k] = STEP(STEP(two, at[2 * stride + k]), at[3 * stride + k]);                  \
+            }                                                                                      \
+        }                                                                                          \
         for (; r < count; r++)                                                                     \
             for (uint64_t k = 0; k < n; k++) sum[k] = STEP(sum[k], x[r * stride + k]);             \
     }
