@@ -439,6 +439,19 @@ typedef struct Direction {
     bool done;
 } Direction;
 
+/* [batch][hidden] of zeros, such that units of two threads are in cache lines of their own. NULL with the
+ * error set past the memory budget. */
+static void *new_state(KernelCall *call, const Recurrent *job) {
+    uint64_t count, size;
+    if (!checked_mul(job->batch, job->hidden, &count) || count > UINT64_MAX / 16) {
+        kernel_fail(call, "a state is larger than memory can be");
+        return NULL;
+    }
+    size = count * job->element;
+    void *state = kernel_workspace(call, size + 1);
+    return state ? memset(state, 0, size) : NULL;
+}
+
 static bool begin_direction(KernelCall *call, Direction *direction, const RecurrentData *data,
                             uint64_t d) {
     Recurrent *job = &direction->job;
@@ -454,10 +467,10 @@ static bool begin_direction(KernelCall *call, Direction *direction, const Recurr
     job->p = part(data->p, d * 3 * job->hidden, size);
     memcpy(job->activations, &data->activations[3 * d], sizeof job->activations);
     for (uint32_t i = 0; i < (job->kind == RECURRENT_LSTM ? 2 : 1); i++) {
-        direction->state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
+        if (!(direction->state[i] = new_state(call, job))) return false;
         move_state(job, direction->state[i], data->first[i], false);
     }
-    direction->spare = arena_array(call->scratch, job->batch * job->hidden, size);
+    if (!(direction->spare = new_state(call, job))) return false;
     if (job->bytes) {
         ByteMatrices *matrices = ARENA_NEW(call->scratch, ByteMatrices);
         if (!begin_bytes(call, job, matrices)) return false;
