@@ -128,7 +128,7 @@ static uint64_t recurrent_y(const Recurrent *job, uint64_t b, uint64_t s) {
     return row * job->hidden;
 }
 
-/* What the rows of a matrix are multiplied by, sixteen at a time. */
+/* What rows of a matrix are multiplied by. */
 typedef struct RowLoop {
     GemmVectorFunction *loop;
     size_t element; /* bytes of the matrix's */
