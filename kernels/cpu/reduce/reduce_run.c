@@ -221,8 +221,8 @@ bool reduce_run(KernelCall *call, const ReduceKind *kind, const ReduceLoops *loo
     bool divides = rows ? loops->reduced >= CHUNKS * CHUNK_LEAST
                         : loops->run_count / CHUNKS * loops->width >= CHUNK_LEAST;
     if (tasks < FEW && divides) return by_chunks(call, &job, threads);
-    if (!rows &&
-        tasks < EACH * threads) { /* which part of a row a block is tells nothing of its sums */
+    /* which part of a row a block is tells nothing of its sums */
+    if (!rows && threads > 1 && tasks < EACH * threads) {
         const uint64_t each = loops->outer_count * loops->width / (EACH * threads);
         cut_columns(&job, each / LEAST_COLUMNS * LEAST_COLUMNS + LEAST_COLUMNS);
         tasks = loops->outer_count * job.blocks;
