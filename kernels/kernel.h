@@ -171,9 +171,10 @@ struct KernelCall {
     int64_t opset;    /* the operator's version, where one function serves several */
     Workers *workers; /* the threads to use; NULL: the caller's alone */
     KernelProvider provider;
-    bool faithful;       /* 16-bit results are to be those of the own rows, to the last bit */
-    bool small;          /* memory before time: constants are to stay as they are stored */
-    uint32_t choice;     /* for `make`: 0 for the row's own rule, else one of the row's choices */
+    bool faithful;   /* 16-bit results are to be those of the own rows, to the last bit */
+    bool small;      /* memory before time: constants are to stay as they are stored */
+    bool unread;     /* no step reads output 0: it is for the caller, and need not be in a cache */
+    uint32_t choice; /* for `make`: 0 for the row's own rule, else one of the row's choices */
     const IsaLevel *isa; /* of the machine to prepare for, where the call will not run; else NULL */
     uint64_t seed;  /* for random operators without a seed of their own: differs from run to run */
     Arena *scratch; /* freed after the call; not to be touched by parts of it (kernel_parts.h) */

@@ -45,6 +45,7 @@ struct LoadedStep {
     uint32_t dead_count;
     const PlanChoice *choices; /* [choice_count]: the plan's for this step */
     uint32_t choice_count;
+    bool unread;    /* output 0 is the main graph's, and no step reads it */
     bool device;    /* it runs on the plan's device: rows are that one's, and kernels or copies */
     uint8_t reason; /* a PlaceReason (step_place.h), where the plan has a device */
 };

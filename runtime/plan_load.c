@@ -341,12 +341,15 @@ static void note_ends(Loader *l, LoadedStep *step) {
     step->ends = ends;
 }
 
-/* A result that nobody reads ends with the step that makes it. */
-static void note_unread(const Plan *plan, Lifetimes *t) {
+/* A result that nobody reads ends with the step that makes it, but for the caller's. */
+static void note_unread(LoadedPlan *loaded, Lifetimes *t) {
+    const Plan *plan = &loaded->plan;
     for (uint32_t s = 0; s < plan->step_count; s++)
         for (uint32_t i = 0; i < plan->steps[s].outputs.count; i++) {
             uint32_t value = plan->operands[plan->steps[s].outputs.first + i];
-            if (value != PLAN_NONE && t->last[value] == PLAN_NONE) t->last[value] = s;
+            if (value == PLAN_NONE || t->last[value] != PLAN_NONE) continue;
+            t->last[value] = s;
+            loaded->steps[s].unread |= i == 0 && loaded->kept[value] && t->graph_of[value] == 0;
         }
 }
 
@@ -361,7 +364,7 @@ static void load_lifetimes(Loader *l) {
     l->loaded->kept = ARENA_ARRAY(l->arena, bool, plan->value_count);
     place_values(plan, &t);
     find_lifetimes(l, &t);
-    note_unread(plan, &t);
+    note_unread(l->loaded, &t);
     uint32_t *counts = ARENA_ARRAY(l->arena, uint32_t, plan->step_count);
     for (int round = 0; round < 2; round++)
         for (uint32_t i = 0; i < plan->value_count; i++) {

@@ -73,6 +73,7 @@ static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *ste
                            .provider = exec->options.provider,
                            .faithful = exec->options.faithful,
                            .small = exec->options.small,
+                           .unread = step->unread,
                            .isa = exec->options.notes ? &exec->options.notes->isa : NULL,
                            .scratch = &exec->scratch,
                            .err = exec->err,

@@ -177,6 +177,8 @@ bool cuda_fused_attention(KernelCall *call) {
                           .excludes = attrs->blank != 0};
     Dtype common = DTYPE_UNDEFINED;
     if (!call->outputs[0].count) return true;
+    if (kernel_input(call, 5))
+        return kernel_decline(call, "keys in two tensors are not for the device");
     if (!find_operands(call, &args, &common) || !find_mask(call, 3, &args, &args.keep) ||
         !find_mask(call, 4, &args, &args.bias))
         return false;

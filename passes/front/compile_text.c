@@ -23,10 +23,11 @@
     "},fuse-quantized{numerics=" numerics "},"
 #define WEIGHTS(numerics) "fuse-weights{numerics=" numerics "},"
 #define AFFINE            "fuse-affine{numerics=fast},"
+#define PAST              "read-past{numerics=fast},"
 #define LAYOUTS           "choose-layouts,remove-identities,fuse-separable,"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", QUANTIZED("fast"), "widen-values,",
-                                            WEIGHTS("fast"), AFFINE LAYOUTS),
+                                            WEIGHTS("fast"), PAST AFFINE LAYOUTS),
     [DEMI_NUMERICS_FAITHFUL] =
         COMPILE_PIPELINE("faithful", QUANTIZED("faithful"), "", WEIGHTS("faithful"), ""),
 };
@@ -36,7 +37,7 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
                                         [DEMI_ISA_AVX2] = "avx2",
                                         [DEMI_ISA_AVX512] = "avx512"};
 static const char compile_small[] =
-    COMPILE_PIPELINE("fast", QUANTIZED("fast"), "", WEIGHTS("fast"), AFFINE) ",small=true";
+    COMPILE_PIPELINE("fast", QUANTIZED("fast"), "", WEIGHTS("fast"), PAST AFFINE) ",small=true";
 static const char compile_device[] =
     COMPILE_PIPELINE("fast", "", "", WEIGHTS("fast"),
                      AFFINE "choose-layouts{device=true},remove-identities,") ",small=true";
@@ -44,7 +45,7 @@ static const char compile_plainly[] = "strip-training,infer-dtypes,infer-shapes,
                                       "spell-out{numerics=faithful},"
                                       "eliminate-dead,lower-plan{numerics=faithful";
 _Static_assert(sizeof COMPILE_PIPELINE("faithful", QUANTIZED("faithful"), "widen-values,",
-                                       WEIGHTS("faithful"), AFFINE LAYOUTS) +
+                                       WEIGHTS("faithful"), PAST AFFINE LAYOUTS) +
                        48 <=
                    COMPILE_TEXT,
                "with the budget and the instruction set");

@@ -50,7 +50,8 @@ static const char *const lines[] = {
     "infer-dtypes,infer-shapes,spell-out,fuse-gelu,fuse-rotary,fuse-one-hot,fold-affine,fuse-conv,"
     "fuse-"
     "attention,"
-    "fuse-matmul,join-products,fuse-layer-norm,fuse-kernel-casts,choose-layouts,fuse-separable,"
+    "fuse-matmul,join-products,fuse-layer-norm,fuse-kernel-casts,read-past,choose-layouts,fuse-"
+    "separable,"
     "lower-plan{fold=true}",
     "show %0 --json",
     "compare %1 %0 --random 1 --quiet --threads 1 --memory 64M --time 5",

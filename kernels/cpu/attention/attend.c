@@ -52,8 +52,10 @@ typedef struct Task {
     Buffers at;
     uint64_t batch, head, row; /* of keys' heads; the first row */
     uint64_t rows, key, keys;
-    bool few;     /* a query at a time */
-    bool bfloats; /* else operands are widened */
+    const AttendOperand *k, *v; /* where these keys and values are, */
+    uint64_t lane;              /* from that row of them on */
+    bool few;                   /* a query at a time */
+    bool bfloats;               /* else operands are widened */
 } Task;
 
 static uint64_t least(uint64_t a, uint64_t b) {
@@ -257,10 +259,20 @@ static void copy_rows(const Runner *runner, const GemmMatrix *matrix, const Gemm
     }
 }
 
+/* Takes the keys from task->key on that make a block: they lie in one place. */
+static void take_keys(Task *task) {
+    const Attend *job = task->runner->job;
+    const bool past = task->key < job->past;
+    task->keys = least((past ? job->past : job->keys) - task->key, task->runner->keys);
+    task->k = past ? &job->k_past : &job->k;
+    task->v = past ? &job->v_past : &job->v;
+    task->lane = past ? task->key : task->key - job->past;
+}
+
 /* Where the keys or values of the task's head begin. */
 static uint64_t head_start(const Task *task, const AttendOperand *operand) {
-    const Attend *job = task->runner->job;
-    const uint64_t share = operand == &job->k ? job->k_share : job->v_share;
+    const uint64_t share =
+        operand == task->k ? task->runner->job->k_share : task->runner->job->v_share;
     return task->batch * operand->batch + task->head / (share ? share : 1) * operand->head;
 }
 
@@ -271,8 +283,8 @@ static const float *block_rows(const Task *task, const AttendOperand *operand, u
     const GemmMatrix matrix = matrix_of(operand, &start);
     *step = operand->row;
     if (!operand->narrow && operand->element == 1)
-        return (const float *)operand->data + start + task->key * operand->row;
-    const GemmBlock block = {.depth = size, .lane = task->key, .lanes = task->keys};
+        return (const float *)operand->data + start + task->lane * operand->row;
+    const GemmBlock block = {.depth = size, .lane = task->lane, .lanes = task->keys};
     copy_rows(task->runner, &matrix, &block, to);
     *step = size;
     return to;
@@ -282,7 +294,7 @@ static void few_scores(const Task *task) {
     const Runner *runner = task->runner;
     const uint64_t size = runner->job->size;
     uint64_t step;
-    const float *keys = block_rows(task, &runner->job->k, size, task->at.keys, &step);
+    const float *keys = block_rows(task, task->k, size, task->at.keys, &step);
     for (uint64_t r = 0; r < task->rows; r++) {
         float *score = task->at.scores + r * runner->score_row;
         memset(score, 0, task->keys * sizeof *score);
@@ -292,10 +304,10 @@ static void few_scores(const Task *task) {
 
 static void bfloat_scores(const Task *task) {
     const Runner *runner = task->runner;
-    const AttendOperand *k = &runner->job->k;
+    const AttendOperand *k = task->k;
     const uint64_t words = bfloat_words(runner->job->size);
     const BfloatMatrix keys = {.data = (const uint16_t *)k->data + head_start(task, k) +
-                                       task->key * k->row,
+                                       task->lane * k->row,
                                .step = k->element,
                                .lane_step = k->row,
                                .depth = runner->job->size,
@@ -314,13 +326,13 @@ static void bfloat_scores(const Task *task) {
 
 static void many_scores(const Task *task) {
     const Runner *runner = task->runner;
-    const AttendOperand *k = &runner->job->k;
+    const AttendOperand *k = task->k;
     const uint64_t start = head_start(task, k);
     GemmMatrix matrix = matrix_of(k, &start); /* turned: its columns are keys */
     matrix.row = k->element;
     matrix.column = k->row;
     const GemmBlock block = {.depth = runner->job->size,
-                             .lane = task->key,
+                             .lane = task->lane,
                              .lanes = task->keys,
                              .width = runner->width,
                              .loops = runner->loops};
@@ -338,7 +350,7 @@ static void few_values(const Task *task) {
     const Runner *runner = task->runner;
     const uint64_t value = runner->job->value, n = task->keys;
     uint64_t step;
-    const float *values = block_rows(task, &runner->job->v, value, task->at.values, &step);
+    const float *values = block_rows(task, task->v, value, task->at.values, &step);
     for (uint64_t r = 0; r < task->rows; r++) {
         const float *weight = task->at.scores + r * runner->score_row;
         float *sum = task->at.sums + r * value;
@@ -357,10 +369,10 @@ static void few_values(const Task *task) {
 
 static void bfloat_values(const Task *task) {
     const Runner *runner = task->runner;
-    const AttendOperand *v = &runner->job->v;
+    const AttendOperand *v = task->v;
     const uint64_t words = bfloat_words(task->keys);
     const BfloatMatrix values = {.data = (const uint16_t *)v->data + head_start(task, v) +
-                                         task->key * v->row,
+                                         task->lane * v->row,
                                  .step = v->row,
                                  .lane_step = v->element,
                                  .depth = task->keys,
@@ -384,10 +396,10 @@ static void bfloat_values(const Task *task) {
 
 static void many_values(const Task *task) {
     const Runner *runner = task->runner;
-    const AttendOperand *v = &runner->job->v;
+    const AttendOperand *v = task->v;
     const uint64_t start = head_start(task, v);
     const GemmMatrix matrix = matrix_of(v, &start);
-    const GemmBlock block = {.k = task->key,
+    const GemmBlock block = {.k = task->lane,
                              .depth = task->keys,
                              .lanes = runner->job->value,
                              .width = runner->width,
@@ -471,8 +483,8 @@ static void store(const Task *task, uint64_t row) {
 static void attend(Task *task) {
     const Attend *job = task->runner->job;
     begin(task);
-    for (task->key = 0; task->key < job->keys; task->key += task->runner->keys) {
-        task->keys = least(job->keys - task->key, task->runner->keys);
+    for (task->key = 0; task->key < job->keys; task->key += task->keys) {
+        take_keys(task);
         if (block_is_hidden(task)) continue;
         if (task->few)
             few_scores(task);
@@ -564,9 +576,13 @@ static void size_buffers(Runner *runner) {
         runner->size += runner->sizes[i] = rounded(runner->sizes[i] + GEMM_SLACK, ALIGN);
 }
 
+static bool are_bfloats(const AttendOperand *k, const AttendOperand *v) {
+    return k->narrow == DTYPE_BFLOAT16 && v->narrow == DTYPE_BFLOAT16;
+}
+
 static bool has_bfloats(const KernelCall *call, const Attend *job, IsaLevel level) {
     return !call->faithful && igemm_has_bfloats(level) && job->q.narrow == DTYPE_BFLOAT16 &&
-           job->k.narrow == DTYPE_BFLOAT16 && job->v.narrow == DTYPE_BFLOAT16;
+           are_bfloats(&job->k, &job->v) && (!job->past || are_bfloats(&job->k_past, &job->v_past));
 }
 
 bool attend_run_level(KernelCall *call, const Attend *job, IsaLevel level) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attention in blocks, on every instruction set that this machine has, beside a plain computation
  * in double: shapes about the sizes of blocks and tiles, operands in any order of axes and type,
- * masks that broadcast, hide whole rows or whole blocks, values that are NaN where nobody looks. */
+ * masks that broadcast, hide whole rows or whole blocks, keys and values in two places, values that are NaN
+ * where nobody looks. */
 #include <math.h>
 
 #include "attend.h"
@@ -208,6 +209,21 @@ static void mask_case(Arena *arena, Attend *job, const Band *band) {
     job->context = band;
 }
 
+/* The first keys and values are in another place, perhaps of another type. */
+static void cut_past(Attend *job, const Side sides[3]) {
+    AttendOperand *const now[] = {&job->k, &job->v}, *const past[] = {&job->k_past, &job->v_past};
+    job->past = draw((uint32_t)job->keys + 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        const AttendOperand all = *past[i] = *now[i];
+        const uint64_t skipped =
+            job->past * all.row * (all.narrow ? sizeof(uint16_t) : sizeof(float));
+        now[i]->data = (char *)all.data + skipped;
+        if (draw(3)) continue;
+        past[i]->data = sides[i + 1].wide;
+        past[i]->narrow = DTYPE_UNDEFINED;
+    }
+}
+
 static void run_case(KernelCase *c, IsaLevel level) {
     Arena *arena = &c->arena;
     const uint64_t batches = 1 + draw(2), groups = 1 + draw(2), keys = PICK(some_keys);
@@ -246,6 +262,7 @@ static void run_case(KernelCase *c, IsaLevel level) {
     job.k = sides[1].at;
     job.v = sides[2].at;
     job.y = y.at;
+    if (draw(2)) cut_past(&job, sides);
     assert_true(attend_run_level(&c->call, &job, level));
     if (to == DTYPE_FLOAT16) half_convert_to_float(y.wide, y.at.data, y.count);
     if (to == DTYPE_BFLOAT16) bfloat_convert_to_float(y.wide, y.at.data, y.count);

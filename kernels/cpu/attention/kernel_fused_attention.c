@@ -64,6 +64,32 @@ static bool find_groups(KernelCall *call, const HeadTensor *k, const HeadTensor 
     return true;
 }
 
+/* Keys and values of the past, of the same batches and heads as those behind them. */
+static bool find_past(KernelCall *call, const HeadTensor *k, const HeadTensor *v, Attend *job) {
+    const FusedAttentionAttrs *attrs = call->attrs;
+    const KernelTensor *keys = kernel_input(call, 5), *values = kernel_input(call, 6);
+    HeadTensor past_k, past_v;
+    if (!keys && !values) return true;
+    if (!keys || !values) return kernel_fail(call, "keys or values alone have a past");
+    if (!view(call, keys, &attrs->k_axes, part_of(attrs, 1), &past_k) ||
+        !view(call, values, &attrs->v_axes, part_of(attrs, 2), &past_v))
+        return false;
+    job->past = past_v.dims[HEAD_ROWS];
+    const bool alike = past_k.dims[HEAD_ROWS] == job->past &&
+                       k->dims[HEAD_ROWS] == v->dims[HEAD_ROWS] &&
+                       past_k.dims[HEAD_BATCH] == k->dims[HEAD_BATCH] &&
+                       past_k.dims[HEAD_HEADS] == k->dims[HEAD_HEADS] &&
+                       past_k.dims[HEAD_SIZE] == k->dims[HEAD_SIZE] &&
+                       past_v.dims[HEAD_BATCH] == v->dims[HEAD_BATCH] &&
+                       past_v.dims[HEAD_HEADS] == v->dims[HEAD_HEADS] &&
+                       past_v.dims[HEAD_SIZE] == v->dims[HEAD_SIZE];
+    if (!alike) return kernel_fail(call, "the past does not fit what is behind it");
+    job->keys += job->past;
+    job->k_past = past_k.at;
+    job->v_past = past_v.at;
+    return true;
+}
+
 static bool find_operands(KernelCall *call, Attend *job) {
     const FusedAttentionAttrs *attrs = call->attrs;
     HeadTensor q, k, v, y;
@@ -87,7 +113,7 @@ static bool find_operands(KernelCall *call, Attend *job) {
     job->k = k.at;
     job->v = v.at;
     job->y = y.at;
-    return find_groups(call, &k, &v, job);
+    return find_groups(call, &k, &v, job) && find_past(call, &k, &v, job);
 }
 
 /* The mask's elements as they are for bools, as floats otherwise. */

@@ -65,6 +65,41 @@ static void test_refuses(void **state) {
     }
 }
 
+/* Keys and values of the past come before those behind them, and have to fit these. */
+static void test_past(void **state) {
+    (void)state;
+    static const struct {
+        int64_t k[4], v[4];
+        bool alone;
+    } pasts[] = {{{1, 1, 2, 1}, {1, 1, 2, 1}, false}, {{1, 1, 0, 1}, {1, 1, 0, 1}, false},
+                 {{1, 1, 2, 1}, {1, 1, 1, 1}, false}, {{1, 1, 1, 1}, {1, 1, 2, 1}, false},
+                 {{2, 1, 2, 1}, {1, 1, 2, 1}, false}, {{1, 2, 2, 1}, {1, 1, 2, 1}, false},
+                 {{1, 1, 2, 2}, {1, 1, 2, 1}, false}, {{1, 1, 2, 1}, {2, 1, 2, 1}, false},
+                 {{1, 1, 2, 1}, {1, 2, 2, 1}, false}, {{1, 1, 2, 1}, {1, 1, 2, 2}, false},
+                 {{1, 1, 2, 1}, {1, 1, 2, 1}, true}};
+    const int64_t q[] = {1, 1, 1, 1}, k[] = {1, 1, 1, 1};
+    const float query[] = {1}, keys[] = {-200}, values[] = {7}, past_keys[] = {0, 200, 0, 0},
+                past_values[] = {1, 2, 3, 4};
+    for (size_t i = 0; i < sizeof pasts / sizeof *pasts; i++) {
+        KernelCase c;
+        begin(&c);
+        case_in(&c, DTYPE_FLOAT, 4, q, query);
+        case_in(&c, DTYPE_FLOAT, 4, k, keys);
+        case_in(&c, DTYPE_FLOAT, 4, k, values);
+        case_omit(&c);
+        case_omit(&c);
+        case_in(&c, DTYPE_FLOAT, 4, pasts[i].k, past_keys);
+        if (pasts[i].alone)
+            case_omit(&c);
+        else
+            case_in(&c, DTYPE_FLOAT, 4, pasts[i].v, past_values);
+        case_out(&c, DTYPE_FLOAT, 4, q);
+        assert_int_equal(case_run(&c), i < 2);
+        if (i < 2) assert_true(*(const float *)c.outputs[0].data == (i ? 7 : 2));
+        case_end(&c);
+    }
+}
+
 /* Lists of axes that are none, and parts that are not there. */
 static void test_wrong_axes(void **state) {
     (void)state;
@@ -126,8 +161,8 @@ static void test_blank(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_refuses),
-                                       cmocka_unit_test(test_wrong_axes),
-                                       cmocka_unit_test(test_blank)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts), cmocka_unit_test(test_refuses), cmocka_unit_test(test_past),
+        cmocka_unit_test(test_wrong_axes), cmocka_unit_test(test_blank)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

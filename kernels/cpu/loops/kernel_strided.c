@@ -6,6 +6,7 @@
 
 #include "kernel_clones.h"
 #include "kernel_parts.h"
+#include "simd.h"
 
 /* Elements are moved as numbers of their size, whatever their type. */
 typedef uint8_t __attribute__((may_alias)) Unit1;
@@ -19,7 +20,9 @@ typedef struct __attribute__((may_alias)) Unit16 {
 enum { TILE = 16 }; /* of a transposition: lines of 64 bytes on both sides, few pages */
 
 StridedWalk strided_new(KernelCall *call, uint32_t rank) {
-    StridedWalk walk = {rank, ARENA_ARRAY(call->scratch, StridedAxis, rank), call->workers};
+    StridedWalk walk = {.rank = rank,
+                        .axes = ARENA_ARRAY(call->scratch, StridedAxis, rank),
+                        .workers = call->workers};
     for (uint32_t i = 0; i < rank; i++) walk.axes[i].count = 1;
     return walk;
 }
@@ -100,6 +103,37 @@ PLANE(Unit4)
 PLANE(Unit8)
 PLANE(Unit16)
 
+/* As memcpy, but that long runs go to memory whole: a line that is stored to is else read first, and what
+ * else is in the cache makes room for it. */
+static void copy_away(char *to, const char *from, size_t size) {
+#ifdef __SSE2__
+    enum { LINE = 64, LEAST = 1024 };
+    if (size >= LEAST) {
+        const size_t head = -(uintptr_t)to % LINE;
+        memcpy(to, from, head);
+        to += head;
+        from += head;
+        size -= head;
+        for (; size >= LINE; to += LINE, from += LINE, size -= LINE) {
+            simd_fetch_stream(from);
+            for (int i = 0; i < LINE / (int)sizeof(__m128i); i++)
+                _mm_stream_si128((__m128i *)(void *)to + i,
+                                 _mm_loadu_si128((const __m128i *)(const void *)from + i));
+        }
+    }
+#endif
+    memcpy(to, from, size);
+}
+
+/* Rows of bytes that lie side by side in both. */
+static void plane_away(char *to, const char *from, StridedAxis rows, StridedAxis columns) {
+    for (int64_t i = 0; i < rows.count; i++)
+        copy_away(to + i * rows.to, from + i * rows.from, (size_t)columns.count);
+#ifdef __SSE2__
+    _mm_sfence(); /* before another thread is told that they are there */
+#endif
+}
+
 typedef void (*PlaneCopy)(char *to, const char *from, StridedAxis rows, StridedAxis columns);
 
 static PlaneCopy plane_of(size_t size) {
@@ -144,6 +178,19 @@ static void order_for_tiles(StridedWalk *walk) {
     }
 }
 
+/* The same in bytes, where runs lie side by side in both. */
+static bool count_bytes(StridedWalk *walk, size_t size) {
+    StridedAxis *axes = walk->axes;
+    const uint32_t last = walk->rank - 1;
+    if (!walk->rank || axes[last].to != 1 || axes[last].from != 1) return false;
+    axes[last].count *= (int64_t)size;
+    for (uint32_t i = 0; i < last; i++) {
+        axes[i].to *= (int64_t)size;
+        axes[i].from *= (int64_t)size;
+    }
+    return true;
+}
+
 /* Two innermost axes at all places of the others. */
 typedef struct Planes {
     const StridedAxis *axes; /* [outer] */
@@ -180,6 +227,9 @@ static void copy_part(const void *data, uint64_t first, uint64_t end, unsigned l
 
 void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
     if (!simplify(walk)) return;
+    const bool away = walk->away && count_bytes(walk, size);
+    const uint64_t unit = away ? size : 1; /* of an element */
+    if (away) size = 1;
     if (walk->rank > 2) order_for_tiles(walk);
     StridedAxis *axes = walk->axes, one = {1, 0, 0};
     const Planes p = {
@@ -187,7 +237,7 @@ void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
         .outer = walk->rank > 2 ? walk->rank - 2 : 0,
         .rows = walk->rank > 1 ? axes[walk->rank - 2] : one,
         .columns = walk->rank ? axes[walk->rank - 1] : (StridedAxis){1, 1, 1},
-        .copy = plane_of(size),
+        .copy = away ? plane_away : plane_of(size),
         .size = (int64_t)size,
         .to = to,
         .from = from,
@@ -196,7 +246,7 @@ void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
     for (uint32_t i = 0; i < p.outer; i++) count *= axes[i].count;
     const uint64_t rows = (uint64_t)count;
     const unsigned threads = walk->workers ? workers_lanes(walk->workers) : 1;
-    const uint64_t elements = rows * (uint64_t)p.columns.count;
+    const uint64_t elements = rows * (uint64_t)p.columns.count / unit;
     const unsigned parts = kernel_parts(threads, elements, 1);
     /* rows that are contiguous in both are no tiles: a few long ones are shared out too */
     const uint64_t grain = p.columns.from == 1 && p.columns.to == 1 ? 1 : TILE;

@@ -21,6 +21,7 @@ typedef struct StridedWalk {
     uint32_t rank;
     StridedAxis *axes; /* [rank], the last one innermost */
     Workers *workers;  /* as a call's */
+    bool away;         /* runs are written past the caches: nobody reads them soon */
 } StridedWalk;
 
 /* A walk of that many axes, in scratch, all of one element: the callers set them. */

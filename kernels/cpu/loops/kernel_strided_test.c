@@ -83,8 +83,32 @@ static void test_walks(void **state) {
         char *wanted = ARENA_ARRAY(&arena, char, (size_t)(to_count * size));
         for (int64_t i = 0; i < from_count * size; i++) from[i] = (char)random_below(256);
         by_hand(&walk, wanted, from + start * size, size);
+        walk.away = random_below(4) == 0;
         strided_copy(&walk, to, from + start * size, (size_t)size);
         assert_memory_equal(to, wanted, (size_t)(to_count * size));
+        arena_free(&arena);
+    }
+}
+
+/* Runs of all lengths that are written past the caches, beginning anywhere, and nothing beside them. */
+static void test_away(void **state) {
+    (void)state;
+    enum { ROWS = 3, WIDE = 5000, SIZE = ROWS * (WIDE + 64) };
+    KernelCall call = {.scratch = &arena};
+    for (int n = 0; n < WALKS; n++) {
+        static const int64_t sizes[] = {1, 2, 4, 8, 16};
+        const int64_t size = sizes[random_below(5)], width = random_below(WIDE / size);
+        const int64_t pitch = width + random_below(4), offset = random_below(64 / size);
+        char *from = ARENA_ARRAY(&arena, char, SIZE), *to = ARENA_ARRAY(&arena, char, SIZE),
+             *wanted = ARENA_ARRAY(&arena, char, SIZE);
+        for (int64_t i = 0; i < SIZE; i++) from[i] = (char)random_below(256);
+        StridedWalk walk = strided_new(&call, 2);
+        walk.axes[0] = (StridedAxis){ROWS, pitch, width};
+        walk.axes[1] = (StridedAxis){width, 1, 1};
+        walk.away = true;
+        by_hand(&walk, wanted + offset * size, from, size);
+        strided_copy(&walk, to + offset * size, from, (size_t)size);
+        assert_memory_equal(to, wanted, SIZE);
         arena_free(&arena);
     }
 }
@@ -132,9 +156,10 @@ static void test_strings(void **state) {
 int main(void) {
     if (setjmp(trap.env)) return 1;
     arena_init(&arena, &trap);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_walks), cmocka_unit_test(test_empty_walk),
-        cmocka_unit_test(test_order), cmocka_unit_test(test_strings)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_walks), cmocka_unit_test(test_away),
+                                       cmocka_unit_test(test_empty_walk),
+                                       cmocka_unit_test(test_order),
+                                       cmocka_unit_test(test_strings)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_free(&arena);
     return failed;
