@@ -8,9 +8,9 @@
  *
  * x is read once instead of three times, and there is one step instead of six; attention reads its
  * part of the rows where they are. Weights and biases are constants of one shape; weights, products
- * and what becomes of them are read by nothing else. Weights that widen-values widened stay apart,
- * as they are stored in 16 bit and a joined constant would not be. Of demi.fused's Attention, so
- * behind fuse-attention, and behind fuse-matmul, which takes the bias.
+ * and what becomes of them are read by nothing else. Those that widen-values widened are joined in 16 bit,
+ * as they are stored so. Of demi.fused's Attention, so behind fuse-attention, and behind fuse-matmul, which
+ * takes the bias.
  */
 #include "constants.h"
 #include "fuse_graph.h"
@@ -52,8 +52,7 @@ static bool keeps_rows(const Fuse *fuse, const Value *shape, const Value *x, Bra
 static bool is_plain(const Node *product) {
     const Value *w = fuse_input(product, 1), *b = fuse_input(product, 2);
     if ((!is_fused(product, "MatMul") && !fuse_is(product, "MatMul")) || !w || fuse_rank(w) != 2 ||
-        !value_is_constant(w) || fuse_rounded_to(w) != type_dtype(w->type) ||
-        fuse_reader(w) != product || fuse_input(product, 3))
+        !value_is_constant(w) || fuse_reader(w) != product || fuse_input(product, 3))
         return false;
     if (b && (!value_is_constant(b) || fuse_rank(b) != 1 || fuse_dim(b, 0) != fuse_dim(w, 1) ||
               b->graph != w->graph))
@@ -89,7 +88,8 @@ static bool find_branch(const Fuse *fuse, const Node *attention, uint32_t i, Bra
 }
 
 static bool same_types(const Value *a, const Value *b) {
-    return !a == !b && (!a || type_dtype(a->type) == type_dtype(b->type));
+    return !a == !b && (!a || (type_dtype(a->type) == type_dtype(b->type) &&
+                               fuse_rounded_to(a) == fuse_rounded_to(b)));
 }
 
 static bool are_alike(const Branch *a, const Branch *b) {
@@ -111,8 +111,35 @@ static const Type *with_tail(Fuse *fuse, const Value *like, uint32_t dropped, co
     return type_new_shaped(arena, type_dtype(type), dims, kept + count);
 }
 
+/* Constants that were widened (widen_values.c): what they were of, side by side, widened. NULL where they are
+ * others, or can't be read. */
+static Value *join_narrow(Fuse *fuse, Value *const parts[BRANCHES], int64_t columns) {
+    Arena *arena = &fuse->ctx->model->arena;
+    const Dtype dtype = fuse_rounded_to(parts[0]);
+    if (dtype == type_dtype(parts[0]->type)) return NULL;
+    const uint32_t rank = (uint32_t)fuse_rank(parts[0]);
+    const int64_t rows = rank == 2 ? fuse_dim(parts[0], 0) : 1, dims[] = {rows, columns};
+    const uint64_t all = (uint64_t)columns * sizeof(uint16_t), part = all / BRANCHES;
+    char *data = arena_alloc(fuse->ctx->scratch, (uint64_t)rows * all);
+    for (uint32_t i = 0; i < BRANCHES; i++) {
+        const Tensor *tensor = parts[i]->init->cast_of;
+        Err ignored = {0};
+        if (parts[i]->init->factors || !tensor_check(tensor, NULL) ||
+            tensor_raw_size(tensor) != (uint64_t)rows * part)
+            return NULL;
+        for (uint64_t r = 0; r < (uint64_t)rows; r++)
+            if (!tensor_read_raw(tensor, r * part, data + r * all + i * part, part, &ignored))
+                return NULL;
+    }
+    const Tensor *narrow =
+        tensor_new_raw(arena, dtype, rank == 2 ? dims : dims + 1, rank, data, (uint64_t)rows * all);
+    return fuse_new_constant(fuse, parts[0]->graph, tensor_new_cast(arena, narrow, DTYPE_FLOAT));
+}
+
 /* The constants side by side along their last axis. */
 static Value *join(Fuse *fuse, Node *at, Value *const parts[BRANCHES], int64_t columns) {
+    Value *narrow = join_narrow(fuse, parts, columns);
+    if (narrow) return narrow;
     const Type *type = with_tail(fuse, parts[0], 1, &columns, 1);
     Value *made = fuse_make(fuse, at, "Concat", parts, type);
     node_resize_inputs(made->producer, BRANCHES);
