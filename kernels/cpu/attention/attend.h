@@ -2,7 +2,7 @@
 /* Attention in blocks: softmax(masked(scale Q K^T)) V without a matrix of all scores. Some queries
  * meet some keys after the other; the largest score, the sum of exponentials and the weighted sum
  * of values are corrected as they go, so memory is linear in the keys whatever the queries.
- * Keys and values may lie in two places, the past's and what came since: what joins them is not waited for.
+ * Keys and values may lie in two places: the past's, and those that came since.
  * Operands lie in any layout, with a step for each of their axes, in float or 16 bit. Products run
  * on the micro-kernels of gemm.h, for a few queries on its loops; arithmetic is in float, but that fast
  * plans multiply bfloat16 as it is where the processor does. */
@@ -34,11 +34,10 @@ typedef struct Attend {
     uint64_t group;                      /* so many heads after the other read one of K and V */
     uint64_t k_share, v_share;           /* and so many of those groups, or 0: each has its own */
     AttendOperand q, k, v, y;
-    AttendOperand k_past,
-        v_past; /* the first `past` keys and values; those of k and v are behind them */
-    uint64_t past;
-    float scale, softcap; /* softcap: scores become c tanh(score / c); 0: none */
-    AttendMask keep;      /* bytes: where one is 0 the score becomes `fill` */
+    AttendOperand k_past, v_past; /* before k and v: the first keys and values, */
+    uint64_t past;                /* so many; 0: k and v are all */
+    float scale, softcap;         /* softcap: scores become c tanh(score / c); 0: none */
+    AttendMask keep;              /* bytes: where one is 0 the score becomes `fill` */
     float fill;
     AttendMask bias;    /* floats that are added then; -Inf excludes whatever the score is */
     AttendRange *range; /* NULL: all keys are seen */
