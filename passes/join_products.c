@@ -116,9 +116,9 @@ static const Type *with_tail(Fuse *fuse, const Value *like, uint32_t dropped, co
 static Value *join_narrow(Fuse *fuse, Value *const parts[BRANCHES], int64_t columns) {
     Arena *arena = &fuse->ctx->model->arena;
     const Dtype dtype = fuse_rounded_to(parts[0]);
-    if (dtype == type_dtype(parts[0]->type)) return NULL;
     const uint32_t rank = (uint32_t)fuse_rank(parts[0]);
     const int64_t rows = rank == 2 ? fuse_dim(parts[0], 0) : 1, dims[] = {rows, columns};
+    if (dtype == type_dtype(parts[0]->type) || rows < 0) return NULL;
     const uint64_t all = (uint64_t)columns * sizeof(uint16_t), part = all / BRANCHES;
     char *data = arena_alloc(fuse->ctx->scratch, (uint64_t)rows * all);
     for (uint32_t i = 0; i < BRANCHES; i++) {
@@ -133,6 +133,7 @@ static Value *join_narrow(Fuse *fuse, Value *const parts[BRANCHES], int64_t colu
     }
     const Tensor *narrow =
         tensor_new_raw(arena, dtype, rank == 2 ? dims : dims + 1, rank, data, (uint64_t)rows * all);
+    arena_release(fuse->ctx->scratch, data, (uint64_t)rows * all);
     return fuse_new_constant(fuse, parts[0]->graph, tensor_new_cast(arena, narrow, DTYPE_FLOAT));
 }
 
