@@ -23,8 +23,9 @@
     "},fuse-quantized{numerics=" numerics "},"
 #define WEIGHTS(numerics) "fuse-weights{numerics=" numerics "},"
 #define AFFINE            "fuse-affine{numerics=fast},"
-#define PAST              "read-past{numerics=fast},"
-#define LAYOUTS           "choose-layouts,remove-identities,fuse-separable,"
+/* Devices read keys and values in one tensor. */
+#define PAST    "read-past{numerics=fast},"
+#define LAYOUTS "choose-layouts,remove-identities,fuse-separable,"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", QUANTIZED("fast"), "widen-values,",
                                             WEIGHTS("fast"), PAST AFFINE LAYOUTS),
