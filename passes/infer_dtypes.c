@@ -179,9 +179,10 @@ static bool infer_body(Infer *infer, const Node *node, const OpSchema *schema,
 
 static bool infer_bodies(Infer *infer, const Node *node, const OpSchema *schema) {
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
-        const OpBodySlots *slots = schema ? op_body_slots(schema, sym_text(attr->name)) : NULL;
         uint32_t count;
         Graph *const *graphs = attr_held_graphs(attr, &count);
+        const OpBodySlots *slots =
+            count && schema ? op_body_slots(schema, sym_text(attr->name)) : NULL;
         for (uint32_t i = 0; i < count; i++) {
             bool ok = slots ? infer_body(infer, node, schema, slots, graphs[i])
                             : infer_graph(infer, graphs[i]);

@@ -441,12 +441,13 @@ static bool lower_step(Lower *l, const Node *node, Steps *steps) {
     uint32_t *numbers = ARENA_ARRAY(scratch, uint32_t, node->input_count + node->output_count + 1);
     const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
     int64_t opset = opset_version(node->graph->opsets, node->domain);
-    if (!plan_has_operator(domain, sym_text(node->op_type), opset))
+    size_t known = l->b.ops.count; /* what the plan has already was asked for then */
+    PlanStep step = {.op = plan_add_op(&l->b, domain, sym_text(node->op_type), opset)};
+    if (step.op == known && !plan_has_operator(domain, sym_text(node->op_type), opset))
         return node_error(node, l->err, ERR_MODEL,
                           "demi's runtime has no such operator%s: %s%s%s at opset %lld",
                           op_record_has(node_record(node), OP_SPELT) ? " in functions" : "", domain,
                           *domain ? "." : "", sym_text(node->op_type), (long long)opset);
-    PlanStep step = {.op = plan_add_op(&l->b, domain, sym_text(node->op_type), opset)};
     const char *label = node_label(node);
     step.name = plan_add_text(&l->b, label, strlen(label));
     for (uint32_t i = 0; i < node->input_count; i++)

@@ -331,13 +331,15 @@ static void find_lifetimes(Loader *l, Lifetimes *t) {
     }
 }
 
-/* What each step drops, and which of its inputs those are. */
-static void note_ends(Loader *l, LoadedStep *step) {
+/* Which of a step's inputs it drops, in time by their count: a Sum may read thousands. */
+static void note_ends(Loader *l, const Lifetimes *t, uint32_t number) {
+    LoadedStep *step = &l->loaded->steps[number];
     uint32_t count = step->plan->inputs.count;
     bool *ends = ARENA_ARRAY(l->arena, bool, count);
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < step->dead_count; k++)
-            if (step->inputs[i] == step->dead[k]) ends[i] = true;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t value = step->inputs[i];
+        ends[i] = value != PLAN_NONE && t->last[value] == number && !l->loaded->kept[value];
+    }
     step->ends = ends;
 }
 
@@ -377,7 +379,7 @@ static void load_lifetimes(Loader *l) {
             if (!step->dead) step->dead = ARENA_ARRAY(l->arena, uint32_t, counts[t.last[i]]);
             ((uint32_t *)(uintptr_t)step->dead)[step->dead_count++] = i;
         }
-    for (uint32_t i = 0; i < plan->step_count; i++) note_ends(l, &l->loaded->steps[i]);
+    for (uint32_t i = 0; i < plan->step_count; i++) note_ends(l, &t, i);
     l->loaded->last = t.last;
     for (uint32_t i = 0; i < plan->value_count; i++)
         if (t.last[i] == PLAN_NONE || l->loaded->kept[i]) t.last[i] = plan->step_count;
