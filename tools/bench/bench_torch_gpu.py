@@ -152,7 +152,7 @@ def serve() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--models", default="resnet50,mobilenetv2,bert")
     parser.add_argument("--batches", default="1,32")
     parser.add_argument("--dtype", default="float16", choices=["float16", "bfloat16", "float32"])

@@ -273,7 +273,7 @@ class Tables:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--real", type=pathlib.Path, default=ROOT / "build/data/models")
     parser.add_argument("--only", default="", help="only models whose name contains this")

@@ -220,7 +220,7 @@ def judge_real(name: str, everything: bool, args: argparse.Namespace,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--backend", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--real", type=pathlib.Path, default=ROOT / "build/data/models")

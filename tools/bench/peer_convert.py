@@ -59,7 +59,7 @@ def describe(distribution: str, module: str, name: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("source", nargs="?")
     parser.add_argument("out", nargs="?")

@@ -42,7 +42,7 @@ def session_of(path: pathlib.Path, model: onnx.ModelProto, inner: bool) -> ort.I
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("--data", type=pathlib.Path, required=True, help="folder of input_N.pb")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder to write to")

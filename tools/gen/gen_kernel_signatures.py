@@ -64,7 +64,7 @@ def generate():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("out", nargs="?", type=pathlib.Path,
                         default=pathlib.Path(__file__).resolve().parents[2] /
                         "kernels/kernel_signatures.def")

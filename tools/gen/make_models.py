@@ -31,7 +31,7 @@ def write(args: argparse.Namespace, model: onnx.ModelProto, feeds: dict[str, np.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("name", 
                         choices=sorted(made_models.MODELS) + sorted(HARD))
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)

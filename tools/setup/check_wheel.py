@@ -41,7 +41,7 @@ def binary_problems(path: pathlib.Path, newest: str | None) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("wheel", type=pathlib.Path)
     parser.add_argument("--newest", help="the C library's version that is to do")
     args = parser.parse_args()

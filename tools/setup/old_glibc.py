@@ -91,7 +91,7 @@ def make(folder: pathlib.Path, name: str, newest: str, compiler: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--newest", default="2.28")
     parser.add_argument("--cc", default="cc")

@@ -64,7 +64,7 @@ class Trial:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("static", type=pathlib.Path)
     parser.add_argument("other", type=pathlib.Path)
     parser.add_argument("folders", type=pathlib.Path, nargs="+")

@@ -95,7 +95,7 @@ class Action(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     args, rest = parser.parse_known_args()
     DEMI = str(pathlib.Path(args.demi).resolve())

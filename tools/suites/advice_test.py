@@ -57,7 +57,7 @@ class Test:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", required=True)
     parser.add_argument("--models", default=",".join(unseen_models.MODELS), help="a comma list")
     args = parser.parse_args()

@@ -249,7 +249,7 @@ def judge_compiled(demi: str, folder: str) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()

@@ -132,7 +132,7 @@ def kernels() -> set[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--libdemi", required=True, help="demi's shared library")
     parser.add_argument("--seeds", default="0:2000", help="FROM:TO, TO not included")
     parser.add_argument("--processes", type=int, default=2)

@@ -400,7 +400,7 @@ def tried(library: pathlib.Path, demi: pathlib.Path, environment: dict[str, str]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--only", default="", help="mutants with these words, or of this file")
     parser.add_argument("--processes", type=int, default=2, help="mutants that are tried at once")

@@ -261,7 +261,7 @@ def check_rounding() -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--libdemi", required=True, help="demi's shared library")
     parser.add_argument("--only", default="", help="an operator")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)

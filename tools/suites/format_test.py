@@ -79,7 +79,7 @@ def self_test() -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--fix", action="store_true", help="format the files")
     parser.add_argument("--self-test", action="store_true")
     args = parser.parse_args()

@@ -82,7 +82,7 @@ class GpuCheck(unittest.TestCase):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", required=True)
     parser.add_argument("--libdemi", required=True, help="demi's shared library")
     parser.add_argument("--runtime", required=True, help="the library that runs plans alone")

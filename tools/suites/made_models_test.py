@@ -89,7 +89,7 @@ class Test:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     parser.add_argument("--full", action="store_true", help="the networks' own sizes")

@@ -102,7 +102,7 @@ class Pages:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", required=True)
     parser.add_argument("--pages", type=pathlib.Path, required=True)
     args = parser.parse_args()

@@ -69,7 +69,7 @@ def needs_more(plan: Plan, other: Plan) -> bool:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     args, failed = options.parse_args(), 0
     for name, sizes in MODELS.items():

@@ -113,7 +113,7 @@ def self_test(names: set[str]) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     parser.add_argument("--self-test", action="store_true")
     args = parser.parse_args()

@@ -191,7 +191,7 @@ def built_library() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--libdemi", default=built_library(), help="demi's shared library")
     parser.add_argument("--runtime",
                         help="a library that runs the plans, if another than compiles them")

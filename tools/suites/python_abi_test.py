@@ -80,7 +80,7 @@ def init_program(generator: object, table: object) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--self-test", action="store_true")
     args = parser.parse_args()

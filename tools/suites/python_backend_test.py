@@ -47,7 +47,7 @@ def find_tests(folder: pathlib.Path, pattern: str) -> list[unittest.TestCase]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--filter", default="*", help="glob on the case's name")
     parser.add_argument("--verbose", action="store_true")

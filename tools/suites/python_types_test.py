@@ -47,7 +47,7 @@ def pyright(program: str) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--pyright", help="also what this program says, which the set-up has not")
     args = parser.parse_args()
     problems = pyright(args.pyright) if args.pyright else []

@@ -110,7 +110,7 @@ def make_runner(library: str, data: pathlib.Path):  # noqa: ANN201
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--libdemi", required=True, help="demi's shared library")
     parser.add_argument("--kinds", default="graph,operator,style")  # `entries` is of no concern to plans
     parser.add_argument("--seeds", default="1:60", help="FROM:TO, TO not included")

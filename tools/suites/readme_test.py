@@ -351,7 +351,7 @@ def check(manual: Manual, folder: pathlib.Path, args: argparse.Namespace) -> Non
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--build", type=pathlib.Path, help="where libdemi.a is; else no C is built")
     parser.add_argument("--cc", default="cc")

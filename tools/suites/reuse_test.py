@@ -211,7 +211,7 @@ def check_repeats(library: str, data: pathlib.Path) -> list[str]:
 
 
 def main() -> int:
-    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     args.add_argument("--libdemi", required=True, help="demi's shared library")
     args.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     args.add_argument("--changes", type=int, default=1000)

@@ -127,7 +127,7 @@ def problem(demi: Demi, folder: pathlib.Path, name: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--demi", required=True)
     parser.add_argument("--models", default=",".join(MODELS), help="a comma list")
     args = parser.parse_args()

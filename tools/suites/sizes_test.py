@@ -367,7 +367,7 @@ class Fourier(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     args, rest = options.parse_known_args()
     library = runtime.LibDemi(args.libdemi)
