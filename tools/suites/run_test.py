@@ -145,6 +145,38 @@ class Formats(Case):
         self.assertIn("a%2Fb%3A0.npy", os.listdir(self.path("out")))
 
 
+BEHIND = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2] x) => (float[2] y)
+{
+    y = Add (b, x)
+    b = Mul (a, a)
+    a = Neg (x)
+}
+"""
+
+
+class OutOfOrder(Case):
+    """Nodes behind those that read them, as ONNX Runtime's float16 converter and quantizers leave
+    them: a fault of the file, but no reason not to run or convert it."""
+
+    def test_is_taken(self) -> None:
+        model = self.write("behind.onnxtxt", BEHIND)
+        self.assertIn("reads a value before it is computed", self.fails(1, "check", model))
+        np.save(self.path("x.npy"), np.array([2, -3], np.float32))
+        self.ok("compile", model, "-o", "behind.plan")
+        self.ok("convert", model, "-o", "ordered.onnx")
+        self.ok("check", "ordered.onnx")
+        for file in (model, "behind.plan", "ordered.onnx"):
+            self.ok("run", file, "--input", "x=" + self.path("x.npy"), "--output-dir", "out")
+            self.assertEqual(list(np.load(self.path("out/y.npy"))), [6, 6])
+
+    def test_ring(self) -> None:
+        model = self.write("ring.onnxtxt", BEHIND.replace("a = Neg (x)", "a = Sub (x, b)"))
+        for words in (["run", model, "--random", "1"], ["compile", model, "-o", "ring.plan"],
+                      ["convert", model, "-o", "ring.onnx"]):
+            self.assertIn("reads a value before it is computed", self.fails(1, *words))
+
+
 CACHE = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1,T] "past.0", float[1,N] x, float[2] count) => (float[1,A] "present.0", float[2] more)
 <float[2] one = {1, 1}>
