@@ -8,10 +8,10 @@ typedef enum NodeState { NODE_NEW, NODE_WAITS, NODE_PLACED } NodeState;
 typedef struct Order {
     uint32_t *first; /* [node_count], by the node's id: of what it reads in `read` */
     uint32_t *left;  /* [node_count]: how many of them are to be asked for, the last ones first */
-    Node **read;    /* [use_count]: the nodes of its graph that a node reads, the last ones first */
-    uint8_t *state; /* [node_count]: NodeState */
-    Node **stack;   /* [node_count]: those that wait, each for the next one */
-    Node **placed;  /* [node_count] */
+    Node **read;     /* [use_count]: what each reads of its graph, the last ones first */
+    uint8_t *state;  /* [node_count]: NodeState */
+    Node **stack;    /* [node_count]: those that wait, each for the next one */
+    Node **placed;   /* [node_count] */
 } Order;
 
 /* The node of `graph` that reads, itself or in a graph that it holds; NULL where an output of the
