@@ -188,26 +188,51 @@ TARGET static INLINE __m256 wide_some(const char *from, uint64_t i, uint64_t cou
     return wide((const char *)some, 0, element);
 }
 
-TARGET static INLINE void all_dots(const Vector *v, const Element element) {
-    const char *m = v->matrix;
-    for (uint64_t r = 0; r < v->rows; r++, m += v->row * size_of(element)) {
-        __m256 sum[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
-                         _mm256_setzero_ps()};
-        uint64_t k = 0, count = v->columns;
-        for (; count - k >= 32; k += 32) {
-            TILE_UNROLL
-            for (uint32_t i = 0; i < 4; i++)
-                sum[i] = _mm256_fmadd_ps(wide(m, k + 8 * i, element),
-                                         _mm256_loadu_ps(v->x + k + 8 * i), sum[i]);
-        }
-        for (; count - k >= 8; k += 8)
-            sum[0] = _mm256_fmadd_ps(wide(m, k, element), _mm256_loadu_ps(v->x + k), sum[0]);
-        if (k < count)
-            sum[0] = _mm256_fmadd_ps(wide_some(m, k, count - k, element),
-                                     _mm256_maskload_ps(v->x + k, avx2_some(count - k)), sum[0]);
-        v->y[r] +=
-            sum_lanes(_mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3])));
+/* `rows` rows at once, each summed as it is alone: x is loaded once for them, and the rows behind them
+ * are asked of memory, whose own look ahead ends with a page. */
+TARGET static INLINE void dots_of(const Vector *v, uint64_t first, const uint32_t rows,
+                                  const Element element) {
+    const uint64_t size = size_of(element), step = v->row * size, count = v->columns;
+    const char *m = (const char *)v->matrix + first * step;
+    __m256 sum[2][4];
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        TILE_UNROLL
+        for (uint32_t i = 0; i < 4; i++) sum[r][i] = _mm256_setzero_ps();
     }
+    uint64_t k = 0;
+    for (; count - k >= 32; k += 32) {
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            __builtin_prefetch(m + (rows + r) * step + k * size);
+            if (element == ELEMENT_FLOAT) __builtin_prefetch(m + (rows + r) * step + k * size + 64);
+        }
+        TILE_UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            const __m256 x = _mm256_loadu_ps(v->x + k + 8 * i);
+            TILE_UNROLL
+            for (uint32_t r = 0; r < rows; r++)
+                sum[r][i] = _mm256_fmadd_ps(wide(m + r * step, k + 8 * i, element), x, sum[r][i]);
+        }
+    }
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++, m += step) {
+        uint64_t j = k;
+        for (; count - j >= 8; j += 8)
+            sum[r][0] = _mm256_fmadd_ps(wide(m, j, element), _mm256_loadu_ps(v->x + j), sum[r][0]);
+        if (j < count)
+            sum[r][0] =
+                _mm256_fmadd_ps(wide_some(m, j, count - j, element),
+                                _mm256_maskload_ps(v->x + j, avx2_some(count - j)), sum[r][0]);
+        v->y[first + r] += sum_lanes(_mm256_add_ps(_mm256_add_ps(sum[r][0], sum[r][1]),
+                                                   _mm256_add_ps(sum[r][2], sum[r][3])));
+    }
+}
+
+TARGET static INLINE void all_dots(const Vector *v, const Element element) {
+    uint64_t r = 0;
+    for (; v->rows - r >= 2; r += 2) dots_of(v, r, 2, element);
+    if (r < v->rows) dots_of(v, r, 1, element);
 }
 
 /* y += the sum of `rows` rows from row k on, each times its x. */
