@@ -30,7 +30,8 @@ static void take_reads(const Graph *graph, Order *order, bool list) {
     for (Node *node = graph->last; node; node = node->prev)
         for (uint32_t i = 0; i < node->output_count; i++) {
             const Value *value = node->outputs[i];
-            if (!value || value->producer != node) continue; /* a name that two nodes give */
+            if (!value || value->producer != node || value->output_index != i)
+                continue; /* of a name that is given twice, one counts: `read` has room for its uses */
             for (const Use *use = value->uses; use; use = use->next) {
                 const Node *reader = reader_in(use, graph);
                 if (!reader) continue;
