@@ -31,6 +31,8 @@ import unittest
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx.parser
+import onnx.reference
 from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -226,6 +228,26 @@ class Values(unittest.TestCase):
         y, = session.run(None, {"x": x})
         y[0] = 7
         self.assertEqual(x[0], 1)
+
+    def test_results_of_calls(self):
+        """Outputs that calls of one function give, its operand or its constant too, have their names."""
+        model = onnx.parser.parse_model("""
+            <ir_version: 10, opset_import: ["" : 21, "f" : 1]>
+            g (float[2] x, float[2] z) => (float[2] y1, float[2] y2, float[2] same, float[2] k, float[2] k2,
+                                           float[2] again) <float[2] c = {3, -4}> {
+                y1, same, k = f.F (x)  again = Identity (same)  y2, t, k2 = f.F (c) }
+            <domain: "f", opset_import: ["" : 21]>
+            F (a) => (out, a2, fixed) { out = Neg (a)  a2 = Identity (a)
+                                        fixed = Constant <value_floats = [7.0, 8.0]> () }""")
+        session, x = demi.Session(model), np.array([1, -2], np.float32)
+        names = [out.name for out in session.get_outputs()]
+        self.assertEqual(names, ["y1", "y2", "same", "k", "k2", "again"])
+        feeds = {"x": x, "z": x}
+        want = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+        for _ in range(2):
+            for name, a, b in zip(names, session.run(None, feeds), want, strict=True):
+                np.testing.assert_array_equal(a, b)
+                np.testing.assert_array_equal(session.run([name], feeds)[0], b)
 
     def test_wrong_shape_declared(self):
         """Results have the shape that was made, not the declared one."""
