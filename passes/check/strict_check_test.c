@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What ONNX's full check and strict inference refuse is refused, with the whole line; what they
- * take is taken; and the model is as it was afterwards. tools/suites/check_suite.py compares at
+ * take is taken; and the model is as it was afterwards. tools/suites/judges/check.py compares at
  * random. */
 #include "strict_check.h"
 

@@ -245,3 +245,20 @@ setup_build() {
         return 1
     }
 }
+
+# ---- the record of a run: build/record.tsv (tools/setup/record.py)
+
+# record_begin TIER: a new record, of a clean clone or of one in which something is built.
+record_begin() {
+    local clone=fresh
+    [ ! -e build/release ] || clone=built
+    rm -f build/record-*.xml
+    printf 'run\t%s\t%s\t%s\t%s\n' "$1" "$(setup_jobs)" "$clone" "$(date -u +%FT%TZ)" >build/record.tsv
+    record_since=$SECONDS
+}
+
+# record_stage NAME: what was done since the last stage.
+record_stage() {
+    printf 'stage\t%s\t%s\n' "$1" "$((SECONDS - record_since))" >>build/record.tsv
+    record_since=$SECONDS
+}

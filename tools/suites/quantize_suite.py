@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Judges `convert --to int8` and the weights' types on seeded random models, as random_models.py does the
+"""Judges `convert --to int8` and the weights' types on seeded random models, as the corpus run does the
 16-bit types.
 
 Each model (suite/random_styles.py, random_graphs.py) is measured on its own inputs and converted in every

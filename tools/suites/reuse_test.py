@@ -4,8 +4,8 @@ and must not grow.
 
 Each case's model runs in one context on inputs of changing shapes and contents, in random order,
 more kinds than a context remembers; every result is compared with onnx's reference evaluator. Then
-1,000 changes of shape, in the last 800 of which the process gets no larger than in the first. And
-every backend model twice in new contexts with one and with two threads: equal to the bit.
+1,000 changes of shape, in the last 800 of which the process gets no larger than in the first. (That new
+contexts give the same bits is judged on ONNX's models: judges/plans.py.)
 """
 
 import argparse
@@ -19,9 +19,8 @@ import onnx
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
 
-from suite import engines, runtime, workers
+from suite import runtime
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(7)
 
 
@@ -173,54 +172,15 @@ def check_growth(library: runtime.LibDemi, changes: int) -> str:
     return f"{len(sizes_seen)} shapes made it {grown} bytes larger" if grown > 4 << 20 else ""
 
 
-def make_repeater(library: str):  # noqa: ANN201
-    """In each worker: the function that runs a model in two new contexts and says where they
-    differ."""
-    the = runtime.LibDemi(library)
-
-    def plain(value: object) -> object:
-        if isinstance(value, list):
-            return [plain(v) for v in value]
-        return value if value is None or value.dtype == object else (value.shape, value.tobytes())
-
-    def work(path: pathlib.Path) -> str:
-        data = path.read_bytes()
-        model = onnx.load_from_string(data)
-        try:
-            plan = the.compile(data)
-            for folder in sorted(path.parent.glob("test_data_set_*")):
-                feeds = engines.read_feeds(model, folder) or {}
-                for threads in (1, 2):
-                    runs = [runtime.PlanRunner(the, plan, threads).run(feeds) for _ in range(2)]
-                    for output, a, b in zip(model.graph.output, *runs):
-                        if repr(plain(a)) != repr(plain(b)):
-                            return f"{output.name} differs from run to run with {threads} threads"
-        except runtime.Failed: # plan_suite.py's matter
-            return ""
-        return ""
-
-    return work
-
-
-def check_repeats(library: str, data: pathlib.Path) -> list[str]:
-    paths = sorted(data.rglob("model.onnx"))
-    if not paths:
-        return [f"no models in {data}"]
-    found = workers.run(paths, make_repeater, (library,), os.cpu_count() or 1)
-    return [f"{path.parent.name}: {text or died}" for path, text, died in found if text or died]
-
-
 def main() -> int:
     args = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     args.add_argument("--libdemi", required=True, help="demi's shared library")
-    args.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     args.add_argument("--changes", type=int, default=1000)
     args = args.parse_args()
     library = runtime.LibDemi(args.libdemi)
     problems = [f"{name}: {text}" for name in CASES if (text := check_case(library, name))]
     text = check_growth(library, args.changes)
     problems += [f"growth: {text}"] if text else []
-    problems += check_repeats(args.libdemi, args.data)
     for problem in problems:
         print(f"FAIL {problem}")
     print(f"reuse_test: {len(CASES)} models, {args.changes} changes of shape: "

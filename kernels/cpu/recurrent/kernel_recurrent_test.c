@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Recurrent layers give the same bits by any number of threads: sizes at which both directions run side by
  * side and such at which threads share each step, sequences of different lengths, constant weights and
- * others, all three kinds of layer. That one thread is right ONNX's models say (plan_suite). */
+ * others, all three kinds of layer. That one thread is right ONNX's models say (judges/plans.py). */
 #include "kernel_case_test.h"
 #include "workers.h"
 

@@ -244,14 +244,16 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
 
 def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_notes: bool = False,
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
-             progress: Progress | None = None, data_root: Path | None = None) -> Any:
+             verify_each: bool = False, progress: Progress | None = None,
+             data_root: Path | None = None) -> Any:
     """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
     what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
     `strip_notes`: doc strings and metadata of nodes and values go, too.
     `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
-    it has from then on."""
+    it has from then on. `verify_each`: the model is checked after every pass."""
     guard = Guard()
-    run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())
+    run = _abi.DemiRunOptions(verify_each=verify_each, progress=progress_callback(progress, guard),
+                              passes=passes_pointer())
     how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run))
     set_sizes(how, dims, shapes)
     raw = ctypes.c_void_p()

@@ -10,22 +10,10 @@ import shutil
 import subprocess
 import tempfile
 
+from suite.variants import VARIANTS, Variant
+
 TIMEOUT_S = 120
 MEMORY_BYTES = 2 << 30  # free memory that makes a folder in it worthwhile
-
-
-@dataclasses.dataclass(frozen=True)
-class Variant:
-    """One way to convert: the target dtype and whether graph I/O keeps its types."""
-
-    to: str
-    io: str
-
-    def __str__(self) -> str:
-        return f"{self.to}/{self.io}"
-
-
-VARIANTS = [Variant(to, io) for to in ("float16", "bfloat16") for io in ("keep", "low")]
 
 
 @dataclasses.dataclass
