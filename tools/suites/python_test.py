@@ -803,5 +803,6 @@ class Leaks(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
     assert ctypes  # what the package stands on
     unittest.main()
