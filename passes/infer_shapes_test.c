@@ -334,9 +334,9 @@ static double seconds_for(uint32_t nodes) {
 
 static void test_linear(void **state) {
     (void)state;
-    double small = seconds_for(20000), large = seconds_for(80000);
-    print_message("20,000 nodes %.1f ms, 80,000 nodes %.1f ms\n", small * 1e3, large * 1e3);
-    assert_true(large < small * 12 + 0.05); /* quadratic would be 16 times */
+    double seconds = seconds_for(80000); /* of the processor; quadratic would be 6 s and more */
+    print_message("80,000 nodes %.1f ms\n", seconds * 1e3);
+    assert_true(seconds < 1); /* with sanitizers 0.1 */
 }
 
 int main(void) {

@@ -42,6 +42,7 @@ if "DEMI_LIBRARY" in os.environ:
 import demi_onnx as demi  # noqa: E402
 
 CONV = str(ROOT / "testdata/models/conv_net.onnx")
+PATIENCE_S = 300  # what does not end is a failure
 
 
 def info(name, dtype, shape):
@@ -65,6 +66,26 @@ def matmul(size=64):
                      helper.make_node("Relu", ["t"], ["y"])],
                     [info("x", TensorProto.FLOAT, ["N", size])],
                     [info("y", TensorProto.FLOAT, ["N", size])], [weights])
+
+
+@contextlib.contextmanager
+def interrupted(seconds):
+    """Ctrl-C comes once this thread has computed for so long, however busy the machine is."""
+    computed, over = time.pthread_getcpuclockid(threading.get_ident()), threading.Event()
+    end = time.clock_gettime(computed) + seconds
+
+    def wait():
+        while not over.wait(0.001):
+            if time.clock_gettime(computed) > end:
+                return os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def endless():
@@ -347,33 +368,32 @@ class Sessions(unittest.TestCase):
         self.assertLessEqual(len(session._free), 6)
 
     def test_lock_is_released(self):
-        """Another thread goes on while a run is under way."""
-        session = demi.Session(endless(), time_limit=0.5)
-        times, over = [], threading.Event()
+        """Another thread has the interpreter while a run is under way: the run's own goes on."""
+        session, over = demi.Session(endless(), time_limit=PATIENCE_S), threading.Event()
+        computed = time.pthread_getcpuclockid(threading.get_ident())
 
-        def note():
-            while not over.wait(0.01):
-                times.append(time.perf_counter())
+        def watch():
+            while not over.wait(0.001):  # the one time that it is given away
+                before = time.clock_gettime(computed)
+                for _ in range(100000):
+                    pass
+                if time.clock_gettime(computed) > before + 0.001:
+                    return os.kill(os.getpid(), signal.SIGINT)
 
-        thread = threading.Thread(target=note)
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(PATIENCE_S)
+        thread = threading.Thread(target=watch)
         thread.start()
-        start = time.perf_counter()
-        with self.assertRaises(demi.EnvironmentFailure):
+        with self.assertRaises(KeyboardInterrupt):
             session.run(None, {"x": np.ones(1, np.float32)})
-        end = time.perf_counter()
         over.set()
         thread.join()
-        self.assertTrue([t for t in times if start + 0.05 < t < end - 0.05])
 
     def test_interrupt(self):
         """Ctrl-C ends a run."""
-        session = demi.Session(endless(), time_limit=30)
-        timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        start = time.monotonic()
-        with self.assertRaises(KeyboardInterrupt):
+        session = demi.Session(endless(), time_limit=PATIENCE_S)
+        with self.assertRaises(KeyboardInterrupt), interrupted(0.1):
             session.run(None, {"x": np.ones(1, np.float32)})
-        self.assertLess(time.monotonic() - start, 10)
 
     def test_async(self):
         session = demi.Session(matmul(), threads=1)
@@ -385,15 +405,18 @@ class Sessions(unittest.TestCase):
 
         for made, in asyncio.run(all_of()):
             np.testing.assert_array_equal(made, want)
-        slow = demi.Session(endless(), time_limit=30)
+        slow, begin = demi.Session(endless(), time_limit=PATIENCE_S), time.process_time()
 
         async def cancelled():
-            await asyncio.wait_for(slow.run_async(None, {"x": np.ones(1, np.float32)}), 0.1)
+            run = asyncio.create_task(slow.run_async(None, {"x": x[:1, :1].ravel()}))
+            while time.process_time() < begin + 0.1:  # until it computes
+                await asyncio.sleep(0.001)
+            run.cancel()
+            await run
 
-        start = time.monotonic()
-        with self.assertRaises((asyncio.TimeoutError, TimeoutError)):
+        with self.assertRaises(asyncio.CancelledError):
             asyncio.run(cancelled())
-        self.assertLess(time.monotonic() - start, 10)
+        self.assertLess(time.process_time() - begin, 3)  # its thread has ended, too
 
     def test_pickle(self):
         x = np.ones((1, 3, 8, 8), np.float32)
@@ -540,12 +563,9 @@ class Conversions(unittest.TestCase):
 
     def test_interrupt(self):
         """Ctrl-C ends a call as itself, wherever it comes."""
-        for delay in (0.05, 0.15, 0.3):
-            timer = threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGINT))
-            end = time.monotonic() + 20
-            with self.assertRaises(KeyboardInterrupt):
-                timer.start()
-                while time.monotonic() < end:
+        for computed in (0.05, 0.15, 0.3):
+            with self.assertRaises(KeyboardInterrupt), interrupted(computed):
+                while True:
                     demi.search(CONV, evaluations=200)
 
     def test_errors(self):
@@ -805,5 +825,6 @@ class Leaks(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
     assert ctypes  # what the package stands on
     unittest.main()
