@@ -433,7 +433,16 @@ class Sessions(unittest.TestCase):
             x = np.ones((1, 3, 8, 8), np.float32)
             np.testing.assert_array_equal(demi.Session(path).run(None, {"x": x})[0],
                                           demi.Session(CONV).run(None, {"x": x})[0])
-            self.assertIsInstance(demi.compile(CONV), bytes)
+        plans = [demi.compile(matmul(), isa=isa) for isa in ("none", "portable", "avx2", "avx512")]
+        self.assertEqual(len(set(plans)), 4)
+        constants = [helper.make_tensor("c", TensorProto.FLOAT, [1], [1.5]),
+                     helper.make_tensor("s", TensorProto.INT64, [1], [1 << 16])]
+        large = model_of([helper.make_node("Expand", ["c", "s"], ["e"]), helper.make_node("Sin", ["e"], ["f"]),
+                          helper.make_node("Mul", ["x", "f"], ["y"])],
+                         [info("x", 1, [1])], [info("y", 1, [1 << 16])], constants)
+        self.assertLess(len(demi.compile(large, memory_budget=1)), len(demi.compile(large)))
+        for wrong in ({"isa": "sse"}, {"memory_budget": -1}, {"numerics": "exact"}):
+            self.assertRaises(demi.UsageError, demi.compile, CONV, **wrong)
 
 
 class Conversions(unittest.TestCase):
@@ -507,6 +516,10 @@ class Conversions(unittest.TestCase):
         self.assertEqual(demi.check(CONV), [])
         self.assertEqual(demi.check(self.out, against=CONV), [])
         self.assertTrue(demi.check(self.out, against=matmul()))
+        self.assertEqual(demi.check(self.out, against=CONV, made_by={"to": "float16"}), [])
+        self.assertIn("by the policy: ", demi.check(self.out, against=CONV, made_by={"to": "bf16"})[0])
+        for wrong in ({"made_by": {}}, {"against": CONV, "made_by": {"to": "nothing"}}):
+            self.assertRaises(demi.UsageError, demi.check, self.out, **wrong)
         self.assertIn("weight", {d.kind for d in demi.diff(CONV, self.out)})
         self.assertIn("Conv", demi.show(CONV))
         self.assertGreater(len(demi.show(CONV, full=True)), len(demi.show(CONV)))
