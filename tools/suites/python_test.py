@@ -40,6 +40,7 @@ if "DEMI_LIBRARY" in os.environ:
     sys.path.insert(0, str(ROOT / "tools/python"))
 
 import demi_onnx as demi  # noqa: E402
+from demi_onnx import _abi_functions, _lib  # noqa: E402
 
 CONV = str(ROOT / "testdata/models/conv_net.onnx")
 PATIENCE_S = 300  # what does not end is a failure
@@ -98,6 +99,15 @@ def endless():
     trip = helper.make_tensor("m", TensorProto.INT64, [], [1 << 40])
     return model_of([helper.make_node("Loop", ["m", "", "x"], ["y"], body=body)],
                     [info("x", TensorProto.FLOAT, [1])], [info("y", TensorProto.FLOAT, [1])], [trip])
+
+
+class Library(unittest.TestCase):
+    def test_functions(self):
+        """It has all that the headers declare."""
+        for name in _abi_functions.FUNCTIONS:
+            self.assertTrue(callable(getattr(_lib.lib, name)))
+        with self.assertRaises(AttributeError):
+            _lib.lib.demi_nothing()
 
 
 class Values(unittest.TestCase):

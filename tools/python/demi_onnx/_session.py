@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _run = lib.plain("demi_context_run")
 _start = lib.plain("demi_context_start")
 _borrow = lib.plain("demi_context_borrow_input")
+_GoOn: Any = type(_abi.DemiContextOptions().go_on)
 _SMALL = 1 << 16  # bytes of an output that is copied rather than made anew
 _Place = Union["np.ndarray[Any, Any]", DeviceArray]  # where an output is to be
 _Array = np.ndarray  # the type's own identity is looked at in every run
@@ -70,17 +71,6 @@ class NodeArg:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
 
 
-class _RawData(ctypes.Structure):
-    """DemiData with plain addresses, which are quicker to read."""
-
-    rank: int
-    dims: int | None
-    data: int | None
-    _fields_ = [("size", ctypes.c_uint32), ("kind", ctypes.c_int), ("dtype", ctypes.c_int32),
-                ("rank", ctypes.c_uint32), ("dims", ctypes.c_void_p), ("data", ctypes.c_void_p),
-                ("count", ctypes.c_size_t), ("items", ctypes.c_void_p)]
-
-
 class _Input:
     """An input of a context, and what it is set to: an address alone, which is only looked at while
     a run holds the array."""
@@ -95,7 +85,7 @@ class _Input:
         self.mask = min(max(self.dtype.itemsize, 1), 8) - 1
         self.shape: tuple[int, ...] | None = None  # None: the quick way is not for it
         self.at: int | None = None
-        self.raw = _RawData()
+        self.raw = _abi.RawDemiData()
         self.ref = byref(self.raw)
         self.kept: Any = None
         self.is_set = False
@@ -111,7 +101,7 @@ class _Output:
         self.arg, self.number = arg, number
         self.c_name = ctypes.c_char_p(arg.name.encode("utf-8", "surrogateescape"))
         self.dtype = dtype_of(arg.number)
-        self.raw: _RawData | None = None
+        self.raw: _abi.RawDemiData | None = None
         self.place: np.ndarray[Any, Any] | None = None  # of small ones, bound for good
         self.bound = self.there = False  # there: in the device's memory
         sizes = [size for size in arg.shape if isinstance(size, int)]
@@ -152,7 +142,7 @@ class _Interrupt:
         self.caught: BaseException | None = None
         loop = self._loop()
         next(loop)
-        self.callback = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(loop.send)
+        self.callback = _GoOn(loop.send)
 
     def _loop(self) -> Generator[bool, Any, None]:
         go_on = True
@@ -225,7 +215,7 @@ class _Runner:
         if isinstance(value, _Array) and value.dtype == slot.dtype and holder.data.dtype != STRING:
             dims = holder.kept[1]
             raw = slot.raw
-            raw.size, raw.kind = ctypes.sizeof(_RawData), _codes.DEMI_DATA_TENSOR_KIND
+            raw.size, raw.kind = ctypes.sizeof(_abi.RawDemiData), _codes.DEMI_DATA_TENSOR_KIND
             raw.dtype, raw.rank = holder.data.dtype, value.ndim
             raw.dims, raw.data = addressof(dims), holder.data.data
             slot.kept = dims
@@ -290,7 +280,7 @@ class _Runner:
         raw = slot.raw
         if raw is None:  # where it lies does not change
             output = lib.demi_context_output(self._context, slot.number)
-            raw = slot.raw = _RawData.from_address(addressof(output.contents))
+            raw = slot.raw = _abi.RawDemiData.from_address(addressof(output.contents))
         size = 8 * raw.rank
         return size == len(slot.dims) and (
             not size or bytes((c_char * size).from_address(raw.dims or 0)) == slot.dims)

@@ -156,17 +156,9 @@ def shape_of(data: _abi.DemiData) -> tuple[int, ...]:
     return tuple(data.dims[: data.rank]) if data.rank else ()
 
 
-class _RawString(ctypes.Structure):
-    """DemiString to be read: its text may hold NULs and ends without one."""
-
-    size: int
-    text: int | None
-    _fields_ = [("size", ctypes.c_uint64), ("text", ctypes.c_void_p)]
-
-
 def _strings_from(data: _abi.DemiData, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     count = int(np.prod(shape, dtype=np.int64))
-    strings = ctypes.cast(data.data or 0, ctypes.POINTER(_RawString))
+    strings = ctypes.cast(data.data or 0, ctypes.POINTER(_abi.RawDemiString))  # texts may hold NULs
     array = np.empty(count, dtype=object)
     for i in range(count):
         text = ctypes.string_at(strings[i].text or 0, strings[i].size) if strings[i].size else b""
