@@ -436,13 +436,38 @@ class Sessions(unittest.TestCase):
             np.testing.assert_array_equal(again.run(None, {"x": x})[0], session.run(None, {"x": x})[0])
             self.assertEqual(again._how["numerics"], "faithful")
 
+    def test_limits(self):
+        session = demi.Session(endless(), step_limit=1000, time_limit=20)
+        for _ in range(2):
+            with self.assertRaisesRegex(demi.EnvironmentFailure, "1000 steps"):
+                session.run(None, {"x": np.ones(1, np.float32)})
+        for name in ("threads", "memory_budget", "device_memory", "step_limit"):
+            with self.assertRaisesRegex(demi.UsageError, name):
+                demi.Session(CONV, **{name: -1})
+
+    def test_memory_peak(self):
+        session = demi.Session(matmul(), threads=1)
+        peaks = []
+        for rows in (1, 1000, 1):
+            session.run(None, {"x": np.ones((rows, 64), np.float32)})
+            peaks.append(session.memory_peak())
+        self.assertGreater(peaks[1], max(peaks[0], 1000 * 64 * 4))
+
+    def test_arguments(self):
+        for number, name in ((TensorProto.BFLOAT16, "bfloat16"), (TensorProto.INT64, "int64")):
+            self.assertEqual(demi.Session(unary("Abs", number)).get_inputs()[0].dtype.name, name)
+
     def test_plan(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "model.plan"
             demi.compile(CONV, path)
             x = np.ones((1, 3, 8, 8), np.float32)
-            np.testing.assert_array_equal(demi.Session(path).run(None, {"x": x})[0],
-                                          demi.Session(CONV).run(None, {"x": x})[0])
+            want, = demi.Session(CONV).run(None, {"x": x})
+            of_bytes = demi.Session(demi.compile(CONV))
+            for session in (demi.Session(path), of_bytes, pickle.loads(pickle.dumps(of_bytes))):
+                np.testing.assert_array_equal(session.run(None, {"x": x})[0], want)
+            with self.assertRaises(demi.ModelError):
+                demi.Session(demi.compile(CONV)[:-100])
         plans = [demi.compile(matmul(), isa=isa) for isa in ("none", "portable", "avx2", "avx512")]
         self.assertEqual(len(set(plans)), 4)
         constants = [helper.make_tensor("c", TensorProto.FLOAT, [1], [1.5]),
