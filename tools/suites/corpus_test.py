@@ -23,7 +23,7 @@ import onnx
 
 import judges
 from suite import exceptions, subject as subjects, workers
-from suite.package import ROOT, demi
+from suite.package import ROOT, demi, library_option
 from suite.subject import BUILDERS, DATA, Subject
 
 EXPECTED = {"backend": 1905, "real": 10}
@@ -87,7 +87,8 @@ def save_subject(subject: Subject, folder: pathlib.Path) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Judges demi on ONNX's, real and random models.")
+    parser = argparse.ArgumentParser(description="Judges demi on ONNX's, real and random models.",
+                                     parents=[library_option])
     parser.add_argument("--judges", default="", help="of these alone; else all but extra ones")
     parser.add_argument("--extra", default="", help="extra judges, beside all others")
     parser.add_argument("--kinds", default=",".join([*EXPECTED, *BUILDERS]))

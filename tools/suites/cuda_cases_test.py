@@ -27,7 +27,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from suite import cuda_case, cuda_cases, metric, runtime
+from suite import cuda_case, cuda_cases, metric
+from suite.package import demi, library_option
+from suite.runtime import PlanRunner
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 1 << 30
@@ -38,14 +40,14 @@ AGAIN = ((",fail=cudnnBackendFinalize:0:3000", PRODUCTS), (",fail=cublasLtMatmul
          (",capability=80", "tiles,network,deep,first,few"))
 
 
-def largest(library: runtime.LibDemi, case: cuda_case.Case) -> float:
+def largest(case: cuda_case.Case) -> float:
     """Of all values on the way, as the model has them."""
     model = case.model()
     ends = {o.name for o in model.graph.output}
     names = [n for node in model.graph.node for n in node.output if n and n not in ends]
     model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
-    plan = library.compile(model.SerializeToString(), "faithful", keep_values=True)
-    made = runtime.PlanRunner(library, plan, memory=MEMORY).run(case.feeds)
+    plan = demi.compile(model, numerics="faithful", keep_values=True)
+    made = PlanRunner(plan, memory=MEMORY).run(case.feeds)
     sizes = [np.abs(x.astype(np.float64)) for x in made if metric.is_float(x.dtype)]
     return max((float(np.max(x[np.isfinite(x)], initial=0)) for x in sizes), default=0.0)
 
@@ -74,27 +76,26 @@ def differs(got: np.ndarray, want: np.ndarray, case: cuda_case.Case, on_the_way:
     return f"{np.sum(far)} of {want.size} differ, first {a[at]:.8g} at {at}, expected {b[at]:.8g}"
 
 
-def run_case(library: runtime.LibDemi, seed: int) -> tuple[str, str]:
+def run_case(seed: int) -> tuple[str, str]:
     """What it is of, and what is wrong."""
     name, case = cuda_cases.build(seed)
     if not case.nodes:
         return name, ""
-    data = case.model().SerializeToString()
     try:
-        plan = library.compile(data, "fast", for_device=True)
-        processor = runtime.PlanRunner(library, plan, memory=MEMORY)
-        runner = runtime.PlanRunner(library, plan, memory=MEMORY, device="cuda")
+        plan = demi.compile(case.model(), device="cuda")
+        processor = PlanRunner(plan, memory=MEMORY)
+        runner = PlanRunner(plan, memory=MEMORY, device="cuda")
         got = [runner.run(case.feeds) for _ in range(3)]
         others = {n: x if n in case.kept else np.roll(x.ravel(), 1).reshape(x.shape)
                   for n, x in case.feeds.items()}
         pairs = list(zip(got[0], processor.run(case.feeds)))
         pairs += zip(runner.run(others), processor.run(others))
         declined = runner.device_counts().declined
-    except runtime.Failed as error:
+    except demi.DemiError as error:
         return name, str(error)
     if declined:
         return name, f"the device leaves {declined} steps to the processor"
-    on_the_way = largest(library, case) if case.between else 0.0
+    on_the_way = largest(case) if case.between else 0.0
     for i, (y, y0) in enumerate(pairs):
         text = differs(y, y0, case, on_the_way)
         if text:
@@ -103,16 +104,16 @@ def run_case(library: runtime.LibDemi, seed: int) -> tuple[str, str]:
     return name, "" if same else "another run gives other bits"
 
 
-def work(library: str, seeds: range, makers: str, stop: pathlib.Path | None) -> int:
+def work(seeds: range, makers: str, stop: pathlib.Path | None) -> int:
     """In a process of its own, so that the end is the device's too. `stop` is there when one has failed."""
-    the, failures = runtime.LibDemi(library), 0
+    failures = 0
     kept = sorted(cuda_cases.KEPT) if not makers and 0 in seeds else []
     for seed in [*seeds, *kept]:
         if makers and cuda_cases.MAKERS[seed % len(cuda_cases.MAKERS)].__name__ not in makers.split(","):
             continue
         if stop and stop.exists():
             break
-        name, text = run_case(the, seed)
+        name, text = run_case(seed)
         if text:
             failures += 1
             if stop:
@@ -132,8 +133,7 @@ def kernels() -> set[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--libdemi", required=True, help="demi's shared library")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--seeds", default="0:2000", help="FROM:TO, TO not included")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--first", action="store_true", help="end with the first failure")
@@ -145,7 +145,7 @@ def main() -> int:
     first, last = map(int, args.seeds.split(":"))
     if args.part:
         number, of = map(int, args.part.split("/"))
-        return work(args.libdemi, range(first + number, last, of), args.makers, args.stop)
+        return work(range(first + number, last, of), args.makers, args.stop)
     launched, failed = collections.Counter(), 0
     ways = [("", args.makers)] * args.processes + [(way, makers) for way, makers in AGAIN if kernels() and not args.makers]
     with tempfile.TemporaryDirectory() as folder, futures.ThreadPoolExecutor(args.processes) as pool:
@@ -156,7 +156,7 @@ def main() -> int:
             part = f"0/{few}" if told else f"{number}/{args.processes}"
             stop = ["--stop", pathlib.Path(folder, "stop")] if args.first else []
             done = subprocess.run(
-                [sys.executable, "-B", __file__, "--libdemi", args.libdemi, "--seeds", args.seeds,
+                [sys.executable, "-B", __file__, "--seeds", args.seeds,
                  "--part", part, "--makers", makers, *stop], env=os.environ | {"FAKE_CUDA": f"log={log}{told}"},
                 check=False)
             return done.returncode, log.read_text() if log.exists() else ""

@@ -8,7 +8,6 @@ flipped on disk are found by `check`, in the plan by default, in the model's ext
 """
 
 import argparse
-import ctypes
 import os
 import pathlib
 import signal
@@ -21,7 +20,9 @@ import numpy as np
 import onnx.parser
 from onnx import numpy_helper
 
-from suite import fail_call, runtime
+from suite import fail_call
+from suite.package import library_option
+from suite.runtime import PlanRunner
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEVER_DONE = 1 << 40
@@ -170,13 +171,9 @@ class PlanFiles(unittest.TestCase):
 
     def test_read_whole(self):
         """demi_plan_read: the file may go."""
-        library = runtime.LibDemi(args.libdemi)
-        error, plan = runtime.Error(), ctypes.c_void_p()
-        library.check(library.c.demi_plan_read(str(self.plan).encode(), ctypes.byref(plan),
-                                               ctypes.byref(error)), error)
+        runner = PlanRunner(self.plan, whole=True)
         os.truncate(self.plan, 0)
-        library.check(library.c.demi_plan_verify(plan, ctypes.byref(error)), error)
-        library.c.demi_plan_free(plan)
+        runner.verify()
 
     def test_flipped(self):
         """Wherever a bit flips, check says so; run and show may or may not."""
@@ -280,8 +277,7 @@ class PlanFiles(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    options.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    options.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
-    args, rest = options.parse_known_args()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
+    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    args, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

@@ -40,6 +40,7 @@ if "DEMI_LIBRARY" in os.environ:
     sys.path.insert(0, str(ROOT / "tools/python"))
 
 import demi_onnx as demi  # noqa: E402
+from demi_onnx import _abi_functions, _lib  # noqa: E402
 
 CONV = str(ROOT / "testdata/models/conv_net.onnx")
 PATIENCE_S = 300  # what does not end is a failure
@@ -98,6 +99,15 @@ def endless():
     trip = helper.make_tensor("m", TensorProto.INT64, [], [1 << 40])
     return model_of([helper.make_node("Loop", ["m", "", "x"], ["y"], body=body)],
                     [info("x", TensorProto.FLOAT, [1])], [info("y", TensorProto.FLOAT, [1])], [trip])
+
+
+class Library(unittest.TestCase):
+    def test_functions(self):
+        """It has all that the headers declare."""
+        for name in _abi_functions.FUNCTIONS:
+            self.assertTrue(callable(getattr(_lib.lib, name)))
+        with self.assertRaises(AttributeError):
+            _lib.lib.demi_nothing()
 
 
 class Values(unittest.TestCase):
@@ -426,14 +436,48 @@ class Sessions(unittest.TestCase):
             np.testing.assert_array_equal(again.run(None, {"x": x})[0], session.run(None, {"x": x})[0])
             self.assertEqual(again._how["numerics"], "faithful")
 
+    def test_limits(self):
+        session = demi.Session(endless(), step_limit=1000, time_limit=20)
+        for _ in range(2):
+            with self.assertRaisesRegex(demi.EnvironmentFailure, "1000 steps"):
+                session.run(None, {"x": np.ones(1, np.float32)})
+        for name in ("threads", "memory_budget", "device_memory", "step_limit"):
+            with self.assertRaisesRegex(demi.UsageError, name):
+                demi.Session(CONV, **{name: -1})
+
+    def test_memory_peak(self):
+        session = demi.Session(matmul(), threads=1)
+        peaks = []
+        for rows in (1, 1000, 1):
+            session.run(None, {"x": np.ones((rows, 64), np.float32)})
+            peaks.append(session.memory_peak())
+        self.assertGreater(peaks[1], max(peaks[0], 1000 * 64 * 4))
+
+    def test_arguments(self):
+        for number, name in ((TensorProto.BFLOAT16, "bfloat16"), (TensorProto.INT64, "int64")):
+            self.assertEqual(demi.Session(unary("Abs", number)).get_inputs()[0].dtype.name, name)
+
     def test_plan(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "model.plan"
             demi.compile(CONV, path)
             x = np.ones((1, 3, 8, 8), np.float32)
-            np.testing.assert_array_equal(demi.Session(path).run(None, {"x": x})[0],
-                                          demi.Session(CONV).run(None, {"x": x})[0])
-            self.assertIsInstance(demi.compile(CONV), bytes)
+            want, = demi.Session(CONV).run(None, {"x": x})
+            of_bytes = demi.Session(demi.compile(CONV))
+            for session in (demi.Session(path), of_bytes, pickle.loads(pickle.dumps(of_bytes))):
+                np.testing.assert_array_equal(session.run(None, {"x": x})[0], want)
+            with self.assertRaises(demi.ModelError):
+                demi.Session(demi.compile(CONV)[:-100])
+        plans = [demi.compile(matmul(), isa=isa) for isa in ("none", "portable", "avx2", "avx512")]
+        self.assertEqual(len(set(plans)), 4)
+        constants = [helper.make_tensor("c", TensorProto.FLOAT, [1], [1.5]),
+                     helper.make_tensor("s", TensorProto.INT64, [1], [1 << 16])]
+        large = model_of([helper.make_node("Expand", ["c", "s"], ["e"]), helper.make_node("Sin", ["e"], ["f"]),
+                          helper.make_node("Mul", ["x", "f"], ["y"])],
+                         [info("x", 1, [1])], [info("y", 1, [1 << 16])], constants)
+        self.assertLess(len(demi.compile(large, memory_budget=1)), len(demi.compile(large)))
+        for wrong in ({"isa": "sse"}, {"memory_budget": -1}, {"numerics": "exact"}):
+            self.assertRaises(demi.UsageError, demi.compile, CONV, **wrong)
 
 
 class Conversions(unittest.TestCase):
@@ -507,6 +551,10 @@ class Conversions(unittest.TestCase):
         self.assertEqual(demi.check(CONV), [])
         self.assertEqual(demi.check(self.out, against=CONV), [])
         self.assertTrue(demi.check(self.out, against=matmul()))
+        self.assertEqual(demi.check(self.out, against=CONV, made_by={"to": "float16"}), [])
+        self.assertIn("by the policy: ", demi.check(self.out, against=CONV, made_by={"to": "bf16"})[0])
+        for wrong in ({"made_by": {}}, {"against": CONV, "made_by": {"to": "nothing"}}):
+            self.assertRaises(demi.UsageError, demi.check, self.out, **wrong)
         self.assertIn("weight", {d.kind for d in demi.diff(CONV, self.out)})
         self.assertIn("Conv", demi.show(CONV))
         self.assertGreater(len(demi.show(CONV, full=True)), len(demi.show(CONV)))

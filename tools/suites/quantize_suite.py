@@ -33,7 +33,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from suite import random_graphs, random_scope, random_styles, runtime, walk
+from suite import random_graphs, random_scope, random_styles, walk
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILDERS = {"style": random_styles.build, "graph": random_graphs.build}
@@ -123,7 +124,6 @@ class Model:
 class Suite:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
-        self.demi = runtime.LibDemi(str(args.libdemi))
         self.counts = collections.Counter()
         self.scores = collections.defaultdict(list)
 
@@ -135,7 +135,7 @@ class Suite:
         return out
 
     def mine(self, path: pathlib.Path, feeds: dict) -> list:
-        return runtime.PlanRunner(self.demi, self.demi.compile(path.read_bytes())).run(feeds)
+        return session(path).run(None, feeds)
 
     def near(self, model: Model, have: list, other: list) -> None:
         for i in model.counts:
@@ -202,7 +202,7 @@ class Suite:
                     self.judge(model, way)
                 except Missing:
                     self.counts["no kernel in ONNX Runtime"] += 1
-                except (Failure, runtime.Failed) as problem:
+                except (Failure, demi.DemiError) as problem:
                     failed += 1
                     print(f"FAIL {kind} {seed} {' '.join(way)}: {' '.join(str(problem).split())[:300]}",
                           flush=True)
@@ -212,9 +212,8 @@ class Suite:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     parser.add_argument("--seeds", default="1:60")
     parser.add_argument("--kinds", default="style,graph")
     parser.add_argument("--save", type=pathlib.Path)

@@ -19,7 +19,7 @@ import onnx
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
 
-from suite import runtime
+from suite.package import demi, library_option, session
 
 RNG = np.random.default_rng(7)
 
@@ -119,18 +119,17 @@ def same(got: np.ndarray, want: np.ndarray) -> bool:
     return got.shape == want.shape and np.allclose(got, want, 1e-5, 1e-6, equal_nan=True)
 
 
-def check_case(library: runtime.LibDemi, name: str) -> str:
+def check_case(name: str) -> str:
     """Why a case fails, or ""."""
     model = build(name)
-    oracle, runner = ReferenceEvaluator(model), runtime.PlanRunner(library, library.compile(
-        model.SerializeToString()))
+    oracle, runner = ReferenceEvaluator(model), session(model)
     order = [n for n in range(30) for _ in range(3)]
     random.Random(3).shuffle(order)
     for n in order:
         feeds = CASES[name][1](n)
         try:
-            outputs = runner.run(feeds)
-        except runtime.Failed as error:
+            outputs = runner.run(None, feeds)
+        except demi.DemiError as error:
             return f"run {n}: {error}"
         for output, got, want in zip(model.graph.output, outputs, oracle.run(None, feeds)):
             if not same(got, want):
@@ -143,7 +142,7 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_growth(library: runtime.LibDemi, changes: int) -> str:
+def check_growth(changes: int) -> str:
     """A network of convolutions on 1,000 inputs of other sizes, large ones early."""
     text = ("(float[n,3,h,w] x) => (float[n,4] y) { a = Conv <pads = [1,1,1,1]> (x, k) b = Relu (a)"
             " c = Conv <pads = [1,1,1,1]> (b, l) d = Add (b, c) e = GlobalAveragePool (d)"
@@ -151,19 +150,18 @@ def check_growth(library: runtime.LibDemi, changes: int) -> str:
     model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 21]> m {text}')
     for weight, dims in (("k", (4, 3, 3, 3)), ("l", (4, 4, 3, 3))):
         model.graph.initializer.append(onnx.numpy_helper.from_array(f32(*dims), weight))
-    runner = runtime.PlanRunner(library, library.compile(model.SerializeToString()))
-    library.c.demi_context_peak.restype = runtime.c_uint64
+    runner = session(model)
     sizes = random.Random(5)
     image, sizes_seen, peaks = f32(4, 3, 160, 160), set(), set()
     most = [0, 0] # bytes of the process: in the first fifth of the runs, and later
     for change in range(changes):
         n, h, w = sizes.randint(1, 4), sizes.randint(8, 160), sizes.randint(8, 160)
         sizes_seen.add((n, h, w))
-        runner.run({"x": image[:n, :, :h, :w]})
+        runner.run(None, {"x": image[:n, :, :h, :w]})
         if change % 50 == 49: # the same sizes each time, twice: the second run is a planned one
-            runner.run({"x": image})
-            runner.run({"x": image})
-            peaks.add(library.c.demi_context_peak(runner.context))
+            runner.run(None, {"x": image})
+            runner.run(None, {"x": image})
+            peaks.add(runner.memory_peak())
         part = change > changes // 5
         most[part] = max(most[part], resident())
     grown = most[1] - most[0]
@@ -173,13 +171,11 @@ def check_growth(library: runtime.LibDemi, changes: int) -> str:
 
 
 def main() -> int:
-    args = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    args.add_argument("--libdemi", required=True, help="demi's shared library")
+    args = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     args.add_argument("--changes", type=int, default=1000)
     args = args.parse_args()
-    library = runtime.LibDemi(args.libdemi)
-    problems = [f"{name}: {text}" for name in CASES if (text := check_case(library, name))]
-    text = check_growth(library, args.changes)
+    problems = [f"{name}: {text}" for name in CASES if (text := check_case(name))]
+    text = check_growth(args.changes)
     problems += [f"growth: {text}"] if text else []
     for problem in problems:
         print(f"FAIL {problem}")

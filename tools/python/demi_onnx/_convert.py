@@ -21,6 +21,8 @@ from ._report import Report, Verdict, report_of, verdict_of
 # What of DemiConvertOptions is a plain text, number or truth: a new setting needs no line here.
 _PLAIN = {name: kind for name, kind, *_ in _abi.DemiConvertOptions._fields_
           if kind in (ctypes.c_char_p, ctypes.c_int64, ctypes.c_bool) and name != "opset"}
+_ISAS = {"native": _codes.DEMI_ISA_NATIVE, "none": _codes.DEMI_ISA_NONE,
+         "portable": _codes.DEMI_ISA_PORTABLE, "avx2": _codes.DEMI_ISA_AVX2, "avx512": _codes.DEMI_ISA_AVX512}
 _OPSETS = {"auto": _codes.DEMI_OPSET_AUTO, "keep": _codes.DEMI_OPSET_KEEP}
 
 
@@ -322,9 +324,17 @@ def show(model: Model, *, full: bool = False, data_root: Path | None = None) -> 
         return print_text(handle, full)
 
 
-def check(model: Model, *, against: Model | None = None, data_root: Path | None = None) -> list[str]:
+def check(model: Model, *, against: Model | None = None, made_by: Mapping[str, Any] | None = None,
+          data_root: Path | None = None) -> list[str]:
     """Raises ModelError where the model is not valid. `against` a reference: what differs from it in
-    more than precision, one line each; none: it is the reference but for precision."""
+    more than precision, one line each; none: it is the reference but for precision. With `made_by`,
+    options of `convert`, the model must also be what they make of the reference."""
+    if made_by is not None and against is None:
+        raise UsageError("made_by needs a reference", hint="give `against`")
+    how = _abi.DemiAgainstOptions()
+    if made_by is not None:
+        options = ConvertOptions(made_by)
+        how.made_by = ctypes.pointer(options.value)
     found: list[str] = []
     with Handle(model, data_root) as handle:
         call(lib.demi_check, handle)
@@ -336,8 +346,8 @@ def check(model: Model, *, against: Model | None = None, data_root: Path | None 
                 return True
 
             source = Source(against, data_root)
-            call(lib.demi_against, handle, source.ref, None, _abi.DemiAgainstFn(guard.wrap(see, False)),
-                 None, guard=guard)
+            call(lib.demi_against, handle, source.ref, byref(how),
+                 _abi.DemiAgainstFn(guard.wrap(see, False)), None, guard=guard)
     return found
 
 
@@ -378,13 +388,17 @@ def diff(a: Model, b: Model, *, strict: bool = False, data_root: Path | None = N
 
 
 def compile(model: Model, out: Path | None = None, *, numerics: str = "fast", keep_values: bool = False,
-            small: bool = False, device: str = "cpu", data_root: Path | None = None) -> bytes | None:
+            small: bool = False, device: str = "cpu", isa: str = "native", memory_budget: int = 0,
+            data_root: Path | None = None) -> bytes | None:
     """Compiles a model to a plan, which `Session` and `demi run` open at once: to the file `out`, or as
-    bytes."""
+    bytes. `isa` is the instruction set that weights are laid out for: "native" (this machine's), "none",
+    "portable", "avx2" or "avx512"; `memory_budget` the most bytes for what is computed in advance."""
     from ._session import NUMERICS
+    if memory_budget < 0:
+        raise UsageError("memory_budget is not negative")
     options = _abi.DemiCompileOptions(numerics=choice(NUMERICS, numerics, "numerics"),
-                                      keep_values=keep_values, small=small,
-                                      for_device=device != "cpu")
+                                      keep_values=keep_values, small=small, isa=choice(_ISAS, isa, "isa"),
+                                      memory_budget=memory_budget, for_device=device != "cpu")
     guard = Guard()
     writer = Writer(guard)
     with Handle(model, data_root) as handle:
