@@ -79,6 +79,8 @@ class Build:
             labels = re.search(r' LABELS "([^"]*)"', rest)
             if kind != "add_test" and labels and any(re.search(args.tier, label) for label in labels[1].split(";")):
                 self.tier.add(name)
+        if not self.tier and not args.hints:
+            sys.exit(f"mutants: no test has a label {args.tier}: say --tier, or --hints")
         outputs = must("ninja", "-t", "targets", "all", cwd=self.folder)
         self.outputs = [line.rsplit(":", 1)[0] for line in outputs.splitlines() if not line.endswith(": phony")]
 

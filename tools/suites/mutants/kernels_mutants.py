@@ -3,12 +3,12 @@
 
 from mutants import Mutant
 
-CPU, PLANS = "kernels/cpu/", "plan_suite|carry|corpus"
+CPU, PLANS = "kernels/cpu/", "^plan_suite$|corpus"
 
 MUTANTS = (
     Mutant("a batch's residual is the first one's", CPU + "gemm/gemm_driver.c",
            "    if (epilogue.residual) epilogue.residual += strip->batch * g->m * g->n;\n", "",
-           "gemm_test|kernel_fused_test|fuse"),
+           "gemm_test|kernel_fused_test|^fuse$"),
     Mutant("AVX2: a whole vector is stored where rows are longer", CPU + "gemm/gemm_avx2.c",
            "if (count == 8 || to_row == count)", "if (count == 8 || to_row >= count)", "gemm_test",
            sanitizer=True),
@@ -69,7 +69,7 @@ MUTANTS = (
            "        if (y == -1) return (T)(0u - (uint64_t)x);                                                 \\\n",
            "", f"kernel_elementwise_test|hostile_operators|{PLANS}"),
     Mutant("the last block of a row goes on in the next", CPU + "quantized/kernel_quantize.c",
-           "        if (left > map->axis - a) left = map->axis - a;\n", "", f"{PLANS}|quantiz|weights"),
+           "        if (left > map->axis - a) left = map->axis - a;\n", "", f"{PLANS}|^quantize|^weights$"),
     Mutant("the larger of a 16-bit number and NaN is the number", CPU + "move/kernel_scatter.c",
            "bool update = b != b || (how == REDUCE_MIN ? b < a : b > a);",
            "bool update = how == REDUCE_MIN ? b < a : b > a;", PLANS),

@@ -4,7 +4,7 @@
 from mutants import Mutant
 
 WIRE, READ, WRITE = "wire_guard_test|onnx_corrupt_test", "onnx_import_test", "onnx_export_test"
-DATA, SAVE = "external_data_test|bad_input", "model_save_test|outputs"
+DATA, SAVE = "external_data_test|^bad_input$", "model_save_test|^outputs$"
 
 MUTANTS = (
     Mutant("a packed list's last number may reach beyond it", "proto/wire_guard.c",
