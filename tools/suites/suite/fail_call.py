@@ -13,7 +13,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[1] / "fail_call.c"
 
 def build(folder: pathlib.Path, cc: str = "") -> pathlib.Path:
     """The library, made in this folder."""
-    signal.signal(signal.SIGINT, signal.default_int_handler) # ignored in a shell's background
+    signal.signal(signal.SIGINT, signal.default_int_handler) # both are ignored in a shell's background
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     made = folder / "fail_call.so"
     cc = cc or next(filter(shutil.which, ("cc", "gcc", "clang")))
     subprocess.run([cc, "-shared", "-fPIC", "-O1", "-Wall", "-o", made, SOURCE, "-ldl"], check=True)
