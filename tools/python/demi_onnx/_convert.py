@@ -67,13 +67,15 @@ class _Runs:
     """What is run for a conversion: calibration before it, verification or a search for nodes to
     keep."""
 
-    def __init__(self, model: Model, data: Data, how: Mapping[str, Any], progress: Progress | None,
-                 data_root: Path | None) -> None:
+    def __init__(self, model: Model, data: Data, how: Mapping[str, Any], threads: int,
+                 progress: Progress | None, data_root: Path | None) -> None:
         self._guard = Guard()
         self._source = Source(model, data_root)
         self._inputs = Inputs(data, **how)
         self._progress = progress_callback(progress, self._guard)
-        self._options = _abi.DemiTrialOptions(inputs=self._inputs.pointer, progress=self._progress)
+        self._context = _abi.DemiContextOptions(threads=threads)
+        self._options = _abi.DemiTrialOptions(inputs=self._inputs.pointer, progress=self._progress,
+                                              context=ctypes.pointer(self._context))
         self._trials = ctypes.c_void_p()
 
     def __enter__(self) -> "_Runs":
@@ -143,21 +145,21 @@ def _save(model: Pointer, original: Model, out: Path | None) -> Any:
 @overload
 def convert(model: Model, out: Path, *, to: str = ..., verify: Data = ..., max_error: float | None = ...,
             calibrate: Data = ..., calibration: str = ..., inputs: Mapping[str, Any] | None = ...,
-            progress: Progress | None = ..., data_root: Path | None = ...,
+            threads: int = ..., progress: Progress | None = ..., data_root: Path | None = ...,
             **options: Any) -> Report: ...
 @overload
 def convert(model: bytes, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
-            inputs: Mapping[str, Any] | None = ..., progress: Progress | None = ...,
+            inputs: Mapping[str, Any] | None = ..., threads: int = ..., progress: Progress | None = ...,
             data_root: Path | None = ..., **options: Any) -> tuple[bytes, Report]: ...
 @overload
 def convert(model: Model, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
-            inputs: Mapping[str, Any] | None = ..., progress: Progress | None = ...,
+            inputs: Mapping[str, Any] | None = ..., threads: int = ..., progress: Progress | None = ...,
             data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
 def convert(model: Model, out: Path | None = None, *, to: str = "float16", verify: Data = None,
             max_error: float | None = None, calibrate: Data = None, calibration: str = "mse",
-            inputs: Mapping[str, Any] | None = None, progress: Progress | None = None,
+            inputs: Mapping[str, Any] | None = None, threads: int = 0, progress: Progress | None = None,
             data_root: Path | None = None, **options: Any) -> Any:
     """Converts a model to mixed precision, or quantizes it.
 
@@ -171,17 +173,18 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     "random", a path of inputs, arrays by name, or a list of such sets: the model is run on them,
     before to see what values reach, and after to see how far the results are off. `max_error` has
     nodes kept until no output is off by more of its largest magnitude. `inputs` says how random
-    inputs are made: seed=, sets=, dims={name: size}, shapes={name: shape}.
+    inputs are made: seed=, sets=, dims={name: size}, shapes={name: shape}. `threads` counts those that the
+    model is run with; 0 is all processors.
 
     `progress(what, done, total)` is called now and then; False, or an exception, ends the call."""
     chosen = ConvertOptions({"to": to, **options})
     how = dict(inputs or {})
     verdict = None
     if calibrate is not None:
-        with _Runs(model, calibrate, how, progress, data_root) as runs:
+        with _Runs(model, calibrate, how, threads, progress, data_root) as runs:
             runs.calibrate(chosen, calibration)
     if verify is not None or max_error is not None:
-        with _Runs(model, verify, how, progress, data_root) as runs:
+        with _Runs(model, verify, how, threads, progress, data_root) as runs:
             verdict = runs.verify(chosen, max_error)
     guard = Guard()
     run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())

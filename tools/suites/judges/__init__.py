@@ -4,8 +4,8 @@
 A judge has `judge(subject)`, which yields a Finding for each thing that it looked at, and may have
   KINDS           the kinds of subjects that it judges (suite/subject.py); without it all
   EXTRA           True: it runs only where it is asked for by name (--judges)
-  end(findings)   what is wrong with all of them together, one line each; called where the whole of
-                  ONNX's models was judged, with (subject's name, Finding) pairs
+  end(findings)   what is wrong with all of them together, one line each; called with (subject's name,
+                  Finding) pairs of all of END_KINDS (ONNX's models, if it has none), where all were judged
 What demi refuses raises DemiError; a judge that expects no refusal lets it through, which is a failure.
 """
 

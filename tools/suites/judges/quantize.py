@@ -25,7 +25,6 @@ from suite.package import demi
 from suite.subject import Subject
 
 KINDS = END_KINDS = {"style", "graph"}
-FIRST = 60  # seeds from here on are judged by corpus_nightly alone
 CALIBRATED = {"int8": {},
               "int8 minmax": {"activations": "int8", "symmetric": True, "calibration": "minmax"},
               "int8 uint16": {"activations": "uint16", "calibration": "percentile"},
@@ -56,7 +55,7 @@ def pairs(model: Model) -> int:
 def quantize(subject: Subject, way: str, threads: int) -> Model:
     options = dict(WAYS[way])
     if way in CALIBRATED:
-        options |= {"calibrate": subject.feeds, "inputs": {"threads": threads}}
+        options |= {"calibrate": subject.feeds, "threads": threads}
     return subject.model(demi.convert(subject.source.data, to=way.split()[0], **options)[0])
 
 
