@@ -19,24 +19,19 @@ import onnx
 from judges import Finding
 from suite import engines, exceptions, metric, validity, walk
 from suite.model import Model
-from suite.package import demi
+from suite.package import demi, session
 from suite.subject import Subject, same_bits
 from suite.variants import VARIANTS, Variant
 
 KINDS = {"backend", "graph", "operator", "style"}  # `entries` is of no concern to plans
 RTOL, ATOL = 1e-3, 1e-7  # onnx.backend.test.runner's defaults
 LIMIT, LIMIT_LOW = 1e-4, 5e-3  # of random models: ONNX Runtime drops pairs of casts to 16 bit and back
-MEMORY = 1 << 30
 WAYS = {"fast": {}, "threads": {"threads": 3}, "faithful": {"numerics": "faithful"},
         "onednn": {"kernels": "onednn"}}
 Differs = Callable[[object, object], str]
 STAGES = {"operator": "compile", "nondeterministic": "value", "data": "value",
           "discontinuous": "value", "rounding": "rounding"}
 LOW_NAMES = {number: to for to, number in validity.LOW_TYPE.items()}
-
-
-def open_session(model: Model, **how: object) -> demi.Session:
-    return demi.Session(model.data, threads=how.pop("threads", 1), memory_budget=MEMORY, **how)
 
 
 # ---- comparing
@@ -90,17 +85,17 @@ def differs_by(limit: float) -> Differs:
 # ---- running
 
 
-def feed(session: demi.Session, feeds: dict[str, object]) -> list[object]:
+def feed(opened: demi.Session, feeds: dict[str, object]) -> list[object]:
     """Runs; inputs that a conversion made low are rounded for it."""
-    low = {io.name: LOW_NAMES[io.number] for io in session.get_inputs() if io.number in LOW_NAMES}
-    return session.run(None, {name: metric.to_low(value, low[name]) if name in low else value
+    low = {io.name: LOW_NAMES[io.number] for io in opened.get_inputs() if io.number in LOW_NAMES}
+    return opened.run(None, {name: metric.to_low(value, low[name]) if name in low else value
                               for name, value in feeds.items()})
 
 
-def resized(feeds: dict[str, object], session: demi.Session) -> dict[str, object] | None:
+def resized(feeds: dict[str, object], opened: demi.Session) -> dict[str, object] | None:
     """The feeds with one more of each open axis; None where none is open."""
     open_axes = {io.name: [axis for axis, size in enumerate(io.shape) if not isinstance(size, int)]
-                 for io in session.get_inputs()}
+                 for io in opened.get_inputs()}
     if not any(open_axes.values()):
         return None
     made = dict(feeds)
@@ -111,16 +106,16 @@ def resized(feeds: dict[str, object], session: demi.Session) -> dict[str, object
     return made
 
 
-def runs(session: demi.Session, feeds: dict[str, object]) -> Iterator[list[object]]:
+def runs(opened: demi.Session, feeds: dict[str, object]) -> Iterator[list[object]]:
     """Outputs of several runs of one context."""
     for _ in range(3):
-        yield feed(session, feeds)
-    other = resized(feeds, session)
+        yield feed(opened, feeds)
+    other = resized(feeds, opened)
     if other:
         with contextlib.suppress(demi.DemiError):  # the model may not take it
-            feed(session, other)
-        yield feed(session, feeds)
-        yield feed(session, feeds)
+            feed(opened, other)
+        yield feed(opened, feeds)
+        yield feed(opened, feeds)
 
 
 def cases_of(subject: Subject) -> list[tuple[dict[str, object], list[list[object]]]]:
@@ -152,12 +147,12 @@ class Way:
     def problem(self) -> tuple[str, str]:
         """(what is wrong, the stage at which it was seen); empty texts where nothing is."""
         try:
-            session = open_session(self.model, **self.how)
+            opened = session(self.model.data, **self.how)
         except demi.DemiError as error:
             return str(error), "compile"
         for feeds, wants in cases_of(self.subject):
             try:
-                for number, got in enumerate(runs(session, feeds)):
+                for number, got in enumerate(runs(opened, feeds)):
                     text, stage = self.compare(got, wants)
                     if text and self.from_rounding(feeds, got):
                         stage = "rounding"
@@ -179,8 +174,7 @@ class Way:
         """Does the model as it was give the same once its inputs and outputs are rounded?"""
         if self.variant is None or self.variant.io != "low":
             return False
-        source = open_session(self.subject.source)
-        wants = source.run(None, {k: metric.rounded(v, self.variant.to) for k, v in feeds.items()})
+        wants = session(self.subject.source.data).run(None, {k: metric.rounded(v, self.variant.to) for k, v in feeds.items()})
         return not any(self.same(a, metric.rounded(b, self.variant.to)) for a, b in zip(got, wants))
 
     def finding(self, what: str) -> Finding:
@@ -195,10 +189,10 @@ def repeats(subject: Subject) -> Iterator[Finding]:
     """The same bits from new contexts, and from a faithful plan whether it is fused or not."""
     for feeds, _ in cases_of(subject):
         for threads in (1, 3):
-            one, two = (open_session(subject.source, threads=threads).run(None, feeds) for _ in range(2))
+            one, two = (session(subject.source.data, threads=threads).run(None, feeds) for _ in range(2))
             yield Finding(f"repeat {threads} threads", "" if same_bits(one, two) else
                           "two new contexts differ")
-        fused, plain = (open_session(subject.source, numerics="faithful", keep_values=keep).run(None, feeds)
+        fused, plain = (session(subject.source.data, numerics="faithful", keep_values=keep).run(None, feeds)
                         for keep in (False, True))
         yield Finding("fused", "" if same_bits(fused, plain) else
                       "a faithful plan with fusions differs from one without")
