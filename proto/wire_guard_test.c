@@ -95,6 +95,9 @@ static void test_refuses_bad_packed_lists(void **state) {
     assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &floats, 0));
     build_bytes(&ints, 1, "\x01\x80", 2);
     assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &ints, 0));
+    build_tag(&ints, 2, WIRE_VARINT); /* where the list's last number would go on */
+    build_int(&ints, 2, 1);
+    assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &ints, 0));
     end(fixture);
 }
 
@@ -129,6 +132,9 @@ static void test_group_depth(void **state) {
         for (int i = 0; i < depth; i++) build_tag(&wire, 99, WIRE_GROUP_END);
         assert_int_equal(guard_as(fixture, &onnx__model_proto__descriptor, &wire, 0),
                          depth == WIRE_DEPTH_MAX);
+        Wire graph = {.arena = &fixture->arena}; /* which counts as one of them */
+        build_message(&graph, 7, &wire);
+        assert_false(guard_as(fixture, &onnx__model_proto__descriptor, &graph, 0));
     }
     end(fixture);
 }

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import subprocess
 import tempfile
@@ -250,8 +251,11 @@ class Verify(unittest.TestCase):
                 while piece := os.read(master, 4096):
                     text += piece
         os.close(master)
-        self.assertRegex(text.decode(), r"\[63/64\] looking for nodes to keep, about \d+ s left")
-        self.assertRegex(text.decode(), r"\[9/64\] looking for nodes to keep, about \d+ min left")
+        left = {int(done): int(number) * (60 if unit == "min" else 1) for done, number, unit in re.findall(
+            r"\[(\d+)/64\] looking for nodes to keep, about (\d+) (s|min) left", text.decode())}
+        each = left[63] # of the last trial, and of each before it
+        for done in (9, 32, 61):
+            self.assertAlmostEqual(left[done], (64 - done) * each, delta=0.2 * (64 - done) * each)
 
     def test_refusals(self):
         self.fails(1, "no choice of nodes", "deep.onnx", "--io", "low", "--verify", "random",
