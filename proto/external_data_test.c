@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "external_data.h"
+#include "test_folder.h"
 
 typedef struct Fixture {
     Arena arena;
@@ -44,7 +45,7 @@ static Fixture *begin(void) {
     fixture = (Fixture){0};
     arena_init(&fixture.arena, NULL); /* out of memory aborts the test */
     sym_table_init(&fixture.syms, &fixture.arena);
-    strcpy(fixture.root, "/tmp/demi_external_XXXXXX");
+    test_place(fixture.root, sizeof fixture.root, "demi_external_XXXXXX");
     assert_non_null(mkdtemp(fixture.root));
     const char *folders[] = {"model", "model/sub", "model-2", "real", "real/sub", "real-2"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)

@@ -23,6 +23,7 @@
 #include "compare.h"
 #include "onnx_import.h"
 #include "outfile.h"
+#include "test_folder.h"
 
 typedef struct Fixture {
     MemTrap trap;
@@ -37,7 +38,7 @@ static int setup(void **state) {
     assert_non_null(f);
     if (setjmp(f->trap.env)) abort();
     arena_init(&f->arena, &f->trap);
-    strcpy(f->folder, "/tmp/model_save_test.XXXXXX");
+    test_place(f->folder, sizeof f->folder, "model_save_test.XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     *state = f;
     return 0;

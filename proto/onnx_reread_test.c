@@ -7,6 +7,7 @@
 
 #include "model_save.h"
 #include "onnx_import.h"
+#include "test_folder.h"
 #include "test_model.h"
 
 enum { REPEATS = 4000 }; /* a chain; every tenth node is an If whose branches capture */
@@ -53,7 +54,7 @@ static int setup(void **state) {
     assert_non_null(f);
     if (setjmp(f->trap.env)) abort();
     arena_init(&f->arena, &f->trap);
-    strcpy(f->path, "/tmp/onnx_reread_test.XXXXXX");
+    test_place(f->path, sizeof f->path, "onnx_reread_test.XXXXXX");
     int fd = mkstemp(f->path);
     assert_true(fd >= 0);
     close(fd);

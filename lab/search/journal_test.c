@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "journal.h"
+#include "test_folder.h"
 
 enum { ENTRIES = 12 };
 
@@ -162,7 +163,9 @@ int main(void) {
         cmocka_unit_test(test_no_journal), cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_one_at_a_time)};
     if (setjmp(trap.env)) return 1;
-    snprintf(path, sizeof path, "/tmp/journal_test.%ld", (long)getpid());
+    char name[40];
+    snprintf(name, sizeof name, "journal_test.%ld", (long)getpid());
+    test_place(path, sizeof path, name);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
     return failed;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "demi_trials.h"
+#include "test_folder.h"
 
 /* y = x + w */
 static const char model_text[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
@@ -61,7 +62,8 @@ static bool write_file(void *file, const void *bytes, size_t size) {
 
 static void test_plan(void **state) {
     (void)state;
-    char path[] = "/tmp/demi_open_XXXXXX.plan";
+    char path[200];
+    test_place(path, sizeof path, "demi_open_XXXXXX.plan");
     const int fd = mkstemps(path, 5);
     FILE *file = fdopen(fd, "wb");
     DemiModel *model;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "demi_trials.h"
+#include "test_folder.h"
 
 /* y = (x W) V, where x W passes float16's range for inputs above 2; no constant does. */
 static const char overflowing[] =
@@ -380,8 +381,9 @@ static void test_advice(void **state) {
     DemiSource reference = source_of(overflowing), other = DEMI_SOURCE_INIT;
     DemiComparison *c = NULL;
     DemiError error = DEMI_ERROR_INIT;
-    char path[] = "/tmp/demi_trials_XXXXXX.onnx";
+    char path[200];
     size_t count;
+    test_place(path, sizeof path, "demi_trials_XXXXXX.onnx");
     give(&given, 4);
     given.values[1].set = 0;
     given.values[0].set = 1;

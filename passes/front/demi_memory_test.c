@@ -20,6 +20,7 @@
 #define DEMI_EXPERIMENTAL
 #include "demi_plugin.h"
 #include "test_faults.h"
+#include "test_folder.h"
 
 typedef struct Job {
     const char *input, *output;
@@ -152,7 +153,8 @@ static const char *const models[] = {"conv_net", "loop_if", "low_precision", "od
 
 /* Each model in both types and, for each, both kinds of failure. */
 static void fail_all_models(bool arenas, unsigned least) {
-    char folder[] = "/tmp/demi_memory_XXXXXX", input[512], output[64];
+    char folder[200], input[512], output[256];
+    test_place(folder, sizeof folder, "demi_memory_XXXXXX");
     assert_non_null(mkdtemp(folder));
     snprintf(output, sizeof output, "%s/out.onnx", folder);
     for (size_t i = 0; i < 4 * sizeof models / sizeof *models; i++) {

@@ -2,6 +2,7 @@
 /* Destinations of every kind, and that whatever goes wrong leaves the old file and no litter. */
 #define _GNU_SOURCE
 #include "outfile.h"
+#include "test_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +34,7 @@ static int setup(void **state) {
     assert_non_null(f);
     arena_init(&f->arena, &f->trap);
     if (setjmp(f->trap.env)) abort();
-    strcpy(f->folder, "/tmp/outfile_test.XXXXXX");
+    test_place(f->folder, sizeof f->folder, "outfile_test.XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     *state = f;
     return 0;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "source.h"
+#include "test_folder.h"
 
 enum { SIZE = 100000 };
 static MemTrap trap;
@@ -27,7 +28,7 @@ static unsigned char content[SIZE];
 static int set_up(void **state) {
     (void)state;
     arena_init(&arena, &trap);
-    strcpy(folder, "/tmp/source_testXXXXXX");
+    test_place(folder, sizeof folder, "source_testXXXXXX");
     if (!mkdtemp(folder)) return -1;
     snprintf(path, sizeof path, "%s/file", folder);
     for (int i = 0; i < SIZE; i++) content[i] = (unsigned char)(i * 7 + i / 256);

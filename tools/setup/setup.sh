@@ -246,6 +246,17 @@ setup_build() {
     }
 }
 
+# setup_memory_folder: has TMPDIR in memory where there is room for it, until the script ends: tests write
+# many small files, and wait for the disk to have them.
+setup_memory_folder() {
+    local free
+    free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || return 0
+    [ -w /dev/shm ] && [ "${free:-0}" -gt 4000000 ] || return 0
+    TMPDIR=$(mktemp -d /dev/shm/demi.XXXXXX)
+    export TMPDIR
+    trap 'rm -rf "$TMPDIR"' EXIT
+}
+
 # ---- the record of a run: build/record.tsv (tools/setup/record.py)
 
 # record_begin TIER: a new record, of a clean clone or of one in which something is built.
