@@ -253,6 +253,7 @@ setup_memory_folder() {
     free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || return 0
     [ -w /dev/shm ] && [ "${free:-0}" -gt 4000000 ] || return 0
     TMPDIR=$(mktemp -d /dev/shm/demi.XXXXXX)
+    chmod 1777 "$TMPDIR" # as /tmp: tests become other users
     export TMPDIR
     trap 'rm -rf "$TMPDIR"' EXIT
 }
