@@ -128,7 +128,7 @@ static unsigned count_files(const char *folder) {
 
 /* Every point of one kind of failure; returns their number. */
 static unsigned fail_everywhere(Job *job, const char *folder, bool for_good, bool arenas) {
-    for (unsigned point = 0;; point++) {
+    for (unsigned point = 0;; point += faults_step(5)) {
         write_old(job->output);
         job->error = (DemiError)DEMI_ERROR_INIT;
         faults =
