@@ -31,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINKS = ("venv", "data", "onednn", "downloads")
 DEVICE = (".cu", ".cuh")
 OF_TEXT = "^(format|check_includes|operator_names|ops_def|unused|mutants_check|cuda_mutants_check)$"
-BESIDE = {"libdemi.so": "libdemi_runtime_only.so"}  # what tests find by the name of another
+BESIDE = {"libdemi.so": "libdemi_runtime_only.so", "fake_cuda": "cuda"}  # what tests find by the name of another
 
 
 def run(*words: object, cwd: pathlib.Path, **more: object) -> subprocess.CompletedProcess:
