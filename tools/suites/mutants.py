@@ -7,7 +7,7 @@ built. First the tests that are expected to see it run, then the rest of the tie
 if it passes without a change. The file is restored whatever happens. A kernel of the device is compiled to PTX
 alone, which the fake device reads instead of the library's.
 
-    tools/suites/mutants.py --check                        # whether each still has something to change
+    tools/suites/mutants.py --check                        # whether each can be made, and its tests exist
     tools/suites/mutants.py --area proto,passes            # one after the other: takes hours
     tools/suites/mutants.py --only 'a batch' --hints       # nothing but the tests that are expected to see it
     tools/suites/mutants.py --source ../older --tier quick # the same changes of another checkout
@@ -15,6 +15,7 @@ alone, which the fake device reads instead of the library's.
 
 import argparse
 import collections
+import fnmatch
 import os
 import pathlib
 import re
@@ -29,7 +30,8 @@ from mutants import AREAS, Mutant, mutants_of
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINKS = ("venv", "data", "onednn", "downloads")
 DEVICE = (".cu", ".cuh")
-OF_TEXT = "^(format|check_includes|operator_names|ops_def|mutants_check|cuda_mutants_check)$"
+OF_TEXT = "^(format|check_includes|operator_names|ops_def|unused|mutants_check|cuda_mutants_check)$"
+BESIDE = {"libdemi.so": "libdemi_runtime_only.so", "fake_cuda": "cuda"}  # what tests find by the name of another
 
 
 def run(*words: object, cwd: pathlib.Path, **more: object) -> subprocess.CompletedProcess:
@@ -87,6 +89,7 @@ class Build:
     def targets_of(self, tests: set[str]) -> list[str]:
         """What has to be built for them: files that they name, or that lie in folders that they name."""
         named = {os.path.relpath(path, self.folder) for test in tests for path in self.needs[test]}
+        named |= {BESIDE[name] for name in named & BESIDE.keys()}
         if "." in named:
             return ["all"]
         return sorted(o for o in self.outputs if o in named or any(o.startswith(n + "/") for n in named))
@@ -101,7 +104,7 @@ class Build:
         return "" if done.returncode == 0 else next((x for x in lines if "error" in x), lines[-1])
 
     def hinted(self, mutant: Mutant) -> set[str]:
-        found = {name for name in self.needs if mutant.tests and re.search(mutant.tests, name)}
+        found = {n for n in self.tier or self.needs for hint in mutant.tests.split() if fnmatch.fnmatchcase(n, hint)}
         return {name for name in found - self.bad if not re.search(self.args.without, name)}
 
     def rest(self) -> set[str]:
@@ -188,19 +191,31 @@ def count_of(mutant: Mutant, source: pathlib.Path) -> int:
     return path.read_text().count(mutant.old) if path.exists() else 0
 
 
+def names_of(source: pathlib.Path) -> list[str]:
+    """The tests that there are, or may be: compiled ones, and the table's."""
+    found = must("git", "ls-files", "*_test.c", "tools/fuzz/fuzz_*.c", cwd=source).splitlines()
+    stems = [pathlib.Path(path).stem for path in found]
+    table = (source / "tools/suites/tests.tsv").read_text().splitlines()
+    return [*stems, *(stem.replace("fuzz_", "replay_") for stem in stems), *(line.split("\t")[0] for line in table)]
+
+
 def check(chosen: list[tuple[str, Mutant]], source: pathlib.Path) -> int:
     """Whether each can be made, and is told apart from the others."""
     wrong = [f"{m.what}: {m.file} has {n} times {m.old!r}" for _, m in chosen if (n := count_of(m, source)) != 1]
     names = collections.Counter(m.what for _, m in chosen)
     wrong += [f"{what}: there are {n} of that name" for what, n in names.items() if n > 1]
     wrong += [f"{m.what}: it changes nothing" for _, m in chosen if m.old == m.new]
+    if (source / "tools/suites/tests.tsv").exists():
+        known = names_of(source)
+        wrong += [f"{m.what}: there is no test {hint}" for _, m in chosen for hint in m.tests.split()
+                  if not fnmatch.filter(known, hint)]
     print(*wrong, f"{len(chosen)} mutants, {len(wrong)} of them are wrong", sep="\n")
     return 1 if wrong else 0
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--check", action="store_true", help="only whether each still has something to change")
+    parser.add_argument("--check", action="store_true", help="only whether each can be made, and its tests exist")
     parser.add_argument("--only", default="", help="mutants with these words, or of this file")
     parser.add_argument("--area", default=",".join(AREAS), help="of " + ", ".join(AREAS))
     parser.add_argument("--tier", default="^commit$", help="label of the tests that run (default: %(default)s)")

@@ -2,8 +2,8 @@
 """Lists of mutants, AREA_mutants.py each: changes that a careful programmer might make by mistake. Each is
 one that compiles without a warning and that some test has to see; ../mutants.py makes and tries them.
 
-`old` is in the file exactly once. `tests` is a hint: a regular expression of the names of the tests (of
-ctest) that are expected to see it, which are tried first.
+`old` is in the file exactly once. `tests` is a hint: names of the tests (of ctest) that are expected to see
+it, which are tried first: those of the tier. They may have wildcards: corpus* is each tier's run of it.
 """
 
 import dataclasses
