@@ -80,6 +80,7 @@ static bool run(const FakeWork *w) {
 }
 
 int fake_finish(CuStream stream) {
+    fake_work_on(stream->device);
     for (FakeWork *w; (w = list_take(&stream->work));) {
         const bool ok = run(w);
         free(w);

@@ -185,8 +185,8 @@ class Size(unittest.TestCase):
 
 
 class Failures(OnDevice):
-    """Each call of driver and libraries fails once, at each position of whole lives of contexts: opening the
-    device, loading and finding kernels, libraries' handles, plans and algorithms, memory of the device and
+    """Calls of driver and libraries fail, one in each life of contexts: at each site, by the whole way of functions
+    that leads to it, the first and the last, and with --every all. Sites are those of opening the device, loading and finding kernels, libraries' handles, plans and algorithms, memory of the device and
     pinned memory, constants, copies to, from and on the device, launches, waits, recording, repeating,
     forgetting a recording, streams of the caller's, contexts that share a plan, the end. There are no other
     kinds of calls: recordings are never updated, and devices do not talk to each other. The two that tell
@@ -195,6 +195,7 @@ class Failures(OnDevice):
     RUNS = 5
     NEVER = "cuGetError"
     QUIET = ("cuCtxPop", "cuThread")  # around all others, so many times: their failures change nothing
+    tried_out: set[tuple[str, str]] = set()  # sites of all sweeps: a way that failed in one does not in the next
 
     def made(self, text: str) -> tuple[runtime.LibDemi, bytes, dict, list]:
         """The library, a plan, inputs of it, and what the processor makes of them."""
@@ -231,23 +232,31 @@ class Failures(OnDevice):
             failed = work()
             return 0 if failed == 0 else 3 if failed == 1 else 4
 
-        code, said = self.child.run(told, more=more)
+        code, said = self.child.run(told, more=f"sites,{more}")
         self.assertEqual((code, said), (0, ""))
-        calls = {name: count for (kind, name), count in self.child.counts().items()
-                 if kind == "call" and not name.startswith(self.NEVER)
-                 and (quiet or not name.startswith(self.QUIET))}
-        self.assertGreater(sum(calls.values()), least)
-        for name, count in calls.items():
-            for at in range(1, count + 1):
-                if at > args.most and at % 7:
-                    continue
-                code, said = self.child.run(told, f"{name}:{at}:999", more)
-                where = f"call {at} of {name}: exit {code}: {said}"
-                self.assertIn(code, (0, 3), where)
-                self.assertTrue(code == 0 or said.strip(), where)
-                self.assertNotIn(FAKE, said, where)
-                if code:
-                    self.assertRegex(said, "CUDA|cuBLASLt|cuDNN", where)
+        failing = self.failing(least, quiet)
+        self.child.read_ahead()
+        for name, at in failing:
+            code, said = self.child.run(told, f"{name}:{at}:999", more)
+            where = f"call {at} of {name}: exit {code}: {said}"
+            self.assertIn(code, (0, 3), where)
+            self.assertTrue(code == 0 or said.strip(), where)
+            self.assertNotIn(FAKE, said, where)
+            if code:
+                self.assertRegex(said, "CUDA|cuBLASLt|cuDNN", where)
+
+    def failing(self, least: int, quiet: bool) -> list[tuple[str, int]]:
+        """Which calls of which functions are to fail, of those of the last run, which are so many at least."""
+        counts = {key: count for key, count in self.child.counts().items()
+                  if not key[1].startswith(self.NEVER) and (quiet or not key[1].startswith(self.QUIET))}
+        calls = [(name, at) for (kind, name), count in counts.items() if kind == "call" for at in range(1, count + 1)]
+        self.assertGreater(len(calls), least)
+        if args.every:
+            return calls
+        sites = {(name, way): {int(first), int(last)} for kind, what in counts if kind == "site"
+                 for name, way, first, last in [what.split(":")] if (name, way) not in self.tried_out}
+        self.tried_out.update(sites)
+        return [(name, at) for (name, _), some in sites.items() for at in sorted(some)]
 
     def sweep_runs(self, text: str, least: int, quiet: bool = False) -> None:
         library, plan, feeds, want = self.made(text)
