@@ -313,13 +313,39 @@ static double activate(int32_t epilogue, double x) {
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
-/* A factor as `rows` of sums: element k of row r at r * depth + k. */
-static void unpack(const Layout *l, const uint8_t *data, bool rows_are_columns, double *to) {
+/* What is multiplied and summed up: in float, as the library does, or double. */
+typedef union Numbers {
+    float *narrow;
+    double *wide;
+} Numbers;
+
+static Numbers numbers(bool wide, uint64_t count) {
+    Numbers n;
+    void *memory = malloc(count * (wide ? sizeof *n.wide : sizeof *n.narrow));
+    if (!memory) abort();
+    if (wide)
+        n.wide = memory;
+    else
+        n.narrow = memory;
+    return n;
+}
+static void numbers_free(bool wide, Numbers n) {
+    free(wide ? (void *)n.wide : (void *)n.narrow);
+}
+
+/* A factor's elements, turned: row by row rather than column by column. */
+static void unpack(const Call *call, const Layout *l, const uint8_t *data, bool turned,
+                   Numbers to) {
     const FakeType type = type_of(l->type);
+    const int compute = call->product.compute;
     for (uint64_t c = 0; c < l->columns; c++)
         for (uint64_t r = 0; r < l->rows; r++) {
-            const uint64_t at = rows_are_columns ? c * l->rows + r : r * l->columns + c;
-            to[at] = fake_get(type, data, c * (uint64_t)l->leading + r);
+            const uint64_t at = turned ? r * l->columns + c : c * l->rows + r;
+            const double x = fake_get(type, data, c * (uint64_t)l->leading + r);
+            if (compute == LT_COMPUTE_64F)
+                to.wide[at] = x;
+            else
+                to.narrow[at] = compute == LT_COMPUTE_TF32 ? fake_tf32((float)x) : (float)x;
         }
 }
 
@@ -327,24 +353,28 @@ static uint64_t extent(const Layout *l) {
     return ((l->columns - 1) * (uint64_t)l->leading + l->rows) * fake_size(type_of(l->type));
 }
 
-/* One column of the result: sums are float, as the library's, or double. */
-static void column(const Call *call, const double *a, const double *b, uint64_t depth,
-                   double *sums) {
-    const bool wide = call->product.compute == LT_COMPUTE_64F;
-    for (uint64_t r = 0; r < call->d.rows; r++) {
-        const double *row = a + r * depth;
-        double sum = 0;
-        float narrow = 0;
-        if (wide)
-            for (uint64_t k = 0; k < depth; k++) sum += row[k] * b[k];
-        else
-            for (uint64_t k = 0; k < depth; k++) narrow += (float)row[k] * (float)b[k];
-        sums[r] = wide ? sum : (double)narrow;
-    }
+/* Column c of the result: each sum in its order, all side by side. */
+#define SUM_COLUMN(T, a, b, sums)                                                                  \
+    do {                                                                                           \
+        T *const to = (sums);                                                                      \
+        for (uint64_t r = 0; r < rows; r++) to[r] = 0;                                             \
+        for (uint64_t k = 0; k < depth; k++) {                                                     \
+            const T x = (b)[c * depth + k], *const row = (a) + k * rows;                           \
+            for (uint64_t r = 0; r < rows; r++) to[r] += row[r] * x;                               \
+        }                                                                                          \
+    } while (0)
+static void column(const Call *call, Numbers a, Numbers b, uint64_t depth, uint64_t c,
+                   Numbers sums) {
+    const uint64_t rows = call->d.rows;
+    if (call->product.compute == LT_COMPUTE_64F)
+        SUM_COLUMN(double, a.wide, b.wide, sums.wide);
+    else
+        SUM_COLUMN(float, a.narrow, b.narrow, sums.narrow);
 }
 
-static bool batch(const Call *call, uint64_t n, double *a, double *b, double *sums) {
+static bool batch(const Call *call, uint64_t n, Numbers a, Numbers b, Numbers sums) {
     const Layout *l[4] = {&call->a, &call->b, &call->c, &call->d};
+    const bool wide = call->product.compute == LT_COMPUTE_64F;
     const FakeType type = type_of(call->d.type);
     const uint64_t depth = call->product.transposed[0] ? call->a.rows : call->a.columns;
     uint8_t *data[4] = {NULL};
@@ -361,12 +391,12 @@ static bool batch(const Call *call, uint64_t n, double *a, double *b, double *su
                            FAKE_READS, "the bias of cuBLASLt's product");
         if (!bias) return false;
     }
-    unpack(&call->a, data[0], call->product.transposed[0], a);
-    unpack(&call->b, data[1], !call->product.transposed[1], b);
+    unpack(call, &call->a, data[0], call->product.transposed[0], a);
+    unpack(call, &call->b, data[1], call->product.transposed[1], b);
     for (uint64_t c = 0; c < call->d.columns; c++) {
-        column(call, a, b + c * depth, depth, sums);
+        column(call, a, b, depth, c, sums);
         for (uint64_t r = 0; r < call->d.rows; r++) {
-            double x = call->alpha * sums[r];
+            double x = call->alpha * (wide ? sums.wide[r] : (double)sums.narrow[r]);
             if (data[2])
                 x += call->beta * fake_get(type, data[2], c * (uint64_t)call->c.leading + r);
             if (bias) x += fake_get(type, bias, r);
@@ -386,14 +416,14 @@ static bool run(const void *data) {
         if (!workspace) return false;
         memset(workspace, 0xff, call->workspace_size);
     }
-    double *a = malloc(call->a.rows * call->a.columns * sizeof *a);
-    double *b = malloc(call->b.rows * call->b.columns * sizeof *b);
-    double *sums = malloc(call->d.rows * sizeof *sums);
-    if (!a || !b || !sums) abort();
+    const bool wide = call->product.compute == LT_COMPUTE_64F;
+    const Numbers a = numbers(wide, call->a.rows * call->a.columns);
+    const Numbers b = numbers(wide, call->b.rows * call->b.columns);
+    const Numbers sums = numbers(wide, call->d.rows);
     for (uint64_t n = 0; ok && n < (uint64_t)call->d.batches; n++) ok = batch(call, n, a, b, sums);
-    free(a);
-    free(b);
-    free(sums);
+    numbers_free(wide, a);
+    numbers_free(wide, b);
+    numbers_free(wide, sums);
     return ok;
 }
 
@@ -441,5 +471,6 @@ int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a
         CHECK((i == 2 && call.beta == 0) || call.at[i] % how.least[i] == 0,
               "a product of cuBLASLt: %c at 0x%llx, the wish said a multiple of %u", "ABCD"[i],
               (unsigned long long)call.at[i], how.least[i]);
+    if (call.product.compute == LT_COMPUTE_TF32) fake_count("engine", "tf32");
     FAKE_RETURN(fake_put_library(stream, run, &call, sizeof call) ? EXECUTION_FAILED : 0);
 }

@@ -42,11 +42,12 @@ enum { FAKE_DEVICES = 2 };
  *   cudnn=91900          cudnnGetVersion
  *   fail=NAME:N[:CODE]   the N-th call of that function gives CODE (999); N 0: each
  *   plans=FILE           where plans of cuDNN are noted, a line each (dnn_line.h)
+ *   idle                 work in streams is not done, and what is fetched is 0: for what is counted
  *   log=FILE             at the end: how often each function was called, and each kernel launched
  *   sites                the log has the ways that led to calls, too: FUNCTION:WAY:FIRST:LAST and how many,
  *                        where first and last are which of the function's calls */
 typedef struct FakeSettings {
-    bool no_device;
+    bool no_device, idle;
     int driver, capability, second, cudnn;
     uint64_t memory;
     char plans[256]; /* "": nowhere */

@@ -50,6 +50,8 @@ static void read_word(char *word) {
     if (value) *value++ = 0;
     if (strcmp(word, "no-device") == 0) {
         state.settings.no_device = true;
+    } else if (strcmp(word, "idle") == 0) {
+        state.settings.idle = true;
     } else if (strcmp(word, "sites") == 0) {
         state.sites = true;
     } else if (value && strcmp(word, "driver") == 0) {
