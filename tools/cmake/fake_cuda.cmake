@@ -20,10 +20,20 @@ foreach(image ${cuda_images})
 endforeach()
 add_custom_target(demi_fake_ptx ALL DEPENDS ${fake_ptx} ${cuda_images})
 
-# They run in other programs' processes: optimised and without sanitizers, whatever those have.
+# They run in other programs' processes: optimised and without sanitizers, whatever those have. Where this
+# machine has them, a warp's lanes are computed by instructions of 32 bytes.
+include(CheckCSourceRuns)
+set(fake_wide -march=x86-64-v3)
+set(CMAKE_REQUIRED_FLAGS ${fake_wide})
+check_c_source_runs("int main(void) { __builtin_cpu_init(); return !__builtin_cpu_supports(\"avx2\"); }"
+    demi_fake_runs_wide)
+unset(CMAKE_REQUIRED_FLAGS)
+if(NOT demi_fake_runs_wide)
+    set(fake_wide "")
+endif()
 add_library(demi_fake_flags INTERFACE)
 target_compile_options(demi_fake_flags INTERFACE -O3 -Wall -Wextra -Wshadow -Wconversion
-    -Wstrict-prototypes -Wmissing-prototypes -fno-math-errno -fno-trapping-math
+    -Wstrict-prototypes -Wmissing-prototypes -fno-math-errno -fno-trapping-math ${fake_wide}
     $<$<BOOL:${DEMI_WERROR}>:-Werror>)
 target_include_directories(demi_fake_flags INTERFACE tools/fake_cuda kernels/cuda kernels
     rewrite/base rewrite/shape)

@@ -13,6 +13,28 @@
 #include "cuda_blas.def"
 #undef BLAS
 
+/* Numbers of cublasLt.h, and not as demi's header has them: see fake_driver.c. */
+enum {
+    LT_FLOAT = 0,
+    LT_DOUBLE = 1,
+    LT_FLOAT16 = 2,
+    LT_BFLOAT16 = 14,
+    LT_COMPUTE_32F = 68,
+    LT_COMPUTE_64F = 70,
+    LT_COMPUTE_TF32 = 77,
+    LT_TRANSPOSED_A = 3,
+    LT_TRANSPOSED_B = 4,
+    LT_EPILOGUE = 7,
+    LT_BIAS = 8,
+    LT_EPILOGUE_NONE = 1,
+    LT_EPILOGUE_RELU = 2,
+    LT_EPILOGUE_BIAS = 4,
+    LT_EPILOGUE_GELU = 32,
+    LT_BATCHES = 5,
+    LT_BATCH_STRIDE = 6,
+    LT_WORKSPACE = 1
+};
+
 enum {
     NOT_INITIALIZED = 1,
     INVALID = 7,
@@ -29,6 +51,10 @@ enum {
     BIAS_ALIGNMENT = 16,
     WORKSPACE_SIZE = 4096
 };
+
+typedef struct Handle {
+    int kind, device;
+} Handle;
 
 typedef struct Product {
     int kind, compute, scale;
@@ -65,6 +91,10 @@ _Static_assert(sizeof(Algorithm) <= sizeof(BlasAlgorithm), "an algorithm has no 
 static bool is(const void *object, int kind) {
     return object && *(const int *)object == kind;
 }
+/* A handle of the device whose context the thread has. */
+static bool is_handle(const void *object) {
+    return is(object, HANDLE) && ((const Handle *)object)->device == fake_device();
+}
 static void *make(int kind, size_t size) {
     int *made = calloc(1, size);
     if (!made) abort();
@@ -85,9 +115,11 @@ static int end(void *object, int kind, const char *function) {
 
 int cublasLtCreate(void **handle) {
     FAKE_ENTER("cublasLtCreate");
-    if (!fake_has_context())
+    if (fake_device() < 0)
         FAKE_RETURN(fake_complain(NOT_INITIALIZED, "cublasLtCreate without a context"));
-    *handle = make(HANDLE, sizeof(int));
+    Handle *made = make(HANDLE, sizeof *made);
+    made->device = fake_device();
+    *handle = made;
     FAKE_RETURN(0);
 }
 int cublasLtDestroy(void *handle) {
@@ -96,13 +128,13 @@ int cublasLtDestroy(void *handle) {
 
 int cublasLtMatmulDescCreate(void **product, int compute, int scale) {
     FAKE_ENTER("cublasLtMatmulDescCreate");
-    CHECK(((compute == BLAS_COMPUTE_32F || compute == BLAS_COMPUTE_TF32) && scale == BLAS_FLOAT) ||
-              (compute == BLAS_COMPUTE_64F && scale == BLAS_DOUBLE),
+    CHECK(((compute == LT_COMPUTE_32F || compute == LT_COMPUTE_TF32) && scale == LT_FLOAT) ||
+              (compute == LT_COMPUTE_64F && scale == LT_DOUBLE),
           "no product is computed in %d with factors of type %d", compute, scale);
     Product *p = make(PRODUCT, sizeof *p);
     p->compute = compute;
     p->scale = scale;
-    p->epilogue = BLAS_EPILOGUE_NONE;
+    p->epilogue = LT_EPILOGUE_NONE;
     *product = p;
     FAKE_RETURN(0);
 }
@@ -111,27 +143,27 @@ int cublasLtMatmulDescDestroy(void *product) {
 }
 
 static bool known_epilogue(int32_t e) {
-    const int32_t act = e & ~BLAS_EPILOGUE_BIAS;
-    return e == BLAS_EPILOGUE_NONE || e == BLAS_EPILOGUE_BIAS || act == BLAS_EPILOGUE_RELU ||
-           act == BLAS_EPILOGUE_GELU;
+    const int32_t act = e & ~LT_EPILOGUE_BIAS;
+    return e == LT_EPILOGUE_NONE || e == LT_EPILOGUE_BIAS || act == LT_EPILOGUE_RELU ||
+           act == LT_EPILOGUE_GELU;
 }
 int cublasLtMatmulDescSetAttribute(void *product, int attribute, const void *value, size_t size) {
     FAKE_ENTER("cublasLtMatmulDescSetAttribute");
     Product *p = product;
     int32_t number = 0;
     CHECK(is(p, PRODUCT) && value, "an attribute of no product");
-    if (attribute == BLAS_BIAS) {
+    if (attribute == LT_BIAS) {
         CHECK(size == sizeof p->bias, "a bias of %zu bytes", size);
         memcpy(&p->bias, value, size);
         FAKE_RETURN(0);
     }
     CHECK(size == sizeof number, "an attribute of %zu bytes", size);
     memcpy(&number, value, size);
-    if (attribute == BLAS_TRANSPOSED_A || attribute == BLAS_TRANSPOSED_B) {
+    if (attribute == LT_TRANSPOSED_A || attribute == LT_TRANSPOSED_B) {
         CHECK(number == 0 || number == 1, "a factor transposed in way %d", number);
-        p->transposed[attribute - BLAS_TRANSPOSED_A] = number;
+        p->transposed[attribute - LT_TRANSPOSED_A] = number;
     } else {
-        CHECK(attribute == BLAS_EPILOGUE && known_epilogue(number), "attribute %d may not be %d",
+        CHECK(attribute == LT_EPILOGUE && known_epilogue(number), "attribute %d may not be %d",
               attribute, number);
         p->epilogue = number;
     }
@@ -140,10 +172,10 @@ int cublasLtMatmulDescSetAttribute(void *product, int attribute, const void *val
 
 static FakeType type_of(int type) {
     switch (type) {
-    case BLAS_FLOAT: return FAKE_F32;
-    case BLAS_DOUBLE: return FAKE_F64;
-    case BLAS_FLOAT16: return FAKE_F16;
-    case BLAS_BFLOAT16: return FAKE_BF16;
+    case LT_FLOAT: return FAKE_F32;
+    case LT_DOUBLE: return FAKE_F64;
+    case LT_FLOAT16: return FAKE_F16;
+    case LT_BFLOAT16: return FAKE_BF16;
     default: return FAKE_NO_TYPE;
     }
 }
@@ -165,12 +197,12 @@ int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *va
     FAKE_ENTER("cublasLtMatrixLayoutSetAttribute");
     Layout *l = layout;
     CHECK(is(l, LAYOUT) && value, "an attribute of no layout");
-    if (attribute == BLAS_BATCHES) {
+    if (attribute == LT_BATCHES) {
         CHECK(size == sizeof l->batches, "batches of %zu bytes", size);
         memcpy(&l->batches, value, size);
         CHECK(l->batches > 0, "%d batches", l->batches);
     } else {
-        CHECK(attribute == BLAS_BATCH_STRIDE && size == sizeof l->stride,
+        CHECK(attribute == LT_BATCH_STRIDE && size == sizeof l->stride,
               "attribute %d of a layout, %zu bytes", attribute, size);
         memcpy(&l->stride, value, size);
     }
@@ -192,7 +224,7 @@ int cublasLtMatmulPreferenceSetAttribute(void *wish, int attribute, const void *
     FAKE_ENTER("cublasLtMatmulPreferenceSetAttribute");
     Wish *w = wish;
     CHECK(is(w, WISH) && value, "an attribute of no wish");
-    if (attribute == BLAS_WORKSPACE) {
+    if (attribute == LT_WORKSPACE) {
         CHECK(size == sizeof w->workspace, "a workspace's size of %zu bytes", size);
         memcpy(&w->workspace, value, size);
     } else {
@@ -230,10 +262,10 @@ static uint64_t shape_of(const Product *p, const Layout *const *l) {
 static bool types_fit(const Product *p, const Layout *a, const Layout *b, const Layout *c,
                       const Layout *d) {
     if (a->type != b->type || c->type != d->type) return false;
-    if (p->compute == BLAS_COMPUTE_64F) return a->type == BLAS_DOUBLE && d->type == BLAS_DOUBLE;
-    const bool half = a->type == BLAS_FLOAT16 || a->type == BLAS_BFLOAT16;
-    return (half && (d->type == a->type || d->type == BLAS_FLOAT)) ||
-           (a->type == BLAS_FLOAT && d->type == BLAS_FLOAT);
+    if (p->compute == LT_COMPUTE_64F) return a->type == LT_DOUBLE && d->type == LT_DOUBLE;
+    const bool half = a->type == LT_FLOAT16 || a->type == LT_BFLOAT16;
+    return (half && (d->type == a->type || d->type == LT_FLOAT)) ||
+           (a->type == LT_FLOAT && d->type == LT_FLOAT);
 }
 
 /* NULL, or what of them does not fit. */
@@ -250,7 +282,7 @@ static const char *wrong_shape(const Product *p, const Layout *const *l) {
         return "its batches";
     if (d->batches > 1 && d->stride < d->leading * (int64_t)(d->columns - 1) + (int64_t)d->rows)
         return "results that overlap";
-    if (p->compute == BLAS_COMPUTE_64F && p->epilogue != BLAS_EPILOGUE_NONE) return "its epilogue";
+    if (p->compute == LT_COMPUTE_64F && p->epilogue != LT_EPILOGUE_NONE) return "its epilogue";
     return NULL;
 }
 
@@ -260,7 +292,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b
     const Wish *w = wish;
     const Layout *l[4] = {a, b, c, d};
     *count = 0;
-    CHECK(is(handle, HANDLE) && is(product, PRODUCT) && is(w, WISH) && most > 0 && is(a, LAYOUT) &&
+    CHECK(is_handle(handle) && is(product, PRODUCT) && is(w, WISH) && most > 0 && is(a, LAYOUT) &&
               is(b, LAYOUT) && is(c, LAYOUT) && is(d, LAYOUT),
           "cublasLtMatmulAlgoGetHeuristic of something else");
     const char *wrong = wrong_shape(product, l);
@@ -275,19 +307,45 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b
 }
 
 static double activate(int32_t epilogue, double x) {
-    const int32_t act = epilogue & ~BLAS_EPILOGUE_BIAS;
-    if (act == BLAS_EPILOGUE_RELU) return x > 0 || x != x ? x : 0;
-    if (act != BLAS_EPILOGUE_GELU) return x;
+    const int32_t act = epilogue & ~LT_EPILOGUE_BIAS;
+    if (act == LT_EPILOGUE_RELU) return x > 0 || x != x ? x : 0;
+    if (act != LT_EPILOGUE_GELU) return x;
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
-/* A factor as `rows` of sums: element k of row r at r * depth + k. */
-static void unpack(const Layout *l, const uint8_t *data, bool rows_are_columns, double *to) {
+/* What is multiplied and summed up: in float, as the library does, or double. */
+typedef union Numbers {
+    float *narrow;
+    double *wide;
+} Numbers;
+
+static Numbers numbers(bool wide, uint64_t count) {
+    Numbers n;
+    void *memory = malloc(count * (wide ? sizeof *n.wide : sizeof *n.narrow));
+    if (!memory) abort();
+    if (wide)
+        n.wide = memory;
+    else
+        n.narrow = memory;
+    return n;
+}
+static void numbers_free(bool wide, Numbers n) {
+    free(wide ? (void *)n.wide : (void *)n.narrow);
+}
+
+/* A factor's elements, turned: row by row rather than column by column. */
+static void unpack(const Call *call, const Layout *l, const uint8_t *data, bool turned,
+                   Numbers to) {
     const FakeType type = type_of(l->type);
+    const int compute = call->product.compute;
     for (uint64_t c = 0; c < l->columns; c++)
         for (uint64_t r = 0; r < l->rows; r++) {
-            const uint64_t at = rows_are_columns ? c * l->rows + r : r * l->columns + c;
-            to[at] = fake_get(type, data, c * (uint64_t)l->leading + r);
+            const uint64_t at = turned ? r * l->columns + c : c * l->rows + r;
+            const double x = fake_get(type, data, c * (uint64_t)l->leading + r);
+            if (compute == LT_COMPUTE_64F)
+                to.wide[at] = x;
+            else
+                to.narrow[at] = compute == LT_COMPUTE_TF32 ? fake_tf32((float)x) : (float)x;
         }
 }
 
@@ -295,24 +353,28 @@ static uint64_t extent(const Layout *l) {
     return ((l->columns - 1) * (uint64_t)l->leading + l->rows) * fake_size(type_of(l->type));
 }
 
-/* One column of the result: sums are float, as the library's, or double. */
-static void column(const Call *call, const double *a, const double *b, uint64_t depth,
-                   double *sums) {
-    const bool wide = call->product.compute == BLAS_COMPUTE_64F;
-    for (uint64_t r = 0; r < call->d.rows; r++) {
-        const double *row = a + r * depth;
-        double sum = 0;
-        float narrow = 0;
-        if (wide)
-            for (uint64_t k = 0; k < depth; k++) sum += row[k] * b[k];
-        else
-            for (uint64_t k = 0; k < depth; k++) narrow += (float)row[k] * (float)b[k];
-        sums[r] = wide ? sum : (double)narrow;
-    }
+/* Column c of the result: each sum in its order, all side by side. */
+#define SUM_COLUMN(T, a, b, sums)                                                                  \
+    do {                                                                                           \
+        T *const to = (sums);                                                                      \
+        for (uint64_t r = 0; r < rows; r++) to[r] = 0;                                             \
+        for (uint64_t k = 0; k < depth; k++) {                                                     \
+            const T x = (b)[c * depth + k], *const row = (a) + k * rows;                           \
+            for (uint64_t r = 0; r < rows; r++) to[r] += row[r] * x;                               \
+        }                                                                                          \
+    } while (0)
+static void column(const Call *call, Numbers a, Numbers b, uint64_t depth, uint64_t c,
+                   Numbers sums) {
+    const uint64_t rows = call->d.rows;
+    if (call->product.compute == LT_COMPUTE_64F)
+        SUM_COLUMN(double, a.wide, b.wide, sums.wide);
+    else
+        SUM_COLUMN(float, a.narrow, b.narrow, sums.narrow);
 }
 
-static bool batch(const Call *call, uint64_t n, double *a, double *b, double *sums) {
+static bool batch(const Call *call, uint64_t n, Numbers a, Numbers b, Numbers sums) {
     const Layout *l[4] = {&call->a, &call->b, &call->c, &call->d};
+    const bool wide = call->product.compute == LT_COMPUTE_64F;
     const FakeType type = type_of(call->d.type);
     const uint64_t depth = call->product.transposed[0] ? call->a.rows : call->a.columns;
     uint8_t *data[4] = {NULL};
@@ -324,17 +386,17 @@ static bool batch(const Call *call, uint64_t n, double *a, double *b, double *su
         if (!data[i]) return false;
     }
     const uint8_t *bias = NULL;
-    if (call->product.epilogue & BLAS_EPILOGUE_BIAS) {
+    if (call->product.epilogue & LT_EPILOGUE_BIAS) {
         bias = fake_memory((uintptr_t)call->product.bias, call->d.rows * fake_size(type),
                            FAKE_READS, "the bias of cuBLASLt's product");
         if (!bias) return false;
     }
-    unpack(&call->a, data[0], call->product.transposed[0], a);
-    unpack(&call->b, data[1], !call->product.transposed[1], b);
+    unpack(call, &call->a, data[0], call->product.transposed[0], a);
+    unpack(call, &call->b, data[1], call->product.transposed[1], b);
     for (uint64_t c = 0; c < call->d.columns; c++) {
-        column(call, a, b + c * depth, depth, sums);
+        column(call, a, b, depth, c, sums);
         for (uint64_t r = 0; r < call->d.rows; r++) {
-            double x = call->alpha * sums[r];
+            double x = call->alpha * (wide ? sums.wide[r] : (double)sums.narrow[r]);
             if (data[2])
                 x += call->beta * fake_get(type, data[2], c * (uint64_t)call->c.leading + r);
             if (bias) x += fake_get(type, bias, r);
@@ -354,14 +416,14 @@ static bool run(const void *data) {
         if (!workspace) return false;
         memset(workspace, 0xff, call->workspace_size);
     }
-    double *a = malloc(call->a.rows * call->a.columns * sizeof *a);
-    double *b = malloc(call->b.rows * call->b.columns * sizeof *b);
-    double *sums = malloc(call->d.rows * sizeof *sums);
-    if (!a || !b || !sums) abort();
+    const bool wide = call->product.compute == LT_COMPUTE_64F;
+    const Numbers a = numbers(wide, call->a.rows * call->a.columns);
+    const Numbers b = numbers(wide, call->b.rows * call->b.columns);
+    const Numbers sums = numbers(wide, call->d.rows);
     for (uint64_t n = 0; ok && n < (uint64_t)call->d.batches; n++) ok = batch(call, n, a, b, sums);
-    free(a);
-    free(b);
-    free(sums);
+    numbers_free(wide, a);
+    numbers_free(wide, b);
+    numbers_free(wide, sums);
     return ok;
 }
 
@@ -371,7 +433,7 @@ static const char *wrong_call(const Call *call, const Algorithm *algorithm) {
     const char *wrong = wrong_shape(&call->product, l);
     if (wrong) return wrong;
     if (algorithm->shape != shape_of(&call->product, l)) return "an algorithm of another product";
-    if (call->product.epilogue & BLAS_EPILOGUE_BIAS &&
+    if (call->product.epilogue & LT_EPILOGUE_BIAS &&
         (!call->product.bias || (uintptr_t)call->product.bias % BIAS_ALIGNMENT))
         return "a bias that is not aligned to 16 bytes";
     if (call->workspace_size < algorithm->workspace || call->workspace % 16)
@@ -387,10 +449,9 @@ int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a
                    size_t workspace_size, void *stream) {
     FAKE_ENTER("cublasLtMatmul");
     Algorithm how;
-    CHECK(is(handle, HANDLE) && is(product, PRODUCT) && is(a_layout, LAYOUT) &&
+    CHECK(is_handle(handle) && is(product, PRODUCT) && is(a_layout, LAYOUT) &&
               is(b_layout, LAYOUT) && is(c_layout, LAYOUT) && is(d_layout, LAYOUT),
           "cublasLtMatmul of something else");
-    CHECK(fake_has_context(), "cublasLtMatmul without a context");
     memcpy(&how, algorithm, sizeof how);
     CHECK(how.kind == ALGORITHM, "cublasLtMatmul by no algorithm");
     Call call = {.product = *(Product *)product,
@@ -401,7 +462,7 @@ int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a
                  .at = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)d},
                  .workspace = (uintptr_t)workspace,
                  .workspace_size = workspace_size};
-    const bool wide = call.product.scale == BLAS_DOUBLE;
+    const bool wide = call.product.scale == LT_DOUBLE;
     call.alpha = wide ? *(const double *)alpha : (double)*(const float *)alpha;
     call.beta = wide ? *(const double *)beta : (double)*(const float *)beta;
     const char *wrong = wrong_call(&call, &how);
@@ -410,5 +471,6 @@ int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a
         CHECK((i == 2 && call.beta == 0) || call.at[i] % how.least[i] == 0,
               "a product of cuBLASLt: %c at 0x%llx, the wish said a multiple of %u", "ABCD"[i],
               (unsigned long long)call.at[i], how.least[i]);
+    if (call.product.compute == LT_COMPUTE_TF32) fake_count("engine", "tf32");
     FAKE_RETURN(fake_put_library(stream, run, &call, sizeof call) ? EXECUTION_FAILED : 0);
 }

@@ -12,11 +12,15 @@
 #include "cuda_driver.h"
 #include "ptx.h"
 
+/* Errors that cuda.h has, and not as demi's headers have them: see fake_driver.c. */
 enum {
     FAKE_INVALID_VALUE = 1,
     FAKE_OUT_OF_MEMORY = 2,
     FAKE_DEINITIALIZED = 4,
+    FAKE_NO_DEVICE = 100,
     FAKE_INVALID_CONTEXT = 201,
+    FAKE_NO_BINARY = 209,
+    FAKE_PTX_VERSION = 222,
     FAKE_INVALID_HANDLE = 400,
     FAKE_NOT_FOUND = 500,
     FAKE_ILLEGAL_ADDRESS = 700,
@@ -25,6 +29,7 @@ enum {
     FAKE_CAPTURE_INVALIDATED = 901,
     FAKE_UNKNOWN = 999
 };
+enum { FAKE_DEVICES = 2 };
 
 /* ---- settings and complaints (fake_state.c) -------------------------------------------------- */
 
@@ -32,14 +37,18 @@ enum {
  *   no-device            cuInit finds none
  *   driver=12080         cuDriverGetVersion
  *   capability=75        10 major + minor
- *   memory=BYTES         of the device
+ *   second=80            the same of the second device, where it is another
+ *   memory=BYTES         of each device
  *   cudnn=91900          cudnnGetVersion
  *   fail=NAME:N[:CODE]   the N-th call of that function gives CODE (999); N 0: each
  *   plans=FILE           where plans of cuDNN are noted, a line each (dnn_line.h)
- *   log=FILE             at the end: how often each function was called, and each kernel launched */
+ *   idle                 work in streams is not done, and what is fetched is 0: for what is counted
+ *   log=FILE             at the end: how often each function was called, and each kernel launched
+ *   sites                the log has the ways that led to calls, too: FUNCTION:WAY:FIRST:LAST and how many,
+ *                        where first and last are which of the function's calls */
 typedef struct FakeSettings {
-    bool no_device;
-    int driver, capability, cudnn;
+    bool no_device, idle;
+    int driver, capability, second, cudnn;
     uint64_t memory;
     char plans[256]; /* "": nowhere */
 } FakeSettings;
@@ -80,9 +89,12 @@ void fake_made(const char *what, int by);
 /* ---- memory (fake_memory.c) ------------------------------------------------------------------ */
 
 /* Regions have addresses that are those of nothing else, never used again, and not to be read by the
- * host. What is allocated holds NaN, and may not be read before it is written. */
+ * host. What is allocated holds NaN, and may not be read before it is written. They are those of the
+ * device of the thread's context. */
 uint64_t fake_allocate(uint64_t size);
 bool fake_free(uint64_t address);
+/* What follows is work of that device: memory of another one is none of its. */
+void fake_work_on(int device);
 PtxFind fake_find;
 /* What comes: the device reads it or writes it, or the host writes it. */
 typedef enum FakeUse { FAKE_READS, FAKE_MAKES, FAKE_SENDS } FakeUse;
@@ -119,6 +131,7 @@ typedef struct FakeList {
 
 struct CuStreamOpaque {
     struct CuStreamOpaque *next;
+    int device;
     FakeList work;
     pthread_t thread;      /* that put work into it last */
     bool captures, broken; /* a graph is made of what comes; that can't be made any more */
@@ -138,9 +151,9 @@ void fake_list_free(FakeList *list);
 void fake_list_repeat(FakeList *to, const FakeList *from);
 /* Puts a library's work into the stream, with a copy of data; a CUresult. The lock is held. */
 int fake_put_library(void *stream, FakeRun *run, const void *data, size_t size);
-/* Whether it is a stream of this driver. */
+/* Whether it is a stream of the device of the thread's context. */
 bool fake_is_stream(const void *stream);
-/* Whether the thread has a context. */
-bool fake_has_context(void);
+/* The device of the thread's context; -1: it has none. */
+int fake_device(void);
 
 #endif

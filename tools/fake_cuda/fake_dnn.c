@@ -113,12 +113,14 @@ typedef struct Descriptor {
     if (!(condition)) FAKE_RETURN(fake_complain(BAD_PARAM, __VA_ARGS__))
 
 typedef struct Handle {
-    int magic;
+    int magic, device;
     void *stream;
 } Handle;
 
+/* Of the device whose context the thread has. */
 static bool is_handle(const void *handle) {
-    return handle && ((const Handle *)handle)->magic == HANDLE;
+    const Handle *h = handle;
+    return h && h->magic == HANDLE && h->device == fake_device();
 }
 static bool is(const Descriptor *d, int kind, bool finished) {
     return d && d->magic == HANDLE + 1 && d->kind == kind && (d->finished || !finished);
@@ -155,11 +157,12 @@ size_t cudnnGetVersion(void) {
 
 int cudnnCreate(void **handle) {
     FAKE_ENTER("cudnnCreate");
-    if (!fake_has_context())
+    if (fake_device() < 0)
         FAKE_RETURN(fake_complain(NOT_INITIALIZED, "cudnnCreate without a context"));
     Handle *h = calloc(1, sizeof *h);
     if (!h) abort();
     h->magic = HANDLE;
+    h->device = fake_device();
     *handle = h;
     fake_made("handles of cuDNN", 1);
     FAKE_RETURN(0);
@@ -337,7 +340,7 @@ static void note_plan(const Descriptor *d) {
                              : g->x.type == FAKE_F16 ? DTYPE_FLOAT16
                                                      : DTYPE_BFLOAT16,
                     .axes = g->x.axes,
-                    .flags = g->x.type == FAKE_F32 && d->engine == 0 ? 8 : 0};
+                    .flags = g->tf32 ? 8 : 0};
     for (int64_t s = 0; s < g->step_count; s++)
         line.flags |= g->steps[s].relu                                     ? 4
                       : g->steps[s].b.dims[2] * g->steps[s].b.dims[3] == 1 ? 2
@@ -362,6 +365,7 @@ static const char *finish_plan(Descriptor *d) {
     if (!is(config, CONFIG, true)) return "configuration";
     d->graph = config->graph;
     d->engine = config->engine;
+    d->graph.tf32 = d->graph.x.type == FAKE_F32 && d->engine == 0;
     d->precompiled = config->precompiled;
     note_plan(d);
     return NULL;
@@ -454,9 +458,9 @@ int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t room,
 int cudnnBackendExecute(void *handle, void *plan, void *pack) {
     FAKE_ENTER("cudnnBackendExecute");
     const Descriptor *p = plan, *data = pack;
-    CHECK(is_handle(handle) && is(p, PLAN, true) && is(data, PACK, true),
+    CHECK(is_handle(handle) && is(p, PLAN, true) && is(data, PACK, true) &&
+              VALUE(p, 400, 0).pointer == handle,
           "cudnnBackendExecute of something else");
-    CHECK(fake_has_context(), "cudnnBackendExecute without a context");
     DnnRun run = {.graph = p->graph,
                   .count = COUNT(data, 1000),
                   .workspace = (uintptr_t)VALUE(data, 1003, 0).pointer,
@@ -466,6 +470,7 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack) {
         run.at[i] = (uintptr_t)VALUE(data, 1001, i).pointer;
     }
     fake_count("engine", p->precompiled ? "precompiled" : "compiled");
+    if (p->graph.tf32) fake_count("engine", "tf32");
     FAKE_RETURN(fake_put_library(((Handle *)handle)->stream, dnn_compute, &run, sizeof run)
                     ? EXECUTION_FAILED
                     : 0);

@@ -27,6 +27,7 @@ typedef struct DnnGraph {
         ends[DNN_MOST_AXES];
     DnnStep steps[DNN_MOST_OPERATIONS];
     int64_t step_count;
+    bool tf32; /* the engine rounds float operands */
 } DnnGraph;
 
 /* A graph with data: an id's address. */

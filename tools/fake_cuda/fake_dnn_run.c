@@ -35,9 +35,10 @@ static float *turn_weights(const DnnGraph *g, const uint8_t *w, int64_t depth) {
             at += rest % g->w.dims[axis] * g->w.strides[axis];
             rest /= g->w.dims[axis];
         }
-        for (int64_t f = 0; f < filters; f++)
-            to[d * filters + f] =
-                (float)fake_get(g->w.type, w, (uint64_t)(at + f * g->w.strides[0]));
+        for (int64_t f = 0; f < filters; f++) {
+            const float x = (float)fake_get(g->w.type, w, (uint64_t)(at + f * g->w.strides[0]));
+            to[d * filters + f] = g->tf32 ? fake_tf32(x) : x;
+        }
     }
     return to;
 }
@@ -54,7 +55,8 @@ static float seen(const DnnGraph *g, const uint8_t *x, const int64_t *pixel, int
         at += i * g->x.strides[axis];
     }
     at += (group * g->w.dims[1] + rest) * g->x.strides[1];
-    return (float)fake_get(g->x.type, x, (uint64_t)at);
+    const float value = (float)fake_get(g->x.type, x, (uint64_t)at);
+    return g->tf32 ? fake_tf32(value) : value;
 }
 
 static uint64_t place(const DnnTensor *t, const int64_t *pixel, int64_t channel) {

@@ -12,13 +12,21 @@
 #include "cuda_driver.def"
 #undef DRIVER
 
+/* Numbers of cuda.h are written down here once more: taken from demi's headers, a wrong one would be wrong
+ * on both sides. */
 enum {
-    DEVICES = 2,
-    DEPTH = 8,
-    MULTIPROCESSORS = 4,
-    SHARED_OPTIN = 232448,
-    PLAIN_SHARED = 48 << 10
+    ATTRIBUTE_MULTIPROCESSORS = 16,
+    ATTRIBUTE_MAJOR = 75,
+    ATTRIBUTE_MINOR = 76,
+    ATTRIBUTE_SHARED_OPTIN = 97,
+    FUNCTION_SHARED = 8,
+    STREAM_NON_BLOCKING = 1,
+    CAPTURE_GLOBAL = 0,
+    CAPTURE_RELAXED = 2,
+    LAUNCH_CLUSTER = 4,
+    LAUNCH_EARLY = 6
 };
+enum { DEPTH = 8, MULTIPROCESSORS = 4, SHARED_OPTIN = 232448, PLAIN_SHARED = 48 << 10 };
 
 struct CuFunctionOpaque {
     struct CuFunctionOpaque *next;
@@ -27,16 +35,18 @@ struct CuFunctionOpaque {
 };
 struct CuModuleOpaque {
     struct CuModuleOpaque *next;
-    PtxModule *ptx;
-    char *text;
+    int device;
+    PtxModule *ptx; /* read once for all */
     CuFunction functions;
 };
 struct CuGraphOpaque {
     struct CuGraphOpaque *next;
+    int device;
     FakeList work;
 };
 struct CuGraphExecOpaque {
     struct CuGraphExecOpaque *next;
+    int device;
     FakeList work;
 };
 struct CuContextOpaque {
@@ -44,7 +54,7 @@ struct CuContextOpaque {
 };
 
 static bool started;
-static struct CuContextOpaque contexts[DEVICES];
+static struct CuContextOpaque contexts[FAKE_DEVICES];
 static CuModule modules;
 static CuStream streams;
 static CuGraph graphs;
@@ -52,8 +62,8 @@ static CuGraphExec execs;
 static _Thread_local CuContext current[DEPTH];
 static _Thread_local int depth;
 
-bool fake_has_context(void) {
-    return depth && current[depth - 1]->users > 0;
+int fake_device(void) {
+    return depth && current[depth - 1]->users > 0 ? (int)(current[depth - 1] - contexts) : -1;
 }
 
 /* Members of a list, whose first member is `next`. */
@@ -70,13 +80,23 @@ static void take_out(void *list, void *item) {
 }
 
 bool fake_is_stream(const void *stream) {
-    return is_in(streams, stream);
+    return is_in(streams, stream) &&
+           ((const struct CuStreamOpaque *)stream)->device == fake_device();
+}
+static bool is_graph(CuGraph graph) {
+    return is_in(graphs, graph) && graph->device == fake_device();
+}
+static bool is_exec(CuGraphExec ready) {
+    return is_in(execs, ready) && ready->device == fake_device();
+}
+static bool is_module(CuModule module) {
+    return is_in(modules, module) && module->device == fake_device();
 }
 
 /* What all that needs a context begins with. */
 #define BEGIN(function)                                                                            \
     FAKE_ENTER(function);                                                                          \
-    if (!fake_has_context())                                                                       \
+    if (fake_device() < 0)                                                                         \
     FAKE_RETURN(fake_complain(FAKE_INVALID_CONTEXT, "%s without a context", function))
 #define NEED(condition, code, ...)                                                                 \
     if (!(condition)) FAKE_RETURN(fake_complain(code, __VA_ARGS__))
@@ -86,7 +106,7 @@ bool fake_is_stream(const void *stream) {
 static _Thread_local int capture_mode;
 static bool breaks_capture(void) {
     bool breaks = false;
-    for (CuStream s = streams; capture_mode != CU_CAPTURE_RELAXED && s; s = s->next)
+    for (CuStream s = streams; capture_mode != CAPTURE_RELAXED && s; s = s->next)
         if (s->captures && s->global) breaks = s->broken = true;
     return breaks;
 }
@@ -94,12 +114,13 @@ static bool breaks_capture(void) {
     BEGIN(function);                                                                               \
     NEED(!breaks_capture(), FAKE_CAPTURE_UNSUPPORTED, "%s breaks somebody's capture", function)
 
-/* Whether work is left in any stream, or in those that the thread put some into last; after a call that
- * failed it is done first, as drivers do. What other threads' work still reads when it is gone is seen
- * when that work is done. */
+/* Whether work is left in any stream of the device, or in those that the thread put some into last; after a
+ * call that failed it is done first, as drivers do. What other threads' work still reads when it is gone is
+ * seen when that work is done. */
 static bool is_busy(bool of_any) {
     bool busy = false;
     for (CuStream s = streams; s; s = s->next) {
+        if (s->device != fake_device()) continue;
         if (fake_has_failed()) fake_finish(s);
         busy = busy || (s->work.first && (of_any || pthread_equal(s->thread, pthread_self())));
     }
@@ -115,10 +136,10 @@ static const struct {
     {0, "CUDA_SUCCESS", "no error"},
     {FAKE_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {FAKE_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {FAKE_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {FAKE_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {CU_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image for the device"},
-    {CU_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "PTX is too new"},
+    {FAKE_NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image for the device"},
+    {FAKE_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "PTX is too new"},
     {FAKE_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {FAKE_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {FAKE_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
@@ -145,7 +166,7 @@ CuResult cuGetErrorString(CuResult error, const char **text) {
 CuResult cuInit(unsigned flags) {
     FAKE_ENTER("cuInit");
     NEED(flags == 0, FAKE_INVALID_VALUE, "cuInit(%u)", flags);
-    if (fake_settings()->no_device) FAKE_RETURN(CU_NO_DEVICE);
+    if (fake_settings()->no_device) FAKE_RETURN(FAKE_NO_DEVICE);
     started = true;
     FAKE_RETURN(0);
 }
@@ -157,18 +178,19 @@ CuResult cuDriverGetVersion(int *version) {
 CuResult cuDeviceGetCount(int *count) {
     FAKE_ENTER("cuDeviceGetCount");
     NEED(started, FAKE_DEINITIALIZED, "cuDeviceGetCount before cuInit");
-    *count = DEVICES;
+    *count = FAKE_DEVICES;
     FAKE_RETURN(0);
 }
 CuResult cuDeviceGet(CuDevice *device, int ordinal) {
     FAKE_ENTER("cuDeviceGet");
-    NEED(started && ordinal >= 0 && ordinal < DEVICES, FAKE_INVALID_VALUE, "no device %d", ordinal);
+    NEED(started && ordinal >= 0 && ordinal < FAKE_DEVICES, FAKE_INVALID_VALUE, "no device %d",
+         ordinal);
     *device = ordinal;
     FAKE_RETURN(0);
 }
 
 static bool is_device(CuDevice device) {
-    return started && device >= 0 && device < DEVICES;
+    return started && device >= 0 && device < FAKE_DEVICES;
 }
 CuResult cuDeviceGetName(char *name, int size, CuDevice device) {
     FAKE_ENTER("cuDeviceGetName");
@@ -176,14 +198,19 @@ CuResult cuDeviceGetName(char *name, int size, CuDevice device) {
     snprintf(name, (size_t)size, "Fake device");
     FAKE_RETURN(0);
 }
+/* 10 major + minor. */
+static int capability_of(CuDevice device) {
+    const FakeSettings *settings = fake_settings();
+    return device && settings->second ? settings->second : settings->capability;
+}
 CuResult cuDeviceGetAttribute(int *value, int attribute, CuDevice device) {
     FAKE_ENTER("cuDeviceGetAttribute");
     NEED(is_device(device), FAKE_INVALID_VALUE, "an attribute of no device");
     switch (attribute) {
-    case CU_ATTRIBUTE_MULTIPROCESSORS: *value = MULTIPROCESSORS; break;
-    case CU_ATTRIBUTE_MAJOR: *value = fake_settings()->capability / 10; break;
-    case CU_ATTRIBUTE_MINOR: *value = fake_settings()->capability % 10; break;
-    case CU_ATTRIBUTE_SHARED_OPTIN: *value = SHARED_OPTIN; break;
+    case ATTRIBUTE_MULTIPROCESSORS: *value = MULTIPROCESSORS; break;
+    case ATTRIBUTE_MAJOR: *value = capability_of(device) / 10; break;
+    case ATTRIBUTE_MINOR: *value = capability_of(device) % 10; break;
+    case ATTRIBUTE_SHARED_OPTIN: *value = SHARED_OPTIN; break;
     default: FAKE_RETURN(fake_complain(FAKE_INVALID_VALUE, "unknown attribute %d", attribute));
     }
     FAKE_RETURN(0);
@@ -215,7 +242,7 @@ CuResult cuDevicePrimaryCtxRelease_v2(CuDevice device) {
 }
 CuResult cuCtxPushCurrent_v2(CuContext context) {
     FAKE_ENTER("cuCtxPushCurrent_v2");
-    NEED(context >= contexts && context < contexts + DEVICES && context->users > 0,
+    NEED(context >= contexts && context < contexts + FAKE_DEVICES && context->users > 0,
          FAKE_INVALID_CONTEXT, "a context that is none is made the thread's");
     NEED(depth < DEPTH, FAKE_INVALID_CONTEXT, "contexts are pushed, but not popped");
     current[depth++] = context;
@@ -227,6 +254,14 @@ CuResult cuCtxPopCurrent_v2(CuContext *context) {
     NEED(depth > 0, FAKE_INVALID_CONTEXT, "a context is popped that was not pushed");
     *context = current[--depth];
     FAKE_RETURN(code);
+}
+
+/* None of what demi asks for: for tests, which look whether its calls leave the context as it was. */
+CuResult cuCtxGetCurrent(CuContext *context);
+CuResult cuCtxGetCurrent(CuContext *context) {
+    FAKE_ENTER("cuCtxGetCurrent");
+    *context = depth ? current[depth - 1] : NULL;
+    FAKE_RETURN(0);
 }
 
 /* ---- modules --------------------------------------------------------------------------------- */
@@ -244,48 +279,88 @@ static char *read_file(const char *path, size_t *size) {
     return text;
 }
 
-/* Whether memory begins with the file's bytes; no further than they are the same. */
-static bool holds(const unsigned char *image, const char *path) {
-    size_t size = 0, same = 0;
-    char *bytes = read_file(path, &size);
-    while (same < size && image[same] == (unsigned char)bytes[same]) same++;
-    free(bytes);
-    return size && same == size;
-}
-
-/* The PTX of an image: what the build made of the same source, beside the image's file. */
-static char *text_of(const void *image) {
-    static const char *const families[] = {
-#define FAMILY(name) #name,
+/* A family of kernels. Its PTX, which the build made of the image's source beside the image, is read once a
+ * process, and each of its kernels decoded once: contexts come and go, and others' images are the same. */
+typedef struct Family {
+    const char *name;
+    const void *image; /* that was found to be its last */
+    char *bytes;       /* of its file */
+    size_t size;
+    PtxModule *ptx;
+} Family;
+static Family families[] = {
+#define FAMILY(name) {#name, NULL, NULL, 0, NULL},
 #include "cuda_families.def"
 #undef FAMILY
-    };
+};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+typedef struct Path {
+    char text[1024];
+} Path;
+static Path path_of(const Family *f, const char *suffix) {
     const char *folder = getenv("FAKE_CUDA_FOLDER");
-    if (!folder) folder = FAKE_CUDA_FOLDER;
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        char path[1024];
-        size_t size;
-        snprintf(path, sizeof path, "%s/%s.fatbin", folder, families[i]);
-        if (!holds(image, path)) continue;
-        snprintf(path, sizeof path, "%s/%s.ptx", folder, families[i]);
-        return read_file(path, &size);
+    Path path;
+    snprintf(path.text, sizeof path.text, "%s/%s.%s", folder ? folder : FAKE_CUDA_FOLDER, f->name,
+             suffix);
+    return path;
+}
+
+static void read_image(Family *f) {
+    if (!f->bytes) f->bytes = read_file(path_of(f, "fatbin").text, &f->size);
+}
+
+/* Whether memory begins with the bytes of the family's image; no further than they are the same. */
+static bool holds(const char *image, Family *f) {
+    size_t same = 0;
+    read_image(f);
+    while (same < f->size && image[same] == f->bytes[same]) same++;
+    return f->bytes && same == f->size;
+}
+
+static Family *family_of(const void *image) {
+    for (size_t i = 0; i < FAMILIES; i++)
+        if (families[i].image == image) return &families[i];
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (!holds(image, &families[i])) continue;
+        families[i].image = image;
+        return &families[i];
     }
     return NULL;
+}
+
+/* NULL with `why`. */
+static PtxModule *ptx_of(Family *f, char *why) {
+    size_t size;
+    char *text = f->ptx ? NULL : read_file(path_of(f, "ptx").text, &size);
+    if (text) f->ptx = ptx_open(text, why);
+    return f->ptx;
+}
+
+/* For tests that fork: has the kernel in this process, before the driver is used, so that others of it need
+ * not read it. False where there is none. */
+bool fake_read_ahead(const char *kernel);
+bool fake_read_ahead(const char *kernel) {
+    char why[PTX_WHY];
+    bool there = false;
+    for (size_t i = 0; i < FAMILIES; i++) {
+        read_image(&families[i]);
+        PtxModule *ptx = ptx_of(&families[i], why);
+        there = there || (ptx && ptx_find(ptx, kernel, why));
+    }
+    return there;
 }
 
 CuResult cuModuleLoadData(CuModule *module, const void *image) {
     char why[PTX_WHY] = "";
     BEGIN_UNSAFE("cuModuleLoadData");
+    Family *family = family_of(image);
+    PtxModule *ptx = family ? ptx_of(family, why) : NULL;
+    NEED(ptx, FAKE_NO_BINARY, "no PTX of a module beside its image %s", why);
     CuModule m = calloc(1, sizeof *m);
     if (!m) abort();
-    m->text = text_of(image);
-    m->ptx = m->text ? ptx_open(m->text, why) : NULL;
-    if (!m->ptx) {
-        free(m->text);
-        free(m);
-        FAKE_RETURN(
-            fake_complain(CU_NO_BINARY_FOR_GPU, "no PTX of a module beside its image %s", why));
-    }
+    m->ptx = ptx;
+    m->device = fake_device();
     m->next = modules;
     *module = modules = m;
     fake_made("modules", 1);
@@ -293,14 +368,12 @@ CuResult cuModuleLoadData(CuModule *module, const void *image) {
 }
 CuResult cuModuleUnload(CuModule module) {
     BEGIN("cuModuleUnload");
-    NEED(is_in(modules, module), FAKE_INVALID_HANDLE, "a module is unloaded that is none");
+    NEED(is_module(module), FAKE_INVALID_HANDLE, "a module is unloaded that is none");
     NEED(!is_busy(true), FAKE_INVALID_HANDLE, "a module is unloaded before work is done");
     for (CuFunction f = module->functions, next; f; f = next) {
         next = f->next;
         free(f);
     }
-    ptx_close(module->ptx);
-    free(module->text);
     take_out(&modules, module);
     fake_made("modules", -1);
     FAKE_RETURN(0);
@@ -308,7 +381,7 @@ CuResult cuModuleUnload(CuModule module) {
 CuResult cuModuleGetFunction(CuFunction *function, CuModule module, const char *name) {
     char why[PTX_WHY];
     BEGIN("cuModuleGetFunction");
-    NEED(is_in(modules, module), FAKE_INVALID_HANDLE, "a function of no module");
+    NEED(is_module(module), FAKE_INVALID_HANDLE, "a function of no module");
     const PtxKernel *kernel = ptx_find(module->ptx, name, why);
     NEED(kernel, FAKE_NOT_FOUND, "%s", why);
     CuFunction f = calloc(1, sizeof *f);
@@ -322,14 +395,14 @@ CuResult cuModuleGetFunction(CuFunction *function, CuModule module, const char *
 
 static bool is_function(CuFunction function) {
     for (CuModule m = modules; m; m = m->next)
-        if (is_in(m->functions, function)) return true;
+        if (m->device == fake_device() && is_in(m->functions, function)) return true;
     return false;
 }
 CuResult cuFuncSetAttribute(CuFunction function, int attribute, int value) {
     BEGIN("cuFuncSetAttribute");
     NEED(is_function(function), FAKE_INVALID_HANDLE, "an attribute of no function");
     const uint32_t fixed = ptx_info(function->kernel)->shared;
-    NEED(attribute == CU_FUNCTION_SHARED && value >= 0 && (uint32_t)value + fixed <= SHARED_OPTIN,
+    NEED(attribute == FUNCTION_SHARED && value >= 0 && (uint32_t)value + fixed <= SHARED_OPTIN,
          FAKE_INVALID_VALUE, "attribute %d of a function may not be %d", attribute, value);
     function->dynamic_most = (uint32_t)value;
     FAKE_RETURN(0);
@@ -370,7 +443,7 @@ CuResult cuMemFreeHost(void *memory) {
 static int put_copy(CuStream stream, FakeKind kind, uint64_t to, uint64_t from, uint64_t size) {
     const void *host = (const void *)(uintptr_t)(kind == FAKE_UPLOAD ? from : to);
     const bool pinned = kind == FAKE_MOVE || fake_is_pinned(host, size);
-    if (!is_in(streams, stream)) return fake_complain(FAKE_INVALID_HANDLE, "a copy in no stream");
+    if (!fake_is_stream(stream)) return fake_complain(FAKE_INVALID_HANDLE, "a copy in no stream");
     if (!size) return fake_complain(FAKE_INVALID_VALUE, "a copy of nothing");
     if (stream->captures && !pinned)
         return fake_complain(FAKE_CAPTURE_UNSUPPORTED,
@@ -403,12 +476,12 @@ static int take_attributes(const CuLaunchConfig *config, PtxLaunch *launch) {
     for (unsigned i = 0; i < config->attribute_count; i++) {
         const CuLaunchAttribute *a = &config->attributes[i];
         const unsigned *cluster = a->value.cluster;
-        if (fake_settings()->capability < 90)
+        if (capability_of(fake_device()) < 90)
             return fake_complain(FAKE_INVALID_VALUE, "launch attribute %d of a device before 9.0",
                                  a->id);
-        if (a->id == CU_LAUNCH_EARLY && (a->value.early == 0 || a->value.early == 1)) {
+        if (a->id == LAUNCH_EARLY && (a->value.early == 0 || a->value.early == 1)) {
             launch->early = a->value.early;
-        } else if (a->id == CU_LAUNCH_CLUSTER && cluster[0] == 1 && cluster[1] == 1 && cluster[2]) {
+        } else if (a->id == LAUNCH_CLUSTER && cluster[0] == 1 && cluster[1] == 1 && cluster[2]) {
             launch->cluster = cluster[2];
         } else {
             return fake_complain(FAKE_INVALID_VALUE, "launch attribute %d: %u, %u, %u", a->id,
@@ -428,7 +501,7 @@ CuResult cuLaunchKernelEx(const CuLaunchConfig *config, CuFunction function, voi
     const unsigned *grid = config->grid, *block = config->block;
     CuStream stream = config->stream;
     NEED(is_function(function), FAKE_INVALID_HANDLE, "a launch of no function");
-    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "a launch in no stream");
+    NEED(fake_is_stream(stream), FAKE_INVALID_HANDLE, "a launch in no stream");
     NEED(!extra && arguments, FAKE_INVALID_VALUE, "a launch without arguments");
     NEED(grid[0] <= INT32_MAX && grid[1] <= UINT16_MAX && grid[2] <= UINT16_MAX && block[2] <= 64,
          FAKE_INVALID_VALUE, "a grid of %u x %u x %u blocks", grid[0], grid[1], grid[2]);
@@ -453,9 +526,10 @@ CuResult cuLaunchKernelEx(const CuLaunchConfig *config, CuFunction function, voi
 
 CuResult cuStreamCreate(CuStream *stream, unsigned flags) {
     BEGIN("cuStreamCreate");
-    NEED(flags <= 1, FAKE_INVALID_VALUE, "a stream with flags %u", flags);
+    NEED(flags == STREAM_NON_BLOCKING, FAKE_INVALID_VALUE, "a stream with flags %u", flags);
     CuStream s = calloc(1, sizeof *s);
     if (!s) abort();
+    s->device = fake_device();
     s->next = streams;
     *stream = streams = s;
     fake_made("streams", 1);
@@ -463,7 +537,7 @@ CuResult cuStreamCreate(CuStream *stream, unsigned flags) {
 }
 CuResult cuStreamDestroy_v2(CuStream stream) {
     BEGIN("cuStreamDestroy_v2");
-    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "a stream is destroyed that is none");
+    NEED(fake_is_stream(stream), FAKE_INVALID_HANDLE, "a stream is destroyed that is none");
     NEED(!stream->captures, FAKE_CAPTURE_UNSUPPORTED, "a stream is destroyed that captures");
     const int code = fake_finish(stream);
     fake_list_free(&stream->captured);
@@ -473,7 +547,7 @@ CuResult cuStreamDestroy_v2(CuStream stream) {
 }
 CuResult cuStreamSynchronize(CuStream stream) {
     BEGIN("cuStreamSynchronize");
-    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "no stream is waited for");
+    NEED(fake_is_stream(stream), FAKE_INVALID_HANDLE, "no stream is waited for");
     if (stream->captures) {
         stream->broken = true;
         FAKE_RETURN(
@@ -483,24 +557,23 @@ CuResult cuStreamSynchronize(CuStream stream) {
 }
 CuResult cuStreamBeginCapture_v2(CuStream stream, int mode) {
     BEGIN("cuStreamBeginCapture_v2");
-    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "a capture of no stream");
-    NEED(mode >= 0 && mode <= CU_CAPTURE_RELAXED && !stream->captures, FAKE_INVALID_VALUE,
+    NEED(fake_is_stream(stream), FAKE_INVALID_HANDLE, "a capture of no stream");
+    NEED(mode >= 0 && mode <= CAPTURE_RELAXED && !stream->captures, FAKE_INVALID_VALUE,
          "a capture within a capture, or of mode %d", mode);
     stream->captures = true;
-    stream->global = mode == 0;
+    stream->global = mode == CAPTURE_GLOBAL;
     FAKE_RETURN(0);
 }
 CuResult cuStreamIsCapturing(CuStream stream, int *state) {
     BEGIN("cuStreamIsCapturing");
-    NEED(is_in(streams, stream), FAKE_INVALID_HANDLE, "no stream is asked whether it captures");
+    NEED(fake_is_stream(stream), FAKE_INVALID_HANDLE, "no stream is asked whether it captures");
     *state = stream->broken ? 2 : stream->captures;
     FAKE_RETURN(0);
 }
 /* Not among what is made to fail, either. */
 CuResult cuThreadExchangeStreamCaptureMode(int *mode) {
     const int code = fake_enter("cuThreadExchangeStreamCaptureMode"), before = capture_mode;
-    NEED(*mode >= 0 && *mode <= CU_CAPTURE_RELAXED, FAKE_INVALID_VALUE, "no capture mode %d",
-         *mode);
+    NEED(*mode >= 0 && *mode <= CAPTURE_RELAXED, FAKE_INVALID_VALUE, "no capture mode %d", *mode);
     capture_mode = *mode;
     *mode = before;
     FAKE_RETURN(code);
@@ -509,8 +582,8 @@ CuResult cuThreadExchangeStreamCaptureMode(int *mode) {
 CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph) {
     const int to_fail = fake_enter("cuStreamEndCapture");
     *graph = NULL;
-    NEED(fake_has_context(), FAKE_INVALID_CONTEXT, "a capture ends without a context");
-    NEED(is_in(streams, stream) && stream->captures, FAKE_INVALID_VALUE,
+    NEED(fake_device() >= 0, FAKE_INVALID_CONTEXT, "a capture ends without a context");
+    NEED(fake_is_stream(stream) && stream->captures, FAKE_INVALID_VALUE,
          "a capture ends that is none");
     const bool broken = stream->broken;
     stream->captures = stream->broken = false;
@@ -520,6 +593,7 @@ CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph) {
     }
     CuGraph g = calloc(1, sizeof *g);
     if (!g) abort();
+    g->device = fake_device();
     g->work = stream->captured;
     stream->captured = (FakeList){0};
     g->next = graphs;
@@ -529,9 +603,10 @@ CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph) {
 }
 CuResult cuGraphInstantiateWithFlags(CuGraphExec *ready, CuGraph graph, unsigned long long flags) {
     BEGIN("cuGraphInstantiateWithFlags");
-    NEED(is_in(graphs, graph) && flags == 0, FAKE_INVALID_VALUE, "no graph is made ready");
+    NEED(is_graph(graph) && flags == 0, FAKE_INVALID_VALUE, "no graph is made ready");
     CuGraphExec e = calloc(1, sizeof *e);
     if (!e) abort();
+    e->device = fake_device();
     fake_list_repeat(&e->work, &graph->work);
     e->next = execs;
     *ready = execs = e;
@@ -540,7 +615,7 @@ CuResult cuGraphInstantiateWithFlags(CuGraphExec *ready, CuGraph graph, unsigned
 }
 CuResult cuGraphLaunch(CuGraphExec ready, CuStream stream) {
     BEGIN("cuGraphLaunch");
-    NEED(is_in(execs, ready) && is_in(streams, stream), FAKE_INVALID_HANDLE,
+    NEED(is_exec(ready) && fake_is_stream(stream), FAKE_INVALID_HANDLE,
          "a launch of no graph, or in no stream");
     NEED(!stream->captures, FAKE_CAPTURE_UNSUPPORTED, "a graph in a stream that captures");
     for (const FakeWork *w = ready->work.first; w; w = w->next)
@@ -551,7 +626,7 @@ CuResult cuGraphLaunch(CuGraphExec ready, CuStream stream) {
 }
 CuResult cuGraphExecDestroy(CuGraphExec ready) {
     BEGIN("cuGraphExecDestroy");
-    NEED(is_in(execs, ready), FAKE_INVALID_HANDLE, "a graph is destroyed that is none");
+    NEED(is_exec(ready), FAKE_INVALID_HANDLE, "a graph is destroyed that is none");
     fake_list_free(&ready->work);
     take_out(&execs, ready);
     fake_made("graphs that are ready", -1);
@@ -559,7 +634,7 @@ CuResult cuGraphExecDestroy(CuGraphExec ready) {
 }
 CuResult cuGraphDestroy(CuGraph graph) {
     BEGIN("cuGraphDestroy");
-    NEED(is_in(graphs, graph), FAKE_INVALID_HANDLE, "a graph is destroyed that is none");
+    NEED(is_graph(graph), FAKE_INVALID_HANDLE, "a graph is destroyed that is none");
     fake_list_free(&graph->work);
     take_out(&graphs, graph);
     fake_made("graphs", -1);

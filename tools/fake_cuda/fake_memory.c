@@ -13,9 +13,15 @@ typedef struct Pinned {
     _Alignas(64) uint8_t bytes[];
 } Pinned;
 
-static PtxRegion **regions; /* by address */
+typedef struct Region {
+    PtxRegion ptx;
+    int device;
+} Region;
+
+static Region **regions; /* by address */
 static uint32_t region_count, region_room;
-static uint64_t next_address = UINT64_C(1) << 45, used;
+static uint64_t next_address = UINT64_C(1) << 45, used[FAKE_DEVICES];
+static int at_work; /* whose work is done */
 static Pinned *pinned;
 
 /* ---- the device's ---------------------------------------------------------------------------- */
@@ -23,22 +29,23 @@ static Pinned *pinned;
 /* Addresses are odd multiples of the alignment, so that no one relies on more of it, and behind each
  * piece is nothing. */
 uint64_t fake_allocate(uint64_t size) {
-    if (size > fake_settings()->memory - used) return 0;
+    const int device = fake_device();
+    if (size > fake_settings()->memory - used[device]) return 0;
     if (region_count == region_room) {
         region_room = region_room ? 2 * region_room : 64;
         regions = realloc(regions, region_room * sizeof *regions);
         if (!regions) abort();
     }
-    PtxRegion *r = malloc(sizeof *r);
+    Region *r = malloc(sizeof *r);
     if (!r) abort();
-    *r = (PtxRegion){next_address + ALIGNMENT, size, malloc(size), calloc(1, size)};
-    if (!r->bytes || !r->known) abort();
-    memset(r->bytes, POISON, size);
-    next_address = (r->address + size + 4 * ALIGNMENT) & ~(uint64_t)(2 * ALIGNMENT - 1);
-    used += size;
+    *r = (Region){{next_address + ALIGNMENT, size, malloc(size), calloc(1, size)}, device};
+    if (!r->ptx.bytes || !r->ptx.known) abort();
+    memset(r->ptx.bytes, POISON, size);
+    next_address = (r->ptx.address + size + 4 * ALIGNMENT) & ~(uint64_t)(2 * ALIGNMENT - 1);
+    used[device] += size;
     regions[region_count++] = r;
     fake_made("allocations", 1);
-    return r->address;
+    return r->ptx.address;
 }
 
 /* The number of the last region that begins at or before it, or -1. */
@@ -46,7 +53,7 @@ static int64_t number_of(uint64_t address) {
     int64_t low = 0, high = (int64_t)region_count;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
-        if (regions[middle]->address <= address)
+        if (regions[middle]->ptx.address <= address)
             low = middle + 1;
         else
             high = middle;
@@ -54,19 +61,33 @@ static int64_t number_of(uint64_t address) {
     return low - 1;
 }
 
-const PtxRegion *fake_find(void *owner, uint64_t address) {
+/* That holds the address, of any device; NULL for none. */
+static const Region *find(uint64_t address) {
     const int64_t n = number_of(address);
+    return n >= 0 && address - regions[n]->ptx.address < regions[n]->ptx.size ? regions[n] : NULL;
+}
+
+void fake_work_on(int device) {
+    at_work = device;
+}
+
+const PtxRegion *fake_find(void *owner, uint64_t address) {
+    const Region *r = find(address);
     (void)owner;
-    return n >= 0 && address - regions[n]->address < regions[n]->size ? regions[n] : NULL;
+    if (!r || r->device == at_work) return r ? &r->ptx : NULL;
+    fake_complain(0, "0x%llx is in the memory of device %d, and a kernel of device %d is at it",
+                  (unsigned long long)address, r->device, at_work);
+    return NULL;
 }
 
 bool fake_free(uint64_t address) {
     const int64_t n = number_of(address);
-    if (n < 0 || regions[n]->address != address) return false;
-    PtxRegion *r = regions[n];
-    used -= r->size;
-    free(r->bytes);
-    free(r->known);
+    if (n < 0 || regions[n]->ptx.address != address || regions[n]->device != fake_device())
+        return false;
+    Region *r = regions[n];
+    used[r->device] -= r->ptx.size;
+    free(r->ptx.bytes);
+    free(r->ptx.known);
     free(r);
     memmove(&regions[n], &regions[n + 1], (region_count - (size_t)n - 1) * sizeof *regions);
     region_count--;
@@ -75,11 +96,12 @@ bool fake_free(uint64_t address) {
 }
 
 uint8_t *fake_memory(uint64_t address, uint64_t size, FakeUse use, const char *what) {
-    const PtxRegion *r = fake_find(NULL, address);
+    const Region *found = find(address);
+    const PtxRegion *r = found ? &found->ptx : NULL;
     const uint64_t offset = r ? address - r->address : 0;
-    if (!r || r->size - offset < size) {
-        fake_complain(0, "%s: 0x%llx, %llu bytes, is not in an allocation", what,
-                      (unsigned long long)address, (unsigned long long)size);
+    if (!r || r->size - offset < size || found->device != at_work) {
+        fake_complain(0, "%s: 0x%llx, %llu bytes, is not in an allocation of device %d", what,
+                      (unsigned long long)address, (unsigned long long)size, at_work);
         return NULL;
     }
     if (use != FAKE_READS)

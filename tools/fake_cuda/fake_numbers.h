@@ -6,6 +6,8 @@
 #include "fake_cuda.h"
 #include "ptx_half.h"
 
+#include <string.h>
+
 /* By the number of cudaDataType or cudnnDataType, which the caller translates. */
 typedef enum FakeType { FAKE_F32, FAKE_F64, FAKE_F16, FAKE_BF16, FAKE_NO_TYPE } FakeType;
 
@@ -27,6 +29,15 @@ static inline void fake_set(FakeType type, void *data, uint64_t i, double x) {
     case FAKE_BF16: ((uint16_t *)data)[i] = ptx_bfloat_of((float)x); break;
     default: ((float *)data)[i] = (float)x;
     }
+}
+
+/* What a tensor core reads of a float: ten bits of its fraction. */
+static inline float fake_tf32(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7f800000) != 0x7f800000) bits = (bits + 0x1000) & ~UINT32_C(0x1fff);
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Settings, the lock, and what is said at the end; see fake_cuda.h. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,23 +12,33 @@
 
 #include "fake_cuda.h"
 
-enum { WORD = 128, COUNTS = 1024, BAD_END = 97 };
+enum { WORD = 128, COUNTS = 1024, SITES = 4096, FRAMES = 64, BAD_END = 97 };
 
 typedef struct Count {
+    const char *from[2]; /* what it was first counted by: most often the same text again */
     char kind[16], name[WORD];
     uint64_t count;
     long live; /* of things that are given back */
 } Count;
 
+/* Where the program calls a function: all calls of it that come the same way, by their numbers. */
+typedef struct Site {
+    const char *function;
+    uint64_t way;
+    unsigned long first, last, count;
+} Site;
+
 static struct State {
     pthread_mutex_t lock;
-    bool ready, bad, failed, excused; /* what could not be given back */
+    bool sites, ready, bad, failed, excused; /* what could not be given back */
     FakeSettings settings;
     char fails[WORD], log[4 * WORD];
-    unsigned long fails_at, calls;
+    unsigned long fails_at;
     int fails_with, lost;
     Count counts[COUNTS];
     unsigned count_count;
+    Site found[SITES];
+    unsigned site_count;
 } state = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .settings = {.driver = 13000, .capability = 90, .cudnn = 91900, .memory = UINT64_C(4) << 30}};
@@ -37,10 +50,16 @@ static void read_word(char *word) {
     if (value) *value++ = 0;
     if (strcmp(word, "no-device") == 0) {
         state.settings.no_device = true;
+    } else if (strcmp(word, "idle") == 0) {
+        state.settings.idle = true;
+    } else if (strcmp(word, "sites") == 0) {
+        state.sites = true;
     } else if (value && strcmp(word, "driver") == 0) {
         state.settings.driver = atoi(value);
     } else if (value && strcmp(word, "capability") == 0) {
         state.settings.capability = atoi(value);
+    } else if (value && strcmp(word, "second") == 0) {
+        state.settings.second = atoi(value);
     } else if (value && strcmp(word, "cudnn") == 0) {
         state.settings.cudnn = atoi(value);
     } else if (value && strcmp(word, "memory") == 0) {
@@ -83,10 +102,15 @@ const FakeSettings *fake_settings(void) {
 
 static Count *count_of(const char *kind, const char *name) {
     for (unsigned i = 0; i < state.count_count; i++)
+        if (state.counts[i].from[0] == kind && state.counts[i].from[1] == name)
+            return &state.counts[i];
+    for (unsigned i = 0; i < state.count_count; i++)
         if (strcmp(state.counts[i].name, name) == 0 && strcmp(state.counts[i].kind, kind) == 0)
             return &state.counts[i];
     if (state.count_count == COUNTS) abort();
     Count *c = &state.counts[state.count_count++];
+    c->from[0] = kind;
+    c->from[1] = name;
     snprintf(c->kind, sizeof c->kind, "%s", kind);
     snprintf(c->name, sizeof c->name, "%s", name);
     return c;
@@ -97,6 +121,39 @@ void fake_count(const char *kind, const char *name) {
 }
 void fake_made(const char *what, int by) {
     count_of("made", what)->live += by;
+}
+
+static bool is_fake(const char *file) {
+    return strstr(file, "libcuda.so") || strstr(file, "libcublasLt.so") ||
+           strstr(file, "libcudnn.so");
+}
+
+/* The functions that led to a call, as far as they are of the library that calls: a hash of where they call
+ * each other. */
+static uint64_t way_here(void) {
+    void *frames[FRAMES];
+    const void *library = NULL;
+    uint64_t way = 0;
+    const int count = backtrace(frames, FRAMES);
+    for (int i = 0; i < count; i++) {
+        Dl_info info;
+        if (!dladdr(frames[i], &info) || (!library && is_fake(info.dli_fname))) continue;
+        if (!library) library = info.dli_fbase;
+        if (info.dli_fbase != library) break;
+        way = (way ^ (uint64_t)((const char *)frames[i] - (const char *)library)) *
+              UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return way;
+}
+
+static void note_site(const char *function, unsigned long number) {
+    const uint64_t way = way_here();
+    Site *s = state.found, *end = state.found + state.site_count;
+    while (s < end && !(s->way == way && strcmp(s->function, function) == 0)) s++;
+    if (s == state.found + SITES) abort();
+    if (s == end) state.site_count++, *s = (Site){function, way, number, number, 0};
+    s->last = number;
+    s->count++;
 }
 
 /* Where such a call fails, there is nothing more that a program could do. */
@@ -110,9 +167,9 @@ static bool gives_back(const char *function) {
 int fake_enter(const char *function) {
     pthread_mutex_lock(&state.lock);
     if (!state.ready) read_settings();
-    fake_count("call", function);
-    if (strcmp(state.fails, function) == 0 &&
-        (++state.calls == state.fails_at || state.fails_at == 0)) {
+    const unsigned long number = (unsigned long)++count_of("call", function)->count;
+    if (state.sites) note_site(function, number);
+    if (strcmp(state.fails, function) == 0 && (number == state.fails_at || state.fails_at == 0)) {
         if (state.fails_with >= FAKE_ILLEGAL_ADDRESS && state.fails_with < 800)
             state.lost = state.fails_with;
         state.failed = true;
@@ -153,6 +210,9 @@ static void write_log(void) {
         if (state.counts[i].count)
             fprintf(to, "%s %s %llu\n", state.counts[i].kind, state.counts[i].name,
                     (unsigned long long)state.counts[i].count);
+    for (const Site *s = state.found; s < state.found + state.site_count; s++)
+        fprintf(to, "site %s:%016llx:%lu:%lu %lu\n", s->function, (unsigned long long)s->way,
+                s->first, s->last, s->count);
     fclose(to);
 }
 

@@ -69,6 +69,10 @@ static bool launch(const FakeWork *w) {
 }
 
 static bool run(const FakeWork *w) {
+    if (fake_settings()->idle) {
+        if (w->kind == FAKE_DOWNLOAD) memset((void *)(uintptr_t)w->to, 0, w->size);
+        return true;
+    }
     switch (w->kind) {
     case FAKE_UPLOAD: return upload(w);
     case FAKE_DOWNLOAD: return download(w);
@@ -80,6 +84,7 @@ static bool run(const FakeWork *w) {
 }
 
 int fake_finish(CuStream stream) {
+    fake_work_on(stream->device);
     for (FakeWork *w; (w = list_take(&stream->work));) {
         const bool ok = run(w);
         free(w);

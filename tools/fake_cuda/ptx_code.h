@@ -54,6 +54,7 @@ struct PtxInstr {
     uint8_t kind;              /* a PtxKind */
     bool negated;              /* its predicate */
     bool sign;                 /* what is loaded is widened as signed */
+    bool fixed;                /* its address is a constant, the same for all lanes */
     uint8_t space;             /* a PtxSpace */
     uint8_t count;             /* of elements loaded or stored */
     uint8_t size;              /* bytes of one */
@@ -62,7 +63,7 @@ struct PtxInstr {
     uint32_t at[PTX_OPERANDS]; /* registers, results first */
 };
 
-/* Registers that are filled before a warp starts. */
+/* Registers that have their value from the start. */
 typedef struct PtxConstant {
     uint64_t value;
     uint32_t at;
@@ -92,6 +93,7 @@ struct PtxKernel {
     bool joins;         /* it has barriers of the cluster */
     PtxConstant *constants;
     uint32_t constant_count, constant_room;
+    uint8_t *image; /* a warp's file before it starts: with constants, and what nobody set */
     uint32_t specials[PTX_SPECIALS]; /* registers, 0: not used */
 };
 

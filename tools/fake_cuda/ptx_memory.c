@@ -421,9 +421,101 @@ static PtxAccess access_of(PtxWarp *w, const PtxInstr *i, int lane) {
                        address_of(w, i, i->at[i->count], lane)};
 }
 
+/* ---- side by side ---------------------------------------------------------------------------- */
+
+/* Lanes that load or store one behind the other in global memory, or all at one place, which are checked at
+ * once: the usual case. */
+typedef struct Row {
+    uint8_t *bytes, *known; /* of the first lane */
+    uint32_t first, size;   /* the lane; bytes up to the last one's end */
+    uint64_t step;          /* from a lane to the next: 0, or what each has */
+} Row;
+
+/* False where they lie otherwise, or something may be wrong: then they go one by one. */
+static bool row_of(PtxWarp *w, const PtxInstr *i, uint32_t lanes, Row *row) {
+    const uint32_t first = (uint32_t)__builtin_ctz(lanes),
+                   last = 31u - (uint32_t)__builtin_clz(lanes);
+    const uint64_t each = (uint64_t)i->size * i->count, *at = PTX_REG(uint64_t, w, i->at[i->count]);
+    if ((i->space != PTX_GLOBAL && i->space != PTX_GENERIC) || i->address_width != 8) return false;
+    const uint64_t from = at[first] + (uint64_t)i->offset, step = at[last] == at[first] ? 0 : each;
+    uint64_t apart = 0;
+    PTX_EACH(apart |= at[l] ^ (at[first] + ((uint64_t)l - first) * step);)
+    if (apart || from % each || (i->space == PTX_GENERIC && is_cluster(from))) return false;
+    const PtxRegion *r = region_at(w->grid, from);
+    const uint64_t offset = r ? from - r->address : 0, size = (last - first) * step + each;
+    if (!r || !r->known || r->size - offset < size) return false;
+    *row = (Row){r->bytes + offset, r->known + offset, first, (uint32_t)size, step};
+    return true;
+}
+
+/* Whether all was written, and need not be waited for. */
+static bool may_read_all(const PtxWarp *w, uint32_t lanes, const Row *row) {
+    uint8_t least = UINT8_MAX, most = 0;
+    for (uint32_t k = 0; k < row->size; k++) {
+        least = row->known[k] < least ? row->known[k] : least;
+        most = row->known[k] > most ? row->known[k] : most;
+    }
+    _Static_assert(PTX_SENT < PTX_MADE, "what may have to be waited for is the most");
+    return least && (!(lanes & ~w->begun) || most < PTX_MADE);
+}
+
+/* Element k of each lane. */
+#define TAKE(T)                                                                                    \
+    {                                                                                              \
+        T *to = PTX_REG(T, w, i->at[k]);                                                           \
+        PTX_EACH(memcpy(to + l, from + ((uint64_t)l - row.first) * row.step, sizeof *to);)         \
+    }
+#define GIVE(T)                                                                                    \
+    {                                                                                              \
+        const T *from = PTX_REG(T, w, i->at[k]);                                                   \
+        PTX_EACH(memcpy(to + ((uint64_t)l - row.first) * row.step, from + l, sizeof *from);)       \
+    }
+
+/* False: nothing was done. */
+static bool load_row(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    Row row;
+    if (!row_of(w, i, lanes, &row) || !may_read_all(w, lanes, &row)) return false;
+    for (uint32_t k = 0; k < i->count; k++) {
+        const uint8_t *from = row.bytes + k * i->size;
+        if (i->width != i->size)
+            PTX_EACH(put_element(w, i, k, (size_t)l,
+                                 widen(i, from + ((uint64_t)l - row.first) * row.step));)
+        else if (i->size == 2)
+            TAKE(uint16_t)
+        else if (i->size == 4)
+            TAKE(uint32_t)
+        else
+            TAKE(uint64_t)
+    }
+    return true;
+}
+
+static bool store_row(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
+    Row row;
+    /* bytes between lanes that store are none of theirs */
+    const bool whole = (lanes >> __builtin_ctz(lanes) & ((lanes >> __builtin_ctz(lanes)) + 1)) == 0;
+    if (!whole || i->width != i->size || lanes & ~w->begun || !row_of(w, i, lanes, &row))
+        return false;
+    for (uint32_t k = 0; k < i->count; k++) {
+        uint8_t *to = row.bytes + k * i->size;
+        if (i->size == 2)
+            GIVE(uint16_t)
+        else if (i->size == 4)
+            GIVE(uint32_t)
+        else
+            GIVE(uint64_t)
+    }
+    memset(row.known, PTX_MADE, row.size);
+    w->unfenced |= lanes;
+    return true;
+}
+
+/* ---- lane by lane ---------------------------------------------------------------------------- */
+
 /* at: elements; behind them the address. */
 void ptx_load(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     uint8_t bytes[32];
+    if (load_row(w, i, lanes)) return;
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
         const PtxAccess access = access_of(w, i, l);
@@ -444,6 +536,7 @@ void ptx_prefetch(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
 
 void ptx_store(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     uint8_t bytes[32];
+    if (store_row(w, i, lanes)) return;
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
         const PtxAccess access = access_of(w, i, l);
@@ -487,11 +580,39 @@ void ptx_atomic_add(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     }
 }
 
+/* Sets all those lanes of the register for element k. */
+static void spread(PtxWarp *w, const PtxInstr *i, uint32_t lanes, uint32_t k, uint64_t bits) {
+    switch (i->width) {
+    case 2: {
+        uint16_t *to = PTX_REG(uint16_t, w, i->at[k]);
+        PTX_EACH(to[l] = (uint16_t)bits;)
+        break;
+    }
+    case 4: {
+        uint32_t *to = PTX_REG(uint32_t, w, i->at[k]);
+        PTX_EACH(to[l] = (uint32_t)bits;)
+        break;
+    }
+    default: {
+        uint64_t *to = PTX_REG(uint64_t, w, i->at[k]);
+        PTX_EACH(to[l] = bits;)
+    }
+    }
+}
+
 /* Of the kernel's own parameters: most often the same for all lanes. */
 void ptx_load_param(PtxWarp *w, const PtxInstr *i, uint32_t lanes) {
     const uint32_t size = (uint32_t)i->size * i->count, room = w->grid->kernel->info.params;
     const uint8_t *params = w->grid->launch->params;
     uint64_t bits[4] = {0}, before = UINT64_MAX;
+    if (i->fixed) {
+        const uint64_t at = address_of(w, i, i->at[i->count], __builtin_ctz(lanes));
+        if (at % size == 0 && at <= room && room - at >= size) {
+            for (uint32_t k = 0; k < i->count; k++)
+                spread(w, i, lanes, k, widen(i, params + at + k * i->size));
+            return;
+        }
+    }
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(lanes >> l & 1)) continue;
         const uint64_t at = address_of(w, i, i->at[i->count], l);

@@ -5,6 +5,8 @@
  * of the errors that the ISA allows them. */
 #include <fenv.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ptx_code.h"
@@ -216,18 +218,37 @@ static const PtxOp ops[] = {
     {"bar.warp.sync", run_sync_warp, 0, {0}, PTX_SYNC},
 };
 
-static bool has_name(const char *names, const char *name, uint32_t length) {
-    while (names) {
-        if (strncmp(names, name, length) == 0 && (!names[length] || names[length] == '|'))
-            return true;
-        names = strchr(names, '|');
-        if (names) names++;
-    }
-    return false;
+/* All names, in order. */
+typedef struct Name {
+    const char *at;
+    uint32_t length;
+    const PtxOp *op;
+} Name;
+enum { NAMES = 2 * sizeof ops / sizeof *ops };
+static Name all[NAMES];
+static uint32_t name_count;
+static pthread_once_t sorted = PTHREAD_ONCE_INIT;
+
+static int compare(const void *a, const void *b) {
+    const Name *x = a, *y = b;
+    const int order = memcmp(x->at, y->at, x->length < y->length ? x->length : y->length);
+    return order ? order : (x->length > y->length) - (x->length < y->length);
+}
+
+static void sort_names(void) {
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+        for (const char *at = ops[k].names; *at;) {
+            if (name_count == NAMES) abort();
+            const uint32_t length = (uint32_t)strcspn(at, "|");
+            all[name_count++] = (Name){at, length, &ops[k]};
+            at += length + (at[length] == '|');
+        }
+    qsort(all, name_count, sizeof *all, compare);
 }
 
 const PtxOp *ptx_op(const char *name, uint32_t length) {
-    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
-        if (has_name(ops[k].names, name, length)) return &ops[k];
-    return NULL;
+    const Name wanted = {name, length, NULL};
+    pthread_once(&sorted, sort_names);
+    const Name *found = bsearch(&wanted, all, name_count, sizeof *all, compare);
+    return found ? found->op : NULL;
 }

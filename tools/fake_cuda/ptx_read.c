@@ -390,9 +390,23 @@ static void reader_free(PtxReader *r) {
     free(r->called);
 }
 
+static void make_image(PtxKernel *k) {
+    k->image = aligned_alloc(64, k->registers);
+    if (!k->image) abort();
+    memset(k->image, 0xa5, k->registers); /* what is used before it is set */
+    for (uint32_t c = 0; c < k->constant_count; c++) {
+        const PtxConstant *constant = &k->constants[c];
+        uint8_t *to = k->image + constant->at;
+        if (constant->width == 0) memset(to, constant->value ? UINT8_MAX : 0, sizeof(uint32_t));
+        for (size_t l = 0; l < PTX_LANES; l++)
+            memcpy(to + l * constant->width, &constant->value, constant->width);
+    }
+}
+
 static void kernel_free(PtxKernel *k) {
     free(k->code);
     free(k->constants);
+    free(k->image);
     free(k);
 }
 
@@ -419,6 +433,7 @@ const PtxKernel *ptx_find(PtxModule *m, const char *name, char *why) {
         kernel_free(k);
         return NULL;
     }
+    make_image(k);
     k->next = m->kernels;
     m->kernels = k;
     return k;

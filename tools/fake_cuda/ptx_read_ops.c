@@ -118,6 +118,7 @@ static uint32_t read_address(PtxReader *r, PtxSlice text, PtxInstr *to) {
     if (!at) {
         width = 8;
         at = ptx_operand(r, base, 8);
+        to->fixed = true;
     }
     if (width < 4) ptx_refuse(r, "an address of %u bytes", width);
     to->address_width = (uint8_t)width;
@@ -198,6 +199,7 @@ static void read_memory(PtxReader *r, const PtxStatement *s, const Operands *all
     memcpy(i->at, made.at, sizeof made.at);
     i->offset = made.offset;
     i->address_width = made.address_width;
+    i->fixed = made.fixed;
     i->space = (uint8_t)a.space;
     i->count = (uint8_t)a.count;
     i->size = (uint8_t)a.size;

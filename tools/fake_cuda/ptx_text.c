@@ -10,15 +10,8 @@
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-bool ptx_is(PtxSlice s, const char *text) {
-    return s.length == strlen(text) && memcmp(s.at, text, s.length) == 0;
-}
 bool ptx_same(PtxSlice a, PtxSlice b) {
     return a.length == b.length && memcmp(a.at, b.at, a.length) == 0;
-}
-bool ptx_starts(PtxSlice s, const char *text) {
-    const size_t length = strlen(text);
-    return s.length >= length && memcmp(s.at, text, length) == 0;
 }
 
 const char *ptx_search(PtxSlice s, const char *text) {

@@ -49,9 +49,15 @@ bool ptx_next_operand(PtxSlice *rest, PtxSlice *operand);
 /* Without what is around: spaces, and one pair of brackets or braces. */
 PtxSlice ptx_trim(PtxSlice slice);
 PtxSlice ptx_inside(PtxSlice slice);
-bool ptx_is(PtxSlice slice, const char *text);
 bool ptx_same(PtxSlice a, PtxSlice b);
-bool ptx_starts(PtxSlice slice, const char *text);
+/* Asked of each statement with dozens of names, whose length compilers know here. */
+static inline bool ptx_starts(PtxSlice slice, const char *text) {
+    const size_t length = strlen(text);
+    return slice.length >= length && memcmp(slice.at, text, length) == 0;
+}
+static inline bool ptx_is(PtxSlice slice, const char *text) {
+    return slice.length == strlen(text) && ptx_starts(slice, text);
+}
 /* Where the text first is in it; NULL for nowhere. */
 const char *ptx_search(PtxSlice slice, const char *text);
 /* A word of letters, digits, _, $ and % at the start. */

@@ -315,6 +315,17 @@ static uint32_t special_value(const PtxBlock *of, uint32_t which, uint32_t threa
     return grid->launch->grid[which - PTX_NCTAID];
 }
 
+/* Special registers of a warp; of those from `first` to before `end`. */
+static void set_specials(const PtxBlock *block, PtxWarp *w, uint32_t first, uint32_t end) {
+    const uint32_t *at = w->grid->kernel->specials;
+    for (uint32_t s = first; s < end; s++) {
+        if (!at[s]) continue;
+        uint32_t *to = PTX_REG(uint32_t, w, at[s]);
+        for (uint32_t l = 0; l < PTX_LANES; l++)
+            to[l] = special_value(block, s, w->number * PTX_LANES + l);
+    }
+}
+
 static void begin_block(PtxBlock *block) {
     const PtxGrid *grid = block->grid;
     const PtxKernel *kernel = grid->kernel;
@@ -326,10 +337,7 @@ static void begin_block(PtxBlock *block) {
             0;
         w->begun = grid->launch->early ? 0 : UINT32_MAX;
         memset(w->joined, 0, sizeof w->joined);
-        for (uint32_t s = 0; s < PTX_SPECIALS; s++)
-            if (kernel->specials[s])
-                for (uint32_t l = 0; l < PTX_LANES; l++) PTX_REG(uint32_t, w, kernel->specials[s])
-        [l] = special_value(block, s, k * PTX_LANES + l);
+        set_specials(block, w, PTX_CTAID, PTX_NCTAID);
     }
     block->first_epoch = ++block->epoch;
     block->tick = 1;
@@ -405,65 +413,95 @@ static void run_cluster(PtxGrid *grid, uint32_t x, uint32_t y, uint32_t z) {
 
 /* ---- the grid -------------------------------------------------------------------------------- */
 
-static void fill_constants(const PtxKernel *kernel, PtxWarp *w) {
-    for (uint32_t k = 0; k < kernel->constant_count; k++) {
-        const PtxConstant *c = &kernel->constants[k];
-        if (c->width == 0) *PTX_REG(uint32_t, w, c->at) = c->value ? UINT32_MAX : 0;
-        for (size_t l = 0; l < PTX_LANES; l++)
-            memcpy(w->registers + c->at + l * c->width, &c->value, c->width);
-    }
+/* What launches have beside the device's memory is kept from one to the next, one launch at a time: to take
+ * and clear it anew would take longer than most kernels run. Marks are not cleared at all, as epochs go on. */
+static uint8_t *room;
+static PtxMark *marks;
+static size_t room_size, mark_count;
+static uint32_t last_epoch;
+
+static size_t aligned(size_t size) {
+    return (size + 63) & ~(size_t)63;
+}
+static size_t granules_of(const PtxGrid *grid) {
+    return (grid->shared_size >> grid->kernel->shift) + 16u;
+}
+static bool has_shares(const PtxGrid *grid) {
+    return grid->cluster > 1 || grid->kernel->joins;
 }
 
-static bool block_alloc(PtxBlock *block) {
+/* The next `size` bytes, and how many have been taken. */
+static void *take(size_t *taken, size_t size) {
+    uint8_t *at = room + *taken;
+    *taken += aligned(size);
+    return at;
+}
+
+static size_t block_size(const PtxGrid *grid) {
+    const PtxKernel *kernel = grid->kernel;
+    const size_t warp = sizeof(PtxWarp) + aligned(kernel->registers) +
+                        aligned((size_t)PTX_LANES * kernel->local + 1);
+    return aligned(grid->shared_size + 16u) +
+           (has_shares(grid) ? aligned(granules_of(grid) * sizeof(PtxShare)) : 0) +
+           aligned(grid->warp_count * warp);
+}
+
+static void block_init(PtxBlock *block, size_t *taken) {
     PtxGrid *grid = block->grid;
     const PtxKernel *kernel = grid->kernel;
-    const size_t granules = (grid->shared_size >> kernel->shift) + 16u;
-    block->shared = calloc(1, grid->shared_size + 16u);
-    block->marks = calloc(granules, sizeof *block->marks);
-    block->warps = calloc(grid->warp_count, sizeof *block->warps);
-    const bool shares = grid->cluster > 1 || kernel->joins;
-    if (shares) block->shares = calloc(granules, sizeof *block->shares);
-    if (!block->shared || !block->marks || !block->warps || (shares && !block->shares))
-        return false;
+    const size_t shares = granules_of(grid) * sizeof *block->shares;
+    block->epoch = last_epoch;
+    block->shared = take(taken, grid->shared_size + 16u);
+    block->marks = marks + block->rank * granules_of(grid);
+    if (has_shares(grid)) block->shares = memset(take(taken, shares), 0, shares);
+    block->warps = take(taken, grid->warp_count * sizeof *block->warps);
+    memset(block->warps, 0, grid->warp_count * sizeof *block->warps);
     for (uint32_t k = 0; k < grid->warp_count; k++) {
         PtxWarp *w = &block->warps[k];
+        const size_t local = (size_t)PTX_LANES * kernel->local + 1;
         w->grid = grid;
         w->block = block;
         w->number = k;
-        w->registers = aligned_alloc(64, kernel->registers);
-        w->local = calloc(PTX_LANES, kernel->local + 1u);
-        if (!w->registers || !w->local) return false;
-        memset(w->registers, 0xa5, kernel->registers); /* what is used before it is set */
-        fill_constants(kernel, w);
+        w->registers = memcpy(take(taken, kernel->registers), kernel->image, kernel->registers);
+        w->local = memset(take(taken, local), 0xa5, local);
+        set_specials(block, w, 0, PTX_SPECIALS);
+    }
+}
+
+/* Has room for the grid's blocks; false without memory. */
+static bool grid_init(PtxGrid *grid) {
+    const size_t blocks = aligned(grid->cluster * sizeof *grid->blocks),
+                 granules = granules_of(grid) * grid->cluster;
+    const size_t size =
+        blocks + grid->cluster * (block_size(grid) + 64 * (2u * grid->warp_count + 4));
+    size_t taken = 0;
+    if (room_size < size) {
+        free(room);
+        room = aligned_alloc(64, aligned(size));
+        room_size = room ? size : 0;
+    }
+    if (mark_count < granules) {
+        free(marks);
+        marks = calloc(granules, sizeof *marks);
+        mark_count = marks ? granules : 0;
+    }
+    if (!room || !marks) return false;
+    grid->blocks = memset(take(&taken, blocks), 0, blocks);
+    for (uint32_t b = 0; b < grid->cluster; b++) {
+        grid->blocks[b].grid = grid;
+        grid->blocks[b].rank = b;
+        block_init(&grid->blocks[b], &taken);
     }
     return true;
 }
 
-static bool grid_alloc(PtxGrid *grid) {
-    grid->blocks = calloc(grid->cluster, sizeof *grid->blocks);
+static void grid_end(PtxGrid *grid) {
     for (uint32_t b = 0; grid->blocks && b < grid->cluster; b++) {
-        grid->blocks[b].grid = grid;
-        grid->blocks[b].rank = b;
-        if (!block_alloc(&grid->blocks[b])) return false;
+        PtxBlock *block = &grid->blocks[b];
+        for (uint32_t k = 0; k < grid->warp_count; k++) free(block->warps[k].copies);
+        if (last_epoch < block->epoch) last_epoch = block->epoch;
     }
-    return grid->blocks;
-}
-
-static void block_free(PtxBlock *block) {
-    for (uint32_t k = 0; block->warps && k < block->grid->warp_count; k++) {
-        free(block->warps[k].registers);
-        free(block->warps[k].local);
-        free(block->warps[k].copies);
-    }
-    free(block->warps);
-    free(block->marks);
-    free(block->shares);
-    free(block->shared);
-}
-
-static void grid_free(PtxGrid *grid) {
-    for (uint32_t b = 0; grid->blocks && b < grid->cluster; b++) block_free(&grid->blocks[b]);
-    free(grid->blocks);
+    if (grid->failed) memset(marks, 0, mark_count * sizeof *marks); /* copies may be under way */
 }
 
 static bool check(const PtxKernel *kernel, const PtxLaunch *launch, uint64_t threads, char *why) {
@@ -493,7 +531,7 @@ bool ptx_run(const PtxKernel *kernel, const PtxLaunch *launch, char *why) {
                     .shared_size = ((kernel->info.shared + 15) & ~15u) + launch->shared,
                     .warp_count = (uint32_t)(threads / PTX_LANES),
                     .why = why};
-    if (!grid_alloc(&grid)) {
+    if (!grid_init(&grid)) {
         grid.failed = true;
         snprintf(why, PTX_WHY, "kernel %s: no memory to run it", kernel->name);
     }
@@ -501,6 +539,6 @@ bool ptx_run(const PtxKernel *kernel, const PtxLaunch *launch, char *why) {
         for (uint32_t y = 0; y < launch->grid[1] && !grid.failed; y++)
             for (uint32_t x = 0; x < launch->grid[0] && !grid.failed; x++)
                 run_cluster(&grid, x, y, z);
-    grid_free(&grid);
+    grid_end(&grid);
     return !grid.failed;
 }

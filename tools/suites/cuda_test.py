@@ -186,8 +186,8 @@ class Size(unittest.TestCase):
 
 
 class Failures(OnDevice):
-    """Each call of driver and libraries fails once, at each position of whole lives of contexts: opening the
-    device, loading and finding kernels, libraries' handles, plans and algorithms, memory of the device and
+    """Calls of driver and libraries fail, one in each life of contexts: at each site, by the whole way of functions
+    that leads to it, the first and the last, and with --every all. Sites are those of opening the device, loading and finding kernels, libraries' handles, plans and algorithms, memory of the device and
     pinned memory, constants, copies to, from and on the device, launches, waits, recording, repeating,
     forgetting a recording, streams of the caller's, contexts that share a plan, the end. There are no other
     kinds of calls: recordings are never updated, and devices do not talk to each other. The two that tell
@@ -196,6 +196,7 @@ class Failures(OnDevice):
     RUNS = 5
     NEVER = "cuGetError"
     QUIET = ("cuCtxPop", "cuThread")  # around all others, so many times: their failures change nothing
+    tried_out: set[tuple[str, str]] = set()  # sites of all sweeps: a way that failed in one does not in the next
 
     def made(self, text: str) -> tuple[bytes, dict, list]:
         """A plan, inputs of it, and what the processor makes of them."""
@@ -232,23 +233,31 @@ class Failures(OnDevice):
             failed = work()
             return 0 if failed == 0 else 3 if failed == 1 else 4
 
-        code, said = self.child.run(told, more=more)
+        code, said = self.child.run(told, more=f"sites,{more}")
         self.assertEqual((code, said), (0, ""))
-        calls = {name: count for (kind, name), count in self.child.counts().items()
-                 if kind == "call" and not name.startswith(self.NEVER)
-                 and (quiet or not name.startswith(self.QUIET))}
-        self.assertGreater(sum(calls.values()), least)
-        for name, count in calls.items():
-            for at in range(1, count + 1):
-                if at > args.most and at % 7:
-                    continue
-                code, said = self.child.run(told, f"{name}:{at}:999", more)
-                where = f"call {at} of {name}: exit {code}: {said}"
-                self.assertIn(code, (0, 3), where)
-                self.assertTrue(code == 0 or said.strip(), where)
-                self.assertNotIn(FAKE, said, where)
-                if code:
-                    self.assertRegex(said, "CUDA|cuBLASLt|cuDNN", where)
+        failing = self.failing(least, quiet)
+        self.child.read_ahead()
+        for name, at in failing:
+            code, said = self.child.run(told, f"{name}:{at}:999", more)
+            where = f"call {at} of {name}: exit {code}: {said}"
+            self.assertIn(code, (0, 3), where)
+            self.assertTrue(code == 0 or said.strip(), where)
+            self.assertNotIn(FAKE, said, where)
+            if code:
+                self.assertRegex(said, "CUDA|cuBLASLt|cuDNN", where)
+
+    def failing(self, least: int, quiet: bool) -> list[tuple[str, int]]:
+        """Which calls of which functions are to fail, of those of the last run, which are so many at least."""
+        counts = {key: count for key, count in self.child.counts().items()
+                  if not key[1].startswith(self.NEVER) and (quiet or not key[1].startswith(self.QUIET))}
+        calls = [(name, at) for (kind, name), count in counts.items() if kind == "call" for at in range(1, count + 1)]
+        self.assertGreater(len(calls), least)
+        if args.every:
+            return calls
+        sites = {(name, way): {int(first), int(last)} for kind, what in counts if kind == "site"
+                 for name, way, first, last in [what.split(":")] if (name, way) not in self.tried_out}
+        self.tried_out.update(sites)
+        return [(name, at) for (name, _), some in sites.items() for at in sorted(some)]
 
     def sweep_runs(self, text: str, least: int, quiet: bool = False) -> None:
         plan, feeds, want = self.made(text)
@@ -742,8 +751,8 @@ class Models(OnDevice):
 
 
 class Networks(OnDevice):
-    """Those of known shapes, in float, float16 and bfloat16; small, or (--full) with their own sizes and two
-    layers where they are transformers."""
+    """Those of known shapes, in float, float16 and bfloat16: small ones, and with their own sizes, and two layers
+    where they are transformers, of which (but with --full) what is put into the queue is only counted."""
 
     RUNS = 3
 
@@ -753,11 +762,11 @@ class Networks(OnDevice):
         return subprocess.run([args.demi, "show", path, "--device", "cuda"], capture_output=True,
                               text=True, check=True).stdout
 
-    def run_one(self, model: onnx.ModelProto, to: str) -> tuple[collections.Counter, str, tuple]:
+    def run_one(self, model: onnx.ModelProto, to: str, idle: bool) -> tuple[collections.Counter, str, tuple]:
         """What was called in all runs, the plan, and what the context counted: launches, and bytes."""
         feeds = made_models.feeds_of(model)
         data = model.SerializeToString()
-        want = PlanRunner(demi.compile(data)).run(feeds)
+        want = [] if idle else PlanRunner(demi.compile(data)).run(feeds)
         data = demi.convert(data, to=to, io="low")[0] if to else data
         plan = demi.compile(data, device="cuda")
         limit = metric.TOLERANCE[to] if to else 1e-4
@@ -775,7 +784,7 @@ class Networks(OnDevice):
             del runner
             return 0
 
-        code, said = self.child.run(work)
+        code, said = self.child.run(work, more="idle" if idle else "")
         self.assertEqual((code, said), (0, ""))
         launches, moved, replays = struct.unpack("3Q", self.counted.read_bytes())
         self.assertEqual(replays, self.RUNS - 1)
@@ -795,11 +804,14 @@ class Networks(OnDevice):
         return length * sum(n.op_type == "LSTM" for n in model.graph.node)
 
     def network(self, name: str) -> None:
-        layers = {"layers": 2} if name in ("bert", "gpt2") else {}
-        model = made_models.MODELS[name](**(layers if args.full else made_models.SMALL[name]))
+        layers = {"layers": 2, "words": 5000} if name in ("bert", "gpt2") else {}  # more words take their time alone
+        self.counted_one(name, made_models.MODELS[name](**made_models.SMALL[name]), False)
+        self.counted_one(name, made_models.MODELS[name](**layers), not args.full)
+
+    def counted_one(self, name: str, model: onnx.ModelProto, idle: bool) -> None:
         made, casts, moved = [], [], []
         for to in ("", "float16", "bfloat16"):
-            counts, plan, told = self.run_one(model, to)
+            counts, plan, told = self.run_one(model, to, idle)
             made.append(self.launches(counts))
             moved.append(told[1])
             self.assertEqual(told[0], made[-1])
