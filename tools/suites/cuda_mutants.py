@@ -387,9 +387,9 @@ def tried(library: pathlib.Path, demi: pathlib.Path, environment: dict[str, str]
     """Until a test fails; what is about runs of plans comes first where they are what was changed."""
     suites = pathlib.Path(__file__).parent
     of_kernels = [(suites / "cuda_cases_test.py", "--seeds", "0:1500", "--first"),
-                  (suites / "plan_suite.py", "--device", "cuda", "--verbose")]
+                  (suites / "corpus_test.py", "--kinds", "backend", "--judges", "device")]
     of_runs = [(suites / "cuda_steps_test.py", "-f", "--demi", demi),
-               (suites / "cuda_test.py", "-f", "--most", "3", "BadDevices", "Callers", "Failures", "Networks")]
+               (suites / "cuda_test.py", "-f", "BadDevices", "Callers", "Failures", "Networks")]
     for words in of_runs + of_kernels if runs else of_kernels + of_runs:
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
