@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* External data in a folder of links, devices and lies; each case with openat2 and without. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +9,7 @@
 #include <unistd.h>
 
 #include "external_data.h"
+#include "unit_test.h"
 
 typedef struct Fixture {
     Arena arena;
@@ -286,7 +280,7 @@ static void test_one_source_for_a_file(void **state) {
     end(fixture);
 }
 
-int main(void) {
+UNIT_TESTS(external_data_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_paths_without_openat2),

@@ -3,11 +3,6 @@
  * closely and with pauses; more threads than processors; which of these a thread may use stays as it
  * was. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,6 +10,7 @@
 #include <time.h>
 
 #include "processors.h"
+#include "unit_test.h"
 #include "workers.h"
 
 enum { TASKS = 300, LANES = 7 };
@@ -177,7 +173,7 @@ static void test_ends_at_once(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(workers_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_task_once),   cmocka_unit_test(test_jobs_after_pauses),
         cmocka_unit_test(test_jobs_in_a_row),    cmocka_unit_test(test_processors),
