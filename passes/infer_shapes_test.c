@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* infer-shapes on small models: what is found, what stays declared, what stays unknown; subgraphs,
  * functions, hostile models; and that time grows with the model, not faster. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "passes.h"
 #include "pass.h"
 #include "text.h"
+#include "unit_test.h"
 #include "verify.h"
 
 static const PassInfo *const table_rows[] = {&infer_shapes_pass};
@@ -339,7 +334,7 @@ static void test_linear(void **state) {
     assert_true(seconds < 1); /* with sanitizers 0.1 */
 }
 
-int main(void) {
+UNIT_TESTS(infer_shapes_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shape_arithmetic),
         cmocka_unit_test(test_declared),

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* External data in a folder of links, devices and lies; each case with openat2 and without. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 
 #include "external_data.h"
 #include "test_folder.h"
+#include "unit_test.h"
 
 typedef struct Fixture {
     Arena arena;
@@ -287,7 +281,7 @@ static void test_one_source_for_a_file(void **state) {
     end(fixture);
 }
 
-int main(void) {
+UNIT_TESTS(external_data_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_paths_without_openat2),

@@ -238,7 +238,7 @@ static void test_out_of_memory(void **state) {
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-int main(void) {
+UNIT_TESTS(onnx_reread_test) {
     const struct CMUnitTest tests[] = {
         TEST(test_same), TEST(test_nodes), TEST(test_inputs),  TEST(test_lists),
         TEST(test_data), TEST(test_bytes), TEST(test_no_file), TEST(test_out_of_memory),

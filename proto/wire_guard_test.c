@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The guard on hand-written bytes: what it refuses, and what the shadow holds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "onnx.pb-c.h"
+#include "unit_test.h"
 #include "unpack.h"
 #include "wire_build.h"
 #include "wire_guard.h"
@@ -325,7 +319,7 @@ static void test_schema_facts(void **state) {
     check_descriptor(&onnx__model_proto__descriptor, 0);
 }
 
-int main(void) {
+UNIT_TESTS(wire_guard_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refuses_bad_bytes),
         cmocka_unit_test(test_refuses_bad_packed_lists),

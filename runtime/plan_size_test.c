@@ -190,7 +190,7 @@ static void test_blocks(void **state) {
     unlink(path);
 }
 
-int main(void) {
+UNIT_TESTS(plan_size_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_loads_fast),
                                        cmocka_unit_test(test_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);

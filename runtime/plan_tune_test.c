@@ -354,7 +354,7 @@ static void test_refused(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(plan_tune_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_finds_fast), cmocka_unit_test(test_keeps_rules),
         cmocka_unit_test(test_no_time),    cmocka_unit_test(test_files_decide),

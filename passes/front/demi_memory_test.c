@@ -5,15 +5,9 @@
  * large chunks: so the calls of arenas fail in turn, too. Linked with --wrap for both. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 
@@ -21,6 +15,7 @@
 #include "demi_plugin.h"
 #include "test_faults.h"
 #include "test_folder.h"
+#include "unit_test.h"
 
 typedef struct Job {
     const char *input, *output;
@@ -215,7 +210,7 @@ static void test_compile(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(demi_memory_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compile),
         cmocka_unit_test(test_every_allocation),

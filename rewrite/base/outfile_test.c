@@ -17,10 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "unit_test.h"
 
 typedef struct Fixture {
     MemTrap trap;
@@ -404,7 +401,7 @@ static void test_write_protection_is_respected(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void) {
+UNIT_TESTS(outfile_test) {
     const struct CMUnitTest tests[] = {
         TEST(test_new_file),
         TEST(test_old_mode_is_kept),

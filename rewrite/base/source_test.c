@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sources: files, pipes and memory; ranges; a file that shrinks; descriptors that must not leak. */
 #define _GNU_SOURCE
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,6 +12,7 @@
 
 #include "source.h"
 #include "test_folder.h"
+#include "unit_test.h"
 
 enum { SIZE = 100000 };
 static MemTrap trap;
@@ -273,7 +268,7 @@ static void test_no_leak_where_memory_runs_out(void **state) {
     assert_true(failures > 3 && opened > 3);
 }
 
-int main(void) {
+UNIT_TESTS(source_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),

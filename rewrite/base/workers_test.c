@@ -3,11 +3,6 @@
  * closely and with pauses; more threads than processors; which of these a thread may use stays as it
  * was. */
 #define _GNU_SOURCE /* gettid */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
@@ -19,6 +14,7 @@
 #include <unistd.h>
 
 #include "processors.h"
+#include "unit_test.h"
 #include "workers.h"
 
 enum { TASKS = 300, LANES = 7 };
@@ -204,7 +200,7 @@ static void test_ends_at_once(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(workers_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_task_once),   cmocka_unit_test(test_jobs_after_pauses),
         cmocka_unit_test(test_jobs_in_a_row),    cmocka_unit_test(test_processors),

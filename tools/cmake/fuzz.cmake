@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzzers: tools/fuzz/fuzz_X.c, X below, with their kept corpora in testdata/fuzz/X. Every build
-# replays the corpora as tests; with DEMI_FUZZ (preset fuzz, clang) there are libFuzzer programs:
+# replays the corpora as tests; with DEMI_FUZZ (preset fuzz, clang) there are libFuzzer programs. The
+# preset builds the two that tests run; the target `fuzzers` is all of them, and what tools/fuzz/long_fuzz
+# runs beside them:
 #
+#     cmake --preset fuzz && cmake --build build/fuzz --target fuzzers
 #     build/fuzz/fuzz_import -max_len=65536 NEW_CORPUS testdata/fuzz/import testdata/models
 #
 # An input that broke something goes into testdata/fuzz/X once the cause is fixed.
@@ -30,6 +33,8 @@ foreach(name import text convert pipeline plan options)
     endif()
 endforeach()
 if(DEMI_FUZZ)
+    add_custom_target(fuzzers DEPENDS replay_options fuzz_import fuzz_text fuzz_convert fuzz_pipeline
+        fuzz_plan fuzz_options)
     # From the kept corpora on; what is new lands in the build folder, what broke something beside
     # it. The seed is always the same: whether a commit is right must not depend on luck. Chance has
     # its place in tools/fuzz/long_fuzz.

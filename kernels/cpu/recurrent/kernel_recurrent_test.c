@@ -122,7 +122,7 @@ static void test_large(void **unused) {
     try_layer(&l);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_recurrent_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_large),
