@@ -35,21 +35,6 @@ endforeach()
 if(DEMI_FUZZ)
     add_custom_target(fuzzers DEPENDS replay_options fuzz_import fuzz_text fuzz_convert fuzz_pipeline
         fuzz_plan fuzz_options)
-    # From the kept corpora on; what is new lands in the build folder, what broke something beside
-    # it. The seed is always the same: whether a commit is right must not depend on luck. Chance has
-    # its place in tools/fuzz/long_fuzz.
-    foreach(name plan options)
-        set(found ${CMAKE_CURRENT_BINARY_DIR}/found_${name})
-        set(corpora ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
-        if(name STREQUAL options)
-            list(APPEND corpora ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/convert
-                ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
-        endif()
-        file(MAKE_DIRECTORY ${found})
-        add_test(NAME fuzz_${name}_minute COMMAND fuzz_${name} -seed=1 -max_total_time=60 -timeout=20
-            -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 ${found} ${corpora})
-        set_tests_properties(fuzz_${name}_minute PROPERTIES LABELS "fuzz;full;minute" TIMEOUT 300)
-    endforeach()
 endif()
 
 # Every operator under hostile attributes, shapes and data, and each plan of the corpus.
