@@ -73,7 +73,7 @@ def main() -> int:
     options.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     args, failed = options.parse_args(), 0
     for name, sizes in MODELS.items():
-        with tempfile.TemporaryDirectory() as text:
+        with tempfile.TemporaryDirectory(dir=ROOT / "build") as text:  # on a disk: what is mapped counts
             folder, found, inputs = pathlib.Path(text), {}, []
             model = made_models.MODELS[name](**sizes)
             onnx.save(model, folder / "float.onnx")
