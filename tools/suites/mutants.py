@@ -31,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINKS = ("venv", "data", "onednn", "downloads")
 DEVICE = (".cu", ".cuh")
 OF_TEXT = "^(format|check_includes|operator_names|ops_def|unused|mutants_check|cuda_mutants_check)$"
-BESIDE = {"libdemi.so": "libdemi_runtime_only.so"}  # what tests find by the name of another
+BESIDE = {"libdemi.so": "libdemi_runtime_only.so", "fake_cuda": "cuda"}  # what tests find by the name of another
 
 
 def run(*words: object, cwd: pathlib.Path, **more: object) -> subprocess.CompletedProcess:
@@ -89,7 +89,7 @@ class Build:
     def targets_of(self, tests: set[str]) -> list[str]:
         """What has to be built for them: files that they name, or that lie in folders that they name."""
         named = {os.path.relpath(path, self.folder) for test in tests for path in self.needs[test]}
-        named |= {BESIDE[name] for name in named & BESIDE.keys()}
+        named |= {beside for name in named for key, beside in BESIDE.items() if name.startswith(key)}
         if "." in named:
             return ["all"]
         return sorted(o for o in self.outputs if o in named or any(o.startswith(n + "/") for n in named))
