@@ -105,6 +105,10 @@ static void test_prints(void **state) {
     prints("full-pass{list=[\"a b\",\"c,d\",/e*]}", "full-pass{list=[\"a b\",\"c,d\",/e*]}");
     prints("full-pass{list=[\"\\u00e4\\u20ac\\n\\\"\\\\\\/\"]}",
            "full-pass{list=[\"\xc3\xa4\xe2\x82\xac\\u000a\\\"\\\\/\"]}");
+    prints("full-pass{list=[\"\\ud83d\\ude00\\ud800\\udc00\\udbff\\udfff\"]}",
+           "full-pass{list=[\"\xf0\x9f\x98\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"]}");
+    prints("full-pass{list=[\"\\udb40\\udc41\\uffff\"]}",
+           "full-pass{list=[\"\\udb40\\udc41\xef\xbf\xbf\"]}");
 }
 
 static void test_values(void **state) {
@@ -151,6 +155,12 @@ static const char *const mistakes[][2] = {
     {"full-pass{list=[\"\\x\"]}", "character 20: pipeline: unknown escape in a string"},
     {"full-pass{list=[\"\\u12\"]}", "character 22: pipeline: \\u needs four hexadecimal digits"},
     {"full-pass{list=[\"\\u0000\"]}", "character 24: pipeline: a string can't hold NUL"},
+    {"full-pass{list=[\"\\udc00\"]}", "character 24: pipeline: a string has half of a character"},
+    {"full-pass{list=[\"\\udc00\\udc00\"]}",
+     "character 24: pipeline: a string has half of a character"},
+    {"full-pass{list=[\"\\ud83d\"]}", "character 24: pipeline: a string has half of a character"},
+    {"full-pass{list=[\"\\ud83d\\u0041\"]}",
+     "character 30: pipeline: a string has half of a character"},
     {"full-pass{list=[\"\\", "character 19: pipeline: unknown escape in a string"},
     {"full-pass{number=1,number=2}", "pipeline: option 'number' is given twice"},
     {"types{on=true}", "pipeline: pass 'types' has no option 'on'"},

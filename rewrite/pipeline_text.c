@@ -50,7 +50,11 @@ static const char *parse_word(Parser *p) {
 }
 
 static void push_utf8(Parser *p, CharVec *out, unsigned code) {
-    if (code >= 0x800) {
+    if (code >= 0x10000) {
+        VEC_PUSH(p->arena, out, (char)(0xf0 | code >> 18));
+        VEC_PUSH(p->arena, out, (char)(0x80 | (code >> 12 & 0x3f)));
+        VEC_PUSH(p->arena, out, (char)(0x80 | (code >> 6 & 0x3f)));
+    } else if (code >= 0x800) {
         VEC_PUSH(p->arena, out, (char)(0xe0 | code >> 12));
         VEC_PUSH(p->arena, out, (char)(0x80 | (code >> 6 & 0x3f)));
     } else if (code >= 0x80) {
@@ -59,13 +63,29 @@ static void push_utf8(Parser *p, CharVec *out, unsigned code) {
     VEC_PUSH(p->arena, out, (char)(code >= 0x80 ? 0x80 | (code & 0x3f) : code));
 }
 
-static bool parse_unicode(Parser *p, CharVec *out) {
-    unsigned code = 0;
+static bool parse_unit(Parser *p, unsigned *code) {
+    *code = 0;
     for (int i = 0; i < 4; i++, p->at++) {
         const char *digit = *p->at ? strchr("0123456789abcdefABCDEF", *p->at) : NULL;
         if (!digit) return fail(p, "\\u needs four hexadecimal digits");
         unsigned value = (unsigned)(digit - "0123456789abcdefABCDEF");
-        code = code * 16 + (value > 15 ? value - 6 : value);
+        *code = *code * 16 + (value > 15 ? value - 6 : value);
+    }
+    return true;
+}
+
+/* Beyond U+FFFF a character has two, as in JSON. */
+static bool parse_unicode(Parser *p, CharVec *out) {
+    unsigned code, low = 0;
+    if (!parse_unit(p, &code)) return false;
+    if (code >= 0xd800 && code < 0xe000) {
+        bool two = code < 0xdc00 && p->at[0] == '\\' && p->at[1] == 'u';
+        if (two) {
+            p->at += 2;
+            if (!parse_unit(p, &low)) return false;
+        }
+        if (low < 0xdc00 || low > 0xdfff) return fail(p, "a string has half of a character");
+        code = ((code - 0xd7c0) << 10) + (low - 0xdc00);
     }
     if (code == 0) return fail(p, "a string can't hold NUL");
     push_utf8(p, out, code);
@@ -274,8 +294,10 @@ static void put_scalar(Printer *p, const char *text) {
     for (size_t left = strlen(text), size; left; text += size, left -= size) {
         bool plain = shown_plain(text, left, &size);
         unsigned code = utf8_code(text, size);
-        if (!plain && code <= 0xffff && (size > 1 || code < 0x80)) {
-            put(p, arena_printf(p->arena, "\\u%04x", code));
+        if (!plain && (size > 1 || code < 0x80)) {
+            char escape[SHOWN_ESCAPE_MOST];
+            shown_escape(code, escape);
+            put(p, escape);
             continue;
         }
         if (*text == '"' || *text == '\\') put(p, "\\");

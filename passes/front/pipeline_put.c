@@ -15,8 +15,10 @@ static void put_quoted(PipelineText *text, const char *string) {
     for (size_t left = strlen(string), size; left; string += size, left -= size) {
         bool plain = shown_plain(string, left, &size);
         unsigned code = utf8_code(string, size);
-        if (!plain && code <= 0xffff && (size > 1 || code < 0x80)) {
-            put(text, arena_printf(text->arena, "\\u%04x", code));
+        if (!plain && (size > 1 || code < 0x80)) {
+            char escape[SHOWN_ESCAPE_MOST];
+            shown_escape(code, escape);
+            put(text, escape);
             continue;
         }
         if (*string == '"' || *string == '\\') put(text, "\\");

@@ -375,11 +375,9 @@ static json_t *setting_json(const ConvertPolicy *policy, const OpClasses *classe
 static const char *escape_hidden(Arena *arena, const char *text) {
     VEC(char) out = {0};
     for (size_t left = strlen(text), size; left; text += size, left -= size) {
-        char escape[SHOWN_MOST];
+        char escape[SHOWN_ESCAPE_MOST];
         bool plain = shown_plain(text, left, &size) || *text == '\n';
-        unsigned code = utf8_code(text, size);
-        plain = plain || code > 0xffff;
-        size_t length = plain ? size : (size_t)snprintf(escape, sizeof escape, "\\u%04x", code);
+        size_t length = plain ? size : shown_escape(utf8_code(text, size), escape);
         for (size_t i = 0; i < length; i++) VEC_PUSH(arena, &out, plain ? text[i] : escape[i]);
     }
     VEC_PUSH(arena, &out, '\0');

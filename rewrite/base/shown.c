@@ -67,6 +67,13 @@ size_t shown_take(const char *text, size_t left, char out[SHOWN_MOST], size_t *s
     return length;
 }
 
+size_t shown_escape(unsigned code, char out[SHOWN_ESCAPE_MOST]) {
+    int size = code <= 0xffff ? snprintf(out, SHOWN_ESCAPE_MOST, "\\u%04x", code & 0xffff)
+                              : snprintf(out, SHOWN_ESCAPE_MOST, "\\u%04x\\u%04x",
+                                         0xd7c0 + (code >> 10 & 0x7ff), 0xdc00 + (code & 0x3ff));
+    return (size_t)size;
+}
+
 size_t shown_cut(const char *text, size_t length, size_t most) {
     if (length <= most) return length;
     while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80) most--;

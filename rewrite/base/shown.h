@@ -27,6 +27,11 @@ enum { SHOWN_MOST = 8 };
  * left > 0. */
 size_t shown_take(const char *text, size_t left, char out[SHOWN_MOST], size_t *size);
 
+enum { SHOWN_ESCAPE_MOST = 13 };
+
+/* A character as JSON's escape, \uNNNN or two of them, and a NUL. Returns how many bytes it has. */
+size_t shown_escape(unsigned code, char out[SHOWN_ESCAPE_MOST]);
+
 /* The longest beginning of at most `most` bytes that ends with a character. */
 size_t shown_cut(const char *text, size_t length, size_t most);
 

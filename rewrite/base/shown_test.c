@@ -67,6 +67,21 @@ static void test_every_code_point(void **state) {
     }
 }
 
+static void test_escapes(void **state) {
+    (void)state;
+    static const struct {
+        unsigned code;
+        const char *text;
+    } rows[] = {{0x1b, "\\u001b"},           {0x202e, "\\u202e"},
+                {0xffff, "\\uffff"},         {0x10000, "\\ud800\\udc00"},
+                {0xe0041, "\\udb40\\udc41"}, {0x10ffff, "\\udbff\\udfff"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char out[SHOWN_ESCAPE_MOST];
+        assert_int_equal(shown_escape(rows[i].code, out), strlen(rows[i].text));
+        assert_string_equal(out, rows[i].text);
+    }
+}
+
 static void test_cut(void **state) {
     (void)state;
     assert_int_equal(shown_cut("abc", 3, 3), 3);
@@ -77,11 +92,9 @@ static void test_cut(void **state) {
 
 UNIT_TESTS(shown_test) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_text_stays),
-        cmocka_unit_test(test_controls_are_shown),
-        cmocka_unit_test(test_what_is_no_utf8),
-        cmocka_unit_test(test_every_code_point),
-        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_plain_text_stays), cmocka_unit_test(test_controls_are_shown),
+        cmocka_unit_test(test_what_is_no_utf8),  cmocka_unit_test(test_every_code_point),
+        cmocka_unit_test(test_escapes),          cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

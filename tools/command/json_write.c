@@ -36,13 +36,8 @@ static void break_line(JsonWriter *json) {
 
 /* What a terminal should not get as it is is escaped: see shown.h. */
 static void put_escape(JsonWriter *json, unsigned code) {
-    char escape[16];
-    if (code <= 0xffff)
-        snprintf(escape, sizeof escape, "\\u%04x", code);
-    else
-        snprintf(escape, sizeof escape, "\\u%04x\\u%04x", 0xd7c0 + (code >> 10),
-                 0xdc00 + (code & 0x3ff));
-    puts_json(json, escape);
+    char escape[SHOWN_ESCAPE_MOST];
+    put(json, escape, shown_escape(code, escape));
 }
 
 static void put_string(JsonWriter *json, const char *text, size_t length) {

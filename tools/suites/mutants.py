@@ -89,7 +89,7 @@ class Build:
     def targets_of(self, tests: set[str]) -> list[str]:
         """What has to be built for them: files that they name, or that lie in folders that they name."""
         named = {os.path.relpath(path, self.folder) for test in tests for path in self.needs[test]}
-        named |= {BESIDE[name] for name in named & BESIDE.keys()}
+        named |= {beside for name in named for key, beside in BESIDE.items() if name.startswith(key)}
         if "." in named:
             return ["all"]
         return sorted(o for o in self.outputs if o in named or any(o.startswith(n + "/") for n in named))
@@ -103,9 +103,10 @@ class Build:
         lines = (done.stdout + done.stderr).splitlines()
         return "" if done.returncode == 0 else next((x for x in lines if "error" in x), lines[-1])
 
-    def hinted(self, mutant: Mutant) -> set[str]:
-        found = {n for n in self.tier or self.needs for hint in mutant.tests.split() if fnmatch.fnmatchcase(n, hint)}
-        return {name for name in found - self.bad if not re.search(self.args.without, name)}
+    def hinted(self, mutant: Mutant) -> list[set[str]]:
+        """The tests that are expected to see it, in the order in which they are tried."""
+        known = [name for name in self.tier or self.needs if not re.search(self.args.without, name)]
+        return [set(fnmatch.filter(known, hint)) - self.bad for hint in mutant.tests.split()]
 
     def rest(self) -> set[str]:
         return {name for name in self.tier - self.bad if not re.search(self.args.without, name)}
@@ -160,7 +161,7 @@ def seen_by(build: Build, mutant: Mutant) -> str:
     if mutant.file.endswith(DEVICE) and not environment:
         return "does not build"
     tried: set[str] = set()
-    for tests in (build.hinted(mutant), set() if build.args.hints else build.rest()):
+    for tests in (*build.hinted(mutant), set() if build.args.hints else build.rest()):
         if not mutant.file.endswith(DEVICE) and (problem := build.make(tests - tried)):
             return f"does not build: {problem}"
         if failed := build.failing(tests - tried, True, environment):
@@ -244,7 +245,7 @@ def main() -> int:
             found = "can't be made"
         else:
             build = builds[preset] = builds.get(preset) or Build(tree, preset, args)
-            build.know(build.hinted(mutant))
+            build.know(set().union(*build.hinted(mutant)[:1]))
             found = tried_out(build, mutant)
         verdict = "SEEN" if preset in builds and found in builds[preset].needs else "BROKEN" if found else "MISSED"
         counts[verdict] += 1

@@ -28,7 +28,7 @@ DEMI, KINDS = "demi", []
 EVIL = {
     "csi": "a\x1b[31mb\x07", "line": "a\nINJECTED valid", "delete": "a\x7f\rb",
     "c1": "a\u009b31mb\u0085c", "bidi": "a\u202egnp.exe\u2066\u2069\u200f\u061cb",
-    "separator": "a\u2028b\u2029c\ufeff", "plain": "stra\u00dfe \u540d\u524d",
+    "separator": "a\u2028b\u2029c\ufeff\U000e0041", "plain": "stra\u00dfe \u540d\u524d",
 }
 RAW = b"a\x9b31mb\x85\xff"  # put into the bytes in place of this:
 PLACE = "RAWRAWR"
@@ -38,7 +38,8 @@ def hostile(character: str) -> bool:
     code = ord(character)
     return (code < 0x20 and character != "\n" or 0x7f <= code <= 0x9f or code == 0x61c
             or 0x200b <= code <= 0x200f or 0x2028 <= code <= 0x202e or 0x2060 <= code <= 0x206f
-            or code == 0xfeff or 0xdc80 <= code <= 0xdcff)  # the last: bytes that are not UTF-8
+            or code == 0xfeff or 0xe0000 <= code <= 0xe007f
+            or 0xdc80 <= code <= 0xdcff)  # the last: bytes that are not UTF-8
 
 
 def make_model(evil: str, custom: bool) -> bytes:

@@ -40,6 +40,33 @@ static void test_divisions(void **state) {
     assert_int_equal(divide("Pow", 0, 2, 40), 0);
 }
 
+/* ---- powers --------------------------------------------------------------------------------- */
+
+/* Square roots are taken where the exponent is 0.5: what C's pow says of it holds for these, too. */
+static void test_roots(void **state) {
+    (void)state;
+    static const double bases[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, -4, 6.25};
+    enum { COUNT = sizeof bases / sizeof *bases };
+    for (int is_double = 0; is_double < 2; is_double++) {
+        KernelCase c;
+        float singles[COUNT];
+        for (size_t i = 0; i < COUNT; i++) singles[i] = (float)bases[i];
+        case_begin(&c, "Pow", 15);
+        case_in(&c, is_double ? DTYPE_DOUBLE : DTYPE_FLOAT, 1, (int64_t[]){COUNT},
+                is_double ? (const void *)bases : singles);
+        case_in(&c, DTYPE_FLOAT, 0, NULL, &(float){0.5f});
+        case_out(&c, is_double ? DTYPE_DOUBLE : DTYPE_FLOAT, 1, (int64_t[]){COUNT});
+        assert_true(case_run(&c));
+        for (size_t i = 0; i < COUNT; i++) {
+            double want = is_double ? pow(bases[i], 0.5) : powf(singles[i], 0.5f);
+            const void *data = c.outputs[0].data;
+            double got = is_double ? ((const double *)data)[i] : ((const float *)data)[i];
+            assert_true(isnan(want) ? isnan(got) : got == want && !signbit(got) == !signbit(want));
+        }
+        case_end(&c);
+    }
+}
+
 /* ---- attributes and operands that do not fit ------------------------------------------------- */
 
 static void test_shift_direction(void **state) {
@@ -378,19 +405,13 @@ static void test_no_operands(void **state) {
 
 UNIT_TESTS(kernel_elementwise_test) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_divisions),
-        cmocka_unit_test(test_shift_direction),
-        cmocka_unit_test(test_clip_bounds),
-        cmocka_unit_test(test_clip_defaults),
-        cmocka_unit_test(test_quantize_shapes),
-        cmocka_unit_test(test_quantize_limits),
-        cmocka_unit_test(test_dropout_ratio),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_eye_diagonals),
-        cmocka_unit_test(test_mel_edges),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_generator),
-        cmocka_unit_test(test_multinomial),
+        cmocka_unit_test(test_divisions),       cmocka_unit_test(test_roots),
+        cmocka_unit_test(test_shift_direction), cmocka_unit_test(test_clip_bounds),
+        cmocka_unit_test(test_clip_defaults),   cmocka_unit_test(test_quantize_shapes),
+        cmocka_unit_test(test_quantize_limits), cmocka_unit_test(test_dropout_ratio),
+        cmocka_unit_test(test_ranges),          cmocka_unit_test(test_eye_diagonals),
+        cmocka_unit_test(test_mel_edges),       cmocka_unit_test(test_text),
+        cmocka_unit_test(test_generator),       cmocka_unit_test(test_multinomial),
         cmocka_unit_test(test_no_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,8 +22,6 @@ MUTANTS = (
     Mutant("'0 more' differences are told", COMMAND + "cmd_diff.c",
            "if (job->limit && job->count > job->limit)", "if (job->limit && job->count >= job->limit)",
            "cli demi_diff_test"),
-    Mutant("characters beyond U+FFFF are escaped wrong", COMMAND + "json_write.c",
-           "0xd7c0 + (code >> 10)", "0xd800 + (code >> 10)", "names cli"),
     Mutant("a size that is too large wraps", COMMAND + "run_options.c",
            "&& !errno && value &&\n           *bytes >> shift == value;", "&& !errno && value;", "run cli"),
     Mutant("a report may be written over a text model", COMMAND + "report_json.c",

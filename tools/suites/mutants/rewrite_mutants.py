@@ -55,4 +55,8 @@ MUTANTS = (
     Mutant("NaN whose payload has low bits alone becomes Inf", "rewrite/base/half.c",
            "uint32_t nan = 0x7e00u | (size >> 13 & 0x3ffu);", "uint32_t nan = 0x7c00u | (size >> 13 & 0x3ffu);",
            "half_test"),
+    Mutant("characters beyond U+FFFF are escaped wrong", "rewrite/base/shown.c",
+           "0xd7c0 + (code >> 10 & 0x7ff)", "0xd800 + (code >> 10 & 0x7ff)", "shown_test names"),
+    Mutant("the second half of a character may be the first", "rewrite/pipeline_text.c",
+           "bool two = code < 0xdc00 && p->at[0]", "bool two = p->at[0]", "pass_test"),
 )
