@@ -168,14 +168,17 @@ class LibDemi:
 
 
 class PlanRunner:
-    """A plan, of bytes or a file, and a context of it."""
+    """A plan, of bytes or a file, and a context of it; or another context of the plan that a runner has."""
 
-    def __init__(self, library: LibDemi, plan: bytes | pathlib.Path, threads: int = 1,
+    def __init__(self, library: LibDemi, plan: "bytes | pathlib.Path | PlanRunner", threads: int = 1,
                  memory: int = 1 << 30, kernels: str = "auto", device: str = "cpu",
                  **more: object) -> None:
         self.libdemi, error = library, Error()
         self.plan, self.context, self.bound = c_void_p(), c_void_p(), []
-        if isinstance(plan, bytes):
+        self.owner = plan if isinstance(plan, PlanRunner) else None
+        if self.owner:
+            self.plan = self.owner.plan
+        elif isinstance(plan, bytes):
             self._from_bytes(plan)
         else:
             library.check(library.c.demi_plan_load(str(plan).encode(), byref(self.plan),
@@ -199,7 +202,8 @@ class PlanRunner:
 
     def __del__(self) -> None:
         self.libdemi.c.demi_context_free(self.context)
-        self.libdemi.c.demi_plan_free(self.plan)
+        if not self.owner:
+            self.libdemi.c.demi_plan_free(self.plan)
 
     def _ios(self, count, get) -> list[PlanIo]:  # noqa: ANN001
         found = []
