@@ -46,6 +46,7 @@ CHOSEN = ROOT / "tools/suites/suite/cuda_chosen.tsv"
 MEMORY = 1 << 30
 AGAIN = 6  # one of so many random cases runs once more in each other way
 OFTEN = 2  # chosen cases that come to the same, where there are as many
+LEAST = 0.9  # of the kinds that they were chosen for, before they have to be chosen anew
 PRODUCTS = "matmul gemm einsum conv tiles network mixed recurrent bits few".split()
 # Without a library, and on a device without clusters: what the fake device is told, and whose cases.
 WAYS = {"plain": ("", []), "no-cudnn": ("fail=cudnnBackendFinalize:0:3000", PRODUCTS),
@@ -149,22 +150,22 @@ class Reached:
     """Where kernels and libraries of the fake device came to."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self.file, self.driver, self.before = folder / f"reached{os.getpid()}", ctypes.CDLL("libcuda.so.1"), {}
+        self.file, self.driver = folder / f"reached{os.getpid()}", ctypes.CDLL("libcuda.so.1")
+        self.counts: dict[str, int] = {}
 
     def take(self) -> set[str]:
         """Since the last time: ways of branches, and kinds of products and convolutions."""
         self.driver.fake_reached(str(self.file).encode())
-        made, before, self.before = set(), self.before, {}
+        made = set()
         for line in self.file.read_text().splitlines():
-            first, second, third = line.rsplit(" ", 2)
-            if first in ("call", "launched", "captured", "made", "engine"):
-                continue
+            what, number = line.rsplit(" ", 1)
+            first = what.split(" ", 1)[0]
             if first in ("product", "convolution"):
-                self.before[line] = third
-                if before.get(line) is None and f"{first} {second} {third}" not in before:
-                    made.add(f"{first} {second}")
-                continue
-            made |= {f"{first} {second} {bit}" for bit in (1, 2, 4, 8) if int(third) & bit}
+                if int(number) > self.counts.get(what, 0):
+                    made.add(what)
+                self.counts[what] = int(number)
+            elif first not in ("call", "launched", "captured", "made", "engine"):
+                made |= {f"{what} {bit}" for bit in (1, 2, 4, 8) if int(number) & bit}
         return made
 
 
@@ -191,17 +192,21 @@ def choose(reached: dict[Which, list[str]]) -> list[Which]:
     return sorted(made, key=lambda w: (list(WAYS).index(w.way), w.maker, w.seed))
 
 
-def write_chosen(chosen: list[Which]) -> None:
+def write_chosen(chosen: list[Which], kinds: int) -> None:
     lines = collections.defaultdict(list)
     for which in chosen:
         lines[which.way, which.maker].append(which.seed)
     text = "".join(f"{way}\t{maker}\t{' '.join(map(str, seeds))}\n" for (way, maker), seeds in lines.items())
-    CHOSEN.write_text("# Written by cuda_cases_test.py --choose: how cases run, what makes them, of which seeds.\n" + text)
+    CHOSEN.write_text(f"# Written by cuda_cases_test.py --choose: how cases run, what makes them, of which seeds.\n"
+                      f"# They come to {kinds} kinds.\n{text}")
 
 
-def read_chosen() -> list[Which]:
-    rows = [line.split("\t") for line in CHOSEN.read_text().splitlines() if not line.startswith("#")]
-    return [Which(way, maker, int(seed)) for way, maker, seeds in rows for seed in seeds.split()]
+def read_chosen() -> tuple[list[Which], int]:
+    """And to how many kinds they came when they were chosen."""
+    text = CHOSEN.read_text()
+    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
+    return [Which(way, maker, int(seed)) for way, maker, seeds in rows for seed in seeds.split()], int(
+        re.search(r"come to (\d+) kinds", text)[1])
 
 
 # ---- processes ----
@@ -209,14 +214,14 @@ def read_chosen() -> list[Which]:
 class Bench:
     """What all processes have: the library, and where they tell what they found."""
 
-    def __init__(self, library: str, folder: pathlib.Path, first: bool, choosing: bool) -> None:
+    def __init__(self, library: str, folder: pathlib.Path, first: bool, fake: bool) -> None:
         self.library, self.folder = runtime.LibDemi(library), folder
         self.stop = folder / "stop" if first else None
-        self.choosing = choosing
+        self.fake = fake
 
     def work(self, cases: Iterable[Which], to: pathlib.Path) -> int:
         """In a process of its own, whose end is the device's too."""
-        failures, reached = 0, Reached(self.folder) if self.choosing else None
+        failures, reached = 0, Reached(self.folder) if self.fake else None
         with to.open("w") as noted:
             for which in cases:
                 if self.stop and self.stop.exists():
@@ -225,7 +230,7 @@ class Bench:
                 text = wrong_in(self.library, case)
                 if reached and case.nodes:
                     kinds = reached.take() | (kinds_of(which, case) if which.way == "plain" else set())
-                    print(json.dumps([which.way, which.maker, which.seed, sorted(kinds)]), file=noted)
+                    print(json.dumps([which.way, which.maker, which.seed, list(kinds)]), file=noted)
                 if text:
                     failures += 1
                     if self.stop:
@@ -304,9 +309,9 @@ def counted(folder: pathlib.Path) -> tuple[collections.Counter, int]:
     return launched, rounded
 
 
-def chosen_of(folder: pathlib.Path) -> list[Which]:
+def reached_in(folder: pathlib.Path) -> dict[Which, list[str]]:
     rows = [json.loads(line) for noted in sorted(folder.glob("noted*")) for line in noted.read_text().splitlines()]
-    return choose({Which(way, maker, seed): kinds for way, maker, seed, kinds in rows})
+    return {Which(way, maker, seed): kinds for way, maker, seed, kinds in rows}
 
 
 def main() -> int:
@@ -318,30 +323,33 @@ def main() -> int:
     parser.add_argument("--first", action="store_true", help="end with the first failure")
     parser.add_argument("--makers", default="", help="cases of these alone")
     args, start = parser.parse_args(), time.monotonic()
-    names, seeds = kernels(), args.choose or args.seeds
+    names, seeds, known = kernels(), args.choose or args.seeds, 0
     if seeds:
         cases = random_cases(range(*map(int, seeds.split(":"))), args.makers, bool(names))
     else:
-        cases = [w for w in read_chosen() if (not args.makers or w.maker in args.makers.split(","))
-                 and (names or w.way == "plain")]
+        cases, known = read_chosen()
+        cases = [w for w in cases if (not args.makers or w.maker in args.makers.split(",")) and (names or w.way == "plain")]
     read_ahead(names)
     with tempfile.TemporaryDirectory() as folder:
-        bench, jobs = Bench(args.libdemi, pathlib.Path(folder), args.first, bool(args.choose)), split(cases, args.processes)
-        failed = in_processes(bench.start, jobs, args.processes)
-        launched, rounded = counted(pathlib.Path(folder))
-        if args.choose and not failed:
-            chosen = chosen_of(pathlib.Path(folder))
-            write_chosen(chosen)
-            print(f"{len(chosen)} are chosen")
+        there, jobs = pathlib.Path(folder), split(cases, args.processes)
+        failed = in_processes(Bench(args.libdemi, there, args.first, bool(names)).start, jobs, args.processes)
+        launched, rounded = counted(there)
+        reached = reached_in(there)
+    found = len({kind for kinds in reached.values() for kind in kinds})
+    if args.choose and not failed:
+        chosen = choose(reached)
+        write_chosen(chosen, found)
+        print(f"{len(chosen)} are chosen")
     missing = sorted(n for n in names if not launched[n])
-    whole = not args.makers and not args.seeds and not args.first
-    if missing and not args.makers:
-        print(f"{'FAIL' if whole else 'note'}: never launched: {', '.join(missing)}")
-    if rounded:
-        print(f"FAIL: {rounded} products and convolutions were computed in TF32, which nobody asked for")
-    print(f"{len(cases)} cases, {len(names) - len(missing)} kernels; {failed} of {len(jobs)} "
+    wrong = f"{rounded} products and convolutions were computed in TF32, which nobody asked for\n" if rounded else ""
+    if names and not args.makers and not args.seeds and not (args.first and failed):
+        wrong += f"never launched: {', '.join(missing)}\n" if missing else ""
+        wrong += f"{found} kinds are reached of {known}: choose anew (--choose)\n" if found < LEAST * known else ""
+    for line in wrong.splitlines():
+        print(f"FAIL: {line}")
+    print(f"{len(cases)} cases, {len(names) - len(missing)} kernels, {found} kinds; {failed} of {len(jobs)} "
           f"processes failed; {time.monotonic() - start:.0f} s")
-    return 1 if failed or rounded or (missing and whole) else 0
+    return 1 if failed or wrong else 0
 
 
 if __name__ == "__main__":

@@ -430,6 +430,23 @@ class BadDevices(OnDevice):
         self.assertEqual(self.child.run(self.work(text)), (0, ""))
         return range(1, self.child.counts()["call", name] + 1)
 
+    def test_refused(self) -> None:
+        """A device that there is none of, or that is too old, is not opened."""
+        library = runtime.LibDemi(args.libdemi)
+        plan = library.compile(small_model(WHOLE), for_device=True)
+
+        def work(expected: str) -> int:
+            try:
+                runtime.PlanRunner(library, plan, device="cuda")
+            except runtime.Failed as error:
+                assert (error.status, bool(re.search(expected, str(error)))) == (3, True), error
+                return 0
+            return 1
+
+        for told, expected in (("no-device", "there is no CUDA device$"), ("driver=12080", "driver is too old.*13.0.*12.8"),
+                               ("capability=75", "too old for demi's kernels.*8.0.*7.5")):
+            self.assertEqual(self.child.run(lambda expected=expected: work(expected), more=told), (0, ""), told)
+
     def test_no_memory(self) -> None:
         """Where it is short always, and where it is for once, wherever that is: then a run may do without."""
         for text in (WHOLE, SMALL, LARGE_HEADS):

@@ -2,7 +2,8 @@
 """Random models of an operator or two, for what a device has kernels of: sizes with tails, packs, no
 elements and one, broadcast axes, odd strides; operands that are inputs or constants.
 
-`build(maker, seed)` gives a model and its inputs. Every maker of MAKERS takes a Case and adds nodes; which rows of kernels/cuda/cuda_rows.def it comes to is for the plan to decide.
+`build(maker, seed)` gives a model and its inputs. Every maker of MAKERS takes a Case and adds nodes; which
+rows of kernels/cuda/cuda_rows.def it comes to is for the plan to decide.
 """
 
 from collections.abc import Callable
