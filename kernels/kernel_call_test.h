@@ -3,15 +3,10 @@
 #ifndef DEMI_KERNEL_CALL_TEST_H
 #define DEMI_KERNEL_CALL_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "kernel.h"
+#include "unit_test.h"
 
 enum { CALL_MOST = 8 };
 

@@ -4,13 +4,10 @@
 #ifndef DEMI_KERNEL_CASE_TEST_H
 #define DEMI_KERNEL_CASE_TEST_H
 
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <string.h>
 
 #include "kernel_functions.h"
+#include "unit_test.h"
 
 typedef struct KernelCase {
     KernelHost host;

@@ -113,7 +113,7 @@ static void test_in_place(void **state) {
     assert_true(rows > 60);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_inplace_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_in_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The kernel table: sorted as kernel_find needs, of operators that exist, rows of one operator
  * alike. And what is checked before a kernel runs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "kernel_call_test.h"
+#include "unit_test.h"
 
 static int compare(const KernelRow *a, const KernelRow *b) {
     int order = strcmp(a->domain, b->domain);
@@ -97,7 +92,7 @@ static void test_checked(void **state) {
             fail_msg("%s of %s to %s", cases[i].op, cases[i].inputs, cases[i].outputs);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_table_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sorted),
         cmocka_unit_test(test_rows),

@@ -6,16 +6,11 @@
 #ifndef DEMI_SPOILT_CALL_TEST_H
 #define DEMI_SPOILT_CALL_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "kernel.h"
+#include "unit_test.h"
 
 enum { OPERANDS = 16, RESULTS = 4, RANK = 5, ATTRS = 12, ROUNDS = 4000 };
 

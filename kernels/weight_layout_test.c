@@ -2,15 +2,10 @@
 /* weight_layout.h: every word of packed weights against the header's formula, at sizes around those
  * of tiles, vectors and panels; packed and unpacked they are what they were; points of tiles against
  * their matrix; and layouts that a file may claim are refused unless they stay within the constant. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "unit_test.h"
 #include "weight_layout.h"
 
 static uint32_t state = 1;
@@ -334,7 +329,7 @@ static void test_hostile(void **unused) {
     assert_false(weight_layout_fits(&l, DTYPE_FLOAT, 30, &size));
 }
 
-int main(void) {
+UNIT_TESTS(weight_layout_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_columns_side_by_side),

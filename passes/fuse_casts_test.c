@@ -383,7 +383,7 @@ static void moved_casts(void **state) {
     check_graphs(&(Property){"infer-dtypes,infer-shapes,move-casts", true, true, 30, 4});
 }
 
-int main(void) {
+UNIT_TESTS(fuse_casts_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_of_two),
         cmocka_unit_test(fused_graphs),

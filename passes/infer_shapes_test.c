@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* infer-shapes on small models: what is found, what stays declared, what stays unknown; subgraphs,
  * functions, hostile models; and that time grows with the model, not faster. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "passes.h"
 #include "pass.h"
 #include "text.h"
+#include "unit_test.h"
 #include "verify.h"
 
 static const PassInfo *const table_rows[] = {&infer_shapes_pass};
@@ -334,12 +329,12 @@ static double seconds_for(uint32_t nodes) {
 
 static void test_linear(void **state) {
     (void)state;
-    double small = seconds_for(20000), large = seconds_for(80000);
-    print_message("20,000 nodes %.1f ms, 80,000 nodes %.1f ms\n", small * 1e3, large * 1e3);
-    assert_true(large < small * 12 + 0.05); /* quadratic would be 16 times */
+    double seconds = seconds_for(80000); /* of the processor; quadratic would be 6 s and more */
+    print_message("80,000 nodes %.1f ms\n", seconds * 1e3);
+    assert_true(seconds < 1); /* with sanitizers 0.1 */
 }
 
-int main(void) {
+UNIT_TESTS(infer_shapes_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shape_arithmetic),
         cmocka_unit_test(test_declared),

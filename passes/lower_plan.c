@@ -536,18 +536,48 @@ static bool lower_defaults(Lower *l, const Graph *graph, PlanGraph *to) {
     return true;
 }
 
-static bool lower_outputs(Lower *l, const Graph *graph, PlanGraph *to) {
+/* Callers know the model's outputs by their names, while a call's results have those that they have in
+ * the function, which all its calls share. What is `taken`, an input or another output, and what is a
+ * constant, is copied by a step of its own. */
+static uint32_t name_output(Lower *l, const Value *value, uint32_t number, bool taken,
+                            Steps *steps) {
+    enum { ANY_TYPE = 19 }; /* the opset from which on Identity takes all that plans hold */
+    const uint32_t name = sym_of(l, value->name);
+    if (l->b.values.items[number].name == name) return number;
+    if (!taken && l->b.values.items[number].data == PLAN_NO_DATA) {
+        l->b.values.items[number].name = name;
+        return number;
+    }
+    const uint32_t copy = add_value(l, value->name, value->type);
+    const PlanStep step = {.op = plan_add_op(&l->b, "", "Identity", ANY_TYPE),
+                           .name = name,
+                           .inputs = plan_add_operands(&l->b, &number, 1),
+                           .outputs = plan_add_operands(&l->b, &copy, 1)};
+    VEC_PUSH(l->ctx->scratch, steps, step);
+    return copy;
+}
+
+static bool lower_outputs(Lower *l, const Graph *graph, PlanGraph *to, Steps *steps) {
+    const size_t values = l->b.values.count;
     uint32_t *numbers = ARENA_ARRAY(l->ctx->scratch, uint32_t, graph->outputs.count + 1);
+    bool *taken = graph->owner ? NULL : ARENA_ARRAY(l->ctx->scratch, bool, values + 1);
+    for (size_t i = 0; taken && i < graph->inputs.count; i++)
+        taken[l->value_of[graph->inputs.items[i]->id]] = true;
     for (size_t i = 0; i < graph->outputs.count; i++) {
         const Value *value = graph->outputs.items[i]->use.value;
-        numbers[i] = l->value_of[value->id];
-        if (numbers[i] == PLAN_NONE && (value->init || value->sparse_init) &&
-            !initializer(l, value, &numbers[i]))
+        uint32_t number = l->value_of[value->id];
+        if (number == PLAN_NONE && (value->init || value->sparse_init) &&
+            !initializer(l, value, &number))
             return false;
-        if (numbers[i] != PLAN_NONE) continue;
-        err_set(l->err, ERR_MODEL, "nothing defines output '%s'", sym_text(value->name));
-        err_graph(l->err, graph);
-        return false;
+        if (number == PLAN_NONE) {
+            err_set(l->err, ERR_MODEL, "nothing defines output '%s'", sym_text(value->name));
+            err_graph(l->err, graph);
+            return false;
+        }
+        numbers[i] = number;
+        if (!taken || number >= values) continue; /* an initializer has its name */
+        numbers[i] = name_output(l, value, number, taken[number], steps);
+        taken[number] = true;
     }
     to->outputs = plan_add_operands(&l->b, numbers, graph->outputs.count);
     return true;
@@ -562,7 +592,7 @@ static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
     VEC_PUSH(l->ctx->scratch, &l->b.graphs, lowered);
     lower_inputs(l, graph, &lowered);
     if (*number == 0 && !lower_defaults(l, graph, &lowered)) return false;
-    if (!lower_nodes(l, graph, &steps) || !lower_outputs(l, graph, &lowered)) return false;
+    if (!lower_nodes(l, graph, &steps) || !lower_outputs(l, graph, &lowered, &steps)) return false;
     lowered.steps = (PlanSpan){(uint32_t)l->b.steps.count, (uint32_t)steps.count};
     for (size_t i = 0; i < steps.count; i++) VEC_PUSH(l->ctx->scratch, &l->b.steps, steps.items[i]);
     l->b.graphs.items[*number] = lowered;

@@ -12,6 +12,8 @@
  * class or an exclusion settled stays in its precision. Between rounds, casts of demi's that change
  * nothing are removed (fuse_casts.h), so that the places are the best for what is left.
  */
+#include <string.h>
+
 #include "cast_node.h"
 #include "fuse_casts.h"
 #include "move_plan.h"
@@ -84,6 +86,21 @@ static const Type *with_dtype(Move *m, const Value *value, bool low) {
     return type_memo_with_dtype(&m->types, &value->graph->model->arena, value->type, dtype);
 }
 
+/* What said that it is fp32 because this value was. */
+static void move_reason(Move *m, const Use *use, const Value *value) {
+    Node *reader = use->node;
+    const NodeNote *was = reader ? reader->note : NULL;
+    if (!was || (was->kind != NOTE_FOLLOWS && was->kind != NOTE_READS) || !was->subject ||
+        strcmp(was->subject, sym_text(value->name)) != 0)
+        return;
+    NodeNote *note = ARENA_NEW(&m->plan.ctx->model->arena, NodeNote);
+    *note = *was;
+    note->kind = NOTE_MOVED;
+    note->subject = NULL;
+    note->reason = "follows a cast, which is smaller right in front of it";
+    reader->note = note;
+}
+
 static void flip_node(Move *m, const MoveSite *site) {
     Node *node = site->node;
     for (uint32_t o = 0; o < node->output_count; o++)
@@ -97,6 +114,10 @@ static void flip_node(Move *m, const MoveSite *site) {
     note->kind = site->planned ? NOTE_LOW : NOTE_MOVED;
     note->reason = site->planned ? "cheaper in 16 bit" : "its casts are smaller this way";
     node->note = note;
+    for (uint32_t o = 0; site->planned && o < node->output_count; o++)
+        for (const Use *use = node->outputs[o] ? node->outputs[o]->uses : NULL; use;
+             use = use->next)
+            move_reason(m, use, node->outputs[o]);
 }
 
 static bool names_output(const Use *use) {

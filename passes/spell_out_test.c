@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Each operator that is said to be spelt (OP_SPELT) has a recipe, and no other has one. What recipes
  * make is testdata/golden/spell-out.txt's, what that computes tools/suites/contrib_test.py's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "op_record.h"
 #include "spell.h"
+#include "unit_test.h"
 
 static const struct {
     const char *domain, *op;
@@ -42,7 +37,7 @@ static void test_order(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(spell_out_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recipes),
         cmocka_unit_test(test_order),

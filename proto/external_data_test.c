@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* External data in a folder of links, devices and lies; each case with openat2 and without. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +9,8 @@
 #include <unistd.h>
 
 #include "external_data.h"
+#include "test_folder.h"
+#include "unit_test.h"
 
 typedef struct Fixture {
     Arena arena;
@@ -44,7 +39,7 @@ static Fixture *begin(void) {
     fixture = (Fixture){0};
     arena_init(&fixture.arena, NULL); /* out of memory aborts the test */
     sym_table_init(&fixture.syms, &fixture.arena);
-    strcpy(fixture.root, "/tmp/demi_external_XXXXXX");
+    test_place(fixture.root, sizeof fixture.root, "demi_external_XXXXXX");
     assert_non_null(mkdtemp(fixture.root));
     const char *folders[] = {"model", "model/sub", "model-2", "real", "real/sub", "real-2"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
@@ -286,7 +281,7 @@ static void test_one_source_for_a_file(void **state) {
     end(fixture);
 }
 
-int main(void) {
+UNIT_TESTS(external_data_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_paths_without_openat2),

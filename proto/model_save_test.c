@@ -15,14 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include "compare.h"
 #include "onnx_import.h"
 #include "outfile.h"
+#include "test_folder.h"
+#include "unit_test.h"
 
 typedef struct Fixture {
     MemTrap trap;
@@ -37,7 +34,7 @@ static int setup(void **state) {
     assert_non_null(f);
     if (setjmp(f->trap.env)) abort();
     arena_init(&f->arena, &f->trap);
-    strcpy(f->folder, "/tmp/model_save_test.XXXXXX");
+    test_place(f->folder, sizeof f->folder, "model_save_test.XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     *state = f;
     return 0;
@@ -343,7 +340,7 @@ static void test_destination_errors(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void) {
+UNIT_TESTS(model_save_test) {
     const struct CMUnitTest tests[] = {
         TEST(test_saved_equals_model),
         TEST(test_unchanged_is_copied),

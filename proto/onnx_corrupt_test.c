@@ -4,18 +4,12 @@
  * Whatever the bytes, the importer either refuses them with one line, or gives a model that is
  * written and read back the same. Sanitizers see the rest. The random numbers are fixed, so a
  * failure names a case that repeats. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "onnx_export.h"
 #include "onnx_import.h"
+#include "unit_test.h"
 #include "verify.h"
 #include "wire_build.h"
 
@@ -212,7 +206,7 @@ static void test_non_canonical(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(onnx_corrupt_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv_net),      cmocka_unit_test(test_control_flow),
         cmocka_unit_test(test_odd_parts),     cmocka_unit_test(test_low_precision),

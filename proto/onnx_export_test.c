@@ -6,15 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include "compare.h"
 #include "hash64.h"
 #include "onnx_fields.h"
 #include "onnx_import.h"
+#include "unit_test.h"
 
 typedef struct Output {
     Arena *arena;
@@ -366,7 +362,7 @@ static void test_sink_errors_end_it(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void) {
+UNIT_TESTS(onnx_export_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_field_numbers),
         TEST(test_exact_bytes),

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The importer on small hand-written models: names, captures, what is kept, what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "onnx_export.h"
 #include "onnx_import.h"
+#include "unit_test.h"
 #include "verify.h"
 #include "wire_build.h"
 
@@ -493,7 +487,7 @@ static void test_references(void **state) {
     end(fixture);
 }
 
-int main(void) {
+UNIT_TESTS(onnx_import_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unsorted_graph),
         cmocka_unit_test(test_captures),

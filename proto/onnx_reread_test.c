@@ -7,6 +7,7 @@
 
 #include "model_save.h"
 #include "onnx_import.h"
+#include "test_folder.h"
 #include "test_model.h"
 
 enum { REPEATS = 4000 }; /* a chain; every tenth node is an If whose branches capture */
@@ -53,7 +54,7 @@ static int setup(void **state) {
     assert_non_null(f);
     if (setjmp(f->trap.env)) abort();
     arena_init(&f->arena, &f->trap);
-    strcpy(f->path, "/tmp/onnx_reread_test.XXXXXX");
+    test_place(f->path, sizeof f->path, "onnx_reread_test.XXXXXX");
     int fd = mkstemp(f->path);
     assert_true(fd >= 0);
     close(fd);
@@ -237,7 +238,7 @@ static void test_out_of_memory(void **state) {
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-int main(void) {
+UNIT_TESTS(onnx_reread_test) {
     const struct CMUnitTest tests[] = {
         TEST(test_same), TEST(test_nodes), TEST(test_inputs),  TEST(test_lists),
         TEST(test_data), TEST(test_bytes), TEST(test_no_file), TEST(test_out_of_memory),

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The guard on hand-written bytes: what it refuses, and what the shadow holds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "onnx.pb-c.h"
+#include "unit_test.h"
 #include "unpack.h"
 #include "wire_build.h"
 #include "wire_guard.h"
@@ -95,6 +89,9 @@ static void test_refuses_bad_packed_lists(void **state) {
     assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &floats, 0));
     build_bytes(&ints, 1, "\x01\x80", 2);
     assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &ints, 0));
+    build_tag(&ints, 2, WIRE_VARINT); /* where the list's last number would go on */
+    build_int(&ints, 2, 1);
+    assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &ints, 0));
     end(fixture);
 }
 
@@ -129,6 +126,9 @@ static void test_group_depth(void **state) {
         for (int i = 0; i < depth; i++) build_tag(&wire, 99, WIRE_GROUP_END);
         assert_int_equal(guard_as(fixture, &onnx__model_proto__descriptor, &wire, 0),
                          depth == WIRE_DEPTH_MAX);
+        Wire graph = {.arena = &fixture->arena}; /* which counts as one of them */
+        build_message(&graph, 7, &wire);
+        assert_false(guard_as(fixture, &onnx__model_proto__descriptor, &graph, 0));
     }
     end(fixture);
 }
@@ -319,7 +319,7 @@ static void test_schema_facts(void **state) {
     check_descriptor(&onnx__model_proto__descriptor, 0);
 }
 
-int main(void) {
+UNIT_TESTS(wire_guard_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refuses_bad_bytes),
         cmocka_unit_test(test_refuses_bad_packed_lists),

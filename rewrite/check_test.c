@@ -128,7 +128,7 @@ static void test_accepted(void **state) {
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) check(accepted[i], NULL);
 }
 
-int main(void) {
+UNIT_TESTS(check_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_unknown_operators),

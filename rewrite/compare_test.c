@@ -5,10 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "unit_test.h"
 
 static Sym name(Model *model, const char *text) {
     return sym_intern_cstr(&model->syms, text);
@@ -289,7 +286,7 @@ static void test_storage_does_not_count(void **state) {
     model_free(b);
 }
 
-int main(void) {
+UNIT_TESTS(compare_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal),
         cmocka_unit_test(test_every_change),

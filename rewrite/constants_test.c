@@ -193,7 +193,7 @@ static void test_many_names(void **state) {
     arena_free(&scratch);
 }
 
-int main(void) {
+UNIT_TESTS(constants_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tensors),    cmocka_unit_test(test_scalars),
         cmocka_unit_test(test_parameters), cmocka_unit_test(test_replace),

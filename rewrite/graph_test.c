@@ -548,7 +548,7 @@ static void test_random_edits(void **state) {
     model_free(s.model);
 }
 
-int main(void) {
+UNIT_TESTS(graph_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_new_nodes),
         cmocka_unit_test(test_inputs_resize),

@@ -245,7 +245,7 @@ static void test_metadata(void **state) {
     model_free(model);
 }
 
-int main(void) {
+UNIT_TESTS(model_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opsets),     cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_functions),  cmocka_unit_test(test_messages),

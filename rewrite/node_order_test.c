@@ -161,7 +161,7 @@ static void test_long_chain(void **state) {
     model_free(model);
 }
 
-int main(void) {
+UNIT_TESTS(node_order_test) {
     TEST_TRAP(&trap);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),      cmocka_unit_test(test_inner_graphs),

@@ -333,7 +333,7 @@ static void test_pass_find(void **state) {
     assert_null(pass_find(&table, "", 0));
 }
 
-int main(void) {
+UNIT_TESTS(pass_test) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_prints), TEST(test_values), TEST(test_mistakes),  TEST(test_generated),

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every published operator has a shape row; attributes, types and tensors become arguments. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "ops.h"
 #include "shape_args.h"
 #include "op_attrs.h"
+#include "unit_test.h"
 
 /* An operator without a row would silently stay unknown: the table says so explicitly instead. */
 static void test_every_operator_has_a_row(void **state) {
@@ -121,7 +116,7 @@ static void test_types(void **state) {
     model_free(f.model);
 }
 
-int main(void) {
+UNIT_TESTS(shape_args_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_operator_has_a_row),
         cmocka_unit_test(test_attrs),

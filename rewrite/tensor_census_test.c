@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is counted of a tensor, and that a memo keeps targets and tensors apart. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tensor_census.h"
+#include "unit_test.h"
 
 static MemTrap trap;
 static Arena arena;
@@ -81,7 +76,7 @@ static void test_memo_reads_once(void **state) {
     assert_int_equal(err.code, ERR_MODEL);
 }
 
-int main(void) {
+UNIT_TESTS(tensor_census_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_counts_across_windows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memo_tells_tensors_and_targets_apart, set_up,

@@ -383,7 +383,7 @@ static void test_read_ints(void **state) {
     assert_false(tensor_read_ints(&tensor, &arena, COUNT, &values, &count));
 }
 
-int main(void) {
+UNIT_TESTS(tensor_test) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_raw_of_every_dtype),

@@ -4,16 +4,12 @@
 #ifndef DEMI_TEST_MODEL_H
 #define DEMI_TEST_MODEL_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph.h"
 #include "text.h"
+#include "unit_test.h"
 #include "verify.h"
 
 /* Jumps here are failures; tests set it up with TEST_TRAP. */

@@ -123,7 +123,7 @@ static void test_memo_gives_what_it_gave(void **state) {
     assert_null(type_memo_with_dtype(&memo, &arena, NULL, DTYPE_FLOAT));
 }
 
-int main(void) {
+UNIT_TESTS(type_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_with_dtype, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_odd_types, set_up, tear_down),

@@ -240,7 +240,7 @@ static void test_sound_models(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(verify_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_breakages),
         cmocka_unit_test(test_sound_models),

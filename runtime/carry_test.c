@@ -255,7 +255,7 @@ static void test_refused(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(carry_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_grows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_in_place, setup, teardown),

@@ -404,7 +404,7 @@ static void test_go_on(void **state) {
     assert_int_equal(exec->err->code, ERR_CANCELLED);
 }
 
-int main(void) {
+UNIT_TESTS(context_outputs_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_copy, setup, teardown),

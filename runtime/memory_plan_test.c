@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The memory plan: on random lifetimes no two blocks that live together overlap, the size is that
  * of the furthest end, and is close to the bound; cases whose best is known come out best. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "memory_plan.h"
+#include "unit_test.h"
 
 static uint64_t random_state;
 
@@ -104,7 +98,7 @@ static void test_known(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(memory_plan_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_known),

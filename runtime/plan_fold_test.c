@@ -152,7 +152,7 @@ static void test_attributes_of_folded_steps(void **state) {
     arena_free(&t.arena);
 }
 
-int main(void) {
+UNIT_TESTS(plan_fold_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_casts_share),
                                        cmocka_unit_test(test_chain),
                                        cmocka_unit_test(test_attributes_of_folded_steps)};

@@ -3,16 +3,11 @@
 #ifndef DEMI_PLAN_MAKE_TEST_H
 #define DEMI_PLAN_MAKE_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "plan.h"
+#include "unit_test.h"
 
 typedef struct Image {
     unsigned char *data; /* 64-byte aligned */

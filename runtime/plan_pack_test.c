@@ -261,7 +261,7 @@ static void test_wrong_packs(void **state) {
     free(image.data);
 }
 
-int main(void) {
+UNIT_TESTS(plan_pack_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),   cmocka_unit_test(test_single_row),
         cmocka_unit_test(test_watched),     cmocka_unit_test(test_flipped),

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* plan_show: a small plan of everything that has a form of its own, and its whole text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "attr_layout.h"
 #include "kernel.h"
 #include "plan.h"
+#include "unit_test.h"
 
 typedef struct Text {
     Arena *arena;
@@ -170,7 +165,7 @@ static void test_text(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(plan_show_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

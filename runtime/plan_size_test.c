@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plan with 400 MB of weights loads in a few milliseconds: nothing of the weights is read. The
+/* A plan with 400 MB of weights loads in less than a millisecond: nothing of the weights is read. The
  * file is sparse, as its weights are zeros. Plans are written in blocks, and mapped such that a file
  * system's large pages can be. */
 #define _DEFAULT_SOURCE /* mkstemp, ftruncate, getrusage */
@@ -13,8 +13,8 @@
 #include "demi_runtime.h"
 #include "plan_file.h"
 
-enum { STEPS = 1000, WEIGHT = 1 << 19, MOST_FAULTS = 3000 };
-#define MOST_SECONDS 0.01
+enum { STEPS = 1000, WEIGHT = 1 << 19, MOST_FAULTS = 400 };
+#define MOST_SECONDS 0.01 /* of the processor */
 
 static bool read_zeros(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     (void)data, (void)offset, (void)err;
@@ -66,9 +66,9 @@ static void write_plan(int fd) {
     assert_int_equal(ftruncate(fd, size), 0); /* it may end in a hole */
 }
 
-static double now(void) {
+static double seconds_now(void) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
@@ -87,9 +87,9 @@ static void test_loads_fast(void **state) {
         DemiPlan *plan = NULL;
         DemiError error = DEMI_ERROR_INIT;
         getrusage(RUSAGE_SELF, &before);
-        double start = now();
+        double start = seconds_now();
         DemiStatus status = demi_plan_load(path, &plan, &error);
-        double seconds = now() - start;
+        double seconds = seconds_now() - start;
         getrusage(RUSAGE_SELF, &after);
         if (status != DEMI_OK) fail_msg("%s", error.message);
         assert_int_equal(demi_plan_input_count(plan), 1);
@@ -190,7 +190,7 @@ static void test_blocks(void **state) {
     unlink(path);
 }
 
-int main(void) {
+UNIT_TESTS(plan_size_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_loads_fast),
                                        cmocka_unit_test(test_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void test_choice_packs(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(plan_take_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bytes),
                                        cmocka_unit_test(test_choice_packs)};
     return cmocka_run_group_tests(tests, NULL, NULL);

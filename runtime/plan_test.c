@@ -129,7 +129,7 @@ static void test_every_word(void **state) {
     free(bytes.data);
 }
 
-int main(void) {
+UNIT_TESTS(plan_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs),
         cmocka_unit_test(test_every_flipped_bit),

@@ -223,7 +223,7 @@ static void test_context_runs_on(void **unused) {
     close_fixture(&f);
 }
 
-int main(void) {
+UNIT_TESTS(replay_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_replays_are_whole_runs),
                                        cmocka_unit_test(test_context_runs_on)};
     return cmocka_run_group_tests(tests, NULL, NULL);

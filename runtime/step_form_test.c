@@ -293,7 +293,7 @@ static void test_budget(void **state) {
     assert_true(fits > 5 && refused > 5);
 }
 
-int main(void) {
+UNIT_TESTS(step_form_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half_the_budget), cmocka_unit_test(test_made_once),
         cmocka_unit_test(test_bounded),         cmocka_unit_test(test_fails),

@@ -191,7 +191,7 @@ static void test_refused(void **state) {
     free(image.data);
 }
 
-int main(void) {
+UNIT_TESTS(stored_constants_test) {
     fill_numbers();
     for (int i = 0; i < 3 * ROWS; i++) input[i] = (float)(i % 17 - 8) / 8;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers),

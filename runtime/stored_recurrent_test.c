@@ -137,7 +137,7 @@ static void test_infinite(void **state) {
     run();
 }
 
-int main(void) {
+UNIT_TESTS(stored_recurrent_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers),
                                        cmocka_unit_test(test_infinite)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When one way is faster than another: by a gain beyond noise, never by noise. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tune_rule.h"
+#include "unit_test.h"
 
 enum { COUNT = 25 };
 
@@ -63,7 +57,7 @@ static void test_gain(void **unused) {
     assert_true(count_faster(0.3, 0.6) >= 190);
 }
 
-int main(void) {
+UNIT_TESTS(tune_rule_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_median), cmocka_unit_test(test_noise),
                                        cmocka_unit_test(test_gain)};
     return cmocka_run_group_tests(tests, NULL, NULL);

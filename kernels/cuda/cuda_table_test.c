@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of CUDA's kernels, without a GPU: sorted as it is looked up, of operators that processors
  * have too, with the same attributes; and what placement takes for granted of an operator's rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "device.h"
+#include "unit_test.h"
 
 typedef struct Name {
     const char *domain, *op;
@@ -77,7 +72,7 @@ static void test_names(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(cuda_table_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sorted),
         cmocka_unit_test(test_rows),

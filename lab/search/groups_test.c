@@ -119,7 +119,7 @@ static void test_captures_vary(void **state) {
           "x: | y:");
 }
 
-int main(void) {
+UNIT_TESTS(groups_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights_are_of_what_reads),
                                        cmocka_unit_test(test_branches_share),
                                        cmocka_unit_test(test_movement_is_seen_through),

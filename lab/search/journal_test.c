@@ -2,20 +2,16 @@
 /* What was noted comes back, also where a search was ended at any byte; a journal of another search, or
  * a file that is none, is refused and stays. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "journal.h"
+#include "test_folder.h"
+#include "unit_test.h"
 
 enum { ENTRIES = 12 };
 
@@ -156,13 +152,15 @@ static void test_one_at_a_time(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(journal_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ended_anywhere), cmocka_unit_test(test_of_another_search),
         cmocka_unit_test(test_no_journal), cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_one_at_a_time)};
     if (setjmp(trap.env)) return 1;
-    snprintf(path, sizeof path, "/tmp/journal_test.%ld", (long)getpid());
+    char name[40];
+    snprintf(name, sizeof name, "journal_test.%ld", (long)getpid());
+    test_place(path, sizeof path, name);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
     return failed;

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scores, and how well few sets tell them: beside the jackknife, which leaves out one set after the
  * other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "metric.h"
+#include "unit_test.h"
 
 enum { SETS = 40, WIDTH = 6 };
 
@@ -118,7 +112,7 @@ static void test_in_arena(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(metric_test) {
     static void (*const each[])(Arena * arena) = {test_sqnr, test_parts, test_unknown};
     const struct CMUnitTest tests[] = {
         {"sqnr", test_in_arena, NULL, NULL, (void *)(uintptr_t)&each[0]},

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights as they are measured: rounded by channel, and with sums that are kept where biases make up for
  * what rounding adds to them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "rounding.h"
+#include "unit_test.h"
 
 enum { OUTER = 3, AXIS = 5, INNER = 7, COUNT = OUTER * AXIS * INNER };
 
@@ -48,7 +42,7 @@ static void test_sums(void **state) {
     check(true);
 }
 
-int main(void) {
+UNIT_TESTS(rounding_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,13 @@
  * trainings, what each error leaves of the model, and memory that runs out at allocation after allocation, after which the model is as the
  * last save saw it and can be trained. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "demi_train.h"
 #include "test_faults.h"
+#include "unit_test.h"
 
 static const char line[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                            "g (float[N, 2] x) => (float[N, 1] y)\n"
@@ -336,7 +331,7 @@ static unsigned fail_everywhere(DemiModel *(*make_model)(void), bool for_good, b
     assert_int_equal(demi_train(model, &options, NULL, NULL), DEMI_OK);
     const Kept trained = bytes_of(model);
     demi_free(model);
-    for (unsigned point = 0;; point++) {
+    for (unsigned point = 0;; point += faults_step(7)) {
         DemiError error = DEMI_ERROR_INIT;
         Seen seen = {.saved = untrained};
         model = make_model();
@@ -372,7 +367,7 @@ static void test_memory(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(demi_train_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step),  cmocka_unit_test(test_parts), cmocka_unit_test(test_errors),
         cmocka_unit_test(test_begun), cmocka_unit_test(test_full),  cmocka_unit_test(test_memory),

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* demi_diff and demi_against as a program calls them: differences as items, cancelling, models of a
  * callback, and errors that say which file is meant. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "demi_trials.h"
+#include "unit_test.h"
 
 static const char net[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                           "g (float[2] x) => (float[2] y) { h = Abs (x) y = Neg (h) }";
@@ -146,7 +141,7 @@ static void test_errors(void **state) {
     demi_free(model);
 }
 
-int main(void) {
+UNIT_TESTS(demi_diff_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_differences), cmocka_unit_test(test_strict),
         cmocka_unit_test(test_against),     cmocka_unit_test(test_made_by),

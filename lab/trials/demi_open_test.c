@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A model, or a plan, to what runs it in one call. */
 #define _DEFAULT_SOURCE /* mkstemps */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "demi_trials.h"
+#include "test_folder.h"
+#include "unit_test.h"
 
 /* y = x + w */
 static const char model_text[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
@@ -61,7 +57,8 @@ static bool write_file(void *file, const void *bytes, size_t size) {
 
 static void test_plan(void **state) {
     (void)state;
-    char path[] = "/tmp/demi_open_XXXXXX.plan";
+    char path[200];
+    test_place(path, sizeof path, "demi_open_XXXXXX.plan");
     const int fd = mkstemps(path, 5);
     FILE *file = fdopen(fd, "wb");
     DemiModel *model;
@@ -109,7 +106,7 @@ static void test_wrong(void **state) {
     assert_null(context);
 }
 
-int main(void) {
+UNIT_TESTS(demi_open_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_plan),

@@ -2,17 +2,12 @@
 /* Memory runs out at allocation after allocation, once and for good, in trials, searches,
  * calibration, comparisons and differences: each time the answer is "out of memory" or success, what
  * was asked for is NULL or whole, and nothing leaks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "demi_trials.h"
 #include "test_faults.h"
+#include "unit_test.h"
 
 static const char net[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                           "g (float[2,2] x) => (float[2,2] y)\n"
@@ -151,7 +146,7 @@ static void test_comparisons(void **state) {
     fail_each_way(compare, 7);
 }
 
-int main(void) {
+UNIT_TESTS(demi_trials_memory_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_differences),
         cmocka_unit_test(test_trials),

@@ -3,18 +3,14 @@
  * breaks, cancelling, and going on after an error. */
 #define _DEFAULT_SOURCE /* mkstemps */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "demi_trials.h"
+#include "test_folder.h"
+#include "unit_test.h"
 
 /* y = (x W) V, where x W passes float16's range for inputs above 2; no constant does. */
 static const char overflowing[] =
@@ -380,8 +376,9 @@ static void test_advice(void **state) {
     DemiSource reference = source_of(overflowing), other = DEMI_SOURCE_INIT;
     DemiComparison *c = NULL;
     DemiError error = DEMI_ERROR_INIT;
-    char path[] = "/tmp/demi_trials_XXXXXX.onnx";
+    char path[200];
     size_t count;
+    test_place(path, sizeof path, "demi_trials_XXXXXX.onnx");
     give(&given, 4);
     given.values[1].set = 0;
     given.values[0].set = 1;
@@ -413,7 +410,7 @@ static void test_advice(void **state) {
     unlink(path);
 }
 
-int main(void) {
+UNIT_TESTS(demi_trials_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_and_where_it_breaks),
         cmocka_unit_test(test_small_values_hold),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What ONNX's full check and strict inference refuse is refused, with the whole line; what they
- * take is taken; and the model is as it was afterwards. tools/suites/check_suite.py compares at
+ * take is taken; and the model is as it was afterwards. tools/suites/judges/check.py compares at
  * random. */
 #include "strict_check.h"
 
@@ -230,7 +230,7 @@ static void test_accepted(void **state) {
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) check(accepted[i], NULL);
 }
 
-int main(void) {
+UNIT_TESTS(strict_check_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_functions),

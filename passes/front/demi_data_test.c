@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* External data through callbacks: read where no file is, written where no file may be, and as much of
  * it as one message of protobuf could not hold. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "demi.h"
+#include "unit_test.h"
 #include "wire_build.h"
 
 enum { FLOAT = 1, EXTERNAL = 1 };
@@ -245,7 +240,7 @@ static void test_large(void **state) {
     arena_free(&f.arena);
 }
 
-int main(void) {
+UNIT_TESTS(demi_data_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round),
         cmocka_unit_test(test_failures),

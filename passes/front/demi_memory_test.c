@@ -5,21 +5,17 @@
  * large chunks: so the calls of arenas fail in turn, too. Linked with --wrap for both. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 
 #define DEMI_EXPERIMENTAL
 #include "demi_plugin.h"
 #include "test_faults.h"
+#include "test_folder.h"
+#include "unit_test.h"
 
 typedef struct Job {
     const char *input, *output;
@@ -127,7 +123,7 @@ static unsigned count_files(const char *folder) {
 
 /* Every point of one kind of failure; returns their number. */
 static unsigned fail_everywhere(Job *job, const char *folder, bool for_good, bool arenas) {
-    for (unsigned point = 0;; point++) {
+    for (unsigned point = 0;; point += faults_step(5)) {
         write_old(job->output);
         job->error = (DemiError)DEMI_ERROR_INIT;
         faults =
@@ -152,7 +148,8 @@ static const char *const models[] = {"conv_net", "loop_if", "low_precision", "od
 
 /* Each model in both types and, for each, both kinds of failure. */
 static void fail_all_models(bool arenas, unsigned least) {
-    char folder[] = "/tmp/demi_memory_XXXXXX", input[512], output[64];
+    char folder[200], input[512], output[256];
+    test_place(folder, sizeof folder, "demi_memory_XXXXXX");
     assert_non_null(mkdtemp(folder));
     snprintf(output, sizeof output, "%s/out.onnx", folder);
     for (size_t i = 0; i < 4 * sizeof models / sizeof *models; i++) {
@@ -213,7 +210,7 @@ static void test_compile(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(demi_memory_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compile),
         cmocka_unit_test(test_every_allocation),

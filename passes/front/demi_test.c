@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The library's front as a C program sees it: errors, options of other versions, callbacks,
  * reports. What a conversion does to a model is tested with the passes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "demi.h"
+#include "unit_test.h"
 
 static const char model_text[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                                  "g (float[N,3] x) => (float[N,3] y)\n"
@@ -301,7 +296,7 @@ static void passes_are_listed(void **state) {
     assert_null(demi_pass_name(NULL, demi_pass_count(NULL)));
 }
 
-int main(void) {
+UNIT_TESTS(demi_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_filled_once),   cmocka_unit_test(errors_of_older_headers),
         cmocka_unit_test(options_of_other_headers), cmocka_unit_test(callbacks_read_and_write),

@@ -302,7 +302,7 @@ static void sets_are_listed(void **state) {
     demi_passes_free(NULL);
 }
 
-int main(void) {
+UNIT_TESTS(plugin_rules_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(misuse_fails_the_pass),
         cmocka_unit_test(failures_are_told),

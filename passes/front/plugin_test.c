@@ -501,7 +501,7 @@ static void subgraphs_are_built(void **state) {
     expect_model("(int64[] i) => (int64[] i)");
 }
 
-int main(void) {
+UNIT_TESTS(plugin_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_complete),
         cmocka_unit_test(everything_is_read),

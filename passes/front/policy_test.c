@@ -3,17 +3,12 @@
  * than that. The words of single errors are tested through the command (tools/suites/cli_test.py).
  */
 #define _POSIX_C_SOURCE 200809L
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "policy.h"
 #include "test_locale.h"
+#include "unit_test.h"
 
 static const char whole[] =
     "{\"policy\": \"fast\", \"to\": \"bfloat16\", \"opset\": 25, \"low\": {\"add\": [\"Softmax\"]},"
@@ -271,7 +266,7 @@ static void test_every_setting(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(policy_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_policies_read_back),
         cmocka_unit_test(test_every_setting),

@@ -2,7 +2,7 @@
 /* The passes that simplify a model, in their order. What one of them leaves may be work for an
  * earlier one: a branch that is inlined has sizes that are known then, a constant that is computed
  * is a condition. Two rounds are enough for all models that were looked at; a third would find
- * nothing (tools/suites/simplify_suite.py simplifies twice and compares). */
+ * nothing (tools/suites/judges/simplify.py simplifies twice and compares). */
 #include "simplify_text.h"
 
 #define FOLDED "fold-shapes,inline-branches,fold-shapes,inline-branches,fold-shapes,fold-constants"

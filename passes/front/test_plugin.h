@@ -4,17 +4,12 @@
 #ifndef TEST_PLUGIN_H
 #define TEST_PLUGIN_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #define DEMI_EXPERIMENTAL
 #include "demi_plugin.h"
+#include "unit_test.h"
 
 typedef bool (*PassFn)(const DemiApi *api, DemiPassRun *run, DemiGraph *graph);
 

@@ -212,7 +212,7 @@ static void test_unmatched(void **state) {
     assert_int_equal(err.code, ERR_NONE);
 }
 
-int main(void) {
+UNIT_TESTS(node_pattern_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_globs),         cmocka_unit_test(test_random_globs),
         cmocka_unit_test(test_hostile_globs), cmocka_unit_test(test_patterns),

@@ -146,7 +146,7 @@ static void test_numbers_elsewhere(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(op_class_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lookup),
         cmocka_unit_test(test_conditions),

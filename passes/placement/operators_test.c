@@ -4,14 +4,8 @@
  * own table. CONTRIBUTING's "Add an operator" goes by this.
  *
  * It sees the runtime and the kernels, which other code of this folder must not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "exec.h"
 #include "fused_ops.h"
@@ -20,6 +14,7 @@
 #include "op_record.h"
 #include "opset_steps.h"
 #include "shape.h"
+#include "unit_test.h"
 
 #define FORMULAS DEMI_TESTDATA "/../tools/suites/suite/faithful_formulas.py"
 
@@ -303,7 +298,7 @@ static void test_operands_exist(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(operators_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_row_is_missing),
         cmocka_unit_test(test_no_row_is_left_over),

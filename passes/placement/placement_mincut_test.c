@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The exact solver against all 2^n decisions on small random graphs with shared values, constants,
  * If branches and sequences; and the max-flow code against all cuts of random networks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "infer_dtypes.h"
 #include "max_flow.h"
 #include "placement.h"
 #include "text.h"
+#include "unit_test.h"
 
 enum { TRIALS = 4000, MOST_FREE = 14, MOST_VARS = 64 };
 
@@ -348,7 +343,7 @@ static void test_flow_against_all_cuts(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(placement_mincut_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flow_against_all_cuts),
         cmocka_unit_test(test_against_all_decisions),

@@ -493,7 +493,7 @@ static void test_random_graphs(void **state) {
     assert_true(casts > GRAPHS && lows > GRAPHS); /* there was something to decide */
 }
 
-int main(void) {
+UNIT_TESTS(placement_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_graphs),
     };

@@ -2,15 +2,11 @@
 /* Weights in pieces, by several threads, become what they do as a whole; and what scales of blocks are
  * worth. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "qdq_numbers.h"
+#include "unit_test.h"
 
 typedef struct Case {
     uint64_t outer, axis, inner, block;
@@ -253,7 +249,7 @@ static void blocks_of_any_size_have_scales(void **state) {
         }
 }
 
-int main(void) {
+UNIT_TESTS(qdq_numbers_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_the_whole),
         cmocka_unit_test(what_is_not_finite_is_found),

@@ -66,7 +66,7 @@ static void test_others(void **state) {
     check(MODEL("s = Sqrt (x)  y = Relu (s)"), false, -20, 30); /* NaN is no constant */
 }
 
-int main(void) {
+UNIT_TESTS(useful_ends_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds), cmocka_unit_test(test_slack),
                                        cmocka_unit_test(test_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);

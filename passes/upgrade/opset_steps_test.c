@@ -2,17 +2,13 @@
 /* Is every step between two versions of every operator of the default domain accounted for? Walks
  * all published schemas: a step either keeps the node's form and types, or has rows, and the rows
  * speak of attributes and operands that the two versions have. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "least_opset.h"
 #include "opset_steps.h"
 #include "text.h"
+#include "unit_test.h"
 
 /* Calls check with each version and the one before it; returns how many steps there are. */
 static size_t each_step(void (*check)(const OpSchema *older, const OpSchema *newer)) {
@@ -162,7 +158,7 @@ static void test_least_opset(void **state) {
     assert_int_equal(least_of(doubles, DTYPE_BFLOAT16, NULL), 0);
 }
 
-int main(void) {
+UNIT_TESTS(opset_steps_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_step_is_known),
         cmocka_unit_test(test_no_attribute_is_left),

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The arena, with the vectors and checked sizes that rest on it: contents, order of the deferred
  * calls, and every way to run out of memory. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "arena.h"
 #include "checked.h"
+#include "unit_test.h"
 #include "vec.h"
 
 static bool is_zero(const void *bytes, size_t size) {
@@ -343,7 +338,7 @@ static void test_pools(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(arena_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_zeroed_aligned_and_apart),
         cmocka_unit_test(test_reset_gives_zeroed_memory),

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Beside: both sides see what the other wrote, and each has its own signals. */
 #define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -13,6 +8,7 @@
 
 #include "beside.h"
 #include "processors.h"
+#include "unit_test.h"
 
 typedef struct Work {
     unsigned given, done; /* plain: TSan sees where one side reads too early */
@@ -56,7 +52,7 @@ static void test_runs_beside(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(beside_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_beside),
     };

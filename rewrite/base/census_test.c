@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The census against the conversion itself, value by value, and every level against plain C. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +7,7 @@
 #include "census.h"
 #include "census_kernels.h"
 #include "half.h"
+#include "unit_test.h"
 
 static float float_of(uint32_t bits) {
     float value;
@@ -169,7 +164,7 @@ static void test_nothing_to_count(void **state) {
     assert_true(census.max_abs == 0 && census.min_abs == 0);
 }
 
-int main(void) {
+UNIT_TESTS(census_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_boundaries),       cmocka_unit_test(test_levels_agree),
         cmocka_unit_test(test_random_values),    cmocka_unit_test(test_long_array),

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names, sizes, values and losslessness of element types. Values are compared with tables worked
  * out from the formats' publications, losslessness with brute force over all elements. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dtype.h"
 #include "half.h"
+#include "unit_test.h"
 
 static double value_of(Dtype dtype, uint64_t bits) {
     double value = -12345;
@@ -349,7 +344,7 @@ static void test_lossless_wide(void **state) {
     assert_false(dtype_lossless(DTYPE_FLOAT, (Dtype)1000));
 }
 
-int main(void) {
+UNIT_TESTS(dtype_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_bytes),

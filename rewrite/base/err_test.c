@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Errors: the first wins, long texts are cut visibly, and the line stays one line. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
 #include "err.h"
+#include "unit_test.h"
 
 static char line[4096];
 
@@ -156,7 +151,7 @@ static void test_small_buffers(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(err_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_line),
         cmocka_unit_test(test_partial_lines),

@@ -2,18 +2,13 @@
 /* Conversions to and from float16 and bfloat16: every 16-bit value, every boundary between two
  * results, NaNs and random bits, at every level that this machine runs. The expected results come
  * from the definition of the formats (ldexp) and of rounding, not from other conversions. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "half.h"
 #include "half_kernels.h"
+#include "unit_test.h"
 
 typedef struct Format {
     int mantissa_bits, bias;
@@ -264,7 +259,7 @@ static void test_levels(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(half_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_every_value_widens_and_returns),

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* hash64 against results of another implementation of XXH64, over contents made by a formula, and
  * against itself for every way to cut the contents. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "hash64.h"
+#include "unit_test.h"
 
 enum { MOST = 4096 };
 static const uint64_t other_seed = 0x9E3779B185EBCA8Du;
@@ -90,7 +85,7 @@ static void test_unaligned(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(hash64_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_results),
         cmocka_unit_test(test_any_division),

@@ -3,13 +3,9 @@
  * That every operator has them is operators_test.c's matter. */
 #include "op_record.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit_test.h"
 
 typedef struct RowName {
     const char *domain, *name;
@@ -101,7 +97,7 @@ static void test_lookup(void **state) {
     assert_false(op_record_has(op_record_find("", "Cast"), OP_BITS));
 }
 
-int main(void) {
+UNIT_TESTS(op_record_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_rows),

@@ -2,6 +2,7 @@
 /* Destinations of every kind, and that whatever goes wrong leaves the old file and no litter. */
 #define _GNU_SOURCE
 #include "outfile.h"
+#include "test_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,10 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "unit_test.h"
 
 typedef struct Fixture {
     MemTrap trap;
@@ -33,7 +31,7 @@ static int setup(void **state) {
     assert_non_null(f);
     arena_init(&f->arena, &f->trap);
     if (setjmp(f->trap.env)) abort();
-    strcpy(f->folder, "/tmp/outfile_test.XXXXXX");
+    test_place(f->folder, sizeof f->folder, "outfile_test.XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     *state = f;
     return 0;
@@ -403,7 +401,7 @@ static void test_write_protection_is_respected(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void) {
+UNIT_TESTS(outfile_test) {
     const struct CMUnitTest tests[] = {
         TEST(test_new_file),
         TEST(test_old_mode_is_kept),

@@ -3,16 +3,11 @@
  * two bytes. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "real_text.h"
 #include "test_locale.h"
+#include "unit_test.h"
 
 static const struct {
     double value;
@@ -77,7 +72,7 @@ static void test_elsewhere(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(real_text_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_c),
         cmocka_unit_test(test_elsewhere),

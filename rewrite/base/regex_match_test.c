@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Regular expressions against expected answers and, on random patterns, against a plain
  * backtracking matcher; hostile patterns end quickly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "regex_match.h"
+#include "unit_test.h"
 
 static Arena arena;
 static MemTrap trap;
@@ -128,7 +123,7 @@ static void test_random_patterns(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(regex_match_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_refusals),

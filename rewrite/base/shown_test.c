@@ -4,11 +4,7 @@
 
 #include <string.h>
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "unit_test.h"
 
 static void expect(const char *text, const char *wanted) {
     char all[256] = "";
@@ -79,7 +75,7 @@ static void test_cut(void **state) {
     assert_int_equal(shown_cut("a\u20acb", 5, 4), 4);
 }
 
-int main(void) {
+UNIT_TESTS(shown_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_text_stays),
         cmocka_unit_test(test_controls_are_shown),

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sources: files, pipes and memory; ranges; a file that shrinks; descriptors that must not leak. */
 #define _GNU_SOURCE
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,6 +11,8 @@
 #include <unistd.h>
 
 #include "source.h"
+#include "test_folder.h"
+#include "unit_test.h"
 
 enum { SIZE = 100000 };
 static MemTrap trap;
@@ -27,7 +23,7 @@ static unsigned char content[SIZE];
 static int set_up(void **state) {
     (void)state;
     arena_init(&arena, &trap);
-    strcpy(folder, "/tmp/source_testXXXXXX");
+    test_place(folder, sizeof folder, "source_testXXXXXX");
     if (!mkdtemp(folder)) return -1;
     snprintf(path, sizeof path, "%s/file", folder);
     for (int i = 0; i < SIZE; i++) content[i] = (unsigned char)(i * 7 + i / 256);
@@ -272,7 +268,7 @@ static void test_no_leak_where_memory_runs_out(void **state) {
     assert_true(failures > 3 && opened > 3);
 }
 
-int main(void) {
+UNIT_TESTS(source_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Interned names: identity, odd contents, growth and fresh names. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sym.h"
+#include "unit_test.h"
 
 static MemTrap trap;
 static Arena arena;
@@ -240,7 +235,7 @@ static void test_hash_vector(void **state) {
     assert_true(sym_key(&table, (const char *)bytes, 16).hash == (digest ^ 15));
 }
 
-int main(void) {
+UNIT_TESTS(sym_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_equal_names_are_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_odd_names, set_up, tear_down),

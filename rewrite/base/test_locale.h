@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* For tests: a locale with another decimal sign, made with localedef where it is asked for, since
- * few systems have any but C. A test file includes this after cmocka.h. */
+ * few systems have any but C. */
 #ifndef DEMI_BASE_TEST_LOCALE_H
 #define DEMI_BASE_TEST_LOCALE_H
 
@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "unit_test.h"
 
 static char test_locale_folder[] = "/tmp/demi-locale-XXXXXX";
 

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The nearest name, and what is too far to be one. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "text_distance.h"
+#include "unit_test.h"
 
 static const char *nearest(const char *wanted, const char *const *candidates) {
     NearestName found = nearest_name_of(wanted);
@@ -91,7 +86,7 @@ static void test_globs(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(text_distance_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nearest), cmocka_unit_test(test_short_and_empty),
         cmocka_unit_test(test_long),    cmocka_unit_test(test_shared_beginnings),

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Threads have room on the stack where the C library would give little, and no signals but faults. */
 #define _GNU_SOURCE /* pthread_setattr_default_np */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 
 #include "thread_start.h"
+#include "unit_test.h"
 
 /* Most of the stack: with less, the process ends by a fault. */
 static void *fill_stack(void *data) {
@@ -56,7 +52,7 @@ static void test_signals(void **state) {
         assert_int_equal(sigismember(&mask, faults[i]), 0);
 }
 
-int main(void) {
+UNIT_TESTS(thread_start_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stack),
         cmocka_unit_test(test_signals),

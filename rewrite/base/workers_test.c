@@ -2,19 +2,19 @@
 /* Workers: each task once, in its lane, and seen by the caller; jobs that follow one another
  * closely and with pauses; more threads than processors; which of these a thread may use stays as it
  * was. */
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#define _GNU_SOURCE /* gettid */
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "processors.h"
+#include "unit_test.h"
 #include "workers.h"
 
 enum { TASKS = 300, LANES = 7 };
@@ -58,14 +58,42 @@ static void test_each_task_once(void **state) {
     }
 }
 
+/* Whether a thread of this process is asleep: S in its line of `stat`, behind the name. */
+static bool is_asleep(const char *thread) {
+    char path[300], line[512] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/stat", thread);
+    FILE *file = fopen(path, "r");
+    if (!file) return true; /* it has ended */
+    if (!fgets(line, sizeof line, file)) line[0] = 0;
+    fclose(file);
+    const char *end = strrchr(line, ')');
+    return end && end[1] == ' ' && end[2] == 'S';
+}
+
+/* Waits until all other threads are. */
+static void wait_until_asleep(void) {
+    bool all = false;
+    while (!all) {
+        DIR *threads = opendir("/proc/self/task");
+        assert_non_null(threads);
+        all = true;
+        for (struct dirent *item; all && (item = readdir(threads));)
+            if (item->d_name[0] != '.' && atoi(item->d_name) != gettid())
+                all = is_asleep(item->d_name);
+        closedir(threads);
+        sched_yield();
+    }
+}
+
 static void test_jobs_after_pauses(void **state) {
     (void)state;
     Arena arena;
     arena_init(&arena, NULL);
     Workers *workers = workers_new(&arena, 3);
-    for (long us = 0; us < 2000; us += 20) { /* about where a thread goes to sleep, and beyond */
-        nanosleep(&(struct timespec){.tv_nsec = us % 200 * 1000}, NULL);
-        check_job(workers, 2 + (unsigned)us % 9, (unsigned)us);
+    for (unsigned i = 0; i < 100; i++) { /* about where a thread goes to sleep, and beyond */
+        for (volatile unsigned turns = 0; turns < i % 10 * 20000; turns = turns + 1) continue;
+        if (i % 10 == 0) wait_until_asleep();
+        check_job(workers, 2 + i % 9, i * 20);
     }
     arena_free(&arena);
 }
@@ -110,7 +138,7 @@ static void take_place(void *data, unsigned task, unsigned lane) {
     (void)lane;
     processors_of(pthread_self(), &places->may_use[task]);
     atomic_fetch_add(&places->begun, 1);
-    while (atomic_load(&places->begun) < 3) nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+    while (atomic_load(&places->begun) < 3) sched_yield();
 }
 
 /* Who wakes a thread up chooses where, but not where it may go then. */
@@ -126,7 +154,7 @@ static void test_processors(void **state) {
         workers_run(workers, 3, take_place, &places);
         for (int task = 0; task < 3; task++)
             assert_memory_equal(&places.may_use[task], &mine, sizeof mine);
-        nanosleep(&(struct timespec){.tv_nsec = i % 2 * 1000000}, NULL); /* asleep, or not */
+        if (i % 2) wait_until_asleep();
     }
     arena_free(&arena);
     const int here = processors_here();
@@ -139,13 +167,12 @@ static void test_processors(void **state) {
     assert_false(processors_without(&none, NULL, 0));
 }
 
-/* Task 0 waits for task 1: another thread has to wake up for it. */
+/* Task 0 waits for task 1: another thread has to wake up for it. One that does not is a hang. */
 static void wait_for_another(void *data, unsigned task, unsigned lane) {
     atomic_bool *came = data;
     (void)lane;
     if (task == 1) atomic_store(came, true);
-    for (int i = 0; i < 10000 && !atomic_load(came); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (!atomic_load(came)) sched_yield();
 }
 
 static void test_sleepers_wake_up(void **state) {
@@ -153,14 +180,10 @@ static void test_sleepers_wake_up(void **state) {
     Arena arena;
     arena_init(&arena, NULL);
     Workers *workers = workers_new(&arena, 2);
-    for (int i = 0; i < 3; i++) {
-        struct timespec start, end;
+    for (int i = 0; i < 20; i++) {
         atomic_bool came = false;
-        clock_gettime(CLOCK_MONOTONIC, &start);
+        wait_until_asleep();
         workers_run(workers, 2, wait_for_another, &came);
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        assert_true(came && end.tv_sec - start.tv_sec < 5);
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
     arena_free(&arena);
 }
@@ -177,11 +200,12 @@ static void test_ends_at_once(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(workers_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_task_once),   cmocka_unit_test(test_jobs_after_pauses),
         cmocka_unit_test(test_jobs_in_a_row),    cmocka_unit_test(test_processors),
         cmocka_unit_test(test_sleepers_wake_up), cmocka_unit_test(test_ends_at_once),
     };
+    alarm(300); /* a hang is a failure */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

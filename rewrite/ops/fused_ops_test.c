@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The fused operators' table: sorted, complete, found like the published ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "fused_ops.h"
 #include "op_facts.h"
 #include "shape.h"
+#include "unit_test.h"
 
 static void test_rows(void **state) {
     (void)state;
@@ -49,7 +44,7 @@ static void test_found(void **state) {
     assert_string_equal(ops_nearest_name(FUSED_DOMAIN, "LayerNormalisation"), "LayerNormalization");
 }
 
-int main(void) {
+UNIT_TESTS(fused_ops_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,10 @@
  * holds an element type, a tensor or a graph was forgotten. */
 #include "op_facts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit_test.h"
 
 #define NOW                                    INT32_MAX
 #define LENGTH(array)                          (sizeof(array) / sizeof *(array))
@@ -372,7 +369,7 @@ static void test_wrap(void **state) {
     assert_int_equal(out.kind, OPTYPE_TENSOR);
 }
 
-int main(void) {
+UNIT_TESTS(op_facts_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_every_output_is_determined),

@@ -2,12 +2,9 @@
 /* Facts of the published definitions, looked up by hand, against the generated tables. */
 #include "ops.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit_test.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
@@ -301,7 +298,7 @@ static void test_nearest_name(void **state) {
     assert_null(ops_nearest_name("", longest));
 }
 
-int main(void) {
+UNIT_TESTS(ops_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts),       cmocka_unit_test(test_find_every_schema),
         cmocka_unit_test(test_find_nothing), cmocka_unit_test(test_domains),

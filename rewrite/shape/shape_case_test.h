@@ -15,17 +15,12 @@
 #ifndef DEMI_SHAPE_CASE_TEST_H
 #define DEMI_SHAPE_CASE_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "shape.h"
+#include "unit_test.h"
 
 typedef struct ShapeCase {
     const char *name;

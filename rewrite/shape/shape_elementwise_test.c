@@ -88,7 +88,7 @@ static void test_expand(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_elementwise_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unary),    cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_contents), cmocka_unit_test(test_cast),

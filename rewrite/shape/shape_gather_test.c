@@ -51,7 +51,7 @@ static void test_select(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_gather_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_select),

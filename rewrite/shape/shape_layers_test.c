@@ -99,7 +99,7 @@ static void test_training(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_layers_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recurrent), cmocka_unit_test(test_attention),
         cmocka_unit_test(test_signal),    cmocka_unit_test(test_ml),

@@ -74,7 +74,7 @@ static void test_others(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_make_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constant),
         cmocka_unit_test(test_shape),

@@ -65,7 +65,7 @@ static void test_losses(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_reduce_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reduce),
         cmocka_unit_test(test_arg),

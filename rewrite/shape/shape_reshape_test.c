@@ -105,7 +105,7 @@ static void test_blocks(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_reshape_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reshape), cmocka_unit_test(test_flatten),
         cmocka_unit_test(test_squeeze), cmocka_unit_test(test_transpose),

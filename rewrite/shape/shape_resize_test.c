@@ -35,7 +35,7 @@ static void test_resize(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_resize_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_resize),
     };

@@ -49,7 +49,7 @@ static void test_unknown(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_sequence_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sequence),
         cmocka_unit_test(test_strings),

@@ -95,7 +95,7 @@ static void test_tile_pad(void **state) {
     CASE_RUN(cases);
 }
 
-int main(void) {
+UNIT_TESTS(shape_slice_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_concat),
         cmocka_unit_test(test_split),

@@ -236,7 +236,7 @@ static void test_rank_limit(void **state) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(shape_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_meet),

@@ -2,18 +2,13 @@
 /* Property: model -> text -> model is the identity in every field. Models are made at random, field
  * by field: present, empty and absent names, unknown bytes everywhere, tensors whose data does not
  * fit their dims, attributes with several values, references to values that do not exist. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compare.h"
 #include "text.h"
+#include "unit_test.h"
 
 static MemTrap trap;
 
@@ -528,7 +523,7 @@ static void test_round_trip(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(text_model_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip)};
     if (setjmp(trap.env)) {
         fprintf(stderr, "out of memory\n");

@@ -2,18 +2,13 @@
 /* Tests of the text form: printed texts are fixed points, other texts have the canonical form they
  * should, errors name their place, every bit pattern of every small type survives, and no text,
  * however broken, does harm. Models filled at random in every field are in text_model_test.c. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "text.h"
 #include "text_words.h"
+#include "unit_test.h"
 #include "verify.h"
 
 static MemTrap trap;
@@ -492,7 +487,7 @@ static void test_likely(void **state) {
     assert_false(text_is_likely(text, 0));
 }
 
-int main(void) {
+UNIT_TESTS(text_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fixed_points), cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_errors),       cmocka_unit_test(test_elements),

@@ -2,7 +2,7 @@
 """Casts and bytes beside other converters, on real models: part of
 `tools/bench/bench_convert --peers`.
 
-Each model gets the input shapes of real_models.py written into it and goes to every converter that
+Each model gets the input shapes of suite/real_uses.py written into it and goes to every converter that
 tools/setup/setup_peers has installed, and to demi under that converter's own rules: its list of
 operators that stay float32, everything else low. Of the results the same function counts, over all
 graphs:
@@ -36,10 +36,11 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "suites"))
-import real_models
-from placement_table import with_placement
-from suite import engines, peers, validity, walk
+from judges import real
+from suite import engines, peers, real_uses, validity, walk
 from suite.command import Demi, Variant, work_folder
+from suite.model import Model
+from suite.subject import Subject
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IOS = ("keep", "low")
@@ -102,19 +103,18 @@ class Source:
 
     def __init__(self, path: pathlib.Path, demi: Demi) -> None:
         self.name, self.path = path.stem, demi.folder / path.name
-        use = real_models.USES[path.stem][0]
+        use = real_uses.USES[path.stem][0]
         model = onnx.load(path)
         for value in model.graph.input:
             set_dims(value, use[value.name] if isinstance(use[value.name], list) else [])
         self.model, self.shape = model, use
-        feeds = real_models.feeds_of(path.stem, onnx.load(path))[:1]
-        first = engines.SourceResults(model.SerializeToString(), model, feeds)
-        for value, got in zip(model.graph.output, first.of(engines.OrtEngine)[0]):
+        feeds = real_uses.feeds_of(path.stem, onnx.load(path))[:1]
+        first = Model(model.SerializeToString()).run(engines.OrtEngine, feeds)[0]
+        for value, got in zip(model.graph.output, first):
             set_dims(value, got.shape)
         self.data = model.SerializeToString()
         self.path.write_bytes(self.data)
-        self.results = engines.SourceResults(self.data, model, feeds)
-        self.verdict = validity.Verdict(self.data, model)
+        self.subject = Subject("real", "", self.data, feeds=feeds)  # no name: no pictures
         _, typed = demi.opt(str(self.path), "infer-dtypes,infer-shapes{annotate=true}")
         self.sizes = elements_by_name(onnx.load_from_string(typed))
         casts = [n for n in walk.model_nodes(model) if n.op_type == "Cast"]
@@ -149,9 +149,13 @@ class Source:
 
     def problem(self, data: bytes, model: onnx.ModelProto) -> str:
         """The first thing wrong with a result, or "". An invalid one that runs is still invalid."""
-        found = validity.problems(data, model, self.verdict)
-        error, text = real_models.Test.numbers(
-            None, "", lambda: engines.OrtEngine(data, model), model, self.results)
+        made = Model(data)
+        found, error = validity.problems(made, self.subject.source), math.inf
+        try:
+            ran = real.numbers(self.subject, made, "", made.runner(engines.OrtEngine).run)
+            error, text = ran.error, ran.problem
+        except engines.CannotRun as failed:
+            text = str(failed)
         found += [text] if text else []
         lost = self.cast_outputs - {o for n in walk.model_nodes(model) for o in n.output}
         note = f"; {len(lost)} of the source's casts removed" if lost else ""
@@ -220,8 +224,8 @@ class Tables:
         rules = f"{peer.name}'s list" if peer else "default policy"
         row = Row(source.name, io, f"demi, {rules}, {placement}")
         extra += ("--policy", str(self.policy_file(peer))) if peer else ()
-        pipeline = self.demi.pipeline(Variant("float16", io), *extra)
-        run, out = self.demi.opt(str(source.path), with_placement(pipeline, placement))
+        run, out = self.demi.opt(str(source.path),
+                                 self.demi.placed(Variant("float16", io), placement, *extra))
         if out is None:
             row.verdict = run.problem()
             return row

@@ -4,7 +4,7 @@
 Each converter gets the float32 models of ONNX's backend tests and the real models, as float16 with
 graph inputs and outputs kept and low, its own options at their defaults; and all of it again by a
 policy that keeps no operator in float32 (demi: every operator of its policy in `low`; the others: an
-empty op_block_list). The verdicts are those of backend_suite.py and real_models.py: ONNX's full check
+empty op_block_list). The verdicts are those of the corpus run (suites/judges): ONNX's full check
 and strict inference, the input/output contract, metadata, results within 2 %. What they say of demi's
 own report is left out, so all are judged alike. A conversion that does nothing breaks nothing:
 `changed` counts the models in which it lowered at least one node, by the types of the result.
@@ -15,7 +15,7 @@ build/peers/bin/python.
 
 import argparse
 import collections
-import functools
+import dataclasses
 import importlib
 import itertools
 import json
@@ -30,9 +30,12 @@ import onnx
 from onnx import TensorProto
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "suites"))
-import real_models
-from suite import engines, judge, preserve, validity, walk, workers
-from suite.command import Demi, Run, Variant, work_folder
+from judges import numbers, real
+from suite import engines, preserve, real_uses, validity, walk, workers
+from suite.command import Demi, Run, work_folder
+from suite.model import Model
+from suite.subject import Subject
+from suite.variants import Variant
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VARIANTS = [Variant("float16", "keep"), Variant("float16", "low")]
@@ -84,17 +87,6 @@ class Lowered(Demi):
         return super().convert(model, variant, "--policy", str(self.policy), *extra)
 
 
-class Remembering:
-    """A converter whose last result can be looked at again."""
-
-    def __init__(self, of: Demi | Peer) -> None:
-        self.of, self.last = of, None
-
-    def convert(self, path: str, variant: Variant, *extra: str) -> tuple[Run, bytes | None]:
-        run, self.last = self.of.convert(path, variant, *extra)
-        return run, self.last
-
-
 def low_nodes(model: onnx.ModelProto) -> int:
     """Nodes that compute on float16 values, as far as inference can tell (in invalid models too)."""
     try:
@@ -120,38 +112,53 @@ def changed(source: onnx.ModelProto, out: bytes | None) -> bool:
         return False
 
 
-class PeerJudge(judge.Judge):
-    """The judge of conversions alone, without what only demi reports."""
+@dataclasses.dataclass
+class Row:
+    """What came of one conversion of one model."""
 
-    def __call__(self, path: pathlib.Path) -> judge.Result:
-        self.used: set[str] = set()
-        source = judge.Source(path)
-        if not walk.has_float32(source.model):
-            return judge.Result([], False, set())
-        return judge.Result([self.conversion(source, v) for v in VARIANTS], True, self.used)
+    model: str
+    what: str
+    problem: str = ""
+    changed: bool = False
+    right: bool = False  # it is invalid, and gives the same results all the same
 
-    def conversion(self, source: judge.Source, variant: Variant) -> judge.Row:
+
+class PeerJudge:
+    """Judges conversions, without what only demi reports."""
+
+    def __init__(self, converter: "Demi | Peer") -> None:
+        self.converter = converter
+
+    def __call__(self, path: pathlib.Path) -> list[Row]:
+        subject = Subject("backend", path.parent.name, path.read_bytes(), folder=path.parent)
+        return [self.conversion(subject, path, v) for v in VARIANTS] if walk.has_float32(
+            subject.proto) else []
+
+    def conversion(self, subject: Subject, path: pathlib.Path, variant: Variant) -> Row:
         """An invalid model's results too: engines run some that ONNX's check refuses."""
-        row = super().conversion(source, variant)
-        out = self.demi.last
-        row.totals["changed"] = changed(source.model, out)
-        if row.problems and kind_of(row.problems[0]) == "invalid":
-            again = judge.Row(source.name, str(variant))
-            try:
-                self.numbers(source, out, onnx.load_from_string(out), variant, again)
-                row.totals["runs, same results"] = not again.problems
-            except Exception:  # what no engine can even load
-                pass
+        row = Row(subject.name, str(variant))
+        run, out = self.converter.convert(str(path), variant)
+        if out is None:
+            row.problem = run.problem()
+            return row
+        row.changed, made = changed(subject.proto, out), subject.model(out)
+        try:
+            found = validity.problems(made, subject.source)
+            found += validity.contract(made.proto, subject.proto, variant)
+            found += preserve.header(subject.proto, made.proto, variant.to)
+            ran = numbers.Comparison(subject, made, variant).judge().problem
+        except Exception as error:  # what is not even a model
+            row.problem = f"protobuf: {engines.first_line(error)}"
+            return row
+        row.problem = (found + [ran])[0]
+        row.right = kind_of(row.problem) == "invalid" and not ran
         return row
 
-    def report(self, *_: object) -> list[str]:
-        return []
 
-
-def converter(name: str, everything: bool, demi: str, folder: pathlib.Path) -> Remembering:
+def converter(name: str, everything: bool, demi: str, folder: pathlib.Path) -> Demi | Peer:
     if name == "demi":
-        return Remembering((Lowered if everything else Demi)(demi, folder))
-    return Remembering(Peer(PEERS[name], everything))
+        return (Lowered if everything else Demi)(demi, folder)
+    return Peer(PEERS[name], everything)
 
 
 def make_judge(name: str, everything: bool, demi: str, folder: pathlib.Path) -> PeerJudge:
@@ -178,15 +185,15 @@ def judge_backend(name: str, everything: bool, args: argparse.Namespace,
         if result is None:
             counts["float16/keep"]["no output"] += 1
             print(f"  {path.parent.name}: {died}")
-        for row in result.rows if result else []:
+        for row in result or []:
             counts[row.what]["models"] += 1
-            counts[row.what]["changed"] += row.totals.get("changed", 0)
-            if row.problems:
+            counts[row.what]["changed"] += row.changed
+            if row.problem:
                 counts[row.what]["failed"] += 1
-                counts[row.what][kind_of(row.problems[0])] += 1
-                counts[row.what]["invalid yet right"] += row.totals.get("runs, same results", 0)
-            if row.problems and args.verbose:
-                print(f"  {row.model} {row.what}: {row.problems[0]}")
+                counts[row.what][kind_of(row.problem)] += 1
+                counts[row.what]["invalid yet right"] += row.right
+            if row.problem and args.verbose:
+                print(f"  {row.model} {row.what}: {row.problem}")
     for what, count in counts.items():
         print(f"{title(name, everything):31} backend {what:14} " +
               ", ".join(f"{n} {kind}" for kind, n in count.most_common()), flush=True)
@@ -194,26 +201,28 @@ def judge_backend(name: str, everything: bool, args: argparse.Namespace,
 
 def judge_real(name: str, everything: bool, args: argparse.Namespace,
                folder: pathlib.Path) -> None:
-    test = real_models.Test(converter(name, everything, args.demi, folder))
+    convert = converter(name, everything, args.demi, folder).convert
     for path in sorted(args.real.glob("*/*.onnx")):
         data, variant = path.read_bytes(), VARIANTS[0]
-        source = onnx.load_from_string(data)
-        results = engines.SourceResults(data, source, real_models.feeds_of(path.stem, source))
+        feeds = real_uses.feeds_of(path.stem, onnx.load_from_string(data))
+        subject = Subject("real", path.stem, data, feeds=feeds)
         start = time.monotonic()
-        run, out = test.demi.convert(str(path), variant)
+        run, out = convert(str(path), variant)
         seconds = time.monotonic() - start
         detail, found = "", [run.problem()]
         if out is not None:
-            model = onnx.load_from_string(out)
-            found = validity.problems(out, model, validity.Verdict(data, source))
-            found += validity.contract(model, source, variant)
-            found += preserve.header(source, model)
-            error, text = test.numbers(path.stem, functools.partial(
-                engines.OrtEngine, out, model), model, results)
-            found += [text] if text else []
-            share = real_models.tensor_bytes(model) / real_models.tensor_bytes(source)
-            detail = f"{'' if changed(source, out) else 'unchanged, '}weights {share:.2f}, "
-            detail += f"error {error:.1e}, "
+            made = Model(out)
+            found = validity.problems(made, subject.source)
+            found += validity.contract(made.proto, subject.proto, variant)
+            found += preserve.header(subject.proto, made.proto)
+            try:
+                ran = real.numbers(subject, made, "", made.runner(engines.OrtEngine).run)
+            except engines.CannotRun as error:
+                ran = real.Finding("", str(error))
+            found += [ran.problem] if ran.problem else []
+            share = real.tensor_bytes(made.proto) / real.tensor_bytes(subject.proto)
+            detail = f"{'' if changed(subject.proto, out) else 'unchanged, '}weights {share:.2f}, "
+            detail += f"error {ran.error:.1e}, "
         verdict = "fails: " + found[0][:120] if found else "fine"
         print(f"{title(name, everything):31} {path.stem:32} {detail}{seconds:.2f} s, {verdict}",
               flush=True)

@@ -107,12 +107,12 @@ class Case:
         if self.name in MADE:
             return made_models.feeds_of(model)
         if self.name in REAL:
-            import real_models
+            from suite import real_uses
             rng = np.random.default_rng(1)
             file, use = REAL[self.name]
-            if pathlib.Path(file).stem in real_models.PICTURES:
+            if pathlib.Path(file).stem in real_uses.PICTURES:
                 return {v: digits.picture(rng, shape, 4) for v, shape in use.items()}
-            return real_models.fill(self.name, model, use, rng)
+            return real_uses.fill(self.name, model, use, rng)
         inputs = engines.fed_inputs(model)  # as demi makes them up: rows that tables have, masks
         with tempfile.TemporaryDirectory() as folder:
             call(self.demi, "run", self.source, "--random", 1, "--save-inputs", folder, "--quiet")

@@ -7,6 +7,7 @@ the process has been than before it loaded the runtime and the model.
 """
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -22,11 +23,10 @@ MEMORY = 8 << 30
 class DemiWorker:
     def __init__(self, args: dict, feeds: dict[str, np.ndarray]) -> None:
         sys.path.insert(0, str(ROOT / "tools/suites"))
-        from suite import runtime
+        os.environ["DEMI_LIBRARY"] = args["library"]
         self.start = resident("VmRSS")
-        library = runtime.LibDemi(args["library"])
-        self.runner = runtime.PlanRunner(library, pathlib.Path(args["file"]), args["threads"],
-                                         MEMORY)
+        from suite.runtime import PlanRunner
+        self.runner = PlanRunner(pathlib.Path(args["file"]), args["threads"], MEMORY)
         self.runner.bind(feeds)
         self.step, self.cuts = self.runner.step, []
         if args["carry"]:
@@ -34,15 +34,15 @@ class DemiWorker:
 
     def carry(self, feeds: dict[str, np.ndarray]) -> None:
         """Each `present` becomes its `past`, cut to what that was at first."""
-        for io in self.runner.outputs():
-            name = io.name.decode()
+        for arg in self.runner.outputs:
+            name = arg.name
             source = name.replace("present", "past", 1)
             if source == name or source not in feeds:
                 continue
             self.runner.carry(name, source)
             self.cuts += [(source, axis, length)
                           for axis, length in enumerate(feeds[source].shape)
-                          if io.dims[axis] != length]
+                          if arg.shape[axis] != length]
 
         def step() -> None:
             self.runner.step()

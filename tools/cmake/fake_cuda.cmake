@@ -7,18 +7,7 @@ if(NOT cuda_images)
     return()
 endif()
 set(fake_folder ${CMAKE_CURRENT_BINARY_DIR}/fake_cuda)
-set(fake_ptx "")
-foreach(image ${cuda_images})
-    get_filename_component(family ${image} NAME_WE)
-    set(source ${cuda_folder}/${family}.cu)
-    add_custom_command(OUTPUT ${cuda_build}/${family}.ptx
-        COMMAND ${demi_nvcc} -ptx -arch=compute_${cuda_last} -std=c++17 -O3
-                -I${CMAKE_CURRENT_SOURCE_DIR}/rewrite/base -I${cuda_folder}
-                -o ${cuda_build}/${family}.ptx ${source}
-        DEPENDS ${source} ${cuda_headers} COMMENT "nvcc ${family}.ptx" VERBATIM)
-    list(APPEND fake_ptx ${cuda_build}/${family}.ptx)
-endforeach()
-add_custom_target(demi_fake_ptx ALL DEPENDS ${fake_ptx} ${cuda_images})
+add_custom_target(demi_fake_ptx ALL DEPENDS ${cuda_ptx} ${cuda_images})
 
 # They run in other programs' processes: optimised and without sanitizers, whatever those have. Where this
 # machine has them, a warp's lanes are computed by instructions of 32 bytes.

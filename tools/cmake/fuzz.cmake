@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzzers: tools/fuzz/fuzz_X.c, X below, with their kept corpora in testdata/fuzz/X. Every build
-# replays the corpora as tests; with DEMI_FUZZ (preset fuzz, clang) there are libFuzzer programs:
+# replays the corpora as tests; with DEMI_FUZZ (preset fuzz, clang) there are libFuzzer programs. The
+# preset builds the two that tests run; the target `fuzzers` is all of them, and what tools/fuzz/long_fuzz
+# runs beside them:
 #
+#     cmake --preset fuzz && cmake --build build/fuzz --target fuzzers
 #     build/fuzz/fuzz_import -max_len=65536 NEW_CORPUS testdata/fuzz/import testdata/models
 #
 # An input that broke something goes into testdata/fuzz/X once the cause is fixed.
@@ -30,31 +33,13 @@ foreach(name import text convert pipeline plan options)
     endif()
 endforeach()
 if(DEMI_FUZZ)
-    # From the kept corpora on; what is new lands in the build folder, what broke something beside
-    # it. The seed is always the same: whether a commit is right must not depend on luck. Chance has
-    # its place in tools/fuzz/long_fuzz.
-    foreach(name plan options)
-        set(found ${CMAKE_CURRENT_BINARY_DIR}/found_${name})
-        set(corpora ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
-        if(name STREQUAL options)
-            list(APPEND corpora ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/convert
-                ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
-        endif()
-        file(MAKE_DIRECTORY ${found})
-        add_test(NAME fuzz_${name}_minute COMMAND fuzz_${name} -seed=1 -max_total_time=60 -timeout=20
-            -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 ${found} ${corpora})
-        set_tests_properties(fuzz_${name}_minute PROPERTIES LABELS "fuzz;full;minute" TIMEOUT 300)
-    endforeach()
+    add_custom_target(fuzzers DEPENDS replay_options fuzz_import fuzz_text fuzz_convert fuzz_pipeline
+        fuzz_plan fuzz_options)
 endif()
 
-# Every operator under hostile attributes, shapes and data, 100 cases of each version and of each
-# plan of the corpus; in the sanitizer build likewise.
+# Every operator under hostile attributes, shapes and data, and each plan of the corpus.
 add_executable(hostile_operators tools/fuzz/hostile_operators.c tools/fuzz/hostile_values.c
     tools/fuzz/hostile_mutate.c)
 target_include_directories(hostile_operators PRIVATE tools/fuzz)
 target_link_libraries(hostile_operators PRIVATE demi_flags demi_runtime demi_kernels demi_rewrite
     demi_shape demi_base m)
-file(GLOB plans CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/plan/*)
-add_test(NAME hostile_operators COMMAND hostile_operators 100 "" 1 ${plans})
-set_tests_properties(hostile_operators PROPERTIES LABELS fuzz TIMEOUT 300
-    ENVIRONMENT "OMP_NUM_THREADS=2;ASAN_OPTIONS=quarantine_size_mb=8")

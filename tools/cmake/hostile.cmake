@@ -12,8 +12,3 @@ demi_use_onednn(demi_commands)
 
 add_executable(hostile_models tools/fuzz/hostile_models.c tools/fuzz/hostile_text.c)
 target_link_libraries(hostile_models PRIVATE demi_flags demi_commands)
-add_test(NAME hostile_untyped COMMAND hostile_models --demi $<TARGET_FILE:demi> untyped)
-add_test(NAME hostile_attributes
-    COMMAND hostile_models --demi $<TARGET_FILE:demi> attributes)
-set_tests_properties(hostile_untyped hostile_attributes PROPERTIES LABELS fuzz TIMEOUT 600
-    ENVIRONMENT "OMP_NUM_THREADS=1;ASAN_OPTIONS=quarantine_size_mb=8")

@@ -59,6 +59,9 @@ endfunction()
 # RUNPATH.
 function(demi_test_onednn)
     foreach(test ${ARGN})
+        if(NOT TARGET ${test})
+            continue()
+        endif()
         demi_use_onednn(${test})
         if(demi_onednn_folder)
             set_tests_properties(${test} PROPERTIES

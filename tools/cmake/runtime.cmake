@@ -18,7 +18,7 @@ add_test(NAME client_verify COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/cli
     $<TARGET_FILE:client_verify> ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models/conv_net.onnx)
 set_tests_properties(client_verify PROPERTIES LABELS unit)
 
-# The runtime without what reads and rewrites models: a program, and a library for plan_suite.py.
+# The runtime without what reads and rewrites models: a program, and a library for judges/runtime_alone.py.
 add_executable(client_runtime tools/examples/client_runtime.c)
 target_include_directories(client_runtime PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/include)
 target_link_libraries(client_runtime PRIVATE demi_flags demi_runtime)

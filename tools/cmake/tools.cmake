@@ -173,27 +173,9 @@ endif()
 
 # ---- tests --------------------------------------------------------------------------------------------
 if(DEMI_TESTS)
-    find_package(Python3 COMPONENTS Interpreter REQUIRED)
-    add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/cli_test.py
-        $<TARGET_FILE:demi>)
-    set_tests_properties(cli PROPERTIES LABELS python)
-    add_test(NAME messages COMMAND ${Python3_EXECUTABLE} -B
-        ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/messages_test.py $<TARGET_FILE:demi>)
-    set_tests_properties(messages PROPERTIES LABELS python)
-    add_test(NAME completion COMMAND ${Python3_EXECUTABLE}
-        ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/completion_test.py $<TARGET_FILE:demi>)
-    set_tests_properties(completion PROPERTIES LABELS python)
-    add_test(NAME man COMMAND ${Python3_EXECUTABLE}
-        ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/man_test.py --demi $<TARGET_FILE:demi> --pages ${demi_docs})
-    set_tests_properties(man PROPERTIES LABELS python)
-    add_test(NAME plugin COMMAND ${Python3_EXECUTABLE}
-        ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/plugin_cli_test.py $<TARGET_FILE:demi>
-        $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)
-    set_tests_properties(plugin PROPERTIES LABELS python)
     # A program linked with an archive of instrumented objects would need the sanitizers' own libraries.
     if(DEMI_INSTALL AND NOT DEMI_SANITIZE AND NOT DEMI_SANITIZE_THREADS)
         add_test(NAME link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/link_test.sh
             ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR} ${CMAKE_C_COMPILER})
-        set_tests_properties(link PROPERTIES LABELS link TIMEOUT 600)
     endif()
 endif()

@@ -306,8 +306,10 @@ static Path path_of(const Family *f, const char *suffix) {
     return path;
 }
 
+/* The image of a build for sanitizers is the PTX itself. */
 static void read_image(Family *f) {
     if (!f->bytes) f->bytes = read_file(path_of(f, "fatbin").text, &f->size);
+    if (!f->bytes) f->bytes = read_file(path_of(f, "ptx").text, &f->size);
 }
 
 /* Whether memory begins with the bytes of the family's image; no further than they are the same. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the public C headers as ctypes has them into tools/python/demi_onnx: _abi_constants.py; _abi.py,
 structures and callbacks; _abi_functions.py; and _abi_plugin.py, the structures of demi_plugin.h, which take as long to
-make as all others and are wanted by few.
+make as all others and are wanted by few. They import nothing but ctypes and one another, and load no library.
 
     tools/gen/gen_python.py            writes them
     tools/gen/gen_python.py --check    exit 1 where one is not what the headers say
@@ -32,6 +32,7 @@ PLUGIN_OUTPUT = OUTPUT.with_name("_abi_plugin.py")
 PLAIN = {"uint8_t": "c_uint8", "int32_t": "c_int32", "uint32_t": "c_uint32", "int64_t": "c_int64",
          "uint64_t": "c_uint64", "size_t": "c_size_t", "bool": "c_bool", "double": "c_double",
          "float": "c_float", "int": "c_int", "unsigned": "c_uint", "char": "c_char"}
+RAW = ("DemiData", "DemiString")  # also with plain addresses for what they point at
 PYTHON = {"c_bool": "bool", "c_double": "float", "c_float": "float", "c_char_p": "bytes | None",
           "c_void_p": "int | None"}
 
@@ -267,8 +268,8 @@ Written by tools/gen/gen_python.py from the public headers; not to be changed by
 
 from __future__ import annotations
 
-from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float,
-                    c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
+from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double,
+                    c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
                     c_void_p, sizeof)
 from typing import Any
 
@@ -283,6 +284,27 @@ class Sized(Structure):
         super().__init__(**{"size": sizeof(self), **self._defaults, **given})
 
 '''
+LIBRARY = '''
+
+class Library:
+    """The functions of a library, as attributes called as the headers have them. Each gets its types when it
+    is first asked for, so that a library that lacks some serves for the others."""
+
+    def __init__(self, path: str) -> None:
+        self._typed, self._plain = CDLL(path), CDLL(path)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in FUNCTIONS:
+            raise AttributeError(name)
+        function = self._typed[name]
+        function.restype, function.argtypes = FUNCTIONS[name]
+        setattr(self, name, function)
+        return function
+
+    def plain(self, name: str) -> Any:
+        """The function without types of operands: its caller passes what C wants."""
+        return getattr(self._plain, name)
+'''
 
 
 def wrapped(items: list[str], indent: str, end: str) -> list[str]:
@@ -294,6 +316,15 @@ def wrapped(items: list[str], indent: str, end: str) -> list[str]:
             line = indent
         line += text + " "
     return [*lines, line.rstrip()]
+
+
+def raw_text(table: Table, name: str) -> str:
+    """The structure with addresses in place of pointers, which are quicker to read; nothing in it has a default."""
+    members = [m if "c_char_p" not in m.type and "POINTER" not in m.type else
+               Member(m.name, "c_void_p", PYTHON["c_void_p"]) for m in table.structs[name]]
+    fields = [f'("{m.name}", {m.type})' for m in members]
+    return "\n".join(["", f"class Raw{name}(Structure):", *(f"    {m.name}: {m.python}" for m in members),
+                      "    _fields_ = [", *wrapped(fields, "        ", "]")]) + "\n\n"
 
 
 def struct_text(table: Table, name: str) -> list[str]:
@@ -335,7 +366,7 @@ def functions_text(table: Table) -> str:
     for name, (result, *operands) in table.functions.items():
         body.append("\n".join(wrapped([f'"{name}": ({result}', f"[{', '.join(operands)}])"], "    ",
                                       ",")) + "\n")
-    return "".join([*body, "}\n"])
+    return "".join([*body, "}\n", LIBRARY])
 
 
 def constants_text(table: Table) -> str:
@@ -354,6 +385,9 @@ def module_text(table: Table) -> str:
                                                                     1) + "\n")
     body.append("\n")
     body += [fields_text(table, name) for name in common]
+    body.append("\n")
+    body += [raw_text(table, name) for name in RAW]
+    body[-1] = body[-1][:-1]
     body.append("\n# Of DemiConvertOptions: what choices are called, and lists with their counts.\n")
     body.append("CHOICES: dict[str, dict[str, int]] = {\n")
     for member, words in table.choices.items():
@@ -371,10 +405,10 @@ def probe_text(table: Table) -> str:
              "int main(void) {"]
     for name in table.constants:
         lines.append(f'    printf("constant {name} %lld\\n", (long long){name});')
-    for name, members in table.structs.items():
-        lines.append(f'    printf("size {name} %zu\\n", sizeof({name}));')
-        for m in members:
-            lines.append(f'    printf("member {name} {m.name} %zu %zu\\n", offsetof({name}, {m.name}), '
+    for said, name in [*((name, name) for name in table.structs), *((f"Raw{name}", name) for name in RAW)]:
+        lines.append(f'    printf("size {said} %zu\\n", sizeof({name}));')
+        for m in table.structs[name]:
+            lines.append(f'    printf("member {said} {m.name} %zu %zu\\n", offsetof({name}, {m.name}), '
                          f'sizeof((({name} *)0)->{m.name}));')
     return "\n".join([*lines, "    return 0;", "}", ""])
 

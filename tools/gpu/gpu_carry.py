@@ -25,10 +25,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/suites"))
 
 import cuda_cases_test  # noqa: E402
-from suite import cuda_case, cuda_cases, made_models, runtime  # noqa: E402
+from suite import cuda_case, cuda_cases, made_models  # noqa: E402
+from suite.package import demi  # noqa: E402
+from suite.runtime import PlanRunner  # noqa: E402
 
 SOURCES = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "kernels", "runtime", "rewrite/base",
-           "rewrite/shape", "tools/cmake", "tools/gpu_check", "tools/gpu", "tools/bench/bench_torch_gpu.py")
+           "rewrite/shape", "tools/cmake", "tools/gpu_check", "tools/gpu", "tools/bench/bench_torch_gpu.py",
+           *(f"tools/python/demi_onnx/{name}.py" for name in ("_abi", "_abi_constants", "_abi_functions", "_errors")))
 TYPES = ("float", "float16", "bfloat16")
 NETWORKS = ("resnet50", "mobilenetv2", "bert", "gpt2", "lstm")
 # Those that may launch and move more than in float.
@@ -70,7 +73,7 @@ class Carry:
 
 # ---- cases of kernels ----
 
-def on_fake(plan: bytes, feeds: dict[str, np.ndarray], library: str) -> tuple[list[bytes], list[str]]:
+def on_fake(plan: bytes, feeds: dict[str, np.ndarray]) -> tuple[list[bytes], list[str]]:
     """What the fake device gives, and the kernels that it launched; in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         log, made = pathlib.Path(folder, "log"), pathlib.Path(folder, "made")
@@ -79,7 +82,7 @@ def on_fake(plan: bytes, feeds: dict[str, np.ndarray], library: str) -> tuple[li
             code = 1
             try:
                 os.environ["FAKE_CUDA"] = f"log={log}"
-                runner = runtime.PlanRunner(runtime.LibDemi(library), plan, device="cuda")
+                runner = PlanRunner(plan, device="cuda")
                 outputs = [np.asarray(y).tobytes() for y in runner.run(feeds)]
                 made.write_bytes(b"".join(struct.pack("<Q", len(y)) + y for y in outputs))
                 del runner
@@ -98,20 +101,19 @@ def on_fake(plan: bytes, feeds: dict[str, np.ndarray], library: str) -> tuple[li
     return outputs, sorted(name for kind, name, count in lines if kind in ("launched", "captured") and int(count))
 
 
-def tolerance_of(library: runtime.LibDemi, case: cuda_case.Case) -> dict:
+def tolerance_of(case: cuda_case.Case) -> dict:
     """As cuda_cases_test has it, and for faithful numerics, which round each node's result."""
     low = case.coarse or next((a.dtype.type for a in case.feeds.values() if a.dtype.itemsize == 2), None)
     rounding = sum(len(node.output) for node in case.nodes) if low else 0
     coarse = float(ml_dtypes.finfo(low).eps) if low and low not in (np.int16,) else 0.0
     return {"loose": case.loose, "terms": case.terms, "between": case.between,
             "faithful": case.between + rounding, "coarse": coarse,
-            "way": cuda_cases_test.largest(library, case) if case.between or rounding else 0.0}
+            "way": cuda_cases_test.largest(case) if case.between or rounding else 0.0}
 
 
 def add_cases(carry: Carry, args: argparse.Namespace) -> int:
     """So many, and among the first seeds, of each kernel one at least."""
-    library, most = args.libdemi, args.cases
-    demi, covered, wanted = runtime.LibDemi(library), set(), cuda_cases_test.kernels()
+    most, covered, wanted = args.cases, set(), cuda_cases_test.kernels()
     for seed in range(most if args.tiny else 16 * most):
         name = cuda_cases.maker_of(seed)
         case = cuda_cases.build(name, seed)
@@ -120,16 +122,16 @@ def add_cases(carry: Carry, args: argparse.Namespace) -> int:
         if not case.nodes:
             continue
         data = case.model().SerializeToString()
-        plan = demi.compile(data, "fast", for_device=True)
-        outputs, launched = on_fake(plan, case.feeds, library)
+        plan = demi.compile(data, device="cuda")
+        outputs, launched = on_fake(plan, case.feeds)
         if not launched or (len(carry.manifest["cases"]) >= most and not set(launched) - covered):
             continue
         covered |= set(launched)
         carry.manifest["cases"].append({
             "what": name, "seed": seed, "kernels": launched, "plan": carry.put(plan),
-            "faithful": carry.put(demi.compile(data, "faithful", isa="none")),
+            "faithful": carry.put(demi.compile(data, numerics="faithful", isa="none")),
             "feeds": carry.feeds(case.feeds), "emulator": [carry.put(y) for y in outputs],
-            "tolerance": tolerance_of(demi, case)})
+            "tolerance": tolerance_of(case)})
     return len(wanted - covered)
 
 
@@ -149,9 +151,9 @@ def thin(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def converted(demi: runtime.LibDemi, model: onnx.ModelProto, to: str) -> bytes:
+def converted(model: onnx.ModelProto, to: str) -> bytes:
     data = model.SerializeToString()
-    return data if to == "float" else demi.convert(data, to, "low")
+    return data if to == "float" else demi.convert(data, to=to, io="low")[0]
 
 
 def low_feeds(feeds: dict[str, np.ndarray], to: str) -> dict[str, np.ndarray]:
@@ -159,18 +161,17 @@ def low_feeds(feeds: dict[str, np.ndarray], to: str) -> dict[str, np.ndarray]:
     return {n: x.astype(dtype) if x.dtype == np.float32 else x for n, x in feeds.items()}
 
 
-def add_networks(carry: Carry, library: str, names: list[str]) -> None:
-    demi = runtime.LibDemi(library)
+def add_networks(carry: Carry, names: list[str]) -> None:
     for name in names:
         model = thin(made_models.MODELS[name](**made_models.SMALL[name]))
         feeds = made_models.feeds_of(model)
         for to in TYPES:
-            data = converted(demi, model, to)
+            data = converted(model, to)
             carry.manifest["networks"].append({
                 "what": name, "type": to, "excepted": EXCEPTED.get((name, to), ""),
                 "feeds": carry.feeds(low_feeds(feeds, to)),
-                "plan": carry.put(demi.compile(data, for_device=True)),
-                "faithful": carry.put(demi.compile(data, "faithful", isa="none"))})
+                "plan": carry.put(demi.compile(data, device="cuda")),
+                "faithful": carry.put(demi.compile(data, numerics="faithful", isa="none"))})
 
 
 # ---- networks whose times are taken ----
@@ -199,8 +200,7 @@ def hollow(plan: bytes, show: str) -> tuple[bytes, list]:
     return bytes(made), fills
 
 
-def add_timed(carry: Carry, library: str, demi_path: str, only: list[str] | None) -> None:
-    demi = runtime.LibDemi(library)
+def add_timed(carry: Carry, command: str, only: list[str] | None) -> None:
     for name, sizes, batches in TIMED:
         if only is not None and name not in only:
             continue
@@ -212,11 +212,11 @@ def add_timed(carry: Carry, library: str, demi_path: str, only: list[str] | None
                 if name != "gpt2":
                     model = made_models.batched(model, batch)
                 feeds = low_feeds(made_models.feeds_of(model), to)
-                plan = demi.compile(converted(demi, model, to), for_device=True)
+                plan = demi.compile(converted(model, to), device="cuda")
                 with tempfile.NamedTemporaryFile(suffix=".plan") as file:
                     file.write(plan)
                     file.flush()
-                    show = subprocess.run([demi_path, "show", file.name], capture_output=True, text=True,
+                    show = subprocess.run([command, "show", file.name], capture_output=True, text=True,
                                           check=True).stdout
                 small, fills = hollow(plan, show)
                 carry.manifest["timed"].append({
@@ -248,8 +248,8 @@ def make(args: argparse.Namespace) -> int:
                           text=True, check=True).stdout.strip()
     carry.manifest["commit"], carry.manifest["tiny"] = head, only is not None
     missing = add_cases(carry, args)
-    add_networks(carry, args.libdemi, [n for n in NETWORKS if only is None or n in only])
-    add_timed(carry, args.libdemi, args.demi, only)
+    add_networks(carry, [n for n in NETWORKS if only is None or n in only])
+    add_timed(carry, args.demi, only)
     carry.close()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {len(carry.manifest['cases'])} cases ({missing} kernels without one), "

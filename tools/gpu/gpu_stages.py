@@ -14,7 +14,7 @@ import time
 from concurrent import futures
 
 from gpu_carried import Carried, apart, far, filled, made_up
-from gpu_runtime import Context, Failed, Memory, Runtime
+from gpu_runtime import Context, Failed, Library, Memory
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NETWORK_LIMIT = {"float": 1e-3, "float16": 0.02, "bfloat16": 0.10} # of the largest output
@@ -102,11 +102,11 @@ def describe(environment: dict[str, str]) -> dict[str, str]:
 
 # ---- kernels ---------------------------------------------------------------------------------------
 
-def check_case(runtime: Runtime, carried: Carried, case: dict, device: str) -> dict:
+def check_case(library: Library, carried: Carried, case: dict, device: str) -> dict:
     feeds, tolerance = carried.feeds(case["feeds"]), case["tolerance"]
-    with Context(runtime, carried.data(case["faithful"])) as processor:
+    with Context(library, carried.data(case["faithful"])) as processor:
         want = processor.run(feeds)
-    with Context(runtime, carried.data(case["plan"]), device) as context:
+    with Context(library, carried.data(case["plan"]), device) as context:
         got = [context.run(feeds) for _ in range(3)]
     shares, texts = [0.0], []
     for y, y0, of_emulator in zip(got[0], want, case["emulator"]):
@@ -122,7 +122,7 @@ def check_case(runtime: Runtime, carried: Carried, case: dict, device: str) -> d
     return {"what": case["what"], "seed": case["seed"], "apart": max(shares), "wrong": "; ".join(texts)}
 
 
-def kernels(runtime: Runtime, carried: Carried, device: str, clock: Clock) -> dict:
+def kernels(library: Library, carried: Carried, device: str, clock: Clock) -> dict:
     """Every case; by kernel, how much of what is allowed device and emulator are apart."""
     by_kernel: dict[str, dict] = {}
     failed, ran = [], 0
@@ -131,7 +131,7 @@ def kernels(runtime: Runtime, carried: Carried, device: str, clock: Clock) -> di
             break
         ran += 1
         try:
-            found = check_case(runtime, carried, case, device)
+            found = check_case(library, carried, case, device)
         except Failed as error:
             found = {"what": case["what"], "seed": case["seed"], "apart": 0.0, "wrong": str(error)}
         if found["wrong"]:
@@ -147,12 +147,12 @@ def kernels(runtime: Runtime, carried: Carried, device: str, clock: Clock) -> di
 
 # ---- networks --------------------------------------------------------------------------------------
 
-def check_network(runtime: Runtime, carried: Carried, network: dict, device: str) -> dict:
+def check_network(library: Library, carried: Carried, network: dict, device: str) -> dict:
     feeds = carried.feeds(network["feeds"])
-    with Context(runtime, carried.data(network["faithful"])) as processor:
+    with Context(library, carried.data(network["faithful"])) as processor:
         want = [y.numbers() for y in processor.run(feeds)]
     worst = 0.0
-    with Context(runtime, carried.data(network["plan"]), device) as context:
+    with Context(library, carried.data(network["plan"]), device) as context:
         for _ in range(3):
             worst = max([worst, *(far(y.numbers(), y0) for y, y0 in zip(context.run(feeds), want))])
         counts = context.counts()
@@ -162,13 +162,13 @@ def check_network(runtime: Runtime, carried: Carried, network: dict, device: str
             "wrong": "" if worst <= NETWORK_LIMIT[network["type"]] else f"{worst:.3g} of the largest output"}
 
 
-def networks(runtime: Runtime, carried: Carried, device: str, clock: Clock) -> dict:
+def networks(library: Library, carried: Carried, device: str, clock: Clock) -> dict:
     rows = []
     for network in carried.manifest["networks"]:
         if not clock.left():
             break
         try:
-            rows.append(check_network(runtime, carried, network, device))
+            rows.append(check_network(library, carried, network, device))
         except Failed as error:
             rows.append({"what": network["what"], "type": network["type"], "wrong": str(error)})
     floats = {r["what"]: r for r in rows if r["type"] == "float" and "launches" in r}
@@ -313,7 +313,7 @@ def time_plan(context: Context, runs: int) -> float:
     return statistics.median(times)
 
 
-def time_group(runtime: Runtime, files: Plans, plans: list[dict], how: tuple[str, int, int]) -> dict:
+def time_group(library: Library, files: Plans, plans: list[dict], how: tuple[str, int, int]) -> dict:
     """All types of a network at one batch, by turns: inputs and outputs in the device's memory, as PyTorch has
     them; "host": float16 with both in the processor's; and TF32."""
     device, rounds, runs = how
@@ -324,7 +324,7 @@ def time_group(runtime: Runtime, files: Plans, plans: list[dict], how: tuple[str
             file, feeds = files.file(plan), made_up(plan["feeds"])
             beside = {"float": ["tf32"], "float16": ["host"]}.get(plan["type"], [])
             for name in [plan["type"], *beside * (plan["batch"] in BESIDE)]:
-                contexts[name] = context = Context(runtime, file, device, tf32=name == "tf32")
+                contexts[name] = context = Context(library, file, device, tf32=name == "tf32")
                 if name == "host":
                     context.set(feeds)
                 else:
@@ -351,7 +351,7 @@ def time_group(runtime: Runtime, files: Plans, plans: list[dict], how: tuple[str
     return row
 
 
-def times(runtime: Runtime, files: Plans, compiled: Compiled, how: tuple[str, int, int, bool], clock: Clock) -> dict:
+def times(library: Library, files: Plans, compiled: Compiled, how: tuple[str, int, int, bool], clock: Clock) -> dict:
     """Each network at each batch size: float, TF32, float16, bfloat16, and PyTorch's three ways after each."""
     rows, groups, tiny = [], files.groups, how[3]
     compiled.wait(COMPILING * clock.left())
@@ -360,7 +360,7 @@ def times(runtime: Runtime, files: Plans, compiled: Compiled, how: tuple[str, in
         if not clock.left():
             break
         begin = time.monotonic()
-        row = time_group(runtime, files, plans, how[:3])
+        row = time_group(library, files, plans, how[:3])
         row["seconds"] = time.monotonic() - begin
         if torch and torch.version:
             row["torch"] = {**compiled.time(row["what"], row["batch"]),
@@ -375,14 +375,14 @@ def times(runtime: Runtime, files: Plans, compiled: Compiled, how: tuple[str, in
             "ok": len(rows) == len(groups) and not any(r.get("wrong") for r in rows)}
 
 
-def run_one(runtime: Runtime, carried: Carried, which: tuple[str, str, int], how: tuple[str, int]) -> None:
+def run_one(library: Library, carried: Carried, which: tuple[str, str, int], how: tuple[str, int]) -> None:
     """One of these networks so many times, step by step: for a profiler."""
     device, runs = how
     for plan in carried.manifest["timed"]:
         if (plan["what"], plan["type"], plan["batch"]) == which:
             memory = Memory(device)
             data = bytes(filled(carried.data(plan["plan"]), plan["fills"]))
-            with Context(runtime, data, device, steps=True) as context:
+            with Context(library, data, device, steps=True) as context:
                 context.lay(made_up(plan["feeds"]), memory)
                 for _ in range(runs):
                     context.step()

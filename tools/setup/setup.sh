@@ -245,3 +245,32 @@ setup_build() {
         return 1
     }
 }
+
+# setup_memory_folder: has TMPDIR in memory where there is room for it, until the script ends: tests write
+# many small files, and wait for the disk to have them.
+setup_memory_folder() {
+    local free
+    free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || return 0
+    [ -w /dev/shm ] && [ "${free:-0}" -gt 4000000 ] || return 0
+    TMPDIR=$(mktemp -d /dev/shm/demi.XXXXXX)
+    chmod 1777 "$TMPDIR" # as /tmp: tests become other users
+    export TMPDIR
+    trap 'rm -rf "$TMPDIR"' EXIT
+}
+
+# ---- the record of a run: build/record.tsv (tools/setup/record.py)
+
+# record_begin TIER: a new record, of a clean clone or of one in which something is built.
+record_begin() {
+    local clone=fresh
+    [ ! -e build/release ] || clone=built
+    rm -f build/record-*.xml
+    printf 'run\t%s\t%s\t%s\t%s\n' "$1" "$(setup_jobs)" "$clone" "$(date -u +%FT%TZ)" >build/record.tsv
+    record_since=$SECONDS
+}
+
+# record_stage NAME: what was done since the last stage.
+record_stage() {
+    printf 'stage\t%s\t%s\n' "$1" "$((SECONDS - record_since))" >>build/record.tsv
+    record_since=$SECONDS
+}

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is carried from run to run (demi_context_carry) is what the caller would have fed himself, to
+"""What is carried from run to run (Session.stateful) is what the caller would have fed himself, to
 the last bit: of decoders with keys and values in every usual layout, and of random graphs.
 
-Two contexts of one plan run side by side. One is fed all inputs, the other carries what has the type
+A session and its stateful runs go side by side. One is fed all inputs, the other carries what has the type
 and shape of an input, or grows into it. Now and then the carried ones are cut, or begin anew.
 
     tools/suites/carry_suite.py --number 2000 --from 1000
 """
 
 import argparse
-import pathlib
 import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from suite import random_graphs, runtime
+from suite import random_graphs
+from suite.package import demi, library_option, session
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = 6
 VARIANTS = [("", ""), ("float16", "low"), ("float16", "keep"), ("bfloat16", "low")]
 # Axes of keys and values as they are kept, by batch, head, row and element.
@@ -146,42 +145,39 @@ def same(a: object, b: object) -> bool:
 
 
 class Pair:
-    """A plan's two contexts."""
+    """A session that is fed, and runs of it that carry."""
 
-    def __init__(self, lib: runtime.LibDemi, plan: bytes, threads: int) -> None:
-        self.fed, self.kept = (runtime.PlanRunner(lib, plan, threads=threads) for _ in range(2))
-        self.types = {io.name.decode(): io.dtype for io in self.fed.inputs()}
-        self.names = [io.name.decode() for io in self.fed.outputs()]
-
-    def typed(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {name: value.astype(helper.tensor_dtype_to_np_dtype(self.types[name]))
-                if self.types[name] != TensorProto.STRING else value
-                for name, value in feeds.items()}
+    def __init__(self, fed: demi.Session, carried: dict[str, str]) -> None:
+        self.fed, self.kept = fed, fed.stateful(carried)
+        self.names = [arg.name for arg in fed.get_outputs()]
 
     def run(self, fed: dict[str, object], kept: dict[str, object]) -> tuple[str, list[object]]:
-        want, have = self.fed.run(fed), self.kept.run(kept)
+        want, have = self.fed.run(self.names, fed), self.kept.run(self.names, kept)
         for name, a, b in zip(self.names, want, have):
             if not same(a, b):
                 return f"'{name}' differs", want
         return "", want
 
 
-def check_decoder(lib: runtime.LibDemi, seed: int) -> str:
+def check_decoder(seed: int) -> str:
     rng = np.random.default_rng(seed)
     decoder = Decoder(rng)
     data = decoder.build().SerializeToString()
     to, io = VARIANTS[rng.integers(len(VARIANTS))]
     if to:
-        data = lib.convert(data, to, io)
+        data, _ = demi.convert(data, to=to, io=io)
     numerics = "faithful" if rng.random() < 0.2 else "fast"
-    pair = Pair(lib, lib.compile(data, numerics), int(rng.integers(1, 3)))
-    carried = decoder.pairs()
-    for output, (source, _) in carried.items():
-        pair.kept.carry(output, source)
-    state = pair.typed(decoder.start(int(rng.integers(0, 40))))
+    fed, carried = session(data, int(rng.integers(1, 3)), numerics=numerics), decoder.pairs()
+    pair = Pair(fed, {output: source for output, (source, _) in carried.items()})
+    types = {arg.name: arg.dtype for arg in fed.get_inputs()}
+
+    def typed(feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: value.astype(types[name]) for name, value in feeds.items()}
+
+    state = typed(decoder.start(int(rng.integers(0, 40))))
     fresh = True
     for step in range(STEPS + int(rng.integers(0, 40))):
-        feeds = pair.typed(decoder.feeds(int(rng.choice([1, 1, 1, 2, 7]))))
+        feeds = typed(decoder.feeds(int(rng.choice([1, 1, 1, 2, 7]))))
         wrong, want = pair.run({**feeds, **state}, {**feeds, **(state if fresh else {})})
         if wrong:
             return f"step {step}: {wrong}"
@@ -189,7 +185,7 @@ def check_decoder(lib: runtime.LibDemi, seed: int) -> str:
         state = {source: got[output] for output, (source, _) in carried.items()}
         fresh = rng.random() < 0.05
         if fresh:
-            state = pair.typed(decoder.start(int(rng.integers(0, 9))))
+            state = typed(decoder.start(int(rng.integers(0, 9))))
         elif rng.random() < 0.15:
             length = int(rng.integers(0, state["past_key"].shape[carried["present_key"][1]] + 1))
             for source, axis in carried.values():
@@ -201,13 +197,11 @@ def check_decoder(lib: runtime.LibDemi, seed: int) -> str:
     return ""
 
 
-def alike(inputs: list[runtime.PlanIo], feeds: dict[str, object], names: list[str],
-          first: list[object]) -> dict[str, str]:
+def alike(runs: demi.Session, feeds: dict[str, object], first: list[object]) -> dict[str, str]:
     """Outputs and inputs of one type and shape, each once."""
     found: dict[str, str] = {}
-    for name, value in zip(names, first):
-        for io in inputs:
-            source = io.name.decode()
+    for name, value in zip([arg.name for arg in runs.get_outputs()], first):
+        for source in [arg.name for arg in runs.get_inputs()]:
             if source in found.values() or source not in feeds or name in found:
                 continue
             fed = feeds[source]
@@ -218,27 +212,22 @@ def alike(inputs: list[runtime.PlanIo], feeds: dict[str, object], names: list[st
     return found
 
 
-def check_graph(lib: runtime.LibDemi, seed: int) -> str:
+def check_graph(seed: int) -> str:
     sample = random_graphs.build(seed)
     if not sample:
         return ""
     rng = np.random.default_rng(seed)
-    data = sample.model.SerializeToString()
     try:
-        plan = lib.compile(data, "faithful" if rng.random() < 0.3 else "fast")
-        pair = Pair(lib, plan, 1)
-        first = pair.fed.run(sample.feeds)
-    except runtime.Failed:
+        fed = session(sample.model, numerics="faithful" if rng.random() < 0.3 else "fast")
+        carried = alike(fed, sample.feeds, fed.run(None, sample.feeds))
+    except demi.DemiError:
         return ""  # other tests' business
-    carried = alike(pair.fed.inputs(), sample.feeds, pair.names, first)
-    feeds = dict(sample.feeds)
-    for output, source in carried.items():
-        pair.kept.carry(output, source)
+    pair, feeds = Pair(fed, carried), dict(sample.feeds)
     for step in range(STEPS if carried else 0):
         kept = feeds if not step else {k: v for k, v in feeds.items() if k not in carried.values()}
         try:
             wrong, want = pair.run(feeds, kept)
-        except runtime.Failed:
+        except demi.DemiError:
             return ""  # values may leave what an operator takes
         if wrong:
             return f"step {step}: {wrong} ({carried})"
@@ -248,15 +237,14 @@ def check_graph(lib: runtime.LibDemi, seed: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What is carried, beside what is fed.")
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
+    parser = argparse.ArgumentParser(description="What is carried, beside what is fed.", parents=[library_option])
     parser.add_argument("--number", type=int, default=300, help="of decoders, and of graphs")
     parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed")
     args = parser.parse_args()
-    lib, failures, without = runtime.LibDemi(args.libdemi), 0, 0
+    failures, without = 0, 0
     for seed in range(args.first, args.first + args.number):
         for check in (check_decoder, check_graph):
-            wrong = check(lib, seed)
+            wrong = check(seed)
             without += wrong == "-"
             if wrong not in ("", "-"):
                 failures += 1

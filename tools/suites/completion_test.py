@@ -5,18 +5,22 @@
 What is typed is followed by a tab; the line that the shell then has is what is looked at.
 usage: completion_test.py DEMI [unittest arguments]
 """
+import fcntl
 import os
 import pty
 import select
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
 DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
-PATIENCE_S = 20
+PATIENCE_S = 300
+TIOCGPTN = 0x80045430  # ptsname, which Python 3.13 has
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[2] x) => (float[2] y)
@@ -58,43 +62,73 @@ class Terminal:
         if self.pid == 0:
             os.chdir(folder)
             os.execvpe(words[0], words, environment)
+        number, = struct.unpack("i", fcntl.ioctl(self.fd, TIOCGPTN, bytes(4)))
+        self.tty = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY)
         self.send(setup.format(line=self.line, script=os.path.join(folder, "script")) + "\n")
         self.send(f"echo ready > '{self.line}'\n")
         self.wait()
 
     def drain(self):
+        """Whether the shell has printed something."""
+        some = False
         while select.select([self.fd], [], [], 0)[0]:
             try:
                 if not os.read(self.fd, 4096):
-                    return
+                    break
+                some = True
             except OSError:
-                return
+                break
+        return some
 
     def send(self, text):
         os.write(self.fd, text.encode())
 
+    def until(self, holds):
+        """Waits for a state; what never comes is a failure."""
+        end = time.monotonic() + PATIENCE_S
+        while not holds():
+            self.drain()
+            if time.monotonic() > end:
+                raise AssertionError("the shell does not answer")
+            time.sleep(0.001)
+
+    def is_idle(self):
+        """It sleeps at its prompt: no command runs, and nothing that was typed is left to read."""
+        raw = not termios.tcgetattr(self.tty)[3] & termios.ICANON
+        left, = struct.unpack("i", fcntl.ioctl(self.tty, termios.FIONREAD, bytes(4)))
+        process = f"/proc/{self.pid}"
+        with open(f"{process}/stat") as stat, open(f"{process}/task/{self.pid}/children") as children:
+            return (raw and not left and stat.read().rpartition(")")[2].split()[0] == "S"
+                    and not children.read())
+
+    def has_line(self):
+        """Whether it is written, to its end."""
+        try:
+            with open(self.line) as file:
+                return file.read().endswith("\n")
+        except FileNotFoundError:
+            return False
+
     def wait(self):
         """The line, once it was written; taking the file away."""
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            self.drain()
-            if os.path.exists(self.line) and os.path.getsize(self.line):
-                time.sleep(0.01)
-                with open(self.line) as file:
-                    text = file.read()
-                os.remove(self.line)
-                return text.rstrip("\n")
-            time.sleep(0.005)
-        raise AssertionError("the shell does not answer")
+        self.until(self.has_line)
+        with open(self.line) as file:
+            text = file.read()
+        os.remove(self.line)
+        self.until(self.is_idle)
+        return text.rstrip("\n")
 
     def complete(self, typed):
+        self.drain()
         self.send("\x15" + typed + "\t")
-        time.sleep(0.02)
+        self.until(self.drain) # its echo
+        self.until(self.is_idle)
         self.send("\x07")
         return self.wait()
 
     def close(self):
         self.send("\x15exit\n")
+        os.close(self.tty)
         os.close(self.fd)
         os.waitpid(self.pid, 0)
 

@@ -18,8 +18,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from suite.contrib_case import (
-    FLOAT, ROUNDS, STEP, Case, ContribCase, Feeds, Random, by_plan, by_session, compiled, main,
+    FLOAT, ROUNDS, STEP, Case, ContribCase, Feeds, Random, by_plan, by_session, main,
 )
+from suite.package import demi
 
 
 class ContribTest(ContribCase):
@@ -458,7 +459,7 @@ class ContribTest(ContribCase):
             model = onnx.load_from_string(case.model)
             model.opset_import.append(helper.make_opsetid("ai.onnx.contrib", 1))
             with self.assertRaisesRegex(Exception, says):
-                compiled(model.SerializeToString(), "fast")
+                demi.compile(model)
 
     def test_refusals_in_runs(self) -> None:
         """Where what is asked for is a matter of operands, or of kernels."""

@@ -39,7 +39,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from suite import cuda_case, cuda_cases, metric, runtime
+from suite import cuda_case, cuda_cases, metric
+from suite.package import demi, library_option
+from suite.runtime import PlanRunner
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHOSEN = ROOT / "tools/suites/suite/cuda_chosen.tsv"
@@ -63,14 +65,14 @@ class Which:
     seed: int
 
 
-def largest(library: runtime.LibDemi, case: cuda_case.Case) -> float:
+def largest(case: cuda_case.Case) -> float:
     """Of all values on the way, as the model has them."""
     model = case.model()
     ends = {o.name for o in model.graph.output}
     names = [n for node in model.graph.node for n in node.output if n and n not in ends]
     model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
-    plan = library.compile(model.SerializeToString(), "faithful", keep_values=True)
-    made = runtime.PlanRunner(library, plan, memory=MEMORY).run(case.feeds)
+    plan = demi.compile(model, numerics="faithful", keep_values=True)
+    made = PlanRunner(plan, memory=MEMORY).run(case.feeds)
     sizes = [np.abs(x.astype(np.float64)) for x in made if metric.is_float(x.dtype)]
     return max((float(np.max(x[np.isfinite(x)], initial=0)) for x in sizes), default=0.0)
 
@@ -99,26 +101,25 @@ def differs(got: np.ndarray, want: np.ndarray, case: cuda_case.Case, on_the_way:
     return f"{np.sum(far)} of {want.size} differ, first {a[at]:.8g} at {at}, expected {b[at]:.8g}"
 
 
-def wrong_in(library: runtime.LibDemi, case: cuda_case.Case) -> str:
+def wrong_in(case: cuda_case.Case) -> str:
     """What is wrong in runs of it; "" for nothing."""
     if not case.nodes:
         return ""
-    data = case.model().SerializeToString()
     try:
-        plan = library.compile(data, "fast", for_device=True)
-        processor = runtime.PlanRunner(library, plan, memory=MEMORY)
-        runner = runtime.PlanRunner(library, plan, memory=MEMORY, device="cuda")
+        plan = demi.compile(case.model(), device="cuda")
+        processor = PlanRunner(plan, memory=MEMORY)
+        runner = PlanRunner(plan, memory=MEMORY, device="cuda")
         got = [runner.run(case.feeds) for _ in range(3)]
         others = {n: x if n in case.kept else np.roll(x.ravel(), 1).reshape(x.shape)
                   for n, x in case.feeds.items()}
         pairs = list(zip(got[0], processor.run(case.feeds)))
         pairs += zip(runner.run(others), processor.run(others))
         declined = runner.device_counts().declined
-    except runtime.Failed as error:
+    except demi.DemiError as error:
         return str(error)
     if declined:
         return f"the device leaves {declined} steps to the processor"
-    on_the_way = largest(library, case) if case.between else 0.0
+    on_the_way = largest(case) if case.between else 0.0
     for i, (y, y0) in enumerate(pairs):
         text = differs(y, y0, case, on_the_way)
         if text:
@@ -212,10 +213,10 @@ def read_chosen() -> tuple[list[Which], int]:
 # ---- processes ----
 
 class Bench:
-    """What all processes have: the library, and where they tell what they found."""
+    """What all processes have: where they tell what they found."""
 
-    def __init__(self, library: str, folder: pathlib.Path, first: bool, fake: bool) -> None:
-        self.library, self.folder = runtime.LibDemi(library), folder
+    def __init__(self, folder: pathlib.Path, first: bool, fake: bool) -> None:
+        self.folder = folder
         self.stop = folder / "stop" if first else None
         self.fake = fake
 
@@ -227,7 +228,7 @@ class Bench:
                 if self.stop and self.stop.exists():
                     break
                 case = cuda_cases.build(which.maker, which.seed)
-                text = wrong_in(self.library, case)
+                text = wrong_in(case)
                 if reached and case.nodes:
                     kinds = reached.take() | (kinds_of(which, case) if which.way == "plain" else set())
                     print(json.dumps([which.way, which.maker, which.seed, list(kinds)]), file=noted)
@@ -315,8 +316,7 @@ def reached_in(folder: pathlib.Path) -> dict[Which, list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--libdemi", required=True, help="demi's shared library")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--seeds", help="FROM:TO, TO not included: random cases rather than the chosen ones")
     parser.add_argument("--choose", metavar="FROM:TO", help="choose of these, and write them down")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -332,7 +332,7 @@ def main() -> int:
     read_ahead(names)
     with tempfile.TemporaryDirectory() as folder:
         there, jobs = pathlib.Path(folder), split(cases, args.processes)
-        failed = in_processes(Bench(args.libdemi, there, args.first, bool(names)).start, jobs, args.processes)
+        failed = in_processes(Bench(there, args.first, bool(names)).start, jobs, args.processes)
         launched, rounded = counted(there)
         reached = reached_in(there)
     found = len({kind for kinds in reached.values() for kind in kinds})

@@ -477,8 +477,9 @@ def tried(library: pathlib.Path, demi: pathlib.Path, environment: dict[str, str]
     what was changed."""
     suites = pathlib.Path(__file__).parent
     of_kernels = [(suites / "cuda_cases_test.py", "--first"),
-                  (suites / "plan_suite.py", "--device", "cuda", "--verbose")]
-    of_runs = [(suites / "cuda_steps_test.py", "-f", "--demi", demi), (suites / "cuda_test.py", "-f", "BadDevices", "Callers", "Threads", "Failures", "Networks")]
+                  (suites / "corpus_test.py", "--kinds", "backend", "--judges", "device")]
+    of_runs = [(suites / "cuda_steps_test.py", "-f", "--demi", demi),
+               (suites / "cuda_test.py", "-f", "BadDevices", "Callers", "Threads", "Failures", "Networks")]
     for words in of_runs + of_kernels if runs else of_kernels + of_runs:
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:

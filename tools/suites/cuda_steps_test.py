@@ -14,9 +14,11 @@ import numpy as np
 import onnx
 from onnx import parser as onnx_parser
 
-from suite import made_models, runtime
+from suite import made_models
 from suite.cuda_driver import Driver
 from suite.cuda_fake import SMALL, WHOLE, OnDevice, args, main, small_model
+from suite.package import demi
+from suite.runtime import DeviceCounts, PlanRunner
 
 
 class OneContext(OnDevice):
@@ -40,10 +42,10 @@ class OneContext(OnDevice):
         return text
 
     def counted_runs(self, plan: bytes, feeds: dict[str, np.ndarray], want: list[np.ndarray], limit: float
-                     ) -> runtime.DeviceCounts:
+                     ) -> DeviceCounts:
         """What three runs did, which give what is wanted."""
         def work() -> int:
-            runner = runtime.PlanRunner(runtime.LibDemi(args.libdemi), plan, device="cuda")
+            runner = PlanRunner(plan, device="cuda")
             for _ in range(3):
                 for y, y0 in zip(runner.run(feeds), want, strict=True):
                     np.testing.assert_allclose(y.astype(np.float32), y0.astype(np.float32), limit, limit)
@@ -52,20 +54,19 @@ class OneContext(OnDevice):
             return 0
 
         self.assertEqual(self.child.run(work), (0, ""))
-        return runtime.DeviceCounts.from_buffer_copy(self.counted.read_bytes())
+        return DeviceCounts.from_buffer_copy(self.counted.read_bytes())
 
     def follows(self, text: str, inputs: list[dict[str, np.ndarray]], want: list | None = None,
                 keep_values: bool = False) -> None:
         """One context runs these one after the other, and gives `want` or what the processor gives."""
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(onnx_parser.parse_model(text).SerializeToString(), for_device=True,
+        plan = demi.compile(onnx_parser.parse_model(text), device="cuda",
                                keep_values=keep_values)
-        processor = runtime.PlanRunner(library, plan)
+        processor = PlanRunner(plan)
         expected = [[want] if want else processor.run(feeds) for feeds in inputs]
         self.shows(plan, 0, "")
 
         def work() -> int:
-            runner = runtime.PlanRunner(library, plan, device="cuda")
+            runner = PlanRunner(plan, device="cuda")
             for feeds, y in zip(inputs, expected):
                 for got, y0 in zip(runner.run(feeds), y):
                     np.testing.assert_allclose(got, y0, 0 if want else 1e-5)
@@ -158,15 +159,14 @@ class Declined(OneContext):
         plan `known` are said to be, and why."""
         model = onnx_parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
         inputs = feeds if isinstance(feeds, list) else [feeds] * 3
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(model.SerializeToString(), for_device=True)
-        processor = runtime.PlanRunner(library, plan)
+        plan = demi.compile(model, device="cuda")
+        processor = PlanRunner(plan)
         expected = [processor.run(x) for x in inputs]
         self.shows(plan, known, why)
 
         def work() -> int:
             for by_step in (False, True):
-                runner = runtime.PlanRunner(library, plan, device="cuda", device_steps=by_step)
+                runner = PlanRunner(plan, device="cuda", device_steps=by_step)
                 for x, want in zip(inputs, expected):
                     for got, y in zip(runner.run(x), want, strict=True):
                         assert got.dtype == y.dtype
@@ -181,11 +181,10 @@ class Declined(OneContext):
 
     def test_sizes_that_are_open(self) -> None:
         """What is declined whatever they are, is known; nothing else."""
-        library = runtime.LibDemi(args.libdemi)
         for elements, known in (("300", 1), ("h", 0), ("16", 0)):
-            self.shows(library.compile(onnx_parser.parse_model(
+            self.shows(demi.compile(onnx_parser.parse_model(
                 f'<ir_version: 10, opset_import: ["" : 24]> g (float[n,2,m,{elements}] x) => (float[n,2,m,{elements}] y)'
-                "{ q = Relu (x) z = Attention (q, x, x) y = Abs (z) }").SerializeToString(), for_device=True),
+                "{ q = Relu (x) z = Attention (q, x, x) y = Abs (z) }"), device="cuda"),
                        known, "heads of so many elements are")
 
     @staticmethod
@@ -259,21 +258,20 @@ class Declined(OneContext):
 
     def test_budget(self) -> None:
         """What the processor takes for it counts in the context's memory."""
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(onnx_parser.parse_model(
+        plan = demi.compile(onnx_parser.parse_model(
             '<ir_version: 10, opset_import: ["" : 24]> g (float[1,2,64,300] x) => (float[1,2,64,300] y) {'
-            "q = Relu (x) z = Attention (q, x, x) y = Abs (z) }").SerializeToString(), for_device=True)
+            "q = Relu (x) z = Attention (q, x, x) y = Abs (z) }"), device="cuda")
         feeds = {"x": self.floats(1, 2, 64, 300)}
 
         def work() -> int:
-            few = runtime.PlanRunner(library, plan, device="cuda", memory=500_000)
+            few = PlanRunner(plan, device="cuda", memory=500_000)
             for _ in range(2):
                 try:
                     few.run(feeds)
                     return 1
-                except runtime.Failed as error:
+                except demi.DemiError as error:
                     assert "memory" in str(error), error
-            enough = runtime.PlanRunner(library, plan, device="cuda", memory=4_000_000)
+            enough = PlanRunner(plan, device="cuda", memory=4_000_000)
             for _ in range(5):
                 enough.run(feeds)
             del few, enough
@@ -289,7 +287,7 @@ class FewBits(OneContext):
     def test_gpt(self) -> None:
         """A network whose weights were converted: nothing of it is the processor's, and of more than eight rows
         a product by few bits is a launch more."""
-        library, model = runtime.LibDemi(args.libdemi), made_models.MODELS["gpt2"](**made_models.SMALL["gpt2"])
+        model = made_models.MODELS["gpt2"](**made_models.SMALL["gpt2"])
         feeds, paths = made_models.feeds_of(model), [self.folder / f"{name}.onnx" for name in ("m", "bits")]
         paths[0].write_bytes(model.SerializeToString())
         for low, limit in ((False, 1e-4), (True, 2e-2)):
@@ -301,9 +299,9 @@ class FewBits(OneContext):
                     subprocess.run([args.demi, "convert", paths[0], "--to", to, "-o", paths[1]], check=True,
                                    capture_output=True)
                     data = paths[1].read_bytes()
-                data = library.convert(data, "float16") if low else data
-                want = runtime.PlanRunner(library, library.compile(data)).run(feeds)
-                plan = library.compile(data, for_device=True)
+                data = demi.convert(data)[0] if low else data
+                want = PlanRunner(demi.compile(data)).run(feeds)
+                plan = demi.compile(data, device="cuda")
                 counts = self.counted_runs(plan, feeds, want, limit)
                 shown = self.shows(plan, 0, "")
                 self.assertIn(" 0 on the processor", shown)
@@ -316,7 +314,7 @@ class FewBits(OneContext):
 
     def test_tables(self) -> None:
         """Weights by blocks that no product reads, too many to be floats in the plan."""
-        rng, library = np.random.default_rng(6), runtime.LibDemi(args.libdemi)
+        rng = np.random.default_rng(6)
         for dtype in (ml_dtypes.int4, ml_dtypes.uint4, np.int8):
             model = onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
                 g (float[1000,800] x) => (float[1000,800] y) {
@@ -326,15 +324,15 @@ class FewBits(OneContext):
                                 ("z", rng.integers(least, least + 16, (1000, 25)).astype(dtype)),
                                 ("s", rng.uniform(0.01, 0.05, (1000, 25)).astype(np.float32))):
                 model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-            plan = library.compile(model.SerializeToString(), for_device=True)
+            plan = demi.compile(model, device="cuda")
             feeds = {"x": rng.standard_normal((1000, 800)).astype(np.float32)}
-            want = runtime.PlanRunner(library, plan).run(feeds)
+            want = PlanRunner(plan).run(feeds)
             counts = self.counted_runs(plan, feeds, want, 1e-6)
             self.assertRegex(self.shows(plan, 0, ""), r"= DequantizeLinear-21.*; device")
             self.assertEqual((counts.declined, counts.replays, counts.uploads, counts.downloads), (0, 2, 3, 3))
 
     def test_fused(self) -> None:
-        rng, library = np.random.default_rng(5), runtime.LibDemi(args.libdemi)
+        rng = np.random.default_rng(5)
         for rows, bits in ((1, 4), (6, 8), (30, 4)):
             model = onnx_parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
                 g (float[{rows},64] x, float[{rows},48] r) => (float[{rows},48] y) {{
@@ -349,11 +347,11 @@ class FewBits(OneContext):
                 model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
             feeds = {"x": rng.standard_normal((rows, 64)).astype(np.float32),
                      "r": rng.standard_normal((rows, 48)).astype(np.float32)}
-            plan = library.compile(model.SerializeToString())
-            want = runtime.PlanRunner(library, plan).run(feeds)[0]
+            plan = demi.compile(model)
+            want = PlanRunner(plan).run(feeds)[0]
 
             def work() -> int:
-                runner = runtime.PlanRunner(library, plan, device="cuda")
+                runner = PlanRunner(plan, device="cuda")
                 for _ in range(3):
                     np.testing.assert_allclose(runner.run(feeds)[0], want, 1e-4, 1e-4)
                 counts = runner.device_counts()
@@ -371,15 +369,14 @@ class FewBits(OneContext):
         model = onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
             g (float[2,32] x, uint8[8,1,16] w, float[8] s, int32[32] order) => (y) {
                 y = com.microsoft.MatMulNBits <K = 32, N = 8, bits = 4, block_size = 32> (x, w, s, , order) }""")
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(model.SerializeToString(), for_device=True)
+        plan = demi.compile(model, device="cuda")
         feeds = {"x": np.ones((2, 32), np.float32), "w": np.zeros((8, 1, 16), np.uint8),
                  "s": np.ones(8, np.float32), "order": np.arange(32, dtype=np.int32)}
 
         def work() -> int:
             try:
-                runtime.PlanRunner(library, plan, device="cuda").run(feeds)
-            except runtime.Failed as error:
+                PlanRunner(plan, device="cuda").run(feeds)
+            except demi.DemiError as error:
                 assert "g_idx" in str(error), error
                 return 0
             return 1
@@ -391,7 +388,7 @@ class Affine(OneContext):
     """A batch normalisation that no convolution takes is one launch with its activation, and has its channels
     where convolutions beside it have theirs."""
 
-    def normalised(self, body: str, activation: str, dtype: str = "float", shape: tuple = (2, 8, 7, 5)) -> tuple[str, runtime.DeviceCounts]:
+    def normalised(self, body: str, activation: str, dtype: str = "float", shape: tuple = (2, 8, 7, 5)) -> tuple[str, DeviceCounts]:
         """The plan, and what three runs did."""
         model, rng = onnx_parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
             g ({dtype}[{','.join(map(str, shape))}] x) => ({dtype}[n,c,h,w] y) {{ {body} }}"""), np.random.default_rng(7)
@@ -401,9 +398,9 @@ class Affine(OneContext):
             array = rng.standard_normal(size) / (n if name == "k" else 1)
             array = (np.abs(array) + 0.5 if name == "var" else array * 0.3).astype(type_)
             model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-        library, feeds = runtime.LibDemi(args.libdemi), {"x": rng.standard_normal(shape).astype(type_)}
-        want = runtime.PlanRunner(library, library.compile(model.SerializeToString())).run(feeds)
-        plan = library.compile(model.SerializeToString(), for_device=True)
+        feeds = {"x": rng.standard_normal(shape).astype(type_)}
+        want = PlanRunner(demi.compile(model)).run(feeds)
+        plan = demi.compile(model, device="cuda")
         counts = self.counted_runs(plan, feeds, want, 1e-2 if dtype == "float16" else 1e-4)
         self.assertEqual((counts.declined, counts.uploads, counts.downloads), (0, 3, 3))
         shown = self.shows(plan, 0, "")
@@ -445,12 +442,11 @@ class Devices(OneContext):
 
     def on_both(self, model: bytes, limit: float, repeats: bool = True) -> None:
         """Contexts of one plan and of another one, by turns, and at once; one device ends before the other."""
-        library = runtime.LibDemi(args.libdemi)
-        plan, rng = library.compile(model, for_device=True), np.random.default_rng(6)
+        plan, rng = demi.compile(model, device="cuda"), np.random.default_rng(6)
         inputs = [{i.name: rng.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim]).astype(
             np.float16 if i.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16 else np.float32)
             for i in onnx.load_from_string(model).graph.input} for _ in range(2)]
-        processor = runtime.PlanRunner(library, plan)
+        processor = PlanRunner(plan)
         want = [processor.run(feeds) for feeds in inputs]
 
         def same(got: list, which: int) -> None:
@@ -458,9 +454,9 @@ class Devices(OneContext):
                 np.testing.assert_allclose(y.astype(np.float32), y0.astype(np.float32), limit, limit)
 
         def work() -> int:
-            first = runtime.PlanRunner(library, plan, device="cuda:0")
-            both = [first, runtime.PlanRunner(library, first, device="cuda:1"),
-                    runtime.PlanRunner(library, plan, device="cuda:1")]
+            first = PlanRunner(plan, device="cuda:0")
+            both = [first, PlanRunner(first, device="cuda:1"),
+                    PlanRunner(plan, device="cuda:1")]
             for turn in range(4):
                 for number, runner in enumerate(both):
                     same(runner.run(inputs[(turn + number) % 2]), (turn + number) % 2)
@@ -494,21 +490,20 @@ class Devices(OneContext):
 
     def test_memory_of_the_other(self) -> None:
         """What the fake device is there for: it sees that a run of one device is at memory of the other."""
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
-            g (float[64] x) => (float[64] y) { a = Neg (x) y = Abs (a) }""").SerializeToString(), for_device=True)
+        plan = demi.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[64] x) => (float[64] y) { a = Neg (x) y = Abs (a) }"""), device="cuda")
         x = np.arange(64, dtype=np.float32)
 
         def work(number: int) -> int:
             driver = Driver(number)
-            runner = runtime.PlanRunner(library, plan, device="cuda:0")
+            runner = PlanRunner(plan, device="cuda:0")
             there = driver.room(x.nbytes)
             driver.send(there, x)
             driver.call("cuStreamSynchronize", driver.stream)
-            runner.borrow_device({"x": x}, {"x": there})
+            runner.bind({"x": x}, {"x": there})
             try:
                 np.testing.assert_array_equal(runner.run({})[0], x)
-            except runtime.Failed as error:
+            except demi.DemiError as error:
                 os.write(2, str(error).encode())
             del runner
             driver.end()
@@ -532,12 +527,11 @@ class Choices(OneContext):
         model, rng = onnx_parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}'), np.random.default_rng(5)
         for name, shape in weights.items():
             model.graph.initializer.append(onnx.numpy_helper.from_array(rng.standard_normal(shape).astype(dtype), name))
-        library = runtime.LibDemi(args.libdemi)
-        plan = library.compile(model.SerializeToString(), for_device=True)
+        plan = demi.compile(model, device="cuda")
         shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
 
         def work() -> int:
-            runtime.PlanRunner(library, plan, device="cuda").run({"x": np.zeros(shape, dtype)})
+            PlanRunner(plan, device="cuda").run({"x": np.zeros(shape, dtype)})
             return 0
 
         self.assertEqual(self.child.run(work, more="idle"), (0, ""))
@@ -640,11 +634,10 @@ class Turns(OneContext):
     def turns(self, inputs: str, outputs: str, body: str, feeds: dict[str, np.ndarray], copies: tuple[int, int],
               repeats: bool = True) -> None:
         """Of each of three runs: so many copies to the device, and from it; whether they are recorded."""
-        library = runtime.LibDemi(args.libdemi)
         model = onnx_parser.parse_model(
             f'<ir_version: 10, opset_import: ["" : 21]> g ({inputs}) => ({outputs}) {{ {body} }}')
-        plan = library.compile(model.SerializeToString(), for_device=True)
-        want = runtime.PlanRunner(library, library.compile(model.SerializeToString())).run(feeds)
+        plan = demi.compile(model, device="cuda")
+        want = PlanRunner(demi.compile(model)).run(feeds)
         counts = self.counted_runs(plan, feeds, want, 1e-5)
         self.assertEqual(counts.declined, 0)
         shown = self.shows(plan, 0, "")
@@ -703,12 +696,12 @@ class Turns(OneContext):
 
     def test_long_loop(self) -> None:
         """What would be a recording without bounds is none."""
-        library, model = runtime.LibDemi(args.libdemi), onnx_parser.parse_model(
+        model = onnx_parser.parse_model(
             """<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {
                 m = Constant <value = int64 {16385}> () go = Constant <value = bool {1}> ()
                 y = Loop (m, go, x) <body = l (int64 i, bool c, float[4] s) => (c, t) { t = Neg (s) }> }""")
         x = np.arange(4, dtype=np.float32)
-        counts = self.counted_runs(library.compile(model.SerializeToString(), for_device=True), {"x": x}, [-x], 0)
+        counts = self.counted_runs(demi.compile(model, device="cuda"), {"x": x}, [-x], 0)
         self.assertEqual((counts.replays, counts.launches), (0, 3 * 16385))
 
     def test_within(self) -> None:
@@ -754,8 +747,7 @@ class Casts(OneContext):
         x = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16) - np.asarray(5, ml_dtypes.bfloat16)
         self.follows(text, [{"x": x}] * 3)
         plan = self.folder / "m.plan"
-        plan.write_bytes(runtime.LibDemi(args.libdemi).compile(
-            onnx_parser.parse_model(text).SerializeToString(), for_device=True))
+        plan.write_bytes(demi.compile(onnx_parser.parse_model(text), device="cuda"))
         shown = subprocess.run([args.demi, "show", plan, "--device", "cuda"], capture_output=True,
                                text=True, check=True).stdout
         self.assertEqual(len(re.findall(r"= Cast-\d+.*; device", shown)), casts, shown)

@@ -24,8 +24,9 @@ from collections.abc import Callable
 import numpy as np
 import onnxruntime as ort
 
-from suite import decoder_models, runtime
+from suite import decoder_models
 from suite.decoder_models import Decoder
+from suite.package import library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLOAT, HALF, LOWERED, STEP, STEPS, PROMPT = 2e-5, 1e-2, 2e-2, 5e-2, 4, 5
@@ -46,7 +47,6 @@ KINDS = {
     "caches of 4 bits": Decoder(cache_bits=4, room=16, packed=True),
 }
 args = argparse.Namespace()
-library: runtime.LibDemi
 Feeds = dict[str, np.ndarray]
 Run = Callable[[Feeds], dict[str, np.ndarray]]
 
@@ -61,8 +61,8 @@ def by_ort(model: bytes) -> Run:
 
 
 def by_demi(model: bytes, numerics: str, names: list[str]) -> Run:
-    plan = runtime.PlanRunner(library, library.compile(model, numerics))
-    return lambda feeds: dict(zip(names, plan.run(feeds)))
+    plan = session(model, numerics=numerics)
+    return lambda feeds: dict(zip(names, plan.run(None, feeds)))
 
 
 def steps_of(kind: Decoder, run: Run, batch: int) -> list[dict[str, np.ndarray]]:
@@ -132,9 +132,7 @@ class DecodersTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     args, rest = parser.parse_known_args()
-    library = runtime.LibDemi(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])

@@ -10,6 +10,8 @@ import resource
 import subprocess
 import tempfile
 
+from suite.command import processor_seconds
+
 STACK = 256 * 1024
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "c" : 1]>\n'
 MAIN = "g (bool k, float[3] x) => (float[3] y)"
@@ -123,12 +125,6 @@ def small_stack() -> None:
     resource.setrlimit(resource.RLIMIT_STACK, (STACK, hard))
 
 
-def cpu_seconds() -> float:
-    """Of the commands that have ended: what a busy machine does not change."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--demi", required=True)
@@ -145,10 +141,10 @@ def main() -> int:
                     ["opt", source, "--passes", "infer-dtypes,infer-shapes,strip-casts", "-o",
                      pathlib.Path(folder) / "p.onnxtxt"]]
             for i, command in enumerate(runs):
-                start = cpu_seconds()
+                start = processor_seconds()
                 done = subprocess.run([demi, *map(str, command)], capture_output=True, check=False,
                                       stdin=subprocess.DEVNULL, preexec_fn=small_stack)
-                took = cpu_seconds() - start
+                took = processor_seconds() - start
                 if i == 0 and done.returncode == 0:
                     runs += [["check", made], ["show", "--text", made], ["show", "--stats", made],
                              ["convert", made, "--to", "bfloat16", "-o",

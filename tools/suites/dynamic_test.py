@@ -26,13 +26,12 @@ import quantized_test
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import quantization
 
-from suite import runtime
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEAR = 0.02
 BESIDE = {"Mul", "Transpose", "Reshape"}  # scales, and what turns layouts
 args = argparse.Namespace()
-library: runtime.LibDemi
 KINDS = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
 
 
@@ -125,12 +124,12 @@ class Dynamic(unittest.TestCase):
         exact = by_ort(model.SerializeToString(), source.feeds)
         want = by_ort(written, source.feeds)
         for numerics in ("fast", "faithful"):
-            plan = library.compile(written, numerics)
+            plan = demi.compile(written, numerics=numerics)
             if numerics == "fast":
                 found = (s.removeprefix("demi.fused.").removesuffix("Last")
                          for s in quantized_test.steps(plan))
                 self.assertEqual([step for step in found if step not in BESIDE], steps)
-            outputs = runtime.PlanRunner(library, plan).run(source.feeds)
+            outputs = session(plan).run(None, source.feeds)
             for ours, theirs, true in zip(outputs, want, exact, strict=True):
                 most = float(np.max(np.abs(true)))
                 np.testing.assert_allclose(ours, theirs, rtol=0, atol=NEAR * most)
@@ -159,11 +158,9 @@ class Dynamic(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     args, rest = parser.parse_known_args()
     logging.disable(logging.WARNING)
     quantized_test.args = args
-    library = runtime.LibDemi(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A library to be preloaded (LD_PRELOAD) that makes one of a program's calls for files fail, or
- * ends the program there: for outputs_test.py. In the environment:
+ * ends the program there: for tests whose failures and signals come at a counted call, and never
+ * after a time. In the environment:
  *
  *     FAIL_AT      the call, from 1 on; 0: none, they are only counted
  *     FAIL_WITH    the errno, or -N: signal N is raised instead, before the call
- *     FAIL_NAME    only calls of this function count; else of all
+ *     FAIL_NAME    only calls of this function count; else of all for files. It may also be
+ *                  sigpending, which asks whether a blocked signal came, or clock_gettime
  *     FAIL_ALWAYS  a function every call of which fails, with FAIL_ALWAYS_WITH
  *     FAIL_COUNT   a file that is given the number of calls at the end, one byte each
+ *     CLOCK_MS     the clock's time is how often it was asked for, times so many milliseconds
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,11 +18,13 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 static atomic_int calls;
@@ -117,6 +122,21 @@ int renameat(int from, const char *old, int to, const char *new) {
 
 int mkdirat(int folder, const char *path, mode_t mode) {
     return fails("mkdirat") ? -1 : REAL(mkdirat)(folder, path, mode);
+}
+
+int sigpending(sigset_t *set) {
+    if (getenv("FAIL_NAME") && fails("sigpending")) return -1;
+    return REAL(sigpending)(set);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    static atomic_long asked;
+    const int each = number_of("CLOCK_MS");
+    if (getenv("FAIL_NAME") && fails("clock_gettime")) return -1;
+    if (!each) return REAL(clock_gettime)(clock, time);
+    const long now = (atomic_fetch_add(&asked, 1) + 1) * each;
+    *time = (struct timespec){now / 1000, now % 1000 * 1000000};
+    return 0;
 }
 
 /* renameat2 alone is called so, and openat2. */

@@ -25,8 +25,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from suite import engines, faithful, faithful_formulas as formulas, metric, one_operator, runtime, \
-    walk, workers
+from suite import engines, faithful, faithful_formulas as formulas, metric, one_operator, walk, workers
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TYPES = ["float16", "bfloat16"]
@@ -55,21 +55,20 @@ def judged(op: str, got: np.ndarray, exact: np.ndarray, to: str, units: float) -
 # ---- elementwise ---------------------------------------------------------------------------------
 
 
-def one_node(the: runtime.LibDemi, name: str, row: tuple, to: str, operands: int,
-             result: int = 0) -> runtime.PlanRunner:
+def one_node(name: str, row: tuple, to: str, operands: int, result: int = 0) -> demi.Session:
     low, make = faithful.low_type(to), helper.make_tensor_value_info
     names = [f"x{i}" for i in range(operands)]
     node = helper.make_node(name.split()[0], names, ["y"], **row[1])
     graph = helper.make_graph([node], "one", [make(n, low, [None]) for n in names],
                               [make("y", result or low, [None])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", row[0])], ir_version=10)
-    return runtime.PlanRunner(the, the.compile(model.SerializeToString(), "faithful"))
+    return session(model, numerics="faithful")
 
 
-def unary(the: runtime.LibDemi, name: str, to: str) -> str:
+def unary(name: str, to: str) -> str:
     row = formulas.UNARY[name]
     x = np.arange(1 << 16).astype(np.uint16).view(faithful.LOW[to])
-    got = one_node(the, name, row, to, 1).run({"x0": x})[0]
+    got = one_node(name, row, to, 1).run(None, {"x0": x})[0]
     with np.errstate(all="ignore"):
         exact = np.asarray(row[3](x.astype(np.float64)), np.float64)
         good = judged(name, got, exact, to, row[2])
@@ -80,14 +79,14 @@ def unary(the: runtime.LibDemi, name: str, to: str) -> str:
     return f"{wrong} (x {x[np.argmin(good)]!s})" if wrong else ""
 
 
-def pair(the: runtime.LibDemi, name: str, to: str) -> str:
+def pair(name: str, to: str) -> str:
     row, low = formulas.PAIRS[name], faithful.LOW[to]
     drawn = np.random.default_rng(1).integers(0, 1 << 16, 260).astype(np.uint16).view(low)
     with np.errstate(over="ignore"):
         values = np.concatenate([drawn, np.array(SPECIAL, np.float32).astype(low)])
     a, b = (grid.ravel() for grid in np.meshgrid(values, values))
     result = TensorProto.BOOL if name in COMPARISONS else 0
-    got = one_node(the, name, row, to, 2, result).run({"x0": a, "x1": b})[0]
+    got = one_node(name, row, to, 2, result).run(None, {"x0": a, "x1": b})[0]
     with np.errstate(all="ignore"):
         exact = row[2](a.astype(np.float32), b.astype(np.float32))
         good = got == exact if result else \
@@ -100,7 +99,7 @@ def pair(the: runtime.LibDemi, name: str, to: str) -> str:
     return f"{wrong} (of {a[i]!s} and {b[i]!s})" if wrong else ""
 
 
-def made(the: runtime.LibDemi, index: int, to: str) -> str:
+def made(index: int, to: str) -> str:
     """One of the made cases."""
     name, opset, attributes, values, units, formula = formulas.MADE[index]
     low, make = faithful.low_type(to), helper.make_tensor_value_info
@@ -113,7 +112,7 @@ def made(the: runtime.LibDemi, index: int, to: str) -> str:
     node = helper.make_node(name, list(feeds), ["y"], **attributes)
     graph = helper.make_graph([node], "one", inputs, [make("y", kind, exact.shape)])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    got = runtime.PlanRunner(the, the.compile(model.SerializeToString(), "faithful")).run(feeds)[0]
+    got = session(model, numerics="faithful").run(None, feeds)[0]
     if got.shape != exact.shape:
         return f"shape {got.shape}, expected {exact.shape}"
     good = judged(name, got, exact, to, units) if kind == low else got == exact
@@ -148,7 +147,7 @@ def compare(op: str, got: object, want: object, to: str) -> str:
     return first_wrong(good, got, want)
 
 
-def run_model(the: runtime.LibDemi, path: pathlib.Path, to: str) -> tuple[str, str]:
+def run_model(path: pathlib.Path, to: str) -> tuple[str, str]:
     """(what was found against a one-node model, or why it is not judged)."""
     model = onnx.load(path)
     node = model.graph.node[0]
@@ -166,9 +165,8 @@ def run_model(the: runtime.LibDemi, path: pathlib.Path, to: str) -> tuple[str, s
         except engines.CannotRun as error:
             return "", f"the evaluator: {error}"
         try:
-            plan = the.compile(low.SerializeToString(), "faithful")
-            got = runtime.PlanRunner(the, plan).run(feeds)
-        except runtime.Failed as error:
+            got = session(low, numerics="faithful").run(None, feeds)
+        except demi.DemiError as error:
             return str(error), ""
         for a, b in zip(flat(got), flat(list(want))):
             text = compare(node.op_type, a, b, to)
@@ -177,20 +175,14 @@ def run_model(the: runtime.LibDemi, path: pathlib.Path, to: str) -> tuple[str, s
     return "", ""
 
 
-class Judge:
-    """Judges one thing; one lives in each worker."""
-
-    def __init__(self, library: str) -> None:
-        self.the = runtime.LibDemi(library)
-
-    def __call__(self, item: tuple) -> tuple[str, str]:
-        what, name, to = item
-        try:
-            if what == "model":
-                return run_model(self.the, name, to)
-            return {"unary": unary, "pair": pair, "made": made}[what](self.the, name, to), ""
-        except runtime.Failed as error:
-            return str(error), ""
+def judge(item: tuple) -> tuple[str, str]:
+    what, name, to = item
+    try:
+        if what == "model":
+            return run_model(name, to)
+        return {"unary": unary, "pair": pair, "made": made}[what](name, to), ""
+    except demi.DemiError as error:
+        return str(error), ""
 
 
 # ---- what there is to judge ----------------------------------------------------------------------
@@ -261,14 +253,13 @@ def check_rounding() -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--libdemi", required=True, help="demi's shared library")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--only", default="", help="an operator")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     failures, judged_of, unable = check_rounding(), collections.defaultdict(set), {}
     work = items(args.only)
-    for item, result, died in workers.run(work, Judge, (args.libdemi,), args.processes):
+    for item, result, died in workers.run(work, lambda: judge, (), args.processes):
         text, why = result or (died, "")
         what, name, to = item
         op = op_of(item)

@@ -26,7 +26,7 @@ import numpy as np
 import onnx.parser
 from onnx import numpy_helper
 
-from suite import runtime
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PASSES = ["choose-layouts", "fold-affine", "fuse-attention", "fuse-conv", "fuse-gelu",
@@ -36,10 +36,10 @@ PASSES = ["choose-layouts", "fold-affine", "fuse-attention", "fuse-conv", "fuse-
 TURNING = {"choose-layouts", "fuse-separable"}  # turn data: that is more steps, if faster ones
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
 FLOATS = {1, 10, 11, 16}
+NUMERICS = ("fast", "faithful")
 TABLE = (4096, 256)
 OPEN_SIZE = 4  # of dims that a model leaves open; known ones of the cases fit it
 args = argparse.Namespace()
-library: runtime.LibDemi
 
 
 def cases(name: str) -> list[tuple[str, str, bool]]:
@@ -70,15 +70,12 @@ def onnx_bytes(model: str) -> bytes:
         return target.read_bytes()
 
 
-def feeds(runner: runtime.PlanRunner, seed: int) -> dict[str, object]:
+def feeds(runner: demi.Session, seed: int) -> dict[str, object]:
     random, made = np.random.default_rng(seed), {}
-    for io in runner.inputs():
-        shape = [io.dims[i] if io.dims[i] >= 0 else OPEN_SIZE for i in range(io.rank)]
-        dtype = runtime.numpy_dtype(io.dtype)
-        if io.dtype in FLOATS:
-            made[io.name.decode()] = random.standard_normal(shape).astype(dtype)
-        else:
-            made[io.name.decode()] = random.integers(0, 2, shape).astype(dtype)
+    for arg in runner.get_inputs():
+        shape = [size if isinstance(size, int) else OPEN_SIZE for size in arg.shape]
+        drawn = random.standard_normal(shape) if arg.number in FLOATS else random.integers(0, 2, shape)
+        made[arg.name] = drawn.astype(arg.dtype)
     return made
 
 
@@ -100,22 +97,22 @@ def step_count(plan: bytes) -> int:
 class Fusions(unittest.TestCase):
     def check(self, model: str) -> None:
         data = onnx_bytes(model)
-        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
-        fast = runtime.PlanRunner(library, library.compile(data, "fast"))
-        faithful = runtime.PlanRunner(library, library.compile(data, "faithful"))
+        plain = session(data, numerics="faithful", keep_values=True)
+        fast = session(data)
+        faithful = session(data, numerics="faithful")
         limit = tolerance(model)
         for seed in range(3):
             given = feeds(plain, seed)
             try:
-                want = plain.run(given)
-            except runtime.Failed:  # shapes that do not fit, where a case is about what might be
-                self.assertRaises(runtime.Failed, fast.run, given)
-                self.assertRaises(runtime.Failed, faithful.run, given)
+                want = plain.run(None, given)
+            except demi.DemiError:  # shapes that do not fit, where a case is about what might be
+                self.assertRaises(demi.DemiError, fast.run, None, given)
+                self.assertRaises(demi.DemiError, faithful.run, None, given)
                 continue
-            for a, b in zip(want, faithful.run(given), strict=True):
+            for a, b in zip(want, faithful.run(None, given), strict=True):
                 self.assertEqual(a.dtype, b.dtype)
                 self.assertEqual(a.tobytes(), b.tobytes())
-            for a, b in zip(want, fast.run(given), strict=True):
+            for a, b in zip(want, fast.run(None, given), strict=True):
                 self.assertEqual((a.dtype, a.shape), (b.dtype, b.shape))
                 wide, close = a.astype(np.float64), b.astype(np.float64)
                 finite = np.isfinite(wide)
@@ -136,17 +133,16 @@ class Fusions(unittest.TestCase):
                     continue
                 with self.subTest(name, case=title):
                     data = onnx_bytes(model)
-                    plain = step_count(library.compile(data, "fast", keep_values=True))
-                    self.assertLess(step_count(library.compile(data, "fast")), plain)
+                    plain = step_count(demi.compile(data, keep_values=True))
+                    self.assertLess(step_count(demi.compile(data)), plain)
 
     def test_plans(self):
         for name in PASSES:
             title, model, _ = cases(name)[0]
             data = onnx_bytes(model)
             text = f"# {name}: {title}; fast, then faithful\n"
-            for numerics in runtime.NUMERICS:
-                text += "\n" + re.sub(r"(?m)^source .*\n", "",
-                                      show(library.compile(data, numerics)))
+            for numerics in NUMERICS:
+                text += "\n" + re.sub(r"(?m)^source .*\n", "", show(demi.compile(data, numerics=numerics)))
             path = ROOT / f"testdata/plans/{name}.txt"
             if args.update:
                 path.write_text(text)
@@ -182,17 +178,16 @@ class Fusions(unittest.TestCase):
         for name, value in weights.items():
             model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         data, size = model.SerializeToString(), weights["t"].nbytes
-        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
-        library.c.demi_context_peak.restype = runtime.c_uint64
-        for numerics in runtime.NUMERICS:
-            plan = library.compile(data, numerics)
+        plain = session(data, numerics="faithful", keep_values=True)
+        for numerics in NUMERICS:
+            plan = demi.compile(data, numerics=numerics)
             self.assertLess(len(plan), size * 1.2)
-            runner = runtime.PlanRunner(library, plan)
+            runner = session(plan)
             for indices in ([[0, -1, 7]], [[5]], [[1, 2], [3, -4]]):
-                want, got = (each.run({"i": np.array(indices)})[0] for each in (plain, runner))
+                want, got = (each.run(None, {"i": np.array(indices)})[0] for each in (plain, runner))
                 self.assertEqual((want.dtype, want.shape), (got.dtype, got.shape))
                 self.assertEqual(want.tobytes(), got.tobytes())
-            self.assertLess(library.c.demi_context_peak(runner.context), size / 2)
+            self.assertLess(runner.memory_peak(), size / 2)
 
     def test_shared_tables(self):
         """A quantized table that a product reads, too, is not made of floats for the rows."""
@@ -214,11 +209,11 @@ class Fusions(unittest.TestCase):
                             "z": np.zeros(rows, np.int8)}.items():
             model.graph.initializer.append(numpy_helper.from_array(value, name))
         data = model.SerializeToString()
-        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
-        plan = library.compile(data, "fast")
+        plain = session(data, numerics="faithful", keep_values=True)
+        plan = demi.compile(data)
         self.assertNotIn(f"float[{rows},{width}]", show(plan))
         given = {"i": np.array([7, -1, 7]), "v": random.standard_normal((2, width), np.float32)}
-        want, got = plain.run(given), runtime.PlanRunner(library, plan).run(given)
+        want, got = plain.run(None, given), session(plan).run(None, given)
         self.assertEqual(want[0].tobytes(), got[0].tobytes())
         self.assertLessEqual(np.max(np.abs(want[1] - got[1])), 0.0501)
 
@@ -236,9 +231,9 @@ class Fusions(unittest.TestCase):
                     <{dtype}[3] k = {{0, 1, 2}}, {dtype}[1] d = {{3}}, float[2] v = {{0, 1}},
                      float[3,20] w = {{{", ".join(map(str, w.ravel()))}}}>
                     {{ {body} y = MatMul (r, w) }}""")
-                plan = library.compile(data, "fast")
-                want, got = (runtime.PlanRunner(library, each).run({"x": x.reshape(shape)})[0]
-                             for each in (library.compile(data, "faithful"), plan))
+                plan = demi.compile(data)
+                want, got = (each.run(None, {"x": x.reshape(shape)})[0]
+                             for each in (session(data, numerics="faithful"), session(plan)))
                 self.assertIn("= Gather-", show(plan))
                 self.assertNotRegex(show(plan), "= (Equal|OneHot)-")
                 np.testing.assert_array_equal(got, want)
@@ -260,7 +255,7 @@ class Fusions(unittest.TestCase):
                 t = Gather (a, far)
                 f = Add (x, t)
             }""".replace("{1024, 1024}", "{262144, 2}"))
-        text = show(library.compile(data, "fast"))
+        text = show(demi.compile(data))
         steps = re.findall(r"(?m)^    [%\d, ]+ = (\w+)-", text)
         self.assertEqual(steps, ["Mul", "Expand", "ReduceSum", "RandomNormal", "ReduceSum",
                                  "Gather", "Add"])
@@ -288,13 +283,13 @@ class Fusions(unittest.TestCase):
                     w = Add (v, d)
                 }>
             }""")
-        for numerics in runtime.NUMERICS:
-            plan = library.compile(data, numerics)
+        for numerics in NUMERICS:
+            plan = demi.compile(data, numerics=numerics)
             steps = re.findall(r"(?m)^    [%\d, ]+ = (\w+)-", show(plan))
             self.assertEqual(sorted(steps), ["Add", "Identity", "If", "If", "Loop", "Mul", "Neg"])
-            runner, x = runtime.PlanRunner(library, plan), np.float32([5, 7])
+            runner, x = session(plan), np.float32([5, 7])
             for c in (True, False, True):
-                y, z = runner.run({"x": x, "c": np.array(c), "n": np.array(3)})
+                y, z = runner.run(None, {"x": x, "c": np.array(c), "n": np.array(3)})
                 np.testing.assert_array_equal(y, x * [1, 8] if c else [4, 3])
                 np.testing.assert_array_equal(z, x + [6, 6] if c else x)
 
@@ -312,15 +307,12 @@ class Fusions(unittest.TestCase):
         once = np.float16(np.maximum(conv + z.astype(np.float32), 0))
         self.assertTrue(np.any(each != once))
         for numerics, want in (("faithful", each), ("fast", once)):
-            runner = runtime.PlanRunner(library, library.compile(data, numerics))
-            np.testing.assert_array_equal(runner.run({"x": x, "z": z})[0], want)
+            np.testing.assert_array_equal(session(data, numerics=numerics).run(None, {"x": x, "z": z})[0], want)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     parser.add_argument("--update", action="store_true")
     args, rest = parser.parse_known_args()
-    library = runtime.LibDemi(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])

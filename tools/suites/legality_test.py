@@ -14,17 +14,15 @@ conversions show.
 
 import argparse
 import collections
-import pathlib
-import shutil
 import sys
 
 import onnx
 from onnx import defs
 
 from suite import one_operator, reasons, validity, walk
-from suite.command import Demi, Variant, work_folder
+from suite.model import Model
+from suite.package import demi
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOTH = ("float16", "bfloat16")
 ANY = (1, 99)
 
@@ -145,13 +143,10 @@ def attribute_problems(before: onnx.NodeProto, after: onnx.NodeProto) -> list[st
 class Case:
     """One version of one operator, with all operands or the required ones."""
 
-    def __init__(self, schema: defs.OpSchema, full: bool, folder: pathlib.Path) -> None:
+    def __init__(self, schema: defs.OpSchema, full: bool) -> None:
         self.schema, self.full = schema, full
         self.model, self.source_problem = one_operator.build(schema, full)
-        self.data = self.model.SerializeToString()
-        self.path = folder / "source.onnx"
-        self.path.write_bytes(self.data)
-        self.verdict = validity.Verdict(self.data, self.model)
+        self.source = Model(self.model.SerializeToString())
         self.types = types_of(self.model)
         self.node = next(n for n in self.model.graph.node if n.name == "it")
         self.allowed = {c.type_param_str: set(c.allowed_type_strs)
@@ -176,15 +171,17 @@ class Case:
         start = kinds.get(which, "map(")
         return next((t for t in one_operator.FLOAT_TYPES if t in types and t.startswith(start)), "")
 
-    def problems(self, demi: Demi, target: str, tally: Tally) -> list[str]:
+    def problems(self, target: str, tally: Tally) -> list[str]:
         schema = self.schema
         name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
-        run, out = demi.convert(str(self.path), Variant(target, "low"), "--low-ops", f"+{name}",
-                                "--parameters", "runtime", "--opset", "keep")
-        if out is None or run.report is None:
-            return [run.problem()]
-        result = onnx.load_from_string(out)
-        found = validity.problems(out, result, self.verdict)
+        try:
+            data, report = demi.convert(self.source.data, to=target, io="low", low_ops=f"+{name}",
+                                        parameters="runtime", opset="keep")
+        except demi.DemiError as error:
+            return [str(error)]
+        made = Model(data)
+        result = made.proto
+        found = validity.problems(made, self.source)
         after = next((n for n in walk.model_nodes(result) if n.name == "it"), None)
         if after is None:
             return [*found, "the node is gone"]
@@ -192,7 +189,7 @@ class Case:
         if not found:
             found += self.operand_problems(after, types_of(result), target, tally)
         graphs = reasons.Graphs(self.model)
-        truth = reasons.Truth(run.report, graphs, target, True)
+        truth = reasons.Truth({"nodes": [vars(n) for n in report.nodes]}, graphs, target, True)
         return found + [t for t in truth.problems() if "is an fp32 operator" not in t]
 
     def operand_problems(self, after: onnx.NodeProto, types: dict[str, int], target: str,
@@ -241,28 +238,23 @@ def first_problems(tally: Tally) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Judges what may go low, opset by opset.")
-    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--only", default="", help="judge only operators of this name")
     args = parser.parse_args()
-    folder, tally = work_folder(), Tally()
-    demi = Demi(args.demi, folder)
+    tally = Tally()
     used: collections.Counter = collections.Counter()
-    try:
-        for schema in one_operator.schemas():
-            if args.only and schema.name != args.only:
+    for schema in one_operator.schemas():
+        if args.only and schema.name != args.only:
+            continue
+        for full in (False, True):
+            case = Case(schema, full)
+            if case.source_problem:
+                tally.failures.append(f"{case}: the source: {case.source_problem}")
                 continue
-            for full in (False, True):
-                case = Case(schema, full, folder)
-                if case.source_problem:
-                    tally.failures.append(f"{case}: the source: {case.source_problem}")
-                    continue
-                for target in BOTH:
-                    tally.conversions += 1
-                    tally.failures += [f"{case} to {target}: {p}"
-                                       for p in case.problems(demi, target, tally)]
-                used.update(op for op, *_ in STAYS if op == schema.name)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            for target in BOTH:
+                tally.conversions += 1
+                tally.failures += [f"{case} to {target}: {p}"
+                                   for p in case.problems(target, tally)]
+            used.update(op for op, *_ in STAYS if op == schema.name)
     if not args.only:
         tally.failures += first_problems(tally)
         tally.failures += [f"STAYS: no operator {op}" for op, *_ in STAYS if not used[op]]

@@ -53,26 +53,28 @@ check_installed() {
     [ -z "$(folders "$1")" ] || fail "$1 looks for libraries in '$(folders "$1")'"
 }
 
-# project NAME PREFIX LINES TARGET: builds both clients as a CMake project of a user's.
+# project NAME PREFIX LINES TARGET [OPTION…]: builds both clients as a CMake project of a user's.
 project() {
-    rm -rf "${work:?}/$1"
-    mkdir "$work/$1"
-    cp "$client" "$pipeline_client" "$work/$1/"
-    cat >"$work/$1/CMakeLists.txt" <<END
+    name=$1 prefix_path=$2 lines=$3 target=$4
+    shift 4
+    rm -rf "${work:?}/$name"
+    mkdir "$work/$name"
+    cp "$client" "$pipeline_client" "$work/$name/"
+    cat >"$work/$name/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.25)
 project(client LANGUAGES C)
-$3
+$lines
 add_executable(client client_example.c)
-target_link_libraries(client PRIVATE $4)
+target_link_libraries(client PRIVATE $target)
 add_executable(client_pipeline client_pipeline.c)
-target_link_libraries(client_pipeline PRIVATE $4)
+target_link_libraries(client_pipeline PRIVATE $target)
 END
-    cmake -G Ninja -S "$work/$1" -B "$work/$1/build" -DCMAKE_C_COMPILER="$cc" \
-        -DCMAKE_PREFIX_PATH="$2" -DCMAKE_BUILD_TYPE=Release >"$work/$1.log" 2>&1 ||
-        { cat "$work/$1.log" >&2; fail "$1: cmake"; }
-    cmake --build "$work/$1/build" --target client client_pipeline >"$work/$1.log" 2>&1 ||
-        { cat "$work/$1.log" >&2; fail "$1: build"; }
-    run_client "$1" "$work/$1/build/client"
+    cmake -G Ninja -S "$work/$name" -B "$work/$name/build" -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_PREFIX_PATH="$prefix_path" "$@" >"$work/$name.log" 2>&1 ||
+        { cat "$work/$name.log" >&2; fail "$name: cmake"; }
+    cmake --build "$work/$name/build" --target client client_pipeline >"$work/$name.log" 2>&1 ||
+        { cat "$work/$name.log" >&2; fail "$name: build"; }
+    run_client "$name" "$work/$name/build/client"
 }
 
 cpp_client() {
@@ -189,6 +191,8 @@ optimised "Debug" -O0 -DCMAKE_BUILD_TYPE=Debug
 optimised "MinSizeRel" -Os -DCMAKE_BUILD_TYPE=MinSizeRel
 optimised "flags" -O1 -DCMAKE_C_FLAGS=-O1
 
-project add_subdirectory / "add_subdirectory($source demi EXCLUDE_FROM_ALL)" demi::demi
+# All of demi is compiled again: as fast as that goes.
+project add_subdirectory / "add_subdirectory($source demi EXCLUDE_FROM_ALL)" demi::demi \
+    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG= -DDEMI_CUDA=OFF
 pipeline_client "$work/add_subdirectory/build/client_pipeline" "$work/plugin.so" "$dropout"
 echo "link_test: all fine"

@@ -16,8 +16,9 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from suite import made_models, metric, runtime
+from suite import made_models, metric
 from suite.command import Demi, work_folder
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLOAT_LIMIT = 1e-4
@@ -32,27 +33,27 @@ def session_of(path: pathlib.Path) -> ort.InferenceSession:
 
 
 class Test:
-    def __init__(self, demi: Demi, library: runtime.LibDemi) -> None:
-        self.demi, self.libdemi, self.failures = demi, library, 0
+    def __init__(self, command: Demi) -> None:
+        self.demi, self.failures = command, 0
 
     def judge(self, what: str, problem: str, error: float = 0) -> None:
         self.failures += bool(problem)
         print(f"{'FAIL' if problem else 'ok  '} {what}: error {error:.1e} {problem[:300]}",
               flush=True)
 
-    def runner(self, path: pathlib.Path) -> runtime.PlanRunner:
+    def runner(self, path: pathlib.Path) -> demi.Session:
         plan = path.with_suffix(".plan")
         run = self.demi.run("compile", str(path), "-o", str(plan))
         if run.code:
             sys.exit(f"made_models_test: compile: {run.problem()}")
-        return runtime.PlanRunner(self.libdemi, plan, 2, MEMORY)
+        return session(plan, 2, MEMORY)
 
-    def compare(self, what: str, runner: runtime.PlanRunner, feeds: dict[str, np.ndarray],
+    def compare(self, what: str, runner: demi.Session, feeds: dict[str, np.ndarray],
                 want: list[np.ndarray], limit: float) -> None:
         worst, problem = 0.0, ""
-        got = runner.run(feeds)
-        for io, y, y0 in zip(runner.outputs(), got, want, strict=True):
-            error, text = metric.compare(y, y0, limit, io.name.decode())
+        got = runner.run(None, feeds)
+        for io, y, y0 in zip(runner.get_outputs(), got, want, strict=True):
+            error, text = metric.compare(y, y0, limit, io.name)
             worst, problem = max(worst, error), problem or text
             if not np.all(np.isfinite(y0)) or not np.any(y0):
                 problem = problem or "the reference's output is not a measure"
@@ -75,13 +76,13 @@ class Test:
         """Outputs of each step; the state goes its own way in each runtime."""
         source, rng = self.demi.folder / "vad.onnx", np.random.default_rng(5)
         shutil.copy(path, source)
-        session, runner = session_of(source), self.runner(source)
+        theirs_session, runner = session_of(source), self.runner(source)
         ours = theirs = np.zeros((2, 1, 128), np.float32)
         worst, problem, rate = 0.0, "", {"sr": np.array(16000, np.int64)}
         for step in range(VAD_STEPS):
             sound = (rng.standard_normal((1, VAD_WINDOW)) * 0.1).astype(np.float32)
-            y0, theirs = session.run(None, {"input": sound, "state": theirs} | rate)
-            y, ours = runner.run({"input": sound, "state": ours} | rate)
+            y0, theirs = theirs_session.run(None, {"input": sound, "state": theirs} | rate)
+            y, ours = runner.run(None, {"input": sound, "state": ours} | rate)
             for got, want, name in ((y, y0, "output"), (ours, theirs, "state")):
                 error, text = metric.compare(got, want, FLOAT_LIMIT, f"step {step} {name}")
                 worst, problem = max(worst, error), problem or text
@@ -89,15 +90,14 @@ class Test:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     parser.add_argument("--full", action="store_true", help="the networks' own sizes")
     parser.add_argument("--models", default=",".join(made_models.MODELS), help="a comma list")
     args = parser.parse_args()
     folder = work_folder()
     try:
-        test = Test(Demi(args.demi, folder), runtime.LibDemi(args.libdemi))
+        test = Test(Demi(args.demi, folder))
         for name in filter(None, args.models.split(",")):
             sizes = {} if args.full else made_models.SMALL[name]
             test.model(name, made_models.MODELS[name](**sizes))

@@ -129,7 +129,7 @@ class Messages(Case):
         def on_terminal(*words, **environment):
             ours, theirs = os.openpty()
             base = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
-            done = subprocess.run([DEMI, *words], stdout=theirs, stderr=theirs, timeout=60,
+            done = subprocess.run([DEMI, *words], stdout=theirs, stderr=theirs, timeout=600,
                                   env={**base, "TERM": "xterm", **environment})
             os.close(theirs)
             said = b""

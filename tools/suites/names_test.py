@@ -110,7 +110,7 @@ class Names(unittest.TestCase):
 
     def check(self, *words: str | bytes, codes: tuple[int, ...] = (0, 1, 2)) -> str:
         done = subprocess.run([DEMI, *words], capture_output=True, cwd=self.place, check=False,
-                              stdin=subprocess.DEVNULL, timeout=60)
+                              stdin=subprocess.DEVNULL, timeout=600)
         for stream in (done.stdout, done.stderr):
             said = stream.decode(errors="surrogateescape")
             found = [f"{ord(c):x} in {said[max(0, i - 40):i + 20]!r}" for i, c in enumerate(said)

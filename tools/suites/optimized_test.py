@@ -31,15 +31,15 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto
 
-from suite import made_models, runtime
+from suite import made_models
 from suite.made_models import HEAD, HEADS, WIDTH, Builder
+from suite.package import library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLOAT, HALF, BRAIN, QUANTA = 2e-5, 5e-3, 5e-2, 0.03
 FLOAT_TYPE, INT64 = TensorProto.FLOAT, TensorProto.INT64
 LOW = {"Attention", "Conv", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul"}
 args = argparse.Namespace()
-library: runtime.LibDemi
 
 
 # ---- models that are spelt as the optimizers look for them ----
@@ -147,8 +147,8 @@ class OptimizedTest(unittest.TestCase):
               want: list[np.ndarray]) -> None:
         optimized = path.read_bytes()
         for numerics in ("fast", "faithful"):
-            plan = runtime.PlanRunner(library, library.compile(optimized, numerics))
-            self.assertLessEqual(distance(plan.run(feeds), want), FLOAT, numerics)
+            plan = session(optimized, numerics=numerics)
+            self.assertLessEqual(distance(plan.run(None, feeds), want), FLOAT, numerics)
         for to, limit in (("float16", HALF), ("bfloat16", BRAIN)):
             low = path.with_suffix(f".{to}.onnx")
             done = subprocess.run([args.demi, "convert", path, "-o", low, "--to", to, "--json=-"],
@@ -159,8 +159,8 @@ class OptimizedTest(unittest.TestCase):
                 if node["op_type"] in LOW and to == "float16":
                     self.assertEqual(node["dtype"], to, node)
             converted = low.read_bytes()
-            plan = runtime.PlanRunner(library, library.compile(converted, "faithful"))
-            self.assertLessEqual(distance(plan.run(feeds), want), limit, to)
+            plan = session(converted, numerics="faithful")
+            self.assertLessEqual(distance(plan.run(None, feeds), want), limit, to)
             if to == "float16":
                 self.assertLessEqual(distance(by_ort(converted, feeds), want), limit)
 
@@ -195,9 +195,8 @@ class OptimizedTest(unittest.TestCase):
                                   optimized_model_filepath=str(path))
                     self.assertIn(op, {node.op_type for node in onnx.load(path).graph.node})
                     for numerics in ("fast", "faithful"):
-                        plan = runtime.PlanRunner(
-                            library, library.compile(path.read_bytes(), numerics))
-                        self.assertLessEqual(distance(plan.run(feeds), want), QUANTA, numerics)
+                        plan = session(path.read_bytes(), numerics=numerics)
+                        self.assertLessEqual(distance(plan.run(None, feeds), want), QUANTA, numerics)
 
     def test_transformers(self) -> None:
         """The Python package's own fusions, which make Attention."""
@@ -222,9 +221,7 @@ class OptimizedTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     args, rest = parser.parse_known_args()
-    library = runtime.LibDemi(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])

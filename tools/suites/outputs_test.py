@@ -24,6 +24,7 @@ import unittest
 import onnx
 from onnx import numpy_helper
 
+from suite import fail_call
 from suite.command import work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -35,9 +36,9 @@ g (float[2,3] x) => (float[2,3] y, float[2,3] z)
 { h = MatMul (x, w) y = Relu (h) z = Sigmoid (h) }
 """
 IN_PLACE = b"its folder cannot be synced"
-SIGNALS = [signal.SIGQUIT, signal.SIGUSR1, signal.SIGXCPU, signal.SIGALRM, signal.SIGHUP,
-           signal.SIGTERM, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
-           signal.SIGRTMIN, signal.SIGRTMAX]
+SIGNALS = [signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGXCPU, signal.SIGALRM,
+           signal.SIGHUP, signal.SIGTERM, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF,
+           signal.SIGIO, signal.SIGRTMIN, signal.SIGRTMAX]
 
 
 class Scene:
@@ -63,10 +64,9 @@ class Scene:
         return {str(p.relative_to(self.place)) for p in self.place.rglob("*") if p.is_dir()}
 
     def run(self, stdout: object = subprocess.DEVNULL, **env: object) -> tuple[int, bytes]:
-        more = {key: str(value) for key, value in env.items()}
         done = subprocess.run([DEMI, *self.words], cwd=self.place, stdout=stdout,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False,
-                              timeout=60, env={**os.environ, "LD_PRELOAD": str(SHIM), **more})
+                              timeout=600, env=fail_call.environment(SHIM, **env))
         return done.returncode, done.stderr
 
 
@@ -369,10 +369,8 @@ if __name__ == "__main__":
     DEMI, CC, EVERY = str(pathlib.Path(options.demi).resolve()), options.cc, options.every
     WORK = work_folder()
     try:
-        SOURCES, SHIM = WORK / "sources", WORK / "fail_call.so"
+        SOURCES, SHIM = WORK / "sources", fail_call.build(WORK, CC)
         SOURCES.mkdir()
-        subprocess.run([CC, "-shared", "-fPIC", "-O1", "-Wall", "-o", SHIM,
-                        ROOT / "tools/suites/fail_call.c", "-ldl"], check=True)
         make_sources()
         unittest.main(argv=[sys.argv[0], *rest], verbosity=1)
     finally:

@@ -21,14 +21,19 @@ import resource
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import numpy as np
 import onnx
 import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 
-from suite import engines, exceptions, judge, metric, peer_models, validity, walk
-from suite.command import VARIANTS, Demi, Variant, work_folder
+from judges import Finding, conversion, first, numbers, round_trip
+from suite import engines, exceptions, metric, peer_models, validity, walk
+from suite.command import Demi, work_folder
+from suite.package import demi
+from suite.subject import Made, Subject
+from suite.variants import VARIANTS, Variant
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "testdata/golden/peers.txt"
@@ -146,18 +151,6 @@ CLASSES = {
     "types that nothing computes with": ["types that nothing computes with", "unused_parts"],
 }
 
-# model, variant, class, reason as in suite/exceptions.tsv.
-EXCEPTIONS = [
-    f"{name}\t{variant}\tno-engine\t{reason}" for name, variant, reason in (
-        ("Multinomial_s_dtype_is_an_integer", "bfloat16/*", "the reference has no Multinomial"),
-        ("control_flow_over_optionals", "bfloat16/*", "the reference fails on If over optionals"),
-        ("a_custom_operator_keeps_its_types", "*", "nobody has a kernel for a custom operator"),
-        ("a_custom_operator_between_without_value_info", "*",
-         "nobody has a kernel for a custom operator"),
-        ("Optional_of_a_sequence", "bfloat16/low", "the reference casts no sequences' elements"),
-        ("SequenceMap_over_sequences_and_a_tensor", "bfloat16/*",
-         "the reference's SequenceMap takes no tensor beside sequences"),
-    )]
 # Sources that ONNX refuses, and those that its inference does not understand: of these, a rewritten
 # form of the result must be valid.
 INVALID = {"wrong_value_info", "output_without_shape"}
@@ -316,30 +309,34 @@ class PlainReference(engines.ReferenceEngine):
         super().__init__(data, plain)
 
 
-class PeerJudge(judge.Judge):
-    """The suite's judge, with checks for what neither ONNX nor numbers show."""
+def source_problem(subject: Subject) -> str:
+    """ONNX's word against a source would excuse the result: a source must be valid, too."""
+    text = subject.source.fault
+    return f"the source: {text or 'is valid'}" if bool(text) != (
+        subject.name in INVALID | NOT_UNDERSTOOD) else ""
 
-    def __init__(self, demi: Demi) -> None:
-        super().__init__(demi)
-        self.entries = [exceptions.Entry(line) for line in EXCEPTIONS]
 
-    def round_trip(self, source: judge.Source) -> judge.Row:
-        """ONNX's word against a source would excuse the result: a source must be valid, too."""
-        row = super().round_trip(source)
-        text = source.verdict.check or source.verdict.inference
-        if bool(text) != (source.name in INVALID | NOT_UNDERSTOOD):
-            row.problems.append(f"the source: {text or 'is valid'}")
-        return row
+def more_problems(subject: Subject, made: Made) -> list[str]:
+    """What neither ONNX nor numbers show."""
+    source, model, text = subject.proto, made.model.proto, ""
+    if subject.name in NOT_UNDERSTOOD:
+        text, _ = validity.strict_inference(plain_model(model))
+    return [*([text] if text else []), *sharding_problems(model), *name_problems(model, source),
+            *value_info_problems(model), *master_problems(model, source)]
 
-    def report(self, source: judge.Source, model: onnx.ModelProto, report: dict, variant: Variant,
-               row: judge.Row) -> list[str]:
-        text = ""
-        if source.name in NOT_UNDERSTOOD:
-            text, _ = validity.strict_inference(plain_model(model))
-        return (super().report(source, model, report, variant, row) + ([text] if text else []) +
-                sharding_problems(model) +
-                name_problems(model, source.model) + value_info_problems(model) +
-                master_problems(model, source.model))
+
+def judge(subject: Subject) -> Iterator[Finding]:
+    yield Finding("source", source_problem(subject))
+    yield from round_trip.judge(subject)
+    for variant in VARIANTS:
+        made = subject.convert(variant)
+        found = conversion.problems(subject, made, variant) + more_problems(subject, made)
+        yield Finding(str(variant), first(found))
+        comparison = numbers.Comparison(subject, made.model, variant, "peers")
+        plain = comparison.judge()
+        yield plain
+        if plain.engine != "identical" and not plain.problem:
+            yield comparison.optimized(plain)
 
 
 # ---- external data
@@ -459,11 +456,11 @@ def external_excluded(demi: Demi, folder: pathlib.Path) -> list[str]:
 
 def external_beyond_4_gb(demi: Demi, folder: pathlib.Path) -> list[str]:
     """2.2 GB of weights in a sparse file of 4.8 GB: sizes beyond 2^31, offsets beyond 2^32, and no
-    copy of the weights in memory. On disk, since work_folder() may be in memory."""
+    copy of the weights in memory. On disk, since work_folder() and TMPDIR may be in memory."""
     del folder
-    where = pathlib.Path(tempfile.gettempdir())
+    where = ROOT / "build"
     if shutil.disk_usage(where).free < 8 << 30:
-        return [f"less than 8 GB free in {where}: set TMPDIR"]
+        return [f"less than 8 GB free in {where}"]
     home = pathlib.Path(tempfile.mkdtemp(prefix="demi-peers-", dir=where))
     try:
         return big_problems(demi, home)
@@ -535,7 +532,7 @@ EXTERNAL = {f.__name__: f for f in (external_in_and_out, external_in_place, exte
 class Test:
     def __init__(self, demi: Demi, folder: pathlib.Path, verbose: bool) -> None:
         self.demi, self.folder, self.verbose = demi, folder, verbose
-        self.judge, self.used = PeerJudge(demi), set()
+        self.used: set[str] = set()
         self.cases = self.failures = 0
         self.engines: collections.Counter = collections.Counter()
 
@@ -543,33 +540,26 @@ class Test:
         self.failures += 1
         print(f"FAIL {what}: {problem}")
 
-    def judged(self, title: str, path: pathlib.Path) -> None:
+    def judged(self, title: str, home: pathlib.Path, data: bytes) -> None:
         self.cases += 1
-        result = self.judge(path)
-        self.used |= result.used
-        for row in result.rows:
-            self.engines[row.engine] += row.engine != "-"
-            if row.problems:
-                self.failed(f"{title} {row.what}", " | ".join(row.problems)[:500])
+        subject = Subject("backend", home.name, data, folder=home)
+        for found in judge(subject):
+            self.used.add(found.used)
+            self.engines[found.engine] += found.engine != "-"
+            if found.problem:
+                self.failed(f"{title} {found.what}", found.problem[:500])
             elif self.verbose:
-                print(f"{row.status()} {title} {row.what} {row.engine} {row.error:.2g} {row.skip}")
+                print(f"{found.status()} {title} {found.what} {found.engine} {found.error:.2g} {found.skip}")
 
     def golden(self, title: str, text: str) -> None:
-        home = self.folder / "golden" / folder_name(title)
-        home.mkdir(parents=True)
-        (home / "model.onnxtxt").write_text(text)
-        run = self.demi.run("opt", str(home / "model.onnxtxt"), "--passes", "", "-o",
-                            str(home / "model.onnx"))
-        if run.code:
-            self.failed(title, run.problem())
-            return
-        self.judged(title, home / "model.onnx")
+        try:
+            self.judged(title, self.folder / "golden" / folder_name(title),
+                        demi.run_passes(text.encode(), "")[0])
+        except demi.DemiError as error:
+            self.failed(title, str(error))
 
     def built(self, name: str) -> None:
-        home = self.folder / name
-        home.mkdir()
-        (home / "model.onnx").write_bytes(peer_models.build(name))
-        self.judged(name, home / "model.onnx")
+        self.judged(name, self.folder / name, peer_models.build(name))
 
     def external(self, name: str) -> None:
         self.cases += 1
@@ -603,9 +593,8 @@ def main() -> None:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not args.only:
-        for entry in test.judge.entries:
-            if entry.key() not in test.used:
-                test.failed("exceptions", f"excuses nothing: {entry.key()}")
+        for text in exceptions.stale(test.used, {"peers"}):
+            test.failed("exceptions", text)
     print(f"peer_cases: {len(CLASSES)} classes, {test.cases} cases, {test.failures} failures "
           f"({dict(test.engines)})")
     sys.exit(1 if test.failures else 0)

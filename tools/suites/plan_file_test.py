@@ -8,23 +8,25 @@ flipped on disk are found by `check`, in the plan by default, in the model's ext
 """
 
 import argparse
-import ctypes
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import numpy as np
 import onnx.parser
 from onnx import numpy_helper
 
-from suite import runtime
+from suite import fail_call
+from suite.package import library_option
+from suite.runtime import PlanRunner
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEVER_DONE = 1 << 40
+LOOKS = 100 # at the clock: a few loops
 COLUMNS = 1 << 21 # 8 MiB of weights: more than what is read whole
 args = argparse.Namespace()
 
@@ -122,21 +124,23 @@ class PlanFiles(unittest.TestCase):
         onnx.save(model(), self.model)
         self.assertEqual(demi("compile", self.model, "-o", self.plan).returncode, 0)
         np.save(self.folder / "x.npy", np.arange(8, dtype=np.float32))
+        self.shim = fail_call.build(self.folder)
 
     def running(self, change, threads: int, trips: int) -> tuple[int, str]:  # noqa: ANN001
-        """Exit code and stderr of a run whose plan is changed once it is mapped and has begun."""
+        """Exit code and stderr of a run whose plan is changed while it stands still: a run that has a
+        limit of time looks at the clock before each step, and at one of these looks it is stopped."""
         np.save(self.folder / "trips.npy", np.array(trips, np.int64))
         process = subprocess.Popen(
             [args.demi, "run", self.plan, "--input", f"x={self.folder / 'x.npy'}", "--input",
-             f"trips={self.folder / 'trips.npy'}", "--threads", str(threads)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        maps = pathlib.Path(f"/proc/{process.pid}/maps")
-        while process.poll() is None and str(self.plan) not in maps.read_text():
-            time.sleep(0.01)
-        time.sleep(0.2)
-        self.assertIsNone(process.poll(), "the run ended before anything was changed")
+             f"trips={self.folder / 'trips.npy'}", "--threads", str(threads), "--time", "1e6"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=fail_call.environment(
+                self.shim, FAIL_NAME="clock_gettime", FAIL_AT=LOOKS, FAIL_WITH=-signal.SIGSTOP))
+        ended = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        self.assertEqual(ended.si_code, os.CLD_STOPPED, "the run ended before anything was changed")
+        self.assertIn(str(self.plan), pathlib.Path(f"/proc/{process.pid}/maps").read_text())
         change()
-        _, errors = process.communicate(timeout=120)
+        process.send_signal(signal.SIGCONT)
+        _, errors = process.communicate()
         return process.returncode, errors
 
     def test_cut(self):
@@ -160,20 +164,16 @@ class PlanFiles(unittest.TestCase):
                 with self.plan.open("r+b") as file:
                     file.write(text)
 
-            code, errors = self.running(change, 2, 1000)
+            code, errors = self.running(change, 2, LOOKS)
             with self.subTest(filler=filler[:1]):
                 self.assertEqual((code, errors), (0, ""))
             self.plan.write_bytes(data)
 
     def test_read_whole(self):
         """demi_plan_read: the file may go."""
-        library = runtime.LibDemi(args.libdemi)
-        error, plan = runtime.Error(), ctypes.c_void_p()
-        library.check(library.c.demi_plan_read(str(self.plan).encode(), ctypes.byref(plan),
-                                               ctypes.byref(error)), error)
+        runner = PlanRunner(self.plan, whole=True)
         os.truncate(self.plan, 0)
-        library.check(library.c.demi_plan_verify(plan, ctypes.byref(error)), error)
-        library.c.demi_plan_free(plan)
+        runner.verify()
 
     def test_flipped(self):
         """Wherever a bit flips, check says so; run and show may or may not."""
@@ -277,8 +277,7 @@ class PlanFiles(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    options.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    options.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
-    args, rest = options.parse_known_args()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
+    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    args, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

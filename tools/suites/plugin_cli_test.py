@@ -56,7 +56,7 @@ class Case(unittest.TestCase):
 
     def run_demi(self, *words):
         return subprocess.run([DEMI, *words], cwd=self.folder, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=600)
 
     def ok(self, *words):
         done = self.run_demi(*words)
@@ -71,7 +71,7 @@ class Case(unittest.TestCase):
     def built(self, source, name="p.so"):
         path = os.path.join(self.folder, name)
         subprocess.run([CC, "-shared", "-fPIC", "-Wall", "-Werror", "-I", INCLUDE, "-x", "c", "-o",
-                        path, "-"], input=source.encode(), check=True, timeout=60)
+                        path, "-"], input=source.encode(), check=True, timeout=600)
         return path
 
     def plugin(self, body="return true;", name="mine", file="p.so"):

@@ -31,6 +31,8 @@ import unittest
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx.parser
+import onnx.reference
 from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -38,8 +40,10 @@ if "DEMI_LIBRARY" in os.environ:
     sys.path.insert(0, str(ROOT / "tools/python"))
 
 import demi_onnx as demi  # noqa: E402
+from demi_onnx import _abi_functions, _lib  # noqa: E402
 
 CONV = str(ROOT / "testdata/models/conv_net.onnx")
+PATIENCE_S = 300  # what does not end is a failure
 
 
 def info(name, dtype, shape):
@@ -65,6 +69,26 @@ def matmul(size=64):
                     [info("y", TensorProto.FLOAT, ["N", size])], [weights])
 
 
+@contextlib.contextmanager
+def interrupted(seconds):
+    """Ctrl-C comes once this thread has computed for so long, however busy the machine is."""
+    computed, over = time.pthread_getcpuclockid(threading.get_ident()), threading.Event()
+    end = time.clock_gettime(computed) + seconds
+
+    def wait():
+        while not over.wait(0.001):
+            if time.clock_gettime(computed) > end:
+                return os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def endless():
     """A loop of 2^40 iterations."""
     body = helper.make_graph([helper.make_node("Identity", ["c"], ["d"]),
@@ -75,6 +99,15 @@ def endless():
     trip = helper.make_tensor("m", TensorProto.INT64, [], [1 << 40])
     return model_of([helper.make_node("Loop", ["m", "", "x"], ["y"], body=body)],
                     [info("x", TensorProto.FLOAT, [1])], [info("y", TensorProto.FLOAT, [1])], [trip])
+
+
+class Library(unittest.TestCase):
+    def test_functions(self):
+        """It has all that the headers declare."""
+        for name in _abi_functions.FUNCTIONS:
+            self.assertTrue(callable(getattr(_lib.lib, name)))
+        with self.assertRaises(AttributeError):
+            _lib.lib.demi_nothing()
 
 
 class Values(unittest.TestCase):
@@ -227,6 +260,26 @@ class Values(unittest.TestCase):
         y[0] = 7
         self.assertEqual(x[0], 1)
 
+    def test_results_of_calls(self):
+        """Outputs that calls of one function give, its operand or its constant too, have their names."""
+        model = onnx.parser.parse_model("""
+            <ir_version: 10, opset_import: ["" : 21, "f" : 1]>
+            g (float[2] x, float[2] z) => (float[2] y1, float[2] y2, float[2] same, float[2] k, float[2] k2,
+                                           float[2] again) <float[2] c = {3, -4}> {
+                y1, same, k = f.F (x)  again = Identity (same)  y2, t, k2 = f.F (c) }
+            <domain: "f", opset_import: ["" : 21]>
+            F (a) => (out, a2, fixed) { out = Neg (a)  a2 = Identity (a)
+                                        fixed = Constant <value_floats = [7.0, 8.0]> () }""")
+        session, x = demi.Session(model), np.array([1, -2], np.float32)
+        names = [out.name for out in session.get_outputs()]
+        self.assertEqual(names, ["y1", "y2", "same", "k", "k2", "again"])
+        feeds = {"x": x, "z": x}
+        want = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+        for _ in range(2):
+            for name, a, b in zip(names, session.run(None, feeds), want, strict=True):
+                np.testing.assert_array_equal(a, b)
+                np.testing.assert_array_equal(session.run([name], feeds)[0], b)
+
     def test_wrong_shape_declared(self):
         """Results have the shape that was made, not the declared one."""
         shape = helper.make_tensor("s", TensorProto.INT64, [2], [-1, 2])
@@ -325,33 +378,32 @@ class Sessions(unittest.TestCase):
         self.assertLessEqual(len(session._free), 6)
 
     def test_lock_is_released(self):
-        """Another thread goes on while a run is under way."""
-        session = demi.Session(endless(), time_limit=0.5)
-        times, over = [], threading.Event()
+        """Another thread has the interpreter while a run is under way: the run's own goes on."""
+        session, over = demi.Session(endless(), time_limit=PATIENCE_S), threading.Event()
+        computed = time.pthread_getcpuclockid(threading.get_ident())
 
-        def note():
-            while not over.wait(0.01):
-                times.append(time.perf_counter())
+        def watch():
+            while not over.wait(0.001):  # the one time that it is given away
+                before = time.clock_gettime(computed)
+                for _ in range(100000):
+                    pass
+                if time.clock_gettime(computed) > before + 0.001:
+                    return os.kill(os.getpid(), signal.SIGINT)
 
-        thread = threading.Thread(target=note)
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(PATIENCE_S)
+        thread = threading.Thread(target=watch)
         thread.start()
-        start = time.perf_counter()
-        with self.assertRaises(demi.EnvironmentFailure):
+        with self.assertRaises(KeyboardInterrupt):
             session.run(None, {"x": np.ones(1, np.float32)})
-        end = time.perf_counter()
         over.set()
         thread.join()
-        self.assertTrue([t for t in times if start + 0.05 < t < end - 0.05])
 
     def test_interrupt(self):
         """Ctrl-C ends a run."""
-        session = demi.Session(endless(), time_limit=30)
-        timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        start = time.monotonic()
-        with self.assertRaises(KeyboardInterrupt):
+        session = demi.Session(endless(), time_limit=PATIENCE_S)
+        with self.assertRaises(KeyboardInterrupt), interrupted(0.1):
             session.run(None, {"x": np.ones(1, np.float32)})
-        self.assertLess(time.monotonic() - start, 10)
 
     def test_async(self):
         session = demi.Session(matmul(), threads=1)
@@ -363,15 +415,18 @@ class Sessions(unittest.TestCase):
 
         for made, in asyncio.run(all_of()):
             np.testing.assert_array_equal(made, want)
-        slow = demi.Session(endless(), time_limit=30)
+        slow, begin = demi.Session(endless(), time_limit=PATIENCE_S), time.process_time()
 
         async def cancelled():
-            await asyncio.wait_for(slow.run_async(None, {"x": np.ones(1, np.float32)}), 0.1)
+            run = asyncio.create_task(slow.run_async(None, {"x": x[:1, :1].ravel()}))
+            while time.process_time() < begin + 0.1:  # until it computes
+                await asyncio.sleep(0.001)
+            run.cancel()
+            await run
 
-        start = time.monotonic()
-        with self.assertRaises((asyncio.TimeoutError, TimeoutError)):
+        with self.assertRaises(asyncio.CancelledError):
             asyncio.run(cancelled())
-        self.assertLess(time.monotonic() - start, 10)
+        self.assertLess(time.process_time() - begin, 3)  # its thread has ended, too
 
     def test_pickle(self):
         x = np.ones((1, 3, 8, 8), np.float32)
@@ -381,14 +436,48 @@ class Sessions(unittest.TestCase):
             np.testing.assert_array_equal(again.run(None, {"x": x})[0], session.run(None, {"x": x})[0])
             self.assertEqual(again._how["numerics"], "faithful")
 
+    def test_limits(self):
+        session = demi.Session(endless(), step_limit=1000, time_limit=20)
+        for _ in range(2):
+            with self.assertRaisesRegex(demi.EnvironmentFailure, "1000 steps"):
+                session.run(None, {"x": np.ones(1, np.float32)})
+        for name in ("threads", "memory_budget", "device_memory", "step_limit"):
+            with self.assertRaisesRegex(demi.UsageError, name):
+                demi.Session(CONV, **{name: -1})
+
+    def test_memory_peak(self):
+        session = demi.Session(matmul(), threads=1)
+        peaks = []
+        for rows in (1, 1000, 1):
+            session.run(None, {"x": np.ones((rows, 64), np.float32)})
+            peaks.append(session.memory_peak())
+        self.assertGreater(peaks[1], max(peaks[0], 1000 * 64 * 4))
+
+    def test_arguments(self):
+        for number, name in ((TensorProto.BFLOAT16, "bfloat16"), (TensorProto.INT64, "int64")):
+            self.assertEqual(demi.Session(unary("Abs", number)).get_inputs()[0].dtype.name, name)
+
     def test_plan(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "model.plan"
             demi.compile(CONV, path)
             x = np.ones((1, 3, 8, 8), np.float32)
-            np.testing.assert_array_equal(demi.Session(path).run(None, {"x": x})[0],
-                                          demi.Session(CONV).run(None, {"x": x})[0])
-            self.assertIsInstance(demi.compile(CONV), bytes)
+            want, = demi.Session(CONV).run(None, {"x": x})
+            of_bytes = demi.Session(demi.compile(CONV))
+            for session in (demi.Session(path), of_bytes, pickle.loads(pickle.dumps(of_bytes))):
+                np.testing.assert_array_equal(session.run(None, {"x": x})[0], want)
+            with self.assertRaises(demi.ModelError):
+                demi.Session(demi.compile(CONV)[:-100])
+        plans = [demi.compile(matmul(), isa=isa) for isa in ("none", "portable", "avx2", "avx512")]
+        self.assertEqual(len(set(plans)), 4)
+        constants = [helper.make_tensor("c", TensorProto.FLOAT, [1], [1.5]),
+                     helper.make_tensor("s", TensorProto.INT64, [1], [1 << 16])]
+        large = model_of([helper.make_node("Expand", ["c", "s"], ["e"]), helper.make_node("Sin", ["e"], ["f"]),
+                          helper.make_node("Mul", ["x", "f"], ["y"])],
+                         [info("x", 1, [1])], [info("y", 1, [1 << 16])], constants)
+        self.assertLess(len(demi.compile(large, memory_budget=1)), len(demi.compile(large)))
+        for wrong in ({"isa": "sse"}, {"memory_budget": -1}, {"numerics": "exact"}):
+            self.assertRaises(demi.UsageError, demi.compile, CONV, **wrong)
 
 
 class Conversions(unittest.TestCase):
@@ -462,6 +551,10 @@ class Conversions(unittest.TestCase):
         self.assertEqual(demi.check(CONV), [])
         self.assertEqual(demi.check(self.out, against=CONV), [])
         self.assertTrue(demi.check(self.out, against=matmul()))
+        self.assertEqual(demi.check(self.out, against=CONV, made_by={"to": "float16"}), [])
+        self.assertIn("by the policy: ", demi.check(self.out, against=CONV, made_by={"to": "bf16"})[0])
+        for wrong in ({"made_by": {}}, {"against": CONV, "made_by": {"to": "nothing"}}):
+            self.assertRaises(demi.UsageError, demi.check, self.out, **wrong)
         self.assertIn("weight", {d.kind for d in demi.diff(CONV, self.out)})
         self.assertIn("Conv", demi.show(CONV))
         self.assertGreater(len(demi.show(CONV, full=True)), len(demi.show(CONV)))
@@ -518,12 +611,9 @@ class Conversions(unittest.TestCase):
 
     def test_interrupt(self):
         """Ctrl-C ends a call as itself, wherever it comes."""
-        for delay in (0.05, 0.15, 0.3):
-            timer = threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGINT))
-            end = time.monotonic() + 20
-            with self.assertRaises(KeyboardInterrupt):
-                timer.start()
-                while time.monotonic() < end:
+        for computed in (0.05, 0.15, 0.3):
+            with self.assertRaises(KeyboardInterrupt), interrupted(computed):
+                while True:
                     demi.search(CONV, evaluations=200)
 
     def test_errors(self):
@@ -783,5 +873,6 @@ class Leaks(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
     assert ctypes  # what the package stands on
     unittest.main()

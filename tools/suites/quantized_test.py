@@ -26,13 +26,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import quantization
 
-from suite import runtime
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLOAT = 1e-5      # of the largest float
 OFF_BY_ONE = 0.01  # the share of bytes that may be
 args = argparse.Namespace()
-library: runtime.LibDemi
 TYPES = {"u8": (np.uint8, TensorProto.UINT8), "i8": (np.int8, TensorProto.INT8)}
 
 
@@ -121,13 +120,13 @@ def steps(plan: bytes) -> list[str]:
 class Quantized(unittest.TestCase):
     def check(self, m: Model, outputs, has: set[str], lacks=(), exact=False) -> None:
         data = m.finish(*outputs)
-        plan = library.compile(data, "fast")
+        plan = demi.compile(data)
         found = {step.removeprefix("demi.fused.").removesuffix("Last") for step in steps(plan)}
         self.assertLessEqual(has, found)
         self.assertFalse(found & set(lacks), found)
-        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
-        want, got = (each.run(m.feeds) for each in (plain, runtime.PlanRunner(library, plan)))
-        faithful = runtime.PlanRunner(library, library.compile(data, "faithful")).run(m.feeds)
+        plain = session(data, numerics="faithful", keep_values=True)
+        want, got = (each.run(None, m.feeds) for each in (plain, session(plan)))
+        faithful = session(data, numerics="faithful").run(None, m.feeds)
         for a, b, c in zip(want, got, faithful, strict=True):
             self.assertEqual((a.dtype, a.shape), (b.dtype, b.shape))
             self.assertEqual(a.tobytes(), c.tobytes())
@@ -405,14 +404,13 @@ class Quantized(unittest.TestCase):
                             params=other, mode="linear")
                 y = m.node("Conv", y, weights(6, 8, 5, 5, axis=0), pads=[2] * 4)
                 data = m.finish(m.q(y, params))
-                plan = library.compile(data, "fast")
+                plan = demi.compile(data)
                 self.assertLessEqual(
                     {"demi.fused.QAveragePoolLast", "demi.fused.QConvTransposeLast",
                      "demi.fused.QResize"}, set(steps(plan)))
                 self.assertEqual(steps(plan).count("Transpose"), 2)
-                plain = library.compile(data, "faithful", keep_values=True)
-                want, got = (runtime.PlanRunner(library, each).run(m.feeds)[0].astype(int)
-                             for each in (plain, plan))
+                plain = session(data, numerics="faithful", keep_values=True)
+                want, got = (each.run(None, m.feeds)[0].astype(int) for each in (plain, session(plan)))
                 self.assertGreater(np.std(want), 2)
                 self.assertLessEqual(np.max(np.abs(want - got)), 1)
                 self.assertLessEqual(np.mean(want != got), 5 * OFF_BY_ONE)  # of five steps
@@ -581,17 +579,16 @@ class Quantized(unittest.TestCase):
                     activation_type=quantization.QuantType[kind],
                     weight_type=quantization.QuantType.QInt8)
                 data = path.read_bytes()
-                plan = library.compile(data, "fast")
+                plan = demi.compile(data)
                 found = {step.removeprefix("demi.fused.").removesuffix("Last")
                          for step in steps(plan)}
                 self.assertLessEqual({"QConv", "QMatMul", "MaxPool", "QAveragePool",
                                       "QConvTranspose", "QResize"}, found)
                 self.assertFalse(found & {"Conv", "Gemm", "Add", "QAdd", "AveragePool", "Resize",
                                           "ConvTranspose"}, found)
-                plain = runtime.PlanRunner(library, library.compile(data, "faithful",
-                                                                    keep_values=True))
-                want = plain.run(feeds[0])[0]
-                got = runtime.PlanRunner(library, plan).run(feeds[0])[0]
+                plain = session(data, numerics="faithful", keep_values=True)
+                want = plain.run(None, feeds[0])[0]
+                got = session(plan).run(None, feeds[0])[0]
                 some = 0.02 * np.max(np.abs(want))  # a few quanta, each one off at most
                 np.testing.assert_allclose(got, want, rtol=0, atol=some)
 
@@ -617,10 +614,8 @@ class Quantized(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     args, rest = parser.parse_known_args()
-    library = runtime.LibDemi(args.libdemi)
     logging.disable(logging.WARNING)  # the quantizer's advice
     unittest.main(argv=[sys.argv[0], *rest])

@@ -4,8 +4,8 @@ and must not grow.
 
 Each case's model runs in one context on inputs of changing shapes and contents, in random order,
 more kinds than a context remembers; every result is compared with onnx's reference evaluator. Then
-1,000 changes of shape, in the last 800 of which the process gets no larger than in the first. And
-every backend model twice in new contexts with one and with two threads: equal to the bit.
+1,000 changes of shape, in the last 800 of which the process gets no larger than in the first. (That new
+contexts give the same bits is judged on ONNX's models: judges/plans.py.)
 """
 
 import argparse
@@ -19,9 +19,8 @@ import onnx
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
 
-from suite import engines, runtime, workers
+from suite.package import demi, library_option, session
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(7)
 
 
@@ -120,18 +119,17 @@ def same(got: np.ndarray, want: np.ndarray) -> bool:
     return got.shape == want.shape and np.allclose(got, want, 1e-5, 1e-6, equal_nan=True)
 
 
-def check_case(library: runtime.LibDemi, name: str) -> str:
+def check_case(name: str) -> str:
     """Why a case fails, or ""."""
     model = build(name)
-    oracle, runner = ReferenceEvaluator(model), runtime.PlanRunner(library, library.compile(
-        model.SerializeToString()))
+    oracle, runner = ReferenceEvaluator(model), session(model)
     order = [n for n in range(30) for _ in range(3)]
     random.Random(3).shuffle(order)
     for n in order:
         feeds = CASES[name][1](n)
         try:
-            outputs = runner.run(feeds)
-        except runtime.Failed as error:
+            outputs = runner.run(None, feeds)
+        except demi.DemiError as error:
             return f"run {n}: {error}"
         for output, got, want in zip(model.graph.output, outputs, oracle.run(None, feeds)):
             if not same(got, want):
@@ -144,7 +142,7 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_growth(library: runtime.LibDemi, changes: int) -> str:
+def check_growth(changes: int) -> str:
     """A network of convolutions on 1,000 inputs of other sizes, large ones early."""
     text = ("(float[n,3,h,w] x) => (float[n,4] y) { a = Conv <pads = [1,1,1,1]> (x, k) b = Relu (a)"
             " c = Conv <pads = [1,1,1,1]> (b, l) d = Add (b, c) e = GlobalAveragePool (d)"
@@ -152,19 +150,18 @@ def check_growth(library: runtime.LibDemi, changes: int) -> str:
     model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 21]> m {text}')
     for weight, dims in (("k", (4, 3, 3, 3)), ("l", (4, 4, 3, 3))):
         model.graph.initializer.append(onnx.numpy_helper.from_array(f32(*dims), weight))
-    runner = runtime.PlanRunner(library, library.compile(model.SerializeToString()))
-    library.c.demi_context_peak.restype = runtime.c_uint64
+    runner = session(model)
     sizes = random.Random(5)
     image, sizes_seen, peaks = f32(4, 3, 160, 160), set(), set()
     most = [0, 0] # bytes of the process: in the first fifth of the runs, and later
     for change in range(changes):
         n, h, w = sizes.randint(1, 4), sizes.randint(8, 160), sizes.randint(8, 160)
         sizes_seen.add((n, h, w))
-        runner.run({"x": image[:n, :, :h, :w]})
+        runner.run(None, {"x": image[:n, :, :h, :w]})
         if change % 50 == 49: # the same sizes each time, twice: the second run is a planned one
-            runner.run({"x": image})
-            runner.run({"x": image})
-            peaks.add(library.c.demi_context_peak(runner.context))
+            runner.run(None, {"x": image})
+            runner.run(None, {"x": image})
+            peaks.add(runner.memory_peak())
         part = change > changes // 5
         most[part] = max(most[part], resident())
     grown = most[1] - most[0]
@@ -173,54 +170,13 @@ def check_growth(library: runtime.LibDemi, changes: int) -> str:
     return f"{len(sizes_seen)} shapes made it {grown} bytes larger" if grown > 4 << 20 else ""
 
 
-def make_repeater(library: str):  # noqa: ANN201
-    """In each worker: the function that runs a model in two new contexts and says where they
-    differ."""
-    the = runtime.LibDemi(library)
-
-    def plain(value: object) -> object:
-        if isinstance(value, list):
-            return [plain(v) for v in value]
-        return value if value is None or value.dtype == object else (value.shape, value.tobytes())
-
-    def work(path: pathlib.Path) -> str:
-        data = path.read_bytes()
-        model = onnx.load_from_string(data)
-        try:
-            plan = the.compile(data)
-            for folder in sorted(path.parent.glob("test_data_set_*")):
-                feeds = engines.read_feeds(model, folder) or {}
-                for threads in (1, 2):
-                    runs = [runtime.PlanRunner(the, plan, threads).run(feeds) for _ in range(2)]
-                    for output, a, b in zip(model.graph.output, *runs):
-                        if repr(plain(a)) != repr(plain(b)):
-                            return f"{output.name} differs from run to run with {threads} threads"
-        except runtime.Failed: # plan_suite.py's matter
-            return ""
-        return ""
-
-    return work
-
-
-def check_repeats(library: str, data: pathlib.Path) -> list[str]:
-    paths = sorted(data.rglob("model.onnx"))
-    if not paths:
-        return [f"no models in {data}"]
-    found = workers.run(paths, make_repeater, (library,), os.cpu_count() or 1)
-    return [f"{path.parent.name}: {text or died}" for path, text, died in found if text or died]
-
-
 def main() -> int:
-    args = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    args.add_argument("--libdemi", required=True, help="demi's shared library")
-    args.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
+    args = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     args.add_argument("--changes", type=int, default=1000)
     args = args.parse_args()
-    library = runtime.LibDemi(args.libdemi)
-    problems = [f"{name}: {text}" for name in CASES if (text := check_case(library, name))]
-    text = check_growth(library, args.changes)
+    problems = [f"{name}: {text}" for name in CASES if (text := check_case(name))]
+    text = check_growth(args.changes)
     problems += [f"growth: {text}"] if text else []
-    problems += check_repeats(args.libdemi, args.data)
     for problem in problems:
         print(f"FAIL {problem}")
     print(f"reuse_test: {len(CASES)} models, {args.changes} changes of shape: "

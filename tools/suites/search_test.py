@@ -13,17 +13,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from suite import command_case
+from suite import command_case, fail_call
 from suite.command_case import Case
 
 NO_TARGET = 1
+INTERRUPTED = 3
 TRIVIAL = 10
 SO_FAR = 11
 CURVE = 0
@@ -417,13 +417,13 @@ class Search(Case):
                      self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
                      "--sensitivity", how, "--threads", "1", "--quiet", "--output-dir",
                      self.path(f"folder-{how}{ranks}")],
-                    capture_output=True, text=True, timeout=120, check=False, env=own)
+                    capture_output=True, text=True, timeout=600, check=False, env=own)
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.same_folders(f"folder-{how}1", f"folder-{how}2")
             self.same_folders(f"folder-{how}1", f"folder-{how}4")
         done = subprocess.run([mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2",
                                self.demi, "search", self.net, "--journal", "/", "--target", "3"],
-                              capture_output=True, text=True, timeout=60, check=False, env=own)
+                              capture_output=True, text=True, timeout=600, check=False, env=own)
         self.assertIn(done.returncode, (2, 3))
 
     def test_journal_goes_on_anywhere(self) -> None:
@@ -444,20 +444,23 @@ class Search(Case):
                 self.assertEqual(pathlib.Path(journal).read_bytes(), whole)
 
     def test_killed(self) -> None:
-        common = ["search", self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
-                  "--quiet", "--journal", self.path("journal"), "--output-dir", self.path("folder-killed")]
-        for lines in (1, 3, 5, 9):
-            child = subprocess.Popen([self.demi, *common], cwd=self.folder)
-            began = time.monotonic()
-            path = pathlib.Path(self.path("journal"))
-            while child.poll() is None and time.monotonic() < began + 60:
-                if path.exists() and path.read_bytes().count(b"\n") >= lines:
-                    child.kill()
-                time.sleep(0.001)
-            child.wait()
-        self.ok(*common)
-        self.search(0, self.net, "-c", "float,a16w16,a8w8", "--target", "50", "--output-dir",
-                    self.path("folder-whole"))
+        """At each line of the journal: before it is written, and before it is certain to stay."""
+        words = ["search", self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
+                 "--quiet", "--journal", self.path("journal"), "--output-dir"]
+        shim = fail_call.build(self.folder)
+        self.ok(*words, self.path("folder-whole"))
+        lines = pathlib.Path(self.path("journal")).read_bytes().count(b"\n")
+        self.assertGreater(lines, 8)
+        os.unlink(self.path("journal"))
+        kills, code = 0, -signal.SIGKILL
+        while code and kills < lines: # each of these goes on with a line or two more
+            done = self.run_demi(*words, self.path("folder-killed"), env=fail_call.environment(
+                shim, FAIL_NAME=("pwrite", "fsync")[kills % 2], FAIL_AT=2, FAIL_WITH=-signal.SIGKILL))
+            code = done.returncode
+            self.assertIn(code, (0, -signal.SIGKILL), done.stderr)
+            kills += code != 0
+        self.assertEqual(code, 0)
+        self.assertGreater(kills, lines // 2 - 2)
         self.same_folders("folder-whole", "folder-killed")
 
     def test_journal_of_another_search(self) -> None:
@@ -513,16 +516,24 @@ class Search(Case):
                                               command, "--target", "1").stderr)
 
     def test_interrupted(self) -> None:
-        command = self.scorer("import time; time.sleep(0.2); print(size)\n")
-        child = subprocess.Popen([self.demi, "search", self.net, "--random", "1", "--eval", command,
-                                  "--target", "1000", "-o", self.path("out.onnx"), "--quiet"],
-                                 cwd=self.folder, stderr=subprocess.PIPE, text=True)
-        while not os.path.exists(self.path("count")) or os.path.getsize(self.path("count")) < 3:
-            time.sleep(0.01)
-        child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=60)
-        self.assertIn(child.returncode, (0, SO_FAR, TRIVIAL), errors)
-        onnx.checker.check_model(self.path("out.onnx"))
+        """What was best until then is written, once there is one."""
+        shim, count, out = fail_call.build(self.folder), self.path("asked"), self.path("out.onnx")
+        words = ["search", self.net, "--random", "1", "--eval", self.scorer("print(size)\n"), "--target",
+                 "1000", "-o", out, "--quiet"]
+
+        def run(**settings: object) -> int:
+            return self.run_demi(*words, env=fail_call.environment(
+                shim, FAIL_NAME="sigpending", **settings)).returncode
+
+        self.assertIn(run(FAIL_COUNT=count), (0, TRIVIAL))
+        codes = []
+        for at in range(1, os.path.getsize(count) + 1):
+            pathlib.Path(out).unlink(missing_ok=True)
+            codes.append(run(FAIL_AT=at, FAIL_WITH=-signal.SIGINT))
+            self.assertEqual(os.path.exists(out), codes[-1] != INTERRUPTED)
+            if os.path.exists(out):
+                onnx.checker.check_model(out)
+        self.assertEqual(set(codes), {INTERRUPTED, SO_FAR, TRIVIAL})
 
     # ---- what is refused ----
 

@@ -12,12 +12,11 @@ import warnings
 import numpy as np
 import onnx.parser
 
-from suite import runtime
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(11)
 args = argparse.Namespace()
-library: runtime.LibDemi
 NAMES = {np.float32: "float", np.float64: "double", np.int8: "int8", np.uint8: "uint8",
          np.int16: "int16", np.uint16: "uint16", np.int32: "int32", np.uint32: "uint32",
          np.int64: "int64", np.uint64: "uint64", np.bool_: "bool", np.float16: "float16"}
@@ -28,11 +27,11 @@ class Runner:
 
     def __init__(self, text: str, opset: int = 21) -> None:
         model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> g {text}')
-        plan = library.compile(model.SerializeToString())
-        self.contexts = [runtime.PlanRunner(library, plan, threads) for threads in (1, 3)]
+        plan = demi.compile(model.SerializeToString())
+        self.contexts = [session(plan, threads) for threads in (1, 3)]
 
     def run(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        one, three = (context.run(feeds) for context in self.contexts)
+        one, three = (context.run(None, feeds) for context in self.contexts)
         for a, b in zip(one, three, strict=True):
             if (a.shape, a.dtype, a.tobytes()) != (b.shape, b.dtype, b.tobytes()):
                 shapes = [value.shape for value in feeds.values()]
@@ -184,12 +183,10 @@ class Recurrent(unittest.TestCase):
             packed.graph.node[0].input.pop()
         packed.graph.initializer.extend(
             onnx.numpy_helper.from_array(v, name) for name, v in weights.items())
-        want = runtime.PlanRunner(library, library.compile(read.SerializeToString())).run(
-            feeds | weights)
+        want = session(read.SerializeToString()).run(None, feeds | weights)
         for threads in (1, 3):
-            runner = runtime.PlanRunner(library, library.compile(packed.SerializeToString()),
-                                        threads)
-            for got, expected in zip(runner.run(feeds), want, strict=True):
+            runner = session(packed.SerializeToString(), threads)
+            for got, expected in zip(runner.run(None, feeds), want, strict=True):
                 np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
 
     def test_packed(self):
@@ -367,8 +364,6 @@ class Fourier(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    options.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
-    args, rest = options.parse_known_args()
-    library = runtime.LibDemi(args.libdemi)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
+    args, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

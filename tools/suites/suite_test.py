@@ -13,7 +13,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from suite import engines, lowclass, metric, preserve, validity, walk
-from suite.command import Variant
+from suite.model import Model
+from suite.variants import Variant
 
 KEEP, LOW = Variant("float16", "keep"), Variant("float16", "low")
 
@@ -53,15 +54,15 @@ def report(dtype: str = "float16", reason: str = "") -> dict:
 def judges(model: onnx.ModelProto, said: dict, variant: Variant) -> dict[str, list[str]]:
     """What every judge finds in a conversion of `source`."""
     base = source()
-    data, plain = model.SerializeToString(), base.SerializeToString()
-    found = {"valid": validity.problems(data, model, validity.Verdict(plain, base)),
+    made, plain = Model(model.SerializeToString()), Model(base.SerializeToString())
+    found = {"valid": validity.problems(made, plain),
              "contract": validity.contract(model, base, variant),
              "preserved": preserve.lost(base, model),
-             "low": lowclass.problems(said, base, model, variant.to), "numbers": []}
+             "low": lowclass.problems(said, base, made.inferred, variant.to), "numbers": []}
     try:
         feeds = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
-        want = engines.OrtEngine(plain, base).run(feeds)[0]
-        got = engines.OrtEngine(data, model).run(feeds)[0]
+        want = plain.runner(engines.OrtEngine).run(feeds)[0]
+        got = made.runner(engines.OrtEngine).run(feeds)[0]
         text = metric.compare(got, want, metric.TOLERANCE[variant.to], "y")[1]
         found["numbers"] = [text] if text else []
     except engines.CannotRun as error:
@@ -144,7 +145,7 @@ def main() -> None:
         expect(what, bool(found[judge]), found)
     for what, said, converted, wrong in REPORTS:
         model = convert(source()) if converted else source()
-        found = lowclass.problems(said, source(), model, "float16")
+        found = lowclass.problems(said, source(), Model(model.SerializeToString()).inferred, "float16")
         expect(f"report: {what}", bool(found) == wrong, found)
     for what, got, want, equal in VALUES:
         arrays = [np.array(v, np.float32) for v in (got, want)]

@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import numpy as np
@@ -25,13 +24,16 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper, reference
 
+from suite import fail_call
+
 args = argparse.Namespace()
 PASSES = "infer-dtypes,infer-shapes,expand-gradient,join-training,infer-dtypes,infer-shapes"
 SAMPLES, BATCH = 160, 16
 
 
-def demi(*words: object) -> subprocess.CompletedProcess:
-    return subprocess.run([args.demi, *map(str, words)], capture_output=True, text=True, check=False)
+def demi(*words: object, **more: object) -> subprocess.CompletedProcess:
+    return subprocess.run([args.demi, *map(str, words)], capture_output=True, text=True, check=False,
+                          **more)
 
 
 def mlp(rng: np.random.Generator) -> onnx.ModelProto:
@@ -523,20 +525,26 @@ class Training(unittest.TestCase):
         """Whenever it is: the checkpoint is whole, nothing else is left, and the bits are the same."""
         self.make(mlp(self.rng), "optimizer=adam")
         self.save(samples((8,), self.rng))
-        whole, checkpoint = self.run_for("whole.onnx", 3000), self.path("now.onnx")
-        words = [args.demi, "train", self.path("train.onnx"), "-o", self.path("out.onnx"), "-q", "--data",
-                 self.path("data.npz"), "--steps", "3000", "--checkpoint", checkpoint, "--every", "20"]
-        for kill in (signal.SIGKILL, signal.SIGKILL, signal.SIGINT):
-            with subprocess.Popen(list(map(str, words))) as running:
-                deadline = time.monotonic() + 20
-                old = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-                while time.monotonic() < deadline and running.poll() is None:
-                    if checkpoint.exists() and checkpoint.stat().st_mtime_ns != old:
-                        break
-                running.send_signal(kill)
-            onnx.load(checkpoint)
-        self.assertEqual(self.run_for("rest.onnx", 3000, "--checkpoint", checkpoint), whole)
-        self.assertFalse([p for p in self.folder.iterdir() if p.name.startswith(".demi")])
+        checkpoint, count, steps = self.path("now.onnx"), self.path("count"), 200
+        shim = fail_call.build(self.folder)
+        words = ["train", self.path("train.onnx"), "-o", self.path("out.onnx"), "-q", "--data",
+                 self.path("data.npz"), "--steps", steps, "--checkpoint", checkpoint, "--every", 10]
+
+        def run(**settings: object) -> int:
+            return demi(*words, env=fail_call.environment(shim, **settings)).returncode
+
+        self.assertEqual(run(FAIL_COUNT=count), 0)
+        calls, whole = count.stat().st_size, self.path("out.onnx").read_bytes()
+        self.assertGreater(calls, 100)
+        for first in (3, 4, 5): # of eights of them; what goes on from there has the fewer
+            checkpoint.unlink()
+            for at in (calls * first // 8, calls // 5):
+                self.assertEqual(run(FAIL_AT=at, FAIL_WITH=-signal.SIGKILL), -signal.SIGKILL)
+                onnx.load(checkpoint)
+            self.assertEqual(run(FAIL_AT=20, FAIL_WITH=-signal.SIGINT, FAIL_NAME="sigpending"), 0)
+            self.assertNotEqual(self.path("out.onnx").read_bytes(), whole)
+            self.assertEqual(self.run_for("rest.onnx", steps, "--checkpoint", checkpoint), whole)
+            self.assertFalse([p for p in self.folder.iterdir() if p.name.startswith(".demi")])
 
     # ---- what is refused -------------------------------------------------------------------------
 

@@ -19,8 +19,9 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from suite import metric, runtime, unseen_models
+from suite import metric, unseen_models
 from suite.command import Demi, work_folder
+from suite.package import library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIMIT = {"float16": 0.02, "bfloat16": 0.10, "int8-weights": 0.05}
@@ -48,8 +49,8 @@ def selected_error(got: np.ndarray, want: np.ndarray) -> float:
 
 
 class Test:
-    def __init__(self, demi: Demi, library: runtime.LibDemi) -> None:
-        self.demi, self.libdemi, self.failures = demi, library, 0
+    def __init__(self, demi: Demi) -> None:
+        self.demi, self.failures = demi, 0
 
     def judge(self, what: str, problems: list[str]) -> None:
         self.failures += bool(problems)
@@ -94,8 +95,8 @@ class Test:
         run = self.demi.run("compile", str(low), "-o", str(plan), "--quiet")
         if run.code:
             sys.exit(f"unseen_test: compile: {run.problem()}")
-        runner = runtime.PlanRunner(self.libdemi, plan, 2, MEMORY)
-        return [runner.run(feed) for feed in feeds]
+        runner = session(plan, 2, MEMORY)
+        return [runner.run(None, feed) for feed in feeds]
 
     def model(self, name: str) -> None:
         model, feeds_of = unseen_models.MODELS[name]()
@@ -118,14 +119,13 @@ class Test:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     parser.add_argument("--models", default=",".join(unseen_models.MODELS), help="a comma list")
     args = parser.parse_args()
     folder = work_folder()
     try:
-        test = Test(Demi(args.demi, folder), runtime.LibDemi(args.libdemi))
+        test = Test(Demi(args.demi, folder))
         for name in filter(None, args.models.split(",")):
             test.model(name)
     finally:

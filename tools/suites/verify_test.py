@@ -6,19 +6,22 @@ is deep and ill-conditioned, so that what is kept in float matters.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from suite import fail_call
 
 DEMI = ""
 
@@ -42,10 +45,9 @@ def overflowing(path: pathlib.Path) -> None:
          {"w": eye * 1000, "v": eye / 1000, "i": eye}, ["N", 8], ["N", 8])
 
 
-def deep(path: pathlib.Path, product: str = "mm{}", tanh: str = "tanh{}",
-         width: int = 32) -> None:
+def deep(path: pathlib.Path, product: str = "mm{}", tanh: str = "tanh{}") -> None:
     """24 products, one of them with a difference of nearly equal halves in front of it."""
-    rng = np.random.default_rng(7)
+    rng, width = np.random.default_rng(7), 32
     weights, nodes, last = {}, [], "x"
     for i in range(24):
         weights[f"w{i}"] = (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
@@ -66,9 +68,9 @@ class Verify(unittest.TestCase):
         overflowing(self.at / "over.onnx")
         deep(self.at / "deep.onnx")
 
-    def run_demi(self, *words: object) -> subprocess.CompletedProcess:
+    def run_demi(self, *words: object, **more: object) -> subprocess.CompletedProcess:
         return subprocess.run([DEMI, *map(str, words)], cwd=self.at, capture_output=True, text=True,
-                              check=False)
+                              check=False, **more)
 
     def convert(self, name: str, *words: object) -> dict:
         done = self.run_demi("convert", name, "-o", "out.onnx", "--json=-", "--quiet", *words)
@@ -207,46 +209,53 @@ class Verify(unittest.TestCase):
         self.assertEqual(len(reasons), 1, reasons)
 
     def test_an_interrupted_search_keeps_its_best(self):
-        """Ctrl-C once there is a choice that is good enough; before, as an error; and before the search
-        has begun (on a busy machine), as any program's end."""
-        deep(self.at / "slow.onnx", width=700)
-        bound = self.convert("slow.onnx", "--verify=random")["verification"]["error"] / 4
-        words = [DEMI, "convert", "slow.onnx", "-o", "cut.onnx", "--verify=random", "--threads=1",
-                 "--max-error", str(bound), "--json=cut.json"]
-        for wait in (1, 2, 4, 8):
-            with subprocess.Popen(words, cwd=self.at, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True) as running:
-                time.sleep(wait)
-                running.send_signal(signal.SIGINT)
-                out, err = running.communicate()
-            if running.returncode == 0:
-                break
-            self.assertFalse((self.at / "cut.onnx").exists())
-            if running.returncode != -signal.SIGINT:
-                self.assertEqual(running.returncode, 3, err)
-                self.assertIn("interrupted", err)
-        found = json.loads((self.at / "cut.json").read_text())["verification"]
-        self.assertTrue(found["interrupted"], found["trials"])
-        self.assertIn("interrupted, fewer may do", out)
-        self.assertLessEqual(found["error"], bound)
-        self.assertTrue((self.at / "cut.onnx").exists())
+        """Ctrl-C at each time that the search looks for one: an error until there is a choice that is
+        good enough, and from then on that choice."""
+        bound = self.convert("deep.onnx", "--verify=random")["verification"]["error"] / 4
+        words = ["convert", "deep.onnx", "-o", "cut.onnx", "--verify=random", "--threads=1",
+                 "--max-error", bound, "--json=cut.json"]
+        shim = fail_call.build(self.at)
+
+        def looks(**settings: object) -> subprocess.CompletedProcess:
+            return self.run_demi(*words, env=fail_call.environment(
+                shim, FAIL_NAME="sigpending", **settings))
+
+        self.assertEqual(looks(FAIL_COUNT=self.at / "count").returncode, 0)
+        (self.at / "cut.onnx").unlink()
+        count, codes = (self.at / "count").stat().st_size, []
+        for at in range(1, count, 3):
+            done = looks(FAIL_AT=at, FAIL_WITH=-int(signal.SIGINT))
+            codes.append(done.returncode)
+            if done.returncode:
+                self.assertIn("interrupted", done.stderr)
+                self.assertFalse((self.at / "cut.onnx").exists())
+                continue
+            found = json.loads((self.at / "cut.json").read_text())["verification"]
+            self.assertTrue(found["interrupted"], found["trials"])
+            self.assertIn("interrupted, fewer may do", done.stdout)
+            self.assertLessEqual(found["error"], bound)
+            self.assertTrue((self.at / "cut.onnx").exists())
+        self.assertEqual(set(codes), {0, 3})
+        self.assertEqual(codes, sorted(codes, reverse=True))
 
     def test_progress_tells_the_time_that_is_left(self):
-        deep(self.at / "slow.onnx", width=700)
+        """By a clock that is a second later each time that it is asked."""
+        own = fail_call.environment(fail_call.build(self.at), CLOCK_MS=1000)
         master, end = pty.openpty()
-        with subprocess.Popen([DEMI, "convert", "slow.onnx", "--dry-run", "--verify=random",
-                               "--sets=3", "--threads=1", "--max-error=1e-4"], cwd=self.at,
-                              stdout=subprocess.DEVNULL, stderr=end) as running:
+        with subprocess.Popen([DEMI, "convert", "deep.onnx", "--dry-run", "--verify=random",
+                               "--threads=1", "--max-error=1e-4"], cwd=self.at, env=own,
+                              stdout=subprocess.DEVNULL, stderr=end):
             os.close(end)
             text = b""
-            while b"keep, about" not in text:
-                try:
-                    text += os.read(master, 4096) + os.read(master, 16)
-                except OSError:
-                    break
-            running.kill()
+            with contextlib.suppress(OSError): # so it ends
+                while piece := os.read(master, 4096):
+                    text += piece
         os.close(master)
-        self.assertRegex(text.decode(), r"\[\d+/64\] looking for nodes to keep, about \d+ (s|min) left")
+        left = {int(done): int(number) * (60 if unit == "min" else 1) for done, number, unit in re.findall(
+            r"\[(\d+)/64\] looking for nodes to keep, about (\d+) (s|min) left", text.decode())}
+        each = left[63] # of the last trial, and of each before it
+        for done in (9, 32, 61):
+            self.assertAlmostEqual(left[done], (64 - done) * each, delta=0.2 * (64 - done) * each)
 
     def test_refusals(self):
         self.fails(1, "no choice of nodes", "deep.onnx", "--io", "low", "--verify", "random",

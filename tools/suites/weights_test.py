@@ -22,12 +22,11 @@ import onnxruntime as ort
 import quantized_test
 from onnx import TensorProto, helper, numpy_helper
 
-from suite import runtime
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLOAT, HALF = 2e-6, 2e-3  # of the largest; HALF where float16 rounds weights or results
 args = argparse.Namespace()
-library: runtime.LibDemi
 LOW = {TensorProto.INT4: -8, TensorProto.UINT4: 0, TensorProto.INT8: -128, TensorProto.UINT8: 0}
 
 
@@ -123,16 +122,15 @@ class Products(unittest.TestCase):
     def check(self, w: Weights) -> None:
         model = w.model()
         feeds = {"x": w.random.standard_normal((w.rows, w.depth)).astype(np.float32)}
-        plan = library.compile(model, "fast")
+        plan = demi.compile(model)
         self.assertEqual(quantized_test.steps(plan), ["demi.fused.MatMulBits"])
-        got = runtime.PlanRunner(library, plan).run(feeds)[0]
+        got = session(plan).run(None, feeds)[0]
         want = by_ort(model, feeds)[0]
         self.assertEqual((got.dtype, got.shape), (want.dtype, want.shape))
         np.testing.assert_allclose(got, want, rtol=0, atol=(HALF if w.half else FLOAT)
                                    * max(1.0, float(np.max(np.abs(want)))))
-        plain, faithful = (runtime.PlanRunner(library, each).run(feeds)[0] for each in (
-            library.compile(model, "faithful", keep_values=True),
-            library.compile(model, "faithful")))
+        plain, faithful = (session(model, numerics="faithful", keep_values=keep).run(None, feeds)[0]
+                           for keep in (True, False))
         self.assertEqual(plain.tobytes(), faithful.tobytes())
 
     def test_nbits(self):
@@ -161,8 +159,7 @@ class Products(unittest.TestCase):
                 want = by_ort(model.SerializeToString(), feeds)[0]
                 most = float(np.max(np.abs(want)))
                 for numerics in ("fast", "faithful"):
-                    plan = library.compile(model.SerializeToString(), numerics)
-                    got = runtime.PlanRunner(library, plan).run(feeds)[0]
+                    got = session(model, numerics=numerics).run(None, feeds)[0]
                     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * most)
 
     def test_bytes(self):
@@ -172,16 +169,14 @@ class Products(unittest.TestCase):
             w.kind, w.style, w.half, w.block = kind, "blocks", False, 32
             w.depth, w.columns, w.zeros = 256, 512, False
             w.nodes, w.constants = [], []
-            size = len(library.compile(w.model(), "fast"))
+            size = len(demi.compile(w.model()))
             least = 256 * 512 * (share + 4 / 32)
             self.assertLess(size, least * 1.05 + (512 * 8 * 4 if share == 1 else 0) + 4096)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     args, rest = parser.parse_known_args()
     quantized_test.args = args
-    library = runtime.LibDemi(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])

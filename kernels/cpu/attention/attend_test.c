@@ -420,7 +420,7 @@ static void test_threads(void **state) {
     case_end(&c);
 }
 
-int main(void) {
+UNIT_TESTS(attend_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_cases), cmocka_unit_test(test_wide_scores),
         cmocka_unit_test(test_no_keys),      cmocka_unit_test(test_long_context),

@@ -191,7 +191,7 @@ static void test_many_empty_rows(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(kernel_attention_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causal_with_one_mask_row),
         cmocka_unit_test(test_masked_nan),

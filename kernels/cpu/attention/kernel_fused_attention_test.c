@@ -160,7 +160,7 @@ static void test_blank(void **state) {
         }
 }
 
-int main(void) {
+UNIT_TESTS(kernel_fused_attention_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts), cmocka_unit_test(test_refuses), cmocka_unit_test(test_past),
         cmocka_unit_test(test_wrong_axes), cmocka_unit_test(test_blank)};

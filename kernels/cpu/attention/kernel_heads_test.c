@@ -140,7 +140,7 @@ static void test_rotary(void **state) {
     try_all(rotary);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_heads_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_multi_head),
         cmocka_unit_test(test_group),

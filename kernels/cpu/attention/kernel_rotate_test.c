@@ -87,7 +87,7 @@ static void test_refusals(void **unused) {
     refuses(CASE_DIMS(2, 4), CASE_DIMS(2, 2), "does not broadcast");
 }
 
-int main(void) {
+UNIT_TESTS(kernel_rotate_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),
                                        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);

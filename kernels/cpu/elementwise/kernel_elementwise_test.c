@@ -376,7 +376,7 @@ static void test_no_operands(void **state) {
         }
 }
 
-int main(void) {
+UNIT_TESTS(kernel_elementwise_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_divisions),
         cmocka_unit_test(test_shift_direction),

@@ -156,7 +156,7 @@ static void test_types_of_gelu(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(kernel_halves_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_halves),
                                        cmocka_unit_test(test_reductions),
                                        cmocka_unit_test(test_types_of_gelu)};

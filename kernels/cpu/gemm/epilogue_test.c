@@ -2,15 +2,10 @@
 /* Epilogues against the formulas in double, on blocks within a larger result, and whole results
  * against blocks. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "epilogue.h"
+#include "unit_test.h"
 
 enum { ROWS = 37, COLUMNS = 301, ROW = 310 };
 
@@ -145,7 +140,7 @@ static void test_nan(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(epilogue_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_whole),

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* gemm.h: every instruction set the machine has against sums in double, at sizes around the tiles';
  * the same bits for any number of threads; loops against plain C. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gemm.h"
+#include "unit_test.h"
 static uint32_t state = 1;
 static uint32_t random_bits(void) {
     return state = state * 1664525u + 1013904223u;
@@ -379,7 +375,7 @@ static void test_loops(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(gemm_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_threads),
                                        cmocka_unit_test(test_pairs), cmocka_unit_test(test_loops)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,12 +15,21 @@ typedef struct Four {
     for (int i = 0; i < 4; i++) result.lane[i] = (expression);                                     \
     return result
 
-static inline Four four_load(const float *from, uint64_t lanes) {
+static inline Four four_load(const float *from) {
+    Four result;
+    memcpy(&result, from, sizeof result);
+    return result;
+}
+static inline void four_store(float *to, Four value) {
+    memcpy(to, &value, sizeof value);
+}
+/* Fewer than four; not inline: they are few, and are in the code of all vectors. */
+static __attribute__((noinline)) Four four_load_some(const float *from, uint64_t lanes) {
     Four result = {{0, 0, 0, 0}};
     memcpy(&result, from, lanes * sizeof *from);
     return result;
 }
-static inline void four_store(float *to, uint64_t lanes, Four value) {
+static __attribute__((noinline)) void four_store_some(float *to, uint64_t lanes, Four value) {
     memcpy(to, &value, lanes * sizeof *to);
 }
 static inline Four four_fill(float x) {
@@ -60,8 +69,8 @@ static inline Four four_pick(Four v, FourIndex index) {
 #define TILE_LANES                  4
 #define TILE_VEC                    Four
 #define TILE_ZERO                   four_fill(0)
-#define TILE_LOAD(p)                four_load(p, 4)
-#define TILE_STORE(p, v)            four_store(p, 4, v)
+#define TILE_LOAD(p)                four_load(p)
+#define TILE_STORE(p, v)            four_store(p, v)
 #define TILE_FILL(p)                four_fill(*(p))
 #define TILE_SPREAD(x)              four_fill(x)
 #define TILE_STEP(acc, a, b)        four_step(acc, a, b)
@@ -71,8 +80,8 @@ static inline Four four_pick(Four v, FourIndex index) {
 #define TILE_MIN(a, b)              four_min(a, b)
 #define TILE_MASK                   uint64_t
 #define TILE_MASK_OF(lanes)         (lanes)
-#define TILE_LOAD_SOME(p, mask)     four_load(p, mask)
-#define TILE_STORE_SOME(p, mask, v) four_store(p, mask, v)
+#define TILE_LOAD_SOME(p, mask)     four_load_some(p, mask)
+#define TILE_STORE_SOME(p, mask, v) four_store_some(p, mask, v)
 #define TILE_LINE_VECS              1
 #define TILE_INDEX                  FourIndex
 #define TILE_INDEX_OF(p)            four_index(p)

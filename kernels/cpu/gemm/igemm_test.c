@@ -2,16 +2,12 @@
 /* igemm.h: every instruction set the machine has against sums in double, at sizes around those of
  * tiles, panels, blocks and pieces, rows anywhere in memory, with all that may follow; the same bits
  * for any number of threads and any way to cut the product. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "half.h"
 #include "igemm.h"
+#include "unit_test.h"
 
 static uint32_t state = 1;
 static uint32_t random_below(uint32_t end) {
@@ -540,7 +536,7 @@ static void test_nan(void **unused) {
         if (isa_supported((IsaLevel)level)) run_nan((IsaLevel)level);
 }
 
-int main(void) {
+UNIT_TESTS(igemm_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiles),   cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_lines),   cmocka_unit_test(test_pieces),

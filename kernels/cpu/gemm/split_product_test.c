@@ -114,7 +114,7 @@ static void test_unsound(void **state) {
     assert_false(run(2, y[0]));
 }
 
-int main(void) {
+UNIT_TESTS(split_product_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers),
                                        cmocka_unit_test(test_extremes),
                                        cmocka_unit_test(test_unsound)};

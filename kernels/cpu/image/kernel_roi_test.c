@@ -31,7 +31,7 @@ static void test_samples(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(kernel_roi_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

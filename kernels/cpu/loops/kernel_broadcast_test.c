@@ -159,7 +159,7 @@ static void test_high_rank(void **state) {
     case_end(&c);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_broadcast_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),           cmocka_unit_test(test_short_rows),
         cmocka_unit_test(test_before_version_7), cmocka_unit_test(test_refusals),

@@ -14,6 +14,9 @@
 #define KERNEL_CLONES
 #endif
 
+/* In its place where one version will do: types that models have little of. */
+#define KERNEL_ONCE
+
 /* What KERNEL_CLONES functions call: part of each of their clones. */
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 

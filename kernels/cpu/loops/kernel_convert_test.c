@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Conversions: the fast encoder of small floats against dtype.h's, ONNX's tables of what is past
  * the largest number, scales, integers of all widths, and that blocks do not show. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
 #include "kernel_convert.h"
+#include "unit_test.h"
 
 static const Dtype small_floats[] = {
     DTYPE_FLOAT8E4M3FN, DTYPE_FLOAT8E4M3FNUZ, DTYPE_FLOAT8E5M2, DTYPE_FLOAT8E5M2FNUZ,
@@ -144,7 +140,7 @@ static void test_refusals(void **state) {
     assert_true(kernel_convert(DTYPE_FLOAT, NULL, DTYPE_INT8, NULL, 0, NULL));
 }
 
-int main(void) {
+UNIT_TESTS(kernel_convert_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_floats), cmocka_unit_test(test_past_the_largest),
         cmocka_unit_test(test_scales),       cmocka_unit_test(test_integers),

@@ -2,12 +2,9 @@
 /* kernel_math.h against the C library's double functions, over floats of all magnitudes: errors in
  * units in the last place of the true result, of which fewer count below the normal range. */
 #include <float.h>
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "kernel_math.h"
+#include "unit_test.h"
 
 typedef struct Function {
     const char *name;
@@ -102,7 +99,7 @@ static void test_double(void **state) {
     assert_true(isnan(math_exp_double((double)NAN)));
 }
 
-int main(void) {
+UNIT_TESTS(kernel_math_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_tail),

@@ -130,7 +130,7 @@ static void test_threads(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(kernel_parts_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cover), cmocka_unit_test(test_chunks),
                                        cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);

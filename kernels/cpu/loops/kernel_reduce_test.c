@@ -125,7 +125,7 @@ static void test_nothing_many_times(void **state) {
     test_call_end(&test);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_reduce_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_axes),
         cmocka_unit_test(test_axes_out_of_range),

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Random walks against a walk by hand, element sizes and directions of all kinds; sorting and its
  * keys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "kernel_order.h"
 #include "kernel_strided.h"
+#include "unit_test.h"
 
 enum { WALKS = 3000, MOST_RANK = 5, LONGEST = 40 };
 
@@ -153,7 +148,7 @@ static void test_strings(void **state) {
     assert_int_equal(order_strings(&none, &none), 0);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_strided_test) {
     if (setjmp(trap.env)) return 1;
     arena_init(&arena, &trap);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_walks), cmocka_unit_test(test_away),

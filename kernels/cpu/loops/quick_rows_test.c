@@ -2,13 +2,10 @@
 /* quick_rows.h against the C library's double functions: errors in units in the last place of the
  * true result, of which fewer count below the normal range. The bounds are kernel_math_test.c's. */
 #include <math.h>
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 #include "kernel_math.h"
 #include "quick_rows.h"
+#include "unit_test.h"
 
 enum { BATCH = 1 << 12 };
 
@@ -119,7 +116,7 @@ static void test_softmax(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(quick_rows_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_specials),

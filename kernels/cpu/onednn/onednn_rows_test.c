@@ -8,11 +8,6 @@
  * may be off as far: three times that, as activations stretch errors by less than 1.5. Sums of
  * bytes, and what is rounded from them, are the same.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +15,7 @@
 #include "fused_operands.h"
 #include "kernel_functions.h"
 #include "onednn.h"
+#include "unit_test.h"
 
 enum { OPERANDS = 9, CASES = 200 };
 
@@ -566,7 +562,7 @@ static void test_qlinear_matmul(void **state) {
     repeat(qlinear_matmul);
 }
 
-int main(void) {
+UNIT_TESTS(onednn_rows_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv),           cmocka_unit_test(test_conv_integer),
         cmocka_unit_test(test_qlinear_conv),   cmocka_unit_test(test_matmul),

@@ -252,7 +252,7 @@ static void test_layer_norm_refuses(void **state) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(kernel_fused_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv),
         cmocka_unit_test(test_matmul),

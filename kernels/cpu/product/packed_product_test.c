@@ -124,7 +124,7 @@ static void test_bfloats(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(packed_product_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices),
                                        cmocka_unit_test(test_bfloats)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* byte_channels.h: every instruction set the machine has against sums in double, for channels around
  * those of blocks, rows anywhere in memory, bytes of both kinds and results of all three. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "byte_channels.h"
+#include "unit_test.h"
 
 enum { END = 17, POOL = 9 };
 
@@ -148,7 +144,7 @@ static void test_blocks(void **unused) {
         run_levels((Case){.rows = 7, .taps = 9, .channels = channels, .to = DTYPE_UINT8});
 }
 
-int main(void) {
+UNIT_TESTS(byte_channels_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

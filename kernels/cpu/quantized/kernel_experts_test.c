@@ -101,7 +101,7 @@ static void test_table(void **state) {
     try_all(table);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_experts_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_bytes),

@@ -4,6 +4,7 @@
 
 #include "byte_operands.h"
 #include "kernel_broadcast.h"
+#include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"
@@ -38,8 +39,8 @@ static inline float bounded(float v, const PairNumbers *n) {
 
 #define QUOTIENT(n, x, y) ((n)->shift * (((float)(x) + (n)->a) / ((float)(y) + (n)->b)))
 
-#define PAIR_ROWS(name, A, B, R, VALUE, finish)                                                    \
-    ROW_CLONES static void name(const BroadcastTile *tile, const void *context) {                  \
+#define PAIR_ROWS(CLONES, name, A, B, R, VALUE, finish)                                            \
+    CLONES static void name(const BroadcastTile *tile, const void *context) {                      \
         const PairNumbers numbers = *(const PairNumbers *)context, *n = &numbers;                  \
         const uint64_t count = tile->columns;                                                      \
         for (uint64_t row = 0; row < tile->rows; row++) {                                          \
@@ -53,24 +54,23 @@ static inline float bounded(float v, const PairNumbers *n) {
                 ROW_EACH(count, y[i] = (R)finish(VALUE(n, a[i * a_step], b[i * b_step]), n))       \
         }                                                                                          \
     }
-#define PAIR_RESULTS(name, A, B, VALUE)                                                            \
-    PAIR_ROWS(name##_i8, A, B, int8_t, VALUE, round_near)                                          \
-    PAIR_ROWS(name##_u8, A, B, uint8_t, VALUE, round_near)                                         \
-    PAIR_ROWS(name##_f32, A, B, float, VALUE, bounded)
-/* `name`_functions [type of A][of B][of the result], as kind_of numbers them. */
+/* A result of int8 has the bits of one of uint8: bounds and zero point are its own. */
+#define PAIR_RESULTS(CLONES, name, A, B, VALUE)                                                    \
+    PAIR_ROWS(CLONES, name##_byte, A, B, uint8_t, VALUE, round_near)                               \
+    PAIR_ROWS(CLONES, name##_f32, A, B, float, VALUE, bounded)
+/* `name`_functions [type of A][of B][whether the result is a float]. Models have A and B of one
+ * type. */
 #define PAIR_FUNCTIONS(name, VALUE)                                                                \
-    PAIR_RESULTS(name##_i8_i8, int8_t, int8_t, VALUE)                                              \
-    PAIR_RESULTS(name##_i8_u8, int8_t, uint8_t, VALUE)                                             \
-    PAIR_RESULTS(name##_u8_i8, uint8_t, int8_t, VALUE)                                             \
-    PAIR_RESULTS(name##_u8_u8, uint8_t, uint8_t, VALUE)                                            \
+    PAIR_RESULTS(ROW_CLONES, name##_i8_i8, int8_t, int8_t, VALUE)                                  \
+    PAIR_RESULTS(KERNEL_ONCE, name##_i8_u8, int8_t, uint8_t, VALUE)                                \
+    PAIR_RESULTS(KERNEL_ONCE, name##_u8_i8, uint8_t, int8_t, VALUE)                                \
+    PAIR_RESULTS(ROW_CLONES, name##_u8_u8, uint8_t, uint8_t, VALUE)                                \
     static const PairFunctions name##_functions = {                                                \
-        {{{name##_i8_i8_i8, name##_i8_i8_u8, name##_i8_i8_f32},                                    \
-          {name##_i8_u8_i8, name##_i8_u8_u8, name##_i8_u8_f32}},                                   \
-         {{name##_u8_i8_i8, name##_u8_i8_u8, name##_u8_i8_f32},                                    \
-          {name##_u8_u8_i8, name##_u8_u8_u8, name##_u8_u8_f32}}}};
+        {{{name##_i8_i8_byte, name##_i8_i8_f32}, {name##_i8_u8_byte, name##_i8_u8_f32}},           \
+         {{name##_u8_i8_byte, name##_u8_i8_f32}, {name##_u8_u8_byte, name##_u8_u8_f32}}}};
 
 typedef struct PairFunctions {
-    BroadcastFunction of[2][2][3];
+    BroadcastFunction of[2][2][2];
 } PairFunctions;
 PAIR_FUNCTIONS(add, SUM)
 PAIR_FUNCTIONS(multiply, PRODUCT)
@@ -107,7 +107,8 @@ static bool run_pair(KernelCall *call, const PairFunctions *functions, const Pai
     const BroadcastOperand operands[] = {{y, 0}, {a, 0}, {b, 0}};
     if (!kernel_broadcast_plan(call, operands, 3, &plan)) return false;
     kernel_broadcast_run(
-        &plan, functions->of[kind_of(a->dtype)][kind_of(b->dtype)][kind_of(y->dtype)], numbers);
+        &plan, functions->of[kind_of(a->dtype)][kind_of(b->dtype)][kind_of(y->dtype) == 2],
+        numbers);
     return true;
 }
 

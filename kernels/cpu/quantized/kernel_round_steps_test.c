@@ -107,7 +107,7 @@ static void test_refusals(void **unused) {
     in_one(1, NAN, 0, NULL);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_round_steps_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),
                                        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);

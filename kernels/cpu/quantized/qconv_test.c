@@ -362,7 +362,7 @@ static void test_refusals(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(qconv_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolutions), cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_sums),         cmocka_unit_test(test_tables),

@@ -139,7 +139,7 @@ static void test_refusals(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(qforms_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_means),

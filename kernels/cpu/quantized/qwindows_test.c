@@ -329,7 +329,7 @@ static void test_refusals(void **unused) {
     case_end(&c);
 }
 
-int main(void) {
+UNIT_TESTS(qwindows_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pools),
         cmocka_unit_test(test_transposed),

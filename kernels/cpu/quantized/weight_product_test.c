@@ -329,7 +329,7 @@ static void test_refusals(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(weight_product_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_operator),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Recurrent layers give the same bits by any number of threads: sizes at which both directions run side by
  * side and such at which threads share each step, sequences of different lengths, constant weights and
- * others, all three kinds of layer. That one thread is right ONNX's models say (plan_suite). */
+ * others, all three kinds of layer. That one thread is right ONNX's models say (judges/plans.py). */
 #include "kernel_case_test.h"
 #include "workers.h"
 
@@ -122,7 +122,7 @@ static void test_large(void **unused) {
     try_layer(&l);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_recurrent_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_large),

@@ -286,7 +286,7 @@ static void test_refusals(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(recurrent_bytes_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_layers),

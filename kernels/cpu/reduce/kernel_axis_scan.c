@@ -86,9 +86,9 @@ static AxisSpan span_at(AxisLoops a, uint64_t blocks, uint64_t b) {
         return (int64_t)(start + at - last);                                                       \
     }
 
-#define ARG_LOOP(name, T, BETTER)                                                                  \
+#define ARG_LOOP(CLONES, name, T, BETTER)                                                          \
     ARG_ROW(name, T, BETTER)                                                                       \
-    KERNEL_CLONES                                                                                  \
+    CLONES                                                                                         \
     static void name(const AxisSpan *s, const void *in, int64_t *index) {                          \
         const uint64_t n = s->columns, inner = s->a.inner;                                         \
         const T *x = (const T *)in + s->o * s->a.n * inner + s->column;                            \
@@ -110,13 +110,18 @@ static AxisSpan span_at(AxisLoops a, uint64_t blocks, uint64_t b) {
     }
 
 #define NUMBER_TYPES(X)                                                                            \
-    X(FLOAT, float)                                                                                \
-    X(DOUBLE, double)                                                                              \
-    X(INT8, int8_t)                                                                                \
-    X(INT16, int16_t)                                                                              \
-    X(INT32, int32_t)                                                                              \
-    X(INT64, int64_t) X(UINT8, uint8_t) X(UINT16, uint16_t) X(UINT32, uint32_t) X(UINT64, uint64_t)
-#define ARG_BOTH(D, T) ARG_LOOP(arg_max_##T, T, ABOVE) ARG_LOOP(arg_min_##T, T, BELOW)
+    X(KERNEL_CLONES, FLOAT, float)                                                                 \
+    X(KERNEL_CLONES, DOUBLE, double)                                                               \
+    X(KERNEL_CLONES, INT8, int8_t)                                                                 \
+    X(KERNEL_ONCE, INT16, int16_t)                                                                 \
+    X(KERNEL_CLONES, INT32, int32_t)                                                               \
+    X(KERNEL_CLONES, INT64, int64_t)                                                               \
+    X(KERNEL_CLONES, UINT8, uint8_t)                                                               \
+    X(KERNEL_ONCE, UINT16, uint16_t)                                                               \
+    X(KERNEL_ONCE, UINT32, uint32_t)                                                               \
+    X(KERNEL_ONCE, UINT64, uint64_t)
+#define ARG_BOTH(CLONES, D, T)                                                                     \
+    ARG_LOOP(CLONES, arg_max_##T, T, ABOVE) ARG_LOOP(CLONES, arg_min_##T, T, BELOW)
 NUMBER_TYPES(ARG_BOTH)
 
 typedef void (*ArgFunction)(const AxisSpan *span, const void *in, int64_t *index);
@@ -163,8 +168,8 @@ static bool arg(KernelCall *call, const ArgFunction *functions) {
     return true;
 }
 
-#define MAX_ENTRY(D, T) [DTYPE_##D] = arg_max_##T,
-#define MIN_ENTRY(D, T) [DTYPE_##D] = arg_min_##T,
+#define MAX_ENTRY(CLONES, D, T) [DTYPE_##D] = arg_max_##T,
+#define MIN_ENTRY(CLONES, D, T) [DTYPE_##D] = arg_min_##T,
 bool kernel_arg_max(KernelCall *call) {
     static const ArgFunction functions[DTYPE_COUNT] = {NUMBER_TYPES(MAX_ENTRY)};
     return arg(call, functions);
@@ -177,8 +182,8 @@ bool kernel_arg_min(KernelCall *call) {
 /* ---- CumSum, CumProd ------------------------------------------------------------------------- */
 
 /* Element k of an axis is visited k-th, or k-th from the end. */
-#define CUM_LOOP(name, T, A, NEUTRAL, OP)                                                          \
-    KERNEL_CLONES                                                                                  \
+#define CUM_LOOP(CLONES, name, T, A, NEUTRAL, OP)                                                  \
+    CLONES                                                                                         \
     static void name(const AxisSpan *s, const CumAttrs *attrs, const void *in, void *out) {        \
         const AxisLoops a = s->a;                                                                  \
         A total[COLUMNS];                                                                          \
@@ -196,11 +201,14 @@ bool kernel_arg_min(KernelCall *call) {
     }
 
 #define CUM_TYPES(X)                                                                               \
-    X(FLOAT, float, double)                                                                        \
-    X(DOUBLE, double, double)                                                                      \
-    X(INT32, int32_t, uint64_t)                                                                    \
-    X(INT64, int64_t, uint64_t) X(UINT32, uint32_t, uint64_t) X(UINT64, uint64_t, uint64_t)
-#define CUM_BOTH(D, T, A) CUM_LOOP(cum_sum_##T, T, A, 0, +) CUM_LOOP(cum_prod_##T, T, A, 1, *)
+    X(KERNEL_CLONES, FLOAT, float, double)                                                         \
+    X(KERNEL_CLONES, DOUBLE, double, double)                                                       \
+    X(KERNEL_CLONES, INT32, int32_t, uint64_t)                                                     \
+    X(KERNEL_CLONES, INT64, int64_t, uint64_t)                                                     \
+    X(KERNEL_ONCE, UINT32, uint32_t, uint64_t)                                                     \
+    X(KERNEL_ONCE, UINT64, uint64_t, uint64_t)
+#define CUM_BOTH(CLONES, D, T, A)                                                                  \
+    CUM_LOOP(CLONES, cum_sum_##T, T, A, 0, +) CUM_LOOP(CLONES, cum_prod_##T, T, A, 1, *)
 CUM_TYPES(CUM_BOTH)
 
 typedef void (*CumFunction)(const AxisSpan *span, const CumAttrs *attrs, const void *in, void *out);
@@ -241,8 +249,8 @@ static bool cumulate(KernelCall *call, const CumFunction *functions) {
     return true;
 }
 
-#define SUM_ENTRY(D, T, A)  [DTYPE_##D] = cum_sum_##T,
-#define PROD_ENTRY(D, T, A) [DTYPE_##D] = cum_prod_##T,
+#define SUM_ENTRY(CLONES, D, T, A)  [DTYPE_##D] = cum_sum_##T,
+#define PROD_ENTRY(CLONES, D, T, A) [DTYPE_##D] = cum_prod_##T,
 bool kernel_cum_sum(KernelCall *call) {
     static const CumFunction functions[DTYPE_COUNT] = {CUM_TYPES(SUM_ENTRY)};
     return cumulate(call, functions);

@@ -6,6 +6,9 @@
  * type does, and means truncate toward zero; what ends in a root or logarithm is computed in double
  * and saturates. An empty set gives the operation's neutral element: 0, 1, the type's lowest or
  * highest value, and NaN for a mean of floats.
+ *
+ * Loops have clones but for types that models have little of, and operators share those that do the
+ * same: this file takes compilers long as it is.
  */
 #include <math.h>
 #include <string.h>
@@ -54,8 +57,8 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
 
 /* Accumulators of type A of rows: STEP(a, x) adds an element, MERGE(a, b) another accumulator,
  * which is NEUTRAL before it has any. */
-#define REDUCE_ROWS(name, T, A, NEUTRAL, STEP, MERGE)                                              \
-    KERNEL_CLONES                                                                                  \
+#define REDUCE_ROWS(CLONES, name, T, A, NEUTRAL, STEP, MERGE)                                      \
+    CLONES                                                                                         \
     static void name##_rows(void *sums, const ReduceTile *tile) {                                  \
         const uint64_t count = tile->count, stride = tile->stride, length = tile->length;          \
         const T *x = tile->x;                                                                      \
@@ -94,8 +97,8 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
     }
 
 /* The same of columns. Several runs of a few that lie next to each other are one. */
-#define REDUCE_COLUMNS(name, T, A, NEUTRAL, STEP, MERGE)                                           \
-    KERNEL_CLONES                                                                                  \
+#define REDUCE_COLUMNS(CLONES, name, T, A, NEUTRAL, STEP, MERGE)                                   \
+    CLONES                                                                                         \
     static void name##_columns(void *sums, const ReduceTile *tile) {                               \
         const uint64_t count = tile->count, stride = tile->stride, n = tile->length;               \
         const T *x = tile->x;                                                                      \
@@ -120,8 +123,8 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
             for (uint64_t k = 0; k < n; k++) sum[k] = STEP(sum[k], x[r * stride + k]);             \
     }
 
-/* The functions of a ReduceKind but the last. */
-#define REDUCE_SUMS(name, T, A, NEUTRAL, STEP, MERGE)                                              \
+/* The functions of a ReduceKind but the last, which several kinds may share. */
+#define REDUCE_SUMS(CLONES, name, T, A, NEUTRAL, STEP, MERGE)                                      \
     static void name##_clear(void *sums, uint64_t count) {                                         \
         for (uint64_t i = 0; i < count; i++) ((A *)sums)[i] = NEUTRAL;                             \
     }                                                                                              \
@@ -129,17 +132,21 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
         A *sum = sums;                                                                             \
         for (uint64_t i = 0; i < count; i++) sum[i] = MERGE(sum[i], ((const A *)others)[i]);       \
     }                                                                                              \
-    REDUCE_ROWS(name, T, A, NEUTRAL, STEP, MERGE)                                                  \
-    REDUCE_COLUMNS(name, T, A, NEUTRAL, STEP, MERGE)
+    REDUCE_ROWS(CLONES, name, T, A, NEUTRAL, STEP, MERGE)                                          \
+    REDUCE_COLUMNS(CLONES, name, T, A, NEUTRAL, STEP, MERGE)
 
-/* A ReduceKind; END(a, n) is the result of n elements. */
-#define REDUCE_LOOP(name, T, A, NEUTRAL, STEP, MERGE, END)                                         \
-    REDUCE_SUMS(name, T, A, NEUTRAL, STEP, MERGE)                                                  \
+/* A ReduceKind of REDUCE_SUMS(…, from, …, A, …); END(a, n) is the result of n elements. WIDEN: NULL,
+ * or what makes doubles of elements, for `from` of doubles. */
+#define REDUCE_KIND(name, from, T, A, END, WIDEN)                                                  \
     static void name##_finish(void *results, const void *sums, uint64_t count, uint64_t n) {       \
         for (uint64_t i = 0; i < count; i++) ((T *)results)[i] = END(((const A *)sums)[i], n);     \
     }                                                                                              \
-    static const ReduceKind name = {sizeof(A),    name##_clear,  name##_rows, name##_columns,      \
-                                    name##_merge, name##_finish, sizeof(T)};
+    static const ReduceKind name = {sizeof(A),    from##_clear,  from##_rows, from##_columns,      \
+                                    from##_merge, name##_finish, sizeof(T),   WIDEN};
+
+#define REDUCE_LOOP(CLONES, name, T, A, NEUTRAL, STEP, MERGE, END)                                 \
+    REDUCE_SUMS(CLONES, name, T, A, NEUTRAL, STEP, MERGE)                                          \
+    REDUCE_KIND(name, name, T, A, END, NULL)
 
 #define FIRST(a, n)   ((void)(n), (a))
 #define PLUS(a, b)    ((a) + (b))
@@ -165,15 +172,17 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
 #define DOUBLE_LOG(a, n)  ((void)(n), log(a))
 
 #define REDUCE_REAL(T, NAME)                                                                       \
-    REDUCE_LOOP(T##_sum, T, double, 0, REAL_PLUS, PLUS, NAME##_END)                                \
-    REDUCE_LOOP(T##_mean, T, double, 0, REAL_PLUS, PLUS, NAME##_MEAN)                              \
-    REDUCE_LOOP(T##_prod, T, double, 1, REAL_TIMES, TIMES, NAME##_END)                             \
-    REDUCE_LOOP(T##_l1, T, double, 0, REAL_ABS, PLUS, NAME##_END)                                  \
-    REDUCE_LOOP(T##_l2, T, double, 0, REAL_SQUARE, PLUS, NAME##_ROOT)                              \
-    REDUCE_LOOP(T##_sum_square, T, double, 0, REAL_SQUARE, PLUS, NAME##_END)                       \
-    REDUCE_LOOP(T##_log_sum, T, double, 0, REAL_PLUS, PLUS, NAME##_LOG)                            \
-    REDUCE_LOOP(T##_max, T, T, (T)-INFINITY, LARGER, LARGER, FIRST)                                \
-    REDUCE_LOOP(T##_min, T, T, (T)INFINITY, SMALLER, SMALLER, FIRST)
+    REDUCE_SUMS(KERNEL_CLONES, T##_sums, T, double, 0, REAL_PLUS, PLUS)                            \
+    REDUCE_KIND(T##_sum, T##_sums, T, double, NAME##_END, NULL)                                    \
+    REDUCE_KIND(T##_mean, T##_sums, T, double, NAME##_MEAN, NULL)                                  \
+    REDUCE_KIND(T##_log_sum, T##_sums, T, double, NAME##_LOG, NULL)                                \
+    REDUCE_SUMS(KERNEL_CLONES, T##_squares, T, double, 0, REAL_SQUARE, PLUS)                       \
+    REDUCE_KIND(T##_sum_square, T##_squares, T, double, NAME##_END, NULL)                          \
+    REDUCE_KIND(T##_l2, T##_squares, T, double, NAME##_ROOT, NULL)                                 \
+    REDUCE_LOOP(KERNEL_CLONES, T##_prod, T, double, 1, REAL_TIMES, TIMES, NAME##_END)              \
+    REDUCE_LOOP(KERNEL_CLONES, T##_l1, T, double, 0, REAL_ABS, PLUS, NAME##_END)                   \
+    REDUCE_LOOP(KERNEL_CLONES, T##_max, T, T, (T)-INFINITY, LARGER, LARGER, FIRST)                 \
+    REDUCE_LOOP(KERNEL_CLONES, T##_min, T, T, (T)INFINITY, SMALLER, SMALLER, FIRST)
 REDUCE_REAL(float, FLOAT)
 REDUCE_REAL(double, DOUBLE)
 
@@ -182,7 +191,6 @@ REDUCE_REAL(double, DOUBLE)
 #define WRAP_PLUS(a, x)   ((a) + (uint64_t)(x))
 #define WRAP_TIMES(a, x)  ((a) * (uint64_t)(x))
 #define WRAP_ABS(a, x)    ((a) + ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x)))
-#define WRAP_ADD(a, x)    ((a) + (uint64_t)(x))
 #define WRAP_SQUARE(a, x) ((a) + (uint64_t)(x) * (uint64_t)(x))
 
 #define INT32_LOW  INT32_MIN
@@ -200,12 +208,24 @@ REDUCE_REAL(double, DOUBLE)
      : (v) >= (double)(HIGH) ? (T)(HIGH)                                                           \
                              : (T)(v))
 
-#define REDUCE_EXTREMES(T, NAME)                                                                   \
-    REDUCE_LOOP(T##_max, T, T, NAME##_LOW, LARGER, LARGER, FIRST)                                  \
-    REDUCE_LOOP(T##_min, T, T, NAME##_MAX, SMALLER, SMALLER, FIRST)
+#define REDUCE_EXTREMES(CLONES, T, NAME)                                                           \
+    REDUCE_LOOP(CLONES, T##_max, T, T, NAME##_LOW, LARGER, LARGER, FIRST)                          \
+    REDUCE_LOOP(CLONES, T##_min, T, T, NAME##_MAX, SMALLER, SMALLER, FIRST)
 
-/* S: the 64-bit type of T's signedness */
-#define REDUCE_INTEGER(T, S, NAME, ABS)                                                            \
+/* Results are modulo 2^32 or 2^64: they are the same for signed and unsigned elements. Not so means of
+ * 32 bits. */
+#define REDUCE_WRAPPED(T)                                                                          \
+    REDUCE_SUMS(KERNEL_CLONES, T##_sums, T, uint64_t, 0, WRAP_PLUS, PLUS)                          \
+    REDUCE_SUMS(KERNEL_CLONES, T##_products, T, uint64_t, 1, WRAP_TIMES, TIMES)                    \
+    REDUCE_SUMS(KERNEL_CLONES, T##_squares, T, uint64_t, 0, WRAP_SQUARE, PLUS)                     \
+    REDUCE_SUMS(KERNEL_CLONES, T##_absolutes, T, uint64_t, 0, WRAP_ABS, PLUS)
+REDUCE_WRAPPED(int32_t)
+REDUCE_WRAPPED(int64_t)
+REDUCE_SUMS(KERNEL_ONCE, uint32_t_sums, uint32_t, uint64_t, 0, WRAP_PLUS, PLUS)
+
+/* S: the 64-bit type of T's signedness; SIGNED: the signed type of T's size; TOTALS, ABSOLUTES: what
+ * the mean and the sum of absolute values are of */
+#define REDUCE_INTEGER(T, S, NAME, SIGNED, TOTALS, ABSOLUTES)                                      \
     static T T##_ratio(uint64_t sum, uint64_t n) {                                                 \
         return n ? (T)((S)sum / (S)n) : (T)0;                                                      \
     }                                                                                              \
@@ -222,25 +242,32 @@ REDUCE_REAL(double, DOUBLE)
     static T T##_log(double sum, uint64_t n) {                                                     \
         return T##_saturate(n ? log(sum) : -INFINITY);                                             \
     }                                                                                              \
-    REDUCE_LOOP(T##_sum, T, uint64_t, 0, WRAP_PLUS, PLUS, T##_end)                                 \
-    REDUCE_LOOP(T##_mean, T, uint64_t, 0, WRAP_PLUS, PLUS, T##_ratio)                              \
-    REDUCE_LOOP(T##_prod, T, uint64_t, 1, WRAP_TIMES, TIMES, T##_end)                              \
-    REDUCE_LOOP(T##_l1, T, uint64_t, 0, ABS, PLUS, T##_end)                                        \
-    REDUCE_LOOP(T##_sum_square, T, uint64_t, 0, WRAP_SQUARE, PLUS, T##_end)                        \
-    REDUCE_LOOP(T##_l2, T, double, 0, REAL_SQUARE, PLUS, T##_root)                                 \
-    REDUCE_LOOP(T##_log_sum, T, double, 0, REAL_PLUS, PLUS, T##_log)                               \
-    REDUCE_EXTREMES(T, NAME)
+    REDUCE_KIND(T##_sum, SIGNED##_sums, T, uint64_t, T##_end, NULL)                                \
+    REDUCE_KIND(T##_mean, TOTALS, T, uint64_t, T##_ratio, NULL)                                    \
+    REDUCE_KIND(T##_l1, ABSOLUTES, T, uint64_t, T##_end, NULL)                                     \
+    REDUCE_KIND(T##_prod, SIGNED##_products, T, uint64_t, T##_end, NULL)                           \
+    REDUCE_KIND(T##_sum_square, SIGNED##_squares, T, uint64_t, T##_end, NULL)                      \
+    KERNEL_CLONES                                                                                  \
+    static void T##_widen(double *to, const void *from, uint64_t count) {                          \
+        for (uint64_t i = 0; i < count; i++) to[i] = (double)((const T *)from)[i];                 \
+    }                                                                                              \
+    REDUCE_KIND(T##_l2, double_squares, T, double, T##_root, T##_widen)                            \
+    REDUCE_KIND(T##_log_sum, double_sums, T, double, T##_log, T##_widen)
+REDUCE_INTEGER(int32_t, int64_t, INT32, int32_t, int32_t_sums, int32_t_absolutes)
+REDUCE_INTEGER(int64_t, int64_t, INT64, int64_t, int64_t_sums, int64_t_absolutes)
+REDUCE_INTEGER(uint32_t, uint64_t, UINT32, int32_t, uint32_t_sums, int32_t_sums)
+REDUCE_INTEGER(uint64_t, uint64_t, UINT64, int64_t, int64_t_sums, int64_t_sums)
 
-REDUCE_INTEGER(int32_t, int64_t, INT32, WRAP_ABS)
-REDUCE_INTEGER(int64_t, int64_t, INT64, WRAP_ABS)
-REDUCE_INTEGER(uint32_t, uint64_t, UINT32, WRAP_ADD)
-REDUCE_INTEGER(uint64_t, uint64_t, UINT64, WRAP_ADD)
-REDUCE_EXTREMES(int8_t, INT8)
-REDUCE_EXTREMES(int16_t, INT16)
-REDUCE_EXTREMES(uint8_t, UINT8)
-REDUCE_EXTREMES(uint16_t, UINT16)
-REDUCE_LOOP(bool_max, uint8_t, uint8_t, 0, EITHER, EITHER, FIRST)
-REDUCE_LOOP(bool_min, uint8_t, uint8_t, 1, BOTH, BOTH, FIRST)
+REDUCE_EXTREMES(KERNEL_CLONES, int32_t, INT32)
+REDUCE_EXTREMES(KERNEL_CLONES, int64_t, INT64)
+REDUCE_EXTREMES(KERNEL_ONCE, uint32_t, UINT32)
+REDUCE_EXTREMES(KERNEL_ONCE, uint64_t, UINT64)
+REDUCE_EXTREMES(KERNEL_CLONES, int8_t, INT8)
+REDUCE_EXTREMES(KERNEL_ONCE, int16_t, INT16)
+REDUCE_EXTREMES(KERNEL_CLONES, uint8_t, UINT8)
+REDUCE_EXTREMES(KERNEL_ONCE, uint16_t, UINT16)
+REDUCE_LOOP(KERNEL_ONCE, bool_max, uint8_t, uint8_t, 0, EITHER, EITHER, FIRST)
+REDUCE_LOOP(KERNEL_ONCE, bool_min, uint8_t, uint8_t, 1, BOTH, BOTH, FIRST)
 
 /* Sums whose results are int64, whatever bytes they are of. */
 static void total_end(void *results, const void *sums, uint64_t count, uint64_t reduced) {
@@ -248,10 +275,10 @@ static void total_end(void *results, const void *sums, uint64_t count, uint64_t 
     memcpy(results, sums, count * sizeof(int64_t));
 }
 #define REDUCE_TOTAL(T)                                                                            \
-    REDUCE_SUMS(T##_total, T, int64_t, 0, PLUS, PLUS)                                              \
-    const ReduceKind reduce_total_##T = {sizeof(int64_t),   T##_total_clear, T##_total_rows,       \
-                                         T##_total_columns, T##_total_merge, total_end,            \
-                                         sizeof(int64_t)};
+    REDUCE_SUMS(KERNEL_CLONES, T##_total, T, int64_t, 0, PLUS, PLUS)                               \
+    const ReduceKind reduce_total_##T = {                                                          \
+        sizeof(int64_t), T##_total_clear, T##_total_rows,  T##_total_columns,                      \
+        T##_total_merge, total_end,       sizeof(int64_t), NULL};
 REDUCE_TOTAL(int8_t)
 REDUCE_TOTAL(uint8_t)
 
@@ -281,7 +308,7 @@ static void exp_merge_all(void *sums, const void *others, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) sum[i] = exp_merge(sum[i], ((const ExpSum *)others)[i]);
 }
 
-#define REDUCE_LOG_SUM_EXP(T, END)                                                                 \
+#define REDUCE_EXP_SUMS(T)                                                                         \
     KERNEL_CLONES                                                                                  \
     static void T##_exp_rows(void *sums, const ReduceTile *tile) {                                 \
         for (uint64_t r = 0; r < tile->count; r++) {                                               \
@@ -321,7 +348,11 @@ static void exp_merge_all(void *sums, const void *others, uint64_t count) {
         }                                                                                          \
         for (uint64_t k = 0; k < n; k++)                                                           \
             ((ExpSum *)sums)[k] = exp_merge(((ExpSum *)sums)[k], (ExpSum){tops[k], all[k]});       \
-    }                                                                                              \
+    }
+REDUCE_EXP_SUMS(float)
+REDUCE_EXP_SUMS(double)
+
+#define REDUCE_LOG_SUM_EXP(T, from, END, WIDEN)                                                    \
     static void T##_exp_end(void *results, const void *sums, uint64_t count, uint64_t n) {         \
         (void)n;                                                                                   \
         for (uint64_t i = 0; i < count; i++) {                                                     \
@@ -329,17 +360,17 @@ static void exp_merge_all(void *sums, const void *others, uint64_t count) {
             ((T *)results)[i] = END(log(a.sum) + exp_base(a.top));                                 \
         }                                                                                          \
     }                                                                                              \
-    static const ReduceKind T##_log_sum_exp = {sizeof(ExpSum),  exp_clear,     T##_exp_rows,       \
-                                               T##_exp_columns, exp_merge_all, T##_exp_end,        \
-                                               sizeof(T)};
+    static const ReduceKind T##_log_sum_exp = {sizeof(ExpSum),     exp_clear,     from##_exp_rows, \
+                                               from##_exp_columns, exp_merge_all, T##_exp_end,     \
+                                               sizeof(T),          WIDEN};
 #define TO_FLOAT(v)  ((float)(v))
 #define TO_DOUBLE(v) (v)
-REDUCE_LOG_SUM_EXP(float, TO_FLOAT)
-REDUCE_LOG_SUM_EXP(double, TO_DOUBLE)
-REDUCE_LOG_SUM_EXP(int32_t, int32_t_saturate)
-REDUCE_LOG_SUM_EXP(int64_t, int64_t_saturate)
-REDUCE_LOG_SUM_EXP(uint32_t, uint32_t_saturate)
-REDUCE_LOG_SUM_EXP(uint64_t, uint64_t_saturate)
+REDUCE_LOG_SUM_EXP(float, float, TO_FLOAT, NULL)
+REDUCE_LOG_SUM_EXP(double, double, TO_DOUBLE, NULL)
+REDUCE_LOG_SUM_EXP(int32_t, double, int32_t_saturate, int32_t_widen)
+REDUCE_LOG_SUM_EXP(int64_t, double, int64_t_saturate, int64_t_widen)
+REDUCE_LOG_SUM_EXP(uint32_t, double, uint32_t_saturate, uint32_t_widen)
+REDUCE_LOG_SUM_EXP(uint64_t, double, uint64_t_saturate, uint64_t_widen)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 

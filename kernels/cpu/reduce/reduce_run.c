@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See reduce_run.h. Results are spread over threads. Where there are few, of many elements each,
- * the elements are: they make chunks, whose sums are put together in their order. 16-bit floats are
- * widened a piece at a time, and their results rounded once. */
+ * the elements are: they make chunks, whose sums are put together in their order. What is
+ * reduced as another type is widened a piece at a time, and results are rounded once. */
 #include "reduce_run.h"
 
 #include "half_pieces.h"
@@ -42,9 +42,28 @@ static const char *at(const ReduceJob *job, uint64_t element) {
     return job->x + element * job->element;
 }
 
+typedef union ReducePiece {
+    float floats[HALF_PIECE];
+    double doubles[HALF_PIECE];
+} ReducePiece;
+
+static void widen_runs(const ReduceJob *job, const ReduceTile *from, ReducePiece *to) {
+    if (job->half) {
+        half_widen(to->floats, job->half,
+                   (HalfRows){(void *)(uintptr_t)from->x, from->count, from->length, from->stride});
+        return;
+    }
+    const bool whole = from->stride == from->length; /* one run behind the other */
+    const uint64_t runs = whole ? 1 : from->count,
+                   length = whole ? from->count * from->length : from->length;
+    for (uint64_t r = 0; r < runs; r++)
+        job->kind->widen(to->doubles + r * length,
+                         (const char *)from->x + r * from->stride * job->element, length);
+}
+
 /* The widened runs of a tile, one behind the other; those of rows that are longer in parts. */
-static void add_halves(const ReduceJob *job, const ReduceTile *tile, bool columns, void *sums) {
-    float piece[HALF_PIECE];
+static void add_widened(const ReduceJob *job, const ReduceTile *tile, bool columns, void *sums) {
+    ReducePiece piece;
     const uint64_t part = tile->length < HALF_PIECE ? tile->length : HALF_PIECE;
     const uint64_t most = part ? HALF_PIECE / part : tile->count;
     for (uint64_t r = 0, count; r < tile->count; r += count) {
@@ -53,10 +72,10 @@ static void add_halves(const ReduceJob *job, const ReduceTile *tile, bool column
         for (uint64_t i = 0, length; i < tile->length; i += length) {
             length = tile->length - i < part ? tile->length - i : part;
             const uint64_t first = r * tile->stride + i;
-            half_widen(
-                piece, job->half,
-                (HalfRows){(uint16_t *)(uintptr_t)tile->x + first, count, length, tile->stride});
-            const ReduceTile wide = {piece, count, length, length};
+            const ReduceTile part_of = {(const char *)tile->x + first * job->element, count,
+                                        tile->stride, length};
+            widen_runs(job, &part_of, &piece);
+            const ReduceTile wide = {&piece, count, length, length};
             if (columns)
                 job->kind->columns(sum, &wide);
             else
@@ -66,8 +85,8 @@ static void add_halves(const ReduceJob *job, const ReduceTile *tile, bool column
 }
 
 static void add_tile(const ReduceJob *job, const ReduceTile *tile, bool columns, void *sums) {
-    if (job->half)
-        add_halves(job, tile, columns, sums);
+    if (job->half || job->kind->widen)
+        add_widened(job, tile, columns, sums);
     else if (columns)
         job->kind->columns(sums, tile);
     else

@@ -27,6 +27,8 @@ typedef struct ReduceKind {
     /* results of `reduced` elements each */
     void (*end)(void *results, const void *sums, uint64_t count, uint64_t reduced);
     size_t result; /* bytes of one */
+    /* of elements that are reduced as doubles: those of `count` next to each other; else NULL */
+    void (*widen)(double *to, const void *from, uint64_t count);
 } ReduceKind;
 
 enum {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Case changes of texts in several scripts, and of bytes that are not text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "kernel_letters.h"
+#include "unit_test.h"
 
 static void check(const char *from, const char *to, LettersChange change) {
     char text[128];
@@ -41,7 +37,7 @@ static void test_invalid(void **state) {
     check("\xE2\x82", "\xE2\x82", LETTERS_LOWER);
 }
 
-int main(void) {
+UNIT_TESTS(kernel_letters_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_scripts),
                                        cmocka_unit_test(test_invalid)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,15 +4,11 @@
  * sanitizers), and must end soon. Output dims are given directly, so the kernels' own checks are
  * what is tested.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "kernel.h"
+#include "unit_test.h"
 
 enum { OPERANDS = 9, RANK = 5, ELEMENTS = 4096 };
 
@@ -311,7 +307,7 @@ static void test_nan_indices(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(compute_hostile_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists),      cmocka_unit_test(test_misfits),
         cmocka_unit_test(test_empty),      cmocka_unit_test(test_zero_points),

@@ -508,7 +508,7 @@ static void test_transposed(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(conv_last_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolutions),    cmocka_unit_test(test_transposed),
         cmocka_unit_test(test_tiles),           cmocka_unit_test(test_pools),

@@ -165,7 +165,7 @@ static void test_refused(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(kernel_affine_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),
                                        cmocka_unit_test(test_refused)};
     MemTrap trap;

@@ -289,7 +289,7 @@ static void test_refused(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(separable_conv_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_same_bits_of_bfloats),

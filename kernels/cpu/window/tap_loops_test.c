@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The loops of tap_loops.h: every instruction set the machine has against plain C. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "tap_loops.h"
+#include "unit_test.h"
 
 static uint32_t state = 1;
 static float random_float(void) {
@@ -106,7 +102,7 @@ static void test_loops(void **unused) {
     }
 }
 
-int main(void) {
+UNIT_TESTS(tap_loops_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void chooses_what_was_scored_well(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(aimet_conversions_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_cheapest_within_each_limit),
         cmocka_unit_test(chooses_what_was_scored_well),

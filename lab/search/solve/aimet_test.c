@@ -284,7 +284,7 @@ static void failures_end_it(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(aimet_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asks_as_aimet_does),
         cmocka_unit_test(finds_what_aimet_finds_where_scores_rise_again),

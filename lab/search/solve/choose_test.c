@@ -568,7 +568,7 @@ static void the_second_cost_is_lowered_at_the_least_first(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(choose_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_near_the_optimum),
         cmocka_unit_test(is_cheaper_than_aimet),

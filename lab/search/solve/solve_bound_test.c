@@ -196,7 +196,7 @@ static void nothing_is_nothing(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(solve_bound_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_exact_where_costs_add_up),
         cmocka_unit_test(is_near_it_where_pairs_cost),

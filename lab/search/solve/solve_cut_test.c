@@ -98,7 +98,7 @@ static void refuses_odd_rings(void **unused) {
     arena_free(&arena);
 }
 
-int main(void) {
+UNIT_TESTS(solve_cut_test) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_least_where_it_can_be_cut),
         cmocka_unit_test(refuses_or_is_least),

@@ -4,17 +4,11 @@
 #ifndef DEMI_TEST_SOLVE_H
 #define DEMI_TEST_SOLVE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
 #include "solve_trace.h"
+#include "unit_test.h"
 
 /* Usage: TEST_ARENA(arena); … arena_free(&arena); */
 #define TEST_ARENA(name)                                                                           \

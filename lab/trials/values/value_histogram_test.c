@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* value_histogram.h: counts that do not depend on order, parts or threads, and ranges whose error is the
  * least of all that are tried by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "demi_runtime.h"
+#include "unit_test.h"
 #include "value_histogram.h"
 
 enum { MOST = 200000 };
@@ -181,7 +177,7 @@ static void test_limits(void **unused) {
     arena_free(&b.arena);
 }
 
-int main(void) {
+UNIT_TESTS(value_histogram_test) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_pieces),
                                        cmocka_unit_test(test_mse), cmocka_unit_test(test_limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

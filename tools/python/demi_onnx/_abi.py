@@ -6,8 +6,8 @@ Written by tools/gen/gen_python.py from the public headers; not to be changed by
 
 from __future__ import annotations
 
-from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float,
-                    c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
+from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double,
+                    c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
                     c_void_p, sizeof)
 from typing import Any
 
@@ -888,6 +888,27 @@ DemiTrainOptions._fields_ = [
 DemiTrained._fields_ = [
     ("size", c_uint32), ("steps", c_uint64), ("loss", c_double), ("seconds", c_double),
     ("samples_per_second", c_double), ("ended_early", c_bool)]
+
+
+class RawDemiData(Structure):
+    size: int
+    kind: int
+    dtype: int
+    rank: int
+    dims: int | None
+    data: int | None
+    count: int
+    items: int | None
+    _fields_ = [
+        ("size", c_uint32), ("kind", c_int), ("dtype", c_int32), ("rank", c_uint32),
+        ("dims", c_void_p), ("data", c_void_p), ("count", c_size_t), ("items", c_void_p)]
+
+
+class RawDemiString(Structure):
+    size: int
+    text: int | None
+    _fields_ = [
+        ("size", c_uint64), ("text", c_void_p)]
 
 # Of DemiConvertOptions: what choices are called, and lists with their counts.
 CHOICES: dict[str, dict[str, int]] = {

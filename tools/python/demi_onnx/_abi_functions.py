@@ -6,8 +6,8 @@ Written by tools/gen/gen_python.py from the public headers; not to be changed by
 
 from __future__ import annotations
 
-from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float,
-                    c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
+from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double,
+                    c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
                     c_void_p, sizeof)
 from typing import Any
 
@@ -191,3 +191,23 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "demi_train": (c_int,
     [c_void_p, POINTER(DemiTrainOptions), POINTER(DemiTrained), POINTER(DemiError)]),
 }
+
+
+class Library:
+    """The functions of a library, as attributes called as the headers have them. Each gets its types when it
+    is first asked for, so that a library that lacks some serves for the others."""
+
+    def __init__(self, path: str) -> None:
+        self._typed, self._plain = CDLL(path), CDLL(path)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in FUNCTIONS:
+            raise AttributeError(name)
+        function = self._typed[name]
+        function.restype, function.argtypes = FUNCTIONS[name]
+        setattr(self, name, function)
+        return function
+
+    def plain(self, name: str) -> Any:
+        """The function without types of operands: its caller passes what C wants."""
+        return getattr(self._plain, name)

@@ -6,8 +6,8 @@ Written by tools/gen/gen_python.py from the public headers; not to be changed by
 
 from __future__ import annotations
 
-from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float,
-                    c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
+from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double,
+                    c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64,
                     c_void_p, sizeof)
 from typing import Any
 

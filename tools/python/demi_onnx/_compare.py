@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Mapping
 
 from . import _abi
 from ._errors import text_of
 from ._lib import Guard, call, lib
 from ._models import Data, Inputs, Model, Path, Progress, Source, progress_callback
-from ._report import OutputError, finite, output_error_of, table_html, table_text
+from ._report import OutputError, finite, output_error_of, plain, table_html, table_text
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Comparison:
         return max((output.error for output in self.outputs), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return plain(self)  # type: ignore[no-any-return]
 
     def json(self, **how: Any) -> str:
         """Everything, as JSON; `how` is json.dumps's. Infinity and NaN are null."""
@@ -76,7 +76,7 @@ class Comparison:
     def to_dataframe(self) -> Any:
         """The values, a row each, as a pandas.DataFrame. ImportError without pandas."""
         import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        return pandas.DataFrame([asdict(value) for value in self.values],
+        return pandas.DataFrame([plain(value) for value in self.values],
                                 columns=[f.name for f in fields(ComparedValue)])
 
     def _rows(self) -> list[tuple[str, ...]]:

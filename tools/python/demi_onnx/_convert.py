@@ -21,6 +21,8 @@ from ._report import Report, Verdict, report_of, verdict_of
 # What of DemiConvertOptions is a plain text, number or truth: a new setting needs no line here.
 _PLAIN = {name: kind for name, kind, *_ in _abi.DemiConvertOptions._fields_
           if kind in (ctypes.c_char_p, ctypes.c_int64, ctypes.c_bool) and name != "opset"}
+_ISAS = {"native": _codes.DEMI_ISA_NATIVE, "none": _codes.DEMI_ISA_NONE,
+         "portable": _codes.DEMI_ISA_PORTABLE, "avx2": _codes.DEMI_ISA_AVX2, "avx512": _codes.DEMI_ISA_AVX512}
 _OPSETS = {"auto": _codes.DEMI_OPSET_AUTO, "keep": _codes.DEMI_OPSET_KEEP}
 
 
@@ -65,13 +67,15 @@ class _Runs:
     """What is run for a conversion: calibration before it, verification or a search for nodes to
     keep."""
 
-    def __init__(self, model: Model, data: Data, how: Mapping[str, Any], progress: Progress | None,
-                 data_root: Path | None) -> None:
+    def __init__(self, model: Model, data: Data, how: Mapping[str, Any], threads: int,
+                 progress: Progress | None, data_root: Path | None) -> None:
         self._guard = Guard()
         self._source = Source(model, data_root)
         self._inputs = Inputs(data, **how)
         self._progress = progress_callback(progress, self._guard)
-        self._options = _abi.DemiTrialOptions(inputs=self._inputs.pointer, progress=self._progress)
+        self._context = _abi.DemiContextOptions(threads=threads)
+        self._options = _abi.DemiTrialOptions(inputs=self._inputs.pointer, progress=self._progress,
+                                              context=ctypes.pointer(self._context))
         self._trials = ctypes.c_void_p()
 
     def __enter__(self) -> "_Runs":
@@ -141,21 +145,21 @@ def _save(model: Pointer, original: Model, out: Path | None) -> Any:
 @overload
 def convert(model: Model, out: Path, *, to: str = ..., verify: Data = ..., max_error: float | None = ...,
             calibrate: Data = ..., calibration: str = ..., inputs: Mapping[str, Any] | None = ...,
-            progress: Progress | None = ..., data_root: Path | None = ...,
+            threads: int = ..., progress: Progress | None = ..., data_root: Path | None = ...,
             **options: Any) -> Report: ...
 @overload
 def convert(model: bytes, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
-            inputs: Mapping[str, Any] | None = ..., progress: Progress | None = ...,
+            inputs: Mapping[str, Any] | None = ..., threads: int = ..., progress: Progress | None = ...,
             data_root: Path | None = ..., **options: Any) -> tuple[bytes, Report]: ...
 @overload
 def convert(model: Model, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
-            inputs: Mapping[str, Any] | None = ..., progress: Progress | None = ...,
+            inputs: Mapping[str, Any] | None = ..., threads: int = ..., progress: Progress | None = ...,
             data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
 def convert(model: Model, out: Path | None = None, *, to: str = "float16", verify: Data = None,
             max_error: float | None = None, calibrate: Data = None, calibration: str = "mse",
-            inputs: Mapping[str, Any] | None = None, progress: Progress | None = None,
+            inputs: Mapping[str, Any] | None = None, threads: int = 0, progress: Progress | None = None,
             data_root: Path | None = None, **options: Any) -> Any:
     """Converts a model to mixed precision, or quantizes it.
 
@@ -169,17 +173,18 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     "random", a path of inputs, arrays by name, or a list of such sets: the model is run on them,
     before to see what values reach, and after to see how far the results are off. `max_error` has
     nodes kept until no output is off by more of its largest magnitude. `inputs` says how random
-    inputs are made: seed=, sets=, dims={name: size}, shapes={name: shape}.
+    inputs are made: seed=, sets=, dims={name: size}, shapes={name: shape}. `threads` counts those that the
+    model is run with; 0 is all processors.
 
     `progress(what, done, total)` is called now and then; False, or an exception, ends the call."""
     chosen = ConvertOptions({"to": to, **options})
     how = dict(inputs or {})
     verdict = None
     if calibrate is not None:
-        with _Runs(model, calibrate, how, progress, data_root) as runs:
+        with _Runs(model, calibrate, how, threads, progress, data_root) as runs:
             runs.calibrate(chosen, calibration)
     if verify is not None or max_error is not None:
-        with _Runs(model, verify, how, progress, data_root) as runs:
+        with _Runs(model, verify, how, threads, progress, data_root) as runs:
             verdict = runs.verify(chosen, max_error)
     guard = Guard()
     run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())
@@ -244,14 +249,16 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
 
 def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_notes: bool = False,
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
-             progress: Progress | None = None, data_root: Path | None = None) -> Any:
+             verify_each: bool = False, progress: Progress | None = None,
+             data_root: Path | None = None) -> Any:
     """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
     what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
     `strip_notes`: doc strings and metadata of nodes and values go, too.
     `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
-    it has from then on."""
+    it has from then on. `verify_each`: the model is checked after every pass."""
     guard = Guard()
-    run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())
+    run = _abi.DemiRunOptions(verify_each=verify_each, progress=progress_callback(progress, guard),
+                              passes=passes_pointer())
     how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run))
     set_sizes(how, dims, shapes)
     raw = ctypes.c_void_p()
@@ -320,9 +327,17 @@ def show(model: Model, *, full: bool = False, data_root: Path | None = None) -> 
         return print_text(handle, full)
 
 
-def check(model: Model, *, against: Model | None = None, data_root: Path | None = None) -> list[str]:
+def check(model: Model, *, against: Model | None = None, made_by: Mapping[str, Any] | None = None,
+          data_root: Path | None = None) -> list[str]:
     """Raises ModelError where the model is not valid. `against` a reference: what differs from it in
-    more than precision, one line each; none: it is the reference but for precision."""
+    more than precision, one line each; none: it is the reference but for precision. With `made_by`,
+    options of `convert`, the model must also be what they make of the reference."""
+    if made_by is not None and against is None:
+        raise UsageError("made_by needs a reference", hint="give `against`")
+    how = _abi.DemiAgainstOptions()
+    if made_by is not None:
+        options = ConvertOptions(made_by)
+        how.made_by = ctypes.pointer(options.value)
     found: list[str] = []
     with Handle(model, data_root) as handle:
         call(lib.demi_check, handle)
@@ -334,8 +349,8 @@ def check(model: Model, *, against: Model | None = None, data_root: Path | None 
                 return True
 
             source = Source(against, data_root)
-            call(lib.demi_against, handle, source.ref, None, _abi.DemiAgainstFn(guard.wrap(see, False)),
-                 None, guard=guard)
+            call(lib.demi_against, handle, source.ref, byref(how),
+                 _abi.DemiAgainstFn(guard.wrap(see, False)), None, guard=guard)
     return found
 
 
@@ -376,13 +391,17 @@ def diff(a: Model, b: Model, *, strict: bool = False, data_root: Path | None = N
 
 
 def compile(model: Model, out: Path | None = None, *, numerics: str = "fast", keep_values: bool = False,
-            small: bool = False, device: str = "cpu", data_root: Path | None = None) -> bytes | None:
+            small: bool = False, device: str = "cpu", isa: str = "native", memory_budget: int = 0,
+            data_root: Path | None = None) -> bytes | None:
     """Compiles a model to a plan, which `Session` and `demi run` open at once: to the file `out`, or as
-    bytes."""
+    bytes. `isa` is the instruction set that weights are laid out for: "native" (this machine's), "none",
+    "portable", "avx2" or "avx512"; `memory_budget` the most bytes for what is computed in advance."""
     from ._session import NUMERICS
+    if memory_budget < 0:
+        raise UsageError("memory_budget is not negative")
     options = _abi.DemiCompileOptions(numerics=choice(NUMERICS, numerics, "numerics"),
-                                      keep_values=keep_values, small=small,
-                                      for_device=device != "cpu")
+                                      keep_values=keep_values, small=small, isa=choice(_ISAS, isa, "isa"),
+                                      memory_budget=memory_budget, for_device=device != "cpu")
     guard = Guard()
     writer = Writer(guard)
     with Handle(model, data_root) as handle:

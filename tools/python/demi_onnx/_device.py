@@ -8,6 +8,7 @@ from, and are handed to demi as addresses.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
@@ -65,7 +66,7 @@ class DeviceArray:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

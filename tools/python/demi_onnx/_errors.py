@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from . import _abi
@@ -79,3 +80,11 @@ def error_of(status: int, error: _abi.DemiError) -> DemiError:
     parts = {part: text_of(getattr(error, part)) for part in _PARTS}
     message = text_of(error.message) or "cancelled"
     return _BY_STATUS.get(status, DemiError)(message, **parts)
+
+
+def take_error(status: int, error: _abi.DemiError) -> DemiError:
+    """The same, of a structure that is used again: it is empty afterwards."""
+    made = error_of(status, error)
+    ctypes.memset(ctypes.byref(error), 0, ctypes.sizeof(error))
+    error.size = ctypes.sizeof(error)
+    return made

@@ -16,7 +16,7 @@ import threading
 from typing import Any, Callable, Iterator
 
 from . import _abi
-from ._abi_functions import FUNCTIONS
+from ._abi_functions import Library
 from ._errors import Cancelled, DemiError, EnvironmentFailure, error_of
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,28 +27,14 @@ def library_path() -> str:
     return os.environ.get("DEMI_LIBRARY") or os.path.join(_HERE, "libdemi.so")
 
 
-class Library:
-    """The C functions, as attributes called as the headers have them."""
-
-    def __init__(self, path: str) -> None:
-        try:
-            self._loaded = ctypes.CDLL(path)
-        except OSError as error:
-            raise ImportError(f"demi's library can't be loaded: {error}") from error
-        for name, (result, operands) in FUNCTIONS.items():
-            function = getattr(self._loaded, name)
-            function.restype, function.argtypes = result, operands
-            setattr(self, name, function)
-
-    def plain(self, name: str) -> Any:
-        """The function without types of operands: its caller passes what C wants."""
-        return self._loaded[name]
-
-    def __getattr__(self, name: str) -> Any:  # for type checkers: all are set above
-        raise AttributeError(name)
+def _load() -> Library:
+    try:
+        return Library(library_path())
+    except OSError as error:
+        raise ImportError(f"demi's library can't be loaded: {error}") from error
 
 
-lib = Library(library_path())
+lib = _load()
 
 
 class Guard:

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, Iterable
+from typing import Any, Iterable, TypeVar
 
 from . import _abi_constants as _codes
 from ._errors import text_of
 from ._lib import lib
 
+_Kind = TypeVar("_Kind")
 _FATES = {_codes.DEMI_TENSOR_STORED: "stored", _codes.DEMI_TENSOR_CLAMPED: "clamped",
           _codes.DEMI_TENSOR_KEPT: "kept"}
 
@@ -170,7 +171,7 @@ class Report:
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return plain(self)  # type: ignore[no-any-return]
 
     def json(self, **how: Any) -> str:
         """Everything, as JSON; `how` is json.dumps's. Infinity and NaN are null."""
@@ -180,7 +181,7 @@ class Report:
     def to_dataframe(self) -> Any:
         """The nodes, a row each, as a pandas.DataFrame. ImportError without pandas."""
         import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        return pandas.DataFrame([asdict(node) for node in self.nodes],
+        return pandas.DataFrame([plain(node) for node in self.nodes],
                                 columns=[f.name for f in fields(Node)])
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -206,6 +207,16 @@ class Report:
         return table_html(self._rows()) + advice
 
 
+def plain(value: Any) -> Any:
+    """Dataclasses of dataclasses, lists and scalars as dicts; dataclasses.asdict copies each scalar, too,
+    which takes five times as long."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: plain(item) for name, item in vars(value).items()}
+    return value
+
+
 def finite(value: Any) -> Any:
     """The value with null for numbers that JSON has not."""
     if isinstance(value, dict):
@@ -217,20 +228,28 @@ def finite(value: Any) -> Any:
     return value
 
 
+def _make(kind: type[_Kind], values: Iterable[Any]) -> _Kind:
+    """A frozen dataclass of its fields' values: there are thousands, and its own __init__ is slow."""
+    made = object.__new__(kind)
+    vars(made).update(zip(kind.__dataclass_fields__, values))  # type: ignore[attr-defined]
+    return made
+
+
 def _rows_of(report: ctypes.c_void_p, number: int) -> list[Row]:
     rows = []
     for i in range(lib.demi_report_row_count(report, number)):
         raw = lib.demi_report_row(report, number, i).contents
-        rows.append(Row(text_of(raw.name), text_of(raw.text_before), text_of(raw.text_after),
-                        raw.before, raw.after, raw.seconds))
+        rows.append(_make(Row, (text_of(raw.name), text_of(raw.text_before), text_of(raw.text_after),
+                                raw.before, raw.after, raw.seconds)))
     return rows
 
 
-_node_parts = attrgetter(*(f.name for f in fields(Node)))  # there are thousands of nodes
+_node_parts = attrgetter(*(f.name for f in fields(Node)))
+_total_parts = attrgetter(*(f.name for f in fields(Totals)))
 
 
 def _node_of(raw: Any) -> Node:
-    return Node(*map(text_of, _node_parts(raw)))
+    return _make(Node, map(text_of, _node_parts(raw)))
 
 
 def _tensor_of(raw: Any) -> Tensor:
@@ -246,7 +265,7 @@ def report_of(report: ctypes.c_void_p, verdict: Verdict | None = None) -> Report
     tensors = [_tensor_of(lib.demi_report_tensor(report, i).contents)
                for i in range(lib.demi_report_tensor_count(report))]
     return Report(
-        Totals(*(getattr(totals, f.name) for f in fields(Totals))), nodes, tensors,
+        _make(Totals, _total_parts(totals)), nodes, tensors,
         _rows_of(report, _codes.DEMI_REPORT_OPERATORS), _rows_of(report, _codes.DEMI_REPORT_WEIGHTS),
         _rows_of(report, _codes.DEMI_REPORT_REASONS), _rows_of(report, _codes.DEMI_REPORT_INPUTS),
         _rows_of(report, _codes.DEMI_REPORT_OUTPUTS), _rows_of(report, _codes.DEMI_REPORT_OPSETS),

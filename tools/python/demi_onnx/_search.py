@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 from . import _abi
@@ -15,7 +15,7 @@ from ._errors import text_of
 from ._lib import Guard, call, encode, lib
 from ._models import (Data, Inputs, Model, Path, Progress, Source, Writer, choice, progress_callback,
                       text_list, texts)
-from ._report import finite, table_html, table_text
+from ._report import finite, plain, table_html, table_text
 
 _METRICS = {"sqnr": 0, "cosine": 1, "top1": 2, "accuracy": 3, "error": 4, "score": 5}
 _COSTS = {"bitops": 0, "bytes": 1, "latency": 2}
@@ -70,7 +70,7 @@ class SearchResult:
     groups: list[Group]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return plain(self)  # type: ignore[no-any-return]
 
     def json(self, **how: Any) -> str:
         """Everything, as JSON; `how` is json.dumps's. Infinity and NaN are null."""

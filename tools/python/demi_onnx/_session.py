@@ -11,7 +11,10 @@ they are large. So every result belongs to the caller alone.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
+import struct
+import sys
 import threading
 from ctypes import addressof, byref, c_char
 from typing import TYPE_CHECKING, Any, Generator, Mapping, Sequence, Union
@@ -21,8 +24,8 @@ import numpy as np
 from . import _abi
 from . import _abi_constants as _codes
 from ._device import DeviceArray, DeviceCounts, device_array, is_of, stream_of, value_there
-from ._errors import Cancelled, DemiError, UsageError, error_of
-from ._lib import call, encode, lib
+from ._errors import Cancelled, DemiError, UsageError, take_error
+from ._lib import call, encode, find_onednn, lib
 from ._models import Model, Path, Source, choice, held, is_path
 from ._values import (NAMES, STRING, array_of, copy_of, dtype_of, shape_of, value_of, view_of)
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 _run = lib.plain("demi_context_run")
 _start = lib.plain("demi_context_start")
 _borrow = lib.plain("demi_context_borrow_input")
+_MAGIC = b"DEMIPLAN"  # what plans begin with (runtime/plan.h)
+_GoOn: Any = type(_abi.DemiContextOptions().go_on)
 _SMALL = 1 << 16  # bytes of an output that is copied rather than made anew
 _Place = Union["np.ndarray[Any, Any]", DeviceArray]  # where an output is to be
 _Array = np.ndarray  # the type's own identity is looked at in every run
@@ -59,6 +64,11 @@ class NodeArg:
             self.shape.append(size if size >= 0 else name.decode(errors="replace") if name else None)
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """numpy's type of its elements; ml_dtypes' where numpy has none."""
+        return dtype_of(self.number)
+
+    @property
     def type(self) -> str:
         """As onnxruntime says it: tensor(float), seq(tensor(int64)), optional(tensor(float))."""
         text = f"tensor({NAMES.get(self.number, 'undefined')})"
@@ -68,17 +78,6 @@ class NodeArg:
 
     def __repr__(self) -> str:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
-
-
-class _RawData(ctypes.Structure):
-    """DemiData with plain addresses, which are quicker to read."""
-
-    rank: int
-    dims: int | None
-    data: int | None
-    _fields_ = [("size", ctypes.c_uint32), ("kind", ctypes.c_int), ("dtype", ctypes.c_int32),
-                ("rank", ctypes.c_uint32), ("dims", ctypes.c_void_p), ("data", ctypes.c_void_p),
-                ("count", ctypes.c_size_t), ("items", ctypes.c_void_p)]
 
 
 class _Input:
@@ -95,7 +94,7 @@ class _Input:
         self.mask = min(max(self.dtype.itemsize, 1), 8) - 1
         self.shape: tuple[int, ...] | None = None  # None: the quick way is not for it
         self.at: int | None = None
-        self.raw = _RawData()
+        self.raw = _abi.RawDemiData()
         self.ref = byref(self.raw)
         self.kept: Any = None
         self.is_set = False
@@ -111,16 +110,17 @@ class _Output:
         self.arg, self.number = arg, number
         self.c_name = ctypes.c_char_p(arg.name.encode("utf-8", "surrogateescape"))
         self.dtype = dtype_of(arg.number)
-        self.raw: _RawData | None = None
+        self.raw: _abi.RawDemiData | None = None
         self.place: np.ndarray[Any, Any] | None = None  # of small ones, bound for good
         self.bound = self.there = False  # there: in the device's memory
         sizes = [size for size in arg.shape if isinstance(size, int)]
         self.bytes = 0  # 0: its shape is not known, it is looked at after the run
         if (arg.has_shape and len(sizes) == len(arg.shape) and arg.number != STRING
                 and arg.kind == _codes.DEMI_DATA_TENSOR_KIND and not arg.optional):
-            self.bytes = int(np.prod(sizes, dtype=np.int64)) * self.dtype.itemsize
+            size = math.prod(sizes) * self.dtype.itemsize
+            self.bytes = size if size <= sys.maxsize else 0
         self.shape = tuple(sizes)
-        self.dims = np.array(self.shape, np.int64).tobytes()
+        self.dims = struct.pack(f"={len(sizes)}q", *sizes)
         self.small = 0 < self.bytes <= _SMALL
 
 
@@ -133,7 +133,7 @@ class _Taken:
         dtype = dtype_of(data.dtype)
         self.shape, self.dtype = shape_of(data), dtype
         # ml_dtypes' types are not known to the array interface: their bytes are, and a view is made
-        self.__array_interface__ = {"version": 3, "shape": (int(np.prod(self.shape)) * dtype.itemsize,),
+        self.__array_interface__ = {"version": 3, "shape": (math.prod(self.shape) * dtype.itemsize,),
                                     "typestr": "|u1", "data": (data.data, False)}
 
     def __del__(self, free: Any = lib.demi_data_free) -> None:
@@ -152,7 +152,7 @@ class _Interrupt:
         self.caught: BaseException | None = None
         loop = self._loop()
         next(loop)
-        self.callback = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(loop.send)
+        self.callback = _GoOn(loop.send)
 
     def _loop(self) -> Generator[bool, Any, None]:
         go_on = True
@@ -193,10 +193,7 @@ class _Runner:
     # -- errors --
 
     def _fail(self, status: int) -> DemiError:
-        made = error_of(status, self._error)
-        ctypes.memset(byref(self._error), 0, ctypes.sizeof(self._error))
-        self._error.size = ctypes.sizeof(self._error)
-        return made
+        return take_error(status, self._error)
 
     def _check(self, status: int) -> None:
         if status:
@@ -225,7 +222,7 @@ class _Runner:
         if isinstance(value, _Array) and value.dtype == slot.dtype and holder.data.dtype != STRING:
             dims = holder.kept[1]
             raw = slot.raw
-            raw.size, raw.kind = ctypes.sizeof(_RawData), _codes.DEMI_DATA_TENSOR_KIND
+            raw.size, raw.kind = ctypes.sizeof(_abi.RawDemiData), _codes.DEMI_DATA_TENSOR_KIND
             raw.dtype, raw.rank = holder.data.dtype, value.ndim
             raw.dims, raw.data = addressof(dims), holder.data.data
             slot.kept = dims
@@ -290,7 +287,7 @@ class _Runner:
         raw = slot.raw
         if raw is None:  # where it lies does not change
             output = lib.demi_context_output(self._context, slot.number)
-            raw = slot.raw = _RawData.from_address(addressof(output.contents))
+            raw = slot.raw = _abi.RawDemiData.from_address(addressof(output.contents))
         size = 8 * raw.rank
         return size == len(slot.dims) and (
             not size or bytes((c_char * size).from_address(raw.dims or 0)) == slot.dims)
@@ -392,6 +389,9 @@ class _Runner:
         del working
         return made
 
+    def peak(self) -> int:
+        return int(lib.demi_context_peak(self._context))
+
     def device_counts(self) -> DeviceCounts:
         counts = _abi.DemiDeviceCounts()
         lib.demi_context_device_counts(self._context, byref(counts))
@@ -420,18 +420,33 @@ class _Runner:
         lib.demi_context_cancel(self._context)
 
 
+def aligned(plan: bytes) -> np.ndarray[Any, Any]:
+    """The bytes where the library takes plans: at a multiple of 64."""
+    room: np.ndarray[Any, Any] = np.empty(len(plan) + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    made = room[start:start + len(plan)]
+    made[:] = np.frombuffer(plan, np.uint8)
+    return made
+
+
 class _Plan:
     """A plan, and what contexts of it are made with."""
 
-    def __init__(self, source: Source, compile_options: _abi.DemiCompileOptions,
+    def __init__(self, model: Any, data_root: Path | None, compile_options: _abi.DemiCompileOptions,
                  options: _abi.DemiContextOptions) -> None:
         self.pointer = ctypes.c_void_p()
         self.options = options
         self.stream: int | None = options.device_stream
         self.lock = threading.Lock()
-        call(lib.demi_plan_open, source.ref, byref(compile_options), byref(self.pointer))
-        self.inputs = _args_of(self.pointer, lib.demi_plan_input_count, lib.demi_plan_input)
-        self.outputs = _args_of(self.pointer, lib.demi_plan_output_count, lib.demi_plan_output)
+        if isinstance(model, bytes) and model.startswith(_MAGIC):
+            find_onednn()
+            self._bytes = aligned(model)  # borrowed
+            call(lib.demi_plan_from_memory, self._bytes.ctypes.data, len(model), byref(self.pointer))
+        else:
+            call(lib.demi_plan_open, Source(model, data_root).ref, byref(compile_options),
+                 byref(self.pointer))
+        self.inputs = args_of(self.pointer, lib.demi_plan_input_count, lib.demi_plan_input)
+        self.outputs = args_of(self.pointer, lib.demi_plan_output_count, lib.demi_plan_output)
         self._numbers = {arg.name: i for i, arg in enumerate(self.outputs)}
 
     def __del__(self, free: Any = lib.demi_plan_free) -> None:
@@ -457,10 +472,11 @@ class _Plan:
 class Session:
     """A model that is run.
 
-    `model` is the path of a model or of a plan (`compile`), bytes of a model, or an onnx.ModelProto.
+    `model` is the path or the bytes of a model or of a plan (`compile`), or an onnx.ModelProto.
     `threads` counts those that a run computes with (None: all processors), `numerics` is "fast" or
     "faithful" (every 16-bit result rounded as if nothing was fused), `device` "cpu" or "cuda[:N]",
-    `kernels` "auto", "own" or "onednn". Limits: `memory_budget` in bytes, `time_limit` in seconds.
+    `kernels` "auto", "own" or "onednn". Limits of a run: `memory_budget` in bytes, `time_limit` in seconds,
+    `step_limit` in operators, those of loops counted each time.
     `small` keeps weights in 16 bit in memory. Of a device, `device_memory` is the most bytes of its
     memory, `tf32` lets it round the factors of float products to TF32, and without `device_graph` no run is
     recorded and repeated. `device_stream` is a stream of the caller's that all work goes through: its handle,
@@ -481,28 +497,30 @@ class Session:
                  device: str | None = None, memory_budget: int = 0, time_limit: float = 0.0,
                  seed: int = 0, small: bool = False, keep_values: bool = False,
                  data_root: Path | None = None, device_memory: int = 0, tf32: bool = False,
-                 device_stream: Any = None, device_graph: bool = True) -> None:
+                 device_stream: Any = None, device_graph: bool = True, step_limit: int = 0) -> None:
         del provider_options
         if threads is None:
             threads = int(getattr(sess_options, "intra_op_num_threads", 0))
-        if threads < 0 or memory_budget < 0 or device_memory < 0:
-            raise UsageError("threads, memory_budget and device_memory are not negative")
+        if min(threads, memory_budget, device_memory, step_limit) < 0:
+            raise UsageError("threads, memory_budget, device_memory and step_limit are not negative")
         if device is None:
             device = _device_of(providers)
         self._model = model if is_path(model) else held(model)
         self._how = {"threads": threads, "numerics": numerics, "kernels": kernels, "device": device,
                      "memory_budget": memory_budget, "time_limit": time_limit, "seed": seed,
                      "small": small, "keep_values": keep_values, "data_root": data_root,
-                     "device_memory": device_memory, "tf32": tf32, "device_graph": device_graph}
+                     "device_memory": device_memory, "tf32": tf32, "device_graph": device_graph,
+                     "step_limit": step_limit}
         self._device = encode(device)
         try:
             self._plan = _Plan(
-                Source(self._model, data_root),
+                self._model, data_root,
                 _abi.DemiCompileOptions(numerics=choice(NUMERICS, numerics, "numerics"), small=small,
                                         keep_values=keep_values, for_device=device != "cpu"),
                 _abi.DemiContextOptions(threads=threads, kernels=choice(KERNELS, kernels, "kernels"),
                                         seed=seed, small=small, memory_budget=memory_budget,
-                                        time_limit=time_limit, device=self._device,
+                                        time_limit=time_limit, step_limit=step_limit,
+                                        device=self._device,
                                         device_memory=device_memory, tf32=tf32,
                                         device_stream=stream_of(device_stream),
                                         device_steps=not device_graph))
@@ -573,6 +591,11 @@ class Session:
             raise
         self._free.append(runner)
         return made
+
+    def memory_peak(self) -> int:
+        """Bytes that the last run had in use at most: for values, workspace, and what it remembers. Where
+        threads run the session at once, those of the largest of their last runs."""
+        return max((runner.peak() for runner in list(self._free)), default=0)
 
     def device_counts(self) -> DeviceCounts:
         """What `run` had the device do so far; of runs that go on now in other threads nothing."""
@@ -686,10 +709,9 @@ def _device_of(providers: Sequence[Any] | None) -> str:
                      hint=f"there are: {', '.join(_PROVIDERS)}")
 
 
-def _args_of(plan: ctypes.c_void_p, count: Any, get: Any) -> list[NodeArg]:
-    args = []
+def args_of(plan: ctypes.c_void_p, count: Any, get: Any) -> list[NodeArg]:
+    args, io = [], _abi.DemiPlanIo()
     for i in range(count(plan)):
-        io = _abi.DemiPlanIo()
         get(plan, i, byref(io))
         args.append(NodeArg(io))
     return args

@@ -9,6 +9,7 @@ Elements of less than a byte take one byte each. Strings are arrays of objects (
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -156,17 +157,9 @@ def shape_of(data: _abi.DemiData) -> tuple[int, ...]:
     return tuple(data.dims[: data.rank]) if data.rank else ()
 
 
-class _RawString(ctypes.Structure):
-    """DemiString to be read: its text may hold NULs and ends without one."""
-
-    size: int
-    text: int | None
-    _fields_ = [("size", ctypes.c_uint64), ("text", ctypes.c_void_p)]
-
-
 def _strings_from(data: _abi.DemiData, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    count = int(np.prod(shape, dtype=np.int64))
-    strings = ctypes.cast(data.data or 0, ctypes.POINTER(_RawString))
+    count = math.prod(shape)
+    strings = ctypes.cast(data.data or 0, ctypes.POINTER(_abi.RawDemiString))  # texts may hold NULs
     array = np.empty(count, dtype=object)
     for i in range(count):
         text = ctypes.string_at(strings[i].text or 0, strings[i].size) if strings[i].size else b""
@@ -177,7 +170,7 @@ def _strings_from(data: _abi.DemiData, shape: tuple[int, ...]) -> np.ndarray[Any
 def view_of(data: _abi.DemiData) -> np.ndarray[Any, Any]:
     """The tensor's own memory as an array, which must not outlive it. Not of strings."""
     shape, dtype = shape_of(data), dtype_of(data.dtype)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     if not count:
         return np.empty(shape, dtype)
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(data.data or 0)

@@ -19,6 +19,7 @@ def casts_constants(model: onnx.ModelProto) -> bool:
 
 def difference(a: onnx.ModelProto, b: onnx.ModelProto) -> str:
     """The first field that differs, or ""."""
+    a, b = (onnx.ModelProto.FromString(model.SerializeToString()) for model in (a, b))
     for model in (a, b):
         _graph(model.graph)
         for function in model.functions:

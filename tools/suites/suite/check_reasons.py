@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of what `demi check` and ONNX's checks may disagree on, check_reasons.tsv."""
 
+import functools
 import pathlib
 import re
 
@@ -24,6 +25,7 @@ class Reason:
         self.pattern, self.used = re.compile(pattern), 0
 
 
+@functools.cache
 def load() -> list[Reason]:
     lines = FILE.read_text().splitlines()
     return [Reason(line) for line in lines if line.strip() and not line.startswith("#")]

@@ -6,26 +6,15 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
 
-TIMEOUT_S = 120
+from suite.variants import VARIANTS, Variant
+
+TIMEOUT_S = 600
 MEMORY_BYTES = 2 << 30  # free memory that makes a folder in it worthwhile
-
-
-@dataclasses.dataclass(frozen=True)
-class Variant:
-    """One way to convert: the target dtype and whether graph I/O keeps its types."""
-
-    to: str
-    io: str
-
-    def __str__(self) -> str:
-        return f"{self.to}/{self.io}"
-
-
-VARIANTS = [Variant(to, io) for to in ("float16", "bfloat16") for io in ("keep", "low")]
 
 
 @dataclasses.dataclass
@@ -47,6 +36,12 @@ def work_folder() -> pathlib.Path:
     roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_BYTES
     place = memory if roomy else None
     return pathlib.Path(tempfile.mkdtemp(prefix="demi-suite-", dir=place))
+
+
+def processor_seconds() -> float:
+    """Of the commands that have ended: what a busy machine does not change."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Demi:

@@ -49,9 +49,9 @@ class Case(unittest.TestCase):
     def pb(self, name: str, message) -> str:  # noqa: ANN001
         return self.write(name, message.SerializeToString())
 
-    def run_demi(self, *words: str) -> subprocess.CompletedProcess:
-        return subprocess.run([self.demi, *map(str, words)], capture_output=True, timeout=120,
-                              cwd=self.folder, text=True, errors="replace")
+    def run_demi(self, *words: str, **more: object) -> subprocess.CompletedProcess:
+        return subprocess.run([self.demi, *map(str, words)], capture_output=True, timeout=600,
+                              cwd=self.folder, text=True, errors="replace", **more)
 
     def ok(self, *words: str) -> str:
         done = self.run_demi(*words)

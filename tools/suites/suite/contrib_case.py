@@ -19,7 +19,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import helper, numpy_helper
 
-from suite import runtime
+from suite.package import library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLOAT, HALF, LOWERED, STEP = 2e-5, 3e-3, 1e-2, 1
@@ -28,12 +28,8 @@ args = argparse.Namespace()
 Feeds = dict[str, np.ndarray | None]
 
 
-def compiled(model: bytes, numerics: str) -> bytes:
-    return args.runtime.compile(model, numerics)
-
-
 def by_plan(model: bytes, numerics: str, feeds: Feeds) -> list[np.ndarray]:
-    return runtime.PlanRunner(args.runtime, compiled(model, numerics)).run(feeds)
+    return session(model, numerics=numerics).run(None, feeds)
 
 
 def by_session(model: bytes, feeds: Feeds) -> list[np.ndarray]:
@@ -164,9 +160,7 @@ class ContribCase(unittest.TestCase):
 
 
 def main(doc: str) -> None:
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     _, rest = parser.parse_known_args(namespace=args)
-    args.runtime = runtime.LibDemi(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])

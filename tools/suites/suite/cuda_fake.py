@@ -19,6 +19,8 @@ import numpy.testing  # noqa: F401  numpy loads it late, which would be in each 
 import onnx
 from onnx import parser as onnx_parser
 
+from suite.package import library_option
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FAKE = "fake CUDA"
 args = argparse.Namespace()
@@ -125,9 +127,8 @@ def feeds_for(model: bytes) -> dict[str, np.ndarray]:
 
 
 def main(says: str) -> None:
-    parser = argparse.ArgumentParser(description=says.splitlines()[0])
+    parser = argparse.ArgumentParser(description=says.splitlines()[0], parents=[library_option])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--libdemi", required=True, help="demi's shared library")
     parser.add_argument("--dnn-plans", help="the program of that name")
     parser.add_argument("--full", action="store_true", help="networks of their own sizes")
     parser.add_argument("--verbose", action="store_true", help="say what was counted")

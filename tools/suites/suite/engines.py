@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs models: ONNX Runtime with optimisations off, or ONNX's reference evaluator.
+"""Runs models: ONNX Runtime without and with its optimizations, or ONNX's reference evaluator.
 
 A pair of models is compared in one engine first; where that fails or disagrees, the source's
 results in another one count too, since an engine may be wrong about the source's older operators.
@@ -116,9 +116,10 @@ def load_feeds(model: onnx.ModelProto, folder: pathlib.Path) -> list[dict[str, o
 
 
 class OrtEngine:
-    """ONNX Runtime, every optimisation off, one thread."""
+    """ONNX Runtime, every optimization off, one thread."""
 
     name = "onnxruntime"
+    level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     entries: dict[str, str] = {}  # of the session's configuration
 
     def __init__(self, data: bytes, model: onnx.ModelProto) -> None:
@@ -128,7 +129,7 @@ class OrtEngine:
             if value.type.WhichOneof("value") not in ("tensor_type", "sequence_type"):
                 raise CannotRun(f"{value.name}: {value.type.WhichOneof('value')}")
         options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.graph_optimization_level = self.level
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
         for key, value in self.entries.items():
@@ -139,10 +140,26 @@ class OrtEngine:
             raise CannotRun(f"load: {first_line(error)}") from error
 
     def run(self, feeds: dict[str, object]) -> list[object]:
+        own = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in feeds.items()}
         try:
-            return self.session.run(None, feeds)
+            return self.session.run(None, own)  # it may write to its inputs
         except Exception as error:
             raise CannotRun(f"run: {first_line(error)}") from error
+
+
+class OrtOptimized(OrtEngine):
+    """ONNX Runtime as its users start it: with all its optimizations, which is its default."""
+
+    name = "onnxruntime, optimized"
+    level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+
+
+class OrtUnpacked(OrtEngine):
+    """ONNX Runtime without weights that it packs in advance: it does that to constants alone, and what
+    it packs it sums in another order."""
+
+    name = "onnxruntime, unpacked"
+    entries = {"session.disable_prepacking": "1"}
 
 
 def short_domain(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -185,35 +202,3 @@ ENGINES = [OrtEngine, ReferenceEngine]
 def first_line(error: Exception) -> str:
     lines = f"{type(error).__name__}: {error}".splitlines()
     return lines[0][:200]
-
-
-class SourceResults:
-    """The source's outputs per engine, computed once however many variants ask."""
-
-    def __init__(self, data: bytes, model: onnx.ModelProto, feeds: list[dict[str, object]]) -> None:
-        self.data, self.model, self.feeds = data, model, feeds
-        self._results: dict[str, list[list[object]] | CannotRun] = {}
-
-    def of(self, engine: type) -> list[list[object]]:
-        if engine.name not in self._results:
-            try:
-                runner = engine(self.data, self.model)
-                self._results[engine.name] = [runner.run(f) for f in self.feeds]
-            except CannotRun as error:
-                self._results[engine.name] = error
-        result = self._results[engine.name]
-        if isinstance(result, CannotRun):
-            raise result
-        return result
-
-    def all_from(self, engine: type) -> list[list[list[object]]]:
-        """The results of this engine and then of the others, those that can run the source."""
-        found, why = [], None
-        for each in [engine, *(e for e in ENGINES if e is not engine)]:
-            try:
-                found.append(self.of(each))
-            except CannotRun as error:
-                why = why or error
-        if not found:
-            raise why
-        return found

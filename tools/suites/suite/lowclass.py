@@ -41,11 +41,10 @@ def _types(model: onnx.ModelProto) -> dict[str, int]:
     return types
 
 
-def _low_in_graphs(result: onnx.ModelProto, to: str) -> collections.Counter | None:
+def _low_in_graphs(inferred: onnx.ModelProto | None, to: str) -> collections.Counter | None:
     """LOW-class nodes whose first output has the target type, by operator; None where inference
     can't tell (functions, unknown types)."""
-    text, inferred = validity.strict_inference(result)
-    if text or inferred is None or inferred.functions or inferred.training_info:
+    if inferred is None or inferred.functions or inferred.training_info:
         return None
     types, target, found = _types(inferred), validity.LOW_TYPE[to], collections.Counter()
     for node in walk.model_nodes(inferred):
@@ -58,8 +57,10 @@ def _low_in_graphs(result: onnx.ModelProto, to: str) -> collections.Counter | No
     return found
 
 
-def problems(report: dict, source: onnx.ModelProto, result: onnx.ModelProto, to: str) -> list[str]:
-    """LOW nodes that are neither low nor explained, and where the report contradicts the models."""
+def problems(report: dict, source: onnx.ModelProto, inferred: onnx.ModelProto | None,
+             to: str) -> list[str]:
+    """LOW nodes that are neither low nor explained, and where the report contradicts the models: the
+    source, and the result with the types that strict inference finds, if it can."""
     found = []
     for node in report["nodes"]:
         if node["op_type"] in LOW_OPS[to] and node["dtype"] != to and not node.get("reason"):
@@ -71,7 +72,7 @@ def problems(report: dict, source: onnx.ModelProto, result: onnx.ModelProto, to:
     for op, number in present.items():
         if listed[op] < number:
             found.append(f"the report lists {listed[op]} of {number} {op} nodes")
-    (low, _), after = counts(report, to), _low_in_graphs(result, to)
+    (low, _), after = counts(report, to), _low_in_graphs(inferred, to)
     for op in low | (after or low):
         if after is not None and low[op] != after[op]:
             found.append(f"the report calls {low[op]} {op} low, the model has {after[op]}")

@@ -283,8 +283,7 @@ def build(schema: defs.OpSchema, full: bool) -> tuple[onnx.ModelProto, str]:
     first: tuple[onnx.ModelProto, str] | None = None
     for ranks in [SPECIAL_RANKS[schema.name]] if schema.name in SPECIAL_RANKS else RANKS:
         model = Builder(schema, full, ranks).model()
-        verdict = validity.Verdict(model.SerializeToString(), model)
-        text = verdict.check or verdict.inference
+        text = validity.full_check(model.SerializeToString()) or validity.strict_inference(model)[0]
         if not text:
             return model, ""
         first = first or (model, text)

@@ -137,10 +137,11 @@ def first_legal(op: str, domain: str, opset: int, to: str) -> set[int]:
 
 
 class Truth:
-    """Judges the reasons of one report."""
+    """Judges the reasons of one report; `opset` is that of the result, where it may be raised."""
 
-    def __init__(self, report: dict, graphs: Graphs, to: str, mincut: bool) -> None:
+    def __init__(self, report: dict, graphs: Graphs, to: str, mincut: bool, opset: int = 0) -> None:
         self.graphs, self.to, self.mincut = graphs, to, mincut
+        self.imports = graphs.imports | ({"": opset} if opset else {})
         self.nodes = report["nodes"]
         self.by_label: dict[str, list[dict]] = collections.defaultdict(list)
         for node in self.nodes:
@@ -194,7 +195,7 @@ class Truth:
 
     def _illegal(self, node: dict, reason: str) -> str:
         op, domain = node["op_type"], _domain(node.get("domain", ""))
-        opset = self.graphs.imports.get(domain, 0)
+        opset = self.imports.get(domain, 0)
         match = re.fullmatch(rf"{self.to} is illegal for {op} at opset (\d+); "
                              rf"legal from opset (\d+)", reason)
         if self.graphs.model.functions and match:
@@ -210,7 +211,7 @@ class Truth:
         elif re.fullmatch(rf"{op} is deprecated at opset \d+", reason):
             return "" if defs.get_schema(op, opset, domain).deprecated else "it is not"
         elif reason == "bfloat16 is illegal for Cast here; legal from opset 13":
-            return "" if self.graphs.imports[""] < 13 else "it is legal"
+            return "" if self.imports[""] < 13 else "it is legal"
         else:
             return "not a reason"
         first = first_legal(op, domain, opset, self.to)

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from suite.command import Variant
+from suite.variants import Variant
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Case:
     text: str
     want: dict[str, tuple[str, str]]  # node -> (kind, reason)
     variant: Variant = Variant("float16", "keep")
-    options: tuple[str, ...] = ()
+    options: dict[str, str] = dataclasses.field(default_factory=dict)
     mincut: bool = False
 
 
@@ -42,12 +42,12 @@ CASES: list[Case] = [
          {"d": ("policy", "divides a constant")}),
     Case("excluded by pattern, by operator, and not among those wanted", model("""
         ["/a/m"] m = MatMul (x, w)  ["/b/m"] n = MatMul (m, w)  y = Abs (n)"""),
-         {"/a/m": ("excluded", "kept by '/a/*'"), "/b/m": LOW}, options=("--keep", "/a/*")),
+         {"/a/m": ("excluded", "kept by '/a/*'"), "/b/m": LOW}, options={"keep": "/a/*"}),
     Case("only some", model('["/a/m"] m = MatMul (x, w)  ["/b/m"] y = MatMul (m, w)'),
          {"/b/m": ("excluded", "not among those to convert"), "/a/m": LOW},
-         options=("--only", "/a/*")),
+         options={"only": "/a/*"}),
     Case("an excluded fp32 operator is excluded", model("e = Exp (x)  y = MatMul (e, w)"),
-         {"e": ("excluded", "kept by 'Exp'")}, options=("--keep-ops", "Exp")),
+         {"e": ("excluded", "kept by 'Exp'")}, options={"keep_ops": "Exp"}),
     Case("illegal, and the first legal opset", model("""
         m = MatMul (x, w)  u = Unsqueeze (m, ax)  v = GlobalMaxPool (u)  t = Squeeze (v)
         k = LeakyRelu (m)  z = Round (m)  y = Mul (z, k)""",
@@ -69,7 +69,7 @@ CASES: list[Case] = [
          {"v": ("illegal",
                 "MeanVarianceNormalization as a 16-bit operator is refused by strict type "
                 "inference: its function body adds a float constant")},
-         options=("--low-ops", "+MeanVarianceNormalization")),
+         options={"low_ops": "+MeanVarianceNormalization"}),
     Case("a value, beyond the range and become zero, moved and cast", model("""
         m = MatMul (x, w)  a = Add (m, large)  b = Add (m, small)  k = Reshape (large, shape)
         d = Add (m, k)  e = CastLike (large, m)  f = Mul (m, e)
@@ -110,7 +110,7 @@ CASES: list[Case] = [
         m = MatMul (x, w)  s = SequenceConstruct (m, m)  [at] t = SequenceAt (s, zero)
         y = MatMul (t, w)""", more="int64 zero = {0}"),
          {"s": ("excluded", "kept by name"), "at": ("tied", "tied to 's': kept by name")},
-         options=("--keep", "s")),
+         options={"keep": "s"}),
     Case("tied to an input that keeps its type", model("""
         s = SequenceAt (q, zero)  y = MatMul (s, w)""", more="int64 zero = {0}",
         io=", seq(float[4,4]) q"), {"s": ("tied", "tied: 'q' keeps its type")}),

@@ -8,7 +8,7 @@ source does not have counts.
 import onnx
 from onnx import TensorProto
 
-from suite.command import Variant
+from suite.variants import Variant
 
 LOW_TYPE = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 
@@ -35,24 +35,14 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def problems(data: bytes, model: onnx.ModelProto, source: "Verdict") -> list[str]:
-    """What ONNX says against the converted model and not against its source."""
+def problems(model: "Model", source: "Model") -> list[str]:
+    """What ONNX says against a converted model and not against its source (suite/model.py)."""
     found = []
-    text = full_check(data)
-    if text and not source.check:
-        found.append(f"full check: {text}")
-    text, _ = strict_inference(model)
-    if text and not source.inference:
-        found.append(f"strict inference: {text}")
+    if model.check and not source.check:
+        found.append(f"full check: {model.check}")
+    if model.inference and not source.inference:
+        found.append(f"strict inference: {model.inference}")
     return found
-
-
-class Verdict:
-    """What ONNX says about a source model."""
-
-    def __init__(self, data: bytes, model: onnx.ModelProto) -> None:
-        self.check = full_check(data)
-        self.inference, _ = strict_inference(model)
 
 
 def shape_problem(got: onnx.TensorShapeProto, want: onnx.TensorShapeProto) -> str:
