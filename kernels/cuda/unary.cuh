@@ -17,7 +17,8 @@ static __device__ __forceinline__ float sigmoid(float x) {
 /* x times the share of a normal distribution below x: x/2 erfc(-x/sqrt 2). CUDA's erfcf takes four times
  * as long as memory does. Here erfc(z) = exp(-z z) p(t), t = 1 / (1 + 0.325 z), z >= 0: p is the polynomial
  * of degree 8 with the least largest relative error of erfcx up to z = 10, 5e-8, found by weighted least
- * squares (Lawson's iteration), here of half of it. Behind 20 the share is 0, also of infinity. */
+ * squares (Lawson's iteration), here of half of it. Behind 20 the share is 0, and so what -infinity gives is
+ * not a number, as the processor's and the operator's own definition have it. */
 static __device__ __forceinline__ float gelu(float x) {
     const float size = fminf(fabsf(x), 20), side = size * 0.84932180f; /* 2^(-side side) = e^(-x x / 2) */
     float t, power;
@@ -32,7 +33,7 @@ static __device__ __forceinline__ float gelu(float x) {
     p = p * t + 0.085406409f;
     p = p * t + 0.092337509f;
     p = p * t - 2.9623368e-05f;
-    return max_nan(x, 0) - size * (p * power);
+    return (x < 0 ? x * 0 : x) - size * (p * power);
 }
 
 /* The activations of demi.fused: few, as they are part of larger kernels. */

@@ -443,6 +443,18 @@ static const char *wrong_call(const Call *call, const Algorithm *algorithm) {
     return NULL;
 }
 
+/* For the log: which kind of a product it is, and whether it rounds floats. */
+static void note(const Call *call) {
+    static const char *const types[] = {"float", "double", "float16", "bfloat16"};
+    char kind[64];
+    snprintf(kind, sizeof kind, "%s-%s-%d%d-%d-%s%s%s", types[type_of(call->a.type)],
+             types[type_of(call->d.type)], call->product.transposed[0], call->product.transposed[1],
+             call->product.epilogue, call->d.batches > 1 ? "batched" : "one",
+             call->beta != 0 ? "-added" : "", call->d.columns == 1 ? "-row" : "");
+    fake_count("product", kind);
+    if (call->product.compute == LT_COMPUTE_TF32) fake_count("engine", "tf32");
+}
+
 int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a, void *a_layout,
                    const void *b, void *b_layout, const void *beta, const void *c, void *c_layout,
                    void *d, void *d_layout, const BlasAlgorithm *algorithm, void *workspace,
@@ -471,6 +483,6 @@ int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a
         CHECK((i == 2 && call.beta == 0) || call.at[i] % how.least[i] == 0,
               "a product of cuBLASLt: %c at 0x%llx, the wish said a multiple of %u", "ABCD"[i],
               (unsigned long long)call.at[i], how.least[i]);
-    if (call.product.compute == LT_COMPUTE_TF32) fake_count("engine", "tf32");
+    note(&call);
     FAKE_RETURN(fake_put_library(stream, run, &call, sizeof call) ? EXECUTION_FAILED : 0);
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cuda_driver.h"
 #include "ptx.h"
@@ -83,6 +84,7 @@ bool fake_has_failed(void);
 void fake_lose(int code);
 /* Counts for the log. */
 void fake_count(const char *kind, const char *name);
+void fake_write_counts(FILE *to);
 /* Things that have to be given back before the end. */
 void fake_made(const char *what, int by);
 

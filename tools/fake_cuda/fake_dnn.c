@@ -455,6 +455,28 @@ int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t room,
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* For the log: which kind of a convolution it is, and by what engine. */
+static void note_run(const Descriptor *plan) {
+    static const char *const types[] = {"float", "double", "float16", "bfloat16"};
+    const DnnGraph *g = &plan->graph;
+    bool unequal = false, padded = false;
+    char kind[96], steps[DNN_MOST_OPERATIONS + 1] = "";
+    for (int64_t s = 0; s < g->step_count; s++)
+        steps[s] = g->steps[s].relu                                     ? 'r'
+                   : g->steps[s].b.dims[2] * g->steps[s].b.dims[3] == 1 ? 'b'
+                                                                        : 'z';
+    for (int64_t i = 0; i < g->spatial; i++) {
+        padded = padded || g->begins[i] || g->ends[i];
+        unequal = unequal || g->strides[i] != g->strides[0] || g->dilations[i] != g->dilations[0];
+    }
+    snprintf(kind, sizeof kind, "%s-%d-%s-%s%s%s%s", types[g->x.type], (int)g->spatial, steps,
+             g->x.strides[1] == 1 ? "last" : "first", g->x.dims[1] != g->w.dims[1] ? "-groups" : "",
+             unequal ? "-unequal" : "", padded ? "-padded" : "");
+    fake_count("convolution", kind);
+    fake_count("engine", plan->precompiled ? "precompiled" : "compiled");
+    if (g->tf32) fake_count("engine", "tf32");
+}
+
 int cudnnBackendExecute(void *handle, void *plan, void *pack) {
     FAKE_ENTER("cudnnBackendExecute");
     const Descriptor *p = plan, *data = pack;
@@ -469,8 +491,7 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack) {
         run.ids[i] = VALUE(data, 1000, i).whole;
         run.at[i] = (uintptr_t)VALUE(data, 1001, i).pointer;
     }
-    fake_count("engine", p->precompiled ? "precompiled" : "compiled");
-    if (p->graph.tf32) fake_count("engine", "tf32");
+    note_run(p);
     FAKE_RETURN(fake_put_library(((Handle *)handle)->stream, dnn_compute, &run, sizeof run)
                     ? EXECUTION_FAILED
                     : 0);

@@ -102,7 +102,8 @@ const FakeSettings *fake_settings(void) {
 
 static Count *count_of(const char *kind, const char *name) {
     for (unsigned i = 0; i < state.count_count; i++)
-        if (state.counts[i].from[0] == kind && state.counts[i].from[1] == name)
+        if (state.counts[i].from[0] == kind && state.counts[i].from[1] == name &&
+            strcmp(state.counts[i].name, name) == 0)
             return &state.counts[i];
     for (unsigned i = 0; i < state.count_count; i++)
         if (strcmp(state.counts[i].name, name) == 0 && strcmp(state.counts[i].kind, kind) == 0)
@@ -203,13 +204,17 @@ int fake_complain(int code, const char *format, ...) {
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void write_log(void) {
-    FILE *to = fopen(state.log, "w");
-    if (!to) return;
+void fake_write_counts(FILE *to) {
     for (unsigned i = 0; i < state.count_count; i++)
         if (state.counts[i].count)
             fprintf(to, "%s %s %llu\n", state.counts[i].kind, state.counts[i].name,
                     (unsigned long long)state.counts[i].count);
+}
+
+static void write_log(void) {
+    FILE *to = fopen(state.log, "w");
+    if (!to) return;
+    fake_write_counts(to);
     for (const Site *s = state.found; s < state.found + state.site_count; s++)
         fprintf(to, "site %s:%016llx:%lu:%lu %lu\n", s->function, (unsigned long long)s->way,
                 s->first, s->last, s->count);

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef struct PtxModule PtxModule;
 typedef struct PtxKernel PtxKernel;
@@ -62,5 +63,11 @@ const char *ptx_name(const PtxModule *module, uint32_t number);
 
 /* Runs a grid. False with `why`; what was written until then stays. */
 bool ptx_run(const PtxKernel *kernel, const PtxLaunch *launch, char *why);
+
+/* Where grids came to since this was last asked, a line each: a kernel's name, the number of an instruction that
+ * has a predicate, and for how many of a warp's lanes it was true; the instruction that a kernel begins with
+ * stands for the kernel. */
+enum { PTX_WENT_NONE = 1, PTX_WENT_SOME = 2, PTX_WENT_ALL = 4, PTX_BEGAN = 8 };
+void ptx_reached(PtxModule *module, FILE *to);
 
 #endif

@@ -93,6 +93,7 @@ struct PtxKernel {
     bool joins;         /* it has barriers of the cluster */
     PtxConstant *constants;
     uint32_t constant_count, constant_room;
+    uint8_t *ways;  /* [count], PTX_WENT_…: what became of each instruction with a predicate */
     uint8_t *image; /* a warp's file before it starts: with constants, and what nobody set */
     uint32_t specials[PTX_SPECIALS]; /* registers, 0: not used */
 };

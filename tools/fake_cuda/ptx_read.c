@@ -407,6 +407,7 @@ static void kernel_free(PtxKernel *k) {
     free(k->code);
     free(k->constants);
     free(k->image);
+    free(k->ways);
     free(k);
 }
 
@@ -434,9 +435,19 @@ const PtxKernel *ptx_find(PtxModule *m, const char *name, char *why) {
         return NULL;
     }
     make_image(k);
+    k->ways = calloc(k->count + 1, 1);
+    if (!k->ways) abort();
     k->next = m->kernels;
     m->kernels = k;
     return k;
+}
+
+void ptx_reached(PtxModule *m, FILE *to) {
+    for (const PtxKernel *k = m->kernels; k; k = k->next)
+        for (uint32_t i = 0; i <= k->count; i++) {
+            if (k->ways[i]) fprintf(to, "%s %u %u\n", k->name, i, k->ways[i]);
+            k->ways[i] = 0;
+        }
 }
 
 const PtxKernelInfo *ptx_info(const PtxKernel *kernel) {

@@ -169,6 +169,9 @@ static void run_group(PtxWarp *w, Group *g) {
         if (i->guard) {
             const uint32_t bits = *PTX_REG(uint32_t, w, i->guard);
             lanes &= i->negated ? ~bits : bits;
+            w->grid->kernel->ways[g->pc] |= !lanes              ? PTX_WENT_NONE
+                                            : lanes == g->lanes ? PTX_WENT_ALL
+                                                                : PTX_WENT_SOME;
         }
         if (!lanes) {
             g->pc++;
@@ -535,6 +538,7 @@ bool ptx_run(const PtxKernel *kernel, const PtxLaunch *launch, char *why) {
         grid.failed = true;
         snprintf(why, PTX_WHY, "kernel %s: no memory to run it", kernel->name);
     }
+    kernel->ways[kernel->entry] |= PTX_BEGAN;
     for (uint32_t z = 0; z < launch->grid[2] && !grid.failed; z += grid.cluster)
         for (uint32_t y = 0; y < launch->grid[1] && !grid.failed; y++)
             for (uint32_t x = 0; x < launch->grid[0] && !grid.failed; x++)

@@ -115,7 +115,8 @@ def add_cases(carry: Carry, args: argparse.Namespace) -> int:
     """So many, and among the first seeds, of each kernel one at least."""
     most, covered, wanted = args.cases, set(), cuda_cases_test.kernels()
     for seed in range(most if args.tiny else 16 * most):
-        name, case = cuda_cases.build(seed)
+        name = cuda_cases.maker_of(seed)
+        case = cuda_cases.build(name, seed)
         if len(carry.manifest["cases"]) >= most and covered >= wanted:
             break
         if not case.nodes:

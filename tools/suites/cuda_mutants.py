@@ -295,6 +295,95 @@ MUTANTS = (
     Mutant("values lie closer than libraries think", RUN + "exec_memory.c",
            "return remote && checked_align(size, DEVICE_ALIGN, &rounded) ? rounded : size;",
            "(void)remote, (void)rounded;\n    return size;"),
+    # Kinds of cases that there were none of once: what of them only few tests see.
+    Mutant("columns of taps are as far apart as rows", CU + "tile.cu",
+           "p.row * a.dilation[0] * a.x_row + p.column * a.dilation[1] * a.x_column",
+           "p.row * a.dilation[0] * a.x_row + p.column * a.dilation[0] * a.x_column"),
+    Mutant("which taps are inside is asked as if columns were as far apart as rows", CU + "tile.cu",
+           "column = pixel.side + p.column * a.dilation[1];", "column = pixel.side + p.column * a.dilation[0];"),
+    Mutant("windows of a tile are as far apart along both axes", CU + "tile.cu", "* a.stride[1] - a.begin[1];",
+           "* a.stride[0] - a.begin[1];"),
+    Mutant("a tile's pads are those of the other axis", CU + "cuda_conv.c", "args.begin[i] = a->begin[1 + i];",
+           "args.begin[i] = a->begin[2 - i];"),
+    Mutant("the library's windows are as far apart along all axes", CU + "cuda_conv.c",
+           "to->strides[extra + i] = w->axes[i].stride;", "to->strides[extra + i] = w->axes[0].stride;"),
+    Mutant("the library's taps are as far apart along all axes", CU + "cuda_conv.c",
+           "to->dilations[extra + i] = w->axes[i].dilation;", "to->dilations[extra + i] = w->axes[0].dilation;"),
+    Mutant("a tile's bound drops what is no number", CU + "tile.cu", "y[k][j] = y[k][j] < low ? low : y[k][j];",
+           "y[k][j] = fmaxf(y[k][j], low);"),
+    Mutant("an activation of a pack drops what is no number", CU + "unary.cuh",
+           "x[i] = x[i] < low ? low : x[i] > high ? high : x[i];", "x[i] = fminf(fmaxf(x[i], low), high);",
+           "pointwise product window tile bits"),
+    Mutant("GELU of -infinity is 0", CU + "unary.cuh", "(x < 0 ? x * 0 : x) - size", "max_nan(x, 0) - size",
+           "pointwise product tile bits"),
+    Mutant("the largest of a window is a number wherever there is one", CU + "window.cu",
+           "a.pool == POOL_MAX ? max_nan(value, sum)", "a.pool == POOL_MAX ? fmaxf(value, sum)"),
+    Mutant("a row's variance is that of its squares, less that of its mean", CU + "norm.cu",
+           "- mean;\n            squares += d * d;\n        }\n"
+           "        const float scale = 1 / sqrtf(block_sum(squares, room) / (float)a.n + a.epsilon);",
+           "- mean;\n            squares += (d + mean) * (d + mean);\n        }\n"
+           "        const float scale = 1 / sqrtf(block_sum(squares, room) / (float)a.n - mean * mean + a.epsilon);"),
+    Mutant("a packed row's variance is that of its squares, less that of its mean", CU + "norm.cu",
+           "x[p][j] -= mean, squares += x[p][j] * x[p][j];\n    }\n"
+           "    const float factor = 1 / sqrtf(block_sum(squares, room) / (float)a.n + a.epsilon);",
+           "squares += x[p][j] * x[p][j], x[p][j] -= mean;\n    }\n"
+           "    const float factor = 1 / sqrtf(block_sum(squares, room) / (float)a.n - mean * mean + a.epsilon);"),
+    Mutant("a warp's variance is that of its squares, less that of its mean", CU + "norm.cu",
+           "x[p][j] -= mean, squares += x[p][j] * x[p][j];\n    }\n"
+           "    const float factor = 1 / sqrtf(warp_sum(squares) / (float)n + a.epsilon);",
+           "squares += x[p][j] * x[p][j], x[p][j] -= mean;\n    }\n"
+           "    const float factor = 1 / sqrtf(warp_sum(squares) / (float)n - mean * mean + a.epsilon);"),
+    Mutant("a softmax does not take its largest element away", CU + "norm.cu", "most = block_max(most, room);",
+           "most = block_max(most, room) * 0;"),
+    Mutant("a softmax by columns does not take its largest element away", CU + "norm.cu",
+           "const float shift = a.log ? most + logf(sum) : most, scale = 1 / sum;\n        for (int64_t i = 0; i < a.n; i++) {",
+           "const float shift = a.log ? logf(sum * expf(most)) : most, scale = 1 / sum;\n        for (int64_t i = 0; i < a.n; i++) {"),
+    Mutant("the logarithm of a sum of exponentials does not take the largest away", CU + "reduce.cu",
+           "const float most = isinf(x) ? 0 : x;", "const float most = 0;"),
+    Mutant("scores of few rows do not have their largest taken away", CU + "attention.cu",
+           "most[r] = max_nan(score, before);\n            const float base = most[r] == -INFINITY ? 0 : most[r];",
+           "most[r] = max_nan(score, before);\n            const float base = 0;"),
+    Mutant("few rows go by packs whatever their depth", CU + "cuda_product.c", "s->k * size % 16 == 0 && ", ""),
+    Mutant("tiles take depths of half a pack", CU + "cuda_tile.c", "channels % 8 == 0", "channels % 4 == 0"),
+    Mutant("heads are packed that are no whole packs", CU + "cuda_attention.c",
+           "(uint64_t)elements * size % pack == 0 && steps * size % pack == 0", "elements > 0 && (steps * size % pack == 0 || steps)"),
+    Mutant("all devices are the first that was opened", CU + "cuda_device.c", "while (device && device->number != number)",
+           "while (device && false)"),
+    Mutant("a plan is on one device alone", RUN + "plan_devices.c", "(placed->kind != kind || placed->number != number)",
+           "placed->kind != kind"),
+    Mutant("all devices have clusters where the first has", CU + "cuda_launch.c",
+           "return cuda_device_of(call)->info.version[0] >= 9;",
+           "static int first;\n    if (!first) first = cuda_device_of(call)->info.version[0];\n    return first >= 9;"),
+    Mutant("devices share cuBLASLt's handle", CU + "cuda_blas.c", "void **handle = &device->libraries[CUDA_BLAS];",
+           "static void *one;\n    void **handle = &one;"),
+    Mutant("devices share cuDNN's handle", CU + "cuda_dnn.c", "void **handle = &device->libraries[CUDA_DNN];",
+           "static void *one;\n    void **handle = &one;"),
+    Mutant("convolutions are in TF32 whatever is asked for", CU + "cuda_dnn.c",
+           "if (d->conv->dtype == DTYPE_FLOAT && !d->conv->tf32)", "if (false)"),
+    Mutant("products are in TF32 whatever is asked for", CU + "cuda_product.c", ": r->tf32 ? BLAS_COMPUTE_TF32",
+           ": p->compute == DTYPE_FLOAT ? BLAS_COMPUTE_TF32"),
+    Mutant("TF32 is counted and not asked for", CU + "cuda_product.c", ": r->tf32 ? BLAS_COMPUTE_TF32", ": false ? BLAS_COMPUTE_TF32"),
+    Mutant("convolutions go by tiles where the library is faster", CU + "cuda_conv.c",
+           "tile.time >= library_time(call, &tile, depth, whole)", "tile.time < library_time(call, &tile, depth, whole)"),
+    Mutant("products go by tiles where the library is faster", CU + "cuda_product.c", "tile.time < library_time(p, r)",
+           "tile.time > library_time(p, r)"),
+    Mutant("few rows go by the library", CU + "cuda_product.c", "return r->few;\n}", "return r->few = false;\n}"),
+    Mutant("the caller's capture mode is left as demi had it", CU + "cuda_device.c",
+           "if (--entered == 0 && mode_before >= 0) device->driver->record_mode(&mode_before);", "--entered;"),
+    Mutant("a recording leaves its context to the thread", CU + "cuda_kind.c",
+           "if (graph) device->driver->graph_free(graph);\n    cuda_leave(device);",
+           "if (graph) device->driver->graph_free(graph);\n    if (!ok) cuda_leave(device);"),
+    Mutant("there are devices where the driver says that there are none", CU + "cuda_driver.c", "if (ready == CU_NO_DEVICE)",
+           "if (ready == CU_NO_DEVICE + 1)"),
+    Mutant("kernels of another architecture are an error of no name", CU + "cuda_launch.c",
+           "result == CU_NO_BINARY_FOR_GPU || ", ""),
+    Mutant("memory that is short is an invalid value", CU + "cuda_device.c", "if (result == CU_OUT_OF_MEMORY)",
+           "if (result == CU_OUT_OF_MEMORY - 1)"),
+    Mutant("an error has the name of success", CU + "cuda_driver.c", "driver->error_name(result, &name)",
+           "driver->error_name(0, &name)"),
+    Mutant("constants of one size are the same", RUN + "plan_share.c", "a->variant == b->variant && ", ""),
+    Mutant("a recording is repeated though the caller's memory moved", RUN + "exec_record.c",
+           "(*slot)->stamp == stamp_of(exec)) return repeat_anew", "true) return repeat_anew"),
 )
 
 
@@ -384,17 +473,18 @@ class Bench:
 
 
 def tried(library: pathlib.Path, demi: pathlib.Path, environment: dict[str, str], runs: bool = False) -> str:
-    """Until a test fails; what is about runs of plans comes first where they are what was changed."""
+    """Until a test fails, of those that run for each commit; what is about runs of plans comes first where they are
+    what was changed."""
     suites = pathlib.Path(__file__).parent
-    of_kernels = [(suites / "cuda_cases_test.py", "--seeds", "0:1500", "--first"),
+    of_kernels = [(suites / "cuda_cases_test.py", "--first"),
                   (suites / "corpus_test.py", "--kinds", "backend", "--judges", "device")]
     of_runs = [(suites / "cuda_steps_test.py", "-f", "--demi", demi),
-               (suites / "cuda_test.py", "-f", "BadDevices", "Callers", "Failures", "Networks")]
+               (suites / "cuda_test.py", "-f", "BadDevices", "Callers", "Threads", "Failures", "Networks")]
     for words in of_runs + of_kernels if runs else of_kernels + of_runs:
         done = run(sys.executable, "-B", *words, "--libdemi", library, env=environment)
         if done.returncode:
             lines = (done.stdout + done.stderr).splitlines()
-            return next((line for line in lines if line.startswith(("FAIL", "fake", "Assert"))),
+            return next((f"{words[0].name}: {line}" for line in lines if line.startswith(("FAIL", "fake", "Assert"))),
                         f"{words[0].name}: exit {done.returncode}")
     return ""
 

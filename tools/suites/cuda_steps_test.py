@@ -15,7 +15,8 @@ import onnx
 from onnx import parser as onnx_parser
 
 from suite import made_models
-from suite.cuda_fake import OnDevice, args, main
+from suite.cuda_driver import Driver
+from suite.cuda_fake import SMALL, WHOLE, OnDevice, args, main, small_model
 from suite.package import demi
 from suite.runtime import DeviceCounts, PlanRunner
 
@@ -116,6 +117,12 @@ class Operands(OneContext):
                 g ({kind}[1,0,8,8] x) => ({kind}[1,2,1,1] y)
                     <{kind}[2,0,3,3] w = {{}}, {kind}[2] b = {{{bias}}}> {{
                     a = Conv (x, w, b) y = GlobalAveragePool (a) }}""", {"x": x}, [[[[1]], [[2]]]])
+
+    def test_what_is_not_finite(self) -> None:
+        """GELU has -infinity times 0."""
+        x = np.array([-np.inf, np.inf, np.nan, 0], np.float32)
+        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[4] x) => (float[4] y) { y = Gelu (x) }""", {"x": x}, [np.nan, np.inf, np.nan, 0])
 
     def test_host_operand_that_is_an_input(self) -> None:
         """There is nothing to read while the plan is only shown."""
@@ -414,6 +421,156 @@ class Affine(OneContext):
             y = Conv (e, k)""", "Relu", shape=(1, 64, 20, 20))[0]
         self.assertLessEqual(len(re.findall("= Transpose-", shown)), 2, shown)
         self.assertEqual(len(re.findall("= demi.fused.ConvLast-", shown)), 4, shown)
+
+
+class Devices(OneContext):
+    """Two devices in one process, the second of which has no clusters: memory, constants, streams, kernels and what
+    libraries keep are each one's own."""
+
+    SHARED = """<ir_version: 10, opset_import: ["" : 21]>
+        g (float16[1,128,5,5] x) => (float16[1,64,5,5] y) {
+            a = Conv <pads = [1, 1, 1, 1]> (x, w) b = Sigmoid (a)
+            c = Conv <pads = [1, 1, 1, 1]> (b, v) y = Sigmoid (c) }"""
+
+    def shared(self) -> bytes:
+        """Deep convolutions, whose blocks share sums in clusters where there are any."""
+        model, rng = onnx_parser.parse_model(self.SHARED), np.random.default_rng(5)
+        for name, inner in (("w", 128), ("v", 64)):
+            array = rng.standard_normal((64, inner, 3, 3)) / np.sqrt(9 * inner)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float16), name))
+        return model.SerializeToString()
+
+    def on_both(self, model: bytes, limit: float, repeats: bool = True) -> None:
+        """Contexts of one plan and of another one, by turns, and at once; one device ends before the other."""
+        plan, rng = demi.compile(model, device="cuda"), np.random.default_rng(6)
+        inputs = [{i.name: rng.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim]).astype(
+            np.float16 if i.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16 else np.float32)
+            for i in onnx.load_from_string(model).graph.input} for _ in range(2)]
+        processor = PlanRunner(plan)
+        want = [processor.run(feeds) for feeds in inputs]
+
+        def same(got: list, which: int) -> None:
+            for y, y0 in zip(got, want[which], strict=True):
+                np.testing.assert_allclose(y.astype(np.float32), y0.astype(np.float32), limit, limit)
+
+        def work() -> int:
+            first = PlanRunner(plan, device="cuda:0")
+            both = [first, PlanRunner(first, device="cuda:1"),
+                    PlanRunner(plan, device="cuda:1")]
+            for turn in range(4):
+                for number, runner in enumerate(both):
+                    same(runner.run(inputs[(turn + number) % 2]), (turn + number) % 2)
+            for runner in both:
+                assert (runner.device_counts().replays > 0) == repeats
+            for number, runner in enumerate(both):
+                runner.bind(inputs[number % 2])
+                runner.start()
+            for number, runner in reversed(list(enumerate(both))):
+                runner.wait()
+                same(runner.results(), number % 2)
+            third = both.pop()
+            both.clear()
+            del first, runner
+            same(third.run(inputs[1]), 1)
+            del third
+            return 0
+
+        self.assertEqual(self.child.run(work, more="second=80"), (0, ""))
+
+    def test_libraries(self) -> None:
+        self.on_both(small_model(WHOLE), 1e-4)
+
+    def test_with_the_processor(self) -> None:
+        self.on_both(small_model(SMALL), 1e-4, False)
+
+    def test_clusters(self) -> None:
+        self.on_both(self.shared(), 1e-2)
+        launched = {name for kind, name in self.child.counts() if kind == "launched"}
+        self.assertTrue(any(name.startswith("tile_") for name in launched), launched)
+
+    def test_memory_of_the_other(self) -> None:
+        """What the fake device is there for: it sees that a run of one device is at memory of the other."""
+        plan = demi.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[64] x) => (float[64] y) { a = Neg (x) y = Abs (a) }"""), device="cuda")
+        x = np.arange(64, dtype=np.float32)
+
+        def work(number: int) -> int:
+            driver = Driver(number)
+            runner = PlanRunner(plan, device="cuda:0")
+            there = driver.room(x.nbytes)
+            driver.send(there, x)
+            driver.call("cuStreamSynchronize", driver.stream)
+            runner.bind({"x": x}, {"x": there})
+            try:
+                np.testing.assert_array_equal(runner.run({})[0], x)
+            except demi.DemiError as error:
+                os.write(2, str(error).encode())
+            del runner
+            driver.end()
+            return 0
+
+        self.assertEqual(self.child.run(lambda: work(0)), (0, ""))
+        code, said = self.child.run(lambda: work(1))
+        self.assertEqual(code, 97)
+        self.assertRegex(said, "is in the memory of device 1, and a kernel of device 0 is at it")
+
+
+class Choices(OneContext):
+    """Which kernel computes a product or a convolution: the library what is large, tiles what is small, and more of
+    it where the library leaves something to do, the kernel for few rows what has few. Nothing is computed."""
+
+    SIDES, ROWS = (4, 16, 32, 64), (1, 4, 5, 64, 256, 1024)
+    TYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+    def way(self, text: str, weights: dict[str, tuple[int, ...]], dtype: type) -> str:
+        """By the library, tiles, or the kernel for few rows; by several where there are several."""
+        model, rng = onnx_parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}'), np.random.default_rng(5)
+        for name, shape in weights.items():
+            model.graph.initializer.append(onnx.numpy_helper.from_array(rng.standard_normal(shape).astype(dtype), name))
+        plan = demi.compile(model, device="cuda")
+        shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+
+        def work() -> int:
+            PlanRunner(plan, device="cuda").run({"x": np.zeros(shape, dtype)})
+            return 0
+
+        self.assertEqual(self.child.run(work, more="idle"), (0, ""))
+        kinds = {"library" if kind in ("product", "convolution") else name.split("_")[0]
+                 for kind, name in self.child.counts() if kind in ("product", "convolution", "launched")}
+        return " ".join(sorted(kinds & {"library", "tile", "few", "gemm", "direct"}))
+
+    def convolutions(self, kind: str, after: str) -> list[str]:
+        return [self.way(f"""g ({kind}[1,64,{side},{side}] x) => ({kind}[n,c,h,w] y) {{
+            a = Conv <pads = [1, 1, 1, 1]> (x, k, b) c = {after} (a)
+            d = Conv <pads = [1, 1, 1, 1]> (c, k, b) y = {after} (d) }}""", {"k": (64, 64, 3, 3), "b": (64,)}, self.TYPES[kind])
+                for side in self.SIDES]
+
+    def products(self, kind: str, after: str, depth: int = 256) -> list[str]:
+        return [self.way(f"g ({kind}[{rows},{depth}] x) => ({kind}[n,m] y) {{ a = MatMul (x, k) c = Add (a, b) y = {after} (c) }}",
+                         {"k": (depth, 64), "b": (64,)}, self.TYPES[kind]) for rows in self.ROWS]
+
+    def goes(self, ways: list[str], order: list[str]) -> None:
+        """From the first to the last in the order, each of which is there."""
+        self.assertEqual((sorted(ways, key=order.index), set(ways)), (ways, set(order)))
+
+    def test_convolutions(self) -> None:
+        for kind in ("float16", "bfloat16"):
+            whole, left = self.convolutions(kind, "Relu"), self.convolutions(kind, "Sigmoid")
+            for ways in (whole, left):
+                self.goes(ways, ["tile", "library"])
+            self.assertLess(whole.count("tile"), left.count("tile"))
+        self.goes(self.convolutions("float", "Sigmoid"), ["library"])
+
+    def test_products(self) -> None:
+        for kind in ("float16", "bfloat16"):
+            whole, left = self.products(kind, "Relu"), self.products(kind, "Sigmoid")
+            for ways in (whole, left):
+                self.goes(ways, ["few", "tile", "library"])
+                self.assertEqual(ways.count("few"), 2)
+            self.assertLess(whole.count("tile"), left.count("tile"))
+        self.assertEqual(self.products("float", "Sigmoid"), ["few"] * 2 + ["library"] * 4)
+        for kind, depth in (("float16", 260), ("float", 258)):  # rows that do not all begin at 16 bytes
+            self.assertEqual(self.products(kind, "Sigmoid", depth), ["library"] * 6)
 
 
 class Branches(OneContext):

@@ -429,6 +429,22 @@ class BadDevices(OnDevice):
         self.assertEqual(self.child.run(self.work(text)), (0, ""))
         return range(1, self.child.counts()["call", name] + 1)
 
+    def test_refused(self) -> None:
+        """A device that there is none of, or that is too old, is not opened."""
+        plan = demi.compile(small_model(WHOLE), device="cuda")
+
+        def work(expected: str) -> int:
+            try:
+                PlanRunner(plan, device="cuda")
+            except demi.EnvironmentError as error:
+                assert re.search(expected, str(error)), error
+                return 0
+            return 1
+
+        for told, expected in (("no-device", "there is no CUDA device$"), ("driver=12080", "driver is too old.*13.0.*12.8"),
+                               ("capability=75", "too old for demi's kernels.*8.0.*7.5")):
+            self.assertEqual(self.child.run(lambda expected=expected: work(expected), more=told), (0, ""), told)
+
     def test_no_memory(self) -> None:
         """Where it is short always, and where it is for once, wherever that is: then a run may do without."""
         for text in (WHOLE, SMALL, LARGE_HEADS):
@@ -467,6 +483,17 @@ class BadDevices(OnDevice):
         self.assertEqual(self.spoilt(expected, "cuModuleLoadData:0:209"), self.RUNS)
         for at in self.calls("cuModuleLoadData"):
             self.assertEqual(self.spoilt(expected, f"cuModuleLoadData:{at}:222"), 1)
+
+    def test_errors(self) -> None:
+        """What an error is, is said by its number and what the driver calls it; of a library by its status."""
+        for code, name in ((1, "CUDA_ERROR_INVALID_VALUE"), (2, "CUDA_ERROR_OUT_OF_MEMORY"), (201, "CUDA_ERROR_INVALID_CONTEXT"), (400, "CUDA_ERROR_INVALID_HANDLE"), (999, "unknown")):
+            for function, what in (("cuMemcpyHtoDAsync_v2", "a copy to the device"), ("cuMemHostAlloc", "pinned memory"),
+                                   ("cuLaunchKernelEx", r"\w+"), ("cuStreamSynchronize", "work on the device")):
+                said = self.spoilt(rf"CUDA: {what}: .* \({code}, {name}\)|{name}", f"{function}:1:{code}")
+                self.assertEqual(said > 0, function != "cuMemHostAlloc", (function, code))  # which recordings do without
+        for function, said in (("cublasLtMatmul", r"cuBLASLt: the product: status 14$"), ("cublasLtCreate", "a handle: status 14$"),
+                               ("cudnnBackendExecute", r"cuDNN: a convolution: status 14$"), ("cudnnCreate", "a handle: status 14$")):
+            self.assertEqual(self.spoilt(rf"^node '\w+' \(\w+\): .*{said}", f"{function}:1:14"), 1, function)
 
     def test_other_cudnn(self) -> None:
         for version in (0, 8907, 89999, 100000):
@@ -640,16 +667,46 @@ class Callers(OnDevice):
             self.ran(text, use)
 
     def test_tf32(self) -> None:
-        """Only where it is asked for, and then it is counted."""
-        def use(_: Driver, plan: bytes, feeds: dict, want: list) -> None:
-            for tf32 in (False, True):
-                runner = PlanRunner(plan, device="cuda", tf32=tf32)
-                for _ in range(3):
-                    for y, y0 in zip(runner.run(feeds), want):
-                        np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
-                counts = runner.device_counts()
-                assert (counts.tf32 > 0) == tf32 and counts.tf32 % 3 == 0, counts.tf32
+        """Only where it is asked for, and then it is counted: as often as libraries say that they take it, which are
+        asked in two runs of three."""
+        def use(tf32: bool, plan: bytes, feeds: dict, want: list) -> None:
+            runner = PlanRunner(plan, device="cuda", tf32=tf32)
+            for _ in range(3):
+                for y, y0 in zip(runner.run(feeds), want):
+                    np.testing.assert_allclose(y, y0, 1e-4, 1e-5)
+            self.counted.write_text(str(runner.device_counts().tf32))
+            del runner
+
+        for tf32 in (False, True):
+            self.ran(WHOLE, lambda _, *given, tf32=tf32: use(tf32, *given))
+            chosen = self.child.counts()["engine", "tf32"]
+            self.assertEqual((chosen > 0, chosen * 3), (tf32, int(self.counted.read_text()) * 2))
+
+    def test_as_it_was(self) -> None:
+        """The thread's context, and what it said of others' captures, are the caller's again behind every call,
+        of one that fails, too."""
+        def use(driver: Driver, plan: bytes, feeds: dict, want: list) -> None:
+            def same(mode: int) -> None:
+                assert driver.current() == driver.context.value
+                assert driver.capture_mode(mode) == mode, mode
+
+            for mode in (1, 2, 0):
+                driver.capture_mode(mode)
+                runner = PlanRunner(plan, device="cuda")
+                same(mode)
+                for _ in range(self.RUNS):
+                    np.testing.assert_allclose(runner.run(feeds)[0], want[0], 1e-4, 1e-5)
+                    same(mode)
                 del runner
+                same(mode)
+                short = PlanRunner(plan, device="cuda", device_memory=1)
+                try:
+                    short.run(feeds)
+                    raise AssertionError("it ran")
+                except demi.DemiError:
+                    same(mode)
+                del short
+                same(mode)
 
         self.ran(WHOLE, use)
 

@@ -30,6 +30,7 @@ class Case:
     coarse: type | None = None  # the type that they have, if not the result's
     opset: int = OPSET
     kept: set[str] = dataclasses.field(default_factory=set)  # inputs that other values would not do for
+    marks: set[str] = dataclasses.field(default_factory=set)  # what is unusual about it
     count: int = 0
 
     def chance(self, of: int) -> bool:
@@ -57,6 +58,28 @@ class Case:
         if kind in "iu":
             return self.rng.integers(0 if kind == "u" else -9, 10, shape).astype(dtype)
         return np.asarray(self.rng.standard_normal(shape) * scale).astype(dtype)
+
+    def mark(self, what: str, of: int) -> bool:
+        """Once of so many times: it is unusual in that."""
+        if not self.chance(of):
+            return False
+        self.marks.add(what)
+        return True
+
+    def spoilt(self, array: np.ndarray, infinite: bool = True, of: int = 5) -> np.ndarray:
+        """Now and then with a few elements that are no numbers, and infinite ones."""
+        if not array.size or not self.mark("not finite", of):
+            return array
+        made, odd = np.array(array), (np.nan, np.inf, -np.inf) if infinite else (np.nan,)
+        for _ in range(int(self.rng.integers(1, 4))):
+            made.ravel()[self.rng.integers(array.size)] = self.pick(odd)
+        return made
+
+    def per_axis(self, axes: int, choices: tuple, what: str) -> list[int]:
+        """One for all axes, or each its own."""
+        if self.mark(f"unequal {what}", 3):
+            return [int(self.pick(choices)) for _ in range(axes)]
+        return [int(self.pick(choices))] * axes
 
     def operand(self, array: np.ndarray, constant: bool | None = None) -> str:
         """A name for it, of an input or a constant."""

@@ -15,14 +15,14 @@ class Driver:
     class Failed(Exception):
         """A call of the program's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         self.c, device, self.context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
         self.call("cuInit", 0)
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.call("cuDeviceGet", ctypes.byref(device), number)
         self.memory: list[ctypes.c_void_p] = []
         self.ends: list[tuple] = []  # what undoes calls so far
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
-        self.ends.append(("cuDevicePrimaryCtxRelease_v2", 0))
+        self.ends.append(("cuDevicePrimaryCtxRelease_v2", number))
         try:
             self.call("cuCtxPushCurrent_v2", self.context)
             self.ends.append(("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p())))
@@ -41,6 +41,16 @@ class Driver:
         made = ctypes.c_void_p()
         self.call(name, ctypes.byref(made), *arguments)
         return made
+
+    def current(self) -> int | None:
+        """The thread's context."""
+        return self.made("cuCtxGetCurrent").value
+
+    def capture_mode(self, mode: int) -> int:
+        """What the thread said of others' captures before it says this."""
+        said = ctypes.c_int(mode)
+        self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(said))
+        return said.value
 
     def room(self, size: int, at: int = 0) -> int:
         """An address, `at` bytes behind one that is aligned to 256."""

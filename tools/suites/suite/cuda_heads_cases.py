@@ -27,8 +27,8 @@ def heads(case: Case) -> None:
     """Attention with what of caches, masks, padding, windows and caps there may be, and what it shows of
     its scores."""
     dtype, flat = case.pick(FLOATS), case.chance(2)
-    size = int(case.pick((8, 16, 24, 32, 33, 64, 96, 128)))
-    value = size if case.chance(2) else int(case.pick((8, 32, 40, 64)))
+    size = int(case.pick((8, 16, 24, 32, 33, 64, 96, 128, 12, 20, 36, 100)))
+    value = size if case.chance(2) else int(case.pick((8, 32, 40, 64, 12, 20, 33)))
     batch, kv, group = int(case.pick((1, 2))), int(case.pick((1, 2))), int(case.pick((1, 1, 2, 3)))
     rows, new = int(case.pick((1, 1, 2, 8, 33, 70))), int(case.pick((1, 2, 7, 64, 65, 100)))
     past = int(case.pick((0, 3, 64))) if case.chance(3) else None

@@ -25,16 +25,20 @@ DeviceCounts = _abi.DemiDeviceCounts
 
 
 class PlanRunner:
-    """A plan, of bytes or a file, and a context of it, by the C functions alone."""
+    """A plan, of bytes or a file, and a context of it, by the C functions alone; or another context of the plan
+    that a runner has."""
 
-    def __init__(self, plan: bytes | pathlib.Path, threads: int = 1, memory: int = MEMORY, *,
+    def __init__(self, plan: "bytes | pathlib.Path | PlanRunner", threads: int = 1, memory: int = MEMORY, *,
                  library: Library = lib, kernels: str = "auto", device: str = "cpu", whole: bool = False,
                  **more: object) -> None:
         """`whole`: a file is read as a whole, not mapped."""
         self.c, self.plan, self.context = library, c_void_p(), c_void_p()
         self.error, self.bound = _abi.DemiError(), {}
         self.told, self.run_plan = byref(self.error), library.plain("demi_context_run")
-        if isinstance(plan, bytes):
+        self.owner = plan if isinstance(plan, PlanRunner) else None
+        if self.owner:
+            self.plan = self.owner.plan
+        elif isinstance(plan, bytes):
             self.bytes = aligned(plan)
             self.check(library.demi_plan_from_memory(self.bytes.ctypes.data, len(plan), byref(self.plan), self.told))
         else:
@@ -55,7 +59,8 @@ class PlanRunner:
 
     def __del__(self) -> None:
         self.c.demi_context_free(self.context)
-        self.c.demi_plan_free(self.plan)
+        if not self.owner:
+            self.c.demi_plan_free(self.plan)
 
     def check(self, status: int) -> None:
         if status:
