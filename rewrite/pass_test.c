@@ -105,10 +105,10 @@ static void test_prints(void **state) {
     prints("full-pass{list=[\"a b\",\"c,d\",/e*]}", "full-pass{list=[\"a b\",\"c,d\",/e*]}");
     prints("full-pass{list=[\"\\u00e4\\u20ac\\n\\\"\\\\\\/\"]}",
            "full-pass{list=[\"\xc3\xa4\xe2\x82\xac\\u000a\\\"\\\\/\"]}");
-    prints("full-pass{list=[\"\\ud83d\\ude00\\ud800\\udc00\\udbff\\udfff\"]}",
-           "full-pass{list=[\"\xf0\x9f\x98\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"]}");
-    prints("full-pass{list=[\"\\udb40\\udc41\\uffff\"]}",
-           "full-pass{list=[\"\\udb40\\udc41\xef\xbf\xbf\"]}");
+    prints("full-pass{list=[\"\\ud83d\\ude00 \\ud800\\udc00\\udbff\\udfff\"]}",
+           "full-pass{list=[\"\xf0\x9f\x98\x80 \xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"]}");
+    prints("full-pass{list=[\"\\udb40\\udc41 \\uffff\"]}",
+           "full-pass{list=[\"\\udb40\\udc41 \xef\xbf\xbf\"]}");
 }
 
 static void test_values(void **state) {
