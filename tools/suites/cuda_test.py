@@ -436,7 +436,7 @@ class BadDevices(OnDevice):
         def work(expected: str) -> int:
             try:
                 PlanRunner(plan, device="cuda")
-            except demi.EnvironmentError as error:
+            except demi.EnvironmentFailure as error:
                 assert re.search(expected, str(error)), error
                 return 0
             return 1
