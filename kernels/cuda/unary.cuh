@@ -139,7 +139,7 @@ static __device__ __noinline__ float unary(int op, float x, float p, float q) {
         const float e = expf(x > 20 ? 20 : x), n = e * (e + 2);
         return x * (n / (n + 2));
     }
-    case UNARY_SHRINK: return x < -p ? x + q : x > p ? x - q : x == x ? 0 : x;
+    case UNARY_SHRINK: return x < -p ? x + q : x > p ? x - q : 0; /* of what is no number, too */
     default: return activate_gate(op, x, p, q);
     }
 }

@@ -119,10 +119,11 @@ class Operands(OneContext):
                     a = Conv (x, w, b) y = GlobalAveragePool (a) }}""", {"x": x}, [[[[1]], [[2]]]])
 
     def test_what_is_not_finite(self) -> None:
-        """GELU has -infinity times 0."""
+        """GELU has -infinity times 0; Shrink gives 0 where it is beyond neither bound."""
         x = np.array([-np.inf, np.inf, np.nan, 0], np.float32)
-        self.gives("""<ir_version: 10, opset_import: ["" : 21]>
-            g (float[4] x) => (float[4] y) { y = Gelu (x) }""", {"x": x}, [np.nan, np.inf, np.nan, 0])
+        for op, want in (("Gelu", [np.nan, np.inf, np.nan, 0]), ("Shrink", [-np.inf, np.inf, 0, 0])):
+            self.gives(f"""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[4] x) => (float[4] y) {{ y = {op} (x) }}""", {"x": x}, want)
 
     def test_host_operand_that_is_an_input(self) -> None:
         """There is nothing to read while the plan is only shown."""
