@@ -574,6 +574,10 @@ bool infer_dtypes_call(InferCalls *calls, const CallFrame *outer, const Node *ca
     return ok;
 }
 
+void infer_forget_call(const Function *function) {
+    forget_types(function->body, NULL);
+}
+
 /* What a given input type makes of the outputs must be what the model says they are. */
 static bool check_outputs(const Graph *graph, Err *err) {
     for (size_t i = 0; i < graph->outputs.count; i++) {

@@ -45,4 +45,7 @@ InferCalls *infer_calls_new(PassCtx *ctx);
  * must be exact. `outer` is the call that `call` stands in, or NULL. Takes no memory that stays. */
 bool infer_dtypes_call(InferCalls *calls, const CallFrame *outer, const Node *call, Err *err);
 
+/* The values of a function's body have no types again: those of one call are not those of the next. */
+void infer_forget_call(const Function *function);
+
 #endif

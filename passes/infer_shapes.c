@@ -46,9 +46,9 @@ typedef struct Infer {
     Model *model;
     Arena *scratch;
     bool strict;
-    bool dead;  /* in a branch that is never taken: ranks must fit all the same */
-    bool calls; /* bodies of functions are walked for each call, with what that knows, and
-                   inputs' defaults count: a model has to be valid with them */
+    bool dead;              /* in a branch that is never taken: ranks must fit all the same */
+    bool calls;             /* bodies of functions are walked for each call, with what that knows */
+    bool defaults;          /* inputs' defaults count: a model has to be valid with them */
     const CallFrame *frame; /* of the body that is being walked so, or NULL */
     uint64_t budget;        /* nodes that may still be walked so */
     Err *err;
@@ -102,7 +102,8 @@ static const ShapeOperand *learn(Infer *infer, const Value *value, const ShapeOp
     const ShapeOperand declared = shape_args_of_type(value->type, infer->scratch);
     ShapeOperand *known = ARENA_NEW(infer->scratch, ShapeOperand);
     *known = merge(infer, &declared, shape);
-    if (infer->named && !infer->loops) size_names_give(infer->scratch, known, &infer->named);
+    if (infer->named && !infer->loops && !infer->frame)
+        size_names_give(infer->scratch, known, &infer->named);
     infer->known[value->id] = known;
     return known;
 }
@@ -111,7 +112,7 @@ static const ShapeOperand *learn(Infer *infer, const Value *value, const ShapeOp
  * initializer had to be an input and was constant all the same. */
 static bool init_is_constant(const Infer *infer, const Value *value) {
     bool required_input = infer->model->has_ir_version && infer->model->ir_version < 4;
-    return value->init && (!value->input || required_input || infer->calls);
+    return value->init && (!value->input || required_input || infer->defaults);
 }
 
 static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
@@ -392,7 +393,15 @@ static bool infer_sequence_map(Infer *infer, const Node *node) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* What operators with bodies do, which no shape function can say. */
+/* Optional of nothing has the shape that its attribute declares. */
+static bool infer_no_value(Infer *infer, const Node *node) {
+    ShapeOperand declared = shape_args_of_type(attr_type(node_attr(node, "type")), infer->scratch);
+    declared.present = declared.wrapped = true;
+    set_output(infer, node, 0, &declared);
+    return true;
+}
+
+/* What operators do that have bodies or types as attributes, which no shape function can say. */
 typedef bool (*Control)(Infer *infer, const Node *node);
 
 static Control control_of(const Node *node) {
@@ -400,6 +409,7 @@ static Control control_of(const Node *node) {
     if (sym_equals(node->op_type, "Loop")) return infer_loop;
     if (sym_equals(node->op_type, "Scan")) return infer_scan;
     if (sym_equals(node->op_type, "SequenceMap")) return infer_sequence_map;
+    if (sym_equals(node->op_type, "Optional") && !node->input_count) return infer_no_value;
     return NULL;
 }
 
@@ -480,9 +490,7 @@ static bool infer_call(Infer *infer, const Node *node, const Function *function)
     }
     const CallFrame frame = {.outer = infer->frame, .call = node, .function = function};
     infer->frame = &frame;
-    infer->loops++; /* as in a loop, nothing is settled by one call */
     bool ok = infer_graph(infer, body);
-    infer->loops--;
     infer->frame = frame.outer;
     for (uint32_t i = 0; ok && i < node->output_count && i < body->outputs.count; i++)
         if (node->outputs[i]) {
@@ -659,12 +667,107 @@ bool infer_shapes_strict(PassCtx *ctx, Err *err) {
                    .scratch = ctx->scratch,
                    .strict = true,
                    .calls = true,
+                   .defaults = true,
                    .budget = CALL_BUDGET,
                    .err = err};
     infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, model->value_count);
     GraphList graphs = model_graphs(model, ctx->scratch);
     return infer_model(&infer, &graphs);
 }
+
+bool infer_shapes_through_calls(PassCtx *ctx, Err *err) {
+    Infer infer = {.model = ctx->model,
+                   .scratch = ctx->scratch,
+                   .calls = true,
+                   .budget = CALL_BUDGET,
+                   .err = err};
+    infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, ctx->model->value_count);
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    return infer_model(&infer, &graphs);
+}
+
+/* ---- a function's body, for one call --------------------------------------------------------- */
+
+struct ShapeCalls {
+    Infer infer;
+    Arena scratch; /* emptied after every call */
+};
+
+static void shape_calls_end(void *data) {
+    arena_free(&((ShapeCalls *)data)->scratch);
+}
+
+ShapeCalls *shape_calls_new(PassCtx *ctx) {
+    ShapeCalls *calls = ARENA_NEW(ctx->scratch, ShapeCalls);
+    arena_init(&calls->scratch, ctx->scratch->trap);
+    arena_defer(ctx->scratch, shape_calls_end, calls);
+    calls->infer = (Infer){.model = ctx->model, .scratch = &calls->scratch, .calls = true};
+    calls->infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, ctx->model->value_count);
+    return calls;
+}
+
+static void commit_body(Graph *graph, void *data) {
+    Infer *infer = data;
+    for (size_t i = 0; graph->owner && i < graph->inputs.count; i++)
+        commit_value(infer, graph->inputs.items[i]);
+    for (Node *node = graph->first; node; node = node_after(node)) {
+        commit_outputs(infer, node);
+        node_each_graph(node, commit_body, infer);
+    }
+}
+
+/* Outputs of the graphs in a body have what is declared of them, if nothing better is found. */
+static void adopt_body(Graph *graph, void *data) {
+    if (graph->owner) adopt_outputs(data, graph);
+    for (Node *node = graph->first; node; node = node_after(node))
+        node_each_graph(node, adopt_body, data);
+}
+
+/* Of a body, and of those that calls in it were followed into. */
+static void forget_known(Graph *graph, void *data) {
+    Infer *infer = data;
+    for (size_t i = 0; i < graph->inputs.count; i++)
+        infer->known[graph->inputs.items[i]->id] = NULL;
+    for (size_t i = 0; i < graph->initializers.count; i++)
+        infer->known[graph->initializers.items[i]->id] = NULL;
+    for (Node *node = graph->first; node; node = node_after(node)) {
+        const Function *function = model_find_function(infer->model, node);
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) infer->known[node->outputs[i]->id] = NULL;
+        if (function) forget_known(function->body, infer);
+        node_each_graph(node, forget_known, infer);
+    }
+}
+
+bool infer_shapes_call(ShapeCalls *calls, const CallFrame *outer, const Node *call, Err *err) {
+    Infer *infer = &calls->infer;
+    const Function *function = model_find_function(infer->model, call);
+    Graph *body = function->body;
+    const CallFrame frame = {.outer = outer, .call = call, .function = function};
+    infer->err = err;
+    infer->frame = &frame;
+    infer->budget = CALL_BUDGET;
+    infer->operand_capacity = 0;
+    memset(infer->made, 0, sizeof infer->made);
+    for (uint32_t i = 0; i < body->inputs.count && i < call->input_count; i++) {
+        const Value *value = call->inputs[i].value;
+        ShapeOperand *operand = ARENA_NEW(infer->scratch, ShapeOperand);
+        if (value && init_is_constant(infer, value))
+            *operand = shape_args_of_tensor(value->init, infer->scratch);
+        else if (value)
+            *operand = shape_args_of_type(value->type, infer->scratch);
+        operand->present = value != NULL;
+        infer->known[body->inputs.items[i]->id] = operand;
+    }
+    adopt_body(body, infer);
+    bool ok = infer_graph(infer, body);
+    if (ok) commit_body(body, infer);
+    forget_known(body, infer);
+    arena_reset(&calls->scratch);
+    return ok;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 const ShapeOperand *const *infer_shapes_known(PassCtx *ctx, Err *err) {
     Infer infer = {

@@ -4,8 +4,8 @@
  * Before: a graph of nodes.  After: the same model; the plan went to the pipeline's artifact sink.
  *
  * Every node becomes a step, in the graph's order, and every graph of a node a graph of the plan.
- * Calls of the model's functions are replaced by their bodies, each call's on its own: types are
- * inferred for that call, and attributes that refer to the function's parameters are looked up in
+ * Calls of the model's functions are replaced by their bodies, each call's on its own: types and
+ * shapes are inferred for that call, and attributes that refer to the function's parameters are looked up in
  * it. Constants go to the plan's data, sparse ones made dense; they are read only when it is
  * written, but for those that fold=true computes with (runtime/plan_fold.c). What calls and sparse
  * constants make of a model has a bound (call_size.h), which counts before anything is made.
@@ -17,6 +17,7 @@
 #include "checked.h"
 #include "constants.h"
 #include "infer_dtypes.h"
+#include "infer_shapes.h"
 #include "lower_plan.h"
 #include "op_types.h"
 #include "passes.h"
@@ -38,6 +39,7 @@ typedef struct Lower {
     uint32_t *constant_of;  /* the same of constants, which functions' calls share */
     const CallFrame *frame; /* of the body that is being lowered, or NULL */
     InferCalls *calls;
+    ShapeCalls *shapes;
     unsigned depth; /* of graphs and calls that are being lowered */
     bool again;     /* a function's body, or a graph that a call gives it: there may be more */
     uint64_t room;  /* bytes that calls and sparse constants may still make */
@@ -470,7 +472,9 @@ static bool lower_call(Lower *l, const Node *node, const Function *function, Ste
     const Graph *body = function->body;
     CallFrame frame = {.outer = l->frame, .call = node, .function = function};
     uint32_t *actual = ARENA_ARRAY(l->ctx->scratch, uint32_t, body->inputs.count + 1);
-    if (!enter(l) || !infer_dtypes_call(l->calls, l->frame, node, l->err)) return false;
+    if (!enter(l) || !infer_dtypes_call(l->calls, l->frame, node, l->err) ||
+        !infer_shapes_call(l->shapes, l->frame, node, l->err))
+        return false;
     for (size_t i = 0; i < body->inputs.count; i++)
         if (!operand(l, node, i < node->input_count ? node->inputs[i].value : NULL, &actual[i]))
             return false;
@@ -489,6 +493,7 @@ static bool lower_call(Lower *l, const Node *node, const Function *function, Ste
         if (!operand(l, node, inner, &number)) return false;
         l->value_of[node->outputs[i]->id] = number;
     }
+    infer_forget_call(function);
     l->depth--;
     return ok;
 }
@@ -706,7 +711,9 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                    expanded == UINT64_MAX ? " or more" : "");
         return false;
     }
+    if (model->functions.count && !infer_shapes_through_calls(ctx, err)) return false;
     l.calls = infer_calls_new(ctx);
+    l.shapes = shape_calls_new(ctx);
     if (!lower_graph(&l, model->graph, &first)) return false;
     if (!ctx->artifact) return true;
     if (model->source && !source_hash(model->source, l.b.source, err)) return false;
