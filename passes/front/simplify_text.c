@@ -5,12 +5,17 @@
  * nothing (tools/suites/judges/simplify.py simplifies twice and compares). */
 #include "simplify_text.h"
 
-#define FOLDED "fold-shapes,inline-branches,fold-shapes,inline-branches,fold-shapes,fold-constants"
-#define ROUND  "lift-constants," FOLDED ",remove-identities,fuse-casts,merge-equal,eliminate-dead"
+#define ROUND(constants)                                                                           \
+    "lift-constants,fold-shapes,inline-branches,fold-shapes,inline-branches,fold-shapes,"          \
+    "fold-constants" constants ",remove-identities,fuse-casts,merge-equal,eliminate-dead"
+#define BOTH(round) "infer-dtypes,infer-shapes," round "," round ",infer-shapes,correct-shapes"
+
+/* Inexact folding comes in the rounds, too: what it computes may be a condition. */
+#define EXACT   BOTH(ROUND(""))
+#define INEXACT BOTH(ROUND("{inexact=true}"))
 
 void simplify_put_exact(PipelineText *text) {
-    pipeline_put_pass(text,
-                      "infer-dtypes,infer-shapes," ROUND "," ROUND ",infer-shapes,correct-shapes");
+    pipeline_put_pass(text, EXACT);
 }
 
 void simplify_put(PipelineText *text, const DemiSimplifyOptions *options) {
@@ -20,10 +25,11 @@ void simplify_put(PipelineText *text, const DemiSimplifyOptions *options) {
         pipeline_put_list(text, "dims", options->dims, options->dim_count);
         pipeline_end_pass(text);
     }
-    simplify_put_exact(text);
     if (options->inexact)
-        pipeline_put_pass(text, "infer-shapes,fold-affine{store=true},join-gemm,"
-                                "fold-constants{inexact=true},remove-identities,merge-equal,"
-                                "eliminate-dead");
+        pipeline_put_pass(text, INEXACT ",infer-shapes,fold-affine{store=true},join-gemm,"
+                                        "fold-constants{inexact=true},remove-identities,"
+                                        "merge-equal,eliminate-dead");
+    else
+        simplify_put_exact(text);
     if (options->strip_notes) pipeline_put_pass(text, "strip-notes");
 }
