@@ -9,6 +9,7 @@ Kinds of subjects:
   operator  a backend model in random surroundings
   style     small models as exporters write them
   entries   either of the first two random kinds, with every sort of value_info entry
+  call      random models that are all interface: functions, branches and loops whose values go anywhere
 A random subject is named KIND-SEED; the same seed makes the same model again.
 """
 
@@ -20,8 +21,8 @@ import zlib
 import numpy as np
 import onnx
 
-from suite import engines, random_entries, random_graphs, random_operators, random_scope, \
-    random_styles, real_uses, walk
+from suite import engines, random_calls, random_entries, random_graphs, random_operators, \
+    random_scope, random_styles, real_uses, walk
 from suite.model import Model
 from suite.package import ROOT, demi
 from suite.variants import Variant
@@ -30,7 +31,8 @@ DATA = ROOT / "build/data"
 BUILDERS = {"graph": lambda seed: random_graphs.build(seed),
             "operator": lambda seed: random_operators.build(seed, DATA / "backend"),
             "style": lambda seed: random_styles.build(seed),
-            "entries": lambda seed: random_entries.build(seed, DATA / "backend")}
+            "entries": lambda seed: random_entries.build(seed, DATA / "backend"),
+            "call": lambda seed: random_calls.build(seed)}
 RANDOM_OPERATORS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
                     "RandomUniformLike"}
 

@@ -24,11 +24,15 @@ def full_check(data: bytes) -> str:
 
 def strict_inference(model: onnx.ModelProto) -> tuple[str, onnx.ModelProto | None]:
     """(what strict inference says against a model or "", the model with inferred types)."""
-    try:
-        return "", onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True,
-                                                     data_prop=True)
-    except Exception as error:
-        return one_line(error), None
+    for data_prop in (True, False):
+        try:
+            return "", onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True,
+                                                         data_prop=data_prop)
+        except Exception as error:
+            text = one_line(error)
+            if "already exists" not in str(error):  # it takes a name of branches beside each other for one value
+                break
+    return text, None
 
 
 def one_line(error: Exception) -> str:
