@@ -120,12 +120,21 @@ static bool is_there(const char *path, Err *err) {
     return false;
 }
 
+/* The path of NAME=PATH, where both may have '=' in them: the first one that is there. */
+static const char *path_of_pair(const char *word) {
+    const char *path = "-";
+    for (const char *sign = strchr(word, '='); sign; sign = strchr(sign + 1, '=')) {
+        path = sign + 1;
+        if (access(path, F_OK) == 0) break;
+    }
+    return path;
+}
+
 static bool option_is_there(const Parsed *parsed, const char *name, Err *err) {
     bool pairs = strcmp(name, "input") == 0;
     const Words *words = parsed_knows(parsed, name) ? parsed_list(parsed, name) : NULL;
     for (size_t i = 0; words && i < words->count; i++) {
-        const char *sign = strrchr(words->items[i], '=');
-        const char *path = pairs ? (sign ? sign + 1 : "-") : words->items[i];
+        const char *path = pairs ? path_of_pair(words->items[i]) : words->items[i];
         if (strcmp(path, "random") != 0 && !is_there(path, err)) return false;
     }
     return true;
