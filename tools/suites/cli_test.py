@@ -168,6 +168,7 @@ class Options(Case):
     def test_bad_values(self):
         self.assertIn("float16 bfloat16", self.fails(2, "convert", self.model, "--to", "int3"))
         self.fails(2, "convert", self.model, "o", "--io", "LOW")
+        self.fails(2, "convert", self.model, "o", "--io", "lo")
         self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to"))
         self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to", "--io", "low"))
         self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to="))
@@ -237,6 +238,12 @@ class Options(Case):
         self.assertEqual(self.pipeline("--op_types_to_exclude=Add"),
                          self.pipeline("--keep_ops=Add"))
         self.assertEqual(self.pipeline("--nodes-to-exclude", "/a"), self.pipeline("--keep", "/a"))
+
+    def test_value_beside_a_letter(self):
+        for word in ["-o={}", "-o{}"]:
+            out = self.path("beside.onnx")
+            self.ok("convert", self.model, word.format(out), "-q")
+            os.remove(out)
 
     def test_other_tools_lines(self):
         """Lists without commas, True and False, as Model-Optimizer and onnxconverter-common have
@@ -572,6 +579,7 @@ g (bool c, float[2] x) => (float[2] y) {
                            words=["--limit", "1"])
         self.assertEqual(len(lines), 3)
         self.assertIn("(1 more; --limit 0 prints all)", lines)
+        self.assertEqual(len(self.lines(("ir_version: 8", "ir_version: 9"), words=["--limit", "1"])), 2)
         self.fails(2, "diff", self.model, self.model, "--limit", "x")
 
     def test_faults(self):
@@ -671,7 +679,8 @@ class Reports(Case):
 
     def test_json_does_not_overwrite_models(self):
         self.fails(2, "show", "--json", self.model)
-        self.fails(2, "check", "x.onnx", "--json", self.model)
+        for name in ["new.onnx", "new.onnxtxt"]:
+            self.assertIn("would write over a model", self.fails(2, "check", self.model, "--json", self.path(name)))
         with open(self.model) as file:
             self.assertEqual(file.read(), MODEL)
 
@@ -843,9 +852,10 @@ class Streams(Case):
         os.close(writing)
 
     def test_input_equals_output(self):
-        self.ok("convert", self.model, "-o", self.model, "-q")
-        self.ok("check", self.model)
-        self.assertEqual(os.listdir(self.folder), ["model.onnxtxt"])
+        for words in [["simplify"], ["opt", "--passes", "eliminate-dead"], ["convert"]]:
+            self.ok(*words, self.model, "-o", self.model, "-q")
+            self.ok("check", self.model)
+            self.assertEqual(os.listdir(self.folder), ["model.onnxtxt"])
 
 
 if __name__ == "__main__":
