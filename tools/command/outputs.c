@@ -276,8 +276,7 @@ void outputs_drop(Program *program, OutFile *file) {
 bool outputs_commit(Program *program, ModelSave *save, Err *err) {
     Outputs *outputs = program->outputs;
     OutFileList files = {0};
-    bool gone;
-    if (!console_finish(program, &gone, err)) return false;
+    if (!console_finish(program, err)) return false;
     for (size_t i = 0; i < outputs->destinations.count; i++) {
         OutFile *file = outputs->destinations.items[i].file;
         if (save && file == model_save_out(save)) continue;
