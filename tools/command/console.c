@@ -177,8 +177,7 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     options.name = standard ? "standard input" : path;
     DemiStatus status = standard ? demi_load_fd(STDIN_FILENO, &options, model, &error)
                                  : demi_load_file(path, &options, model, &error);
-    if (error_take(err, status, &error))
-        return outputs_read_model(program, *model, options.name, err);
+    if (error_take(err, status, &error)) return true;
     err_file(err, options.name);
     return false;
 }

@@ -110,7 +110,7 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
     Parsed *parsed = ARENA_NEW(program->arena, Parsed);
     if (!options_parse(command, count - 1, words + 1, program->arena, parsed, err)) return false;
     program->parsed = parsed;
-    program->outputs = outputs_new(program->arena);
+    program->outputs = outputs_new(program);
     if (!parsed_flag(parsed, "help")) return command->run(program, parsed, err);
     if (parsed->brief)
         help_print_brief(command, stdout);
