@@ -13,6 +13,7 @@
 
 #include "demi_front.h"
 #include "outputs.h"
+#include "session.h"
 
 double console_seconds(void) {
     struct timespec now;
@@ -178,6 +179,13 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     DemiStatus status = standard ? demi_load_fd(STDIN_FILENO, &options, model, &error)
                                  : demi_load_file(path, &options, model, &error);
     if (error_take(err, status, &error)) return true;
+    if (!standard && session_is_plan(program->arena, path)) {
+        *err = (Err){.code = ERR_NONE};
+        err_set(err, ERR_MODEL, "this is a plan, not a model");
+        err_hint(err, "'demi run', 'bench', 'compare', 'show' and 'check' take it; what changes "
+                      "models takes the "
+                      "one that it was compiled from");
+    }
     err_file(err, options.name);
     return false;
 }
