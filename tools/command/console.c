@@ -240,7 +240,7 @@ bool console_write_model(Program *program, DemiModel *model, OutFile *file, Mode
         return error_take(err, status, &error);
     }
     Arena *arena = arena_child(program->arena); /* its end waits for who still reads the file */
-    *save = model_save_write(demi_front_model(model), file, false, arena, err);
+    *save = outputs_save(program, model, file, arena, err);
     if (!*save) arena_free(arena); /* who reads it reads the model, too, which may go before */
     return *save != NULL;
 }

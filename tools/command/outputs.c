@@ -43,6 +43,7 @@ struct Outputs {
     VEC(Destination) destinations;
     VEC(MadeFolder *) folders;
     const Program *program;
+    bool saving;          /* what is read is what will be replaced, of which the saver takes care */
     pthread_mutex_t lock; /* of what follows: threads read, too */
     ReadFile *read;       /* [read_count], not of the arena, which is the main thread's */
     size_t read_count, read_room;
@@ -206,6 +207,7 @@ bool outputs_try(Program *program, const char *option, const char *path, Err *er
 /* A SourceWatch.  */
 static bool note_file(void *data, const struct stat *status, const char *path, Err *err) {
     Outputs *outputs = data;
+    if (outputs->saving) return true;
     ReadFile file = {id_of(status), strdup(path)};
     if (!file.path) return err_out_of_memory(err);
     bool clear = true;
@@ -227,6 +229,14 @@ static bool note_file(void *data, const struct stat *status, const char *path, E
         clear = clear_of_file(outputs->program, &outputs->destinations.items[i], &file, err);
     pthread_mutex_unlock(&outputs->lock);
     return clear;
+}
+
+ModelSave *outputs_save(Program *program, const DemiModel *model, OutFile *file, Arena *arena,
+                        Err *err) {
+    program->outputs->saving = true;
+    ModelSave *save = model_save_write(demi_front_model(model), file, false, arena, err);
+    program->outputs->saving = false;
+    return save;
 }
 
 static void end_outputs(void *data) {
@@ -333,8 +343,10 @@ bool outputs_commit(Program *program, ModelSave *save, Err *err) {
         if (save && file == model_save_out(save)) continue;
         VEC_PUSH(outputs->arena, &files, file);
     }
+    outputs->saving = true;
     bool ok = save ? model_save_commit(save, &files, err)
                    : outfile_commit_all(files.items, files.count, err);
+    outputs->saving = false;
     outputs->destinations.count = 0;
     if (ok) keep_folders(outputs);
     return ok;

@@ -39,6 +39,10 @@ typedef struct OutputFile {
 } OutputFile;
 bool outputs_write(void *output_file, const void *bytes, size_t size);
 
+/* model_save_write, which reads what is there to know what goes with it. */
+ModelSave *outputs_save(Program *program, const DemiModel *model, OutFile *file, Arena *arena,
+                        Err *err);
+
 /* Flushes standard output, then puts all files in place, a saved model (NULL: none) last. After
  * that more may be opened. ERR_ENV where standard output, or anything else, can't be written; that
  * its reader has gone is not an error. */
