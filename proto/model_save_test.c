@@ -199,14 +199,39 @@ static void test_external_stays_external(void **state) {
 
 static void test_other_files_stay(void **state) {
     Fixture *f = *state;
-    const char *others[] = {"m.onnx.0123456789abcdef.data", "m.onnx.data",
+    const char *others[] = {"m.onnx.0123456789abcdee.data", "m.onnx.data",
                             "m.onnx.0123456789abcdeg.data", "n.onnx.0123456789abcdef.data"};
+    const char *orphan = "m.onnx.0123456789abcdef.data";
     for (int i = 0; i < 4; i++) fclose(fopen(at(f, others[i]), "w"));
+    fclose(fopen(at(f, orphan), "w"));
+    FILE *copy = fopen(at(f, "copy.onnx"), "w"); /* another model names the first one's data */
+    fputs(others[0], copy);
+    fclose(copy);
     Model *first = make(f, 0, false), *second = make(f, 1, false);
     save_ok(f, first, "m.onnx", true);
     save_ok(f, second, "m.onnx", true);
-    for (int i = 0; i < 4; i++) assert_true(exists(f, others[i])); /* no model named them */
-    assert_int_equal(entries(f), 6);
+    for (int i = 0; i < 4; i++) assert_true(exists(f, others[i]));
+    assert_false(exists(f, orphan)); /* which no model names */
+    assert_int_equal(entries(f), 7);
+    model_free(first);
+    model_free(second);
+}
+
+static void test_data_of_a_copy_stay(void **state) {
+    Fixture *f = *state;
+    Model *first = make(f, 0, false), *second = make(f, 1, false);
+    save_ok(f, first, "m.onnx", true);
+    char data[256];
+    strcpy(data, f->info.data_name);
+    assert_int_equal(link(at(f, "m.onnx"), at(f, "copy.onnx")), 0);
+    assert_int_equal(symlink("m.onnx", at(f, "same.onnx")), 0);
+    save_ok(f, second, "m.onnx", true);
+    assert_true(exists(f, data));
+    expect_saved(f, first, "copy.onnx");
+    assert_int_equal(remove(at(f, "copy.onnx")), 0);
+    save_ok(f, first, "n.onnx", false);
+    save_ok(f, second, "m.onnx", true); /* the next save finds that nobody names them */
+    assert_false(exists(f, data));
     model_free(first);
     model_free(second);
 }
@@ -347,6 +372,7 @@ UNIT_TESTS(model_save_test) {
         TEST(test_external_pair),
         TEST(test_external_stays_external),
         TEST(test_other_files_stay),
+        TEST(test_data_of_a_copy_stay),
         TEST(test_symlink_keeps_pair_with_target),
         TEST(test_failure_leaves_the_old_pair),
         TEST(test_failing_model_takes_its_data_back),
