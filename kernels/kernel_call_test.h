@@ -11,7 +11,6 @@
 enum { CALL_MOST = 8 };
 
 typedef struct TestCall {
-    MemTrap trap;
     Arena arena;
     Err err;
     KernelTensor inputs[CALL_MOST], outputs[CALL_MOST];
@@ -24,7 +23,7 @@ typedef struct TestCall {
 static inline void test_call_begin(TestCall *test, const char *op, int64_t opset) {
     size_t count;
     memset(test, 0, sizeof *test);
-    arena_init(&test->arena, &test->trap);
+    arena_init(&test->arena, &test_trap);
     const KernelRow *row = kernel_find("", op, opset, &count);
     assert_non_null(row);
     test->attrs = attr_layout_new(row->layout, &test->arena);

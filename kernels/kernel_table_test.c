@@ -12,16 +12,14 @@ static int compare(const KernelRow *a, const KernelRow *b) {
     return order ? order : (a->since > b->since) - (a->since < b->since);
 }
 
-static void test_sorted(void **state) {
-    (void)state;
+TEST(test_sorted) {
     for (size_t i = 1; i < kernel_row_count(); i++)
         if (compare(kernel_row(i - 1), kernel_row(i)) > 0)
             fail_msg("%s of %d stands before %s", kernel_row(i - 1)->op, kernel_row(i - 1)->since,
                      kernel_row(i)->op);
 }
 
-static void test_rows(void **state) {
-    (void)state;
+TEST(test_rows) {
     for (size_t i = 0; i < kernel_row_count(); i++) {
         const KernelRow *row = kernel_row(i);
         size_t count = 0;
@@ -70,8 +68,7 @@ static bool runs(const char *op, const char *inputs, const char *outputs) {
 }
 
 /* Nothing that the definition does not allow comes to a kernel, whoever calls it. */
-static void test_checked(void **state) {
-    (void)state;
+TEST(test_checked) {
     static const struct {
         const char *op, *inputs, *outputs;
         bool ok;
@@ -90,13 +87,4 @@ static void test_checked(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (runs(cases[i].op, cases[i].inputs, cases[i].outputs) != cases[i].ok)
             fail_msg("%s of %s to %s", cases[i].op, cases[i].inputs, cases[i].outputs);
-}
-
-UNIT_TESTS(kernel_table_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sorted),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

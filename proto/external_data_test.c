@@ -139,18 +139,15 @@ static void check_paths(bool without_openat2) {
     end(fixture);
 }
 
-static void test_paths(void **state) {
-    (void)state;
+TEST(test_paths) {
     check_paths(false);
 }
 
-static void test_paths_without_openat2(void **state) {
-    (void)state;
+TEST(test_paths_without_openat2) {
     check_paths(true);
 }
 
-static void test_name_with_nul(void **state) {
-    (void)state;
+TEST(test_name_with_nul) {
     Fixture *fixture = begin();
     KeyValue *location = entry(fixture, "location", "data", NULL);
     location->value = sym_intern(&fixture->syms, "data\0x", 6);
@@ -160,8 +157,7 @@ static void test_name_with_nul(void **state) {
 }
 
 /* A model that is not a link has its own folder only. */
-static void test_links_of_a_plain_model(void **state) {
-    (void)state;
+TEST(test_links_of_a_plain_model) {
     Fixture *fixture = begin();
     ExternalOptions options = options_of(fixture);
     options.model_path = path_of(fixture, "model/data");
@@ -176,8 +172,7 @@ static void test_links_of_a_plain_model(void **state) {
     end(fixture);
 }
 
-static void test_hard_links(void **state) {
-    (void)state;
+TEST(test_hard_links) {
     Fixture *fixture = begin();
     ExternalOptions options = options_of(fixture);
     assert_false(find(fixture, options, "hard"));
@@ -195,8 +190,7 @@ static bool find_range(Fixture *fixture, const char *offset, const char *length,
     return find_entries(fixture, options_of(fixture), entries, range);
 }
 
-static void test_ranges(void **state) {
-    (void)state;
+TEST(test_ranges) {
     Fixture *fixture = begin();
     ExternalRange range;
     assert_true(find_range(fixture, "3", NULL, &range));
@@ -230,8 +224,7 @@ static void test_ranges(void **state) {
 }
 
 /* Without a length, a tensor that says its size reads that much; the rest where there is less. */
-static void test_size_of_the_tensor(void **state) {
-    (void)state;
+TEST(test_size_of_the_tensor) {
     Fixture *fixture = begin();
     ExternalOptions options = options_of(fixture);
     ExternalData *external = external_data_new(&fixture->arena, &options);
@@ -253,8 +246,7 @@ static void test_size_of_the_tensor(void **state) {
     end(fixture);
 }
 
-static void test_entries(void **state) {
-    (void)state;
+TEST(test_entries) {
     Fixture *fixture = begin();
     ExternalRange range;
     ExternalOptions options = options_of(fixture);
@@ -268,8 +260,7 @@ static void test_entries(void **state) {
     end(fixture);
 }
 
-static void test_one_source_for_a_file(void **state) {
-    (void)state;
+TEST(test_one_source_for_a_file) {
     Fixture *fixture = begin();
     ExternalOptions options = options_of(fixture);
     ExternalData *external = external_data_new(&fixture->arena, &options);
@@ -279,19 +270,4 @@ static void test_one_source_for_a_file(void **state) {
     assert_true(external_data_find(external, &tensor, &second, &fixture->err));
     assert_ptr_equal(first.source, second.source);
     end(fixture);
-}
-
-UNIT_TESTS(external_data_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_paths_without_openat2),
-        cmocka_unit_test(test_name_with_nul),
-        cmocka_unit_test(test_links_of_a_plain_model),
-        cmocka_unit_test(test_hard_links),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_size_of_the_tensor),
-        cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_one_source_for_a_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

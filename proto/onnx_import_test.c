@@ -10,7 +10,6 @@ enum { MODEL_IR = 1, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_TRAINING = 20, MODE
 enum { GRAPH_NODE = 1, GRAPH_INIT = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, GRAPH_INFO = 13 };
 
 typedef struct Fixture {
-    MemTrap trap;
     Arena arena;
     Err err;
     Model *model;
@@ -89,7 +88,7 @@ static bool import(Fixture *fixture, const Wire *wire) {
     model_free(fixture->model);
     fixture->err = (Err){0};
     ImportBytes bytes = {.bytes = wire->items, .size = wire->count, .name = "test.onnx"};
-    fixture->model = onnx_import_memory(&bytes, NULL, &fixture->trap, &fixture->err);
+    fixture->model = onnx_import_memory(&bytes, NULL, &test_trap, &fixture->err);
     return fixture->model != NULL;
 }
 
@@ -132,8 +131,7 @@ static void assert_same(const Wire *a, const Wire *b) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void test_unsorted_graph(void **state) {
-    (void)state;
+TEST(test_unsorted_graph) {
     Fixture *fixture = begin();
     Wire graph = wire_new(fixture);
     ADD_NODE(&graph, "Relu", "a", "y");
@@ -157,8 +155,7 @@ static void test_unsorted_graph(void **state) {
     end(fixture);
 }
 
-static void test_captures(void **state) {
-    (void)state;
+TEST(test_captures) {
     Fixture *fixture = begin();
     Wire inner = wire_new(fixture), branch = wire_new(fixture), graph = wire_new(fixture);
     ADD_NODE(&inner, "Add", "late x", "z");
@@ -195,8 +192,7 @@ static void test_captures(void **state) {
     end(fixture);
 }
 
-static void test_infos(void **state) {
-    (void)state;
+TEST(test_infos) {
     Fixture *fixture = begin();
     Wire graph = wire_new(fixture);
     ADD_NODE(&graph, "Relu", "stale", "a");
@@ -218,8 +214,7 @@ static void test_infos(void **state) {
     end(fixture);
 }
 
-static void test_second_definitions(void **state) {
-    (void)state;
+TEST(test_second_definitions) {
     Fixture *fixture = begin();
     const struct {
         uint32_t first, second;
@@ -252,8 +247,7 @@ static void test_second_definitions(void **state) {
 
 /* ---- what a file must have ------------------------------------------------------------------- */
 
-static void test_required_fields(void **state) {
-    (void)state;
+TEST(test_required_fields) {
     Fixture *fixture = begin();
     for (int left_out = 0; left_out < 4; left_out++) {
         Wire model = wire_new(fixture), opset = wire_new(fixture), graph = wire_new(fixture);
@@ -268,17 +262,15 @@ static void test_required_fields(void **state) {
     end(fixture);
 }
 
-static void test_missing_file(void **state) {
-    (void)state;
+TEST(test_missing_file) {
     Fixture *fixture = begin();
-    assert_null(onnx_import_file("/nonexistent/x.onnx", NULL, &fixture->trap, &fixture->err));
+    assert_null(onnx_import_file("/nonexistent/x.onnx", NULL, &test_trap, &fixture->err));
     assert_int_equal(fixture->err.code, ERR_USAGE);
     assert_string_equal(fixture->err.file, "/nonexistent/x.onnx");
     end(fixture);
 }
 
-static void test_external_without_folder(void **state) {
-    (void)state;
+TEST(test_external_without_folder) {
     Fixture *fixture = begin();
     Wire graph = wire_new(fixture), tensor = wire_new(fixture), entry = wire_new(fixture);
     build_text(&entry, 1, "location");
@@ -301,8 +293,7 @@ static Attr *import_attribute(Fixture *fixture, const Wire *attribute) {
     return import_graph(fixture, &graph)->graph->first->attrs;
 }
 
-static void test_attribute_without_type(void **state) {
-    (void)state;
+TEST(test_attribute_without_type) {
     Fixture *fixture = begin();
     Wire attribute = wire_new(fixture);
     build_text(&attribute, 1, "axis");
@@ -315,8 +306,7 @@ static void test_attribute_without_type(void **state) {
     end(fixture);
 }
 
-static void test_attribute_with_several_values(void **state) {
-    (void)state;
+TEST(test_attribute_with_several_values) {
     Fixture *fixture = begin();
     unsigned char large[300] = {5};
     Wire attribute = wire_new(fixture), tensor = wire_new(fixture);
@@ -337,8 +327,7 @@ static void test_attribute_with_several_values(void **state) {
 }
 
 /* The field of the dtype counts; the others are kept. */
-static void test_tensor_storage(void **state) {
-    (void)state;
+TEST(test_tensor_storage) {
     Fixture *fixture = begin();
     Wire attribute = wire_new(fixture), tensor = wire_new(fixture);
     build_text(&attribute, 1, "value");
@@ -361,8 +350,7 @@ static void test_tensor_storage(void **state) {
 /* ---- nothing is lost ------------------------------------------------------------------------- */
 
 /* Unknown fields, strange wire types and groups come back from every level of a changed model. */
-static void test_unknown_fields_survive(void **state) {
-    (void)state;
+TEST(test_unknown_fields_survive) {
     Fixture *fixture = begin();
     Wire node = node_wire(fixture, "Op", "x", "y"), graph = wire_new(fixture);
     build_int(&node, 99, 1);
@@ -391,8 +379,7 @@ static void test_unknown_fields_survive(void **state) {
 }
 
 /* A graph in two parts and functions between them: both parts are one graph. */
-static void test_graph_in_two_parts(void **state) {
-    (void)state;
+TEST(test_graph_in_two_parts) {
     Fixture *fixture = begin();
     Wire first = wire_new(fixture), second = wire_new(fixture), function = wire_new(fixture);
     ADD_NODE(&first, "Neg", "x", "a");
@@ -413,8 +400,7 @@ static void test_graph_in_two_parts(void **state) {
     end(fixture);
 }
 
-static void test_functions(void **state) {
-    (void)state;
+TEST(test_functions) {
     Fixture *fixture = begin();
     Wire function = wire_new(fixture), attribute = wire_new(fixture), graph = wire_new(fixture);
     Wire opset = wire_new(fixture), node = node_wire(fixture, "Op", "x", "y");
@@ -453,8 +439,7 @@ static Wire entry_wire(Fixture *fixture, const char *key, const char *value) {
     return entry;
 }
 
-static void test_references(void **state) {
-    (void)state;
+TEST(test_references) {
     Fixture *fixture = begin();
     Wire graph = wire_new(fixture), annotation = wire_new(fixture), info = wire_new(fixture);
     Wire scale = entry_wire(fixture, "SCALE_TENSOR", "s"), step = wire_new(fixture);
@@ -485,24 +470,4 @@ static void test_references(void **state) {
     Wire after = export_changed(fixture);
     assert_same(&model, &after);
     end(fixture);
-}
-
-UNIT_TESTS(onnx_import_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unsorted_graph),
-        cmocka_unit_test(test_captures),
-        cmocka_unit_test(test_infos),
-        cmocka_unit_test(test_second_definitions),
-        cmocka_unit_test(test_required_fields),
-        cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_external_without_folder),
-        cmocka_unit_test(test_attribute_without_type),
-        cmocka_unit_test(test_attribute_with_several_values),
-        cmocka_unit_test(test_tensor_storage),
-        cmocka_unit_test(test_unknown_fields_survive),
-        cmocka_unit_test(test_graph_in_two_parts),
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_references),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,8 +47,7 @@ static ProtobufCMessage *unpack_shadow(Fixture *fixture,
     return message;
 }
 
-static void test_refuses_bad_bytes(void **state) {
-    (void)state;
+TEST(test_refuses_bad_bytes) {
     Fixture *fixture = begin();
     const struct {
         const char *bytes;
@@ -81,8 +80,7 @@ static void test_refuses_bad_bytes(void **state) {
     end(fixture);
 }
 
-static void test_refuses_bad_packed_lists(void **state) {
-    (void)state;
+TEST(test_refuses_bad_packed_lists) {
     Fixture *fixture = begin();
     Wire floats = {.arena = &fixture->arena}, ints = {.arena = &fixture->arena};
     build_bytes(&floats, 4, "12345", 5);
@@ -106,8 +104,7 @@ static Wire nested_types(Arena *arena, int depth) {
     return type;
 }
 
-static void test_depth(void **state) {
-    (void)state;
+TEST(test_depth) {
     Fixture *fixture = begin();
     Wire most = nested_types(&fixture->arena, WIRE_DEPTH_MAX);
     assert_true(guard_as(fixture, &onnx__type_proto__descriptor, &most, 0));
@@ -117,8 +114,7 @@ static void test_depth(void **state) {
     end(fixture);
 }
 
-static void test_group_depth(void **state) {
-    (void)state;
+TEST(test_group_depth) {
     Fixture *fixture = begin();
     for (int depth = WIRE_DEPTH_MAX; depth <= WIRE_DEPTH_MAX + 1; depth++) {
         Wire wire = {.arena = &fixture->arena};
@@ -133,8 +129,7 @@ static void test_group_depth(void **state) {
     end(fixture);
 }
 
-static void test_graph_depth(void **state) {
-    (void)state;
+TEST(test_graph_depth) {
     Fixture *fixture = begin();
     Wire graph = {.arena = &fixture->arena};
     build_text(&graph, 2, "innermost");
@@ -152,8 +147,7 @@ static void test_graph_depth(void **state) {
     end(fixture);
 }
 
-static void test_size_limit(void **state) {
-    (void)state;
+TEST(test_size_limit) {
     Fixture *fixture = begin();
     Source source = {
         .name = "big", .size = WIRE_SIZE_MAX + 1, .memory = (const void *)"", .fd = -1};
@@ -163,8 +157,7 @@ static void test_size_limit(void **state) {
     end(fixture);
 }
 
-static void test_empty_attributes_bomb(void **state) {
-    (void)state;
+TEST(test_empty_attributes_bomb) {
     Fixture *fixture = begin();
     enum { SIZE = 20 << 20 };
     Wire node = {.arena = &fixture->arena}, model = {.arena = &fixture->arena};
@@ -186,8 +179,7 @@ static const Onnx__TensorProto *tensor_with_raw(Fixture *fixture, const void *ra
     return (Onnx__TensorProto *)unpack_shadow(fixture, &onnx__tensor_proto__descriptor);
 }
 
-static void test_raw_data(void **state) {
-    (void)state;
+TEST(test_raw_data) {
     Fixture *fixture = begin();
     unsigned char raw[SHADOW_INLINE_MAX + 1] = {7};
     const Onnx__TensorProto *tensor = tensor_with_raw(fixture, raw, SHADOW_INLINE_MAX);
@@ -207,8 +199,7 @@ static void test_raw_data(void **state) {
     end(fixture);
 }
 
-static void test_forged_graph_index(void **state) {
-    (void)state;
+TEST(test_forged_graph_index) {
     Fixture *fixture = begin();
     Wire graph = {.arena = &fixture->arena}, attribute = {.arena = &fixture->arena};
     build_bytes(&graph, 2, "\xff\xff\xff\x7f", 4);
@@ -225,8 +216,7 @@ static void test_forged_graph_index(void **state) {
     end(fixture);
 }
 
-static void test_escapes(void **state) {
-    (void)state;
+TEST(test_escapes) {
     Fixture *fixture = begin();
     Wire wire = {.arena = &fixture->arena};
     build_int(&wire, 2, 5);            /* dim_param as a number */
@@ -248,8 +238,7 @@ static void test_escapes(void **state) {
     end(fixture);
 }
 
-static void test_split_submessages(void **state) {
-    (void)state;
+TEST(test_split_submessages) {
     Fixture *fixture = begin();
     Wire first = {.arena = &fixture->arena}, second = {.arena = &fixture->arena};
     Wire sparse = {.arena = &fixture->arena};
@@ -276,8 +265,7 @@ static void test_split_submessages(void **state) {
 }
 
 /* tensor, sequence, tensor: the first is gone, as protobuf replaces a oneof's other case. */
-static void test_split_oneof(void **state) {
-    (void)state;
+TEST(test_split_oneof) {
     Fixture *fixture = begin();
     Wire float_type = {.arena = &fixture->arena}, shaped = {.arena = &fixture->arena};
     Wire empty = {.arena = &fixture->arena}, type = {.arena = &fixture->arena};
@@ -314,26 +302,6 @@ static void check_descriptor(const ProtobufCMessageDescriptor *descriptor, int d
     }
 }
 
-static void test_schema_facts(void **state) {
-    (void)state;
+TEST(test_schema_facts) {
     check_descriptor(&onnx__model_proto__descriptor, 0);
-}
-
-UNIT_TESTS(wire_guard_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refuses_bad_bytes),
-        cmocka_unit_test(test_refuses_bad_packed_lists),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_group_depth),
-        cmocka_unit_test(test_graph_depth),
-        cmocka_unit_test(test_size_limit),
-        cmocka_unit_test(test_empty_attributes_bomb),
-        cmocka_unit_test(test_raw_data),
-        cmocka_unit_test(test_forged_graph_index),
-        cmocka_unit_test(test_escapes),
-        cmocka_unit_test(test_split_submessages),
-        cmocka_unit_test(test_split_oneof),
-        cmocka_unit_test(test_schema_facts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,8 +42,7 @@ static bool count_line(void *user, const char *line) {
     return seen->count != seen->most;
 }
 
-static void test_differences(void **state) {
-    (void)state;
+TEST(test_differences) {
     DemiModel *a = load(net), *b = load(other);
     DemiError error = DEMI_ERROR_INIT;
     Seen seen = {0};
@@ -61,8 +60,7 @@ static void test_differences(void **state) {
 }
 
 /* What a walk by names does not see is found by `strict` alone. */
-static void test_strict(void **state) {
-    (void)state;
+TEST(test_strict) {
     static const char renamed[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                                   "f (float[2] x) => (float[2] y) { h = Abs (x) y = Neg (h) }";
     DemiModel *a = load(net), *b = load(renamed);
@@ -77,8 +75,7 @@ static void test_strict(void **state) {
     demi_free(b);
 }
 
-static void test_against(void **state) {
-    (void)state;
+TEST(test_against) {
     DemiSource source = DEMI_SOURCE_INIT;
     DemiModel *converted = load(net), *wrong = load(other);
     DemiError error = DEMI_ERROR_INIT;
@@ -101,8 +98,7 @@ static void test_against(void **state) {
     demi_free(wrong);
 }
 
-static void test_made_by(void **state) {
-    (void)state;
+TEST(test_made_by) {
     DemiSource source = DEMI_SOURCE_INIT;
     DemiConvertOptions convert = DEMI_CONVERT_OPTIONS_INIT;
     DemiAgainstOptions options = DEMI_AGAINST_OPTIONS_INIT;
@@ -122,8 +118,7 @@ static void test_made_by(void **state) {
     demi_free(model);
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     DemiSource source = DEMI_SOURCE_INIT;
     DemiModel *model = load(net);
     DemiError error = DEMI_ERROR_INIT;
@@ -139,13 +134,4 @@ static void test_errors(void **state) {
     assert_string_equal(error.what, "options without a size: use the INIT macro");
     assert_int_equal(seen.count, 0);
     demi_free(model);
-}
-
-UNIT_TESTS(demi_diff_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_against),     cmocka_unit_test(test_made_by),
-        cmocka_unit_test(test_errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

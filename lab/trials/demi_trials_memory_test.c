@@ -131,26 +131,14 @@ static void fail_each_way(Work work, unsigned step) {
     for (int way = 0; way < 4; way++) fail_everywhere(work, way % 2, way / 2, way / 2 ? step : 1);
 }
 
-static void test_differences(void **state) {
-    (void)state;
+TEST(test_differences) {
     fail_each_way(differ, 3);
 }
 
-static void test_trials(void **state) {
-    (void)state;
+TEST(test_trials) {
     fail_each_way(try_all, 7);
 }
 
-static void test_comparisons(void **state) {
-    (void)state;
+TEST(test_comparisons) {
     fail_each_way(compare, 7);
-}
-
-UNIT_TESTS(demi_trials_memory_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_trials),
-        cmocka_unit_test(test_comparisons),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

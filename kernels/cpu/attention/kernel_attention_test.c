@@ -17,8 +17,7 @@ static void attention(TestCall *test, float *x, float *y) {
 }
 
 /* A mask of one row stands for all queries, and each keeps its own frontier. */
-static void test_causal_with_one_mask_row(void **state) {
-    (void)state;
+TEST(test_causal_with_one_mask_row) {
     float x[] = {1, 2, 3, -1, 0.5F, 4}, plain[6], masked[6], first[6];
     uint8_t all[] = {1, 1, 1}, not_first[] = {0, 1, 1};
     TestCall test;
@@ -40,8 +39,7 @@ static void test_causal_with_one_mask_row(void **state) {
 }
 
 /* What a mask excludes has no say, even where it is NaN. */
-static void test_masked_nan(void **state) {
-    (void)state;
+TEST(test_masked_nan) {
     float x[] = {1, 2, 3, -1, 0.5F, 4}, v[] = {1, 1, 2, 2, NAN, INFINITY}, y[6];
     float mask[] = {0, 0, -INFINITY};
     TestCall test;
@@ -55,8 +53,7 @@ static void test_masked_nan(void **state) {
 }
 
 /* Keys behind a mask's end are not seen, nor is memory there read: masks of their own size. */
-static void test_short_mask(void **state) {
-    (void)state;
+TEST(test_short_mask) {
     static const int64_t short_dims[] = {1, 1, 1, 1};
     float x[] = {1, 2, 3, -1, 0.5F, 4}, y[6];
     for (int bools = 0; bools < 2; bools++) {
@@ -78,8 +75,7 @@ static void test_short_mask(void **state) {
     }
 }
 
-static void test_padding_out_of_range(void **state) {
-    (void)state;
+TEST(test_padding_out_of_range) {
     static const int64_t bad[] = {-1, 4, INT64_MAX, INT64_MIN}, one = 1;
     float x[6] = {0}, y[6];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -92,8 +88,7 @@ static void test_padding_out_of_range(void **state) {
     }
 }
 
-static void test_positions_out_of_range(void **state) {
-    (void)state;
+TEST(test_positions_out_of_range) {
     static const int64_t bad[] = {-1, 2, INT64_MAX, INT64_MIN}, x_dims[] = {1, 1, 1, 2},
                          cache_dims[] = {2, 1}, id_dims[] = {1, 1};
     float x[2] = {1, 2}, cache[2] = {1, 1}, y[2];
@@ -112,8 +107,7 @@ static void test_positions_out_of_range(void **state) {
     }
 }
 
-static void test_targets_out_of_range(void **state) {
-    (void)state;
+TEST(test_targets_out_of_range) {
     static const int64_t bad[] = {-1, 3, INT64_MAX, INT64_MIN}, x_dims[] = {1, 3}, one = 1;
     float x[3] = {-1, -2, -3}, y = 0;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -132,8 +126,7 @@ static void test_targets_out_of_range(void **state) {
         }
 }
 
-static void test_lengths_out_of_range(void **state) {
-    (void)state;
+TEST(test_lengths_out_of_range) {
     static const int64_t x_dims[] = {2, 1, 1}, w_dims[] = {1, 1, 1}, y_dims[] = {2, 1, 1, 1},
                          one = 1;
     static const int32_t lengths[] = {-1, 3, INT32_MAX, INT32_MIN, 0, 1, 2};
@@ -156,8 +149,7 @@ static void test_lengths_out_of_range(void **state) {
 }
 
 /* Tensors of no elements, but of 2^60 rows, take no time. */
-static void test_many_empty_rows(void **state) {
-    (void)state;
+TEST(test_many_empty_rows) {
     static const struct {
         const char *op;
         int64_t opset, dims[3];
@@ -189,18 +181,4 @@ static void test_many_empty_rows(void **state) {
         assert_int_equal(test_call_run(&test), !mean); /* its usual axes are not there */
         test_call_end(&test);
     }
-}
-
-UNIT_TESTS(kernel_attention_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_causal_with_one_mask_row),
-        cmocka_unit_test(test_masked_nan),
-        cmocka_unit_test(test_short_mask),
-        cmocka_unit_test(test_padding_out_of_range),
-        cmocka_unit_test(test_positions_out_of_range),
-        cmocka_unit_test(test_targets_out_of_range),
-        cmocka_unit_test(test_lengths_out_of_range),
-        cmocka_unit_test(test_many_empty_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,6 @@ static bool run(unsigned threads, float *to) {
     TestCall test;
     bool sound = false;
     test_call_begin(&test, "MatMul", 13);
-    if (setjmp(test.trap.env)) fail();
     test.call.workers = workers_new(&test.arena, threads);
     const IsaLevel level = isa_best();
     const IgemmWeights weights = split_product_weights((uint64_t)depth, COLUMNS);
@@ -63,8 +62,7 @@ static void check(void) {
         }
 }
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(test_numbers) {
     if (!igemm_has_bfloats(isa_best())) skip();
     for (int i = 0; i < 3; i++) {
         depth = (const int[]){2, 70, MOST_DEPTH}[i];
@@ -80,8 +78,7 @@ static void test_numbers(void **state) {
 }
 
 /* The largest are split without an overflow, and what is too small to be split is 0. */
-static void test_extremes(void **state) {
-    (void)state;
+TEST(test_extremes) {
     if (!igemm_has_bfloats(isa_best())) skip();
     fill();
     for (int i = 0; i < ROWS * depth; i++) x[i] = 0;
@@ -98,8 +95,7 @@ static void test_extremes(void **state) {
     }
 }
 
-static void test_unsound(void **state) {
-    (void)state;
+TEST(test_unsound) {
     if (!igemm_has_bfloats(isa_best())) skip();
     fill();
     x[5] = INFINITY; /* of which there is one part alone */
@@ -112,11 +108,4 @@ static void test_unsound(void **state) {
     narrow[depth + 5] = 0x7f80; /* infinite */
     x[5] = 1;
     assert_false(run(2, y[0]));
-}
-
-UNIT_TESTS(split_product_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers),
-                                       cmocka_unit_test(test_extremes),
-                                       cmocka_unit_test(test_unsound)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,12 +30,11 @@ static void sum_by_loops(ReduceLoops *loops, uint64_t *sums) {
 }
 
 static void check_axes(const KernelTensor *x, unsigned set) {
-    MemTrap trap;
     Arena arena;
     ReduceLoops loops;
     bool reduced[8] = {false};
     uint64_t want[MOST] = {0}, got[MOST] = {0}, results = 1, each = 1;
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     for (uint32_t k = 0; k < x->rank; k++) {
         reduced[k] = set >> k & 1;
         if (reduced[k])
@@ -55,8 +54,7 @@ static void check_axes(const KernelTensor *x, unsigned set) {
     arena_free(&arena);
 }
 
-static void test_all_axes(void **state) {
-    (void)state;
+TEST(test_all_axes) {
     static const int64_t shapes[][5] = {{2, 3, 1, 4, 2}, {1, 1, 5, 1, 3}, {3, 1, 1, 1, 1},
                                         {1, 1, 1, 1, 1}, {2, 0, 3, 1, 2}, {4, 2, 2, 2, 0}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -66,8 +64,7 @@ static void test_all_axes(void **state) {
         }
 }
 
-static void test_axes_out_of_range(void **state) {
-    (void)state;
+TEST(test_axes_out_of_range) {
     static const int64_t bad[] = {2, -3, INT64_MAX, INT64_MIN, INT64_C(1) << 32}, dims[] = {2, 3};
     float data[6] = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -83,8 +80,7 @@ static void test_axes_out_of_range(void **state) {
 }
 
 /* Integer sums wrap, means truncate toward zero, roots saturate. */
-static void test_integers(void **state) {
-    (void)state;
+TEST(test_integers) {
     static const struct {
         const char *op;
         int32_t items[2], want;
@@ -110,8 +106,7 @@ static void test_integers(void **state) {
 }
 
 /* An empty tensor may have axes of any size beside the empty one: they are not walked. */
-static void test_nothing_many_times(void **state) {
-    (void)state;
+TEST(test_nothing_many_times) {
     const int64_t dims[] = {INT64_C(1) << 40, 2, 0}, kept[] = {1, 2, 1}, two = 2;
     int64_t axes[] = {0, 2};
     float got[2] = {7, 7};
@@ -123,14 +118,4 @@ static void test_nothing_many_times(void **state) {
     assert_true(test_call_run(&test));
     assert_true(got[0] == 0 && got[1] == 0);
     test_call_end(&test);
-}
-
-UNIT_TESTS(kernel_reduce_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_axes),
-        cmocka_unit_test(test_axes_out_of_range),
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_nothing_many_times),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
