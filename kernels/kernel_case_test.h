@@ -85,6 +85,22 @@ static inline void case_out(KernelCase *c, Dtype dtype, uint32_t rank, const int
     c->outputs[c->call.output_count++] = case_tensor(c, dtype, rank, dims, NULL);
 }
 
+/* Operands at any place, of memory and of sizes that the test answers for. */
+static inline KernelTensor case_borrow(Dtype dtype, uint32_t rank, const int64_t *dims,
+                                       void *data) {
+    KernelTensor t = {.present = true, .dtype = dtype, .rank = rank, .dims = dims, .data = data};
+    t.count = kernel_span(&t, 0, rank);
+    return t;
+}
+static inline void case_set_in(KernelCase *c, uint32_t i, KernelTensor tensor) {
+    c->inputs[i] = tensor;
+    if (i >= c->call.input_count) c->call.input_count = i + 1;
+}
+static inline void case_set_out(KernelCase *c, uint32_t i, KernelTensor tensor) {
+    c->outputs[i] = tensor;
+    if (i >= c->call.output_count) c->call.output_count = i + 1;
+}
+
 /* Has the row go one of the ways that it can be told, or by its rule, as the number says. After the
  * run call.choice is 0 where it went by its rule. */
 static inline void case_choose(KernelCase *c, uint64_t number) {

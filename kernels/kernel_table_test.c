@@ -3,7 +3,7 @@
  * alike. And what is checked before a kernel runs. */
 #include <string.h>
 
-#include "kernel_call_test.h"
+#include "kernel_case_test.h"
 #include "unit_test.h"
 
 static int compare(const KernelRow *a, const KernelRow *b) {
@@ -47,23 +47,23 @@ static bool runs(const char *op, const char *inputs, const char *outputs) {
                                       ['i'] = DTYPE_INT32,
                                       ['l'] = DTYPE_INT64,
                                       ['h'] = DTYPE_FLOAT16};
-    uint64_t data[CALL_MOST] = {0};
-    TestCall test;
-    test_call_begin(&test, op, 21);
-    if (attr_layout_find(test.call.row->layout, "axis", 4)) test_call_int(&test, "axis", 0);
+    uint64_t data[8] = {0};
+    KernelCase test;
+    case_begin(&test, op, 21);
+    if (attr_layout_find(test.call.row->layout, "axis", 4)) case_int(&test, "axis", 0);
     for (uint32_t i = 0; inputs[i]; i++) {
-        KernelTensor t = test_tensor(dtypes[(int)inputs[i]], 1, dims, &data[i]);
+        KernelTensor t = case_borrow(dtypes[(int)inputs[i]], 1, dims, &data[i]);
         t.present = inputs[i] != '-';
-        test_call_input(&test, i, t);
+        case_set_in(&test, i, t);
     }
     for (uint32_t i = 0; outputs[i]; i++) {
-        KernelTensor t = test_tensor(dtypes[(int)outputs[i]], 1, dims, &data[4 + i]);
+        KernelTensor t = case_borrow(dtypes[(int)outputs[i]], 1, dims, &data[4 + i]);
         t.present = outputs[i] != '-';
-        test_call_output(&test, i, t);
+        case_set_out(&test, i, t);
     }
-    const bool ok = test_call_run(&test);
+    const bool ok = case_run(&test);
     assert_true(ok || test.err.what[0]);
-    test_call_end(&test);
+    case_end(&test);
     return ok;
 }
 

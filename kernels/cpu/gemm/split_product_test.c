@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Split products against sums in double, as near to them as float is; by any number of threads with the
  * same bits; numbers of all sizes; and what is said of infinite weights. */
-#include "kernel_call_test.h"
+#include "kernel_case_test.h"
 
 #include <float.h>
 #include <math.h>
@@ -32,9 +32,9 @@ static void fill(void) {
 
 /* Whether it is sound. */
 static bool run(unsigned threads, float *to) {
-    TestCall test;
+    KernelCase test;
     bool sound = false;
-    test_call_begin(&test, "MatMul", 13);
+    case_begin(&test, "MatMul", 13);
     test.call.workers = workers_new(&test.arena, threads);
     const IsaLevel level = isa_best();
     const IgemmWeights weights = split_product_weights((uint64_t)depth, COLUMNS);
@@ -43,7 +43,7 @@ static bool run(unsigned threads, float *to) {
     weight_layout_pack(&layout, narrow, packed);
     const SplitProduct product = {x, ROWS, (uint64_t)depth, COLUMNS, packed, bias, to};
     assert_true(split_product_run(&test.call, &product, level, &sound));
-    test_call_end(&test);
+    case_end(&test);
     return sound;
 }
 

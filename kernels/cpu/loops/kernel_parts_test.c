@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts cover all items once; operators that are cut into parts give the same bits for any number
  * of threads. */
-#include "kernel_call_test.h"
+#include "kernel_case_test.h"
 
 #include <stdatomic.h>
 
@@ -82,17 +82,17 @@ static void compute(const char *op, uint32_t inputs, const int64_t *dims, float 
                     unsigned threads) {
     static float x[COUNT], bias[COLUMNS];
     static const int64_t x_dims[] = {PLANES, ROWS, COLUMNS}, bias_dims[] = {COLUMNS};
-    TestCall test;
+    KernelCase test;
     for (uint32_t i = 0; i < COUNT; i++)
         x[i] = (float)(int32_t)(i * 2654435761u) * 0x1p-29f; /* within 4 */
     for (uint32_t i = 0; i < COLUMNS; i++) bias[i] = (float)i - 30;
-    test_call_begin(&test, op, 21);
-    test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 3, x_dims, x));
-    if (inputs > 1) test_call_input(&test, 1, test_tensor(DTYPE_FLOAT, 1, bias_dims, bias));
-    test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 3, dims, y));
+    case_begin(&test, op, 21);
+    case_set_in(&test, 0, case_borrow(DTYPE_FLOAT, 3, x_dims, x));
+    if (inputs > 1) case_set_in(&test, 1, case_borrow(DTYPE_FLOAT, 1, bias_dims, bias));
+    case_set_out(&test, 0, case_borrow(DTYPE_FLOAT, 3, dims, y));
     test.call.workers = workers_new(&test.arena, threads);
-    assert_true(test_call_run(&test));
-    test_call_end(&test);
+    assert_true(case_run(&test));
+    case_end(&test);
 }
 
 TEST(test_threads) {
