@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "demi_trials.h"
+#include "test_source.h"
 #include "unit_test.h"
 
 static const char net[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
@@ -16,10 +17,6 @@ static DemiModel *load(const char *text) {
     DemiModel *model = NULL;
     assert_int_equal(demi_load_memory(text, strlen(text), NULL, &model, NULL), DEMI_OK);
     return model;
-}
-
-static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
-    return demi_load_memory(text, strlen(text), NULL, model, error);
 }
 
 typedef struct Seen {
@@ -76,14 +73,10 @@ TEST(test_strict) {
 }
 
 TEST(test_against) {
-    DemiSource source = DEMI_SOURCE_INIT;
+    const DemiSource source = source_of(net);
     DemiModel *converted = load(net), *wrong = load(other);
     DemiError error = DEMI_ERROR_INIT;
     Seen seen = {0};
-    char text[sizeof net];
-    memcpy(text, net, sizeof net);
-    source.open = open_text;
-    source.open_user = text;
     assert_int_equal(demi_convert(converted, NULL, NULL, &error), DEMI_OK);
     assert_int_equal(demi_against(converted, &source, NULL, count_line, &seen, &error), DEMI_OK);
     assert_int_equal(seen.count, 0);
@@ -99,15 +92,11 @@ TEST(test_against) {
 }
 
 TEST(test_made_by) {
-    DemiSource source = DEMI_SOURCE_INIT;
+    const DemiSource source = source_of(net);
     DemiConvertOptions convert = DEMI_CONVERT_OPTIONS_INIT;
     DemiAgainstOptions options = DEMI_AGAINST_OPTIONS_INIT;
     DemiModel *model = load(net);
     Seen seen = {0};
-    char text[sizeof net];
-    memcpy(text, net, sizeof net);
-    source.open = open_text;
-    source.open_user = text;
     options.made_by = &convert;
     const char *const low[] = {"+Abs", "+Neg"};
     convert.low_ops = low;

@@ -8,23 +8,13 @@
 
 #include "demi_trials.h"
 #include "test_folder.h"
+#include "test_source.h"
 #include "unit_test.h"
 
 /* y = x + w */
 static const char model_text[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                                  "g (float[N,2] x) => (float[N,2] y)\n"
                                  "<float[2] w = {3, 4}> { y = Add (x, w) }";
-
-static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
-    return demi_load_memory(text, strlen(text), NULL, model, error);
-}
-
-static DemiSource source_of(const char *text) {
-    DemiSource source = DEMI_SOURCE_INIT;
-    source.open = open_text;
-    source.open_user = (void *)(uintptr_t)text;
-    return source;
-}
 
 static void check_runs(DemiContext *context) {
     static const int64_t dims[] = {1, 2};

@@ -7,6 +7,7 @@
 
 #include "demi_trials.h"
 #include "test_faults.h"
+#include "test_source.h"
 #include "unit_test.h"
 
 static const char net[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
@@ -23,17 +24,6 @@ static const char low[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                           "  u = Relu (t)\n"
                           "  y = Cast <to = 1> (u)\n"
                           "}";
-
-static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
-    return demi_load_memory(text, strlen(text), NULL, model, error);
-}
-
-static DemiSource source_of(const char *text) {
-    DemiSource source = DEMI_SOURCE_INIT;
-    source.open = open_text;
-    source.open_user = (void *)(uintptr_t)text;
-    return source;
-}
 
 static bool drop(void *user, const DemiDifference *difference) {
     (void)user;

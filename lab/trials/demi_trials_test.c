@@ -10,6 +10,7 @@
 
 #include "demi_trials.h"
 #include "test_folder.h"
+#include "test_source.h"
 #include "unit_test.h"
 
 /* y = (x W) V, where x W passes float16's range for inputs above 2; no constant does. */
@@ -29,17 +30,6 @@ static const char scaled[] =
     "  [up] t = MatMul (x, w)\n"
     "  [down] y = MatMul (t, v)\n"
     "}";
-
-static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
-    return demi_load_memory(text, strlen(text), NULL, model, error);
-}
-
-static DemiSource source_of(const char *text) {
-    DemiSource source = DEMI_SOURCE_INIT;
-    source.open = open_text;
-    source.open_user = (void *)(uintptr_t)text;
-    return source;
-}
 
 typedef struct Given {
     int64_t dims[2];
