@@ -36,13 +36,7 @@ static void check(bool even) {
         assert_true(fabsf(to[i] - from[i]) <= scales[i / INNER % AXIS] * 1.01f);
 }
 
-static void test_sums(void **state) {
-    (void)state;
+TEST(test_sums) {
     check(false);
     check(true);
-}
-
-UNIT_TESTS(rounding_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,8 +147,7 @@ static bool count_save(void *user, DemiModel *model, uint64_t step) {
 }
 
 /* Loss and update of a whole batch, by hand: w -= rate 2/n x^T (x w + b - y), which sgd does. */
-static void test_step(void **state) {
-    (void)state;
+TEST(test_step) {
     DemiModel *model = load();
     DemiTrainOptions options = options_of(1);
     DemiTrained trained = DEMI_TRAINED_INIT;
@@ -177,8 +176,7 @@ static void test_step(void **state) {
 }
 
 /* In parts, with saves between, ended early and gone on with: the bits of a training at once. */
-static void test_parts(void **state) {
-    (void)state;
+TEST(test_parts) {
     DemiModel *whole = load(), *parts = load();
     DemiTrainOptions options = options_of(20);
     DemiTrained trained = DEMI_TRAINED_INIT;
@@ -216,8 +214,7 @@ static void expect(DemiModel *model, const DemiTrainOptions *options, DemiStatus
     assert_same(&before, &after);
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     static const float wild[SAMPLES * 2] = {INFINITY};
     const DemiData odd[] = {data[0], DEMI_DATA_TENSOR(DEMI_FLOAT, 2, x_dims, wild)};
     const DemiData infinite[] = {DEMI_DATA_TENSOR(DEMI_FLOAT, 2, x_dims, wild), data[1]};
@@ -265,8 +262,7 @@ static double mean_error(const double w[2], double b) {
     return loss;
 }
 
-static void test_begun(void **state) {
-    (void)state;
+TEST(test_begun) {
     static const float wild[SAMPLES * 2] = {INFINITY};
     const DemiData infinite[] = {DEMI_DATA_TENSOR(DEMI_FLOAT, 2, x_dims, wild), data[1]};
     double losses[2], w[2], drawn[2], again[2], b[1];
@@ -302,8 +298,7 @@ static void test_begun(void **state) {
 }
 
 /* A model that can't be written ends the training, which has it trained by then. */
-static void test_full(void **state) {
-    (void)state;
+TEST(test_full) {
     DemiModel *model = load(), *other = load();
     DemiTrainOptions options = options_of(10);
     DemiTrained trained = DEMI_TRAINED_INIT;
@@ -358,19 +353,10 @@ static unsigned fail_everywhere(DemiModel *(*make_model)(void), bool for_good, b
     }
 }
 
-static void test_memory(void **state) {
-    (void)state;
+TEST(test_memory) {
     for (unsigned i = 0; i < 7; i += i < 4 ? 1 : 2) { /* of the larger model half as often */
         const unsigned points = fail_everywhere(i < 4 ? load : load_begun, i % 2, i / 2 % 2);
         print_message("%u allocations\n", points);
         assert_true(points > (i / 2 % 2 ? 150 : 20));
     }
-}
-
-UNIT_TESTS(demi_train_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step),  cmocka_unit_test(test_parts), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_begun), cmocka_unit_test(test_full),  cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
