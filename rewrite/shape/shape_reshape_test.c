@@ -13,6 +13,8 @@ static void test_reshape(void **state) {
         {"Reshape", 14, "", "?,3,4 | =0,-1", "?,12"},
         {"Reshape", 14, "", "N,M,4 | =N,-1", "N,?"},
         {"Reshape", 14, "", "N,M,4 | =0,-1,4", "N,M,4"},
+        {"Reshape", 14, "", "N,M,4 | =4,-1", "4,?"},
+        {"Reshape", 14, "", "N,4 | =N,N,-1", "N,N,?"},
         {"Reshape", 14, "", "N,6 | =N,2,-1", "N,2,3"},
         {"Reshape", 14, "", "0,3 | =0,3", "0,3"},
         {"Reshape", 14, "allowzero=1", "0,3 | =3,0", "3,0"},
