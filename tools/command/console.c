@@ -4,6 +4,7 @@
 #include "console.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,12 +56,21 @@ bool console_missing(const Parsed *parsed, const char *argument, Err *err) {
 
 /* ---- standard output and error --------------------------------------------------------------- */
 
+/* Has the reader of standard output gone? The stream only knows that some write failed. */
+static bool reader_is_gone(void) {
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return errno == EPIPE || (poll(&output, 1, 0) == 1 && output.revents & (POLLERR | POLLHUP));
+}
+
+static void output_failed(Program *program) {
+    if (program->output_error) return;
+    program->output_error = reader_is_gone() ? EPIPE : errno ? errno : EIO;
+}
+
 bool console_write(void *data, const void *bytes, size_t size) {
     Program *program = data;
-    if (program->output_error) return false;
-    if (fwrite(bytes, 1, size, stdout) == size) return true;
-    program->output_error = errno ? errno : EIO;
-    return false;
+    if (!program->output_error && fwrite(bytes, 1, size, stdout) != size) output_failed(program);
+    return !program->output_error || program->output_error == EPIPE;
 }
 
 bool console_write_error(void *program, const void *bytes, size_t size) {
@@ -68,12 +78,10 @@ bool console_write_error(void *program, const void *bytes, size_t size) {
     return fwrite(bytes, 1, size, stderr) == size;
 }
 
-bool console_finish(Program *program, bool *gone, Err *err) {
+bool console_finish(Program *program, Err *err) {
     errno = 0;
-    bool failed = fflush(stdout) != 0 || ferror(stdout);
-    if (failed && !program->output_error) program->output_error = errno ? errno : EIO;
-    *gone = program->output_error == EPIPE;
-    if (!program->output_error || *gone) return true;
+    if (fflush(stdout) != 0 || ferror(stdout)) output_failed(program);
+    if (!program->output_error || program->output_error == EPIPE) return true;
     /* What the library said of it is only that its callback failed. */
     *err = (Err){.code = ERR_NONE};
     err_errno(err, program->output_error, "cannot write");
@@ -120,12 +128,21 @@ static bool is_there(const char *path, Err *err) {
     return false;
 }
 
+/* The path of NAME=PATH, where both may have '=' in them: the first one that is there. */
+static const char *path_of_pair(const char *word) {
+    const char *path = "-";
+    for (const char *sign = strchr(word, '='); sign; sign = strchr(sign + 1, '=')) {
+        path = sign + 1;
+        if (access(path, F_OK) == 0) break;
+    }
+    return path;
+}
+
 static bool option_is_there(const Parsed *parsed, const char *name, Err *err) {
     bool pairs = strcmp(name, "input") == 0;
     const Words *words = parsed_knows(parsed, name) ? parsed_list(parsed, name) : NULL;
     for (size_t i = 0; words && i < words->count; i++) {
-        const char *sign = strrchr(words->items[i], '=');
-        const char *path = pairs ? (sign ? sign + 1 : "-") : words->items[i];
+        const char *path = pairs ? path_of_pair(words->items[i]) : words->items[i];
         if (strcmp(path, "random") != 0 && !is_there(path, err)) return false;
     }
     return true;

@@ -62,9 +62,9 @@ const char *console_paint(bool color, Paint paint);
 /* Prints "demi: ..." and the hint to standard error. */
 void console_print_error(bool color, const Err *err);
 
-/* Flushes standard output and turns what failed there into an error. A reader that has gone is
- * none: then *gone is true. */
-bool console_finish(Program *program, bool *gone, Err *err);
+/* Flushes standard output and turns what failed there into an error. A reader that has gone is not
+ * one: nobody misses the text. */
+bool console_finish(Program *program, Err *err);
 
 /* Loads a model by path, '-' being standard input, with the options --data-root and
  * --allow-hardlinks of the command. */

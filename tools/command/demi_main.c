@@ -3,7 +3,8 @@
  *
  * Signals that end a program remove temporary files first and then end it as they always do.
  * SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and SIGXFSZ are
- * ignored, so that a write fails instead; a reader that has gone away ends the program quietly.
+ * ignored, so that a write fails instead; where the reader of standard output has gone away, its text is
+ * lost, and the exit code is what it would have been.
  * Running out of memory anywhere arrives here.
  */
 #define _DEFAULT_SOURCE /* and mallopt */
@@ -122,18 +123,17 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
 static int run(Program *program, MemTrap *trap, int count, char **words) {
     Err err = {.code = ERR_NONE}, written = {.code = ERR_NONE};
     Err *volatile error = &err;
-    bool gone = false;
     if (setjmp(trap->env))
         err_out_of_memory(error);
     else
         run_command(program, count, words, error);
     console_progress_end(program);
-    bool flushed = console_finish(program, &gone, &written);
+    bool flushed = console_finish(program, &written);
     bool color = console_has_color(program, stderr); /* the words end with the arena */
     arena_free(program->arena);
     outfile_remove_all(); /* of arenas that a jump has left behind */
     if (!flushed) err = written;
-    if (gone || outfile_is_gone(&err)) return 0;
+    if (outfile_is_gone(&err)) return 0; /* a model's reader: it has what it wanted */
     if (err.code == ERR_NONE) return program->exit_code;
     console_print_error(color, &err);
     return err.code == ERR_CANCELLED ? (int)ERR_ENV : (int)err.code;

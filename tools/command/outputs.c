@@ -102,11 +102,12 @@ static bool is_read(const Destination *to, const char *path) {
     return path != to->path && !is_standard(path) && same_file(&id, &to->now);
 }
 
-/* NAME=FILE stands for FILE. */
+/* NAME=FILE stands for FILE, and both may have '=' in them. */
 static bool option_reads(const Destination *to, const Words *values) {
     for (size_t i = 0; i < values->count; i++) {
-        const char *sign = strrchr(values->items[i], '=');
-        if (is_read(to, values->items[i]) || (sign && is_read(to, sign + 1))) return true;
+        if (is_read(to, values->items[i])) return true;
+        for (const char *sign = strchr(values->items[i], '='); sign; sign = strchr(sign + 1, '='))
+            if (is_read(to, sign + 1)) return true;
     }
     return false;
 }
@@ -275,8 +276,7 @@ void outputs_drop(Program *program, OutFile *file) {
 bool outputs_commit(Program *program, ModelSave *save, Err *err) {
     Outputs *outputs = program->outputs;
     OutFileList files = {0};
-    bool gone;
-    if (!console_finish(program, &gone, err)) return false;
+    if (!console_finish(program, err)) return false;
     for (size_t i = 0; i < outputs->destinations.count; i++) {
         OutFile *file = outputs->destinations.items[i].file;
         if (save && file == model_save_out(save)) continue;

@@ -168,6 +168,7 @@ class Options(Case):
     def test_bad_values(self):
         self.assertIn("float16 bfloat16", self.fails(2, "convert", self.model, "--to", "int3"))
         self.fails(2, "convert", self.model, "o", "--io", "LOW")
+        self.fails(2, "convert", self.model, "o", "--io", "lo")
         self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to"))
         self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to", "--io", "low"))
         self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to="))
@@ -237,6 +238,12 @@ class Options(Case):
         self.assertEqual(self.pipeline("--op_types_to_exclude=Add"),
                          self.pipeline("--keep_ops=Add"))
         self.assertEqual(self.pipeline("--nodes-to-exclude", "/a"), self.pipeline("--keep", "/a"))
+
+    def test_value_beside_a_letter(self):
+        for word in ["-o={}", "-o{}"]:
+            out = self.path("beside.onnx")
+            self.ok("convert", self.model, word.format(out), "-q")
+            os.remove(out)
 
     def test_other_tools_lines(self):
         """Lists without commas, True and False, as Model-Optimizer and onnxconverter-common have
@@ -572,6 +579,7 @@ g (bool c, float[2] x) => (float[2] y) {
                            words=["--limit", "1"])
         self.assertEqual(len(lines), 3)
         self.assertIn("(1 more; --limit 0 prints all)", lines)
+        self.assertEqual(len(self.lines(("ir_version: 8", "ir_version: 9"), words=["--limit", "1"])), 2)
         self.fails(2, "diff", self.model, self.model, "--limit", "x")
 
     def test_faults(self):
@@ -671,7 +679,8 @@ class Reports(Case):
 
     def test_json_does_not_overwrite_models(self):
         self.fails(2, "show", "--json", self.model)
-        self.fails(2, "check", "x.onnx", "--json", self.model)
+        for name in ["new.onnx", "new.onnxtxt"]:
+            self.assertIn("would write over a model", self.fails(2, "check", self.model, "--json", self.path(name)))
         with open(self.model) as file:
             self.assertEqual(file.read(), MODEL)
 
@@ -842,10 +851,44 @@ class Streams(Case):
             self.assertEqual((done.returncode, done.stderr), (0, b""))
         os.close(writing)
 
+    def test_verdicts_reach_scripts_whoever_reads(self):
+        """Each command, and what it ends with, beside readers that leave at once or early."""
+        other, long, bad = (self.path(n) for n in ("other.onnxtxt", "long.onnxtxt", "bad.onnx"))
+        with open(other, "w") as file:
+            file.write(MODEL.replace("Relu", "Tanh"))
+        nodes = "\n".join(f"v{i} = {{}} (v{i - 1})" for i in range(1, 6000))
+        for path, op in ((long, "Neg"), (bad, "Abs")):
+            with open(path, "w") as file:
+                file.write(MODEL.replace("y = Relu (h)", "v0 = Neg (h)").replace(
+                    "}\n", nodes.format(*[op] * 5999) + "\n y = Relu (v5999)\n}\n"))
+        os.rename(bad, self.path("abs.onnxtxt"))
+        with open(bad, "w") as file:
+            file.write("no model")
+        many = ["diff", long, self.path("abs.onnxtxt"), "--limit", "0"]
+        expected = [(1, many), (1, [*many, "--json"]), (1, ["check", other, "--against", self.model]),
+                    (1, ["compare", self.model, other, "--random", "1"]), (1, ["check", bad]), (1, ["convert", bad, "-n"]),
+                    (1, ["simplify", bad, "-o", "-"]), (1, ["show", bad]), (1, ["opt", bad, "-p", "infer-dtypes", "-o", "-"]),
+                    (1, ["run", bad, "--random", "1"]), (1, ["bench", bad]), (1, ["compile", bad, "-o", self.path("p")]),
+                    (1, ["search", bad, "--data", self.folder, "--target", "20", "-o", self.path("s.onnx")]),
+                    (1, ["make-training", bad, "-o", self.path("t")]), (2, ["show", "--kind"]), (2, ["help", "nothing"]),
+                    (2, ["check", self.path("none")]), (3, ["convert", self.model, "-o", "/dev/full"]),
+                    (0, ["show", long, "--text"]), (0, ["check", self.model]), (0, ["help", "convert"]),
+                    (0, ["show", long, "--json"]), (0, ["run", self.model, "--random", "1", "--dim", "N=2"]),
+                    (0, ["opt", long, "-p", "print", "-o", self.path("printed.onnx")]),
+                    (0, ["convert", self.model, "-n", "--json"]), (0, ["convert", long, "-o", "-"])]
+        for code, words in expected:
+            self.assertEqual(run(*words).returncode, code, words)
+            for reader in ["true", "head -1", "head -c 70000"]:
+                script = f'"$@" | {reader} >/dev/null; exit ${{PIPESTATUS[0]}}'
+                for _ in range(2):
+                    done = subprocess.run(["bash", "-c", script, "-", DEMI, *words], capture_output=True)
+                    self.assertEqual(done.returncode, code, (reader, words, done.stderr))
+
     def test_input_equals_output(self):
-        self.ok("convert", self.model, "-o", self.model, "-q")
-        self.ok("check", self.model)
-        self.assertEqual(os.listdir(self.folder), ["model.onnxtxt"])
+        for words in [["simplify"], ["opt", "--passes", "eliminate-dead"], ["convert"]]:
+            self.ok(*words, self.model, "-o", self.model, "-q")
+            self.ok("check", self.model)
+            self.assertEqual(os.listdir(self.folder), ["model.onnxtxt"])
 
 
 if __name__ == "__main__":

@@ -133,6 +133,8 @@ class Failing(unittest.TestCase):
         for name, scene in self.scenes():
             number = self.calls(scene)
             self.assertGreater(number, 10)
+            synced = self.calls(scene, FAIL_NAME="fsync")
+            self.assertGreater(synced, len(scene.outputs), f"{name}: each file, and their folder")
             for at in range(1, number + 1, EVERY):
                 code_ = errno.ENOSPC if at % 2 else errno.EIO
                 before, folders = scene.fresh(), scene.folders()
@@ -269,7 +271,8 @@ class SameFile(unittest.TestCase):
 
     def test_output_is_read(self) -> None:
         (self.place / "policy").write_text("{}")
-        (self.place / "x.raw").write_bytes(bytes(24))
+        for name in ("x.raw", "a=b.raw"):
+            (self.place / name).write_bytes(bytes(24))
         shutil.copy(self.place / "m.onnx", self.place / "model")
         for path in self.spell("policy"):
             self.refused(["convert", "m.onnx", "-n", "--policy", "policy", "--json", path])
@@ -282,8 +285,9 @@ class SameFile(unittest.TestCase):
             self.refused(["compile", "model", "-o", path])
             self.refused(["convert", "-n", "model", "--report", path])
             self.refused(["bench", "model", "--trace", path])
-        for path in self.spell("x.raw"):
-            self.refused(["run", "m.onnx", "--input", "x=x.raw", "--json", path])
+        for name in ("x.raw", "a=b.raw"):
+            for path in self.spell(name):
+                self.refused(["run", "m.onnx", "--input", f"x={name}", "--json", path])
 
     def test_output_is_data_of_the_input(self) -> None:
         for path in self.spell("weights.bin"):

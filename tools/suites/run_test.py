@@ -67,6 +67,11 @@ class Formats(Case):
     def test_npy(self) -> None:
         self.check(self.npy("x.npy", X), self.npy("n.npy", N))
 
+    def test_names_with_the_sign(self) -> None:
+        x, n = self.npy("a=x.npy", X), self.npy("b=c=n.npy", N)
+        self.check(x, n)
+        self.ok("compare", self.model, self.model, "--input", f"x={x}", "--input", f"n={n}")
+
     def test_npy_in_other_orders(self) -> None:
         self.check(self.npy("x.npy", np.asfortranarray(X)), self.npy("n.npy", N.astype(">i8")))
 

@@ -15,7 +15,7 @@ MUTANTS = (
     Mutant("'--json -' leaves its '-' behind", COMMAND + "options.c",
            "if (!next || (next[0] == '-' && next[1]))", "if (!next || next[0] == '-')", "cli"),
     Mutant("'=' in a file's name ends the input's name", COMMAND + "outputs.c",
-           "const char *sign = strrchr(values->items[i], '=');", "const char *sign = strchr(values->items[i], '=');",
+           "sign; sign = strchr(sign + 1, '='))", "sign; sign = NULL)",
            "outputs"),
     Mutant("simplify may not write over its input", COMMAND + "outputs.c",
            '                    strcmp(parsed->command->name, "simplify") == 0 ||\n', "", "outputs cli corpus*"),
