@@ -180,6 +180,26 @@ static void test_external_pair(void **state) {
     model_free(second);
 }
 
+/* Weights that a graph within a node alone has: their file comes and goes as others do. */
+static void test_external_in_a_branch(void **state) {
+    Fixture *f = *state;
+    for (int i = 0; i < 2; i++) {
+        Model *model = make(f, (float)i, false);
+        Node *node = model->graph->first;
+        Value *w = node->inputs[0].value;
+        node_set_attr_int(node, "body", 0);
+        node->attrs->type = ATTR_GRAPH;
+        node->attrs->v.g = graph_new(model, model->graph);
+        node->attrs->v.g->owner = node;
+        value_set_init(value_new(node->attrs->v.g, sym_intern_cstr(&model->syms, "b")), w->init);
+        node_set_input(node, 0, NULL);
+        value_set_init(w, NULL);
+        save_ok(f, model, "m.onnx", true);
+        assert_int_equal(entries(f), 2);
+        model_free(model);
+    }
+}
+
 static void test_external_stays_external(void **state) {
     Fixture *f = *state;
     Model *model = make(f, 3, false);
@@ -345,6 +365,7 @@ UNIT_TESTS(model_save_test) {
         TEST(test_saved_equals_model),
         TEST(test_unchanged_is_copied),
         TEST(test_external_pair),
+        TEST(test_external_in_a_branch),
         TEST(test_external_stays_external),
         TEST(test_other_files_stay),
         TEST(test_symlink_keeps_pair_with_target),

@@ -253,6 +253,11 @@ static void test_split_submessages(void **state) {
     Fixture *fixture = begin();
     Wire first = {.arena = &fixture->arena}, second = {.arena = &fixture->arena};
     Wire sparse = {.arena = &fixture->arena};
+    Wire from = {.arena = &fixture->arena}, to = {.arena = &fixture->arena};
+    build_int(&from, 98, 1); /* a segment: parts within the parts */
+    build_int(&to, 98, 1);
+    build_message(&first, 3, &from);
+    build_message(&second, 3, &to);
     build_int(&first, 1, 2);
     build_text(&first, 8, "name");
     build_text(&first, 9, "old");
@@ -272,6 +277,7 @@ static void test_split_submessages(void **state) {
     assert_int_equal(proto->values->name.len, 4);
     assert_memory_equal(proto->values->raw_data.data, "\0new", 4);
     assert_int_equal(proto->values->base.n_unknown_fields, 2);
+    assert_int_equal(proto->values->segment->base.n_unknown_fields, 2);
     end(fixture);
 }
 
