@@ -72,11 +72,11 @@ static Tensor *zero_tensor(Arena *arena, Dtype dtype, int32_t zero) {
     return tensor_new_raw(arena, dtype, NULL, 0, bytes, dtype_bits(dtype) / 8);
 }
 
-/* The constants of a value's scale, which those that have the same share where they can see them. */
+/* The constants of a value's scale, which those that have the same share: they lie where all see them
+ * (qdq_plan_link). */
 static QdqOperands operands_of(Realise *r, const QdqValue *at) {
     Arena *arena = &r->ctx->model->arena;
     uint32_t id = qdq_plan_scale_of(r->plan, at->value->id);
-    if (!graph_is_within(at->value->graph, r->plan->values[id].value->graph)) id = at->value->id;
     const QdqScale *scale = &r->scales[at->value->id];
     const Value *of = r->plan->values[id].value;
     if (!r->scale_of[id]) {

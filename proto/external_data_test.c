@@ -206,6 +206,7 @@ TEST_WITH(test_ranges, Fixture *fixture) {
                             {"9223372036854775807", "9223372036854775807"},
                             {"18446744073709551615", "2"},
                             {"9223372036854775808", NULL},
+                            {"18446744073709551617", NULL},
                             {"99999999999999999999999999", NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (find_range(fixture, bad[i][0], bad[i][1], &range))

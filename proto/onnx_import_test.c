@@ -159,6 +159,7 @@ TEST_WITH(test_captures, Fixture *fixture) {
     ADD_NODE(&inner, "Add", "late x", "z");
     ADD_NODE(&inner, "Neg", "nowhere", "n");
     add_value(&inner, GRAPH_OUTPUT, "z");
+    add_value(&inner, GRAPH_OUTPUT, "late"); /* says nothing of the graph around it */
     Wire attribute = wire_new(), node = node_wire("If", "x", "b");
     build_text(&attribute, 1, "then_branch");
     build_message(&attribute, 6, &inner);
@@ -184,6 +185,8 @@ TEST_WITH(test_captures, Fixture *fixture) {
     assert_ptr_equal(second->parent, main);
     assert_ptr_equal(deepest->first->inputs[0].value, main->last->outputs[0]);
     assert_ptr_equal(deepest->first->inputs[1].value, main->inputs.items[0]);
+    assert_non_null(deepest->first->outputs[0]->type);
+    assert_null(main->last->outputs[0]->type);
     assert_int_equal(deepest->undefined.count, 1);
     assert_string_equal(deepest->undefined.items[0]->name->text, "nowhere");
     assert_int_equal(main->undefined.count, 0);

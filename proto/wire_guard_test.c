@@ -217,6 +217,11 @@ TEST_WITH(test_escapes, Fixture *fixture) {
 TEST_WITH(test_split_submessages, Fixture *fixture) {
     Wire first = {.arena = &test_arena}, second = {.arena = &test_arena};
     Wire sparse = {.arena = &test_arena};
+    Wire from = {.arena = &test_arena}, to = {.arena = &test_arena};
+    build_int(&from, 98, 1); /* a segment: parts within the parts */
+    build_int(&to, 98, 1);
+    build_message(&first, 3, &from);
+    build_message(&second, 3, &to);
     build_int(&first, 1, 2);
     build_text(&first, 8, "name");
     build_text(&first, 9, "old");
@@ -236,6 +241,7 @@ TEST_WITH(test_split_submessages, Fixture *fixture) {
     assert_int_equal(proto->values->name.len, 4);
     assert_memory_equal(proto->values->raw_data.data, "\0new", 4);
     assert_int_equal(proto->values->base.n_unknown_fields, 2);
+    assert_int_equal(proto->values->segment->base.n_unknown_fields, 2);
 }
 
 /* tensor, sequence, tensor: the first is gone, as protobuf replaces a oneof's other case. */

@@ -31,6 +31,9 @@ static const char *const refused[][2] = {
      "node 'y' (Concat): wrong number of inputs: expected at least 1, got 0"},
     {"g (float x) => (float y) { y, z = Relu (x) }",
      "node 'y' (Relu): wrong number of outputs: expected 1, got 2"},
+    {"<ir_version: 8, opset_import: [\"\" : 14]> g (float x, float[1] s) => (float y) { y, m, v = "
+     "BatchNormalization (x, s, s, s, s) }",
+     "node 'y' (BatchNormalization): wrong number of outputs: expected 1, got 3"},
     {"g (float x) => (float y) { y = Add (, x) }",
      "node 'y' (Add), input 'A': a required input is missing"},
     {"g (float x) => (float y) { y = Relu <alpha = 1.0> (x) }",
@@ -62,6 +65,9 @@ static const char *const refused[][2] = {
     {"g (float x, int64 k) => (float y) { y = Add (x, k) }",
      "node 'y' (Add), operand 'B' ('k'): operands of one type variable differ: expected float, as "
      "'A', got int64"},
+    {"g (float x, int64 k) => (float y) { y = Max (x, k) }",
+     "node 'y' (Max), operand 'data_0' ('k'): operands of one type variable differ: expected "
+     "float, as 'data_0', got int64"},
     {"g (float x) => (float16 y) { y = Relu (x) }",
      "node 'y' (Relu), operand 'Y' ('y'): operands of one type variable differ: expected float, as "
      "'X', got float16"},
@@ -103,6 +109,7 @@ TEST(test_accepted) {
         /* a number that is not filled is 0, and a list without items empty */
         "g (float x) => (float y) { y = Flatten <axis: int = !> (x) }",
         "g (float x) => (float y) { y = Transpose <perm: ints = []> (x) }",
+        "g (float x) => (uint8 y) { y = QuantizeLinear <output_dtype = 0> (x, x) }", /* none */
         "g (float x) => (float y) { y = Relu <__note: int = 1> (x) }",
         "g (float x) => (float y) { y = Clip (x, , ) }",
         "g (float x) => (float y) { y, = Dropout (x) }",

@@ -200,7 +200,8 @@ TEST(test_move_node) {
 TEST(test_move_out) {
     Model *model = test_model(
         "g (bool c, float[3] x) => (float[3] y) {\n"
-        "  y = If (c) <then_branch = t () => (float[3] q) <float[3] w = {1, 2, 3}, float[3] p> {\n"
+        "  y = If (c) <then_branch = t () => (float[3] q) <float[3] w = {1, 2, 3}, float[3] p,\n"
+        "              sparse_tensor[3] k = {float[1] {4}, int64[1] {2}}> {\n"
         "    p = Add (x, w)\n"
         "    q = If (c) <then_branch = u () => (float[3] r) { r = Neg (p) },\n"
         "                else_branch = v () => (float[3] s) { s = Abs (p) }>\n"
@@ -216,6 +217,7 @@ TEST(test_move_out) {
     assert_int_equal(graph->node_count, 3);
     assert_ptr_equal(graph->last, outer);
     assert_ptr_equal(test_value(graph, "w")->graph, graph);
+    assert_int_equal(graph->sparse_initializers.count, 1);
     assert_ptr_equal(inner->graph, graph);
     assert_ptr_equal(attr_graph(node_attr(inner, "then_branch"))->parent, graph);
     assert_int_equal(graph->infos.count, 1); /* of p, which lies here now */
@@ -263,8 +265,10 @@ TEST(test_initializers) {
     graph_remove_initializer(v);
     assert_null(v->info);
     assert_null(v->init);
-    graph_remove_initializer(d); /* also an input: that stays */
+    value_add_info(d);
+    graph_remove_initializer(d); /* also an input: that stays, and what is declared of it */
     assert_null(d->init);
+    assert_non_null(d->info);
     assert_non_null(d->input);
     assert_int_equal(graph->initializers.count, count - 3);
     assert_int_equal(graph->inputs.count, 2);

@@ -42,6 +42,11 @@ TEST(test_cases) {
         {"g (bool c, float x) => (float y) {\ny = If (c) <then_branch = t () => (float q) {\n"
          "q = Neg (p) }, else_branch = e () => (float p) { }>\np = Abs (x) }",
          "p y", true},
+        /* read two graphs further in */
+        {"g (bool c, float x) => (float y) {\ny = If (c) <then_branch = t () => (float q) {\n"
+         "q = If (c) <then_branch = u () => (float r) { r = Neg (p) }, else_branch = v () => "
+         "(float x) { }> }, else_branch = e () => (float x) { }>\np = Abs (x) }",
+         "p y", true},
         /* twice, by one node */
         {"g (float x) => (float y) {\ny = Mul (a, a)\na, b = com.x.Two (x) }", "a y", true},
     };

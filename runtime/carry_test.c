@@ -14,12 +14,14 @@ static PlanAttr axis_attr(PlanBuilder *b) {
 }
 
 /* present = Concat(past, x) along axis 1, whose shape alone is asked for; whole = Concat(read, x),
- * which Neg reads; next = Add(state, one). */
+ * which Neg reads; next = Add(state, one); twice = Concat(self, self). */
 static void build(PlanBuilder *b, void *data) {
     static const int64_t dims[] = {HEADS, -1, SIZE}, open[] = {-1}, row[] = {SIZE};
     uint32_t past = add_value(b, "past", DTYPE_FLOAT, dims, 3);
     uint32_t read = add_value(b, "read", DTYPE_FLOAT, dims, 3);
     uint32_t x = add_value(b, "x", DTYPE_FLOAT, dims, 3);
+    uint32_t self = add_value(b, "self", DTYPE_FLOAT, dims, 3);
+    uint32_t twice = add_value(b, "twice", DTYPE_FLOAT, dims, 3);
     uint32_t state = add_value(b, "state", DTYPE_FLOAT, row, 1);
     uint32_t one_ = add_value(b, "one", DTYPE_FLOAT, row, 1);
     uint32_t words = add_value(b, "words", DTYPE_STRING, open, 1);
@@ -39,10 +41,13 @@ static void build(PlanBuilder *b, void *data) {
     add_step(b, "Neg", one(b, whole), one(b, minus), (PlanSpan){0});
     add_step(b, "Add", plan_add_operands(b, (uint32_t[]){state, one_}, 2), one(b, next),
              (PlanSpan){0});
+    add_step(b, "Concat", plan_add_operands(b, (uint32_t[]){self, self}, 2), one(b, twice),
+             (PlanSpan){1, 1});
     PlanGraph graph = {
-        .inputs = plan_add_operands(b, (uint32_t[]){past, read, x, state, words}, 5),
-        .outputs = plan_add_operands(b, (uint32_t[]){present, shape, whole, minus, next, words}, 6),
-        .steps = {0, 5}};
+        .inputs = plan_add_operands(b, (uint32_t[]){past, read, x, state, words, self}, 6),
+        .outputs =
+            plan_add_operands(b, (uint32_t[]){present, shape, whole, minus, next, words, twice}, 7),
+        .steps = {0, 6}};
     VEC_PUSH(b->arena, &b->graphs, graph);
 }
 
@@ -72,6 +77,7 @@ static void begin(Fixture *f) {
     DemiError error = DEMI_ERROR_INIT;
     set(f, "past", 0, zeros);
     set(f, "read", 0, zeros);
+    set(f, "self", 0, zeros);
     assert_int_equal(demi_context_set_input(f->context, "state", &state, &error), DEMI_OK);
     assert_int_equal(demi_context_set_input(f->context, "words", &words, &error), DEMI_OK);
     f->length = 0;
@@ -86,7 +92,7 @@ static void open_context(Fixture *f, uint64_t budget) {
     options.threads = 1;
     options.memory_budget = budget;
     assert_int_equal(demi_context_new(f->plan, &options, &f->context, &error), DEMI_OK);
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         assert_int_equal(demi_context_carry(f->context, pairs[i][0], pairs[i][1], &error), DEMI_OK);
 }
 
@@ -150,6 +156,9 @@ static void check(const Fixture *f) {
 }
 
 TEST_WITH(test_grows, Fixture *f) {
+    DemiError error = DEMI_ERROR_INIT;
+    assert_int_equal(demi_context_carry(f->context, "twice", "self", &error), DEMI_OK);
+    assert_false(f->context->carries.items.items[3].grows); /* what is added is what it was */
     assert_true(f->context->carries.items.items[0].grows);
     assert_false(f->context->carries.items.items[1].grows); /* Neg reads it */
     for (int i = 0; i < 60; i++) {
@@ -207,7 +216,7 @@ TEST_WITH(test_failure, Fixture *f) {
     const int64_t dims[] = {HEADS, 1, SIZE};
     DemiError error = DEMI_ERROR_INIT;
     demi_context_free(f->context);
-    open_context(f, 40000);
+    open_context(f, 46000);
     begin(f);
     add(f, 20);
     cut(f, 18);

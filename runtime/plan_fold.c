@@ -104,7 +104,7 @@ static void count_use(uint32_t *value, uint32_t *numbers) {
     numbers[*value]++;
 }
 
-/* Which values something reads that is not executed now. */
+/* Which values something reads that is not executed now. Inputs' defaults have data, and stay anyway. */
 static void find_staying(Fold *f) {
     PlanBuilder *b = f->b;
     uint32_t *uses = ARENA_ARRAY(b->arena, uint32_t, b->values.count);
@@ -116,10 +116,8 @@ static void find_staying(Fold *f) {
             if (attr->kind == PLAIN_TENSOR) f->stays[attr->value] = true;
         }
     }
-    for (size_t g = 0; g < b->graphs.count; g++) {
+    for (size_t g = 0; g < b->graphs.count; g++)
         each_operand(b, b->graphs.items[g].outputs, count_use, uses);
-        each_operand(b, b->graphs.items[g].defaults, count_use, uses);
-    }
     for (uint32_t i = 0; i < f->step_count; i++)
         each_operand(b, b->steps.items[f->steps[i]].inputs, count_use, f->wanted);
     for (size_t i = 0; i < b->values.count; i++) f->stays[i] |= uses[i] > f->wanted[i];

@@ -115,6 +115,32 @@ TEST(test_chain) {
     arena_free(&t.arena);
 }
 
+/* What training draws differs from run to run; an input's default is read though a step that reads it is
+ * folded. */
+TEST(test_what_stays) {
+    static unsigned char yes = 1;
+    Bench t;
+    begin(&t);
+    PlanBuilder *b = &t.b;
+    uint32_t x = add_value(b, "x", DTYPE_FLOAT16, open, 2), c = add_constant(b);
+    uint32_t number = add_value(b, "two", DTYPE_FLOAT, NULL, 0);
+    uint32_t trains = add_value(b, "trains", DTYPE_BOOL, NULL, 0);
+    plan_set_data(b, number, sizeof two, read_memory, &two);
+    plan_set_data(b, trains, 1, read_memory, &yes);
+    uint32_t negative = add_value(b, "n", DTYPE_FLOAT16, open, 2);
+    uint32_t y[] = {0, add_value(b, "dropped", DTYPE_FLOAT, NULL, 0)};
+    add_step(b, "Neg", one(b, c), one(b, negative), (PlanSpan){0});
+    y[0] = add_binary(b, "Add", x, negative);
+    add_step(b, "Dropout", plan_add_operands(b, (uint32_t[]){number, PLAN_NONE, trains}, 3),
+             one(b, y[1]), (PlanSpan){0});
+    add_graph(b, x, y, 2);
+    b->graphs.items[0].defaults = one(b, c);
+    if (!plan_fold(b, &t.err)) fail_msg("%s", t.err.what);
+    assert_int_equal(b->steps.count, 2);            /* Add and Dropout */
+    assert_true(b->data_size >= 2 * sizeof halves); /* c and -c */
+    arena_free(&t.arena);
+}
+
 /* The attribute of a step that is folded names a value whose number another one has then, here that of
  * weights: they are packed all the same. */
 TEST(test_attributes_of_folded_steps) {

@@ -219,6 +219,8 @@ static const BadText bad_texts[] = {
     {"g (float x, float x) => () {}", "'x' is defined twice", "line 1, column 19"},
     {"g (float x) => () {\n x = Op ()\n}", "'x' is defined twice", "line 2, column 2"},
     {"g () => () {\n x, x = Op ()\n}", "'x' is defined twice", "line 2, column 2"},
+    {"g () => () { x = Op <a = \"\\\n\n\"> ()\n x = Op () }", "'x' is defined twice",
+     "line 4, column 2"},
     {"g () => () <float a = {1}, float a = {1}> {}", "'a' is defined twice", "line 1, column 34"},
     {"g () => () <float[] a = {1}> {}", "dimensions must be given", "line 1, column 23"},
     {"g () => () <float[N] a = {1}> {}", "must be numbers", "line 1, column 24"},

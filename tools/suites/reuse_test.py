@@ -83,6 +83,20 @@ CASES = {
                        " { on = Identity (go) q = Abs (v) w = Concat <axis = 0> (q, x)"
                        " p = Mul (x, x) }> z = Neg (z0) }",
                        lambda n: {"trips": np.array(1 + n % 5), "x": f32(1 + n % 3)}),
+    "two states that change places": ("(int64 trips, float[a] x, float[a] w) => (float[a] y, float[a] z) {"
+                                      " yes = Constant <value = bool {1}> () y, z = Loop (trips, yes, x, w)"
+                                      " <body = g (int64 i, bool go, float[a] p, float[a] q) =>"
+                                      " (bool on, float[a] q, float[a] p) { on = Identity (go) }> }",
+                                      lambda n: {"trips": np.array(n % 4), "x": f32(3), "w": f32(3)}),
+    # that lies, or does not, where another value is to lie when its sizes were seen before
+    "one of three": ("(float[a,b] x, int64 at) => (float[c,b] y, float[a,b] z) { p = Relu (x) q = Neg (x)"
+                     " r = Exp (x) s = SequenceConstruct (p, q, r) t = SequenceAt (s, at)"
+                     " v = Concat <axis = 0> (x, x) u = Abs (v) y = Mul (u, v) z = Add (t, x) }",
+                     lambda n: {"x": f32(1 + n % 5, 16), "at": np.array(n // 5 % 3)}),
+    "lengths of 1": ("(float[a,b] x, int64[n] lengths) => (float[c,d,e] y) {"
+                     " s = SplitToSequence <axis = 0, keepdims = 0> (x, lengths)"
+                     " y = ConcatFromSequence <axis = 0, new_axis = 1> (s) }",
+                     lambda n: {"x": f32(1 + n % 5, 4), "lengths": i64(*[1] * (1 + n % 5))}),
     "a sequence": ("(float[a,b] x, int64 at) => (float[c,b] y, float[a,b] z) { p = Relu (x)"
                    " q = Neg (x) s = SequenceConstruct (p, q, x) r = Exp (q)"
                    " t = SequenceInsert (s, r, at)"
@@ -162,6 +176,11 @@ def check_growth(changes: int) -> str:
             runner.run(None, {"x": image})
             runner.run(None, {"x": image})
             peaks.add(runner.memory_peak())
+        if change == changes - 1:
+            for _ in range(3): # the second has a piece of its own
+                runner.run(None, {"x": image[:1, :, :8, :8]})
+            if runner.memory_peak() * 8 > max(peaks):
+                return f"a small input needed {runner.memory_peak()} bytes, and a large one {max(peaks)}"
         part = change > changes // 5
         most[part] = max(most[part], resident())
     grown = most[1] - most[0]

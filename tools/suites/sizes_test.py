@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators whose loops depend on sizes, beside numpy: sizes around those at which blocks, lanes,
 chunks and threads begin, with NaN and infinities, with one thread and with three, which must give
-the same bits."""
+the same bits. And small cases of what sizes do not show."""
 
 import argparse
+import itertools
 import pathlib
 import sys
 import unittest
@@ -25,9 +26,9 @@ NAMES = {np.float32: "float", np.float64: "double", np.int8: "int8", np.uint8: "
 class Runner:
     """A model of one operator, in contexts of one and of three threads."""
 
-    def __init__(self, text: str, opset: int = 21) -> None:
+    def __init__(self, text: str, opset: int = 21, numerics: str = "fast") -> None:
         model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> g {text}')
-        plan = demi.compile(model.SerializeToString())
+        plan = demi.compile(model.SerializeToString(), numerics=numerics)
         self.contexts = [session(plan, threads) for threads in (1, 3)]
 
     def run(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -59,7 +60,7 @@ def elements(shape: tuple[int, ...], dtype: type, special: bool) -> np.ndarray:
 # (shape, axes): short and long rows, few and many columns, several groups, one result, none
 REDUCED = [((5, 7), (1,)), ((70, 79), (1,)), ((70, 80), (1,)), ((33, 81), (1,)), ((40, 2000), (1,)),
            ((3, 1000003), (1,)), ((1000003,), (0,)), ((700, 3), (0,)), ((1000, 31), (0,)),
-           ((1000, 32), (0,)), ((300, 2100), (0,)), ((80000, 15), (0,)), ((9, 70, 5), (1,)),
+           ((1000, 32), (0,)), ((300, 2100), (0,)), ((140, 1029), (0,)), ((80000, 15), (0,)), ((9, 70, 5), (1,)),
            ((50, 3, 4), (1,)), ((7, 30, 9, 11), (1, 3)), ((7, 30, 9, 11), (0, 2)),
            ((40, 3, 50, 2), (0, 2)), ((64, 20, 700), (0, 2)), ((4, 4, 7, 7), (2, 3)), ((), ()),
            ((2, 3, 4), (0, 1, 2)), ((3, 0, 4), (1,)), ((3, 0), (0,)), ((64, 512, 33), (0, 1))]
@@ -248,18 +249,18 @@ class AlongOneAxis(unittest.TestCase):
 class Quantization(unittest.TestCase):
     """One scale for all, for each place of an axis, for blocks of it."""
 
-    SHAPES = [(3, 64, 2), (2, 2048, 40), (1, 64, 1), (700, 64, 65), (5, 320, 3), (300, 32, 300)]
+    SHAPES = [(3, 64, 2), (3, 50, 1), (2, 2048, 40), (1, 64, 1), (700, 64, 65), (5, 320, 3), (300, 32, 300)]
 
     def cases(self):  # noqa: ANN201
         for shape in self.SHAPES:
             for axis in range(3):
                 yield shape, axis, (), 0
                 yield shape, axis, (shape[axis],), 0
-            yield shape, 1, (shape[0], shape[1] // 32, shape[2]), 32
+            yield shape, 1, (shape[0], -(shape[1] // -32), shape[2]), 32
 
     def spread(self, values: np.ndarray, shape: tuple, axis: int, block: int) -> np.ndarray:
         if block:
-            return np.repeat(values, block, axis)
+            return np.repeat(values, block, axis)[:, :shape[axis]]
         return values if values.ndim == 0 else values.reshape(
             [-1 if i == axis else 1 for i in range(len(shape))])
 
@@ -295,6 +296,40 @@ class Quantization(unittest.TestCase):
             y, s, z = runner.run({"x": x})
             self.assertEqual((float(s), int(z)), (float(scale), int(zero)))
             np.testing.assert_array_equal(y, np.clip(np.rint(x / scale) + zero, 0, 255))
+
+
+class Chosen(unittest.TestCase):
+    """What the definitions give, in numbers; a NaN is the largest."""
+
+    NAN, HALF_TANH = np.nan, np.tanh(0.5)
+    CASES = [
+        # a place in columns of a plane that is wider than high
+        ("(float[1,1,2,3] x) => (float[1,1,1,1] y, int64[1,1,1,1] i)"
+         " { y, i = MaxPool <kernel_shape = [2, 3], storage_order = 1> (x) }",
+         [[[[[1, 2, NAN], [3, 4, 5]]]]], [[[[[NAN]]]], [[[[4]]]]]),
+        ("(float[1,3,2] x) => (float[1,3,2] y) { y = Hardmax <axis = 1> (x) }",
+         [[[[5, 1], [NAN, 2], [6, NAN]]]], [[[[0, 0], [1, 0], [0, 1]]]]),
+        ("(float[1,3,1] x) => (float[1,3,1] y) { y = LRN <alpha = 2., beta = 1., size = 2> (x) }",
+         [[[[1], [2], [3]]]], [[[[1 / 6], [2 / 14], [3 / 10]]]]),
+        # weights of 0: what a gate gives is its biases'
+        ("(float[1,1,1] x, float[1,1,1] w, float[1,1,1] r) => (float[1,1,1,1] y) { y = RNN <hidden_size = 1,"
+         ' activations = ["ScaledTanh"], activation_alpha = [2.], activation_beta = [0.5]> (x, w, r) }',
+         [[[[1]]], [[[1]]], [[[0]]]], [[[[[2 * HALF_TANH]]]]]),
+        ("(float[1,1,1] x, float[1,3,1] w, float[1,3,1] r, float[1,6] b) => (float[1,1,1,1] y)"
+         " { y = GRU <hidden_size = 1, linear_before_reset = 1> (x, w, r, b) }",
+         [[[[1]]], [[[0]] * 3], [[[0]] * 3], [[0, 0, 0, 0, 0, 1]]], [[[[[HALF_TANH / 2]]]]]),
+        ("(float16[3] x, int64[3] i, float16[3] u) => (float16[3] y)"
+         ' { y = ScatterElements <reduction = "max"> (x, i, u) }',
+         [[1, NAN, 3], [0, 1, 2], [NAN, 5, 4]], [[NAN, NAN, 4]]),
+    ]
+
+    def test_numbers(self) -> None:
+        for (text, given, expected), numerics in itertools.product(self.CASES, ("fast", "faithful")):
+            runner = Runner(text, numerics=numerics)
+            feeds = dict(zip((x.name for x in runner.contexts[0].get_inputs()), given, strict=True))
+            for got, want in zip(runner.run(feeds), expected, strict=True):
+                with self.subTest(text, numerics=numerics):
+                    np.testing.assert_allclose(got, want, 1e-6)
 
 
 class Fourier(unittest.TestCase):

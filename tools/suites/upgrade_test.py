@@ -2,11 +2,14 @@
 """upgrade-opset on models made here (suite/upgrade_cases.py), for every kind of step between operator
 versions: the result is valid by ONNX's full check and strict inference wherever the source is, and
 computes what the old version does, in ONNX Runtime, else in ONNX's reference evaluator. The corpus run
-raises ONNX's models (judges/upgrade.py).
+raises ONNX's models (judges/upgrade.py). Every opset comes with the IR version that ONNX published it with.
 """
 
 import argparse
 import sys
+
+import onnx
+from onnx import helper
 
 from judges.upgrade import NEWEST, ORT_NEWEST, TOLERANCE
 from suite import engines, metric, opsets, upgrade_cases, validity
@@ -46,10 +49,19 @@ def problem(case: upgrade_cases.Made, to: int) -> str:
     return next((text for text in texts if text), "")
 
 
+def wrong_ir_versions() -> list[str]:
+    source = onnx.parser.parse_model('<ir_version: 3, opset_import: ["": 7]> g (float[2] x) => (float[2] y) '
+                                     "{ y = Relu (x) }").SerializeToString()
+    found = {to: onnx.load_from_string(demi.run_passes(source, f"upgrade-opset{{to={to}}}")[0]).ir_version
+             for to in range(8, NEWEST + 1)}
+    return [f"opset {to} has IR version {ir}" for to, ir in found.items()
+            if ir != helper.OP_SET_ID_VERSION_MAP["ai.onnx", to]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Judges upgrade-opset on models made here.")
     parser.add_argument("--only", default="", help="judge only models whose name contains this")
-    args, count, failures = parser.parse_args(), 0, []
+    args, count, failures = parser.parse_args(), 0, wrong_ir_versions()
     for case in (c for c in upgrade_cases.all_cases() if args.only in c.name):
         for to in (n for n in TO if n > opsets.default_opset(case.model.opset_import)):
             count += 1
