@@ -489,15 +489,17 @@ class Devices(OneContext):
         launched = {name for kind, name in self.child.counts() if kind == "launched"}
         self.assertTrue(any(name.startswith("tile_") for name in launched), launched)
 
-    def test_memory_of_the_other(self) -> None:
-        """What the fake device is there for: it sees that a run of one device is at memory of the other."""
+    def test_memory_of_each(self) -> None:
+        """A run is at memory of its own device, the first that was opened or not. The fake device sees where a run of
+        one is at memory of the other."""
         plan = demi.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
             g (float[64] x) => (float[64] y) { a = Neg (x) y = Abs (a) }"""), device="cuda")
         x = np.arange(64, dtype=np.float32)
 
-        def work(number: int) -> int:
-            driver = Driver(number)
-            runner = PlanRunner(plan, device="cuda:0")
+        def work(memory: int, device: int) -> int:
+            driver = Driver(memory)
+            first = PlanRunner(plan, device="cuda:0")
+            runner = PlanRunner(plan, device=f"cuda:{device}")
             there = driver.room(x.nbytes)
             driver.send(there, x)
             driver.call("cuStreamSynchronize", driver.stream)
@@ -506,12 +508,13 @@ class Devices(OneContext):
                 np.testing.assert_array_equal(runner.run({})[0], x)
             except demi.DemiError as error:
                 os.write(2, str(error).encode())
-            del runner
+            del runner, first
             driver.end()
             return 0
 
-        self.assertEqual(self.child.run(lambda: work(0)), (0, ""))
-        code, said = self.child.run(lambda: work(1))
+        for number in (0, 1):
+            self.assertEqual(self.child.run(lambda number=number: work(number, number)), (0, ""))
+        code, said = self.child.run(lambda: work(1, 0))
         self.assertEqual(code, 97)
         self.assertRegex(said, "is in the memory of device 1, and a kernel of device 0 is at it")
 
