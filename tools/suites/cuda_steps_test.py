@@ -499,7 +499,7 @@ class Devices(OneContext):
         def work(memory: int, device: int) -> int:
             driver = Driver(memory)
             first = PlanRunner(plan, device="cuda:0")
-            runner = PlanRunner(plan, device=f"cuda:{device}")
+            runner = PlanRunner(first, device=f"cuda:{device}")  # of the same plan
             there = driver.room(x.nbytes)
             driver.send(there, x)
             driver.call("cuStreamSynchronize", driver.stream)
