@@ -125,6 +125,14 @@ class Operands(OneContext):
             self.gives(f"""<ir_version: 10, opset_import: ["" : 21]>
                 g (float[4] x) => (float[4] y) {{ y = {op} (x) }}""", {"x": x}, want)
 
+    def test_means_that_are_large(self) -> None:
+        """A variance is not a difference of large squares, in packed rows and in others."""
+        for size in (254, 256):
+            x = np.float32(10000) + np.array([[1, -1] * (size // 2)], np.float32)
+            self.follows(f"""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[1,{size}] x, float[{size}] s) => (float[1,{size}] y) {{ y = LayerNormalization (x, s) }}""",
+                         [{"x": x, "s": np.ones(size, np.float32)}] * 3)
+
     def test_host_operand_that_is_an_input(self) -> None:
         """There is nothing to read while the plan is only shown."""
         self.gives("""<ir_version: 10, opset_import: ["" : 21]>

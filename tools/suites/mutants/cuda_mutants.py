@@ -326,12 +326,13 @@ MUTANTS = (
               "        const float scale = 1 / sqrtf(block_sum(squares, room) / (float)a.n + a.epsilon);",
               "- mean;\n            squares += (d + mean) * (d + mean);\n        }\n"
               "        const float scale = 1 / sqrtf(block_sum(squares, room) / (float)a.n - mean * mean"
-              " + a.epsilon);"),
+              " + a.epsilon);", "cuda_steps cuda_cases*"),
     of_kernel("a packed row's variance is that of its squares, less that of its mean", "norm.cu",
               "x[p][j] -= mean, squares += x[p][j] * x[p][j];\n    }\n"
               "    const float factor = 1 / sqrtf(block_sum(squares, room) / (float)a.n + a.epsilon);",
               "squares += x[p][j] * x[p][j], x[p][j] -= mean;\n    }\n"
-              "    const float factor = 1 / sqrtf(block_sum(squares, room) / (float)a.n - mean * mean + a.epsilon);"),
+              "    const float factor = 1 / sqrtf(block_sum(squares, room) / (float)a.n - mean * mean + a.epsilon);",
+              "cuda_steps"),
     of_kernel("a warp's variance is that of its squares, less that of its mean", "norm.cu",
               "x[p][j] -= mean, squares += x[p][j] * x[p][j];\n    }\n"
               "    const float factor = 1 / sqrtf(warp_sum(squares) / (float)n + a.epsilon);",
