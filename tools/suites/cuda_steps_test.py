@@ -125,6 +125,14 @@ class Operands(OneContext):
             self.gives(f"""<ir_version: 10, opset_import: ["" : 21]>
                 g (float[4] x) => (float[4] y) {{ y = {op} (x) }}""", {"x": x}, want)
 
+    def test_what_is_not_finite_behind_products(self) -> None:
+        """NaN stays NaN where a kernel does what the library leaves to do."""
+        x, w = np.arange(128, dtype=np.float32).reshape(16, 8) - 64, np.eye(8, dtype=np.float32)
+        x[1, 3] = np.nan
+        self.follows("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[16,8] x, float[8,8] w) => (float[16,8] y) <float low = {-1}, float high = {6}> {
+                a = MatMul (x, w) y = Clip (a, low, high) }""", [{"x": x, "w": w}] * 3)
+
     def test_means_that_are_large(self) -> None:
         """A variance is not a difference of large squares, in packed rows and in others."""
         for size in (254, 256):
