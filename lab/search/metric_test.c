@@ -70,8 +70,8 @@ TEST(test_sqnr) {
     const double jackknife = sqrt(squares * (SETS - 1) / SETS);
     assert_true(fabs(error / jackknife - 1) < 0.05);
     MetricSums one, two; /* a sum of two numbers varies by their difference */
-    sum(&one, sets, 1, -1, arena);
-    sum(&two, sets, 2, -1, arena);
+    sum(&one, sets, 1, -1);
+    sum(&two, sets, 2, -1);
     const double first = one.outputs[0].noise, both = two.outputs[0].noise;
     assert_true(fabs(metric_score_error(&two, DEMI_METRIC_SQNR) -
                      10 / log(10) * fabs(both - 2 * first) / both) < 1e-9);
@@ -94,7 +94,7 @@ TEST(test_parts) {
     assert_true(fabs(metric_score_error(&first, DEMI_METRIC_TOP1) -
                      sqrt(share * (1 - share) / SETS)) < 1e-12);
     Set equal = {.want = {2, 1}, .have = {2, 2}}; /* the answer is the first of them */
-    sum(&whole, &equal, 1, -1, arena);
+    sum(&whole, &equal, 1, -1);
     assert_true(metric_score(&whole, DEMI_METRIC_TOP1) == 1);
 }
 
