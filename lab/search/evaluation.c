@@ -36,6 +36,22 @@ static bool visit(void *user, const TrialSet *set, const Session *session, Err *
     return true;
 }
 
+/* One label a row of the first output, each the place of one of its elements. */
+static bool check_labels(const MetricLabels *labels, const MetricSums *sums, Err *err) {
+    if (!labels->items) return true;
+    if (labels->count != sums->rows) {
+        err_set(err, ERR_USAGE, "there are not as many labels as rows of the first output");
+        err_expected(err, "%llu", (unsigned long long)sums->rows);
+        err_actual(err, "%zu", labels->count);
+    } else if (sums->outside) {
+        err_set(err, ERR_USAGE, "%llu of %zu labels are not a class of the first output",
+                (unsigned long long)sums->outside, labels->count);
+    } else {
+        return true;
+    }
+    return false;
+}
+
 static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSource *source,
                            DemiNumerics numerics, Score *score, Err *err) {
     Visiting v = {.model = m, .scoring = scoring};
@@ -44,7 +60,8 @@ static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSou
     how.compile.numerics = numerics;
     Arena *within = arena_child(m->arena);
     metric_begin(&v.sums, m->trials.reference->output_count, within);
-    const bool ok = trials_visit(&m->trials, source, &how, visit, &v, err);
+    const bool ok = trials_visit(&m->trials, source, &how, visit, &v, err) &&
+                    check_labels(&scoring->labels, &v.sums, err);
     if (ok)
         *score = (Score){metric_score(&v.sums, scoring->metric),
                          metric_score_error(&v.sums, scoring->metric)};

@@ -36,6 +36,7 @@ void metric_join(MetricSums *sums, const MetricSums *next) {
     sums->sets += next->sets;
     sums->rows = next->rows;
     sums->right += next->right;
+    sums->outside += next->outside;
 }
 
 void metric_add_output(MetricSums *sums, size_t output, const DemiData *want,
@@ -75,6 +76,7 @@ void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *hav
             place = largest_at(y, width);
         else if (sums->rows < labels->count)
             place = labels->items[sums->rows];
+        sums->outside += place < 0 || place >= width;
         sums->rows++;
         sums->right += !any_nan(z, width) && largest_at(z, width) == place;
     }

@@ -30,6 +30,7 @@ typedef struct MetricSums {
     double *squares;    /* [count]: of what each set added to an output's noise */
     size_t count, sets;
     uint64_t rows, right; /* of DEMI_METRIC_TOP1 and DEMI_METRIC_ACCURACY */
+    uint64_t outside;     /* labels that are not the place of any element of their row */
 } MetricSums;
 
 /* `labels`, for DEMI_METRIC_ACCURACY: an integer for each row of the first output over all sets, one after

@@ -149,6 +149,11 @@ static bool find_target(SearchJob *job, Err *err) {
     job->target = job->options.target;
     Score found = {noted ? *noted : NAN, NAN};
     if (!noted && !evaluation_run(&job->model, &job->scoring, &plain, &found, err)) return false;
+    if (isnan(found.value)) {
+        err_set(err, ERR_MODEL, "the score of the model as it is is not a number");
+        err_hint(err, "no conversion can be held against it");
+        return false;
+    }
     totals->float_score = found.value;
     if (!isnan(job->options.drop)) job->target = totals->float_score - job->options.drop;
     totals->target = job->scoring.target = job->target;

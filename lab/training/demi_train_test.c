@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batches.h"
 #include "demi_train.h"
 #include "test_faults.h"
 #include "unit_test.h"
@@ -351,6 +352,26 @@ static unsigned fail_everywhere(DemiModel *(*make_model)(void), bool for_good, b
         if (!failed) return point;
         assert_true(point < 100000);
     }
+}
+
+/* A shuffle may leave a sample where it is: of any number about one does. */
+TEST(test_order) {
+    static const int64_t dims[] = {SAMPLES}, open[] = {-1}, numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const DemiData all = DEMI_DATA_TENSOR(DEMI_INT64, 1, dims, numbers);
+    DemiPlanIo io = DEMI_PLAN_IO_INIT;
+    Batches batches = {.arena = &test_arena, .batch = SAMPLES};
+    Err err = {0};
+    int stay = 0;
+    io.dtype = DEMI_INT64;
+    io.rank = 1;
+    io.dims = open;
+    assert_true(batches_add(&batches, "numbers", &all, &io, &err) && batches_begin(&batches, &err));
+    for (uint64_t epoch = 0; epoch < 100; epoch++) {
+        batches_fill(&batches, epoch);
+        const int64_t *order = batches.items[0].batch.data;
+        for (int i = 0; i < SAMPLES; i++) stay += order[i] == i;
+    }
+    assert_in_range(stay, 50, 200);
 }
 
 TEST(test_memory) {

@@ -199,6 +199,16 @@ class Failing(unittest.TestCase):
                     self.assertEqual(code, 0, said)
                     self.assertFalse([p for p in scene.contents() if ".demi-" in p])
 
+    def test_killed_at_names(self) -> None:
+        """A model that has its name has its data, whichever name is given last."""
+        scene = Scene(WORK / "scene", *SCENES["convert"])
+        for at in range(1, self.calls(scene, FAIL_NAME="renameat2") + 1):
+            scene.fresh()
+            scene.run(FAIL_NAME="renameat2", FAIL_AT=at, FAIL_WITH=-int(signal.SIGKILL))
+            made = scene.place / "out.onnx"
+            if made.read_bytes() != OLD:
+                onnx.load(made)  # with its data
+
     def test_full_standard_output(self) -> None:
         """Text that can't be printed is a failure like any other; that nobody reads it is none."""
         for name, scene in self.scenes():

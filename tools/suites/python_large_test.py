@@ -94,6 +94,8 @@ class Stateful(unittest.TestCase):
         t, = stream.run(["t"], {"x": ones, "s": zeros})
         self.assertEqual(t.tolist(), [1] * 4)
         self.assertEqual(stream.run(None, {"x": ones}), [])
+        with self.assertRaisesRegex(demi.UsageError, "no output 't\\*t'"):  # 't' is too short
+            demi.Session(model).stateful({"t*t": "*s"})
 
     def test_wrong(self):
         for carry in ({"nothing": "past.k"}, {"present.k": "nothing"}, {"present.*": "past.k"},

@@ -510,6 +510,7 @@ class Search(Case):
 
     def test_commands_that_fail(self) -> None:
         for body, says in (("print('hello')\n", "printed no number"), ("sys.exit(3)\n", "code 3"),
+                           ("print('nan')\n", "is not a number"),
                            ("import os; os.kill(os.getpid(), 9)\n", "137")):
             command = self.scorer(body)
             self.assertIn(says, self.run_demi("search", self.net, "--random", "1", "--eval",
@@ -546,6 +547,10 @@ class Search(Case):
                             (["--target", "x"], "target"),
                             (["--algorithm", "magic"], "magic")):
             self.assertIn(says, self.fails(2, "search", self.net, *words))
+        for labels, says in (([0] * 3, "not as many labels"), ([0] * 5000, "not as many labels")):
+            np.save(self.path("labels.npy"), np.array(labels))
+            self.assertIn(says, self.fails(2, "search", self.net, "--metric", "accuracy", "--labels",
+                                           self.path("labels.npy"), "--target", "0.5"))
         integers = self.write("i.onnxtxt", '<ir_version: 8, opset_import: ["" : 17]>\n'
                               "g (int64[2] x) => (int64[2] y) { y = Neg (x) }\n")
         self.assertIn("no floats", self.fails(1, "search", integers, "--target", "1"))

@@ -327,6 +327,11 @@ class Training(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         losses = [float(t) for pair in re.findall(r"^step .*loss (\S+), (\S+)", done.stdout, re.M) for t in pair]
         np.testing.assert_allclose(losses, wanted, rtol=1e-4)
+        model.training_info.append(model.training_info[0])  # it updates what the first one does
+        onnx.save(model, self.path("again.onnx"))
+        again = demi("train", self.path("again.onnx"), "-o", self.path("twice.onnx"), "--data", self.path("data.npz"),
+                     "--steps", 2)
+        self.assertEqual(again.returncode, 0, again.stderr)
         for name, array in self.trained().items():
             np.testing.assert_allclose(array, state[name], rtol=1e-3, atol=1e-5)
 

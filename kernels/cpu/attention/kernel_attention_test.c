@@ -37,6 +37,18 @@ TEST(test_causal_with_one_mask_row) {
     assert_true(first[2] == 3 && first[3] == -1);
 }
 
+/* A query sees so many keys to its left, and itself. */
+TEST(test_window) {
+    float x[] = {0, 0, 0, 0, 0, 0}, v[] = {1, 1, 3, 3, 8, 8}, y[6];
+    KernelCase test;
+    attention(&test, x, y);
+    case_int(&test, "left_window_size", 1);
+    case_set_in(&test, 2, case_borrow(DTYPE_FLOAT, 4, qkv_dims, v));
+    assert_true(case_run(&test));
+    case_end(&test);
+    assert_true(y[0] == 1 && y[2] == 2 && y[4] == 5.5F);
+}
+
 /* What a mask excludes has no say, even where it is NaN. */
 TEST(test_masked_nan) {
     float x[] = {1, 2, 3, -1, 0.5F, 4}, v[] = {1, 1, 2, 2, NAN, INFINITY}, y[6];

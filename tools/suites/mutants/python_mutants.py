@@ -3,7 +3,7 @@
 
 from mutants import Mutant
 
-PACKAGE, TESTS = "tools/python/demi_onnx/", "python python_train python_backend"
+PACKAGE, TESTS = "tools/python/demi_onnx/", "python python_train python_backend python_large"
 
 MUTANTS = (
     Mutant("small results of two runs are one array", PACKAGE + "_session.py",

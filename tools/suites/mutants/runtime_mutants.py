@@ -15,7 +15,7 @@ MUTANTS = (
            "        set_input(exec, loop->body, 2 + i, exec_graph_output(exec, loop->body, 1 + i));\n",
            "corpus*"),
     Mutant("no slices have size 1 where a size is not known", RUN + "exec_control.c",
-           "dims[1 + i] = dim < 0 ? 0 : dim;", "dims[1 + i] = dim < 0 ? 1 : dim;", "corpus*"),
+           "dims[1 + i] = dim < 0 ? 0 : dim;", "dims[1 + i] = dim < 0 ? 1 : dim;", "python"),
     Mutant("runs of small inputs keep the memory of large ones", RUN + "exec_memory.c",
            "if (!size || (has >= size && has / 4 <= size)) return true;",
            "if (!size || has >= size) return true;", "plan_test reuse corpus*"),
