@@ -249,7 +249,8 @@ BFLOAT_TARGET void igemm_round_rows(const IgemmNarrow *n, const float *from) {
     for (uint32_t r = 0; r < n->rows; r++, y += n->y_row, from += n->width)
         for (uint32_t c = 0; c < n->columns; c += 16) {
             const __mmask16 mask = avx512_some(n->columns - c < 16 ? n->columns - c : 16);
-            _mm256_mask_storeu_epi16(y + c, mask, bfloats_round(_mm512_loadu_ps(from + c)));
+            const __m512 wide = _mm512_maskz_loadu_ps(mask, from + c);
+            _mm256_mask_storeu_epi16(y + c, mask, bfloats_round(wide));
         }
 }
 
