@@ -632,6 +632,9 @@ class Conversions(unittest.TestCase):
         with self.assertRaises(demi.UsageError) as caught:
             demi.Session(CONV).run(None, {"y": np.ones(1)})
         self.assertIn("x tensor(float)", caught.exception.hint)
+        with self.assertRaises(demi.ModelError) as caught:  # bytes that are no text are told apart
+            demi.check(unary("Rolu", name="node").SerializeToString().replace(b"node", b"no\xff\xfe"))
+        self.assertEqual(caught.exception.node, "no\\xff\\xfe")
 
 
 class Simplified(unittest.TestCase):
