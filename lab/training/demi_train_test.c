@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batches.h"
 #include "demi_train.h"
 #include "test_faults.h"
 #include "unit_test.h"
@@ -54,8 +55,8 @@ static const char begun[] =
     "  g = ai.onnx.preview.training.Gradient <xs = [\"b\"], zs = [\"x\", \"labels\"], y = "
     "\"loss\"> "
     "(b, x, labels)\n"
-    "  l = Mul (g, learning_rate) b1 = Sub (b, l)\n"
-    "}, update_binding: [\"b\": \"b1\"]>";
+    "  l = Mul (g, learning_rate) b1 = Sub (b, l) k = Identity (w)\n"
+    "}, update_binding: [\"b\": \"b1\", \"w\": \"k\"]>";
 
 static DemiModel *load_begun(void) {
     DemiModel *model = NULL;
@@ -367,10 +368,27 @@ static void test_memory(void **state) {
     }
 }
 
+/* Every order of three samples comes, that which they have among them. */
+static void test_orders(void **state) {
+    uint64_t order[3];
+    bool seen[27] = {false};
+    int found = 0;
+    Batches batches = {.samples = 3, .batch = 3, .epoch = UINT64_MAX, .order = order};
+    (void)state;
+    for (uint64_t epoch = 0; epoch < 60; epoch++) {
+        batches_fill(&batches, epoch);
+        bool *at = &seen[order[0] * 9 + order[1] * 3 + order[2]];
+        found += !*at;
+        *at = true;
+    }
+    assert_int_equal(found, 6);
+}
+
 UNIT_TESTS(demi_train_test) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step),  cmocka_unit_test(test_parts), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_begun), cmocka_unit_test(test_full),  cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_orders), cmocka_unit_test(test_step),  cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_errors), cmocka_unit_test(test_begun), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
