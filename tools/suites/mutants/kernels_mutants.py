@@ -49,7 +49,7 @@ MUTANTS = (
            "if (!ARG_WINS(BETTER, found, best, 0)) continue;    ", "sizes"),
     Mutant("a window to the left has a key less", CPU + "attention/kernel_attention.c",
            "        from = place - attrs->left;", "        from = place - attrs->left + 1;",
-           "kernel_attention_test attend_test contrib_heads"),
+           "kernel_attention_test"),
     Mutant("a mask that is shorter than the keys is read beyond its end", CPU + "attention/kernel_attention.c",
            "    if ((job->mask || job->mask_bits) && range[1] > job->mask_length) range[1] = job->mask_length;\n",
            "", "kernel_attention_test attend_test", sanitizer=True),
