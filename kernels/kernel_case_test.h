@@ -13,7 +13,6 @@ typedef struct KernelCase {
     KernelHost host;
     KernelCall call; /* behind the host, which finds the case by it */
     KernelTensor inputs[14], outputs[4];
-    MemTrap trap;
     Arena arena;
     Err err;
 } KernelCase;
@@ -32,8 +31,7 @@ static inline bool case_output(KernelCall *call, uint32_t i, uint32_t rank, cons
 static inline void case_begin_in(KernelCase *c, const char *domain, const char *op, int64_t opset) {
     size_t count;
     memset(c, 0, sizeof *c);
-    if (setjmp(c->trap.env)) fail_msg("out of memory");
-    arena_init(&c->arena, &c->trap);
+    arena_init(&c->arena, &test_trap);
     const KernelRow *row = kernel_find(domain, op, opset, &count);
     assert_non_null(row);
     c->host.output = case_output;
@@ -85,6 +83,22 @@ static inline void case_omit(KernelCase *c) {
 }
 static inline void case_out(KernelCase *c, Dtype dtype, uint32_t rank, const int64_t *dims) {
     c->outputs[c->call.output_count++] = case_tensor(c, dtype, rank, dims, NULL);
+}
+
+/* Operands at any place, of memory and of sizes that the test answers for. */
+static inline KernelTensor case_borrow(Dtype dtype, uint32_t rank, const int64_t *dims,
+                                       void *data) {
+    KernelTensor t = {.present = true, .dtype = dtype, .rank = rank, .dims = dims, .data = data};
+    t.count = kernel_span(&t, 0, rank);
+    return t;
+}
+static inline void case_set_in(KernelCase *c, uint32_t i, KernelTensor tensor) {
+    c->inputs[i] = tensor;
+    if (i >= c->call.input_count) c->call.input_count = i + 1;
+}
+static inline void case_set_out(KernelCase *c, uint32_t i, KernelTensor tensor) {
+    c->outputs[i] = tensor;
+    if (i >= c->call.output_count) c->call.output_count = i + 1;
 }
 
 /* Has the row go one of the ways that it can be told, or by its rule, as the number says. After the

@@ -98,8 +98,7 @@ static uint32_t try_row(const KernelRow *row, Dtype dtype) {
     return done;
 }
 
-static void test_in_place(void **state) {
-    (void)state;
+TEST(test_in_place) {
     uint32_t rows = 0;
     for (size_t i = 0; i < kernel_row_count(); i++) {
         const KernelRow *row = kernel_row(i);
@@ -111,9 +110,4 @@ static void test_in_place(void **state) {
         rows++;
     }
     assert_true(rows > 60);
-}
-
-UNIT_TESTS(kernel_inplace_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_in_place)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

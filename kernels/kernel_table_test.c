@@ -3,7 +3,7 @@
  * alike. And what is checked before a kernel runs. */
 #include <string.h>
 
-#include "kernel_call_test.h"
+#include "kernel_case_test.h"
 #include "unit_test.h"
 
 static int compare(const KernelRow *a, const KernelRow *b) {
@@ -12,16 +12,14 @@ static int compare(const KernelRow *a, const KernelRow *b) {
     return order ? order : (a->since > b->since) - (a->since < b->since);
 }
 
-static void test_sorted(void **state) {
-    (void)state;
+TEST(test_sorted) {
     for (size_t i = 1; i < kernel_row_count(); i++)
         if (compare(kernel_row(i - 1), kernel_row(i)) > 0)
             fail_msg("%s of %d stands before %s", kernel_row(i - 1)->op, kernel_row(i - 1)->since,
                      kernel_row(i)->op);
 }
 
-static void test_rows(void **state) {
-    (void)state;
+TEST(test_rows) {
     for (size_t i = 0; i < kernel_row_count(); i++) {
         const KernelRow *row = kernel_row(i);
         size_t count = 0;
@@ -49,29 +47,28 @@ static bool runs(const char *op, const char *inputs, const char *outputs) {
                                       ['i'] = DTYPE_INT32,
                                       ['l'] = DTYPE_INT64,
                                       ['h'] = DTYPE_FLOAT16};
-    uint64_t data[CALL_MOST] = {0};
-    TestCall test;
-    test_call_begin(&test, op, 21);
-    if (attr_layout_find(test.call.row->layout, "axis", 4)) test_call_int(&test, "axis", 0);
+    uint64_t data[8] = {0};
+    KernelCase test;
+    case_begin(&test, op, 21);
+    if (attr_layout_find(test.call.row->layout, "axis", 4)) case_int(&test, "axis", 0);
     for (uint32_t i = 0; inputs[i]; i++) {
-        KernelTensor t = test_tensor(dtypes[(int)inputs[i]], 1, dims, &data[i]);
+        KernelTensor t = case_borrow(dtypes[(int)inputs[i]], 1, dims, &data[i]);
         t.present = inputs[i] != '-';
-        test_call_input(&test, i, t);
+        case_set_in(&test, i, t);
     }
     for (uint32_t i = 0; outputs[i]; i++) {
-        KernelTensor t = test_tensor(dtypes[(int)outputs[i]], 1, dims, &data[4 + i]);
+        KernelTensor t = case_borrow(dtypes[(int)outputs[i]], 1, dims, &data[4 + i]);
         t.present = outputs[i] != '-';
-        test_call_output(&test, i, t);
+        case_set_out(&test, i, t);
     }
-    const bool ok = test_call_run(&test);
+    const bool ok = case_run(&test);
     assert_true(ok || test.err.what[0]);
-    test_call_end(&test);
+    case_end(&test);
     return ok;
 }
 
 /* Nothing that the definition does not allow comes to a kernel, whoever calls it. */
-static void test_checked(void **state) {
-    (void)state;
+TEST(test_checked) {
     static const struct {
         const char *op, *inputs, *outputs;
         bool ok;
@@ -90,13 +87,4 @@ static void test_checked(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (runs(cases[i].op, cases[i].inputs, cases[i].outputs) != cases[i].ok)
             fail_msg("%s of %s to %s", cases[i].op, cases[i].inputs, cases[i].outputs);
-}
-
-UNIT_TESTS(kernel_table_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sorted),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,8 +145,7 @@ static WeightLayout random_layout(void) {
     return l;
 }
 
-static void test_words(void **unused) {
-    (void)unused;
+TEST(test_words) {
     for (int i = 0; i < 4000; i++) {
         const WeightLayout l = random_layout();
         run(&l);
@@ -213,8 +212,7 @@ static void check_points(const WeightLayout *l, const float *data, const float *
 }
 
 /* Numbers up to 1000; nothing is written behind them. */
-static void test_tiles(void **unused) {
-    (void)unused;
+TEST(test_tiles) {
     for (int i = 0; i < 300; i++) {
         WeightLayout l = random_layout();
         uint64_t size;
@@ -247,8 +245,7 @@ static void test_tiles(void **unused) {
 }
 
 /* What convolutions and products ask for: elements of a column side by side, by depth or by tap. */
-static void test_columns_side_by_side(void **unused) {
-    (void)unused;
+TEST(test_columns_side_by_side) {
     for (uint64_t taps = 1; taps <= 9; taps += 4)
         for (uint64_t depth = 1; depth < 70; depth += depth < 34 ? 5 : 13)
             for (uint64_t columns = 1; columns < 130; columns += columns < 34 ? 5 : 15) {
@@ -276,11 +273,10 @@ static void test_columns_side_by_side(void **unused) {
 
 /* Members of a layout that fits, made into others: whatever still fits is packed and unpacked
  * within its memory, which sanitizers watch. */
-static void test_hostile(void **unused) {
+TEST(test_hostile) {
     static const uint64_t numbers[] = {0,         1,          2,       3,          63,
                                        64,        65,         1 << 20, 1u << 31,   UINT32_MAX,
                                        INT64_MAX, UINT64_MAX, 1 << 16, 1ull << 32, 1ull << 62};
-    (void)unused;
     unsigned fit = 0, refused = 0, tiles = 0;
     for (int i = 0; i < 60000; i++) {
         WeightLayout l = random_layout();
@@ -327,14 +323,4 @@ static void test_hostile(void **unused) {
     assert_false(weight_layout_fits(&l, DTYPE_FLOAT, 31, &size));
     l.row = 6;
     assert_false(weight_layout_fits(&l, DTYPE_FLOAT, 30, &size));
-}
-
-UNIT_TESTS(weight_layout_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_columns_side_by_side),
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_hostile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

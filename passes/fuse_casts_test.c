@@ -11,8 +11,6 @@
 #include "cast_reference.h"
 #include "passes.h"
 
-static MemTrap trap;
-
 enum { BOUNDARY_MAX = 4096, STEPS = 12, LINE = 160 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -98,8 +96,8 @@ static RefVector values_of(const RefType *type, bool whole, Arena *arena) {
 /* Runs the passes; true where they changed something. */
 static bool run_passes(Model *model, const char *text) {
     Arena arena, scratch;
-    arena_init(&arena, &trap);
-    arena_init(&scratch, &trap);
+    arena_init(&arena, &test_trap);
+    arena_init(&scratch, &test_trap);
     PassCounts counts = {0};
     Pipeline pipeline;
     PassCtx ctx = {.model = model, .scratch = &scratch, .counts = &counts};
@@ -162,17 +160,17 @@ static bool asks_undefined(const RefType *a, const RefType *c) {
 static void check_chain(const RefType *a, const RefType *b, const RefType *c) {
     char text[512];
     Arena arena;
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     snprintf(text, sizeof text,
              "g (%s[n] x) => (%s[n] y) { p = Cast <to = %d> (x)\n q = Cast <to = %d> (p)\n"
              " y = Identity (q) }",
              a->name, c->name, (int)b->dtype, (int)c->dtype);
-    Model *model = test_model(&trap, text);
+    Model *model = test_model(text);
     RefVector input = values_of(a, true, &arena);
     uint32_t before = model->graph->node_count;
     run_passes(model, "infer-dtypes,fuse-casts");
     if (model->graph->node_count < before) {
-        Model *source = test_model(&trap, text);
+        Model *source = test_model(text);
         Outputs was = evaluate(source, input, &arena), is = evaluate(model, input, &arena);
         assert_same(&was, &is, text);
         model_free(source);
@@ -183,9 +181,7 @@ static void check_chain(const RefType *a, const RefType *b, const RefType *c) {
     arena_free(&arena);
 }
 
-static void chains_of_two(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(chains_of_two) {
     for (size_t i = 0; i < REF_TYPES * REF_TYPES * REF_TYPES; i++)
         check_chain(&ref_types[i / REF_TYPES / REF_TYPES], &ref_types[i / REF_TYPES % REF_TYPES],
                     &ref_types[i % REF_TYPES]);
@@ -338,11 +334,11 @@ typedef struct Property {
 static bool check_graph(Maker *m, const Property *property) {
     static char text[8000];
     Arena arena;
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const RefType *type = &ref_types[pick(m, property->whole ? 2 : REF_TYPES)];
     RefVector input = values_of(type, property->whole, &arena);
     make_graph(m, type, input.count, text, sizeof text);
-    Model *source = test_model(&trap, text), *model = test_model(&trap, text);
+    Model *source = test_model(text), *model = test_model(text);
     bool changed = run_passes(model, property->passes);
     if (changed) {
         Outputs was = evaluate(source, input, &arena), is = evaluate(model, input, &arena);
@@ -369,25 +365,12 @@ static void check_graphs(const Property *property) {
     assert_true(!property->marks || maker.saved > 0);
 }
 
-static void fused_graphs(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(fused_graphs) {
     check_graphs(&(Property){"infer-dtypes,fuse-casts", false, false, 1500, 1});
     check_graphs(&(Property){"infer-dtypes,fuse-casts", false, true, 30, 2});
 }
 
-static void moved_casts(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(moved_casts) {
     check_graphs(&(Property){"infer-dtypes,infer-shapes,move-casts", true, false, 1500, 3});
     check_graphs(&(Property){"infer-dtypes,infer-shapes,move-casts", true, true, 30, 4});
-}
-
-UNIT_TESTS(fuse_casts_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_of_two),
-        cmocka_unit_test(fused_graphs),
-        cmocka_unit_test(moved_casts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,6 @@ static const PassInfo *const table_rows[] = {&infer_shapes_pass};
 static const PassTable table = {table_rows, 1};
 
 typedef struct Run {
-    MemTrap trap;
     Arena arena, scratch;
     Model *model;
     PassCounts counts;
@@ -39,16 +38,13 @@ static void run_again(Run *run, const char *text) {
     run->ok = pipeline_run(&pipeline, &ctx, &options, &run->err);
 }
 
-/* A macro, because setjmp must be called by the function that uses the run. */
-#define RUN_OPEN(run)                                                                              \
-    do {                                                                                           \
-        if (setjmp((run)->trap.env)) fail_msg("out of memory");                                    \
-        arena_init(&(run)->arena, &(run)->trap);                                                   \
-        arena_init(&(run)->scratch, &(run)->trap);                                                 \
-    } while (0)
+static void run_open(Run *run) {
+    arena_init(&run->arena, &test_trap);
+    arena_init(&run->scratch, &test_trap);
+}
 
 static void run_pass(Run *run, const char *model, const char *pipeline) {
-    run->model = text_parse_model(model, strlen(model), &run->trap, &run->err);
+    run->model = text_parse_model(model, strlen(model), &test_trap, &run->err);
     if (!run->model) fail_msg("%s: %s", run->err.what, run->err.operand);
     run_again(run, pipeline);
 }
@@ -99,10 +95,9 @@ static void expect(const Run *run, const char *name, const char *shape) {
 
 #define HEAD "<ir_version: 8, opset_import: [\"\" : 17]>\n"
 
-static void test_shape_arithmetic(void **state) {
-    (void)state;
+TEST(test_shape_arithmetic) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run,
              HEAD "g (float[N,3,4] x) => (float[a,b] y)\n"
                   "<int64[1] minus = {-1}, int64 zero = {0}>\n"
@@ -129,10 +124,9 @@ static void test_shape_arithmetic(void **state) {
     run_close(&run);
 }
 
-static void test_declared(void **state) {
-    (void)state;
+TEST(test_declared) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run,
              HEAD "g (float[2,3] x, float u) => (float[9,9] wrong, float[4,5] kept)\n"
                   "<float[2,M] named>\n"
@@ -152,10 +146,9 @@ static void test_declared(void **state) {
     run_close(&run);
 }
 
-static void test_if(void **state) {
-    (void)state;
+TEST(test_if) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run,
              HEAD "g (bool c, float[N,3] x) => (float y)\n"
                   "{\n"
@@ -173,10 +166,9 @@ static void test_if(void **state) {
 }
 
 /* What both branches give is known: here one dim of a shape. */
-static void test_if_contents(void **state) {
-    (void)state;
+TEST(test_if_contents) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run,
              HEAD
              "g (bool c, float[6] x) => (float y)\n"
@@ -192,10 +184,9 @@ static void test_if_contents(void **state) {
     run_close(&run);
 }
 
-static void test_loop(void **state) {
-    (void)state;
+TEST(test_loop) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run,
              HEAD "g (int64 m, bool c, float[N,3] fixed, float[1,3] grows) => (float y)\n"
                   "{\n"
@@ -220,10 +211,9 @@ static void test_loop(void **state) {
     run_close(&run);
 }
 
-static void test_scan(void **state) {
-    (void)state;
+TEST(test_scan) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run,
              HEAD "g (float[2] init, float[T,2] xs) => (float y, float z)\n"
                   "{\n"
@@ -241,10 +231,9 @@ static void test_scan(void **state) {
     run_close(&run);
 }
 
-static void test_overridable(void **state) {
-    (void)state;
+TEST(test_overridable) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run,
              HEAD "g (float[6] x, int64[2] shape = {2, 3}) => (float y)\n"
                   "{ y = Reshape(x, shape) }\n",
@@ -254,19 +243,18 @@ static void test_overridable(void **state) {
     run_close(&run);
 }
 
-static void test_invalid(void **state) {
-    (void)state;
+TEST(test_invalid) {
     static const char model[] = HEAD "g (float[2,3] x) => (float y) {\n"
                                      "  bad = Transpose <perm = [0, 7]> (x)\n"
                                      "  y = Relu(bad)\n"
                                      "}\n";
     Run run = {0}, strict = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run, model, "infer-shapes");
     assert_true(run.ok);
     expect(&run, "bad", "*");
     run_close(&run);
-    RUN_OPEN(&strict);
+    run_open(&strict);
     run_pass(&strict, model, "infer-shapes{strict=true}");
     assert_false(strict.ok);
     assert_int_equal(strict.err.code, ERR_MODEL);
@@ -274,10 +262,9 @@ static void test_invalid(void **state) {
     run_close(&strict);
 }
 
-static void test_annotate(void **state) {
-    (void)state;
+TEST(test_annotate) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(
         &run,
         HEAD
@@ -298,7 +285,7 @@ static void test_annotate(void **state) {
 /* A chain of n nodes: seconds the pass takes. */
 static double seconds_for(uint32_t nodes) {
     Run run = {0};
-    RUN_OPEN(&run);
+    run_open(&run);
     run_pass(&run, HEAD "g (float[N,64] x) => (float y) { y = Relu(x) }\n", "infer-shapes");
     Graph *graph = run.model->graph;
     Value *last = graph->outputs.items[0]->use.value;
@@ -327,25 +314,8 @@ static double seconds_for(uint32_t nodes) {
     return seconds;
 }
 
-static void test_linear(void **state) {
-    (void)state;
+TEST(test_linear) {
     double seconds = seconds_for(80000); /* of the processor; quadratic would be 6 s and more */
     print_message("80,000 nodes %.1f ms\n", seconds * 1e3);
     assert_true(seconds < 1); /* with sanitizers 0.1 */
-}
-
-UNIT_TESTS(infer_shapes_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shape_arithmetic),
-        cmocka_unit_test(test_declared),
-        cmocka_unit_test(test_if),
-        cmocka_unit_test(test_if_contents),
-        cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_scan),
-        cmocka_unit_test(test_overridable),
-        cmocka_unit_test(test_invalid),
-        cmocka_unit_test(test_annotate),
-        cmocka_unit_test(test_linear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -445,6 +445,11 @@ static bool lower_step(Lower *l, const Node *node, Steps *steps) {
     int64_t opset = opset_version(node->graph->opsets, node->domain);
     size_t known = l->b.ops.count; /* what the plan has already was asked for then */
     PlanStep step = {.op = plan_add_op(&l->b, domain, sym_text(node->op_type), opset)};
+    if (!opset && *domain) {
+        node_error(node, l->err, ERR_MODEL, "the operator's domain is not imported");
+        err_expected(l->err, "an opset import of '%s'", domain);
+        return false;
+    }
     if (step.op == known && !plan_has_operator(domain, sym_text(node->op_type), opset))
         return node_error(node, l->err, ERR_MODEL,
                           "demi's runtime has no such operator%s: %s%s%s at opset %lld",

@@ -16,8 +16,7 @@ static const struct {
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
-static void test_recipes(void **state) {
-    (void)state;
+TEST(test_recipes) {
     size_t spelt = 0;
     for (size_t i = 0; i < RECIPES; i++)
         if (!op_record_has(op_record_find(recipes[i].domain, recipes[i].op), OP_SPELT))
@@ -28,19 +27,10 @@ static void test_recipes(void **state) {
 }
 
 /* By domain and name, so that each is there once. */
-static void test_order(void **state) {
-    (void)state;
+TEST(test_order) {
     for (size_t i = 1; i < RECIPES; i++) {
         const int domain = strcmp(recipes[i - 1].domain, recipes[i].domain);
         if (domain > 0 || (domain == 0 && strcmp(recipes[i - 1].op, recipes[i].op) >= 0))
             fail_msg("%s is not behind %s", recipes[i].op, recipes[i - 1].op);
     }
-}
-
-UNIT_TESTS(spell_out_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recipes),
-        cmocka_unit_test(test_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* strip-training: takes away what make-training gave, and demi_train left: training_info, and the
- * number of steps in the metadata. What is left is the model for inference. */
+ * marks in the metadata. What is left is the model for inference. */
 #include "passes.h"
 #include "training_marks.h"
 #include "training_nodes.h"
@@ -16,7 +16,8 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     model->training.count = 0;
     for (const KeyValue *entry = model->metadata, *next; entry; entry = next) {
         next = entry->next;
-        if (sym_equals(entry->key, TRAINING_STEPS_KEY) || sym_equals(entry->key, TRAINING_RUN_KEY))
+        if (sym_equals(entry->key, TRAINING_STEPS_KEY) ||
+            sym_equals(entry->key, TRAINING_RUN_KEY) || sym_equals(entry->key, TRAINING_FROM_KEY))
             model_take_mark(model, &model->opsets, sym_text(entry->key), sym_text(entry->value));
     }
     training_forget_domain(model, ctx->scratch);

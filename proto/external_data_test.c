@@ -13,14 +13,13 @@
 #include "unit_test.h"
 
 typedef struct Fixture {
-    Arena arena;
     SymTable syms;
     char root[64]; /* holds model/, real/ and outside */
     Err err;
 } Fixture;
 
 static char *path_of(Fixture *fixture, const char *name) {
-    return arena_printf(&fixture->arena, "%s/%s", fixture->root, name);
+    return arena_printf(&test_arena, "%s/%s", fixture->root, name);
 }
 
 static void write_file(Fixture *fixture, const char *name) {
@@ -34,11 +33,10 @@ static void link_to(Fixture *fixture, const char *target, const char *name) {
     assert_int_equal(symlink(target, path_of(fixture, name)), 0);
 }
 
-static Fixture *begin(void) {
+static int set_up(void **state) {
     static Fixture fixture;
     fixture = (Fixture){0};
-    arena_init(&fixture.arena, NULL); /* out of memory aborts the test */
-    sym_table_init(&fixture.syms, &fixture.arena);
+    sym_table_init(&fixture.syms, &test_arena);
     test_place(fixture.root, sizeof fixture.root, "demi_external_XXXXXX");
     assert_non_null(mkdtemp(fixture.root));
     const char *folders[] = {"model", "model/sub", "model-2", "real", "real/sub", "real-2"};
@@ -59,17 +57,20 @@ static Fixture *begin(void) {
     link_to(&fixture, "to_loop", "model/to_loop");
     assert_int_equal(mkfifo(path_of(&fixture, "model/fifo"), 0600), 0);
     assert_int_equal(link(path_of(&fixture, "outside"), path_of(&fixture, "model/hard")), 0);
-    return &fixture;
+    *state = &fixture;
+    return 0;
 }
 
-static void end(Fixture *fixture) {
-    char *command = arena_printf(&fixture->arena, "rm -rf '%s'", fixture->root);
+static int tear_down(void **state) {
+    Fixture *fixture = *state;
+    char *command = arena_printf(&test_arena, "rm -rf '%s'", fixture->root);
     assert_int_equal(system(command), 0);
-    arena_free(&fixture->arena);
+    return 0;
 }
+TEST_FIXTURE(set_up, tear_down);
 
 static KeyValue *entry(Fixture *fixture, const char *key, const char *value, KeyValue *next) {
-    KeyValue *result = ARENA_NEW(&fixture->arena, KeyValue);
+    KeyValue *result = ARENA_NEW(&test_arena, KeyValue);
     result->key = sym_intern_cstr(&fixture->syms, key);
     result->value = value ? sym_intern_cstr(&fixture->syms, value) : NULL;
     result->next = next;
@@ -85,7 +86,7 @@ static bool find_entries(Fixture *fixture, ExternalOptions options, const KeyVal
                          ExternalRange *range) {
     Tensor tensor = {.name = sym_intern_cstr(&fixture->syms, "W"), .external = entries};
     fixture->err = (Err){0};
-    ExternalData *external = external_data_new(&fixture->arena, &options);
+    ExternalData *external = external_data_new(&test_arena, &options);
     return external_data_find(external, &tensor, range, &fixture->err);
 }
 
@@ -126,8 +127,7 @@ static const char *const refused[] = {"",
                                       "../model/data",
                                       "to_sibling"};
 
-static void check_paths(bool without_openat2) {
-    Fixture *fixture = begin();
+static void check_paths(Fixture *fixture, bool without_openat2) {
     ExternalOptions options = options_of(fixture);
     options.without_openat2 = without_openat2;
     for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++)
@@ -136,33 +136,25 @@ static void check_paths(bool without_openat2) {
         if (find(fixture, options, refused[i])) fail_msg("'%s' was opened", refused[i]);
         assert_int_equal(fixture->err.code, ERR_MODEL);
     }
-    end(fixture);
 }
 
-static void test_paths(void **state) {
-    (void)state;
-    check_paths(false);
+TEST_WITH(test_paths, Fixture *fixture) {
+    check_paths(fixture, false);
 }
 
-static void test_paths_without_openat2(void **state) {
-    (void)state;
-    check_paths(true);
+TEST_WITH(test_paths_without_openat2, Fixture *fixture) {
+    check_paths(fixture, true);
 }
 
-static void test_name_with_nul(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_name_with_nul, Fixture *fixture) {
     KeyValue *location = entry(fixture, "location", "data", NULL);
     location->value = sym_intern(&fixture->syms, "data\0x", 6);
     ExternalRange range;
     assert_false(find_entries(fixture, options_of(fixture), location, &range));
-    end(fixture);
 }
 
 /* A model that is not a link has its own folder only. */
-static void test_links_of_a_plain_model(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_links_of_a_plain_model, Fixture *fixture) {
     ExternalOptions options = options_of(fixture);
     options.model_path = path_of(fixture, "model/data");
     assert_true(find(fixture, options, "data"));
@@ -173,18 +165,14 @@ static void test_links_of_a_plain_model(void **state) {
     options.folder = NULL; /* a model from stdin */
     assert_false(find(fixture, options, "data"));
     assert_non_null(strstr(fixture->err.hint, "--data-root"));
-    end(fixture);
 }
 
-static void test_hard_links(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_hard_links, Fixture *fixture) {
     ExternalOptions options = options_of(fixture);
     assert_false(find(fixture, options, "hard"));
     assert_string_equal(fixture->err.hint, "--allow-hardlinks");
     options.allow_hardlinks = true;
     assert_true(find(fixture, options, "hard"));
-    end(fixture);
 }
 
 static bool find_range(Fixture *fixture, const char *offset, const char *length,
@@ -195,9 +183,7 @@ static bool find_range(Fixture *fixture, const char *offset, const char *length,
     return find_entries(fixture, options_of(fixture), entries, range);
 }
 
-static void test_ranges(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_ranges, Fixture *fixture) {
     ExternalRange range;
     assert_true(find_range(fixture, "3", NULL, &range));
     assert_int_equal(range.offset, 3);
@@ -227,15 +213,12 @@ static void test_ranges(void **state) {
             fail_msg("offset '%s', length '%s'", bad[i][0], bad[i][1] ? bad[i][1] : "-");
         assert_int_equal(fixture->err.code, ERR_MODEL);
     }
-    end(fixture);
 }
 
 /* Without a length, a tensor that says its size reads that much; the rest where there is less. */
-static void test_size_of_the_tensor(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_size_of_the_tensor, Fixture *fixture) {
     ExternalOptions options = options_of(fixture);
-    ExternalData *external = external_data_new(&fixture->arena, &options);
+    ExternalData *external = external_data_new(&test_arena, &options);
     KeyValue *entries = entry(fixture, "location", "data", NULL);
     const struct {
         int64_t dims[2];
@@ -251,12 +234,9 @@ static void test_size_of_the_tensor(void **state) {
         assert_true(external_data_find(external, &tensor, &range, &fixture->err));
         assert_int_equal(range.size, cases[i].size);
     }
-    end(fixture);
 }
 
-static void test_entries(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_entries, Fixture *fixture) {
     ExternalRange range;
     ExternalOptions options = options_of(fixture);
     KeyValue *location = entry(fixture, "location", "data", NULL);
@@ -266,33 +246,14 @@ static void test_entries(void **state) {
     assert_false(find_entries(fixture, options, entry(fixture, "offset", NULL, location), &range));
     assert_false(find_entries(fixture, options, entry(fixture, "offset", "0", NULL), &range));
     assert_false(find_entries(fixture, options, NULL, &range));
-    end(fixture);
 }
 
-static void test_one_source_for_a_file(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_one_source_for_a_file, Fixture *fixture) {
     ExternalOptions options = options_of(fixture);
-    ExternalData *external = external_data_new(&fixture->arena, &options);
+    ExternalData *external = external_data_new(&test_arena, &options);
     Tensor tensor = {.external = entry(fixture, "location", "data", NULL)};
     ExternalRange first, second;
     assert_true(external_data_find(external, &tensor, &first, &fixture->err));
     assert_true(external_data_find(external, &tensor, &second, &fixture->err));
     assert_ptr_equal(first.source, second.source);
-    end(fixture);
-}
-
-UNIT_TESTS(external_data_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_paths_without_openat2),
-        cmocka_unit_test(test_name_with_nul),
-        cmocka_unit_test(test_links_of_a_plain_model),
-        cmocka_unit_test(test_hard_links),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_size_of_the_tensor),
-        cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_one_source_for_a_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

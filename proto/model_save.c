@@ -17,6 +17,7 @@
 #include "compare.h"
 #include "onnx_export.h"
 #include "onnx_import.h"
+#include "wire_guard.h"
 #include "outfile.h"
 
 enum { PIECE = 1 << 17, HASH_DIGITS = 16 };
@@ -30,7 +31,7 @@ struct ModelSave {
     OutFile *out, *data; /* data: NULL where there is none */
     ExportPlan *plan;
     char *data_name;   /* NULL when streaming */
-    VEC(char *) stale; /* data files that only the old model names */
+    VEC(char *) stale; /* data files that no other model names */
     Err *err;          /* of the call that is underway */
 };
 
@@ -157,20 +158,51 @@ static bool is_data_of(const char *name, const char *owner) {
            strcmp(digits + HASH_DIGITS, ".data") == 0;
 }
 
-static bool tensor_names(const Tensor *tensor, const char *name) {
-    if (!tensor || tensor->storage != TENSOR_EXTERNAL) return false;
-    for (const KeyValue *entry = tensor->external; entry; entry = entry->next)
-        if (sym_equals(entry->key, "location") && sym_equals(entry->value, name)) return true;
-    return false;
+/* Does the file have the name in it? Models do wherever they name data; the old text is carried along, as a
+ * name may lie across two pieces. True where that can't be told. */
+static bool file_mentions(int folder, const char *file, const char *name, Arena *scratch) {
+    const size_t length = strlen(name);
+    char *text = arena_alloc(scratch, PIECE + length);
+    struct stat status;
+    size_t kept = 0;
+    ssize_t got = 0;
+    bool found = false;
+    int fd = openat(folder, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno != ENOENT;
+    bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    while (regular && !found && (got = read(fd, text + kept, PIECE)) > 0) {
+        const size_t size = kept + (size_t)got;
+        found = memmem(text, size, name, length) != NULL;
+        kept = size < length - 1 ? size : length - 1;
+        memmove(text, text + size - kept, kept);
+    }
+    close(fd);
+    return found || got < 0;
 }
 
-/* Initializers suffice: a data file that only other tensors name is left where it is. */
-static bool model_names(const Model *model, const char *name, Arena *scratch) {
-    GraphList graphs = model_graphs(model, scratch);
-    for (size_t i = 0; i < graphs.count; i++)
-        for (size_t j = 0; j < graphs.items[i]->initializers.count; j++)
-            if (tensor_names(graphs.items[i]->initializers.items[j]->init, name)) return true;
-    return false;
+/* Can it be another model than the one at `out`? Not what has the name of data, nor what is too large for
+ * protobuf, nor a symbolic link to `out`; a hard link keeps what is there. */
+static bool may_be_other(int folder, const char *out, const char *file) {
+    static const char *const others[] = {".data", ".bin", ".npy", ".npz", ".safetensors", ".plan"};
+    const char *dot = strrchr(file, '.');
+    struct stat link, status, old;
+    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+        if (strcmp(dot, others[i]) == 0) return false;
+    if (strcmp(file, out) == 0 || fstatat(folder, file, &status, 0) != 0) return false;
+    bool leads = fstatat(folder, file, &link, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(link.st_mode) &&
+                 fstatat(folder, out, &old, 0) == 0 && old.st_ino == status.st_ino &&
+                 old.st_dev == status.st_dev;
+    return !leads && S_ISREG(status.st_mode) && (uint64_t)status.st_size <= WIRE_SIZE_MAX;
+}
+
+/* A data file is in use where a model beside the one that is about to be replaced names it: a copy of that. */
+static bool is_used(const Save *save, DIR *dir, const char *name) {
+    bool used = false;
+    rewinddir(dir);
+    for (const struct dirent *entry; !used && (entry = readdir(dir));)
+        used = may_be_other(dirfd(dir), save->out->name, entry->d_name) &&
+               file_mentions(dirfd(dir), entry->d_name, name, save->scratch);
+    return used;
 }
 
 /* Files of the folder that have the form of the output's data files, less the new one. */
@@ -183,33 +215,21 @@ static void list_data_files(Save *save, DIR *dir) {
     }
 }
 
-/* What find_stale opens, registered for closing before it is opened. */
-typedef struct Opened {
-    DIR *dir;
-    Model *old;
-} Opened;
-
-static void close_opened(void *data) {
-    Opened *opened = data;
-    if (opened->dir) closedir(opened->dir);
-    model_free(opened->old);
+static void close_folder(void *data) {
+    closedir(data);
 }
 
-/* Finds the data files of the model that is about to be replaced. What can't be read is no reason
- * to fail: its files then stay. */
+/* Finds data files of the model that is about to be replaced, and those that a process left that was killed
+ * between data and model: no model names them then. What can't be read is no reason to fail: files then
+ * stay. */
 static void find_stale(Save *save) {
-    Opened *opened = ARENA_NEW(save->scratch, Opened);
-    arena_defer(save->scratch, close_opened, opened);
-    opened->dir = opendir(save->out->folder_path);
-    if (!opened->dir) return;
-    list_data_files(save, opened->dir);
-    if (save->stale.count == 0) return;
-    const char *path =
-        arena_printf(save->scratch, "%s/%s", save->out->folder_path, save->out->name);
-    opened->old = onnx_import_file(path, NULL, save->scratch->trap, NULL);
+    DIR *dir = opendir(save->out->folder_path);
+    if (!dir) return;
+    arena_defer(save->scratch, close_folder, dir);
+    list_data_files(save, dir);
     size_t kept = 0;
-    for (size_t i = 0; opened->old && i < save->stale.count; i++)
-        if (model_names(opened->old, save->stale.items[i], save->scratch))
+    for (size_t i = 0; i < save->stale.count; i++)
+        if (!is_used(save, dir, save->stale.items[i]))
             save->stale.items[kept++] = save->stale.items[i];
     save->stale.count = kept;
 }

@@ -9,9 +9,9 @@
  *
  * External data goes to one file beside the model, named by its content, `OUT.onnx.<16 hex>.data`,
  * so that an old model and its data stay a pair until the new model is in place: data first, then
- * the model, then the data file that only the old model named is deleted (if its name has this
- * form: no other file is ever deleted, and none overwritten but one of equal content). A lock on
- * the folder keeps two processes that save to one name from deleting each other's data.
+ * the model, then data files with names of this form are deleted that no model beside it has in it: the
+ * old model's, unless it was copied, and what was left by a process that was killed between the two.
+ * No other file is ever deleted, and none overwritten but one of equal content. A lock on the folder keeps two processes that save to one name from deleting each other's data.
  */
 #ifndef DEMI_MODEL_SAVE_H
 #define DEMI_MODEL_SAVE_H
@@ -52,7 +52,7 @@ ModelSave *model_save_write(const Model *model, OutFile *out, bool external, Are
                             Err *err);
 
 /* Puts these other files (NULL: none), the data and the model in place, all or none, as
- * outfile_commit_all, and deletes data files that only the old model names. */
+ * outfile_commit_all, and deletes data files of that name that no model there names any more. */
 bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err);
 
 /* What was written, and to where; valid as long as the save's arena. */

@@ -22,8 +22,6 @@
 #include "unit_test.h"
 
 typedef struct Fixture {
-    MemTrap trap;
-    Arena arena;
     char folder[64];
     Err err;
     SaveInfo info;
@@ -32,8 +30,6 @@ typedef struct Fixture {
 static int setup(void **state) {
     Fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    if (setjmp(f->trap.env)) abort();
-    arena_init(&f->arena, &f->trap);
     test_place(f->folder, sizeof f->folder, "model_save_test.XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     *state = f;
@@ -42,16 +38,16 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     Fixture *f = *state;
-    arena_free(&f->arena);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", f->folder);
     int rc = system(command);
     free(f);
     return rc;
 }
+TEST_FIXTURE(setup, teardown);
 
 static const char *at(Fixture *f, const char *name) {
-    return arena_printf(&f->arena, "%s/%s", f->folder, name);
+    return arena_printf(&test_arena, "%s/%s", f->folder, name);
 }
 
 static int entries(Fixture *f) {
@@ -69,10 +65,10 @@ static bool exists(Fixture *f, const char *name) {
 }
 
 /* One MatMul with weights of count floats that begin with `first`; half: as a lazy cast. */
-static Model *make(Fixture *f, float first, bool half) {
-    Model *model = model_new(&f->trap);
+static Model *make(float first, bool half) {
+    Model *model = model_new(&test_trap);
     enum { COUNT = 300000 };
-    float *data = ARENA_ARRAY(&f->arena, float, COUNT);
+    float *data = ARENA_ARRAY(&test_arena, float, COUNT);
     for (int i = 0; i < COUNT; i++) data[i] = first + (float)(i % 1000);
     const int64_t dims[] = {COUNT};
     model->has_ir_version = true;
@@ -102,7 +98,7 @@ static void save_ok(Fixture *f, const Model *model, const char *name, bool exter
 }
 
 static Model *load(Fixture *f, const char *name) {
-    Model *model = onnx_import_file(at(f, name), NULL, &f->trap, &f->err);
+    Model *model = onnx_import_file(at(f, name), NULL, &test_trap, &f->err);
     if (!model) fail_msg("%s", f->err.what);
     return model;
 }
@@ -113,10 +109,9 @@ static void expect_saved(Fixture *f, const Model *model, const char *name) {
     model_free(again);
 }
 
-static void test_saved_equals_model(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_saved_equals_model, Fixture *f) {
     for (int half = 0; half < 2; half++) {
-        Model *model = make(f, 0, half);
+        Model *model = make(0, half);
         save_ok(f, model, "m.onnx", false);
         expect_saved(f, model, "m.onnx");
         assert_int_equal(entries(f), 1);
@@ -126,8 +121,7 @@ static void test_saved_equals_model(void **state) {
     }
 }
 
-static void test_unchanged_is_copied(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_unchanged_is_copied, Fixture *f) {
     /* ir_version in three bytes, then the opset import before the graph: valid, not canonical. */
     static const char odd[] = "\x08\x88\x80\x00\x42\x02\x10\x11\x3a\x00";
     FILE *file = fopen(at(f, "in.onnx"), "w");
@@ -152,9 +146,8 @@ static void test_unchanged_is_copied(void **state) {
     model_free(model);
 }
 
-static void test_external_pair(void **state) {
-    Fixture *f = *state;
-    Model *first = make(f, 0, false), *second = make(f, 7, true);
+TEST_WITH(test_external_pair, Fixture *f) {
+    Model *first = make(0, false), *second = make(7, true);
     save_ok(f, first, "m.onnx", true);
     char first_data[256];
     strcpy(first_data, f->info.data_name);
@@ -181,10 +174,9 @@ static void test_external_pair(void **state) {
 }
 
 /* Weights that a graph within a node alone has: their file comes and goes as others do. */
-static void test_external_in_a_branch(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_external_in_a_branch, Fixture *f) {
     for (int i = 0; i < 2; i++) {
-        Model *model = make(f, (float)i, false);
+        Model *model = make((float)i, false);
         Node *node = model->graph->first;
         Value *w = node->inputs[0].value;
         node_set_attr_int(node, "body", 0);
@@ -200,9 +192,8 @@ static void test_external_in_a_branch(void **state) {
     }
 }
 
-static void test_external_stays_external(void **state) {
-    Fixture *f = *state;
-    Model *model = make(f, 3, false);
+TEST_WITH(test_external_stays_external, Fixture *f) {
+    Model *model = make(3, false);
     save_ok(f, model, "m.onnx", true);
     model_free(model);
     model = load(f, "m.onnx");
@@ -217,28 +208,50 @@ static void test_external_stays_external(void **state) {
     model_free(model);
 }
 
-static void test_other_files_stay(void **state) {
-    Fixture *f = *state;
-    const char *others[] = {"m.onnx.0123456789abcdef.data", "m.onnx.data",
+TEST_WITH(test_other_files_stay, Fixture *f) {
+    const char *others[] = {"m.onnx.0123456789abcdee.data", "m.onnx.data",
                             "m.onnx.0123456789abcdeg.data", "n.onnx.0123456789abcdef.data"};
+    const char *orphan = "m.onnx.0123456789abcdef.data";
     for (int i = 0; i < 4; i++) fclose(fopen(at(f, others[i]), "w"));
-    Model *first = make(f, 0, false), *second = make(f, 1, false);
+    fclose(fopen(at(f, orphan), "w"));
+    FILE *copy = fopen(at(f, "copy.onnx"), "w"); /* another model names the first one's data */
+    fputs(others[0], copy);
+    fclose(copy);
+    Model *first = make(0, false), *second = make(1, false);
     save_ok(f, first, "m.onnx", true);
     save_ok(f, second, "m.onnx", true);
-    for (int i = 0; i < 4; i++) assert_true(exists(f, others[i])); /* no model named them */
-    assert_int_equal(entries(f), 6);
+    for (int i = 0; i < 4; i++) assert_true(exists(f, others[i]));
+    assert_false(exists(f, orphan)); /* which no model names */
+    assert_int_equal(entries(f), 7);
     model_free(first);
     model_free(second);
 }
 
-static void test_symlink_keeps_pair_with_target(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_data_of_a_copy_stay, Fixture *f) {
+    Model *first = make(0, false), *second = make(1, false);
+    save_ok(f, first, "m.onnx", true);
+    char data[256];
+    strcpy(data, f->info.data_name);
+    assert_int_equal(link(at(f, "m.onnx"), at(f, "copy.onnx")), 0);
+    assert_int_equal(symlink("m.onnx", at(f, "same.onnx")), 0);
+    save_ok(f, second, "m.onnx", true);
+    assert_true(exists(f, data));
+    expect_saved(f, first, "copy.onnx");
+    assert_int_equal(remove(at(f, "copy.onnx")), 0);
+    save_ok(f, first, "n.onnx", false);
+    save_ok(f, second, "m.onnx", true); /* the next save finds that nobody names them */
+    assert_false(exists(f, data));
+    model_free(first);
+    model_free(second);
+}
+
+TEST_WITH(test_symlink_keeps_pair_with_target, Fixture *f) {
     assert_int_equal(mkdir(at(f, "real"), 0755), 0);
     assert_int_equal(symlink("real/m.onnx", at(f, "link.onnx")), 0);
-    Model *model = make(f, 0, false);
+    Model *model = make(0, false);
     save_ok(f, model, "link.onnx", true);
     assert_int_equal(entries(f), 2);
-    assert_true(exists(f, arena_printf(&f->arena, "real/%s", f->info.data_name)));
+    assert_true(exists(f, arena_printf(&test_arena, "real/%s", f->info.data_name)));
     expect_saved(f, model, "real/m.onnx");
     model_free(model);
 }
@@ -258,10 +271,9 @@ static void fail_at(Fixture *f, const Model *model, rlim_t limit, bool external)
     assert_string_equal(err.file, at(f, "m.onnx"));
 }
 
-static void test_failure_leaves_the_old_pair(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_failure_leaves_the_old_pair, Fixture *f) {
     signal(SIGXFSZ, SIG_IGN);
-    Model *first = make(f, 0, false), *second = make(f, 7, true);
+    Model *first = make(0, false), *second = make(7, true);
     save_ok(f, first, "m.onnx", true);
     const rlim_t limits[] = {0, 10, 4096, 100000};
     for (int i = 0; i < 4; i++) fail_at(f, second, limits[i], false);
@@ -273,11 +285,10 @@ static void test_failure_leaves_the_old_pair(void **state) {
 }
 
 /* The data file is in place when the model fails: it must go again. */
-static void test_failing_model_takes_its_data_back(void **state) {
-    Fixture *f = *state;
-    Model *model = make(f, 0, false);
+TEST_WITH(test_failing_model_takes_its_data_back, Fixture *f) {
+    Model *model = make(0, false);
     save_ok(f, model, "m.onnx", true);
-    Model *broken = make(f, 9, false);
+    Model *broken = make(9, false);
     value_rename(broken->graph->first->outputs[0], sym_intern_cstr(&broken->syms, "w"));
     Err err = {0}; /* two values of one name: written, but it can't be read back */
     assert_false(model_save(broken, at(f, "m.onnx"), &(SaveOptions){.external = true}, &err));
@@ -290,9 +301,8 @@ static void test_failing_model_takes_its_data_back(void **state) {
 }
 
 /* Memory runs out at one point after the other, until there is enough. */
-static void test_out_of_memory_is_an_error(void **state) {
-    Fixture *f = *state;
-    Model *model = make(f, 0, false), *other = make(f, 1, true);
+TEST_WITH(test_out_of_memory_is_an_error, Fixture *f) {
+    Model *model = make(0, false), *other = make(1, true);
     save_ok(f, model, "m.onnx", true);
     SaveOptions options = {.external = true, .memory_budget = 64};
     int failures = 0;
@@ -312,11 +322,10 @@ static void test_out_of_memory_is_an_error(void **state) {
     model_free(other);
 }
 
-static void test_many_savers_of_one_name(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_many_savers_of_one_name, Fixture *f) {
     enum { SAVERS = 12 };
     Model *models[SAVERS];
-    for (int i = 0; i < SAVERS; i++) models[i] = make(f, (float)(i % 4), false);
+    for (int i = 0; i < SAVERS; i++) models[i] = make((float)(i % 4), false);
     for (int i = 0; i < SAVERS; i++) {
         if (fork() != 0) continue;
         Err err = {0};
@@ -338,9 +347,8 @@ static void test_many_savers_of_one_name(void **state) {
     for (int i = 0; i < SAVERS; i++) model_free(models[i]);
 }
 
-static void test_streams(void **state) {
-    Fixture *f = *state;
-    Model *model = make(f, 0, false);
+TEST_WITH(test_streams, Fixture *f) {
+    Model *model = make(0, false);
     assert_true(model_save(model, "/dev/null", &(SaveOptions){.external = true}, &f->err));
     assert_false(model_save(model, "/dev/full", NULL, &f->err));
     assert_int_equal(f->err.code, ERR_ENV);
@@ -348,33 +356,11 @@ static void test_streams(void **state) {
     model_free(model);
 }
 
-static void test_destination_errors(void **state) {
-    Fixture *f = *state;
-    Model *model = make(f, 0, false);
+TEST_WITH(test_destination_errors, Fixture *f) {
+    Model *model = make(0, false);
     assert_false(model_save(model, f->folder, NULL, &f->err));
     assert_int_equal(f->err.code, ERR_USAGE);
     assert_false(model_save(model, at(f, "no/m.onnx"), NULL, NULL));
     assert_int_equal(entries(f), 0);
     model_free(model);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-UNIT_TESTS(model_save_test) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_saved_equals_model),
-        TEST(test_unchanged_is_copied),
-        TEST(test_external_pair),
-        TEST(test_external_in_a_branch),
-        TEST(test_external_stays_external),
-        TEST(test_other_files_stay),
-        TEST(test_symlink_keeps_pair_with_target),
-        TEST(test_failure_leaves_the_old_pair),
-        TEST(test_failing_model_takes_its_data_back),
-        TEST(test_out_of_memory_is_an_error),
-        TEST(test_many_savers_of_one_name),
-        TEST(test_streams),
-        TEST(test_destination_errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,6 @@ static bool output_write(void *data, const void *bytes, size_t size, Err *err) {
 }
 
 typedef struct Fixture {
-    MemTrap trap;
     Arena scratch;
     Model *model;
     Output out, data;
@@ -42,9 +41,8 @@ typedef struct Fixture {
 static int setup(void **state) {
     Fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    if (setjmp(f->trap.env)) abort();
-    arena_init(&f->scratch, &f->trap);
-    f->model = model_new(&f->trap);
+    arena_init(&f->scratch, &test_trap);
+    f->model = model_new(&test_trap);
     f->model->has_ir_version = true;
     f->model->ir_version = 10;
     model_import_opset(f->model, &f->model->opsets, NULL, 21);
@@ -62,6 +60,7 @@ static int teardown(void **state) {
     free(f);
     return 0;
 }
+TEST_FIXTURE(setup, teardown);
 
 static Sym name(Fixture *f, const char *text) {
     return sym_intern_cstr(&f->model->syms, text);
@@ -97,8 +96,7 @@ static Onnx__ModelProto *unpack(Fixture *f) {
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-static void test_field_numbers(void **state) {
-    (void)state;
+TEST(test_field_numbers){
 #define CHECK(enumerator, message, text, number)                                                   \
     {                                                                                              \
         const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(   \
@@ -110,8 +108,7 @@ static void test_field_numbers(void **state) {
 #undef CHECK
 }
 
-static void test_exact_bytes(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_exact_bytes, Fixture *f) {
     Node *node = add_node(f, "Neg");
     node_resize_inputs(node, 2); /* both omitted */
     node_set_attr_int(node, "i", -1);
@@ -134,8 +131,7 @@ static void test_exact_bytes(void **state) {
     assert_memory_equal(f->out.bytes, expected, sizeof expected - 1);
 }
 
-static void test_rest_is_merged_by_number(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_rest_is_merged_by_number, Fixture *f) {
     /* Field 1000, metadata_props (14) with one key, producer_name (2) as a varint, domain (4). */
     static const unsigned char rest[] = "\xc2\x3e\x01u"
                                         "\x72\x03\x0a\x01k"
@@ -158,8 +154,7 @@ static void test_rest_is_merged_by_number(void **state) {
     assert_memory_equal(f->out.bytes, expected, sizeof expected - 1);
 }
 
-static void test_groups_are_kept_and_rubbish_refused(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_groups_are_kept_and_rubbish_refused, Fixture *f) {
     static const unsigned char group[] =
         "\xc3\x3e\x08\x01\xcb\x3e\xcc\x3e\xc4\x3e"; /* nested, too */
     f->model->rest = (Bytes){group, sizeof group - 1};
@@ -177,8 +172,7 @@ static void test_groups_are_kept_and_rubbish_refused(void **state) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static void test_lazy_cast_becomes_raw(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_lazy_cast_becomes_raw, Fixture *f) {
     Value *w = add_weights(f, "w", 3000);
     value_set_init(w, tensor_new_cast(&f->model->arena, w->init, DTYPE_FLOAT16));
     value_rename(w, name(f, "renamed"));
@@ -194,8 +188,7 @@ static void test_lazy_cast_becomes_raw(void **state) {
     onnx__model_proto__free_unpacked(proto, NULL);
 }
 
-static void test_typed_fields_stay(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_typed_fields_stay, Fixture *f) {
     static const int32_t entries[] = {-1, 0, 300};
     static const int64_t dims[] = {3};
     Tensor *tensor = ARENA_NEW(&f->model->arena, Tensor);
@@ -216,8 +209,7 @@ static void test_typed_fields_stay(void **state) {
     onnx__model_proto__free_unpacked(proto, NULL);
 }
 
-static void test_external_data(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_external_data, Fixture *f) {
     add_weights(f, "small", 255); /* 1,020 bytes: stays */
     add_weights(f, "middle", 300);
     add_weights(f, "large", 1 << 18); /* 1 MiB */
@@ -272,8 +264,7 @@ static void test_external_data(void **state) {
 }
 
 /* Tensors of 3 GiB that are never read: only measured. */
-static void test_too_large_goes_external(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_too_large_goes_external, Fixture *f) {
     static const int64_t dims[] = {3, 1 << 28};
     Tensor *tensor = ARENA_NEW(&f->model->arena, Tensor);
     *tensor = (Tensor){.dtype = DTYPE_FLOAT,
@@ -302,8 +293,7 @@ static void expect_refused(Fixture *f, ErrCode code, const char *what) {
     if (!strstr(f->err.what, what)) fail_msg("'%s' instead of '%s'", f->err.what, what);
 }
 
-static void test_fused_operators_are_refused(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_fused_operators_are_refused, Fixture *f) {
     Node *node = add_node(f, "ConvRelu");
     node->domain = name(f, "demi.fused");
     expect_refused(f, ERR_MODEL, "demi.fused");
@@ -311,8 +301,7 @@ static void test_fused_operators_are_refused(void **state) {
     assert_int_equal(f->out.size, 0);
 }
 
-static void test_function_initializers_are_refused(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_function_initializers_are_refused, Fixture *f) {
     Function *function = ARENA_NEW(&f->model->arena, Function);
     function->name = name(f, "F");
     function->body = graph_new(f->model, NULL);
@@ -338,13 +327,12 @@ static void nest_graphs(Fixture *f, unsigned levels) {
     }
 }
 
-static void test_nesting_is_limited(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_nesting_is_limited, Fixture *f) {
     nest_graphs(f, 33); /* 1 + 33 * 3 = 100 messages */
     export_ok(f);
     Err err = {0};
     Model *again = onnx_import_memory(&(ImportBytes){f->out.bytes, f->out.size, "nested"}, NULL,
-                                      &f->trap, &err);
+                                      &test_trap, &err);
     if (!again) fail_msg("%s", err.what);
     assert_true(model_compare(f->model, again, NULL, &err));
     model_free(again);
@@ -352,39 +340,16 @@ static void test_nesting_is_limited(void **state) {
     expect_refused(f, ERR_MODEL, "nested");
 }
 
-static void test_deep_types_are_refused(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_deep_types_are_refused, Fixture *f) {
     const Type *type = type_plain_tensor(DTYPE_FLOAT);
     for (int i = 0; i < 50000; i++) type = type_new_wrapped(&f->scratch, TYPE_SEQUENCE, type);
     node_set_attr_type(add_node(f, "Optional"), "type", type);
     expect_refused(f, ERR_MODEL, "nested");
 }
 
-static void test_sink_errors_end_it(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_sink_errors_end_it, Fixture *f) {
     add_weights(f, "w", 1 << 20);
     f->out.fail_after = 1000;
     expect_refused(f, ERR_ENV, "sink is full");
     assert_true(f->out.size <= 1000);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-UNIT_TESTS(onnx_export_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_field_numbers),
-        TEST(test_exact_bytes),
-        TEST(test_rest_is_merged_by_number),
-        TEST(test_groups_are_kept_and_rubbish_refused),
-        TEST(test_lazy_cast_becomes_raw),
-        TEST(test_typed_fields_stay),
-        TEST(test_external_data),
-        TEST(test_too_large_goes_external),
-        TEST(test_fused_operators_are_refused),
-        TEST(test_function_initializers_are_refused),
-        TEST(test_nesting_is_limited),
-        TEST(test_deep_types_are_refused),
-        TEST(test_sink_errors_end_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

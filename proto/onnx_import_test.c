@@ -10,26 +10,26 @@ enum { MODEL_IR = 1, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_TRAINING = 20, MODE
 enum { GRAPH_NODE = 1, GRAPH_INIT = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, GRAPH_INFO = 13 };
 
 typedef struct Fixture {
-    MemTrap trap;
-    Arena arena;
     Err err;
     Model *model;
 } Fixture;
 
-static Fixture *begin(void) {
+static int set_up(void **state) {
     static Fixture fixture;
     fixture = (Fixture){0};
-    arena_init(&fixture.arena, NULL); /* out of memory aborts the test */
-    return &fixture;
+    *state = &fixture;
+    return 0;
 }
 
-static void end(Fixture *fixture) {
+static int tear_down(void **state) {
+    Fixture *fixture = *state;
     model_free(fixture->model);
-    arena_free(&fixture->arena);
+    return 0;
 }
+TEST_FIXTURE(set_up, tear_down);
 
-static Wire wire_new(Fixture *fixture) {
-    return (Wire){.arena = &fixture->arena};
+static Wire wire_new(void) {
+    return (Wire){.arena = &test_arena};
 }
 
 /* A node; inputs and outputs are space-separated names, "-" for an omitted one. */
@@ -42,24 +42,24 @@ static void add_names(Wire *node, uint32_t field, const char *names) {
     }
 }
 
-static Wire node_wire(Fixture *fixture, const char *op, const char *inputs, const char *outputs) {
-    Wire node = wire_new(fixture);
+static Wire node_wire(const char *op, const char *inputs, const char *outputs) {
+    Wire node = wire_new();
     add_names(&node, 1, inputs);
     add_names(&node, 2, outputs);
     build_text(&node, 4, op);
     return node;
 }
 
-static void add_node(Fixture *fixture, Wire *graph, const char *op, const char *names[2]) {
-    Wire node = node_wire(fixture, op, names[0], names[1]);
+static void add_node(Wire *graph, const char *op, const char *names[2]) {
+    Wire node = node_wire(op, names[0], names[1]);
     build_message(graph, GRAPH_NODE, &node);
 }
 #define ADD_NODE(graph, op, inputs, outputs)                                                       \
-    add_node(fixture, (graph), (op), (const char *[2]){(inputs), (outputs)})
+    add_node((graph), (op), (const char *[2]){(inputs), (outputs)})
 
 /* A ValueInfoProto: a float tensor of unknown shape. */
-static void add_value(Fixture *fixture, Wire *graph, uint32_t field, const char *name) {
-    Wire tensor = wire_new(fixture), type = wire_new(fixture), info = wire_new(fixture);
+static void add_value(Wire *graph, uint32_t field, const char *name) {
+    Wire tensor = wire_new(), type = wire_new(), info = wire_new();
     build_int(&tensor, 1, 1);
     build_message(&type, 1, &tensor);
     build_text(&info, 1, name);
@@ -67,8 +67,8 @@ static void add_value(Fixture *fixture, Wire *graph, uint32_t field, const char 
     build_message(graph, field, &info);
 }
 
-static void add_init(Fixture *fixture, Wire *graph, const char *name) {
-    Wire tensor = wire_new(fixture);
+static void add_init(Wire *graph, const char *name) {
+    Wire tensor = wire_new();
     build_int(&tensor, 1, 1);
     build_int(&tensor, 2, 1);
     build_text(&tensor, 8, name);
@@ -76,8 +76,8 @@ static void add_init(Fixture *fixture, Wire *graph, const char *name) {
     build_message(graph, GRAPH_INIT, &tensor);
 }
 
-static Wire model_wire(Fixture *fixture, const Wire *graph) {
-    Wire model = wire_new(fixture), opset = wire_new(fixture);
+static Wire model_wire(const Wire *graph) {
+    Wire model = wire_new(), opset = wire_new();
     build_int(&model, MODEL_IR, 8);
     build_message(&model, MODEL_GRAPH, graph);
     build_int(&opset, 2, 17);
@@ -89,19 +89,19 @@ static bool import(Fixture *fixture, const Wire *wire) {
     model_free(fixture->model);
     fixture->err = (Err){0};
     ImportBytes bytes = {.bytes = wire->items, .size = wire->count, .name = "test.onnx"};
-    fixture->model = onnx_import_memory(&bytes, NULL, &fixture->trap, &fixture->err);
+    fixture->model = onnx_import_memory(&bytes, NULL, &test_trap, &fixture->err);
     return fixture->model != NULL;
 }
 
 static Model *import_graph(Fixture *fixture, const Wire *graph) {
-    Wire wire = model_wire(fixture, graph);
+    Wire wire = model_wire(graph);
     if (!import(fixture, &wire)) fail_msg("%s", fixture->err.what);
     assert_int_equal(fixture->model->edits, 0);
     return fixture->model;
 }
 
 static void refuse_graph(Fixture *fixture, const Wire *graph, const char *what) {
-    Wire wire = model_wire(fixture, graph);
+    Wire wire = model_wire(graph);
     assert_false(import(fixture, &wire));
     assert_int_equal(fixture->err.code, ERR_MODEL);
     assert_string_equal(fixture->err.file, "test.onnx");
@@ -117,10 +117,10 @@ static bool sink_write(void *data, const void *bytes, size_t size, Err *err) {
 
 /* The model as it is written after an edit. */
 static Wire export_changed(Fixture *fixture) {
-    Wire out = wire_new(fixture);
+    Wire out = wire_new();
     ByteSink sink = {.write = sink_write, .data = &out};
     model_touch(fixture->model);
-    if (!onnx_export(fixture->model, &fixture->arena, &sink, &fixture->err))
+    if (!onnx_export(fixture->model, &test_arena, &sink, &fixture->err))
         fail_msg("%s", fixture->err.what);
     return out;
 }
@@ -132,18 +132,16 @@ static void assert_same(const Wire *a, const Wire *b) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void test_unsorted_graph(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire graph = wire_new(fixture);
+TEST_WITH(test_unsorted_graph, Fixture *fixture) {
+    Wire graph = wire_new();
     ADD_NODE(&graph, "Relu", "a", "y");
     ADD_NODE(&graph, "Add", "x w -", "a");
-    add_value(fixture, &graph, GRAPH_OUTPUT, "y");
-    add_init(fixture, &graph, "w");
-    add_value(fixture, &graph, GRAPH_INPUT, "x");
+    add_value(&graph, GRAPH_OUTPUT, "y");
+    add_init(&graph, "w");
+    add_value(&graph, GRAPH_INPUT, "x");
     const Graph *main = import_graph(fixture, &graph)->graph;
     const Node *relu = main->first, *add = relu->next;
-    assert_false(model_verify(fixture->model, &fixture->arena, NULL)); /* unsorted, but read */
+    assert_false(model_verify(fixture->model, &test_arena, NULL)); /* unsorted, but read */
     assert_ptr_equal(relu->inputs[0].value, add->outputs[0]);
     assert_ptr_equal(add->inputs[0].value, main->inputs.items[0]);
     assert_ptr_equal(add->inputs[1].value, main->initializers.items[0]);
@@ -154,24 +152,21 @@ static void test_unsorted_graph(void **state) {
     assert_int_equal(type_dtype(main->inputs.items[0]->type), DTYPE_FLOAT);
     assert_int_equal(type_dtype(relu->outputs[0]->type), DTYPE_FLOAT); /* from the output */
     assert_null(add->outputs[0]->type);
-    end(fixture);
 }
 
-static void test_captures(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire inner = wire_new(fixture), branch = wire_new(fixture), graph = wire_new(fixture);
+TEST_WITH(test_captures, Fixture *fixture) {
+    Wire inner = wire_new(), branch = wire_new(), graph = wire_new();
     ADD_NODE(&inner, "Add", "late x", "z");
     ADD_NODE(&inner, "Neg", "nowhere", "n");
-    add_value(fixture, &inner, GRAPH_OUTPUT, "z");
-    add_value(fixture, &inner, GRAPH_OUTPUT, "late"); /* says nothing of the graph around it */
-    Wire attribute = wire_new(fixture), node = node_wire(fixture, "If", "x", "b");
+    add_value(&inner, GRAPH_OUTPUT, "z");
+    add_value(&inner, GRAPH_OUTPUT, "late"); /* says nothing of the graph around it */
+    Wire attribute = wire_new(), node = node_wire("If", "x", "b");
     build_text(&attribute, 1, "then_branch");
     build_message(&attribute, 6, &inner);
     build_int(&attribute, 20, ATTR_GRAPH);
     build_message(&node, 5, &attribute);
     build_message(&branch, GRAPH_NODE, &node);
-    Wire holder = wire_new(fixture), list = node_wire(fixture, "Custom", "", "y");
+    Wire holder = wire_new(), list = node_wire("Custom", "", "y");
     build_text(&holder, 1, "bodies");
     build_message(&holder, 11, &branch);
     build_message(&holder, 11, &branch);
@@ -179,7 +174,7 @@ static void test_captures(void **state) {
     build_message(&list, 5, &holder);
     build_message(&graph, GRAPH_NODE, &list);
     ADD_NODE(&graph, "Neg", "x", "late");
-    add_value(fixture, &graph, GRAPH_INPUT, "x");
+    add_value(&graph, GRAPH_INPUT, "x");
     const Graph *main = import_graph(fixture, &graph)->graph;
     const Attr *bodies = node_attr(main->first, "bodies");
     assert_int_equal(bodies->count, 2);
@@ -195,18 +190,15 @@ static void test_captures(void **state) {
     assert_int_equal(deepest->undefined.count, 1);
     assert_string_equal(deepest->undefined.items[0]->name->text, "nowhere");
     assert_int_equal(main->undefined.count, 0);
-    end(fixture);
 }
 
-static void test_infos(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire graph = wire_new(fixture);
+TEST_WITH(test_infos, Fixture *fixture) {
+    Wire graph = wire_new();
     ADD_NODE(&graph, "Relu", "stale", "a");
-    add_value(fixture, &graph, GRAPH_INFO, "a");
-    add_value(fixture, &graph, GRAPH_INFO, "stale");
-    add_value(fixture, &graph, GRAPH_INFO, "gone");
-    add_value(fixture, &graph, GRAPH_INFO, "a"); /* twice: a mention */
+    add_value(&graph, GRAPH_INFO, "a");
+    add_value(&graph, GRAPH_INFO, "stale");
+    add_value(&graph, GRAPH_INFO, "gone");
+    add_value(&graph, GRAPH_INFO, "a"); /* twice: a mention */
     const Graph *main = import_graph(fixture, &graph)->graph;
     assert_int_equal(main->infos.count, 4);
     assert_true(main->model->mentions);
@@ -216,14 +208,11 @@ static void test_infos(void **state) {
     assert_int_equal(main->undefined.count, 1); /* read, not just declared */
     assert_ptr_equal(main->undefined.items[0], main->infos.items[1]);
     assert_int_equal(main->rest.size, 0);
-    Wire before = model_wire(fixture, &graph), after = export_changed(fixture);
+    Wire before = model_wire(&graph), after = export_changed(fixture);
     assert_same(&before, &after);
-    end(fixture);
 }
 
-static void test_second_definitions(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_second_definitions, Fixture *fixture) {
     const struct {
         uint32_t first, second;
     } cases[] = {{GRAPH_INPUT, GRAPH_INPUT},
@@ -232,34 +221,31 @@ static void test_second_definitions(void **state) {
                  {GRAPH_INPUT, GRAPH_NODE},
                  {GRAPH_NODE, GRAPH_INIT}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        Wire graph = wire_new(fixture);
+        Wire graph = wire_new();
         for (int k = 0; k < 2; k++) {
             uint32_t field = k ? cases[i].second : cases[i].first;
             if (field == GRAPH_NODE)
                 ADD_NODE(&graph, "Op", "", "twice");
             else if (field == GRAPH_INIT)
-                add_init(fixture, &graph, "twice");
+                add_init(&graph, "twice");
             else
-                add_value(fixture, &graph, field, "twice");
+                add_value(&graph, field, "twice");
         }
         refuse_graph(fixture, &graph, "a second definition of 'twice'");
     }
-    Wire graph = wire_new(fixture);
-    add_init(fixture, &graph, "x");
-    add_value(fixture, &graph, GRAPH_INPUT, "x"); /* an input with a default */
+    Wire graph = wire_new();
+    add_init(&graph, "x");
+    add_value(&graph, GRAPH_INPUT, "x"); /* an input with a default */
     import_graph(fixture, &graph);
     const Value *x = fixture->model->graph->inputs.items[0];
     assert_true(x->init && x->input && fixture->model->value_count == 1);
-    end(fixture);
 }
 
 /* ---- what a file must have ------------------------------------------------------------------- */
 
-static void test_required_fields(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_required_fields, Fixture *fixture) {
     for (int left_out = 0; left_out < 4; left_out++) {
-        Wire model = wire_new(fixture), opset = wire_new(fixture), graph = wire_new(fixture);
+        Wire model = wire_new(), opset = wire_new(), graph = wire_new();
         build_int(&opset, 2, 17);
         if (left_out != 0) build_int(&model, MODEL_IR, 8);
         if (left_out != 1) build_message(&model, MODEL_OPSET, &opset);
@@ -268,22 +254,16 @@ static void test_required_fields(void **state) {
         assert_int_equal(import(fixture, &model), left_out == 3);
         if (left_out < 3) assert_non_null(strstr(fixture->err.what, names[left_out]));
     }
-    end(fixture);
 }
 
-static void test_missing_file(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    assert_null(onnx_import_file("/nonexistent/x.onnx", NULL, &fixture->trap, &fixture->err));
+TEST_WITH(test_missing_file, Fixture *fixture) {
+    assert_null(onnx_import_file("/nonexistent/x.onnx", NULL, &test_trap, &fixture->err));
     assert_int_equal(fixture->err.code, ERR_USAGE);
     assert_string_equal(fixture->err.file, "/nonexistent/x.onnx");
-    end(fixture);
 }
 
-static void test_external_without_folder(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire graph = wire_new(fixture), tensor = wire_new(fixture), entry = wire_new(fixture);
+TEST_WITH(test_external_without_folder, Fixture *fixture) {
+    Wire graph = wire_new(), tensor = wire_new(), entry = wire_new();
     build_text(&entry, 1, "location");
     build_text(&entry, 2, "data");
     build_text(&tensor, 8, "w");
@@ -292,22 +272,19 @@ static void test_external_without_folder(void **state) {
     build_message(&graph, GRAPH_INIT, &tensor);
     refuse_graph(fixture, &graph, "in no folder");
     assert_string_equal(fixture->err.operand, "tensor 'w'");
-    end(fixture);
 }
 
 /* ---- attributes and tensors ------------------------------------------------------------------ */
 
 static Attr *import_attribute(Fixture *fixture, const Wire *attribute) {
-    Wire graph = wire_new(fixture), node = node_wire(fixture, "Op", "", "y");
+    Wire graph = wire_new(), node = node_wire("Op", "", "y");
     build_message(&node, 5, attribute);
     build_message(&graph, GRAPH_NODE, &node);
     return import_graph(fixture, &graph)->graph->first->attrs;
 }
 
-static void test_attribute_without_type(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire attribute = wire_new(fixture);
+TEST_WITH(test_attribute_without_type, Fixture *fixture) {
+    Wire attribute = wire_new();
     build_text(&attribute, 1, "axis");
     build_int(&attribute, 3, (uint64_t)-1);
     const Attr *attr = import_attribute(fixture, &attribute);
@@ -315,14 +292,11 @@ static void test_attribute_without_type(void **state) {
     assert_false(attr->has_type);
     assert_int_equal(attr->v.i, -1);
     assert_null(attr->also);
-    end(fixture);
 }
 
-static void test_attribute_with_several_values(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_attribute_with_several_values, Fixture *fixture) {
     unsigned char large[300] = {5};
-    Wire attribute = wire_new(fixture), tensor = wire_new(fixture);
+    Wire attribute = wire_new(), tensor = wire_new();
     build_text(&attribute, 1, "a");
     build_int(&attribute, 3, 7);
     build_bytes(&tensor, 9, large, sizeof large);
@@ -336,14 +310,11 @@ static void test_attribute_with_several_values(void **state) {
     assert_ptr_equal(attr->also->v.t->source, fixture->model->source);
     assert_int_equal(attr->also->v.t->size, sizeof large);
     assert_null(attr->also->also);
-    end(fixture);
 }
 
 /* The field of the dtype counts; the others are kept. */
-static void test_tensor_storage(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire attribute = wire_new(fixture), tensor = wire_new(fixture);
+TEST_WITH(test_tensor_storage, Fixture *fixture) {
+    Wire attribute = wire_new(), tensor = wire_new();
     build_text(&attribute, 1, "value");
     build_int(&tensor, 2, DTYPE_INT64);
     build_int(&tensor, 7, 9);
@@ -358,16 +329,13 @@ static void test_tensor_storage(void **state) {
     assert_int_equal(value->bytes[0], 9);
     assert_int_equal(tensor_extra(value)->rest.size,
                      6 + 2 + 3); /* float_data, data_location, the unknown one */
-    end(fixture);
 }
 
 /* ---- nothing is lost ------------------------------------------------------------------------- */
 
 /* Unknown fields, strange wire types and groups come back from every level of a changed model. */
-static void test_unknown_fields_survive(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire node = node_wire(fixture, "Op", "x", "y"), graph = wire_new(fixture);
+TEST_WITH(test_unknown_fields_survive, Fixture *fixture) {
+    Wire node = node_wire("Op", "x", "y"), graph = wire_new();
     build_int(&node, 99, 1);
     build_tag(&node, 100, WIRE_GROUP);
     build_text(&node, 1, "inside");
@@ -375,10 +343,10 @@ static void test_unknown_fields_survive(void **state) {
     build_int(&node, 3, 1); /* name as a number */
     build_message(&graph, GRAPH_NODE, &node);
     build_text(&graph, 2, "g");
-    add_value(fixture, &graph, GRAPH_INPUT, "x");
+    add_value(&graph, GRAPH_INPUT, "x");
     build_text(&graph, 536870911, "the guard's own number");
     build_int(&graph, GRAPH_NODE, 5); /* node as a number */
-    Wire model = wire_new(fixture), opset = wire_new(fixture), device = wire_new(fixture);
+    Wire model = wire_new(), opset = wire_new(), device = wire_new();
     build_int(&model, MODEL_IR, 8);
     build_message(&model, MODEL_GRAPH, &graph);
     build_int(&opset, 2, 17);
@@ -390,20 +358,17 @@ static void test_unknown_fields_survive(void **state) {
     assert_true(import(fixture, &model));
     Wire after = export_changed(fixture);
     assert_same(&model, &after);
-    end(fixture);
 }
 
 /* A graph in two parts and functions between them: both parts are one graph. */
-static void test_graph_in_two_parts(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire first = wire_new(fixture), second = wire_new(fixture), function = wire_new(fixture);
+TEST_WITH(test_graph_in_two_parts, Fixture *fixture) {
+    Wire first = wire_new(), second = wire_new(), function = wire_new();
     ADD_NODE(&first, "Neg", "x", "a");
     build_text(&first, 2, "old");
     ADD_NODE(&second, "Neg", "a", "y");
     build_text(&second, 2, "new");
     build_text(&function, 1, "F");
-    Wire model = model_wire(fixture, &first);
+    Wire model = model_wire(&first);
     build_message(&model, MODEL_FUNCTION, &function);
     build_message(&model, MODEL_GRAPH, &second);
     assert_true(import(fixture, &model));
@@ -413,14 +378,11 @@ static void test_graph_in_two_parts(void **state) {
     assert_ptr_equal(main->last->inputs[0].value, main->first->outputs[0]);
     assert_int_equal(fixture->model->functions.count, 1);
     assert_int_equal(fixture->model->functions.items[0]->body->node_count, 0);
-    end(fixture);
 }
 
-static void test_functions(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire function = wire_new(fixture), attribute = wire_new(fixture), graph = wire_new(fixture);
-    Wire opset = wire_new(fixture), node = node_wire(fixture, "Op", "x", "y");
+TEST_WITH(test_functions, Fixture *fixture) {
+    Wire function = wire_new(), attribute = wire_new(), graph = wire_new();
+    Wire opset = wire_new(), node = node_wire("Op", "x", "y");
     build_text(&function, 1, "F");
     build_text(&function, 4, "x");
     build_text(&function, 5, "y");
@@ -432,8 +394,8 @@ static void test_functions(void **state) {
     build_text(&attribute, 1, "beta");
     build_int(&attribute, 3, 1);
     build_message(&function, 11, &attribute);
-    add_value(fixture, &function, 12, "y");
-    Wire model = model_wire(fixture, &graph);
+    add_value(&function, 12, "y");
+    Wire model = model_wire(&graph);
     build_message(&model, MODEL_FUNCTION, &function);
     assert_true(import(fixture, &model));
     const Function *read = fixture->model->functions.items[0];
@@ -446,32 +408,29 @@ static void test_functions(void **state) {
     assert_string_equal(read->attribute_protos->name->text, "beta");
     Wire after = export_changed(fixture);
     assert_same(&model, &after);
-    end(fixture);
 }
 
-static Wire entry_wire(Fixture *fixture, const char *key, const char *value) {
-    Wire entry = wire_new(fixture);
+static Wire entry_wire(const char *key, const char *value) {
+    Wire entry = wire_new();
     build_text(&entry, 1, key);
     build_text(&entry, 2, value);
     return entry;
 }
 
-static void test_references(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire graph = wire_new(fixture), annotation = wire_new(fixture), info = wire_new(fixture);
-    Wire scale = entry_wire(fixture, "SCALE_TENSOR", "s"), step = wire_new(fixture);
-    add_init(fixture, &graph, "w");
-    add_init(fixture, &graph, "s");
+TEST_WITH(test_references, Fixture *fixture) {
+    Wire graph = wire_new(), annotation = wire_new(), info = wire_new();
+    Wire scale = entry_wire("SCALE_TENSOR", "s"), step = wire_new();
+    add_init(&graph, "w");
+    add_init(&graph, "s");
     build_text(&annotation, 1, "w");
     build_message(&annotation, 2, &scale);
     build_message(&graph, 14, &annotation);
     ADD_NODE(&step, "Neg", "w", "w_new");
-    Wire update = entry_wire(fixture, "w", "w_new"), init = entry_wire(fixture, "w", "none");
+    Wire update = entry_wire("w", "w_new"), init = entry_wire("w", "none");
     build_message(&info, 2, &step);
     build_message(&info, 3, &init);
     build_message(&info, 4, &update);
-    Wire model = model_wire(fixture, &graph);
+    Wire model = model_wire(&graph);
     build_message(&model, MODEL_TRAINING, &info);
     assert_true(import(fixture, &model));
     const Graph *main = fixture->model->graph;
@@ -487,25 +446,4 @@ static void test_references(void **state) {
     assert_ptr_equal(training->algorithm->first->inputs[0].value, main->initializers.items[0]);
     Wire after = export_changed(fixture);
     assert_same(&model, &after);
-    end(fixture);
-}
-
-UNIT_TESTS(onnx_import_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unsorted_graph),
-        cmocka_unit_test(test_captures),
-        cmocka_unit_test(test_infos),
-        cmocka_unit_test(test_second_definitions),
-        cmocka_unit_test(test_required_fields),
-        cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_external_without_folder),
-        cmocka_unit_test(test_attribute_without_type),
-        cmocka_unit_test(test_attribute_with_several_values),
-        cmocka_unit_test(test_tensor_storage),
-        cmocka_unit_test(test_unknown_fields_survive),
-        cmocka_unit_test(test_graph_in_two_parts),
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_references),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,14 +13,12 @@
 enum { REPEATS = 4000 }; /* a chain; every tenth node is an If whose branches capture */
 
 typedef struct Fixture {
-    MemTrap trap;
-    Arena arena;
     Model *model;
     char path[64];
 } Fixture;
 
 /* Nodes, constants, subgraphs and value_info entries: more than one part of each. */
-static Model *make(Fixture *f) {
+static Model *make(void) {
     char *text = NULL, name[32];
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -39,7 +37,7 @@ static Model *make(Fixture *f) {
     fprintf(out, "}\n");
     fclose(out);
     Err err = {0};
-    Model *model = text_parse_model(text, size, &f->trap, &err);
+    Model *model = text_parse_model(text, size, &test_trap, &err);
     free(text);
     if (!model) fail_msg("%s", err.what);
     for (int i = 1; i < REPEATS; i += 7) {
@@ -52,13 +50,11 @@ static Model *make(Fixture *f) {
 static int setup(void **state) {
     Fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    if (setjmp(f->trap.env)) abort();
-    arena_init(&f->arena, &f->trap);
     test_place(f->path, sizeof f->path, "onnx_reread_test.XXXXXX");
     int fd = mkstemp(f->path);
     assert_true(fd >= 0);
     close(fd);
-    f->model = make(f);
+    f->model = make();
     Err err = {0};
     if (!model_save(f->model, f->path, NULL, &err)) fail_msg("%s", err.what);
     *state = f;
@@ -69,10 +65,10 @@ static int teardown(void **state) {
     Fixture *f = *state;
     unlink(f->path);
     model_free(f->model);
-    arena_free(&f->arena);
     free(f);
     return 0;
 }
+TEST_FIXTURE(setup, teardown);
 
 static void expect_same(Fixture *f) {
     Err err = {0};
@@ -94,12 +90,11 @@ static Node *node_at(const Fixture *f, int i) {
     return node;
 }
 
-static void test_same(void **state) {
-    expect_same(*state);
+TEST_WITH(test_same, Fixture *f) {
+    expect_same(f);
 }
 
-static void test_nodes(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_nodes, Fixture *f) {
     static const int places[] = {1, 2, 1999, 3998, 3999};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         Node *node = node_at(f, places[i]);
@@ -119,8 +114,7 @@ static void test_nodes(void **state) {
     expect_same(f);
 }
 
-static void test_inputs(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_inputs, Fixture *f) {
     Node *node = node_at(f, 3001);
     Value *value = node->inputs[1].value;
     node_set_input(node, 1, node_at(f, 17)->inputs[1].value); /* of another part */
@@ -135,8 +129,7 @@ static void test_inputs(void **state) {
     expect_same(f);
 }
 
-static void test_lists(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_lists, Fixture *f) {
     Graph *graph = f->model->graph;
     Sym doc = graph->doc;
     graph->doc = test_name(f->model, "doc");
@@ -160,8 +153,7 @@ static void test_lists(void **state) {
     expect_different(f, "number of value_info entries differs");
 }
 
-static void test_data(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_data, Fixture *f) {
     Value *value = node_at(f, 3999)->inputs[1].value;
     const Tensor *tensor = value->init;
     const float other = 0.5f;
@@ -173,8 +165,7 @@ static void test_data(void **state) {
 }
 
 /* A byte changed anywhere makes the file unreadable or another model. */
-static void test_bytes(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_bytes, Fixture *f) {
     FILE *file = fopen(f->path, "r+b");
     assert_non_null(file);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
@@ -195,8 +186,7 @@ static void test_bytes(void **state) {
     expect_same(f);
 }
 
-static void test_no_file(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_no_file, Fixture *f) {
     Err err = {0};
     assert_false(
         onnx_compare_file(f->model, &(WrittenFile){.path = "/nowhere/at/all"}, NULL, &err));
@@ -214,8 +204,7 @@ void *__wrap_calloc(size_t count, size_t size) {
 }
 
 /* Wherever memory runs out, it is an error, nothing stays open, and the next try succeeds. */
-static void test_out_of_memory(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_out_of_memory, Fixture *f) {
     enum { TRIES = 30 };
     allocations = 0;
     expect_same(f);
@@ -235,13 +224,4 @@ static void test_out_of_memory(void **state) {
         assert_int_equal(free_after, free_before);
     }
     expect_same(f);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-UNIT_TESTS(onnx_reread_test) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_same), TEST(test_nodes), TEST(test_inputs),  TEST(test_lists),
-        TEST(test_data), TEST(test_bytes), TEST(test_no_file), TEST(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

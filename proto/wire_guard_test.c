@@ -7,28 +7,24 @@
 #include "wire_guard.h"
 
 typedef struct Fixture {
-    Arena arena;
     Shadow shadow;
     Err err;
 } Fixture;
 
-static Fixture *begin(void) {
+static int set_up(void **state) {
     static Fixture fixture;
     fixture = (Fixture){0};
-    arena_init(&fixture.arena, NULL); /* out of memory aborts the test */
-    return &fixture;
+    *state = &fixture;
+    return 0;
 }
-
-static void end(Fixture *fixture) {
-    arena_free(&fixture->arena);
-}
+TEST_FIXTURE(set_up, NULL);
 
 static bool guard_as(Fixture *fixture, const ProtobufCMessageDescriptor *root, const Wire *wire,
                      uint64_t budget) {
-    Source *source = source_from_memory(&fixture->arena, wire->items, wire->count, "test.onnx");
+    Source *source = source_from_memory(&test_arena, wire->items, wire->count, "test.onnx");
     fixture->err = (Err){0};
     GuardInput input = {.source = source, .root = root, .memory_budget = budget};
-    return wire_guard(&input, &fixture->arena, &fixture->shadow, &fixture->err);
+    return wire_guard(&input, &test_arena, &fixture->shadow, &fixture->err);
 }
 
 static void refuse(Fixture *fixture, const Wire *wire, const char *what) {
@@ -40,16 +36,14 @@ static void refuse(Fixture *fixture, const Wire *wire, const char *what) {
 
 static ProtobufCMessage *unpack_shadow(Fixture *fixture,
                                        const ProtobufCMessageDescriptor *descriptor) {
-    Unpacker *unpacker = ARENA_NEW(&fixture->arena, Unpacker);
-    unpacker_init(unpacker, &fixture->arena);
+    Unpacker *unpacker = ARENA_NEW(&test_arena, Unpacker);
+    unpacker_init(unpacker, &test_arena);
     ProtobufCMessage *message = unpacker_unpack(unpacker, descriptor, fixture->shadow.message);
     assert_non_null(message);
     return message;
 }
 
-static void test_refuses_bad_bytes(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_refuses_bad_bytes, Fixture *fixture) {
     const struct {
         const char *bytes;
         size_t size;
@@ -74,17 +68,14 @@ static void test_refuses_bad_bytes(void **state) {
         {"\xfb\x07\x08\x01\x0c", 5, "misplaced end of a group"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        Wire wire = {.arena = &fixture->arena};
+        Wire wire = {.arena = &test_arena};
         build_raw(&wire, cases[i].bytes, cases[i].size);
         refuse(fixture, &wire, cases[i].what);
     }
-    end(fixture);
 }
 
-static void test_refuses_bad_packed_lists(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire floats = {.arena = &fixture->arena}, ints = {.arena = &fixture->arena};
+TEST_WITH(test_refuses_bad_packed_lists, Fixture *fixture) {
+    Wire floats = {.arena = &test_arena}, ints = {.arena = &test_arena};
     build_bytes(&floats, 4, "12345", 5);
     assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &floats, 0));
     build_bytes(&ints, 1, "\x01\x80", 2);
@@ -92,7 +83,6 @@ static void test_refuses_bad_packed_lists(void **state) {
     build_tag(&ints, 2, WIRE_VARINT); /* where the list's last number would go on */
     build_int(&ints, 2, 1);
     assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &ints, 0));
-    end(fixture);
 }
 
 /* A TypeProto that nests `depth` messages. */
@@ -106,89 +96,72 @@ static Wire nested_types(Arena *arena, int depth) {
     return type;
 }
 
-static void test_depth(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire most = nested_types(&fixture->arena, WIRE_DEPTH_MAX);
+TEST_WITH(test_depth, Fixture *fixture) {
+    Wire most = nested_types(&test_arena, WIRE_DEPTH_MAX);
     assert_true(guard_as(fixture, &onnx__type_proto__descriptor, &most, 0));
-    Wire more = nested_types(&fixture->arena, WIRE_DEPTH_MAX + 2);
+    Wire more = nested_types(&test_arena, WIRE_DEPTH_MAX + 2);
     assert_false(guard_as(fixture, &onnx__type_proto__descriptor, &more, 0));
     assert_non_null(strstr(fixture->err.what, "nested too deeply"));
-    end(fixture);
 }
 
-static void test_group_depth(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_group_depth, Fixture *fixture) {
     for (int depth = WIRE_DEPTH_MAX; depth <= WIRE_DEPTH_MAX + 1; depth++) {
-        Wire wire = {.arena = &fixture->arena};
+        Wire wire = {.arena = &test_arena};
         for (int i = 0; i < depth; i++) build_tag(&wire, 99, WIRE_GROUP);
         for (int i = 0; i < depth; i++) build_tag(&wire, 99, WIRE_GROUP_END);
         assert_int_equal(guard_as(fixture, &onnx__model_proto__descriptor, &wire, 0),
                          depth == WIRE_DEPTH_MAX);
-        Wire graph = {.arena = &fixture->arena}; /* which counts as one of them */
+        Wire graph = {.arena = &test_arena}; /* which counts as one of them */
         build_message(&graph, 7, &wire);
         assert_false(guard_as(fixture, &onnx__model_proto__descriptor, &graph, 0));
     }
-    end(fixture);
 }
 
-static void test_graph_depth(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire graph = {.arena = &fixture->arena};
+TEST_WITH(test_graph_depth, Fixture *fixture) {
+    Wire graph = {.arena = &test_arena};
     build_text(&graph, 2, "innermost");
     for (int i = 0; i < 33; i++) { /* graph, node, attribute: 3 each, and the model's graph */
-        Wire attribute = {.arena = &fixture->arena}, node = {.arena = &fixture->arena};
+        Wire attribute = {.arena = &test_arena}, node = {.arena = &test_arena};
         build_message(&attribute, 6, &graph);
         build_message(&node, 5, &attribute);
-        graph = (Wire){.arena = &fixture->arena};
+        graph = (Wire){.arena = &test_arena};
         build_message(&graph, 1, &node);
     }
-    Wire model = {.arena = &fixture->arena};
+    Wire model = {.arena = &test_arena};
     build_message(&model, 7, &graph);
     assert_true(guard_as(fixture, &onnx__model_proto__descriptor, &model, 0));
     assert_int_equal(fixture->shadow.records.count, 35);
-    end(fixture);
 }
 
-static void test_size_limit(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_size_limit, Fixture *fixture) {
     Source source = {
         .name = "big", .size = WIRE_SIZE_MAX + 1, .memory = (const void *)"", .fd = -1};
     GuardInput input = {.source = &source, .root = &onnx__model_proto__descriptor};
-    assert_false(wire_guard(&input, &fixture->arena, &fixture->shadow, &fixture->err));
+    assert_false(wire_guard(&input, &test_arena, &fixture->shadow, &fixture->err));
     assert_non_null(strstr(fixture->err.what, "too large"));
-    end(fixture);
 }
 
-static void test_empty_attributes_bomb(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_empty_attributes_bomb, Fixture *fixture) {
     enum { SIZE = 20 << 20 };
-    Wire node = {.arena = &fixture->arena}, model = {.arena = &fixture->arena};
-    node.items = arena_alloc(&fixture->arena, SIZE);
+    Wire node = {.arena = &test_arena}, model = {.arena = &test_arena};
+    node.items = arena_alloc(&test_arena, SIZE);
     for (size_t i = 0; i < SIZE; i += 2) node.items[i] = 5 << 3 | WIRE_BYTES;
     node.count = SIZE;
-    Wire graph = {.arena = &fixture->arena};
+    Wire graph = {.arena = &test_arena};
     build_message(&graph, 1, &node);
     build_message(&model, 7, &graph);
     refuse(fixture, &model, "memory budget");
     assert_true(guard_as(fixture, &onnx__model_proto__descriptor, &model, UINT64_C(1) << 40));
-    end(fixture);
 }
 
 static const Onnx__TensorProto *tensor_with_raw(Fixture *fixture, const void *raw, size_t size) {
-    Wire wire = {.arena = &fixture->arena};
+    Wire wire = {.arena = &test_arena};
     build_bytes(&wire, 9, raw, size);
     assert_true(guard_as(fixture, &onnx__tensor_proto__descriptor, &wire, 0));
     return (Onnx__TensorProto *)unpack_shadow(fixture, &onnx__tensor_proto__descriptor);
 }
 
-static void test_raw_data(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
+TEST_WITH(test_raw_data, Fixture *fixture) {
     unsigned char raw[SHADOW_INLINE_MAX + 1] = {7};
     const Onnx__TensorProto *tensor = tensor_with_raw(fixture, raw, SHADOW_INLINE_MAX);
     assert_int_equal(tensor->raw_data.len, SHADOW_INLINE_MAX + 1);
@@ -204,13 +177,10 @@ static void test_raw_data(void **state) {
     assert_int_equal(tensor->raw_data.data[0], SHADOW_INLINE);
     tensor = tensor_with_raw(fixture, raw, 0);
     assert_int_equal(tensor->raw_data.len, 1);
-    end(fixture);
 }
 
-static void test_forged_graph_index(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire graph = {.arena = &fixture->arena}, attribute = {.arena = &fixture->arena};
+TEST_WITH(test_forged_graph_index, Fixture *fixture) {
+    Wire graph = {.arena = &test_arena}, attribute = {.arena = &test_arena};
     build_bytes(&graph, 2, "\xff\xff\xff\x7f", 4);
     build_message(&attribute, 6, &graph);
     build_message(&attribute, 6, &graph); /* in two parts */
@@ -222,13 +192,10 @@ static void test_forged_graph_index(void **state) {
     assert_memory_equal(proto->g->name.data, "\0\0\0\0", 4);
     assert_memory_equal(proto->graphs[0]->name.data, "\1\0\0\0", 4);
     assert_int_equal(fixture->shadow.records.items[0]->remainder.count, 2);
-    end(fixture);
 }
 
-static void test_escapes(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire wire = {.arena = &fixture->arena};
+TEST_WITH(test_escapes, Fixture *fixture) {
+    Wire wire = {.arena = &test_arena};
     build_int(&wire, 2, 5);            /* dim_param as a number */
     build_tag(&wire, 1, WIRE_FIXED32); /* dim_value as fixed32 */
     build_raw(&wire, "abcd", 4);
@@ -245,15 +212,12 @@ static void test_escapes(void **state) {
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(message->unknown_fields[i].tag, SHADOW_ESCAPE);
     assert_int_equal(message->unknown_fields[4].tag, 51);
-    end(fixture);
 }
 
-static void test_split_submessages(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire first = {.arena = &fixture->arena}, second = {.arena = &fixture->arena};
-    Wire sparse = {.arena = &fixture->arena};
-    Wire from = {.arena = &fixture->arena}, to = {.arena = &fixture->arena};
+TEST_WITH(test_split_submessages, Fixture *fixture) {
+    Wire first = {.arena = &test_arena}, second = {.arena = &test_arena};
+    Wire sparse = {.arena = &test_arena};
+    Wire from = {.arena = &test_arena}, to = {.arena = &test_arena};
     build_int(&from, 98, 1); /* a segment: parts within the parts */
     build_int(&to, 98, 1);
     build_message(&first, 3, &from);
@@ -278,15 +242,12 @@ static void test_split_submessages(void **state) {
     assert_memory_equal(proto->values->raw_data.data, "\0new", 4);
     assert_int_equal(proto->values->base.n_unknown_fields, 2);
     assert_int_equal(proto->values->segment->base.n_unknown_fields, 2);
-    end(fixture);
 }
 
 /* tensor, sequence, tensor: the first is gone, as protobuf replaces a oneof's other case. */
-static void test_split_oneof(void **state) {
-    (void)state;
-    Fixture *fixture = begin();
-    Wire float_type = {.arena = &fixture->arena}, shaped = {.arena = &fixture->arena};
-    Wire empty = {.arena = &fixture->arena}, type = {.arena = &fixture->arena};
+TEST_WITH(test_split_oneof, Fixture *fixture) {
+    Wire float_type = {.arena = &test_arena}, shaped = {.arena = &test_arena};
+    Wire empty = {.arena = &test_arena}, type = {.arena = &test_arena};
     build_int(&float_type, 1, 1);
     build_message(&shaped, 2, &empty);
     build_message(&type, 1, &float_type);
@@ -298,7 +259,6 @@ static void test_split_oneof(void **state) {
     assert_int_equal(proto->value_case, ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE);
     assert_false(proto->tensor_type->has_elem_type);
     assert_non_null(proto->tensor_type->shape);
-    end(fixture);
 }
 
 /* What the guard and wire_merge take for granted of the schema. */
@@ -320,26 +280,6 @@ static void check_descriptor(const ProtobufCMessageDescriptor *descriptor, int d
     }
 }
 
-static void test_schema_facts(void **state) {
-    (void)state;
+TEST(test_schema_facts) {
     check_descriptor(&onnx__model_proto__descriptor, 0);
-}
-
-UNIT_TESTS(wire_guard_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refuses_bad_bytes),
-        cmocka_unit_test(test_refuses_bad_packed_lists),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_group_depth),
-        cmocka_unit_test(test_graph_depth),
-        cmocka_unit_test(test_size_limit),
-        cmocka_unit_test(test_empty_attributes_bomb),
-        cmocka_unit_test(test_raw_data),
-        cmocka_unit_test(test_forged_graph_index),
-        cmocka_unit_test(test_escapes),
-        cmocka_unit_test(test_split_submessages),
-        cmocka_unit_test(test_split_oneof),
-        cmocka_unit_test(test_schema_facts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,13 @@
 
 #include "test_model.h"
 
-static MemTrap trap;
-
 /* Types come from declarations alone here: no pass has run. */
 static void check(const char *text, const char *expected) {
     Err err = {0};
     Arena scratch;
     char line[1024];
-    Model *model = test_model(&trap, text);
-    arena_init(&scratch, &trap);
+    Model *model = test_model(text);
+    arena_init(&scratch, &test_trap);
     bool ok = model_check(model, &scratch, &err);
     err_format(&err, line, sizeof line);
     if (ok && expected) fail_msg("accepted: %s", text);
@@ -79,17 +77,13 @@ static const char *const refused[][2] = {
      "graph 'n/then_branch': node 'q' (Relu): wrong number of inputs: expected 1, got 2"},
 };
 
-static void test_refused(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_refused) {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         check(refused[i][0], refused[i][1]);
 }
 
 /* These say more than the tests above pin down: only their core is compared. */
-static void test_unknown_operators(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_unknown_operators) {
     static const char *const rows[][2] = {
         {"g (float x) => (float y) { y = Rellu (x) }", "did you mean 'Relu'"},
         {"g (float x) => (float y) { y = ai.onnx.ml.Scaler (x) }", "does not import"},
@@ -98,22 +92,18 @@ static void test_unknown_operators(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Err err = {0};
-        Arena scratch;
         char line[1024];
-        Model *model = test_model(&trap, rows[i][0]);
-        arena_init(&scratch, &trap);
-        assert_false(model_check(model, &scratch, &err));
+        Model *model = test_model(rows[i][0]);
+        assert_false(model_check(model, &test_arena, &err));
         err_format(&err, line, sizeof line);
         if (!strstr(line, rows[i][1])) fail_msg("'%s' lacks '%s'", line, rows[i][1]);
         assert_int_equal(err.code, ERR_MODEL);
-        arena_free(&scratch);
+        arena_free(&test_arena);
         model_free(model);
     }
 }
 
-static void test_accepted(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_accepted) {
     static const char *const accepted[] = {
         "g (float x) => (float y) { y = Clip (x, , x) }",
         /* a number that is not filled is 0, and a list without items empty */
@@ -133,13 +123,4 @@ static void test_accepted(void **state) {
         "{ b = Concat <axis: int = @s> (a) }",
     };
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) check(accepted[i], NULL);
-}
-
-UNIT_TESTS(check_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_unknown_operators),
-        cmocka_unit_test(test_accepted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

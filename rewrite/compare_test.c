@@ -51,8 +51,8 @@ static void add_function(Model *model) {
 }
 
 /* x, w -> Add{scales, label, value} -> s -> If -> y, with most kinds of parts. */
-static Model *make(MemTrap *trap) {
-    Model *model = model_new(trap);
+static Model *make(void) {
+    Model *model = model_new(&test_trap);
     Arena *arena = &model->arena;
     Graph *graph = model->graph;
     model->ir_version = 10;
@@ -228,11 +228,8 @@ static const Change changes[] = {
     {shadow, "input"},
 };
 
-static void test_equal(void **state) {
-    (void)state;
-    MemTrap trap;
-    if (setjmp(trap.env)) abort();
-    Model *a = make(&trap), *b = make(&trap);
+TEST(test_equal) {
+    Model *a = make(), *b = make();
     Err err = {0};
     if (!model_compare(a, b, NULL, &err)) fail_msg("%s", err.what);
     /* What no file says does not count. */
@@ -242,12 +239,9 @@ static void test_equal(void **state) {
     model_free(b);
 }
 
-static void test_every_change(void **state) {
-    (void)state;
-    MemTrap trap;
-    if (setjmp(trap.env)) abort();
+TEST(test_every_change) {
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        Model *a = make(&trap), *b = make(&trap);
+        Model *a = make(), *b = make();
         Err err = {0};
         changes[i].apply(b);
         if (model_compare(a, b, NULL, &err)) fail_msg("change %zu was not seen", i);
@@ -260,11 +254,8 @@ static void test_every_change(void **state) {
     }
 }
 
-static void test_storage_does_not_count(void **state) {
-    (void)state;
-    MemTrap trap;
-    if (setjmp(trap.env)) abort();
-    Model *a = make(&trap), *b = make(&trap);
+TEST(test_storage_does_not_count) {
+    Model *a = make(), *b = make();
     Value *x = a->graph->initializers.items[0], *y = b->graph->initializers.items[0];
     const uint16_t halves[] = {0x3c00, 0x4000, 0x4200};
     const int64_t dims[] = {3};
@@ -284,13 +275,4 @@ static void test_storage_does_not_count(void **state) {
     assert_false(model_compare(a, b, NULL, &err)); /* another field */
     model_free(a);
     model_free(b);
-}
-
-UNIT_TESTS(compare_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal),
-        cmocka_unit_test(test_every_change),
-        cmocka_unit_test(test_storage_does_not_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

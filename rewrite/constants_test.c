@@ -6,8 +6,6 @@
 #include "scope.h"
 #include "test_model.h"
 
-static MemTrap trap;
-
 static const char text[] =
     "g (float x, float d = {7}) => (float y)\n"
     "<float[2] w = {1, 2}, float16 h = {1.5v}, bfloat16 b = {1.5v}, float[1,1] one = {4},\n"
@@ -22,12 +20,8 @@ static const char text[] =
     "    y = Sum (x, d)\n"
     "}\n";
 
-static void test_tensors(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Arena arena;
-    Model *model = test_model(&trap, text);
-    arena_init(&arena, &trap);
+TEST(test_tensors) {
+    Model *model = test_model(text);
     static const struct {
         const char *name;
         bool constant, tensor;
@@ -46,7 +40,7 @@ static void test_tensors(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const Value *value = test_value(model->graph, rows[i].name);
-        const Tensor *tensor = constant_tensor(value, &arena);
+        const Tensor *tensor = constant_tensor(value, &test_arena);
         assert_int_equal(value_is_constant(value), rows[i].constant);
         assert_int_equal(tensor != NULL, rows[i].tensor);
         if (!tensor) continue;
@@ -57,20 +51,17 @@ static void test_tensors(void **state) {
     }
     float floats[3];
     int64_t ints[2];
-    const Tensor *fs = constant_tensor(test_value(model->graph, "fs"), &arena);
-    const Tensor *ns = constant_tensor(test_value(model->graph, "ns"), &arena);
+    const Tensor *fs = constant_tensor(test_value(model->graph, "fs"), &test_arena);
+    const Tensor *ns = constant_tensor(test_value(model->graph, "ns"), &test_arena);
     assert_true(tensor_read_raw(fs, 0, floats, sizeof floats, NULL));
     assert_true(tensor_read_raw(ns, 0, ints, sizeof ints, NULL));
     assert_true(floats[0] == 1.0f && floats[2] == 3.0f && ints[0] == 1 && ints[1] == 2);
     assert_int_equal(model->edits, 0);
-    arena_free(&arena);
     model_free(model);
 }
 
-static void test_scalars(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, text);
+TEST(test_scalars) {
+    Model *model = test_model(text);
     static const struct {
         const char *name;
         float number;
@@ -86,14 +77,11 @@ static void test_scalars(void **state) {
     model_free(model);
 }
 
-static void test_parameters(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_parameters) {
     float number;
-    Model *model =
-        test_model(&trap, "g (float x) => (float y) { y = com.x.F <v = 1.0> (x) }\n"
-                          "<domain: \"com.x\", opset_import: [\"\" : 21]> F <v> (a) => (z) "
-                          "{ c = Constant <value_float: float = @v> () z = Add (a, c) }\n");
+    Model *model = test_model("g (float x) => (float y) { y = com.x.F <v = 1.0> (x) }\n"
+                              "<domain: \"com.x\", opset_import: [\"\" : 21]> F <v> (a) => (z) "
+                              "{ c = Constant <value_float: float = @v> () z = Add (a, c) }\n");
     const Value *c = test_value(model->functions.items[0]->body, "c");
     assert_false(value_is_constant(c)); /* whatever the caller gives */
     assert_null(constant_tensor(c, &model->arena));
@@ -101,11 +89,9 @@ static void test_parameters(void **state) {
     model_free(model);
 }
 
-static void test_replace(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_replace) {
     static const char *const names[] = {"w", "t", "f", "fs", "n"};
-    Model *model = test_model(&trap, text);
+    Model *model = test_model(text);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         Value *value = test_value(model->graph, names[i]);
         const Tensor *tensor = tensor_new_float_scalar(&model->arena, 3.0f);
@@ -123,29 +109,25 @@ static void test_replace(void **state) {
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-static void test_scopes(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Arena scratch;
-    arena_init(&scratch, &trap);
-    Model *model = model_new(&trap);
+TEST(test_scopes) {
+    Model *model = model_new(&test_trap);
     Graph *inner_graph = graph_new(model, model->graph);
-    Scope *outer = scope_new(&scratch, model->graph, NULL);
-    Scope *inner = scope_new(&scratch, inner_graph, outer);
+    Scope *outer = scope_new(&test_arena, model->graph, NULL);
+    Scope *inner = scope_new(&test_arena, inner_graph, outer);
     Sym a = test_name(model, "a"), b = test_name(model, "b");
     assert_null(scope_find(outer, a));
-    Value *va = scope_declare(outer, &scratch, a);
-    assert_ptr_equal(scope_declare(outer, &scratch, a), va);
+    Value *va = scope_declare(outer, &test_arena, a);
+    assert_ptr_equal(scope_declare(outer, &test_arena, a), va);
     assert_null(scope_lookup(inner, a)); /* declared, but nothing defines it yet */
     va->input = ARENA_NEW(&model->arena, ValueDecl);
     assert_ptr_equal(scope_lookup(inner, a), va);
-    assert_ptr_equal(scope_resolve(inner, &scratch, a), va);
-    Value *hidden = scope_declare(inner, &scratch, a); /* a stale declaration hides nothing */
+    assert_ptr_equal(scope_resolve(inner, &test_arena, a), va);
+    Value *hidden = scope_declare(inner, &test_arena, a); /* a stale declaration hides nothing */
     assert_ptr_equal(scope_lookup(inner, a), va);
     hidden->init = tensor_new_float_scalar(&model->arena, 1);
     assert_ptr_equal(scope_lookup(inner, a), hidden);
     assert_ptr_equal(scope_lookup(outer, a), va);
-    Value *vb = scope_resolve(inner, &scratch, b);
+    Value *vb = scope_resolve(inner, &test_arena, b);
     assert_ptr_equal(vb->graph, inner_graph);
     assert_int_equal(inner_graph->undefined.count, 1);
     assert_false(value_is_defined(vb));
@@ -158,31 +140,24 @@ static void test_scopes(void **state) {
     assert_true(va->referenced);
     assert_null(unknown.value);
     model_free(model);
-    arena_free(&scratch);
 }
 
 /* One undefined value, listed once, however often it is read. */
-static void test_undefined_once(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, "g () => (float y) { y = Sum (u, u, u) z = Neg (u) }\n");
+TEST(test_undefined_once) {
+    Model *model = test_model("g () => (float y) { y = Sum (u, u, u) z = Neg (u) }\n");
     assert_int_equal(model->graph->undefined.count, 1);
     assert_int_equal(model->graph->undefined.items[0]->use_count, 4);
     model_free(model);
 }
 
-static void test_many_names(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_many_names) {
     enum { MANY = 5000 };
-    Arena scratch;
     char name[16];
-    arena_init(&scratch, &trap);
-    Model *model = model_new(&trap);
-    Scope *scope = scope_new(&scratch, model->graph, NULL);
+    Model *model = model_new(&test_trap);
+    Scope *scope = scope_new(&test_arena, model->graph, NULL);
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "v%d", i);
-        scope_declare(scope, &scratch, test_name(model, name));
+        scope_declare(scope, &test_arena, test_name(model, name));
     }
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "v%d", i);
@@ -190,15 +165,4 @@ static void test_many_names(void **state) {
     }
     assert_int_equal(scope->count, MANY);
     model_free(model);
-    arena_free(&scratch);
-}
-
-UNIT_TESTS(constants_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors),    cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_parameters), cmocka_unit_test(test_replace),
-        cmocka_unit_test(test_scopes),     cmocka_unit_test(test_undefined_once),
-        cmocka_unit_test(test_many_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,8 +6,6 @@
 
 #include "test_model.h"
 
-static MemTrap trap;
-
 static const char small[] = "g (float[N,3] x, float[3] d) => (float[N,3] y, float[N,3] z)\n"
                             "<float[3] w = {1, 2, 3}, float[N,3] a>\n"
                             "{ a = Add (x, w)  b = Mul (a, a)  y = Sub (b, a)  z = Relu (y) }\n";
@@ -21,10 +19,8 @@ static const char nested[] =
     "    }, else_branch = e () => (float[3] ey) { ey = Exp (p) }>\n"
     "}\n";
 
-static void test_new_nodes(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, small);
+TEST(test_new_nodes) {
+    Model *model = test_model(small);
     Graph *graph = model->graph;
     uint64_t edits = model->edits;
     assert_int_equal(edits, 0);
@@ -44,10 +40,8 @@ static void test_new_nodes(void **state) {
     model_free(model);
 }
 
-static void test_inputs_resize(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, small);
+TEST(test_inputs_resize) {
+    Model *model = test_model(small);
     Node *mul = test_node(model->graph, "b"), *sub = test_node(model->graph, "y");
     Value *a = test_value(model->graph, "a"), *x = test_value(model->graph, "x");
     assert_int_equal(a->use_count, 3);
@@ -77,10 +71,8 @@ static void test_inputs_resize(void **state) {
     model_free(model);
 }
 
-static void test_outputs(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, small);
+TEST(test_outputs) {
+    Model *model = test_model(small);
     Node *add = test_node(model->graph, "a"), *relu = test_node(model->graph, "z");
     Value *a = test_value(model->graph, "a");
     Value *more = value_new(model->graph, test_name(model, "more"));
@@ -107,10 +99,8 @@ static void test_outputs(void **state) {
     model_free(model);
 }
 
-static void test_uses_move(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, nested);
+TEST(test_uses_move) {
+    Model *model = test_model(nested);
     Value *p = test_value(model->graph, "p"), *x = test_value(model->graph, "x");
     assert_int_equal(p->use_count, 3); /* two levels down, too */
     assert_int_equal(x->use_count, 2);
@@ -130,10 +120,8 @@ static void test_uses_move(void **state) {
     model_free(model);
 }
 
-static void test_names(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, small);
+TEST(test_names) {
+    Model *model = test_model(small);
     Value *a = test_value(model->graph, "a"), *b = test_value(model->graph, "b");
     Sym name = a->name, other = b->name;
     value_swap_names(a, b);
@@ -149,10 +137,8 @@ static void test_names(void **state) {
     model_free(model);
 }
 
-static void test_remove_node(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, nested);
+TEST(test_remove_node) {
+    Model *model = test_model(nested);
     Graph *graph = model->graph;
     Value *p = test_value(graph, "p"), *x = test_value(graph, "x"), *c = test_value(graph, "c");
     Value *y = test_value(graph, "y");
@@ -177,13 +163,11 @@ static void test_remove_node(void **state) {
     model_free(model);
 }
 
-static void test_remove_branch_output(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, "g (bool c, float[3] x) => (float[3] x) {\n"
-                                     "    y = If (c) <then_branch = t () => (float[3] x) {},\n"
-                                     "                else_branch = e () => (float[3] x) {}>\n"
-                                     "}\n");
+TEST(test_remove_branch_output) {
+    Model *model = test_model("g (bool c, float[3] x) => (float[3] x) {\n"
+                              "    y = If (c) <then_branch = t () => (float[3] x) {},\n"
+                              "                else_branch = e () => (float[3] x) {}>\n"
+                              "}\n");
     Value *x = test_value(model->graph, "x");
     assert_int_equal(x->use_count, 3); /* outputs of all three graphs */
     node_remove(test_node(model->graph, "y"));
@@ -192,11 +176,9 @@ static void test_remove_branch_output(void **state) {
     model_free(model);
 }
 
-static void test_move_node(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, "g (float[3] x) => (float[3] a, float[3] b, float[3] c)\n"
-                                     "{ a = Abs (x)  b = Neg (x)  c = Exp (x) }\n");
+TEST(test_move_node) {
+    Model *model = test_model("g (float[3] x) => (float[3] a, float[3] b, float[3] c)\n"
+                              "{ a = Abs (x)  b = Neg (x)  c = Exp (x) }\n");
     Graph *graph = model->graph;
     Node *a = test_node(graph, "a"), *b = test_node(graph, "b"), *c = test_node(graph, "c");
     node_move_before(c, a);
@@ -215,11 +197,8 @@ static void test_move_node(void **state) {
     model_free(model);
 }
 
-static void test_move_out(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_move_out) {
     Model *model = test_model(
-        &trap,
         "g (bool c, float[3] x) => (float[3] y) {\n"
         "  y = If (c) <then_branch = t () => (float[3] q) <float[3] w = {1, 2, 3}, float[3] p,\n"
         "              sparse_tensor[3] k = {float[1] {4}, int64[1] {2}}> {\n"
@@ -250,11 +229,9 @@ static void test_move_out(void **state) {
 }
 
 /* What was the second output of a node is nobody's second one any more. */
-static void test_output_becomes_constant(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, "g (float[4] x) => (float[2] y)\n"
-                                     "{ a, b = Split <num_outputs = 2> (x)  y = Neg (b) }\n");
+TEST(test_output_becomes_constant) {
+    Model *model = test_model("g (float[4] x) => (float[2] y)\n"
+                              "{ a, b = Split <num_outputs = 2> (x)  y = Neg (b) }\n");
     Value *b = test_value(model->graph, "b");
     const int64_t two = 2;
     const float data[] = {1, 2};
@@ -266,12 +243,10 @@ static void test_output_becomes_constant(void **state) {
     model_free(model);
 }
 
-static void test_initializers(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, "g (float x, float d = {7}) => (float y)\n"
-                                     "<float u = {1}, float v = {2}, float w = {3}>\n"
-                                     "{ y = Sum (x, d, u, v, w) }\n");
+TEST(test_initializers) {
+    Model *model = test_model("g (float x, float d = {7}) => (float y)\n"
+                              "<float u = {1}, float v = {2}, float w = {3}>\n"
+                              "{ y = Sum (x, d, u, v, w) }\n");
     Graph *graph = model->graph;
     Value *u = test_value(graph, "u"), *v = test_value(graph, "v"), *d = test_value(graph, "d");
     const Tensor *seven = tensor_new_float_scalar(&model->arena, 7.0f);
@@ -304,10 +279,8 @@ static void test_initializers(void **state) {
     model_free(model);
 }
 
-static void test_sparse_initializer(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, small);
+TEST(test_sparse_initializer) {
+    Model *model = test_model(small);
     Graph *graph = model->graph;
     Value *sparse = value_new(graph, test_name(model, "sparse"));
     sparse->sparse_init = ARENA_NEW(&model->arena, SparseTensor);
@@ -321,10 +294,8 @@ static void test_sparse_initializer(void **state) {
     model_free(model);
 }
 
-static void test_info(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, small);
+TEST(test_info) {
+    Model *model = test_model(small);
     Graph *graph = model->graph;
     Value *a = test_value(graph, "a"), *b = test_value(graph, "b");
     assert_int_equal(graph->infos.count, 1);
@@ -360,10 +331,8 @@ static void test_info(void **state) {
 }
 
 /* Many removals: the lists are in order and without holes afterwards. */
-static void test_remove_many(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, "g () => () {}");
+TEST(test_remove_many) {
+    Model *model = test_model("g () => () {}");
     Graph *graph = model->graph;
     enum { COUNT = 50 };
     Value *constants[COUNT], *results[COUNT], *dead[COUNT];
@@ -398,10 +367,8 @@ static void test_remove_many(void **state) {
     model_free(model);
 }
 
-static void test_share_lists(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, "g () => () {}");
+TEST(test_share_lists) {
+    Model *model = test_model("g () => () {}");
     Node *nodes[3];
     for (int i = 0; i < 3; i++)
         nodes[i] = node_new(model->graph, NULL, test_name(model, "Cast"), NULL);
@@ -423,10 +390,8 @@ static void test_share_lists(void **state) {
     model_free(model);
 }
 
-static void test_declarations(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, small);
+TEST(test_declarations) {
+    Model *model = test_model(small);
     Graph *graph = model->graph;
     Value *x = test_value(graph, "x"), *y = test_value(graph, "y");
     value_declare_input(x, DTYPE_FLOAT);
@@ -518,11 +483,9 @@ static void shadow_renew(Shadow *s, size_t n) {
     s->counts[n] = 0;
 }
 
-static void test_random_edits(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_random_edits) {
     static Shadow s; /* static: not lost in a jump */
-    s = (Shadow){.model = model_new(&trap), .random = 42};
+    s = (Shadow){.model = model_new(&test_trap), .random = 42};
     model_import_opset(s.model, &s.model->opsets, test_name(s.model, ""), 21);
     for (size_t v = 0; v < VALUES; v++) {
         char name[8];
@@ -550,27 +513,4 @@ static void test_random_edits(void **state) {
     }
     test_verify(s.model);
     model_free(s.model);
-}
-
-UNIT_TESTS(graph_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_new_nodes),
-        cmocka_unit_test(test_inputs_resize),
-        cmocka_unit_test(test_outputs),
-        cmocka_unit_test(test_uses_move),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_remove_node),
-        cmocka_unit_test(test_remove_branch_output),
-        cmocka_unit_test(test_move_node),
-        cmocka_unit_test(test_move_out),
-        cmocka_unit_test(test_output_becomes_constant),
-        cmocka_unit_test(test_initializers),
-        cmocka_unit_test(test_sparse_initializer),
-        cmocka_unit_test(test_info),
-        cmocka_unit_test(test_remove_many),
-        cmocka_unit_test(test_share_lists),
-        cmocka_unit_test(test_declarations),
-        cmocka_unit_test(test_random_edits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,6 @@
 
 #include "test_model.h"
 
-static MemTrap trap;
-
 static const char text[] =
     "g (bool c, float[3] x) => (float[3] y) {\n"
     "    p = com.x.F (x)\n"
@@ -20,10 +18,8 @@ static const char text[] =
     "<domain: \"com.x\", overload: \"o\", opset_import: [\"\" : 19]> F (a) => (z) { z = Abs (a) "
     "}\n";
 
-static void test_opsets(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, "g () => () {}\n");
+TEST(test_opsets) {
+    Model *model = test_model("g () => () {}\n");
     Sym empty = test_name(model, ""), own = test_name(model, "ai.onnx");
     Sym other = test_name(model, "com.x"), absent = test_name(model, "com.y");
     assert_true(domain_is_default(NULL) && domain_is_default(empty) && domain_is_default(own));
@@ -46,13 +42,9 @@ static void test_opsets(void **state) {
     model_free(NULL);
 }
 
-static void test_graphs(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Arena scratch;
-    Model *model = test_model(&trap, text);
-    arena_init(&scratch, &trap);
-    GraphList graphs = model_graphs(model, &scratch);
+TEST(test_graphs) {
+    Model *model = test_model(text);
+    GraphList graphs = model_graphs(model, &test_arena);
     static const char *const names[] = {"g", "t", "tt", "te", "e"};
     assert_int_equal(graphs.count, 7);
     for (size_t i = 0; i < 5; i++) assert_true(sym_equals(graphs.items[i]->name, names[i]));
@@ -64,14 +56,11 @@ static void test_graphs(void **state) {
                  graph_is_within(graphs.items[5], main));
     assert_ptr_equal(tt->opsets, &model->opsets);
     assert_ptr_equal(graphs.items[5]->opsets, &model->functions.items[0]->opsets);
-    arena_free(&scratch);
     model_free(model);
 }
 
-static void test_functions(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, text);
+TEST(test_functions) {
+    Model *model = test_model(text);
     Node *call = model->graph->first;
     assert_ptr_equal(model_find_function(model, call), model->functions.items[0]);
     node_set_extra(call, (NodeExtra){.overload = test_name(model, "o")});
@@ -98,11 +87,9 @@ static void test_functions(void **state) {
     model_free(model);
 }
 
-static void test_messages(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_messages) {
     char line[1024];
-    Model *model = test_model(&trap, text);
+    Model *model = test_model(text);
     Node *cond = test_node(model->graph, "b"), *call = model->graph->first;
     Graph *inner = test_body(test_body(cond, "then_branch")->first, "else_branch");
     Err err = {0};
@@ -122,10 +109,8 @@ static void test_messages(void **state) {
 }
 
 /* A path longer than its buffer is cut, not overrun. */
-static void test_deep_paths(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = model_new(&trap);
+TEST(test_deep_paths) {
+    Model *model = model_new(&test_trap);
     Graph *graph = model->graph;
     char long_name[300];
     memset(long_name, 'n', sizeof long_name - 1);
@@ -153,11 +138,9 @@ static void visit(Graph *graph, void *data) {
     strcat(names, sym_text(graph->name));
 }
 
-static void test_each_graph(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_each_graph) {
     char names[64] = "";
-    Model *model = test_model(&trap, text);
+    Model *model = test_model(text);
     Node *cond = test_node(model->graph, "b");
     node_each_graph(cond, visit, names);
     assert_string_equal(names, "te"); /* `t` and `e`: not what they hold */
@@ -178,10 +161,8 @@ static size_t count_attrs(const Node *node) {
     return count;
 }
 
-static void test_attributes(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, text);
+TEST(test_attributes) {
+    Model *model = test_model(text);
     Node *mul = model->graph->last;
     assert_int_equal(node_attr_int(mul, "axis", 1), 7);
     assert_int_equal(node_attr_int(mul, "s", 1), 1);
@@ -214,10 +195,8 @@ static void test_attributes(void **state) {
 }
 
 /* Replacing a value keeps what is beside it: doc string and unknown fields. */
-static void test_attribute_rest(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, text);
+TEST(test_attribute_rest) {
+    Model *model = test_model(text);
     Attr *attr = node_attr(model->graph->last, "axis");
     attr->doc = test_name(model, "doc");
     attr->rest = (Bytes){(const unsigned char *)"r", 1};
@@ -229,10 +208,8 @@ static void test_attribute_rest(void **state) {
     model_free(model);
 }
 
-static void test_metadata(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
-    Model *model = test_model(&trap, text);
+TEST(test_metadata) {
+    Model *model = test_model(text);
     Node *mul = model->graph->last;
     assert_null(node_metadata(mul, "k"));
     node_add_metadata(mul, "k", "1");
@@ -243,15 +220,4 @@ static void test_metadata(void **state) {
     assert_string_equal(sym_text(mul->metadata->next->next->value), "3");
     assert_int_equal(model->edits, 3);
     model_free(model);
-}
-
-UNIT_TESTS(model_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_opsets),     cmocka_unit_test(test_graphs),
-        cmocka_unit_test(test_functions),  cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_deep_paths), cmocka_unit_test(test_each_graph),
-        cmocka_unit_test(test_attributes), cmocka_unit_test(test_attribute_rest),
-        cmocka_unit_test(test_metadata),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,9 @@
 
 #include "test_model.h"
 
-static MemTrap trap;
-
 static bool order(Model *model) {
     Arena scratch;
-    arena_init(&scratch, &trap);
+    arena_init(&scratch, &test_trap);
     bool changed = model_order_nodes(model, &scratch);
     arena_free(&scratch);
     return changed;
@@ -25,8 +23,7 @@ static void expect_order(const Graph *graph, const char *expected) {
     assert_string_equal(line, expected);
 }
 
-static void test_cases(void **state) {
-    (void)state;
+TEST(test_cases) {
     static const struct {
         const char *text, *expected;
         bool changed;
@@ -54,7 +51,7 @@ static void test_cases(void **state) {
         {"g (float x) => (float y) {\ny = Mul (a, a)\na, b = com.x.Two (x) }", "a y", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Model *model = test_model(&trap, cases[i].text);
+        Model *model = test_model(cases[i].text);
         assert_int_equal(order(model), cases[i].changed);
         expect_order(model->graph, cases[i].expected);
         test_verify(model);
@@ -63,13 +60,12 @@ static void test_cases(void **state) {
     }
 }
 
-static void test_inner_graphs(void **state) {
-    (void)state;
+TEST(test_inner_graphs) {
     Model *model = test_model(
-        &trap, "g (bool c, float x) => (float y) {\ny = If (c) <then_branch = t () => (float q) {\n"
-               "q = Neg (r)\nr = Abs (x) }, else_branch = e () => (float s) { s = Neg (x) }> }\n"
-               "<domain: \"com.x\", opset_import: [\"\" : 21]> F (a) => (z) {\nz = Neg (v)\n"
-               "v = Abs (a) }\n");
+        "g (bool c, float x) => (float y) {\ny = If (c) <then_branch = t () => (float q) {\n"
+        "q = Neg (r)\nr = Abs (x) }, else_branch = e () => (float s) { s = Neg (x) }> }\n"
+        "<domain: \"com.x\", opset_import: [\"\" : 21]> F (a) => (z) {\nz = Neg (v)\n"
+        "v = Abs (a) }\n");
     assert_true(order(model));
     expect_order(test_body(model->graph->first, "then_branch"), "r q");
     expect_order(model->functions.items[0]->body, "v z");
@@ -78,17 +74,13 @@ static void test_inner_graphs(void **state) {
 }
 
 /* Nodes that wait for each other have no order: model_verify says so, and the others have theirs. */
-static void test_ring(void **state) {
-    (void)state;
-    Model *model = test_model(&trap, "g (float x) => (float y) {\na = Add (x, b)\nb = Neg (a)\n"
-                                     "y = Add (a, c)\nc = Abs (x) }");
+TEST(test_ring) {
+    Model *model = test_model("g (float x) => (float y) {\na = Add (x, b)\nb = Neg (a)\n"
+                              "y = Add (a, c)\nc = Abs (x) }");
     assert_true(order(model));
-    Arena scratch;
-    arena_init(&scratch, &trap);
     Err err = {0};
-    assert_false(model_verify(model, &scratch, &err));
+    assert_false(model_verify(model, &test_arena, &err));
     assert_string_equal(err.what, "reads a value before it is computed");
-    arena_free(&scratch);
     const Node *c = test_node(model->graph, "c");
     assert_ptr_equal(c->next, test_node(model->graph, "y"));
     model_free(model);
@@ -116,11 +108,10 @@ static Model *model_of_lines(char (*lines)[LINE]) {
     for (int i = 0; i < NODES; i++)
         length += (size_t)snprintf(text + length, sizeof text - length, "%s", lines[i]);
     snprintf(text + length, sizeof text - length, "}");
-    return test_model(&trap, text);
+    return test_model(text);
 }
 
-static void test_shuffled(void **state) {
-    (void)state;
+TEST(test_shuffled) {
     uint64_t seed = 14;
     for (int round = 0; round < 300; round++) {
         char lines[NODES][LINE], line[LINE];
@@ -144,10 +135,9 @@ static void test_shuffled(void **state) {
 }
 
 /* As deep as a graph may be long: what waits lies on no stack of calls. */
-static void test_long_chain(void **state) {
-    (void)state;
+TEST(test_long_chain) {
     enum { LENGTH = 300000 };
-    Model *model = test_model(&trap, "g (float x) => (float y) { y = Neg (x) }");
+    Model *model = test_model("g (float x) => (float y) { y = Neg (x) }");
     Node *last = model->graph->first;
     for (int i = 0; i < LENGTH; i++) { /* each behind the one that reads it */
         char name[16];
@@ -164,14 +154,4 @@ static void test_long_chain(void **state) {
     assert_ptr_equal(model->graph->first, last);
     test_verify(model);
     model_free(model);
-}
-
-UNIT_TESTS(node_order_test) {
-    TEST_TRAP(&trap);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),      cmocka_unit_test(test_inner_graphs),
-        cmocka_unit_test(test_ring),       cmocka_unit_test(test_shuffled),
-        cmocka_unit_test(test_long_chain),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

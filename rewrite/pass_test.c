@@ -6,21 +6,6 @@
 #include "pass.h"
 #include "test_model.h"
 
-static MemTrap trap;
-static Arena arena;
-
-static int set_up(void **state) {
-    (void)state;
-    arena_init(&arena, &trap);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    arena_free(&arena);
-    return 0;
-}
-
 /* ---- a table of its own ---------------------------------------------------------------------- */
 
 typedef struct Options {
@@ -82,13 +67,12 @@ static const PassTable table = {rows, sizeof rows / sizeof *rows};
 static void prints(const char *text, const char *expected) {
     Err err = {0};
     Pipeline pipeline;
-    if (!pipeline_parse(&table, &arena, text, &pipeline, &err)) fail_msg("%s: %s", text, err.what);
-    assert_string_equal(pipeline_print(&pipeline, &arena), expected);
+    if (!pipeline_parse(&table, &test_arena, text, &pipeline, &err))
+        fail_msg("%s: %s", text, err.what);
+    assert_string_equal(pipeline_print(&pipeline, &test_arena), expected);
 }
 
-static void test_prints(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_prints) {
     prints("", "");
     prints("  \n", "");
     prints("types", "types");
@@ -111,11 +95,9 @@ static void test_prints(void **state) {
            "full-pass{list=[\"\\udb40\\udc41 \xef\xbf\xbf\"]}");
 }
 
-static void test_values(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_values) {
     Pipeline pipeline;
-    assert_true(pipeline_parse(&table, &arena, "full-pass,full-pass{choice=blue,list=[a,b]}",
+    assert_true(pipeline_parse(&table, &test_arena, "full-pass,full-pass{choice=blue,list=[a,b]}",
                                &pipeline, NULL));
     const Options *plain = pipeline.steps.items[0].options, *set = pipeline.steps.items[1].options;
     assert_true(plain->on && !plain->off && plain->number == 42 && !plain->text);
@@ -166,14 +148,12 @@ static const char *const mistakes[][2] = {
     {"types{on=true}", "pipeline: pass 'types' has no option 'on'"},
 };
 
-static void test_mistakes(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_mistakes) {
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         Err err = {0};
         Pipeline pipeline;
         char line[1024];
-        if (pipeline_parse(&table, &arena, mistakes[i][0], &pipeline, &err))
+        if (pipeline_parse(&table, &test_arena, mistakes[i][0], &pipeline, &err))
             fail_msg("accepted: %s", mistakes[i][0]);
         err_format(&err, line, sizeof line);
         if (strcmp(line, mistakes[i][1]) != 0)
@@ -186,7 +166,7 @@ static void test_mistakes(void **state) {
 
 static const char *some_text(uint64_t *random) {
     static const char letters[] = "ab/*?.,{}[]=\" \t\n\\\x01\x7f\xc3\xa4\xff:0-_";
-    char *text = arena_alloc(&arena, 12);
+    char *text = arena_alloc(&test_arena, 12);
     uint32_t length = test_random(random, 11);
     for (uint32_t i = 0; i < length; i++)
         text[i] = letters[test_random(random, sizeof letters - 1)];
@@ -195,7 +175,7 @@ static const char *some_text(uint64_t *random) {
 
 static PassStrings some_texts(uint64_t *random) {
     PassStrings list = {.count = test_random(random, 4)};
-    list.items = ARENA_ARRAY(&arena, const char *, list.count);
+    list.items = ARENA_ARRAY(&test_arena, const char *, list.count);
     for (size_t i = 0; i < list.count; i++) list.items[i] = some_text(random);
     return list;
 }
@@ -222,9 +202,7 @@ static void same_options(const Options *a, const Options *b) {
         assert_string_equal(a->list.items[i], b->list.items[i]);
 }
 
-static void test_generated(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_generated) {
     enum { ROUNDS = 5000, STEPS = 4 };
     static uint64_t random = 7;
     static Options options[STEPS];
@@ -236,26 +214,25 @@ static void test_generated(void **state) {
             options[i] = some_options(&random);
             const PassInfo *info = rows[test_random(&random, 3)];
             PassStep step = {.info = info, .options = &options[i]};
-            VEC_PUSH(&arena, &made.steps, step);
+            VEC_PUSH(&test_arena, &made.steps, step);
         }
-        const char *text = pipeline_print(&made, &arena);
-        if (!pipeline_parse(&table, &arena, text, &read, &err)) fail_msg("%s: %s", text, err.what);
+        const char *text = pipeline_print(&made, &test_arena);
+        if (!pipeline_parse(&table, &test_arena, text, &read, &err))
+            fail_msg("%s: %s", text, err.what);
         assert_int_equal(read.steps.count, count);
         for (uint32_t i = 0; i < count; i++) {
             assert_ptr_equal(read.steps.items[i].info, made.steps.items[i].info);
             if (read.steps.items[i].info == &full)
                 same_options(read.steps.items[i].options, &options[i]);
         }
-        assert_string_equal(pipeline_print(&read, &arena), text);
-        arena_free(&arena);
+        assert_string_equal(pipeline_print(&read, &test_arena), text);
+        arena_free(&test_arena);
     }
 }
 
 /* ---- facts and running ----------------------------------------------------------------------- */
 
-static void test_facts(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_facts) {
     static const char *const cases[][2] = {
         {"", NULL},
         {"types,shapes,user", NULL},
@@ -275,7 +252,7 @@ static void test_facts(void **state) {
         Err err = {0};
         char line[1024];
         Pipeline pipeline;
-        assert_true(pipeline_parse(&table, &arena, cases[i][0], &pipeline, NULL));
+        assert_true(pipeline_parse(&table, &test_arena, cases[i][0], &pipeline, NULL));
         assert_int_equal(pipeline_check(&pipeline, &err), cases[i][1] == NULL);
         err_format(&err, line, sizeof line);
         assert_string_equal(line, cases[i][1] ? cases[i][1] : "");
@@ -300,20 +277,18 @@ static bool run(const char *text, Log *log, bool verify_each, Err *err) {
     Arena scratch;
     Pipeline pipeline;
     PassCounts counts = {0};
-    Model *model = test_model(&trap, "g (float x) => (float y) { y = Relu (x) }\n");
-    arena_init(&scratch, &trap);
+    Model *model = test_model("g (float x) => (float y) { y = Relu (x) }\n");
+    arena_init(&scratch, &test_trap);
     PassCtx ctx = {.model = model, .scratch = &scratch, .counts = &counts};
     PipelineOptions options = {.verify_each = verify_each, .after = after, .data = log};
-    assert_true(pipeline_parse(&table, &arena, text, &pipeline, err));
+    assert_true(pipeline_parse(&table, &test_arena, text, &pipeline, err));
     bool ok = pipeline_run(&pipeline, &ctx, &options, err);
     assert_null(scratch.chunks); /* freed whatever happened */
     model_free(model);
     return ok;
 }
 
-static void test_runs(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_runs) {
     Log log = {.names = ""};
     Err err = {0};
     char line[1024];
@@ -335,19 +310,9 @@ static void test_runs(void **state) {
     assert_non_null(strstr(line, "pass 'wrecker' left the model invalid"));
 }
 
-static void test_pass_find(void **state) {
-    (void)state;
+TEST(test_pass_find) {
     assert_ptr_equal(pass_find(&table, "types", 5), &types);
     assert_ptr_equal(pass_find(&table, "types{", 5), &types);
     assert_null(pass_find(&table, "type", 4));
     assert_null(pass_find(&table, "", 0));
-}
-
-UNIT_TESTS(pass_test) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_prints), TEST(test_values), TEST(test_mistakes),  TEST(test_generated),
-        TEST(test_facts),  TEST(test_runs),   TEST(test_pass_find),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,7 @@
 #include "unit_test.h"
 
 /* An operator without a row would silently stay unknown: the table says so explicitly instead. */
-static void test_every_operator_has_a_row(void **state) {
-    (void)state;
+TEST(test_every_operator_has_a_row) {
     for (size_t i = 0; i < ops_count(); i++) {
         const OpSchema *op = ops_at(i);
         if (!shape_find(op->domain, op->name, op->since))
@@ -21,13 +20,12 @@ static void test_every_operator_has_a_row(void **state) {
 }
 
 typedef struct Fixture {
-    MemTrap trap;
     Model *model;
     Graph *graph;
 } Fixture;
 
 static void fixture_open(Fixture *f) {
-    f->model = model_new(&f->trap);
+    f->model = model_new(&test_trap);
     f->graph = f->model->graph;
     Sym domain = sym_intern_cstr(&f->model->syms, "");
     model_import_opset(f->model, &f->model->opsets, domain, 13);
@@ -38,10 +36,8 @@ static Node *node_of(Fixture *f, const char *op) {
     return node_new(f->graph, NULL, sym_intern_cstr(&f->model->syms, op), domain);
 }
 
-static void test_attrs(void **state) {
-    (void)state;
+TEST(test_attrs) {
     Fixture f;
-    if (setjmp(f.trap.env)) fail_msg("out of memory");
     fixture_open(&f);
     Node *node = node_of(&f, "Gather");
     const ShapeRow *row = shape_args_row(node);
@@ -61,10 +57,8 @@ static void test_attrs(void **state) {
     model_free(f.model);
 }
 
-static void test_tensors(void **state) {
-    (void)state;
+TEST(test_tensors) {
     Fixture f;
-    if (setjmp(f.trap.env)) fail_msg("out of memory");
     fixture_open(&f);
     Arena *arena = &f.model->arena;
     const int64_t dims[] = {3}, values[] = {-1, 0, INT64_MAX}, bad[] = {-3};
@@ -82,10 +76,8 @@ static void test_tensors(void **state) {
     model_free(f.model);
 }
 
-static void test_types(void **state) {
-    (void)state;
+TEST(test_types) {
     Fixture f;
-    if (setjmp(f.trap.env)) fail_msg("out of memory");
     fixture_open(&f);
     Arena *arena = &f.model->arena;
     Sym batch = sym_intern_cstr(&f.model->syms, "batch");
@@ -114,14 +106,4 @@ static void test_types(void **state) {
     operand.wrapped = false;
     assert_false(shape_args_to_type(arena, NULL, &operand)->has_dtype);
     model_free(f.model);
-}
-
-UNIT_TESTS(shape_args_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_operator_has_a_row),
-        cmocka_unit_test(test_attrs),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_types),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

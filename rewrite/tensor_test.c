@@ -6,21 +6,6 @@
 #include "half.h"
 #include "test_model.h"
 
-static MemTrap trap;
-static Arena arena;
-
-static int set_up(void **state) {
-    (void)state;
-    arena_init(&arena, &trap);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    arena_free(&arena);
-    return 0;
-}
-
 enum { COUNT = 5 };
 static const int64_t dims[] = {COUNT};
 
@@ -54,9 +39,7 @@ static bool checks(const Tensor *tensor, const char *expected) {
     return ok;
 }
 
-static void test_raw_of_every_dtype(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_raw_of_every_dtype) {
     static const unsigned char bytes[COUNT * 16 + 1];
     for (int dtype = 1; dtype < DTYPE_COUNT; dtype++) {
         uint64_t size = 0;
@@ -75,9 +58,7 @@ static void test_raw_of_every_dtype(void **state) {
     }
 }
 
-static void test_typed_field_of_every_dtype(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_typed_field_of_every_dtype) {
     static const uint64_t bytes[2 * COUNT + 2];
     static const TensorStorage fields[] = {TENSOR_FLOATS, TENSOR_INT32S, TENSOR_INT64S,
                                            TENSOR_DOUBLES, TENSOR_UINT64S};
@@ -99,9 +80,7 @@ static void test_typed_field_of_every_dtype(void **state) {
     }
 }
 
-static void test_strings(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_strings) {
     const Bytes strings[COUNT] = {{NULL, 0}};
     Tensor tensor = typed(DTYPE_STRING, TENSOR_STRINGS, NULL, 0);
     tensor.strings = strings;
@@ -114,9 +93,7 @@ static void test_strings(void **state) {
     assert_false(checks(&tensor, NULL));
 }
 
-static void test_empty(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_empty) {
     const int64_t none[] = {3, 0, 2};
     Tensor tensor = typed(DTYPE_FLOAT, TENSOR_NO_DATA, NULL, 0);
     assert_false(checks(&tensor, "5 elements"));
@@ -131,9 +108,7 @@ static void test_empty(void **state) {
     assert_int_equal(tensor_count(&tensor), 1);
 }
 
-static void test_hostile_sizes(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_hostile_sizes) {
     static const int64_t shapes[][3] = {
         {-1, 1, 1},
         {1, INT64_MIN, 1},
@@ -165,9 +140,7 @@ static void test_hostile_sizes(void **state) {
     }
 }
 
-static void test_unknown_dtypes(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_unknown_dtypes) {
     static const int32_t unknown[] = {0, -1, DTYPE_COUNT, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         Tensor tensor = typed(DTYPE_FLOAT, TENSOR_RAW, NULL, 0);
@@ -178,9 +151,7 @@ static void test_unknown_dtypes(void **state) {
 }
 
 /* The same values in int32_data or uint64_data and in raw_data read alike, whole and in pieces. */
-static void test_narrowed_fields(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_narrowed_fields) {
     enum { MANY = 5000 }; /* more than the reader's window */
     static int32_t wide[MANY];
     static uint64_t wider[MANY];
@@ -214,9 +185,7 @@ static void test_narrowed_fields(void **state) {
     }
 }
 
-static void test_packed_fields(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_packed_fields) {
     static const int32_t packed[] = {0x21, 0x43, 0x05};
     unsigned char raw[3];
     Tensor tensor = typed(DTYPE_INT4, TENSOR_INT32S, (const unsigned char *)packed, sizeof packed);
@@ -235,18 +204,16 @@ static void test_packed_fields(void **state) {
 }
 
 /* More elements than one window of the converters; every piece equals the whole. */
-static void test_lazy_casts(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_lazy_casts) {
     enum { MANY = 9001 };
     static float floats[MANY], back[MANY];
     static uint16_t low[MANY], direct[MANY], piece[MANY];
     const int64_t many[] = {MANY};
     for (int i = 0; i < MANY; i++) floats[i] = (float)(i - 4500) * 1.00037f;
-    const Tensor *of = tensor_new_raw(&arena, DTYPE_FLOAT, many, 1, floats, sizeof floats);
+    const Tensor *of = tensor_new_raw(&test_arena, DTYPE_FLOAT, many, 1, floats, sizeof floats);
     static const Dtype targets[] = {DTYPE_FLOAT16, DTYPE_BFLOAT16};
     for (size_t t = 0; t < 2; t++) {
-        const Tensor *cast = tensor_new_cast(&arena, of, targets[t]);
+        const Tensor *cast = tensor_new_cast(&test_arena, of, targets[t]);
         assert_true(checks(cast, NULL));
         assert_int_equal(tensor_raw_size(cast), sizeof low);
         assert_true(tensor_read_raw(cast, 0, low, sizeof low, NULL));
@@ -261,7 +228,7 @@ static void test_lazy_casts(void **state) {
         }
         assert_memory_equal(low, piece, sizeof low);
         /* Back again: two roundings, not none. */
-        const Tensor *twice = tensor_new_cast(&arena, cast, DTYPE_FLOAT);
+        const Tensor *twice = tensor_new_cast(&test_arena, cast, DTYPE_FLOAT);
         assert_true(tensor_read_raw(twice, 0, back, sizeof back, NULL));
         if (t == 0)
             half_convert_to_float(floats, direct, MANY);
@@ -278,9 +245,7 @@ static void test_lazy_casts(void **state) {
 }
 
 /* Of one factor after the other, in pieces that begin and end anywhere. */
-static void test_lazy_products(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_lazy_products) {
     enum { ROWS = 9, EACH = 7, ALL = ROWS * EACH };
     static const int64_t sizes[] = {ROWS, EACH};
     float floats[ALL], factors[ROWS], expected[ALL], piece[ALL];
@@ -289,8 +254,8 @@ static void test_lazy_products(void **state) {
         floats[i] = (float)i + 0.1f;
         expected[i] = floats[i] * factors[i / EACH];
     }
-    const Tensor *of = tensor_new_raw(&arena, DTYPE_FLOAT, sizes, 2, floats, sizeof floats);
-    const Tensor *scaled = tensor_new_scaled(&arena, of, factors, EACH);
+    const Tensor *of = tensor_new_raw(&test_arena, DTYPE_FLOAT, sizes, 2, floats, sizeof floats);
+    const Tensor *scaled = tensor_new_scaled(&test_arena, of, factors, EACH);
     assert_true(checks(scaled, NULL));
     for (uint64_t first = 0; first < ALL; first++)
         for (uint64_t count = 1; first + count <= ALL; count++) {
@@ -298,22 +263,20 @@ static void test_lazy_products(void **state) {
             assert_memory_equal(piece, expected + first, count * sizeof *piece);
         }
     uint16_t low[ALL], direct[ALL]; /* and narrowed, once */
-    const Tensor *cast = tensor_new_cast(&arena, scaled, DTYPE_FLOAT16);
+    const Tensor *cast = tensor_new_cast(&test_arena, scaled, DTYPE_FLOAT16);
     assert_true(tensor_read_raw(cast, 0, low, sizeof low, NULL));
     half_convert_from_float(direct, expected, ALL);
     assert_memory_equal(low, direct, sizeof low);
 }
 
-static void test_cast_keeps(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_cast_keeps) {
     KeyValue metadata = {0};
-    Model *model = model_new(&trap);
-    Tensor *of = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, "01234567890123456789", 20);
+    Model *model = model_new(&test_trap);
+    Tensor *of = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, "01234567890123456789", 20);
     of->name = test_name(model, "w");
     tensor_set_extra(of, &model->arena,
                      (TensorExtra){.doc = test_name(model, "doc"), .metadata = &metadata});
-    const Tensor *cast = tensor_new_cast(&arena, of, DTYPE_FLOAT16);
+    const Tensor *cast = tensor_new_cast(&test_arena, of, DTYPE_FLOAT16);
     assert_ptr_equal(cast->name, of->name);
     assert_ptr_equal(tensor_extra(cast)->doc, tensor_extra(of)->doc);
     assert_ptr_equal(tensor_extra(cast)->metadata, &metadata);
@@ -324,14 +287,12 @@ static void test_cast_keeps(void **state) {
     model_free(model);
 }
 
-static void test_sources(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_sources) {
     static const unsigned char file[] = "..\0\0\x80\x3f\0\0\0\x40";
     const int64_t two[] = {2};
     Tensor tensor = typed(DTYPE_FLOAT, TENSOR_EXTERNAL, NULL, 8);
     tensor.dims = two;
-    tensor.source = source_from_memory(&arena, file, 10, "file");
+    tensor.source = source_from_memory(&test_arena, file, 10, "file");
     tensor.offset = 2;
     float values[2];
     Err err = {0};
@@ -345,9 +306,7 @@ static void test_sources(void **state) {
     assert_false(tensor_read_floats(&tensor, 0, 2, values, NULL));
 }
 
-static void test_read_ints(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_read_ints) {
     int64_t *values = NULL;
     uint64_t count = 0;
     static const int32_t stored[] = {-1, 0, 127, -128, 0x1ff};
@@ -361,44 +320,24 @@ static void test_read_ints(void **state) {
                 {DTYPE_INT32, -1, -128, 511}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Tensor tensor = typed(rows[i].dtype, TENSOR_INT32S, (const unsigned char *)stored, 20);
-        assert_true(tensor_read_ints(&tensor, &arena, COUNT, &values, &count));
+        assert_true(tensor_read_ints(&tensor, &test_arena, COUNT, &values, &count));
         assert_int_equal(count, COUNT);
         assert_int_equal(values[0], rows[i].first);
         assert_int_equal(values[3], rows[i].fourth);
         assert_int_equal(values[4], rows[i].fifth);
-        assert_false(tensor_read_ints(&tensor, &arena, COUNT - 1, &values, &count));
+        assert_false(tensor_read_ints(&tensor, &test_arena, COUNT - 1, &values, &count));
         tensor.size -= 4;
-        assert_false(tensor_read_ints(&tensor, &arena, COUNT, &values, &count));
+        assert_false(tensor_read_ints(&tensor, &test_arena, COUNT, &values, &count));
     }
     static const int64_t longs[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
     Tensor tensor = typed(DTYPE_INT64, TENSOR_INT64S, (const unsigned char *)longs, sizeof longs);
-    assert_true(tensor_read_ints(&tensor, &arena, COUNT, &values, &count));
+    assert_true(tensor_read_ints(&tensor, &test_arena, COUNT, &values, &count));
     assert_memory_equal(values, longs, sizeof longs);
     tensor.dtype = DTYPE_FLOAT;
     tensor.storage = TENSOR_RAW;
     tensor.size = 20;
-    assert_false(tensor_read_ints(&tensor, &arena, COUNT, &values, &count));
+    assert_false(tensor_read_ints(&tensor, &test_arena, COUNT, &values, &count));
     tensor.dtype = DTYPE_INT4;
     tensor.size = 3;
-    assert_false(tensor_read_ints(&tensor, &arena, COUNT, &values, &count));
-}
-
-UNIT_TESTS(tensor_test) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_raw_of_every_dtype),
-        TEST(test_typed_field_of_every_dtype),
-        TEST(test_strings),
-        TEST(test_empty),
-        TEST(test_hostile_sizes),
-        TEST(test_unknown_dtypes),
-        TEST(test_narrowed_fields),
-        TEST(test_packed_fields),
-        TEST(test_lazy_casts),
-        TEST(test_lazy_products),
-        TEST(test_cast_keeps),
-        TEST(test_sources),
-        TEST(test_read_ints),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_false(tensor_read_ints(&tensor, &test_arena, COUNT, &values, &count));
 }

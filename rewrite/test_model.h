@@ -12,22 +12,16 @@
 #include "unit_test.h"
 #include "verify.h"
 
-/* Jumps here are failures; tests set it up with TEST_TRAP. */
-#define TEST_TRAP(trap)                                                                            \
-    do {                                                                                           \
-        if (setjmp((trap)->env)) fail_msg("out of memory");                                        \
-    } while (0)
-
 #define TEST_HEADER "<ir_version: 10, opset_import: [\"\" : 21, \"com.x\" : 1]>\n"
 
 /* A model of opset 21, or of its own header; `text` is its graph. Freed with model_free. */
-static inline Model *test_model(MemTrap *trap, const char *text) {
+static inline Model *test_model(const char *text) {
     Err err = {0};
     char whole[8192], line[1024];
     size_t size =
         (size_t)snprintf(whole, sizeof whole, "%s%s", *text == '<' ? "" : TEST_HEADER, text);
     assert_true(size < sizeof whole);
-    Model *model = text_parse_model(whole, size, trap, &err);
+    Model *model = text_parse_model(whole, size, &test_trap, &err);
     err_format(&err, line, sizeof line);
     if (!model) fail_msg("%s", line);
     return model;

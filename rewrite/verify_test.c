@@ -4,8 +4,6 @@
 
 #include "test_model.h"
 
-static MemTrap trap;
-
 static const char text[] =
     "g (bool c, float[3] x) => (float[3] y) <float[3] w = {1, 2, 3}> {\n"
     "    p = Add (x, w)\n"
@@ -23,7 +21,7 @@ typedef struct Parts {
 } Parts;
 
 static Parts parts(void) {
-    Parts s = {.model = test_model(&trap, text)};
+    Parts s = {.model = test_model(text)};
     s.graph = s.model->graph;
     s.c = test_value(s.graph, "c");
     s.x = test_value(s.graph, "x");
@@ -196,32 +194,26 @@ static const struct Breakage {
                       "shape and type: expected 16 bytes, got 8"},
 };
 
-static void test_breakages(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_breakages) {
     for (size_t i = 0; i < sizeof breakages / sizeof *breakages; i++) {
         Err err = {0};
-        Arena scratch;
         char line[1024];
         Parts s = parts();
         test_verify(s.model);
-        arena_init(&scratch, &trap);
         breakages[i].apply(&s);
-        bool ok = model_verify(s.model, &scratch, &err);
+        bool ok = model_verify(s.model, &test_arena, &err);
         err_format(&err, line, sizeof line);
         if (ok) fail_msg("not found: %s", breakages[i].line);
         if (!strstr(line, breakages[i].line))
             fail_msg("'%s' instead of '%s'", line, breakages[i].line);
         assert_int_equal(err.code, ERR_MODEL);
-        arena_free(&scratch);
+        arena_free(&test_arena);
         model_free(s.model);
     }
 }
 
 /* What is unusual but sound. */
-static void test_sound_models(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_sound_models) {
     static const char *const texts[] = {
         "g () => () {}\n",
         "g (float x) => (float x) {}\n",
@@ -234,16 +226,8 @@ static void test_sound_models(void **state) {
          " y = Cast <to = 1> (x) }, else_branch = e () => (float x) {}> }\n"),
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        Model *model = test_model(&trap, texts[i]);
+        Model *model = test_model(texts[i]);
         test_verify(model);
         model_free(model);
     }
-}
-
-UNIT_TESTS(verify_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_breakages),
-        cmocka_unit_test(test_sound_models),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,7 @@ static int teardown(void **state) {
     free(f);
     return 0;
 }
+TEST_FIXTURE(setup, teardown);
 
 static void check_rows(const Fixture *f, size_t output) {
     const DemiData *value = demi_context_output(f->context, output);
@@ -154,8 +155,7 @@ static void check(const Fixture *f) {
     check_rows(f, 2);
 }
 
-static void test_grows(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_grows, Fixture *f) {
     DemiError error = DEMI_ERROR_INIT;
     assert_int_equal(demi_context_carry(f->context, "twice", "self", &error), DEMI_OK);
     assert_false(f->context->carries.items.items[3].grows); /* what is added is what it was */
@@ -171,8 +171,7 @@ static void test_grows(void **state) {
 }
 
 /* What is added in the usual case lies in the memory of the last run. */
-static void test_in_place(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_in_place, Fixture *f) {
     add(f, 10);
     const Buffer *buffer = f->context->inputs[0].tensor->buffer;
     for (int i = 0; i < 20; i++) add(f, 1);
@@ -187,8 +186,7 @@ static void refuse_cut(Fixture *f, const char *input, uint32_t axis, int64_t len
     assert_string_equal(error.message, message);
 }
 
-static void test_cut(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_cut, Fixture *f) {
     DemiError error = DEMI_ERROR_INIT;
     add(f, 8);
     cut(f, 5);
@@ -213,8 +211,7 @@ static void test_cut(void **state) {
 }
 
 /* What the last run gave stays as it was when the next one fails, and is there for another. */
-static void test_failure(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_failure, Fixture *f) {
     static const float x[HEADS * 4 * SIZE];
     const int64_t dims[] = {HEADS, 1, SIZE};
     DemiError error = DEMI_ERROR_INIT;
@@ -242,8 +239,7 @@ static void test_failure(void **state) {
     check_rows(f, 0);
 }
 
-static void test_refused(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_refused, Fixture *f) {
     static const struct {
         const char *output, *input, *message;
     } cases[] = {
@@ -262,15 +258,4 @@ static void test_refused(void **state) {
         assert_int_equal(status, DEMI_ERR_USAGE);
         assert_string_equal(error.message, cases[i].message);
     }
-}
-
-UNIT_TESTS(carry_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_grows, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_in_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_failure, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,7 @@ static int teardown(void **state) {
     free(f);
     return 0;
 }
+TEST_FIXTURE(setup, teardown);
 
 static void run(Fixture *f, int64_t rows) {
     static float number;
@@ -132,8 +133,7 @@ static void check(const Fixture *f) {
 }
 
 /* All kinds of outputs, in runs of several shapes, bound or not. */
-static void test_bound(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_bound, Fixture *f) {
     static float memory[OUTPUTS][2 * MOST * SIZE];
     DemiError error = DEMI_ERROR_INIT;
     static const int64_t rows[] = {3, 3, 3, 5, 1, 3, 0, 2, 5};
@@ -159,8 +159,7 @@ static void test_bound(void **state) {
 }
 
 /* A step writes to bound memory itself. */
-static void test_no_copy(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_no_copy, Fixture *f) {
     static float memory[MOST * SIZE];
     run(f, 4);
     assert_int_equal(demi_context_bind_output(f->context, "twice", memory, sizeof memory, NULL),
@@ -178,8 +177,7 @@ static void refuse_bind(Fixture *f, const char *name, void *data, const char *me
     assert_string_equal(error.message, message);
 }
 
-static void test_refused(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_refused, Fixture *f) {
     static float memory[MOST * SIZE];
     DemiError error = DEMI_ERROR_INIT;
     refuse_bind(f, "nobody", memory, "output 'nobody': the model has no such output");
@@ -202,8 +200,7 @@ static void test_refused(void **state) {
 }
 
 /* What was taken outlives runs and the context. */
-static void test_taken(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_taken, Fixture *f) {
     enum { RUNS = 4 };
     DemiData *taken[RUNS][OUTPUTS];
     Fixture *then = calloc(RUNS, sizeof *then);
@@ -233,8 +230,7 @@ static void test_taken(void **state) {
     free(then);
 }
 
-static void test_unset(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_unset, Fixture *f) {
     DemiError error = DEMI_ERROR_INIT;
     run(f, 2);
     assert_int_equal(demi_context_unset_input(f->context, "y", &error), DEMI_ERR_USAGE);
@@ -249,8 +245,7 @@ static void test_unset(void **state) {
 
 /* What was taken is the caller's alone: written over and freed at once, it changes no other output, no
  * input, no carried cache and no later run. */
-static void test_taken_alone(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_taken_alone, Fixture *f) {
     for (size_t k = 0; k < 4 * OUTPUTS; k++) {
         const size_t i = k % OUTPUTS;
         DemiData *taken;
@@ -320,8 +315,7 @@ static DemiStatus open_counted(Fixture *f, Counter *counter, DemiError *error) {
 }
 
 /* Everything comes from the allocator, and all of it goes back, what was taken after the context. */
-static void test_allocator(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_allocator, Fixture *f) {
     Counter counter = {.limit = SIZE_MAX};
     DemiData *taken[2];
     assert_int_equal(open_counted(f, &counter, NULL), DEMI_OK);
@@ -340,8 +334,7 @@ static void test_allocator(void **state) {
 }
 
 /* At whatever point there is no more, it is an error, and nothing is lost. */
-static void test_allocator_fails(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_allocator_fails, Fixture *f) {
     const int64_t dims[] = {20, SIZE};
     const DemiData x = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, f->x);
     bool done = false;
@@ -368,8 +361,7 @@ static void test_allocator_fails(void **state) {
 
 /* ---- ending a run ---------------------------------------------------------------------------- */
 
-static void test_cancel(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_cancel, Fixture *f) {
     DemiError error = DEMI_ERROR_INIT;
     run(f, 2);
     demi_context_cancel(f->context);
@@ -387,8 +379,7 @@ static bool refuse(void *user) {
 }
 
 /* The callback is not asked at once: a run of a moment is not ended by it. */
-static void test_go_on(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_go_on, Fixture *f) {
     int asked = 0;
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
     options.go_on = refuse;
@@ -402,20 +393,4 @@ static void test_go_on(void **state) {
     assert_false(exec_graph(exec, 0)); /* long after it was asked: the first step is not begun */
     assert_int_equal(asked, 1);
     assert_int_equal(exec->err->code, ERR_CANCELLED);
-}
-
-UNIT_TESTS(context_outputs_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_bound, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_copy, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_taken, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_taken_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_allocator, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_allocator_fails, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_unset, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_go_on, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,10 +33,8 @@ static void check(const MemoryBlock *blocks, size_t count, uint64_t size) {
 static double try_random(uint64_t seed) {
     enum { MOST = 120 };
     static MemoryBlock blocks[MOST];
-    MemTrap trap;
     Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     random_state = seed;
     uint32_t count = 1 + random_below(MOST), steps = 1 + random_below(60);
     for (uint32_t i = 0; i < count; i++) {
@@ -55,8 +53,7 @@ static double try_random(uint64_t seed) {
     return (double)size / (double)bound;
 }
 
-static void test_random(void **state) {
-    (void)state;
+TEST(test_random) {
     double total = 0;
     enum { TRIES = 400 };
     for (uint64_t seed = 0; seed < TRIES; seed++) {
@@ -67,41 +64,27 @@ static void test_random(void **state) {
     assert_true(total / TRIES < 1.05);
 }
 
-static void test_known(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+TEST(test_known) {
     /* a chain needs two buffers, and a residual around it a third */
     MemoryBlock chain[] = {{.size = 1024, .first = 0, .last = 1},
                            {.size = 1024, .first = 1, .last = 2},
                            {.size = 1024, .first = 2, .last = 3},
                            {.size = 1024, .first = 3, .last = 4}};
-    assert_int_equal(memory_plan(chain, 4, &arena), 2048);
-    assert_int_equal(memory_plan_bound(chain, 4, &arena), 2048);
+    assert_int_equal(memory_plan(chain, 4, &test_arena), 2048);
+    assert_int_equal(memory_plan_bound(chain, 4, &test_arena), 2048);
     MemoryBlock residual[] = {{.size = 1000, .first = 0, .last = 3},
                               {.size = 2000, .first = 1, .last = 2},
                               {.size = 2000, .first = 2, .last = 3}};
-    assert_int_equal(memory_plan(residual, 3, &arena), 1024 + 2048 + 2048);
+    assert_int_equal(memory_plan(residual, 3, &test_arena), 1024 + 2048 + 2048);
     /* the gap that a dead one leaves is used, the smallest that fits */
     MemoryBlock gaps[] = {{.size = 4096, .first = 0, .last = 1},
                           {.size = 2048, .first = 0, .last = 9},
                           {.size = 1024, .first = 2, .last = 3}};
-    assert_int_equal(memory_plan(gaps, 3, &arena), 6144);
+    assert_int_equal(memory_plan(gaps, 3, &test_arena), 6144);
     assert_int_equal(gaps[2].offset, 0);
-    assert_int_equal(memory_plan(NULL, 0, &arena), 0);
-    assert_int_equal(memory_plan_bound(NULL, 0, &arena), 0);
+    assert_int_equal(memory_plan(NULL, 0, &test_arena), 0);
+    assert_int_equal(memory_plan_bound(NULL, 0, &test_arena), 0);
     MemoryBlock huge[] = {{.size = UINT64_MAX - 63, .first = 0, .last = 1},
                           {.size = UINT64_MAX - 63, .first = 1, .last = 1}};
-    assert_true(memory_plan(huge, 2, &arena) == UINT64_MAX);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(memory_plan_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_true(memory_plan(huge, 2, &test_arena) == UINT64_MAX);
 }

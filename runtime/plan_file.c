@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "plan.h"
+#include "source.h"
 
 /* `size` bytes from the file's beginning. */
 static bool read_whole(int fd, void *bytes, size_t size, Err *err) {
@@ -85,7 +86,7 @@ bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err) {
     bool ok = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
     if (!ok) err_set(err, ERR_MODEL, "this is not a plan");
     if (ok) file->size = (size_t)status.st_size;
-    ok = ok && fill(fd, file, copy, err);
+    ok = ok && source_tell(&status, path, err) && fill(fd, file, copy, err);
     close(fd);
     if (!ok) plan_file_close(file);
     return ok;

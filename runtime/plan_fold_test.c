@@ -12,7 +12,6 @@ static uint16_t halves[COUNT];
 static float two = 2;
 
 typedef struct Bench {
-    MemTrap trap;
     Arena arena;
     PlanBuilder b;
     Err err;
@@ -20,8 +19,7 @@ typedef struct Bench {
 
 static void begin(Bench *t) {
     memset(t, 0, sizeof *t);
-    if (setjmp(t->trap.env)) fail_msg("out of memory");
-    arena_init(&t->arena, &t->trap);
+    arena_init(&t->arena, &test_trap);
     plan_builder_init(&t->b, &t->arena);
     for (int i = 0; i < COUNT; i++) halves[i] = half_from_float((float)(i % 100));
 }
@@ -62,9 +60,8 @@ static const PlanValue *operand(const PlanBuilder *b, uint32_t s, uint32_t i) {
 }
 
 /* x + cast, of the constant as it is, and of what is computed with it: the cast is the constant. */
-static void test_casts_share(void **state) {
+TEST(test_casts_share) {
     Bench t;
-    (void)state;
     begin(&t);
     PlanBuilder *b = &t.b;
     uint32_t x = add_value(b, "x", DTYPE_FLOAT, open, 2), c = add_constant(b);
@@ -100,9 +97,8 @@ static void test_casts_share(void **state) {
 }
 
 /* Each link of a chain is as large as the constant: together they are far beyond the bound. */
-static void test_chain(void **state) {
+TEST(test_chain) {
     Bench t;
-    (void)state;
     begin(&t);
     PlanBuilder *b = &t.b;
     uint32_t x = add_value(b, "x", DTYPE_FLOAT16, open, 2), last = add_constant(b);
@@ -121,10 +117,9 @@ static void test_chain(void **state) {
 
 /* What training draws differs from run to run; an input's default is read though a step that reads it is
  * folded. */
-static void test_what_stays(void **state) {
+TEST(test_what_stays) {
     static unsigned char yes = 1;
     Bench t;
-    (void)state;
     begin(&t);
     PlanBuilder *b = &t.b;
     uint32_t x = add_value(b, "x", DTYPE_FLOAT16, open, 2), c = add_constant(b);
@@ -148,12 +143,11 @@ static void test_what_stays(void **state) {
 
 /* The attribute of a step that is folded names a value whose number another one has then, here that of
  * weights: they are packed all the same. */
-static void test_attributes_of_folded_steps(void **state) {
+TEST(test_attributes_of_folded_steps) {
     static const int64_t sizes[] = {2, 1};
     static float seven = 7, weights[64 * 64];
     const int64_t one_item[] = {1}, two_items[] = {2}, side[] = {64, 64};
     Bench t;
-    (void)state;
     begin(&t);
     PlanBuilder *b = &t.b;
     uint32_t x = add_value(b, "x", DTYPE_FLOAT, open, 2);
@@ -177,11 +171,4 @@ static void test_attributes_of_folded_steps(void **state) {
     if (!plan_pack(b, &t.err)) fail_msg("%s", t.err.what);
     assert_true(b->packs.count > 0);
     arena_free(&t.arena);
-}
-
-UNIT_TESTS(plan_fold_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_casts_share), cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_what_stays), cmocka_unit_test(test_attributes_of_folded_steps)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,13 +57,11 @@ static inline PlanSpan one(PlanBuilder *b, uint32_t value) {
 /* The plan that `build` describes; free(data). */
 static inline Image make_image(void (*build)(PlanBuilder *builder, void *data), void *data) {
     Image image = {.data = aligned_alloc(64, 1 << 18), .room = 1 << 18};
-    MemTrap trap;
     Arena arena;
     PlanBuilder builder;
     Err err = {0};
     assert_non_null(image.data);
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     plan_builder_init(&builder, &arena);
     build(&builder, data);
     assert_true(plan_write(&builder, append, &image, &err));

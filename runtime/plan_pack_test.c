@@ -141,8 +141,11 @@ static const PlanHeader *header_of(const Image *image) {
     return (const void *)image->data;
 }
 
-static void test_same_bits(void **state) {
-    (void)state;
+SET_UP {
+    fill_numbers();
+}
+
+TEST(test_same_bits) {
     Image plain = make(PLAN_ISA_NONE);
     Results want = {.peak = 0};
     assert_int_equal(header_of(&plain)->sections[PLAN_PACKS].count, 0);
@@ -163,8 +166,7 @@ static void test_same_bits(void **state) {
 }
 
 /* A single row, too, is multiplied by what is stored; of another layout the elements are made. */
-static void test_single_row(void **state) {
-    (void)state;
+TEST(test_single_row) {
     uint64_t peaks[PLAN_ISA_COUNT];
     for (int isa = PLAN_ISA_NONE; isa < PLAN_ISA_COUNT; isa++) {
         Image image = make((PlanIsa)isa);
@@ -186,8 +188,7 @@ static void test_single_row(void **state) {
             assert_true(peaks[plan_isa_here()] + sizeof weights[0] <= peaks[isa]);
 }
 
-static void test_watched(void **state) {
-    (void)state;
+TEST(test_watched) {
     for (int isa = PLAN_ISA_NONE; isa < PLAN_ISA_COUNT; isa++) {
         Image image = make((PlanIsa)isa);
         Results have = {.peak = 0};
@@ -198,9 +199,8 @@ static void test_watched(void **state) {
 }
 
 /* Bytes of the header, values and packs, each bit of which may be another. */
-static void test_flipped(void **state) {
+TEST(test_flipped) {
     static const PlanSectionKind kinds[] = {PLAN_VALUES, PLAN_PACKS};
-    (void)state;
     Image image = make(plan_isa_here());
     Results ignored;
     unsigned refused = 0, tried = 0;
@@ -221,8 +221,7 @@ static void test_flipped(void **state) {
 
 /* Packs that are another value's, in another order, or too many; points in the constant's place, and
  * packed weights beside it. */
-static void test_wrong_packs(void **state) {
-    (void)state;
+TEST(test_wrong_packs) {
     Image image = make(plan_isa_here());
     Results ignored;
     PlanPack *packs = (void *)(image.data + header_of(&image)->sections[PLAN_PACKS].offset);
@@ -259,14 +258,4 @@ static void test_wrong_packs(void **state) {
     packs[3] = last[1];
     assert_true(run(&image, ROWS, false, &ignored));
     free(image.data);
-}
-
-UNIT_TESTS(plan_pack_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),   cmocka_unit_test(test_single_row),
-        cmocka_unit_test(test_watched),     cmocka_unit_test(test_flipped),
-        cmocka_unit_test(test_wrong_packs),
-    };
-    fill_numbers();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

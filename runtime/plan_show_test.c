@@ -140,32 +140,21 @@ static const char expected[] =
     "      chosen for 0000000000000001: one thread\n"
     "      chosen for 0000000000000002: kernel 254, choice 255\n";
 
-static void test_text(void **state) {
-    (void)state;
-    Arena arena;
-    MemTrap trap;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+TEST(test_text) {
     PlanBuilder builder;
     Err err = {0};
-    Text bytes = {.arena = &arena}, text = {.arena = &arena};
-    plan_builder_init(&builder, &arena);
+    Text bytes = {.arena = &test_arena}, text = {.arena = &test_arena};
+    plan_builder_init(&builder, &test_arena);
     builder.source[0] = 1, builder.source[1] = 2;
     builder.numerics = PLAN_FAITHFUL;
     fill(&builder);
     assert_true(plan_write(&builder, collect_plan, &bytes, &err));
     Plan plan;
-    bool ok = plan_check(&plan, bytes.chars.items, bytes.chars.count, &arena, &err);
+    bool ok = plan_check(&plan, bytes.chars.items, bytes.chars.count, &test_arena, &err);
     assert_string_equal(err.what, "");
     assert_true(ok);
     PlanSink sink = {collect, &text};
     plan_show(&plan, &sink);
-    VEC_PUSH(&arena, &text.chars, '\0');
+    VEC_PUSH(&test_arena, &text.chars, '\0');
     assert_string_equal(text.chars.items, expected);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(plan_show_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_text)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,12 +51,10 @@ static bool write_sparse(void *data, const void *bytes, size_t size, Err *err) {
 }
 
 static void write_plan(int fd) {
-    MemTrap trap;
     Arena arena;
     PlanBuilder builder;
     Err err = {0};
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     plan_builder_init(&builder, &arena);
     build(&builder);
     assert_true(plan_write(&builder, write_sparse, &fd, &err));
@@ -72,8 +70,7 @@ static double seconds_now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void test_loads_fast(void **state) {
-    (void)state;
+TEST(test_loads_fast) {
     const char *folder = getenv("TMPDIR");
     char path[512];
     snprintf(path, sizeof path, "%s/demi-plan-XXXXXX", folder ? folder : "/tmp");
@@ -138,14 +135,12 @@ static bool write_block(void *data, const void *bytes, size_t size, Err *err) {
 
 static void write_words(int fd) {
     static uint64_t numbers[CONSTANTS];
-    MemTrap trap;
     Arena arena;
     PlanBuilder b;
     Err err = {0};
     const int64_t dims[] = {WORDS};
     Blocks blocks = {.fd = fd};
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     plan_builder_init(&b, &arena);
     uint32_t value = 0;
     for (uint64_t i = 0; i < CONSTANTS; i++) {
@@ -159,8 +154,7 @@ static void write_words(int fd) {
     arena_free(&arena);
 }
 
-static void test_blocks(void **state) {
-    (void)state;
+TEST(test_blocks) {
     char path[512];
     const char *folder = getenv("TMPDIR");
     snprintf(path, sizeof path, "%s/demi-plan-XXXXXX", folder ? folder : "/tmp");
@@ -188,10 +182,4 @@ static void test_blocks(void **state) {
     demi_plan_free(plan);
     close(fd);
     unlink(path);
-}
-
-UNIT_TESTS(plan_size_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loads_fast),
-                                       cmocka_unit_test(test_blocks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

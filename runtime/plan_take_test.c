@@ -58,11 +58,9 @@ static void load(LoadedPlan *loaded, const Image *image, Arena *arena) {
 }
 
 static void take_anew(PlanIsa isa) {
-    MemTrap trap;
     Arena arena;
     LoadedPlan loaded;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     Image image = make_image(build, &(Job){.isa = isa});
     load(&loaded, &image, &arena);
     assert_int_equal(loaded.plan.pack_count, isa != PLAN_ISA_NONE);
@@ -74,28 +72,22 @@ static void take_anew(PlanIsa isa) {
     arena_free(&arena);
 }
 
-static void test_same_bytes(void **unused) {
-    (void)unused;
+TEST(test_same_bytes) {
     for (int isa = PLAN_ISA_NONE; isa < PLAN_ISA_COUNT; isa++) take_anew((PlanIsa)isa);
 }
 
 /* Not packed: the own row of MatMul, by its first choice. */
-static void test_choice_packs(void **unused) {
-    (void)unused;
-    MemTrap trap;
-    Arena arena;
+TEST(test_choice_packs) {
     LoadedPlan loaded, chosen;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
     Image image = make_image(build, &(Job){.isa = PLAN_ISA_PORTABLE});
-    load(&loaded, &image, &arena);
+    load(&loaded, &image, &test_arena);
     const Job job = {.taken = &loaded,
                      .choice = {.step = 0, /* the own row of float */
                                 .row = 3,
                                 .choice = 1,
                                 .shapes = 5}};
     Image again = make_image(build, (void *)(uintptr_t)&job);
-    load(&chosen, &again, &arena);
+    load(&chosen, &again, &test_arena);
     assert_int_equal(chosen.plan.choice_count, 1);
     assert_int_equal(chosen.plan.header->threads, 1);
     assert_int_equal(loaded.plan.pack_count, 1);
@@ -106,11 +98,4 @@ static void test_choice_packs(void **unused) {
     for (int i = 0; i < DEPTH * COLUMNS; i++) assert_true(data[i] == (float)i);
     free(again.data);
     free(image.data);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(plan_take_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bytes),
-                                       cmocka_unit_test(test_choice_packs)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

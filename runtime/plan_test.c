@@ -74,8 +74,7 @@ static DemiStatus run(const void *data, size_t size, bool condition, uint32_t *r
     return error.status;
 }
 
-static void test_runs(void **state) {
-    (void)state;
+TEST(test_runs) {
     Image bytes = make();
     uint32_t rank = 9;
     assert_int_equal(run(bytes.data, bytes.size, true, &rank), DEMI_OK);
@@ -85,8 +84,7 @@ static void test_runs(void **state) {
     free(bytes.data);
 }
 
-static void test_every_flipped_bit(void **state) {
-    (void)state;
+TEST(test_every_flipped_bit) {
     Image bytes = make();
     uint32_t rank, refused = 0;
     for (size_t i = 0; i < 8 * bytes.size; i++) {
@@ -98,8 +96,7 @@ static void test_every_flipped_bit(void **state) {
     free(bytes.data);
 }
 
-static void test_every_cut(void **state) {
-    (void)state;
+TEST(test_every_cut) {
     Image bytes = make();
     uint32_t rank;
     for (size_t size = 0; size < bytes.size; size++) {
@@ -111,10 +108,9 @@ static void test_every_cut(void **state) {
     free(bytes.data);
 }
 
-static void test_every_word(void **state) {
+TEST(test_every_word) {
     static const uint64_t words[] = {0,  1,          2,          3,          7,
                                      64, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
-    (void)state;
     Image bytes = make();
     uint32_t rank;
     for (size_t at = 0; at + 8 <= bytes.size; at += 4)
@@ -127,14 +123,4 @@ static void test_every_word(void **state) {
             memcpy(bytes.data + at, kept, 4);
         }
     free(bytes.data);
-}
-
-UNIT_TESTS(plan_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_every_flipped_bit),
-        cmocka_unit_test(test_every_cut),
-        cmocka_unit_test(test_every_word),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,6 @@ static const KernelRow rows[ROWS] = {ROW_ITEM(0), ROW_ITEM(1), ROW_ITEM(2)};
 
 typedef struct Bench {
     Image image;
-    MemTrap trap;
     Arena arena;
     Err err;
     LoadedPlan loaded;
@@ -113,8 +112,7 @@ static void begin(Bench *b, Image image) {
     memset(b, 0, sizeof *b);
     b->image = image;
     b->count = 3;
-    if (setjmp(b->trap.env)) fail_msg("out of memory");
-    arena_init(&b->arena, &b->trap);
+    arena_init(&b->arena, &test_trap);
     if (!plan_check(&b->loaded.plan, image.data, image.size, &b->arena, &b->err) ||
         !plan_load(&b->loaded, &b->arena, &b->err))
         fail_msg("%s", b->err.what);
@@ -169,9 +167,8 @@ static void set_all(double seconds) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void test_finds_fast(void **unused) {
+TEST(test_finds_fast) {
     static const struct Fast { unsigned row, choice; } fast[] = {{0, 1}, {1, 2}, {2, 0}, {2, 2}};
-    (void)unused;
     for (size_t i = 0; i < sizeof fast / sizeof *fast; i++) {
         Bench b;
         Tuning tuning;
@@ -197,8 +194,7 @@ static void test_finds_fast(void **unused) {
 }
 
 /* The rules' own way is the fastest: nothing is chosen, whatever the noise. */
-static void test_keeps_rules(void **unused) {
-    (void)unused;
+TEST(test_keeps_rules) {
     for (int i = 0; i < 400; i++) {
         Bench b;
         Tuning tuning;
@@ -213,10 +209,9 @@ static void test_keeps_rules(void **unused) {
     }
 }
 
-static void test_no_time(void **unused) {
+TEST(test_no_time) {
     Bench b;
     Tuning tuning;
-    (void)unused;
     set_all(2e-3);
     slow[2][0] = 1e-4;
     begin(&b, make_image(build, NULL));
@@ -233,7 +228,7 @@ static bool append_bytes(void *user, const void *bytes, size_t size) {
 
 /* What is faster in this context, by rows of the test's own, is not where the plans are files, whose
  * steps have MatMul's rows: then the plan is as it was. */
-static void test_files_decide(void **unused) {
+TEST(test_files_decide) {
     const int64_t dims[] = {3, SIZE};
     const float x[3 * SIZE] = {1};
     const DemiData value = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, x);
@@ -243,7 +238,6 @@ static void test_files_decide(void **unused) {
     DemiPlan *plan = NULL;
     DemiContext *context = NULL;
     Image image = make_image(build, NULL), written = {.room = image.room};
-    (void)unused;
     written.data = aligned_alloc(64, written.room);
     how.threads = 1;
     assert_int_equal(demi_plan_from_memory(image.data, image.size, &plan, NULL), DEMI_OK);
@@ -297,8 +291,7 @@ static uint64_t shapes_of(int64_t count) {
     return step_choice_shapes(&call);
 }
 
-static void test_runs_so(void **unused) {
-    (void)unused;
+TEST(test_runs_so) {
     Chosen chosen = {.choices = {{.step = 1, .row = 3, .choice = 2, .shapes = shapes_of(3)}},
                      .count = 1,
                      .tuned = plan_isa_here(),
@@ -330,8 +323,7 @@ static bool loads(const Chosen *chosen) {
     return ok;
 }
 
-static void test_refused(void **unused) {
-    (void)unused;
+TEST(test_refused) {
     const Chosen good = {.choices = {{.step = 0, .row = 3, .choice = 1, .shapes = 1},
                                      {.step = 0, .row = 0, .alone = 1, .shapes = 2},
                                      {.step = 1, .row = 3, .choice = 1, .shapes = 1}},
@@ -352,13 +344,4 @@ static void test_refused(void **unused) {
         if (i == 8) bad.threads = 0;
         if (loads(&bad)) fail_msg("choice %d is taken", i);
     }
-}
-
-UNIT_TESTS(plan_tune_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_fast), cmocka_unit_test(test_keeps_rules),
-        cmocka_unit_test(test_no_time),    cmocka_unit_test(test_files_decide),
-        cmocka_unit_test(test_runs_so),    cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,7 +153,6 @@ static void check_case(Case *c, DemiContext *context, Replay *replay) {
 /* A model and a context that ran it once. */
 typedef struct Fixture {
     Image image;
-    MemTrap trap;
     Arena arena;
     Case c;
     DemiContext *context;
@@ -169,8 +168,7 @@ static void open_fixture(Fixture *f, uint32_t seed, uint64_t most) {
     f->image = make_image(build, constants);
     assert_int_equal(demi_plan_from_memory(f->image.data, f->image.size, &f->c.plan, &error),
                      DEMI_OK);
-    if (setjmp(f->trap.env)) fail();
-    arena_init(&f->arena, &f->trap);
+    arena_init(&f->arena, &test_trap);
     f->c.names = replay_names(f->c.plan, &f->arena, &f->value_count);
     f->context = open_context(&f->c, NULL);
     assert_true(replay_record(f->context, most, &f->arena, &f->replay, &err));
@@ -185,10 +183,9 @@ static void close_fixture(Fixture *f) {
 }
 
 /* Everything, some of it, or nothing is kept. */
-static void test_replays_are_whole_runs(void **unused) {
+TEST(test_replays_are_whole_runs) {
     static Fixture f;
     size_t run = 0, all = 0;
-    (void)unused;
     for (uint32_t seed = 0; seed < MODELS; seed++) {
         const uint64_t most = seed % 3 == 0 ? UINT64_MAX : seed % 3 == 1 ? 24 * COUNT * 4 : 0;
         open_fixture(&f, seed, most);
@@ -206,11 +203,10 @@ static void test_replays_are_whole_runs(void **unused) {
 }
 
 /* The context goes on as if nothing had been. */
-static void test_context_runs_on(void **unused) {
+TEST(test_context_runs_on) {
     static Fixture f;
     Err err = {0};
     DemiError error = DEMI_ERROR_INIT;
-    (void)unused;
     open_fixture(&f, 3, UINT64_MAX);
     DemiContext *other = open_context(&f.c, NULL);
     choose_changes(&f.c, f.value_count);
@@ -221,10 +217,4 @@ static void test_context_runs_on(void **unused) {
     check_outputs(f.context, other);
     demi_context_free(other);
     close_fixture(&f);
-}
-
-UNIT_TESTS(replay_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_replays_are_whole_runs),
-                                       cmocka_unit_test(test_context_runs_on)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

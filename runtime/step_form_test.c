@@ -105,7 +105,6 @@ static const KernelRow rows[] = {
 
 typedef struct Bench {
     Image image;
-    MemTrap trap;
     Arena arena;
     Err err;
     LoadedPlan loaded;
@@ -140,8 +139,7 @@ static void begin(Bench *b, Dtype dtype, uint64_t budget) {
     behaviour = MAKE;
     b->dtype = dtype;
     b->image = make_image(build, &b->dtype);
-    if (setjmp(b->trap.env)) fail_msg("out of memory");
-    arena_init(&b->arena, &b->trap);
+    arena_init(&b->arena, &test_trap);
     if (!plan_check(&b->loaded.plan, b->image.data, b->image.size, &b->arena, &b->err) ||
         !plan_load(&b->loaded, &b->arena, &b->err))
         fail_msg("%s", b->err.what);
@@ -183,8 +181,7 @@ static void end(Bench *b) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void test_made_once(void **state) {
-    (void)state;
+TEST(test_made_once) {
     const Dtype dtypes[] = {DTYPE_FLOAT, DTYPE_FLOAT16};
     for (int k = 0; k < 2; k++) {
         Bench b;
@@ -206,8 +203,7 @@ static void test_made_once(void **state) {
 
 /* What only saves time takes no more than half the budget: the row declines, and there is no
  * other. */
-static void test_half_the_budget(void **state) {
-    (void)state;
+TEST(test_half_the_budget) {
     Bench b;
     begin(&b, DTYPE_FLOAT, 1 << 20);
     b.exec.forms.shared = b.exec.pool.budget / 2 - SIZE * SIZE * sizeof(float) + 1;
@@ -221,8 +217,7 @@ static void test_half_the_budget(void **state) {
     end(&b);
 }
 
-static void test_bounded(void **state) {
-    (void)state;
+TEST(test_bounded) {
     Bench b;
     begin(&b, DTYPE_FLOAT16, 1 << 20);
     uint64_t used = 0;
@@ -237,8 +232,7 @@ static void test_bounded(void **state) {
     end(&b);
 }
 
-static void test_fails(void **state) {
-    (void)state;
+TEST(test_fails) {
     Bench b;
     begin(&b, DTYPE_FLOAT, 1 << 20);
     behaviour = FAIL;
@@ -251,13 +245,12 @@ static void test_fails(void **state) {
     end(&b);
 }
 
-static void test_jumps(void **state) {
-    (void)state;
+TEST(test_jumps) {
     static Bench b;
     begin(&b, DTYPE_FLOAT, 1 << 20);
     uint64_t used = b.exec.pool.used;
     behaviour = JUMP;
-    if (!setjmp(b.trap.env)) {
+    if (!setjmp(test_trap.env)) {
         run_once(&b, 2);
         fail_msg("it did not jump");
     }
@@ -267,7 +260,7 @@ static void test_jumps(void **state) {
     arena_free(&b.exec.scratch);
     assert_int_equal(counts.live, 0);
     assert_true(b.exec.pool.used <= used + 1024); /* the input, and what was noted of its shape */
-    if (setjmp(b.trap.env)) fail_msg("out of memory");
+    if (setjmp(test_trap.env)) fail_msg("out of memory");
     b.exec.progress.depth = 0;
     behaviour = MAKE;
     assert_true(run_once(&b, 2));
@@ -275,8 +268,7 @@ static void test_jumps(void **state) {
 }
 
 /* As much as is needed for shapes and operands, but for what is shared: the row declines. */
-static void test_budget(void **state) {
-    (void)state;
+TEST(test_budget) {
     unsigned fits = 0, refused = 0;
     for (uint64_t budget = 512; budget < 4096; budget += 64) {
         Bench b;
@@ -291,13 +283,4 @@ static void test_budget(void **state) {
         end(&b);
     }
     assert_true(fits > 5 && refused > 5);
-}
-
-UNIT_TESTS(step_form_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_half_the_budget), cmocka_unit_test(test_made_once),
-        cmocka_unit_test(test_bounded),         cmocka_unit_test(test_fails),
-        cmocka_unit_test(test_jumps),           cmocka_unit_test(test_budget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,8 +99,12 @@ static void check_outputs(DemiContext *context, const float *w) {
     assert_memory_equal(self->data, w, sizeof singles[0]);
 }
 
-static void test_readers(void **state) {
-    (void)state;
+SET_UP {
+    fill_numbers();
+    for (int i = 0; i < 3 * ROWS; i++) input[i] = (float)(i % 17 - 8) / 8;
+}
+
+TEST(test_readers) {
     for (int which = 0; which < 2; which++) {
         Image image = make_image(build, &which);
         DemiError error = DEMI_ERROR_INIT;
@@ -143,8 +147,7 @@ static uint64_t peak_of(const DemiPlan *plan, bool small) {
 }
 
 /* Widened it counts against the budget; where memory comes first, it is not there between steps. */
-static void test_memory(void **state) {
-    (void)state;
+TEST(test_memory) {
     int which = 0;
     Image image = make_image(build, &which);
     DemiError error = DEMI_ERROR_INIT;
@@ -159,8 +162,7 @@ static void test_memory(void **state) {
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
     int which = 0;
     Image image = make_image(build, &which);
     const PlanHeader *header = (const void *)image.data;
@@ -189,13 +191,4 @@ static void test_refused(void **state) {
                          DEMI_ERR_MODEL);
     }
     free(image.data);
-}
-
-UNIT_TESTS(stored_constants_test) {
-    fill_numbers();
-    for (int i = 0; i < 3 * ROWS; i++) input[i] = (float)(i % 17 - 8) / 8;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers),
-                                       cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

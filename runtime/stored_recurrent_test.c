@@ -122,15 +122,13 @@ static void run(void) {
     free(image.data);
 }
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(test_numbers) {
     fill_all();
     run();
 }
 
 /* Inputs of few bits, whose further parts are 0, meet infinite weights; then they are infinite, and NaN. */
-static void test_infinite(void **state) {
-    (void)state;
+TEST(test_infinite) {
     fill_all();
     for (int i = 0; i < LENGTH * INPUT; i++) x[i] = (float)(i % 9) - 4.5f;
     for (int i = 7; i < COUNT; i += 131) w[i] = i % 2 ? INFINITY : -INFINITY;
@@ -142,10 +140,4 @@ static void test_infinite(void **state) {
     x[2 * INPUT + 1] = NAN;
     x[3 * INPUT + 2] = FLT_MIN / 4;
     run();
-}
-
-UNIT_TESTS(stored_recurrent_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers),
-                                       cmocka_unit_test(test_infinite)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

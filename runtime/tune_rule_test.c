@@ -32,17 +32,15 @@ static unsigned count_faster(double share, double spread) {
     return faster;
 }
 
-static void test_median(void **unused) {
+TEST(test_median) {
     const double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2};
     double scratch[4];
-    (void)unused;
     assert_true(tune_median(&(TuneTimes){odd, 3}, scratch) == 2);
     assert_true(tune_median(&(TuneTimes){even, 4}, scratch) == 2.5);
     assert_true(tune_median(&(TuneTimes){odd, 1}, scratch) == 3);
 }
 
-static void test_noise(void **unused) {
-    (void)unused;
+TEST(test_noise) {
     assert_true(count_faster(1, 0.2) <= 2); /* the same */
     assert_true(count_faster(1, 0.6) <= 2);
     assert_true(count_faster(1.1, 0.2) == 0);   /* slower */
@@ -50,15 +48,8 @@ static void test_noise(void **unused) {
     assert_true(count_faster(0.985, 0) == 0);   /* a gain that is not worth it */
 }
 
-static void test_gain(void **unused) {
-    (void)unused;
+TEST(test_gain) {
     assert_true(count_faster(0.97, 0.005) == 200);
     assert_true(count_faster(0.7, 0.2) >= 190);
     assert_true(count_faster(0.3, 0.6) >= 190);
-}
-
-UNIT_TESTS(tune_rule_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_median), cmocka_unit_test(test_noise),
-                                       cmocka_unit_test(test_gain)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,16 +26,14 @@ static int compare(const Name *a, const Name *b) {
     return order ? order : (a->since > b->since) - (a->since < b->since);
 }
 
-static void test_sorted(void **state) {
-    (void)state;
+TEST(test_sorted) {
     for (size_t i = 1; i < NAMES; i++)
         if (compare(&names[i - 1], &names[i]) > 0)
             fail_msg("%s of %d stands before %s", names[i - 1].op, names[i - 1].since, names[i].op);
 }
 
 /* Placement reads `host` of the first row of an operator. */
-static void test_rows(void **state) {
-    (void)state;
+TEST(test_rows) {
     for (size_t i = 0; i < NAMES; i++) {
         const Name *name = &names[i];
         size_t count = 0, others = 0;
@@ -55,12 +53,11 @@ static void test_rows(void **state) {
     }
 }
 
-static void test_names(void **state) {
+TEST(test_names) {
     static const char *const wrong[] = {"",        "gpu",       "cuda:", "cuda:x",
                                         "cuda:-1", "cuda:1024", "cuda1"};
     unsigned number = 9;
     Err err = {0};
-    (void)state;
     assert_ptr_equal(device_kind("cuda", &number, &err), &cuda_kind);
     assert_int_equal(number, 0);
     assert_ptr_equal(device_kind("cuda:3", &number, &err), &cuda_kind);
@@ -70,13 +67,4 @@ static void test_names(void **state) {
         assert_null(device_kind(wrong[i], &number, &err));
         assert_int_equal(err.code, ERR_USAGE);
     }
-}
-
-UNIT_TESTS(cuda_table_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sorted),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

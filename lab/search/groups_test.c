@@ -6,15 +6,12 @@
 
 #include "groups.h"
 
-static MemTrap trap;
-static Arena arena;
-
 /* "x: w | a: | …": values of each group, its weights behind them as "value+value: weight". */
 static void check(const char *text, const char *expected) {
     char found[2048] = "";
     Groups groups;
-    Model *model = test_model(&trap, text);
-    groups_find(&groups, model, &arena);
+    Model *model = test_model(text);
+    groups_find(&groups, model, &test_arena);
     for (uint32_t g = 0; g < groups.count; g++) {
         const Group *group = &groups.items[g];
         if (g) strcat(found, " | ");
@@ -36,8 +33,8 @@ static void check(const char *text, const char *expected) {
 static void check_works(const char *text, const char *expected) {
     char found[2048] = "";
     Groups groups;
-    Model *model = test_model(&trap, text);
-    groups_find(&groups, model, &arena);
+    Model *model = test_model(text);
+    groups_find(&groups, model, &test_arena);
     for (size_t i = 0; i < groups.works.count; i++) {
         const GroupWork *work = &groups.works.items[i];
         const size_t used = strlen(found);
@@ -49,8 +46,7 @@ static void check_works(const char *text, const char *expected) {
     model_free(model);
 }
 
-static void test_weights_are_of_what_reads(void **state) {
-    (void)state;
+TEST(test_weights_are_of_what_reads) {
     check("g (float[2,3] x) => (float[2,4] y) <float[3,3] a = {1, 2, 3, 4, 5, 6, 7, 8, 9},\n"
           "  float[3,4] b = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, float[2,3] p, float[2,3] q>\n"
           "{ p = MatMul (x, a)  q = Relu (p)  y = MatMul (q, b) }\n",
@@ -58,8 +54,7 @@ static void test_weights_are_of_what_reads(void **state) {
 }
 
 /* q, k and v read one value: their weights are one group's. */
-static void test_branches_share(void **state) {
-    (void)state;
+TEST(test_branches_share) {
     check(
         "g (float[2,3] x) => (float[2,3] q, float[2,3] k)\n"
         "<float[3,3] a = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[3,3] b = {1, 2, 3, 4, 5, 6, 7, 8, 9}>\n"
@@ -67,8 +62,7 @@ static void test_branches_share(void **state) {
         "x: a b | q: | k:");
 }
 
-static void test_movement_is_seen_through(void **state) {
-    (void)state;
+TEST(test_movement_is_seen_through) {
     check("g (float[2,3] x) => (float[3,3] y) <float[2,3] w = {1, 2, 3, 4, 5, 6},\n"
           "  float[2,3] a, float[3,2] t, float[3,2] i>\n"
           "{ a = Relu (x)  t = Transpose <perm = [1, 0]> (a)  i = Identity (t)\n"
@@ -77,31 +71,27 @@ static void test_movement_is_seen_through(void **state) {
 }
 
 /* What joins two values computes its own; a table's rows are made. */
-static void test_joining_is_not_moving(void **state) {
-    (void)state;
+TEST(test_joining_is_not_moving) {
     check("g (float[2,3] x, float[2,3] z, int64[2] i) => (float[4,3] y, float[2,3] r)\n"
           "<float[3,3] table = {1, 2, 3, 4, 5, 6, 7, 8, 9}>\n"
           "{ y = Concat <axis = 0> (x, z)  r = Gather (table, i) }\n",
           "x: | z: | y: | r:");
 }
 
-static void test_shared_weights_join(void **state) {
-    (void)state;
+TEST(test_shared_weights_join) {
     check("g (float[2,3] x) => (float[2,3] y) <float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9},\n"
           "  float[2,3] a, float[2,3] b> { a = MatMul (x, w)  b = Relu (a)  y = MatMul (b, w) }\n",
           "x+b: w | a: | y:");
 }
 
 /* What does not depend on inputs has no group, nor has what is of another type. */
-static void test_constants_have_none(void **state) {
-    (void)state;
+TEST(test_constants_have_none) {
     check("g (float[2,3] x, double[2] d) => (float[2,3] y, double[2] e)\n"
           "<float[3] w = {1, 2, 3}, float[3] n> { n = Neg (w)  y = Add (x, n)  e = Neg (d) }\n",
           "x: | y:");
 }
 
-static void test_works(void **state) {
-    (void)state;
+TEST(test_works) {
     check_works("g (float[2,3] x, float[3,2] z) => (float[2,4] y)\n"
                 "<float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[2,2] v = {1, 2, 3, 4},\n"
                 "  float[2,2] p, float[2,4] q>\n"
@@ -110,27 +100,10 @@ static void test_works(void **state) {
 }
 
 /* A branch that captures a value depends on it. */
-static void test_captures_vary(void **state) {
-    (void)state;
+TEST(test_captures_vary) {
     check("g (bool c, float[3] x) => (float[3] y) <float[3] k = {1, 2, 3}> {\n"
           "  y = If (c) <then_branch = t () => (float[3] a) { a = Neg (x) },\n"
           "              else_branch = e () => (float[3] b) { b = Abs (k) }>\n"
           "}\n",
           "x: | y:");
-}
-
-UNIT_TESTS(groups_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights_are_of_what_reads),
-                                       cmocka_unit_test(test_branches_share),
-                                       cmocka_unit_test(test_movement_is_seen_through),
-                                       cmocka_unit_test(test_joining_is_not_moving),
-                                       cmocka_unit_test(test_shared_weights_join),
-                                       cmocka_unit_test(test_constants_have_none),
-                                       cmocka_unit_test(test_works),
-                                       cmocka_unit_test(test_captures_vary)};
-    TEST_TRAP(&trap);
-    arena_init(&arena, &trap);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_free(&arena);
-    return failed;
 }

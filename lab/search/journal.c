@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "source.h"
 #include "sym.h"
 #include "vec.h"
 
@@ -202,6 +203,8 @@ Journal *journal_open(const char *path, const JournalField *fields, size_t count
         err_file(err, path);
         return NULL;
     }
+    struct stat status;
+    if (fstat(journal->fd, &status) == 0 && !source_tell(&status, path, err)) return NULL;
     if (flock(journal->fd, LOCK_EX | LOCK_NB) != 0) {
         err_set(err, ERR_USAGE, "another search is writing this journal");
         err_file(err, path);

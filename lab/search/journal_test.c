@@ -17,7 +17,6 @@ enum { ENTRIES = 12 };
 
 static const JournalField fields[] = {{"demi", "0.1"}, {"model", "00ff\"<a>"}, {"target", "40"}};
 static char path[64];
-static MemTrap trap;
 
 static double number_of(int entry, int i) {
     static const double odd[] = {0.1, -0.0,     1e-310,   1.7976931348623157e308,
@@ -30,7 +29,7 @@ static int search(void) {
     Arena arena;
     Err err = {0};
     int measured = 0;
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     Journal *journal = journal_open(path, fields, 3, &arena, &err);
     if (!journal) fail_msg("%s", err.what);
     for (int e = 0; e < ENTRIES; e++) {
@@ -69,9 +68,18 @@ static void write_file(const char *bytes, size_t size) {
     fclose(file);
 }
 
-static void test_ended_anywhere(void **state) {
+SET_UP {
+    char name[40];
+    snprintf(name, sizeof name, "journal_test.%ld", (long)getpid());
+    test_place(path, sizeof path, name);
+}
+
+TEAR_DOWN {
+    unlink(path);
+}
+
+TEST(test_ended_anywhere) {
     static char whole[16384], again[16384];
-    (void)state;
     unlink(path);
     assert_int_equal(search(), ENTRIES);
     const size_t size = read_file(whole, sizeof whole);
@@ -90,7 +98,7 @@ static void refused(const JournalField *of, const char *says) {
     Err err = {0};
     static char before[16384], after[16384];
     const size_t size = read_file(before, sizeof before);
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     assert_null(journal_open(path, of, 3, &arena, &err));
     assert_int_equal(err.code, ERR_USAGE);
     if (!strstr(err.what, says)) fail_msg("'%s'", err.what);
@@ -99,8 +107,7 @@ static void refused(const JournalField *of, const char *says) {
     arena_free(&arena);
 }
 
-static void test_of_another_search(void **state) {
-    (void)state;
+TEST(test_of_another_search) {
     unlink(path);
     search();
     for (int i = 0; i < 3; i++) {
@@ -113,11 +120,10 @@ static void test_of_another_search(void **state) {
     }
 }
 
-static void test_no_journal(void **state) {
+TEST(test_no_journal) {
     static const char *const files[] = {
         "a model's bytes", "{}", "{\"demi\": 1}\n", "{\"demi\":\"0.1\",\"model\":\"00ff", "\n",
         "\0\0\0"};
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         write_file(files[i], i + 1 == sizeof files / sizeof *files ? 3 : strlen(files[i]));
         if (i == 3) {
@@ -128,9 +134,8 @@ static void test_no_journal(void **state) {
     }
 }
 
-static void test_damaged(void **state) {
+TEST(test_damaged) {
     static char whole[16384];
-    (void)state;
     unlink(path);
     search();
     const size_t size = read_file(whole, sizeof whole);
@@ -140,28 +145,10 @@ static void test_damaged(void **state) {
     refused(fields, "line 2");
 }
 
-static void test_one_at_a_time(void **state) {
-    Arena arena;
+TEST(test_one_at_a_time) {
     Err err = {0};
-    (void)state;
     unlink(path);
-    arena_init(&arena, &trap);
-    assert_non_null(journal_open(path, fields, 3, &arena, &err));
-    assert_null(journal_open(path, fields, 3, &arena, &err));
+    assert_non_null(journal_open(path, fields, 3, &test_arena, &err));
+    assert_null(journal_open(path, fields, 3, &test_arena, &err));
     assert_int_equal(err.code, ERR_USAGE);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(journal_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ended_anywhere), cmocka_unit_test(test_of_another_search),
-        cmocka_unit_test(test_no_journal), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_one_at_a_time)};
-    if (setjmp(trap.env)) return 1;
-    char name[40];
-    snprintf(name, sizeof name, "journal_test.%ld", (long)getpid());
-    test_place(path, sizeof path, name);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    return failed;
 }

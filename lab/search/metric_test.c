@@ -30,8 +30,8 @@ static DemiData row(float *items) {
 }
 
 /* Of all sets but one; -1: of all. */
-static void sum(MetricSums *sums, Set *sets, size_t count, int without, Arena *arena) {
-    metric_begin(sums, 1, arena);
+static void sum(MetricSums *sums, Set *sets, size_t count, int without) {
+    metric_begin(sums, 1, &test_arena);
     for (size_t i = 0; i < count; i++) {
         if ((int)i == without) continue;
         const DemiData want = row(sets[i].want), have = row(sets[i].have);
@@ -50,11 +50,11 @@ static void make(Set *sets, float noise) {
         }
 }
 
-static void test_sqnr(Arena *arena) {
+TEST(test_sqnr) {
     Set sets[SETS];
     MetricSums sums;
     make(sets, 0.01f);
-    sum(&sums, sets, SETS, -1, arena);
+    sum(&sums, sets, SETS, -1);
     const double score = metric_score(&sums, DEMI_METRIC_SQNR);
     const double error = metric_score_error(&sums, DEMI_METRIC_SQNR);
     assert_true(fabs(score - 40) < 1.5);
@@ -63,28 +63,28 @@ static void test_sqnr(Arena *arena) {
     const double all = 10 * log10(sums.outputs[0].noise / SETS);
     for (int i = 0; i < SETS; i++) {
         MetricSums rest;
-        sum(&rest, sets, SETS, i, arena);
+        sum(&rest, sets, SETS, i);
         const double off = 10 * log10(rest.outputs[0].noise / (SETS - 1)) - all;
         squares += off * off;
     }
     const double jackknife = sqrt(squares * (SETS - 1) / SETS);
     assert_true(fabs(error / jackknife - 1) < 0.05);
     MetricSums one, two; /* a sum of two numbers varies by their difference */
-    sum(&one, sets, 1, -1, arena);
-    sum(&two, sets, 2, -1, arena);
+    sum(&one, sets, 1, -1);
+    sum(&two, sets, 2, -1);
     const double first = one.outputs[0].noise, both = two.outputs[0].noise;
     assert_true(fabs(metric_score_error(&two, DEMI_METRIC_SQNR) -
                      10 / log(10) * fabs(both - 2 * first) / both) < 1e-9);
 }
 
 /* Sets that are added together, or in two parts. */
-static void test_parts(Arena *arena) {
+TEST(test_parts) {
     Set sets[SETS];
     MetricSums whole, first, second;
     make(sets, 0.5f);
-    sum(&whole, sets, SETS, -1, arena);
-    sum(&first, sets, SETS / 4, -1, arena);
-    sum(&second, sets + SETS / 4, SETS - SETS / 4, -1, arena);
+    sum(&whole, sets, SETS, -1);
+    sum(&first, sets, SETS / 4, -1);
+    sum(&second, sets + SETS / 4, SETS - SETS / 4, -1);
     second.rows += first.rows; /* as who measures the following sets counts on */
     metric_join(&first, &second);
     const double error = metric_score_error(&whole, DEMI_METRIC_SQNR);
@@ -94,39 +94,19 @@ static void test_parts(Arena *arena) {
     assert_true(fabs(metric_score_error(&first, DEMI_METRIC_TOP1) -
                      sqrt(share * (1 - share) / SETS)) < 1e-12);
     Set equal = {.want = {2, 1}, .have = {2, 2}}; /* the answer is the first of them */
-    sum(&whole, &equal, 1, -1, arena);
+    sum(&whole, &equal, 1, -1);
     assert_true(metric_score(&whole, DEMI_METRIC_TOP1) == 1);
 }
 
-static void test_unknown(Arena *arena) {
+TEST(test_unknown) {
     Set sets[SETS];
     MetricSums sums;
     make(sets, 0.01f);
-    sum(&sums, sets, 1, -1, arena);
+    sum(&sums, sets, 1, -1);
     assert_true(isnan(metric_score_error(&sums, DEMI_METRIC_SQNR)));
-    sum(&sums, sets, SETS, -1, arena);
+    sum(&sums, sets, SETS, -1);
     assert_true(isnan(metric_score_error(&sums, DEMI_METRIC_ERROR)));
     make(sets, 0);
-    sum(&sums, sets, SETS, -1, arena);
+    sum(&sums, sets, SETS, -1);
     assert_true(metric_score_error(&sums, DEMI_METRIC_SQNR) == 0);
-}
-
-static void test_in_arena(void **state) {
-    void (*const *test)(Arena * arena) = *state;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
-    (*test)(&arena);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(metric_test) {
-    static void (*const each[])(Arena * arena) = {test_sqnr, test_parts, test_unknown};
-    const struct CMUnitTest tests[] = {
-        {"sqnr", test_in_arena, NULL, NULL, (void *)(uintptr_t)&each[0]},
-        {"parts", test_in_arena, NULL, NULL, (void *)(uintptr_t)&each[1]},
-        {"unknown", test_in_arena, NULL, NULL, (void *)(uintptr_t)&each[2]},
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,24 +36,17 @@ static void check(bool even) {
         assert_true(fabsf(to[i] - from[i]) <= scales[i / INNER % AXIS] * 1.01f);
 }
 
-static void test_sums(void **state) {
-    (void)state;
+TEST(test_sums) {
     check(false);
     check(true);
 }
 
 /* The least number is used, too. */
-static void test_block(void **state) {
+TEST(test_block) {
     float from[16], to[16], scale;
     Rounding rounding = {
         .type = DTYPE_INT4, .outer = 1, .axis = 16, .inner = 1, .block = 16, .scales = &scale};
-    (void)state;
     for (int i = 0; i < 16; i++) from[i] = (float)(i - 8);
     rounding_apply(&rounding, to, from, 16);
     assert_memory_equal(to, from, sizeof from);
-}
-
-UNIT_TESTS(rounding_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_block)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,8 +148,7 @@ static bool count_save(void *user, DemiModel *model, uint64_t step) {
 }
 
 /* Loss and update of a whole batch, by hand: w -= rate 2/n x^T (x w + b - y), which sgd does. */
-static void test_step(void **state) {
-    (void)state;
+TEST(test_step) {
     DemiModel *model = load();
     DemiTrainOptions options = options_of(1);
     DemiTrained trained = DEMI_TRAINED_INIT;
@@ -178,8 +177,7 @@ static void test_step(void **state) {
 }
 
 /* In parts, with saves between, ended early and gone on with: the bits of a training at once. */
-static void test_parts(void **state) {
-    (void)state;
+TEST(test_parts) {
     DemiModel *whole = load(), *parts = load();
     DemiTrainOptions options = options_of(20);
     DemiTrained trained = DEMI_TRAINED_INIT;
@@ -217,8 +215,7 @@ static void expect(DemiModel *model, const DemiTrainOptions *options, DemiStatus
     assert_same(&before, &after);
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     static const float wild[SAMPLES * 2] = {INFINITY};
     const DemiData odd[] = {data[0], DEMI_DATA_TENSOR(DEMI_FLOAT, 2, x_dims, wild)};
     const DemiData infinite[] = {DEMI_DATA_TENSOR(DEMI_FLOAT, 2, x_dims, wild), data[1]};
@@ -266,8 +263,7 @@ static double mean_error(const double w[2], double b) {
     return loss;
 }
 
-static void test_begun(void **state) {
-    (void)state;
+TEST(test_begun) {
     static const float wild[SAMPLES * 2] = {INFINITY};
     const DemiData infinite[] = {DEMI_DATA_TENSOR(DEMI_FLOAT, 2, x_dims, wild), data[1]};
     double losses[2], w[2], drawn[2], again[2], b[1];
@@ -303,8 +299,7 @@ static void test_begun(void **state) {
 }
 
 /* A model that can't be written ends the training, which has it trained by then. */
-static void test_full(void **state) {
-    (void)state;
+TEST(test_full) {
     DemiModel *model = load(), *other = load();
     DemiTrainOptions options = options_of(10);
     DemiTrained trained = DEMI_TRAINED_INIT;
@@ -359,8 +354,7 @@ static unsigned fail_everywhere(DemiModel *(*make_model)(void), bool for_good, b
     }
 }
 
-static void test_memory(void **state) {
-    (void)state;
+TEST(test_memory) {
     for (unsigned i = 0; i < 7; i += i < 4 ? 1 : 2) { /* of the larger model half as often */
         const unsigned points = fail_everywhere(i < 4 ? load : load_begun, i % 2, i / 2 % 2);
         print_message("%u allocations\n", points);
@@ -369,12 +363,11 @@ static void test_memory(void **state) {
 }
 
 /* Every order of three samples comes, that which they have among them. */
-static void test_orders(void **state) {
+TEST(test_orders) {
     uint64_t order[3];
     bool seen[27] = {false};
     int found = 0;
     Batches batches = {.samples = 3, .batch = 3, .epoch = UINT64_MAX, .order = order};
-    (void)state;
     for (uint64_t epoch = 0; epoch < 60; epoch++) {
         batches_fill(&batches, epoch);
         bool *at = &seen[order[0] * 9 + order[1] * 3 + order[2]];
@@ -382,13 +375,4 @@ static void test_orders(void **state) {
         *at = true;
     }
     assert_int_equal(found, 6);
-}
-
-UNIT_TESTS(demi_train_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders), cmocka_unit_test(test_step),  cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_errors), cmocka_unit_test(test_begun), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ typedef struct Train {
     size_t loss_count;
     uint64_t first, steps; /* of this call: steps [first, steps) */
     double scale;          /* as DemiTrainStep has it */
+    const char *run;       /* what decides which samples a step has; NULL: not asked for yet */
     bool saved;            /* since the call began */
 } Train;
 

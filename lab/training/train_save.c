@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "demi_front.h"
+#include "hash64.h"
+#include "source.h"
 #include "train.h"
 #include "training_marks.h"
 #include "value_io.h"
@@ -34,12 +36,26 @@ static void put_mark(Model *model, KeyValue *mark) {
     *at = mark;
 }
 
+/* Whatever the order in which arrays were given. */
+static uint64_t hash_of_data(const Batches *batches) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < batches->count; i++) {
+        const BatchData *item = &batches->items[i];
+        const uint64_t name = hash64_bytes(item->name, strlen(item->name), 0);
+        sum += hash64_bytes(item->all.data, (size_t)(item->sample * batches->samples), name);
+    }
+    return sum;
+}
+
 /* What decides which samples a step has. */
-static const char *run_text(const Train *t) {
-    return arena_printf(
-        t->arena, "%llu samples, batch %llu, %s %llu", (unsigned long long)t->batches.samples,
-        (unsigned long long)t->batches.batch, t->batches.in_order ? "in order, seed" : "seed",
-        (unsigned long long)t->batches.seed);
+static const char *run_text(Train *t) {
+    if (!t->run)
+        t->run = arena_printf(
+            t->arena, "%llu samples, batch %llu, %s %llu, data %016llx",
+            (unsigned long long)t->batches.samples, (unsigned long long)t->batches.batch,
+            t->batches.in_order ? "in order, seed" : "seed", (unsigned long long)t->batches.seed,
+            (unsigned long long)hash_of_data(&t->batches));
+    return t->run;
 }
 
 uint64_t train_steps_behind(const Train *t) {
@@ -56,6 +72,8 @@ bool train_find_place(Train *t, Err *err) {
     t->trained.steps = t->first;
     t->trained.loss = NAN;
     if (!mark_of(t->model, TRAINING_STEPS_KEY) || !before || strcmp(before, now) == 0) return true;
+    if (!strstr(before, ", data ") && strncmp(before, now, strlen(before)) == 0)
+        return true; /* of a version that did not look at the data */
     err_set(err, ERR_USAGE, "its %llu steps were of other data, or of another order",
             (unsigned long long)t->first);
     err_expected(err, "%s", before);
@@ -79,12 +97,39 @@ const void *train_output_bytes(const Session *session, const Updated *updated, E
     return NULL;
 }
 
+/* How many of the floats have an exponent of ones: Inf, NaN. */
+static uint64_t count_not_finite(Dtype dtype, const void *data, uint64_t size) {
+    uint64_t count = 0;
+    const uint16_t mask = dtype == DTYPE_BFLOAT16 ? 0x7f80 : 0x7c00, *halves = data;
+    const uint32_t *singles = data;
+    const uint64_t *doubles = data, ones = UINT64_C(0x7ff0000000000000);
+    if (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16)
+        for (uint64_t i = 0; i < size / 2; i++) count += (halves[i] & mask) == mask;
+    if (dtype == DTYPE_FLOAT)
+        for (uint64_t i = 0; i < size / 4; i++) count += (singles[i] & 0x7f800000) == 0x7f800000;
+    if (dtype == DTYPE_DOUBLE)
+        for (uint64_t i = 0; i < size / 8; i++) count += (doubles[i] & ones) == ones;
+    return count;
+}
+
+/* Where a gradient has overflowed, the loss says so a step later only. */
+static bool check_finite(const Updated *updated, uint64_t steps, Err *err) {
+    const Tensor *init = updated->value->init;
+    const uint64_t bad = count_not_finite((Dtype)init->dtype, updated->now, updated->size);
+    if (!bad) return true;
+    err_set(err, ERR_MODEL, "%llu steps leave '%s' with %llu of %llu numbers that are not finite",
+            (unsigned long long)steps, sym_text(updated->value->name), (unsigned long long)bad,
+            (unsigned long long)(updated->size * 8 / dtype_bits((Dtype)init->dtype)));
+    err_hint(err, "nothing of them is written; a smaller learning rate may keep it finite");
+    return false;
+}
+
 /* Memory for an update that was made. */
-static bool ready_update(Train *t, Updated *updated, Err *err) {
+static bool ready_update(Train *t, Updated *updated, uint64_t steps, Err *err) {
     const Tensor *init = updated->value->init;
     updated->now = train_output_bytes(t->session, updated, err);
     updated->size = tensor_raw_size(init);
-    if (!updated->now) return false;
+    if (!updated->now || !check_finite(updated, steps, err)) return false;
     if (updated->tensor) return true;
     updated->tensor = tensor_new_raw(&t->model->arena, (Dtype)init->dtype, init->dims, init->rank,
                                      updated->now, updated->size);
@@ -95,7 +140,15 @@ static bool ready_update(Train *t, Updated *updated, Err *err) {
 /* All of it or nothing: what can fail comes first. */
 static bool take_updates(Train *t, uint64_t steps, Err *err) {
     for (size_t i = 0; i < t->updated.count; i++)
-        if (!ready_update(t, &t->updated.items[i], err)) return false;
+        if (!ready_update(t, &t->updated.items[i], steps, err)) return false;
+    KeyValue *from = NULL;
+    uint64_t hash[2];
+    if (!train_steps_behind(t) && t->model->source) {
+        if (!source_hash(t->model->source, hash, err)) return false;
+        from = new_mark(t->model, TRAINING_FROM_KEY,
+                        arena_printf(t->arena, TRAINING_FROM_FORMAT, (unsigned long long)hash[0],
+                                     (unsigned long long)hash[1]));
+    }
     KeyValue *made = new_mark(t->model, TRAINING_STEPS_KEY,
                               arena_printf(t->arena, "%llu", (unsigned long long)steps));
     KeyValue *run = new_mark(t->model, TRAINING_RUN_KEY, run_text(t));
@@ -106,6 +159,7 @@ static bool take_updates(Train *t, uint64_t steps, Err *err) {
     }
     put_mark(t->model, made);
     put_mark(t->model, run);
+    if (from) put_mark(t->model, from);
     model_touch(t->model);
     t->saved = true;
     return true;

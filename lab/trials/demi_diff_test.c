@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "demi_trials.h"
+#include "test_source.h"
 #include "unit_test.h"
 
 static const char net[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
@@ -16,10 +17,6 @@ static DemiModel *load(const char *text) {
     DemiModel *model = NULL;
     assert_int_equal(demi_load_memory(text, strlen(text), NULL, &model, NULL), DEMI_OK);
     return model;
-}
-
-static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
-    return demi_load_memory(text, strlen(text), NULL, model, error);
 }
 
 typedef struct Seen {
@@ -42,8 +39,7 @@ static bool count_line(void *user, const char *line) {
     return seen->count != seen->most;
 }
 
-static void test_differences(void **state) {
-    (void)state;
+TEST(test_differences) {
     DemiModel *a = load(net), *b = load(other);
     DemiError error = DEMI_ERROR_INIT;
     Seen seen = {0};
@@ -61,8 +57,7 @@ static void test_differences(void **state) {
 }
 
 /* What a walk by names does not see is found by `strict` alone. */
-static void test_strict(void **state) {
-    (void)state;
+TEST(test_strict) {
     static const char renamed[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                                   "f (float[2] x) => (float[2] y) { h = Abs (x) y = Neg (h) }";
     DemiModel *a = load(net), *b = load(renamed);
@@ -77,16 +72,11 @@ static void test_strict(void **state) {
     demi_free(b);
 }
 
-static void test_against(void **state) {
-    (void)state;
-    DemiSource source = DEMI_SOURCE_INIT;
+TEST(test_against) {
+    const DemiSource source = source_of(net);
     DemiModel *converted = load(net), *wrong = load(other);
     DemiError error = DEMI_ERROR_INIT;
     Seen seen = {0};
-    char text[sizeof net];
-    memcpy(text, net, sizeof net);
-    source.open = open_text;
-    source.open_user = text;
     assert_int_equal(demi_convert(converted, NULL, NULL, &error), DEMI_OK);
     assert_int_equal(demi_against(converted, &source, NULL, count_line, &seen, &error), DEMI_OK);
     assert_int_equal(seen.count, 0);
@@ -101,17 +91,12 @@ static void test_against(void **state) {
     demi_free(wrong);
 }
 
-static void test_made_by(void **state) {
-    (void)state;
-    DemiSource source = DEMI_SOURCE_INIT;
+TEST(test_made_by) {
+    const DemiSource source = source_of(net);
     DemiConvertOptions convert = DEMI_CONVERT_OPTIONS_INIT;
     DemiAgainstOptions options = DEMI_AGAINST_OPTIONS_INIT;
     DemiModel *model = load(net);
     Seen seen = {0};
-    char text[sizeof net];
-    memcpy(text, net, sizeof net);
-    source.open = open_text;
-    source.open_user = text;
     options.made_by = &convert;
     const char *const low[] = {"+Abs", "+Neg"};
     convert.low_ops = low;
@@ -122,8 +107,7 @@ static void test_made_by(void **state) {
     demi_free(model);
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     DemiSource source = DEMI_SOURCE_INIT;
     DemiModel *model = load(net);
     DemiError error = DEMI_ERROR_INIT;
@@ -139,13 +123,4 @@ static void test_errors(void **state) {
     assert_string_equal(error.what, "options without a size: use the INIT macro");
     assert_int_equal(seen.count, 0);
     demi_free(model);
-}
-
-UNIT_TESTS(demi_diff_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_against),     cmocka_unit_test(test_made_by),
-        cmocka_unit_test(test_errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,23 +8,13 @@
 
 #include "demi_trials.h"
 #include "test_folder.h"
+#include "test_source.h"
 #include "unit_test.h"
 
 /* y = x + w */
 static const char model_text[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                                  "g (float[N,2] x) => (float[N,2] y)\n"
                                  "<float[2] w = {3, 4}> { y = Add (x, w) }";
-
-static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
-    return demi_load_memory(text, strlen(text), NULL, model, error);
-}
-
-static DemiSource source_of(const char *text) {
-    DemiSource source = DEMI_SOURCE_INIT;
-    source.open = open_text;
-    source.open_user = (void *)(uintptr_t)text;
-    return source;
-}
 
 static void check_runs(DemiContext *context) {
     static const int64_t dims[] = {1, 2};
@@ -41,8 +31,7 @@ static void check_runs(DemiContext *context) {
     assert_float_equal(y[1], 6, 0);
 }
 
-static void test_model(void **state) {
-    (void)state;
+TEST(test_model) {
     const DemiSource source = source_of(model_text);
     DemiContext *context;
     DemiError error = DEMI_ERROR_INIT;
@@ -55,8 +44,7 @@ static bool write_file(void *file, const void *bytes, size_t size) {
     return fwrite(bytes, 1, size, file) == size;
 }
 
-static void test_plan(void **state) {
-    (void)state;
+TEST(test_plan) {
     char path[200];
     test_place(path, sizeof path, "demi_open_XXXXXX.plan");
     const int fd = mkstemps(path, 5);
@@ -80,8 +68,7 @@ static void test_plan(void **state) {
     assert_string_equal(error.file, path);
 }
 
-static void test_wrong(void **state) {
-    (void)state;
+TEST(test_wrong) {
     static const struct {
         const char *text;
         DemiStatus status;
@@ -104,13 +91,4 @@ static void test_wrong(void **state) {
     assert_int_equal(demi_context_open(&nothing, NULL, NULL, &context, NULL), DEMI_ERR_USAGE);
     assert_int_equal(demi_context_open(&good, NULL, &options, &context, NULL), DEMI_ERR_USAGE);
     assert_null(context);
-}
-
-UNIT_TESTS(demi_open_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model),
-        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "demi_trials.h"
 #include "test_faults.h"
+#include "test_source.h"
 #include "unit_test.h"
 
 static const char net[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
@@ -23,17 +24,6 @@ static const char low[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                           "  u = Relu (t)\n"
                           "  y = Cast <to = 1> (u)\n"
                           "}";
-
-static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
-    return demi_load_memory(text, strlen(text), NULL, model, error);
-}
-
-static DemiSource source_of(const char *text) {
-    DemiSource source = DEMI_SOURCE_INIT;
-    source.open = open_text;
-    source.open_user = (void *)(uintptr_t)text;
-    return source;
-}
 
 static bool drop(void *user, const DemiDifference *difference) {
     (void)user;
@@ -132,26 +122,14 @@ static void fail_each_way(Work work, unsigned step) {
     for (int way = 0; way < 4; way++) fail_everywhere(work, way % 2, way / 2, way / 2 ? step : 1);
 }
 
-static void test_differences(void **state) {
-    (void)state;
+TEST(test_differences) {
     fail_each_way(differ, 3);
 }
 
-static void test_trials(void **state) {
-    (void)state;
+TEST(test_trials) {
     fail_each_way(try_all, 7);
 }
 
-static void test_comparisons(void **state) {
-    (void)state;
+TEST(test_comparisons) {
     fail_each_way(compare, 7);
-}
-
-UNIT_TESTS(demi_trials_memory_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_trials),
-        cmocka_unit_test(test_comparisons),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "demi_trials.h"
 #include "test_folder.h"
+#include "test_source.h"
 #include "unit_test.h"
 
 /* y = (x W) V, where x W passes float16's range for inputs above 2; no constant does. */
@@ -29,17 +30,6 @@ static const char scaled[] =
     "  [up] t = MatMul (x, w)\n"
     "  [down] y = MatMul (t, v)\n"
     "}";
-
-static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
-    return demi_load_memory(text, strlen(text), NULL, model, error);
-}
-
-static DemiSource source_of(const char *text) {
-    DemiSource source = DEMI_SOURCE_INIT;
-    source.open = open_text;
-    source.open_user = (void *)(uintptr_t)text;
-    return source;
-}
 
 typedef struct Given {
     int64_t dims[2];
@@ -77,8 +67,7 @@ static DemiTrials *trials_on(Given *given) {
     return open_trials(overflowing, &options);
 }
 
-static void test_values_and_where_it_breaks(void **state) {
-    (void)state;
+TEST(test_values_and_where_it_breaks) {
     Given given;
     give(&given, 4);
     DemiTrials *trials = trials_on(&given);
@@ -103,8 +92,7 @@ static void test_values_and_where_it_breaks(void **state) {
     demi_verdict_free(verdict);
 }
 
-static void test_small_values_hold(void **state) {
-    (void)state;
+TEST(test_small_values_hold) {
     Given given;
     give(&given, 1.5f);
     DemiTrials *trials = trials_on(&given);
@@ -118,8 +106,7 @@ static void test_small_values_hold(void **state) {
 }
 
 /* What calibration measures keeps the nodes in float that would break. */
-static void test_calibration(void **state) {
-    (void)state;
+TEST(test_calibration) {
     Given given;
     give(&given, 4);
     DemiTrials *trials = trials_on(&given);
@@ -142,8 +129,7 @@ static void test_calibration(void **state) {
     demi_trials_free(trials);
 }
 
-static void test_search(void **state) {
-    (void)state;
+TEST(test_search) {
     Given given;
     give(&given, 4);
     DemiTrials *trials = trials_on(&given);
@@ -166,8 +152,7 @@ static void test_search(void **state) {
     demi_trials_free(trials);
 }
 
-static void test_another_model(void **state) {
-    (void)state;
+TEST(test_another_model) {
     Given given;
     give(&given, 1);
     DemiTrials *trials = trials_on(&given);
@@ -185,8 +170,7 @@ static void test_another_model(void **state) {
 }
 
 /* After a call that failed the trials go on; the handle that was asked for is NULL. */
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     Given given;
     give(&given, 1);
     DemiTrials *trials = trials_on(&given);
@@ -223,8 +207,7 @@ static bool stop(void *user, const char *what, size_t done, size_t total) {
     return strcmp(what, s->what) != 0 || s->left == 0 || --s->left > 0;
 }
 
-static void test_cancelling(void **state) {
-    (void)state;
+TEST(test_cancelling) {
     Given given;
     give(&given, 4);
     Stop at = {"calibrating", 2};
@@ -263,8 +246,7 @@ static bool never(void *user) {
     return false;
 }
 
-static void test_cancelled_run(void **state) {
-    (void)state;
+TEST(test_cancelled_run) {
     static const char endless[] =
         "<ir_version: 8, opset_import: [\"\" : 17]>\n"
         "g (float[1] x) => (float[1] y)\n<int64 m = {1099511627776}, bool c = {1}> {\n"
@@ -288,8 +270,7 @@ static void test_cancelled_run(void **state) {
 }
 
 /* A source by its path; options of loading need not stay. */
-static void test_path(void **state) {
-    (void)state;
+TEST(test_path) {
     DemiSource source = DEMI_SOURCE_INIT;
     DemiLoadOptions load = DEMI_LOAD_OPTIONS_INIT;
     DemiTrials *trials = NULL;
@@ -308,8 +289,7 @@ static void test_path(void **state) {
 }
 
 /* Random sets differ, and their open sizes do. */
-static void test_random_sets(void **state) {
-    (void)state;
+TEST(test_random_sets) {
     DemiInputOptions inputs = DEMI_INPUT_OPTIONS_INIT;
     DemiTrialOptions options = DEMI_TRIAL_OPTIONS_INIT;
     DemiVerdict *verdict = NULL;
@@ -339,8 +319,7 @@ static DemiComparison *compare(const char *a, const char *b, const DemiCompareOp
     return comparison;
 }
 
-static void test_comparison(void **state) {
-    (void)state;
+TEST(test_comparison) {
     Given given;
     give(&given, 1);
     DemiCompareOptions options = DEMI_COMPARE_OPTIONS_INIT;
@@ -366,8 +345,7 @@ static void test_comparison(void **state) {
 }
 
 /* A conversion with Inf: the advice is tried, and reaches the limit; cancelled, it was not. */
-static void test_advice(void **state) {
-    (void)state;
+TEST(test_advice) {
     static char converted[8192];
     Given given;
     Stop at = {"trying what to keep", 1};
@@ -408,22 +386,4 @@ static void test_advice(void **state) {
     assert_int_equal(demi_comparison_value_count(c), 2); /* what was compared stays */
     demi_comparison_free(c);
     unlink(path);
-}
-
-UNIT_TESTS(demi_trials_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_and_where_it_breaks),
-        cmocka_unit_test(test_small_values_hold),
-        cmocka_unit_test(test_calibration),
-        cmocka_unit_test(test_search),
-        cmocka_unit_test(test_another_model),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_cancelling),
-        cmocka_unit_test(test_cancelled_run),
-        cmocka_unit_test(test_path),
-        cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_comparison),
-        cmocka_unit_test(test_advice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

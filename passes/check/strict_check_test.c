@@ -8,13 +8,11 @@
 
 #include "test_model.h"
 
-static MemTrap trap;
-
 /* A graph of opset 21, or a whole model where it begins with a header. */
 static Model *load(const char *text) {
     Err err = {0};
-    if (text[0] != '<') return test_model(&trap, text);
-    Model *model = text_parse_model(text, strlen(text), &trap, &err);
+    if (text[0] != '<') return test_model(text);
+    Model *model = text_parse_model(text, strlen(text), &test_trap, &err);
     if (!model) fail_msg("%s: %s", text, err.what);
     return model;
 }
@@ -26,7 +24,7 @@ static void check(const char *text, const char *expected) {
     Model *model = load(text);
     uint64_t edits = model->edits;
     const Type *before = model->graph->outputs.items[0]->use.value->type;
-    arena_init(&scratch, &trap);
+    arena_init(&scratch, &test_trap);
     bool ok = strict_check(model, &scratch, &err);
     err_format(&err, line, sizeof line);
     if (ok && expected) fail_msg("accepted: %s", text);
@@ -156,8 +154,7 @@ static const char *const refused[][2] = {
      "graph 'y/then_branch': value 'h': a name is used again for another value"},
 };
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         check(refused[i][0], refused[i][1]);
 }
@@ -207,8 +204,7 @@ static const char *const with_functions[][2] = {
      "imports a domain twice: ''"},
 };
 
-static void test_functions(void **state) {
-    (void)state;
+TEST(test_functions) {
     for (size_t i = 0; i < sizeof with_functions / sizeof *with_functions; i++)
         check(with_functions[i][0], with_functions[i][1]);
 }
@@ -225,16 +221,6 @@ static const char *const accepted[] = {
     "com.x.Own (x) y = Add (h, h) }",
 };
 
-static void test_accepted(void **state) {
-    (void)state;
+TEST(test_accepted) {
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) check(accepted[i], NULL);
-}
-
-UNIT_TESTS(strict_check_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_accepted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,8 +153,7 @@ static DemiStatus save(Fixture *f, DemiModel *model, DemiError *error) {
 }
 
 /* Out and in again: the same model, of float16 weights, in two parts. */
-static void test_round(void **state) {
-    (void)state;
+TEST(test_round) {
     enum { ROWS = 40, COLUMNS = 70 };
     Fixture f;
     DemiModel *model = NULL, *again = NULL;
@@ -183,8 +182,7 @@ static void test_round(void **state) {
     arena_free(&f.arena);
 }
 
-static void test_failures(void **state) {
-    (void)state;
+TEST(test_failures) {
     Fixture f;
     DemiModel *model = NULL;
     DemiError error = DEMI_ERROR_INIT;
@@ -217,8 +215,7 @@ static void test_failures(void **state) {
 }
 
 /* More than 2 GB of weights, which fit neither a message nor this program's memory budget. */
-static void test_large(void **state) {
-    (void)state;
+TEST(test_large) {
 #ifdef DEMI_SANITIZED
     enum { ROWS = 1 << 12 };
 #else
@@ -238,13 +235,4 @@ static void test_large(void **state) {
     assert_true(f.model.size < 1 << 16);
     demi_free(model);
     arena_free(&f.arena);
-}
-
-UNIT_TESTS(demi_data_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

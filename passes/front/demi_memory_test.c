@@ -163,13 +163,11 @@ static void fail_all_models(bool arenas, unsigned least) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void test_every_allocation(void **state) {
-    (void)state;
+TEST(test_every_allocation) {
     fail_all_models(false, 20);
 }
 
-static void test_every_arena_call(void **state) {
-    (void)state;
+TEST(test_every_arena_call) {
     fail_all_models(true, 150);
 }
 
@@ -199,8 +197,7 @@ static void fail_compile(Job *job, bool for_good, bool arenas) {
     }
 }
 
-static void test_compile(void **state) {
-    (void)state;
+TEST(test_compile) {
     static const char *const compiled[] = {"conv_net", "loop_if"};
     for (size_t i = 0; i < 4 * sizeof compiled / sizeof *compiled; i++) {
         char input[512];
@@ -208,13 +205,4 @@ static void test_compile(void **state) {
         snprintf(input, sizeof input, "%s/models/%s.onnx", DEMI_TESTDATA, compiled[i / 4]);
         fail_compile(&job, i % 2, i / 2 % 2);
     }
-}
-
-UNIT_TESTS(demi_memory_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compile),
-        cmocka_unit_test(test_every_allocation),
-        cmocka_unit_test(test_every_arena_call),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,8 +43,7 @@ static Buffer *buffer_new(size_t most) {
     return buffer;
 }
 
-static void errors_are_filled_once(void **state) {
-    (void)state;
+TEST(errors_are_filled_once) {
     DemiModel *model = (DemiModel *)&model; /* must become NULL */
     DemiError error = DEMI_ERROR_INIT;
     DemiLoadOptions options = DEMI_LOAD_OPTIONS_INIT;
@@ -63,8 +62,7 @@ static void errors_are_filled_once(void **state) {
 }
 
 /* A program built when DemiError ended earlier: nothing is written beyond its size. */
-static void errors_of_older_headers(void **state) {
-    (void)state;
+TEST(errors_of_older_headers) {
     DemiModel *model = NULL;
     DemiError error = DEMI_ERROR_INIT;
     error.size = offsetof(DemiError, file);
@@ -76,8 +74,7 @@ static void errors_of_older_headers(void **state) {
     assert_int_equal(error.size, offsetof(DemiError, file));
 }
 
-static void options_of_other_headers(void **state) {
-    (void)state;
+TEST(options_of_other_headers) {
     struct {
         DemiConvertOptions known;
         uint64_t later;
@@ -117,8 +114,7 @@ static int64_t read_slice(void *user, void *buffer, size_t size) {
     return (int64_t)count;
 }
 
-static void callbacks_read_and_write(void **state) {
-    (void)state;
+TEST(callbacks_read_and_write) {
     Slices slices = {.text = model_text, .left = strlen(model_text)};
     DemiModel *model = NULL;
     DemiError error = DEMI_ERROR_INIT;
@@ -146,8 +142,7 @@ static void callbacks_read_and_write(void **state) {
     free(text);
 }
 
-static void convert_is_its_pipeline(void **state) {
-    (void)state;
+TEST(convert_is_its_pipeline) {
     char pipeline[512];
     const char *keep[] = {"s*"};
     DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
@@ -170,8 +165,7 @@ static void convert_is_its_pipeline(void **state) {
     free(b);
 }
 
-static void pipeline_text_is_cut(void **state) {
-    (void)state;
+TEST(pipeline_text_is_cut) {
     char whole[512], cut[16];
     size_t length = demi_convert_pipeline(NULL, whole, sizeof whole, NULL);
     assert_int_equal(demi_convert_pipeline(NULL, NULL, 0, NULL), length);
@@ -182,8 +176,7 @@ static void pipeline_text_is_cut(void **state) {
     assert_int_equal(cut[8], 'x');
 }
 
-static void reports_outlive_models(void **state) {
-    (void)state;
+TEST(reports_outlive_models) {
     DemiReport *report = NULL;
     DemiModel *model = load_text(model_text);
     assert_int_equal(demi_convert(model, NULL, &report, NULL), DEMI_OK);
@@ -209,8 +202,7 @@ static void reports_outlive_models(void **state) {
 }
 
 /* Sizes that tensor cores have to pad: not of single columns, depthwise filters or pictures' channels. */
-static void reports_say_uneven(void **state) {
-    (void)state;
+TEST(reports_say_uneven) {
     static const char text[] =
         "<ir_version: 8, opset_import: [\"\" : 17]>\n"
         "g (float[N,3,8,8] x, float[N,12] v, float[16,3,3,3] c, float[16,1,3,3] d, float[16,8] a, "
@@ -254,8 +246,7 @@ static bool stop_at_second(void *user, const char *pass, size_t done, size_t tot
     return done < 2;
 }
 
-static void progress_can_cancel(void **state) {
-    (void)state;
+TEST(progress_can_cancel) {
     size_t calls = 0;
     DemiReport *report = NULL;
     DemiError error = DEMI_ERROR_INIT;
@@ -272,8 +263,7 @@ static void progress_can_cancel(void **state) {
     demi_free(model);
 }
 
-static void newer_models_are_refused(void **state) {
-    (void)state;
+TEST(newer_models_are_refused) {
     DemiError error = DEMI_ERROR_INIT;
     DemiModel *model = load_text("<ir_version: 8, opset_import: [\"\" : 99]>\n"
                                  "g (float[3] x) => (float[3] y) { y = Relu (x) }\n");
@@ -283,8 +273,7 @@ static void newer_models_are_refused(void **state) {
     demi_free(model);
 }
 
-static void passes_are_listed(void **state) {
-    (void)state;
+TEST(passes_are_listed) {
     DemiPassOption option = DEMI_PASS_OPTION_INIT;
     size_t i = 0;
     while (i < demi_pass_count(NULL) && strcmp(demi_pass_name(NULL, i), "insert-casts") != 0) i++;
@@ -294,16 +283,4 @@ static void passes_are_listed(void **state) {
     assert_string_equal(option.takes, "float16|bfloat16");
     assert_false(demi_pass_option(NULL, i, 1000, &option));
     assert_null(demi_pass_name(NULL, demi_pass_count(NULL)));
-}
-
-UNIT_TESTS(demi_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_filled_once),   cmocka_unit_test(errors_of_older_headers),
-        cmocka_unit_test(options_of_other_headers), cmocka_unit_test(callbacks_read_and_write),
-        cmocka_unit_test(convert_is_its_pipeline),  cmocka_unit_test(pipeline_text_is_cut),
-        cmocka_unit_test(reports_outlive_models),   cmocka_unit_test(reports_say_uneven),
-        cmocka_unit_test(progress_can_cancel),      cmocka_unit_test(newer_models_are_refused),
-        cmocka_unit_test(passes_are_listed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

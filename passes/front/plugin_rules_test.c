@@ -78,8 +78,7 @@ static const Misuse misuses[] = {
     {own_words, "node '/a' (Add): pass 'test-pass': not today"},
 };
 
-static void misuse_fails_the_pass(void **state) {
-    (void)state;
+TEST(misuse_fails_the_pass) {
     for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
         describe(misuses[i].run);
         run_on(CHAIN, "test-pass");
@@ -107,8 +106,7 @@ static bool give_hint(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     return api->hint(run, "try %d times", 3);
 }
 
-static void failures_are_told(void **state) {
-    (void)state;
+TEST(failures_are_told) {
     describe(use_removed);
     run_on(CHAIN, "test-pass");
     expect_error("node_remove: the node is NULL or was removed");
@@ -131,8 +129,7 @@ static bool add_untyped(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) 
                                         .input_count = 1, .output_count = 1}) != NULL;
 }
 
-static void facts_are_kept(void **state) {
-    (void)state;
+TEST(facts_are_kept) {
     describe(add_untyped);
     run_on(CHAIN, "test-pass,infer-dtypes");
     assert_int_equal(outcome.status, DEMI_OK);
@@ -168,8 +165,7 @@ static bool visit(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
 }
 
 /* A graph that is gone is not visited: here both branches. */
-static void removed_graphs_are_skipped(void **state) {
-    (void)state;
+TEST(removed_graphs_are_skipped) {
     describe(visit);
     described.pass.scope = DEMI_SCOPE_GRAPHS;
     visited = 0;
@@ -200,8 +196,7 @@ static bool print_options(const DemiApi *api, DemiPassRun *run, DemiGraph *graph
     return true;
 }
 
-static void options_are_given(void **state) {
-    (void)state;
+TEST(options_are_given) {
     describe(print_options);
     described.pass.options = all_options;
     described.pass.option_count = sizeof all_options / sizeof *all_options;
@@ -224,8 +219,7 @@ static void refused(const char *says) {
     describe(nothing);
 }
 
-static void faulty_descriptions_are_refused(void **state) {
-    (void)state;
+TEST(faulty_descriptions_are_refused) {
     describe(nothing);
     described.pass.name = "Not Good";
     refused("a pass's name is not of a-z, 0-9 and '-'");
@@ -259,8 +253,7 @@ static void faulty_descriptions_are_refused(void **state) {
 }
 
 /* A plug-in of a later header: its structures are longer, and lie further apart. */
-static void later_structures_are_read(void **state) {
-    (void)state;
+TEST(later_structures_are_read) {
     struct {
         DemiPluginPass known;
         uint64_t later;
@@ -275,8 +268,7 @@ static void later_structures_are_read(void **state) {
     assert_int_equal(outcome.status, DEMI_OK);
 }
 
-static void sets_are_listed(void **state) {
-    (void)state;
+TEST(sets_are_listed) {
     DemiPasses *passes = NULL;
     DemiError error = DEMI_ERROR_INIT;
     DemiPassOption option = DEMI_PASS_OPTION_INIT;
@@ -300,18 +292,4 @@ static void sets_are_listed(void **state) {
     assert_int_equal(demi_passes_load(passes, "/nowhere.so", NULL), DEMI_ERR_USAGE);
     demi_passes_free(passes);
     demi_passes_free(NULL);
-}
-
-UNIT_TESTS(plugin_rules_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(misuse_fails_the_pass),
-        cmocka_unit_test(failures_are_told),
-        cmocka_unit_test(facts_are_kept),
-        cmocka_unit_test(removed_graphs_are_skipped),
-        cmocka_unit_test(options_are_given),
-        cmocka_unit_test(faulty_descriptions_are_refused),
-        cmocka_unit_test(later_structures_are_read),
-        cmocka_unit_test(sets_are_listed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,7 @@ static bool all_are_there(const DemiApi *api, DemiPassRun *run, DemiGraph *graph
     return true;
 }
 
-static void table_is_complete(void **state) {
-    (void)state;
+TEST(table_is_complete) {
     run_pass(all_are_there, CHAIN);
 }
 
@@ -131,8 +130,7 @@ static bool read_all(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     return true;
 }
 
-static void everything_is_read(void **state) {
-    (void)state;
+TEST(everything_is_read) {
     run_pass(read_all, RICH);
     assert_int_equal(outcome.rewrites, 0);
 }
@@ -163,8 +161,7 @@ static bool read_nothing(const DemiApi *api, DemiPassRun *run, DemiGraph *graph)
     return true;
 }
 
-static void nothing_is_read_of_nothing(void **state) {
-    (void)state;
+TEST(nothing_is_read_of_nothing) {
     run_pass(read_nothing, CHAIN);
 }
 
@@ -188,8 +185,7 @@ static bool add_node(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     return true;
 }
 
-static void nodes_are_added(void **state) {
-    (void)state;
+TEST(nodes_are_added) {
     run_pass(add_node, CHAIN);
     expect_model("clipped = Clip (h, \"\", w)");
     expect_model("Relu (clipped)");
@@ -215,8 +211,7 @@ static bool change_nodes(const DemiApi *api, DemiPassRun *run, DemiGraph *graph)
     return true;
 }
 
-static void nodes_are_changed(void **state) {
-    (void)state;
+TEST(nodes_are_changed) {
     run_pass(change_nodes, CHAIN);
     expect_model("[renamed] sum = Mul (x, w)");
     expect_model("y, \"\", extra_1 = com.y.Act (sum, x, \"\")");
@@ -244,8 +239,7 @@ static bool set_attributes(const DemiApi *api, DemiPassRun *run, DemiGraph *grap
     return true;
 }
 
-static void attributes_are_set(void **state) {
-    (void)state;
+TEST(attributes_are_set) {
     run_pass(set_attributes, CHAIN);
     static const char *const parts[] = {
         "<i = 2, f = 0.5, s = \"text\", is = [4, 5], fs = [0.25], ss = [\"a\", \"b\"]",
@@ -258,8 +252,7 @@ static bool move_back(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     return api->node_move(run, api->graph_last(graph), api->graph_first(graph));
 }
 
-static void order_is_verified(void **state) {
-    (void)state;
+TEST(order_is_verified) {
     describe(move_back);
     run_on(CHAIN, "test-pass");
     assert_int_equal(outcome.status, DEMI_ERR_MODEL);
@@ -277,8 +270,7 @@ static bool bypass_last(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) 
 }
 
 /* An output keeps its name, whatever it comes from. */
-static void outputs_keep_names(void **state) {
-    (void)state;
+TEST(outputs_keep_names) {
     run_pass(bypass_last, CHAIN);
     expect_model("y = Add (x, w)\n}");
     run_pass(bypass_last, HEAD "g (float x) => (float y) { y = Relu (x) }");
@@ -297,8 +289,7 @@ static bool bypass_each_last(const DemiApi *api, DemiPassRun *run, DemiGraph *gr
 }
 
 /* Outputs of subgraphs go by position: they may be outer values. */
-static void branches_need_no_names(void **state) {
-    (void)state;
+TEST(branches_need_no_names) {
     describe(bypass_each_last);
     described.pass.scope = DEMI_SCOPE_GRAPHS;
     run_on(HEAD "g (bool c, float x) => (float y) { t = Abs (x) y = If (c) <\n"
@@ -321,8 +312,7 @@ static bool set_reader(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
                         api->graph_input(graph, 0));
 }
 
-static void single_uses_are_set(void **state) {
-    (void)state;
+TEST(single_uses_are_set) {
     run_pass(set_output, CHAIN);
     expect_model("y = Add (x, w)");
     expect_model("h = Relu (y)");
@@ -353,8 +343,7 @@ static bool replace_constants(const DemiApi *api, DemiPassRun *run, DemiGraph *g
     return api->constant_set(run, made, api->tensor_new_cast(run, tensor, DEMI_FLOAT16));
 }
 
-static void constants_are_replaced(void **state) {
-    (void)state;
+TEST(constants_are_replaced) {
     run_pass(replace_constants, CHAIN);
     expect_model("float16[1,3] w_1 = ");
     assert_null(strstr(outcome.model.bytes, " w = "));
@@ -369,8 +358,7 @@ static bool add_to_bodies(const DemiApi *api, DemiPassRun *run, DemiGraph *graph
     return api->node_set_op(run, node, NULL, "Add") && api->node_set_input(run, node, 1, made);
 }
 
-static void function_bodies_get_constant_nodes(void **state) {
-    (void)state;
+TEST(function_bodies_get_constant_nodes) {
     describe(add_to_bodies);
     described.pass.scope = DEMI_SCOPE_GRAPHS;
     run_on(RICH, "test-pass");
@@ -413,8 +401,7 @@ static bool read_tensors(const DemiApi *api, DemiPassRun *run, DemiGraph *graph)
     return true;
 }
 
-static void tensors_are_read(void **state) {
-    (void)state;
+TEST(tensors_are_read) {
     run_pass(read_tensors, CHAIN);
     expect_model("string[2] words = {\"one\", \"two\"}");
 }
@@ -441,8 +428,7 @@ static bool make_types(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
            api->value_set_type(run, api->graph_input(graph, 0), tensor);
 }
 
-static void types_are_made(void **state) {
-    (void)state;
+TEST(types_are_made) {
     run_pass(make_types, CHAIN);
     expect_model("(float16[N,3] x) => (bfloat16[N,3] y)");
 }
@@ -485,40 +471,16 @@ static bool widen_interface(const DemiApi *api, DemiPassRun *run, DemiGraph *gra
            api->graph_add_output(run, graph, api->graph_initializer(graph, 0));
 }
 
-static void interfaces_are_widened(void **state) {
-    (void)state;
+TEST(interfaces_are_widened) {
     run_pass(widen_interface, CHAIN);
     expect_model("(float[N,3] x, float[] x_1) => (float[N,3] y, float[] h, float[3] w)");
 }
 
-static void subgraphs_are_built(void **state) {
-    (void)state;
+TEST(subgraphs_are_built) {
     run_pass(build_if, CHAIN);
     expect_model("Abs (h)");
     expect_model("Neg (h)");
     expect_model("= If (c) <");
     run_pass(build_loop_body, CHAIN);
     expect_model("(int64[] i) => (int64[] i)");
-}
-
-UNIT_TESTS(plugin_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_complete),
-        cmocka_unit_test(everything_is_read),
-        cmocka_unit_test(nothing_is_read_of_nothing),
-        cmocka_unit_test(nodes_are_added),
-        cmocka_unit_test(nodes_are_changed),
-        cmocka_unit_test(attributes_are_set),
-        cmocka_unit_test(order_is_verified),
-        cmocka_unit_test(outputs_keep_names),
-        cmocka_unit_test(branches_need_no_names),
-        cmocka_unit_test(single_uses_are_set),
-        cmocka_unit_test(constants_are_replaced),
-        cmocka_unit_test(function_bodies_get_constant_nodes),
-        cmocka_unit_test(tensors_are_read),
-        cmocka_unit_test(types_are_made),
-        cmocka_unit_test(subgraphs_are_built),
-        cmocka_unit_test(interfaces_are_widened),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,62 +32,45 @@ static const char *pipeline_of(const char *json, Arena *arena, Err *err) {
     return policy_from_options(&policy, &options, arena, err) ? policy_pipeline(&policy) : NULL;
 }
 
-static void test_written_policies_read_back(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+TEST(test_written_policies_read_back) {
     Err err = {0};
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
     DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
     ConvertPolicy policy;
     options.policy = whole;
-    assert_true(policy_from_options(&policy, &options, &arena, &err));
+    assert_true(policy_from_options(&policy, &options, &test_arena, &err));
     const char *json = policy_write_json(&policy, &err);
     assert_non_null(json);
-    assert_string_equal(pipeline_of(json, &arena, &err), policy_pipeline(&policy));
+    assert_string_equal(pipeline_of(json, &test_arena, &err), policy_pipeline(&policy));
     assert_non_null(strstr(policy_pipeline(&policy), "\"Softmax.axis=-1\""));
     assert_non_null(strstr(policy_pipeline(&policy), "overflow=error"));
     assert_non_null(strstr(policy_pipeline(&policy), "placement=greedy"));
     assert_non_null(
         strstr(policy_pipeline(&policy), "ranges=[\"h=1=30000\",\"k=7\"],range-margin=4"));
     assert_non_null(strstr(policy_pipeline(&policy), "low-inputs=[\"x\"]"));
-    arena_free(&arena);
 }
 
 /* Numbers of conditions, as JSON and as options, where a program has set a locale with a comma. */
-static void test_another_locale(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+TEST(test_another_locale) {
     Err err = {0};
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
     test_locale_set(",");
     const char *text = pipeline_of("{\"conditional\": [{\"operator\": \"LeakyRelu\", "
                                    "\"attribute\": \"alpha\", \"values\": [0.25, [1.5, 2]]}],"
                                    "\"ranges\": {\"h\": 0.5}}",
-                                   &arena, &err);
+                                   &test_arena, &err);
     assert_non_null(text);
     assert_non_null(strstr(text, "\"LeakyRelu.alpha=0.25\",\"LeakyRelu.alpha=1.5,2\""));
     assert_non_null(strstr(text, "\"h=0.5\""));
     test_locale_reset();
-    arena_free(&arena);
 }
 
 /* What is said of quantized models comes back, with the numbers of ranges to the bit; what another
  * target heeds is refused. */
-static void test_quantized(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+TEST(test_quantized) {
     Err err = {0};
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
     DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
     ConvertPolicy policy;
     options.policy = int8_policy;
-    assert_true(policy_from_options(&policy, &options, &arena, &err));
+    assert_true(policy_from_options(&policy, &options, &test_arena, &err));
     assert_string_equal(
         policy_pipeline(&policy),
         "upgrade-opset{for=int8,activations=int16,block=64,keep=[\"a*\"],keep-ops=[\"Conv\"],"
@@ -97,7 +80,7 @@ static void test_quantized(void **state) {
         "insert-qdq{activations=int16,weights=int8,symmetric=true,block=64,keep=[\"a*\"],"
         "keep-ops=[\"Conv\"],only=[\"b\"],ranges=[\"h=1=-0.1:30000\",\"k=7\"],"
         "allow-unmatched=true}");
-    assert_string_equal(pipeline_of(policy_write_json(&policy, &err), &arena, &err),
+    assert_string_equal(pipeline_of(policy_write_json(&policy, &err), &test_arena, &err),
                         policy_pipeline(&policy));
     const char *means = "insert-qdq{activations=uint8,weights=int8,ranges=[\"h=-1:2:0.5\"]}";
     const char *const texts[] = {"h=-1:2:0.5"};
@@ -105,52 +88,43 @@ static void test_quantized(void **state) {
     measured.to = DEMI_TO_INT8;
     measured.ranges = texts;
     measured.range_count = 1;
-    assert_true(policy_from_options(&policy, &measured, &arena, &err));
+    assert_true(policy_from_options(&policy, &measured, &test_arena, &err));
     assert_non_null(strstr(policy_pipeline(&policy), means));
-    assert_non_null(strstr(pipeline_of(policy_write_json(&policy, &err), &arena, &err), means));
+    assert_non_null(
+        strstr(pipeline_of(policy_write_json(&policy, &err), &test_arena, &err), means));
     const char *named = pipeline_of("{\"values\": {\"h\": \"int8\"}, \"ranges\": {\"h\": 1}, "
                                     "\"weights\": {\"w\": \"int4\"}}",
-                                    &arena, &err);
+                                    &test_arena, &err);
     assert_non_null(strstr(named, "insert-qdq{ranges=[\"h=1\"],values=[\"h=int8\"],"
                                   "weights-of=[\"w=int4\"]},insert-casts{"));
-    assert_null(pipeline_of("{\"to\": \"int8\", \"io\": \"low\"}", &arena, &err));
+    assert_null(pipeline_of("{\"to\": \"int8\", \"io\": \"low\"}", &test_arena, &err));
     assert_string_equal(err.what, "'io' is heeded for float16 and bfloat16 alone");
     err = (Err){0};
-    assert_null(pipeline_of("{\"to\": \"int8-weights\", \"activations\": \"int8\"}", &arena, &err));
+    assert_null(
+        pipeline_of("{\"to\": \"int8-weights\", \"activations\": \"int8\"}", &test_arena, &err));
     assert_string_equal(err.what, "'activations' is heeded for int8 alone");
-    assert_null(pipeline_of("{\"ranges\": {\"h\": [2, 1]}}", &arena, &err));
-    assert_null(pipeline_of("{\"ranges\": {\"h\": [1]}}", &arena, &err));
-    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1, 1]}}", &arena, &err));
-    assert_null(pipeline_of("{\"block\": -1}", &arena, &err));
-    arena_free(&arena);
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [2, 1]}}", &test_arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1]}}", &test_arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1, 1]}}", &test_arena, &err));
+    assert_null(pipeline_of("{\"block\": -1}", &test_arena, &err));
 }
 
 /* A shipped list says its type; an operator without floats is not an unknown one. */
-static void test_shipped_lists(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+TEST(test_shipped_lists) {
     Err err = {0};
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
-    const char *bfloat16 = pipeline_of("bfloat16", &arena, &err);
+    const char *bfloat16 = pipeline_of("bfloat16", &test_arena, &err);
     assert_non_null(bfloat16);
-    assert_string_equal(bfloat16, pipeline_of("{\"to\": \"bfloat16\"}", &arena, &err));
-    const char *both = pipeline_of("{\"policy\": \"bfloat16\", \"to\": \"float16\"}", &arena, &err);
+    assert_string_equal(bfloat16, pipeline_of("{\"to\": \"bfloat16\"}", &test_arena, &err));
+    const char *both =
+        pipeline_of("{\"policy\": \"bfloat16\", \"to\": \"float16\"}", &test_arena, &err);
     assert_non_null(strstr(both, "to=float16"));
-    assert_null(pipeline_of("{\"low\": {\"add\": [\"MatMulInteger\"]}}", &arena, &err));
+    assert_null(pipeline_of("{\"low\": {\"add\": [\"MatMulInteger\"]}}", &test_arena, &err));
     assert_string_equal(err.what,
                         "low-ops: 'MatMulInteger' has no class: it takes and gives no floats");
-    arena_free(&arena);
 }
 
 /* Numbers that a program made up, or that a later demi.h has. */
-static void test_no_choice(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
+TEST(test_no_choice) {
     for (SettingId id = 0; id < SETTING_COUNT; id++) {
         if (!policy_settings[id].choices || policy_settings[id].kind == KIND_BASE) continue;
         for (int number = -1; number < 100; number += 100) {
@@ -158,36 +132,24 @@ static void test_no_choice(void **state) {
             ConvertPolicy policy;
             Err err = {0};
             setting_put_number(&policy_settings[id], &options, number);
-            assert_false(policy_from_options(&policy, &options, &arena, &err));
+            assert_false(policy_from_options(&policy, &options, &test_arena, &err));
             assert_int_equal(err.code, ERR_USAGE);
             assert_non_null(strstr(err.what, policy_settings[id].key));
         }
     }
-    arena_free(&arena);
 }
 
-static void test_empty_is_the_default(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+TEST(test_empty_is_the_default) {
     Err err = {0};
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
-    const char *usual = pipeline_of(NULL, &arena, &err);
-    assert_string_equal(pipeline_of("{}", &arena, &err), usual);
-    assert_string_equal(pipeline_of("float16", &arena, &err), usual);
-    assert_null(pipeline_of("[]", &arena, &err));
+    const char *usual = pipeline_of(NULL, &test_arena, &err);
+    assert_string_equal(pipeline_of("{}", &test_arena, &err), usual);
+    assert_string_equal(pipeline_of("float16", &test_arena, &err), usual);
+    assert_null(pipeline_of("[]", &test_arena, &err));
     assert_int_equal(err.code, ERR_USAGE);
-    arena_free(&arena);
 }
 
 /* Every prefix, and bytes changed at random: refused with ERR_USAGE, or understood. */
-static void test_broken_text(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
+TEST(test_broken_text) {
     srand(1);
     for (size_t i = 1; i < 4 * sizeof whole; i++) {
         char text[sizeof whole];
@@ -197,10 +159,10 @@ static void test_broken_text(void **state) {
             text[i - 1] = '\0';
         else
             text[(size_t)rand() % (sizeof whole - 1)] = "{}[]\",:x1\\+-*."[rand() % 14];
-        const char *pipeline = pipeline_of(text, &arena, &err);
+        const char *pipeline = pipeline_of(text, &test_arena, &err);
         assert_true(pipeline ? err.code == ERR_NONE : err.code == ERR_USAGE);
         assert_true(!pipeline || i >= sizeof whole);
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
 }
 
@@ -235,15 +197,10 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
 
 /* Options, the pipeline and the written policy mean the same, for every setting and choice; what is
  * not the default is heeded. Policies are written in the order of the rows. */
-static void test_every_setting(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
+TEST(test_every_setting) {
     Err err = {0};
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
-    const char *usual = pipeline_of(NULL, &arena, &err);
-    const char *int8 = pipeline_of("{\"to\": \"int8\"}", &arena, &err);
+    const char *usual = pipeline_of(NULL, &test_arena, &err);
+    const char *int8 = pipeline_of("{\"to\": \"int8\"}", &test_arena, &err);
     for (SettingId id = 0; id < SETTING_COUNT; id++) {
         const Setting *setting = &policy_settings[id];
         const char *word;
@@ -253,29 +210,14 @@ static void test_every_setting(void **state) {
             DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
             ConvertPolicy policy;
             if (!tell(setting, turn, &options, &word, &quantized)) break;
-            assert_true(policy_from_options(&policy, &options, &arena, &err));
+            assert_true(policy_from_options(&policy, &options, &test_arena, &err));
             const char *json = policy_write_json(&policy, &err),
                        *pipeline = policy_pipeline(&policy);
             assert_non_null(json);
-            assert_non_null(strstr(json, arena_printf(&arena, "\"%s\": ", setting->key)));
-            assert_string_equal(pipeline_of(json, &arena, &err), pipeline);
+            assert_non_null(strstr(json, arena_printf(&test_arena, "\"%s\": ", setting->key)));
+            assert_string_equal(pipeline_of(json, &test_arena, &err), pipeline);
             same += strcmp(pipeline, quantized ? int8 : usual) == 0;
         }
         if (same > (setting->choices ? 1 : 0)) fail_msg("%s is not heeded", setting->key);
     }
-    arena_free(&arena);
-}
-
-UNIT_TESTS(policy_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_written_policies_read_back),
-        cmocka_unit_test(test_every_setting),
-        cmocka_unit_test(test_quantized),
-        cmocka_unit_test(test_another_locale),
-        cmocka_unit_test(test_shipped_lists),
-        cmocka_unit_test(test_no_choice),
-        cmocka_unit_test(test_empty_is_the_default),
-        cmocka_unit_test(test_broken_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

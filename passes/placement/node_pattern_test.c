@@ -7,10 +7,7 @@
 
 #include "node_pattern.h"
 
-static MemTrap trap;
-
-static void test_globs(void **state) {
-    (void)state;
+TEST(test_globs) {
     static const struct {
         const char *glob, *text;
         bool match;
@@ -50,8 +47,7 @@ static bool plain_match(const char *glob, const char *text) {
     return *text && (*glob == '?' || *glob == *text) && plain_match(glob + 1, text + 1);
 }
 
-static void test_random_globs(void **state) {
-    (void)state;
+TEST(test_random_globs) {
     static uint64_t random = 3;
     unsigned matches = 0;
     for (int round = 0; round < 200000; round++) {
@@ -68,8 +64,7 @@ static void test_random_globs(void **state) {
 }
 
 /* Backtracking over every star would take 2^30 steps and more. */
-static void test_hostile_globs(void **state) {
-    (void)state;
+TEST(test_hostile_globs) {
     static char glob[4001], text[4001];
     for (size_t i = 0; i < 4000; i++) {
         glob[i] = i % 2 ? 'a' : '*';
@@ -102,8 +97,8 @@ static const char text[] =
 static const char *matched(const NodePatterns *patterns, Err *err) {
     static char labels[400];
     Arena scratch;
-    arena_init(&scratch, &trap);
-    Model *model = test_model(&trap, text);
+    arena_init(&scratch, &test_trap);
+    Model *model = test_model(text);
     const char **found = node_patterns_match(model, patterns, &scratch, err);
     GraphList graphs = model_graphs(model, &scratch);
     labels[0] = '\0';
@@ -136,9 +131,7 @@ static void keeps_op(const char *op, const char *expected) {
     assert_string_equal(labels, expected);
 }
 
-static void test_patterns(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_patterns) {
     keeps("/a/Conv", "/a/Conv</a/Conv ");
     keeps("/a/C*", "/a/C*</a/C* "); /* a node has just that name: nothing else is meant */
     keeps("/a/C?nv", "/a/Conv</a/C?nv ");
@@ -163,8 +156,7 @@ static void test_patterns(void **state) {
     assert_string_equal(matched(&none, NULL), "");
 }
 
-static void test_exact(void **state) {
-    (void)state;
+TEST(test_exact) {
     static const char *const exact[][2] = {
         {"/a/Conv", "/a/Conv"},    {"", ""},
         {"name", "name"},          {"a:re:b", "a:re:b"},
@@ -172,12 +164,8 @@ static void test_exact(void **state) {
         {"re:.*", "name:re:.*"},   {"out:p", "name:out:p"},
         {"name:r", "name:name:r"}, {"from:x,to:y", "name:from:x,to:y"},
     };
-    Arena arena;
-    TEST_TRAP(&trap);
-    arena_init(&arena, &trap);
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
-        assert_string_equal(node_pattern_exact(exact[i][0], &arena), exact[i][1]);
-    arena_free(&arena);
+        assert_string_equal(node_pattern_exact(exact[i][0], &test_arena), exact[i][1]);
 }
 
 static void refuses(const NodePatterns *patterns, const char *expected) {
@@ -189,9 +177,7 @@ static void refuses(const NodePatterns *patterns, const char *expected) {
     assert_int_equal(err.code, ERR_USAGE);
 }
 
-static void test_unmatched(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_unmatched) {
     const char *near[] = {"/a/Cnov"}, *far[] = {"something else"}, *op[] = {"Expp"};
     const char *out[] = {"out:branch"}, *both[] = {"nothing*", "/a/Conv"};
     refuses(&(NodePatterns){.keep = {near, 1}}, "no node matches '/a/Cnov'; hint: did you mean "
@@ -210,13 +196,4 @@ static void test_unmatched(void **state) {
     err = (Err){0};
     assert_string_equal(matched(&allowed, &err), "/a/Conv</a/Conv ");
     assert_int_equal(err.code, ERR_NONE);
-}
-
-UNIT_TESTS(node_pattern_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_globs),         cmocka_unit_test(test_random_globs),
-        cmocka_unit_test(test_hostile_globs), cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_unmatched),     cmocka_unit_test(test_exact),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,7 @@
 #include "ops.h"
 #include "test_locale.h"
 
-static MemTrap trap;
-
-static void test_lookup(void **state) {
-    (void)state;
+TEST(test_lookup) {
     assert_int_equal(op_class_lookup("ai.onnx", "Conv", POLICY_FLOAT16), CLASS_LOW);
     assert_int_equal(op_class_lookup(NULL, "Softmax", POLICY_FLOAT16), CLASS_FP32);
     assert_int_equal(op_class_lookup("", "Softmax", POLICY_BFLOAT16), CLASS_FOLLOW);
@@ -101,11 +98,9 @@ static const struct ConditionRow {
     {"g (float x) => (float y) { y = ai.onnx.Sqrt (x) }", ALL(FOLLOW)},
 };
 
-static void test_conditions(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_conditions) {
     for (size_t i = 0; i < sizeof condition_rows / sizeof *condition_rows; i++) {
-        Model *model = test_model(&trap, condition_rows[i].graph);
+        Model *model = test_model(condition_rows[i].graph);
         const Node *node = test_node(model->graph, "y");
         const OpClassLists none = {0};
         for (int policy = POLICY_FLOAT16; policy <= POLICY_FAST; policy++) {
@@ -126,31 +121,17 @@ static void test_conditions(void **state) {
 }
 
 /* A condition's numbers have a decimal point, whatever locale a program has set. */
-static void test_numbers_elsewhere(void **state) {
-    (void)state;
+TEST(test_numbers_elsewhere) {
     static const char *when[] = {"LeakyRelu.alpha=0.25"};
     const OpClassLists lists = {.fp32_when = {when, 1}};
-    Arena arena;
     Err err = {0};
-    TEST_TRAP(&trap);
-    arena_init(&arena, &trap);
-    Model *model = test_model(&trap, "g (float[2] x) => (float[2] y, float[2] z) { y = LeakyRelu "
-                                     "<alpha = 0.25> (x) z = LeakyRelu <alpha = 0.5> (x) }");
+    Model *model = test_model("g (float[2] x) => (float[2] y, float[2] z) { y = LeakyRelu "
+                              "<alpha = 0.25> (x) z = LeakyRelu <alpha = 0.5> (x) }");
     test_locale_set(",");
-    const OpConditions *conditions = op_conditions_new(&lists, &arena, &err);
+    const OpConditions *conditions = op_conditions_new(&lists, &test_arena, &err);
     assert_non_null(conditions);
     assert_non_null(op_conditions_hold(conditions, test_node(model->graph, "y")));
     assert_null(op_conditions_hold(conditions, test_node(model->graph, "z")));
     test_locale_reset();
     model_free(model);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(op_class_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lookup),
-        cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_numbers_elsewhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

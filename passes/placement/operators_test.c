@@ -250,8 +250,7 @@ static void check_operator(const OpSchema *op, const char *formulas) {
     check_formula(op, formulas);
 }
 
-static void test_no_row_is_missing(void **state) {
-    (void)state;
+TEST(test_no_row_is_missing) {
     const char *formulas = read_formulas();
     lacking = 0;
     for (size_t i = 0; i < ops_count(); i++) {
@@ -263,8 +262,7 @@ static void test_no_row_is_missing(void **state) {
     if (lacking) fail_msg("%u rows are missing; CONTRIBUTING, \"Add an operator\"", lacking);
 }
 
-static void test_no_row_is_left_over(void **state) {
-    (void)state;
+TEST(test_no_row_is_left_over) {
     for (size_t i = 0; i < op_record_count(); i++)
         if (!ops_exists(op_record_at(i)->domain, op_record_at(i)->name))
             fail_msg("operators.def: there is no %s", op_record_at(i)->name);
@@ -277,8 +275,7 @@ static void test_no_row_is_left_over(void **state) {
 }
 
 /* A word of a row is of what its operator has. */
-static void test_operands_exist(void **state) {
-    (void)state;
+TEST(test_operands_exist) {
     for (size_t i = 0; i < ops_count(); i++) {
         const OpSchema *op = ops_at(i);
         size_t inputs, keeps;
@@ -296,13 +293,4 @@ static void test_operands_exist(void **state) {
             if ((record->asks >> k & 1) && !op_schema_input(op, k))
                 fail_msg("ASKS: %s has no operand %u", op->name, k);
     }
-}
-
-UNIT_TESTS(operators_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_row_is_missing),
-        cmocka_unit_test(test_no_row_is_left_over),
-        cmocka_unit_test(test_operands_exist),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

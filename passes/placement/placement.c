@@ -167,6 +167,7 @@ bool placement_build(Placement *p, Err *err) {
     if (!placement_keep_grids(p, err)) return false;
     if (p->request.guard != GUARD_NONE && !placement_guard_values(p, err)) return false;
     if (p->request.guard != GUARD_NONE && !value_magnitudes_pin(p, err)) return false;
+    placement_tie_units(p);
     for (size_t i = 0; i < p->graphs.count; i++)
         for (const Node *node = p->graphs.items[i]->first; node; node = node_after(node))
             mark_flexible(p, node);

@@ -193,6 +193,8 @@ void placement_build_training(Placement *placement);
  * constants that count cells (placement_grid.c; false where a constant can't be read). */
 void placement_note_asking(Placement *placement, const OpSchema *schema);
 void placement_keep_precise(Placement *placement);
+/* Ties nodes that ONNX Runtime's optimizer takes for one (placement_units.c); once pins are known. */
+void placement_tie_units(Placement *placement);
 OpExact placement_precise_role(Placement *placement, const OpSchema *schema); /* or NULL */
 bool placement_keep_grids(Placement *placement, Err *err);
 /* Looks for constants that the target can't hold, and pins their readers as request.guard says

@@ -246,11 +246,11 @@ static void random_shapes(Model *model, Placement *p, uint64_t *state) {
 }
 
 /* Returns false where the graph has too many free variables to enumerate. */
-static bool run_trial(uint64_t *state, Arena *scratch, MemTrap *trap) {
+static bool run_trial(uint64_t *state, Arena *scratch) {
     static Text text; /* large; tests run one at a time */
     say_model(&text, state);
     Err err = {0};
-    Model *model = text_parse_model(text.bytes, text.length, trap, &err);
+    Model *model = text_parse_model(text.bytes, text.length, &test_trap, &err);
     if (!model) fail_msg("%s\n%s", err.what, text.bytes);
     PassCounts counts = {0};
     PassCtx ctx = {.model = model, .scratch = scratch, .counts = &counts};
@@ -284,15 +284,10 @@ static bool run_trial(uint64_t *state, Arena *scratch, MemTrap *trap) {
     return small;
 }
 
-static void test_against_all_decisions(void **unused) {
-    (void)unused;
-    MemTrap trap;
-    Arena scratch;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&scratch, &trap);
+TEST(test_against_all_decisions) {
     uint64_t state = 42;
     int enumerated = 0;
-    for (int i = 0; i < TRIALS; i++) enumerated += run_trial(&state, &scratch, &trap);
+    for (int i = 0; i < TRIALS; i++) enumerated += run_trial(&state, &test_arena);
     assert_true(enumerated > 500);
 }
 
@@ -306,17 +301,12 @@ static int64_t cut_value(int64_t caps[NETWORK_NODES][NETWORK_NODES], uint32_t si
     return value;
 }
 
-static void test_flow_against_all_cuts(void **unused) {
-    (void)unused;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+TEST(test_flow_against_all_cuts) {
     uint64_t state = 7;
     for (int trial = 0; trial < NETWORKS; trial++) {
         int64_t caps[NETWORK_NODES][NETWORK_NODES] = {{0}};
         FlowNetwork flow;
-        flow_init(&flow, &arena);
+        flow_init(&flow, &test_arena);
         for (uint32_t i = 2; i < NETWORK_NODES; i++) flow_add_node(&flow);
         for (uint32_t i = 0; i < NETWORK_NODES; i++)
             for (uint32_t j = 0; j < NETWORK_NODES; j++) {
@@ -339,14 +329,6 @@ static void test_flow_against_all_cuts(void **unused) {
         }
         assert_int_equal(cut_value(caps, side), best);
         assert_int_equal(side, largest);
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
-}
-
-UNIT_TESTS(placement_mincut_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flow_against_all_cuts),
-        cmocka_unit_test(test_against_all_decisions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,6 @@
 #include "passes.h"
 #include "placement.h"
 
-static MemTrap trap;
-
 enum { NODES = 14, LINE = 400, GRAPHS = 2500 };
 
 /* ---- random graphs --------------------------------------------------------------------------- */
@@ -177,7 +175,7 @@ static Model *make_model(Maker *m) {
     snprintf(text + length, sizeof text - length,
              "}\n<domain: \"com.x\", opset_import: [\"\" : 21]> F (a, b) => (z) "
              "{ fm = MatMul (a, b) z = Relu (fm) }\n");
-    return test_model(&trap, text);
+    return test_model(text);
 }
 
 /* ---- solving --------------------------------------------------------------------------------- */
@@ -188,8 +186,8 @@ static void run_pipeline(Model *model, const char *text, PassCounts *counts) {
     Arena arena, scratch;
     Pipeline pipeline;
     PipelineOptions options = {.verify_each = true};
-    arena_init(&arena, &trap);
-    arena_init(&scratch, &trap);
+    arena_init(&arena, &test_trap);
+    arena_init(&scratch, &test_trap);
     PassCtx ctx = {
         .model = model, .scratch = &scratch, .counts = counts, .census = census_memo_new(&arena)};
     bool ok = pipeline_parse(&demi_passes, &arena, text, &pipeline, &err);
@@ -433,7 +431,7 @@ static void check_realised(const Maker *m, Model *model, unsigned casts, bool lo
     PassCounts counts = {0};
     Err err = {0};
     Arena scratch;
-    arena_init(&scratch, &trap);
+    arena_init(&scratch, &test_trap);
     int length = snprintf(text, sizeof text,
                           "infer-dtypes,insert-casts{to=float16,placement=greedy,"
                           "allow-unmatched=true,io=%s,keep=[",
@@ -459,25 +457,21 @@ static void check_realised(const Maker *m, Model *model, unsigned casts, bool lo
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void test_random_graphs(void **state) {
-    (void)state;
-    TEST_TRAP(&trap);
+TEST(test_random_graphs) {
     static Maker m;
     static unsigned casts, lows;
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
-        Arena arena;
         Placement first, second;
         PassCounts counts = {0};
         m = (Maker){.random = seed * UINT64_C(0x9e3779b97f4a7c15)};
         size_t wanted = 1 + test_random(&m.random, NODES);
         bool low_io = test_random(&m.random, 3) == 0;
         while (m.count < wanted) make_piece(&m);
-        arena_init(&arena, &trap);
         Model *a = make_model(&m), *b = make_model(&m);
         run_pipeline(a, "infer-dtypes", &counts);
         run_pipeline(b, "infer-dtypes", &counts);
-        solve(&first, &m, a, &arena, low_io);
-        solve(&second, &m, b, &arena, low_io);
+        solve(&first, &m, a, &test_arena, low_io);
+        solve(&second, &m, b, &test_arena, low_io);
         check_fixed_point(&first);
         check_flexible(&first);
         check_classes(&first);
@@ -486,16 +480,9 @@ static void test_random_graphs(void **state) {
         casts += expected;
         for (VarId v = 0; v < first.vars.count; v++) lows += placement_is_low(&first, v);
         check_realised(&m, a, expected, low_io);
-        arena_free(&arena);
+        arena_free(&test_arena);
         model_free(a);
         model_free(b);
     }
     assert_true(casts > GRAPHS && lows > GRAPHS); /* there was something to decide */
-}
-
-UNIT_TESTS(placement_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_graphs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,12 +54,7 @@ static void find_whole(const QdqWeights *w, const Found *f) {
     qdq_store_weights(w, f->scales, f->zeros, f->bytes);
 }
 
-static void begin(Arena *arena, MemTrap *trap) {
-    if (setjmp(trap->env)) fail_msg("out of memory");
-    arena_init(arena, trap);
-}
-
-static void pieces_are_the_whole(void **state) {
+TEST(pieces_are_the_whole) {
     static const Case cases[] = {
         {1, 300, 700, 0, DTYPE_INT8},
         {700, 300, 1, 0, DTYPE_INT8},
@@ -81,78 +76,66 @@ static void pieces_are_the_whole(void **state) {
         {1, 1000, 701, 32, DTYPE_UINT4},
         {1000, 701, 1, 32, DTYPE_INT4},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        MemTrap trap;
-        Arena arena;
-        begin(&arena, &trap);
         const Case *c = &cases[i];
-        float *items = ARENA_ARRAY(&arena, float, count_of(c));
+        float *items = ARENA_ARRAY(&test_arena, float, count_of(c));
         fill(items, count_of(c));
         const QdqWeights w = {items, c->outer, c->axis, c->inner, c->block, c->dtype};
         const int64_t dims[1] = {(int64_t)count_of(c)};
-        const Found whole = new_found(&arena, &w), found = new_found(&arena, &w);
+        const Found whole = new_found(&test_arena, &w), found = new_found(&test_arena, &w);
         QdqNumbers numbers = {
-            .tensor = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, items, count_of(c) * 4),
+            .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, count_of(c) * 4),
             .layout = {NULL, c->outer, c->axis, c->inner, c->block, c->dtype},
             .scales = found.scales,
             .zeros = found.zeros,
             .bytes = found.bytes};
         find_whole(&w, &whole);
-        assert_true(qdq_numbers_find(&numbers, 1, &arena, NULL));
+        assert_true(qdq_numbers_find(&numbers, 1, &test_arena, NULL));
         assert_true(numbers.finite);
         assert_memory_equal(whole.scales, found.scales, whole.scale_count * sizeof(float));
         assert_memory_equal(whole.zeros, found.zeros, whole.scale_count);
         assert_memory_equal(whole.bytes, found.bytes, whole.size);
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
 }
 
-static void what_is_not_finite_is_found(void **state) {
+TEST(what_is_not_finite_is_found) {
     enum { COUNT = 200000 };
-    MemTrap trap;
-    Arena arena;
-    (void)state;
-    begin(&arena, &trap);
-    float *items = ARENA_ARRAY(&arena, float, COUNT);
+    float *items = ARENA_ARRAY(&test_arena, float, COUNT);
     const int64_t dims[1] = {COUNT};
     QdqNumbers both[2];
     for (int i = 0; i < 2; i++) {
         fill(items, COUNT);
         items[150001] = i ? NAN : 1;
-        both[i] =
-            (QdqNumbers){.tensor = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, items, COUNT * 4),
-                         .layout = {NULL, 200, 1000, 1, 0, DTYPE_INT8}};
-        const Found found = new_found(&arena, &both[i].layout);
+        both[i] = (QdqNumbers){
+            .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, COUNT * 4),
+            .layout = {NULL, 200, 1000, 1, 0, DTYPE_INT8}};
+        const Found found = new_found(&test_arena, &both[i].layout);
         both[i].scales = found.scales;
         both[i].zeros = found.zeros;
         both[i].bytes = found.bytes;
     }
-    assert_true(qdq_numbers_find(both, 2, &arena, NULL));
+    assert_true(qdq_numbers_find(both, 2, &test_arena, NULL));
     assert_true(both[0].finite);
     assert_false(both[1].finite);
-    arena_free(&arena);
 }
 
 /* ---- sums --------------------------------------------------------------------------------------- */
 
 static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner) {
-    MemTrap trap;
-    Arena arena;
-    begin(&arena, &trap);
     const int64_t dims[1] = {(int64_t)(outer * axis * inner)};
-    float *items = ARENA_ARRAY(&arena, float, outer *axis *inner);
+    float *items = ARENA_ARRAY(&test_arena, float, outer *axis *inner);
     fill(items, outer * axis * inner);
     const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8};
-    const Found found = new_found(&arena, &w);
+    const Found found = new_found(&test_arena, &w);
     QdqNumbers numbers = {
-        .tensor = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, items, (uint64_t)dims[0] * 4),
+        .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, (uint64_t)dims[0] * 4),
         .layout = w,
         .scales = found.scales,
         .zeros = found.zeros,
-        .drifts = ARENA_ARRAY(&arena, double, axis),
+        .drifts = ARENA_ARRAY(&test_arena, double, axis),
         .bytes = found.bytes};
-    assert_true(qdq_numbers_find(&numbers, 1, &arena, NULL));
+    assert_true(qdq_numbers_find(&numbers, 1, &test_arena, NULL));
     for (uint64_t a = 0; a < axis; a++) {
         double sum = 0;
         for (uint64_t o = 0; o < outer; o++)
@@ -163,11 +146,9 @@ static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner) {
             }
         assert_true(fabs(sum - numbers.drifts[a]) < 0.05 * (double)found.scales[a]);
     }
-    arena_free(&arena);
 }
 
-static void drifts_are_what_sums_grow_by(void **state) {
-    (void)state;
+TEST(drifts_are_what_sums_grow_by) {
     check_drifts(1, 300, 700);
     check_drifts(700, 300, 1);
     check_drifts(1, 1, 100003);
@@ -202,26 +183,24 @@ static void by_ends(const QdqWeights *w, float *scales, uint8_t *zeros) {
     }
 }
 
-static void blocks_are_better_than_by_ends(void **state) {
+TEST(blocks_are_better_than_by_ends) {
     enum { COUNT = 32000, BLOCK = 32 };
     static float items[COUNT], scales[COUNT / BLOCK], others[COUNT / BLOCK];
     static uint8_t zeros[COUNT / BLOCK], other_zeros[COUNT / BLOCK];
     const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4};
-    (void)state;
     fill(items, COUNT);
     by_ends(&w, others, other_zeros);
     qdq_find_block_scales(&w, scales, zeros);
     assert_true(error_of(&w, scales, zeros) < 0.93 * error_of(&w, others, other_zeros));
 }
 
-static void blocks_lie_any_way(void **state) {
+TEST(blocks_lie_any_way) {
     enum { ROWS = 70, COLUMNS = 37, BLOCK = 32, BLOCKS = 3 };
     static float items[ROWS * COLUMNS], turned[ROWS * COLUMNS];
     float scales[BLOCKS * COLUMNS], others[BLOCKS * COLUMNS];
     uint8_t zeros[BLOCKS * COLUMNS], other_zeros[BLOCKS * COLUMNS];
     const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4};
     const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4};
-    (void)state;
     fill(items, ROWS * COLUMNS);
     for (int i = 0; i < ROWS * COLUMNS; i++) turned[i % COLUMNS * ROWS + i / COLUMNS] = items[i];
     qdq_find_block_scales(&w, scales, zeros);
@@ -233,10 +212,9 @@ static void blocks_lie_any_way(void **state) {
     }
 }
 
-static void blocks_of_any_size_have_scales(void **state) {
+TEST(blocks_of_any_size_have_scales) {
     static const float items[3][4] = {
         {3e38f, -3e38f, 1e38f, 0}, {1e-39f, 0, -1e-40f, 0}, {0, 0, 0, 0}};
-    (void)state;
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 2; k++) {
             float scale;
@@ -247,16 +225,4 @@ static void blocks_of_any_size_have_scales(void **state) {
             assert_in_range(zero, 0, 15);
             if (i == 2) assert_true(scale == 1);
         }
-}
-
-UNIT_TESTS(qdq_numbers_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_the_whole),
-        cmocka_unit_test(what_is_not_finite_is_found),
-        cmocka_unit_test(drifts_are_what_sums_grow_by),
-        cmocka_unit_test(blocks_are_better_than_by_ends),
-        cmocka_unit_test(blocks_lie_any_way),
-        cmocka_unit_test(blocks_of_any_size_have_scales),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

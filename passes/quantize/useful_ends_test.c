@@ -6,8 +6,6 @@
 
 #include "useful_ends.h"
 
-static MemTrap trap;
-
 /* Every value but x reaches [-100, 100], where `known`. */
 static bool ends_of(const void *user, const Value *value, UsefulEnds *ends) {
     (void)value;
@@ -17,7 +15,7 @@ static bool ends_of(const void *user, const Value *value, UsefulEnds *ends) {
 
 /* Of x, in [-20, 30]: the ends within a point's distance. */
 static void check(const char *text, bool known, double low, double high) {
-    Model *model = test_model(&trap, text);
+    Model *model = test_model(text);
     const UsefulQuestion question = {ends_of, &known, 256};
     UsefulEnds ends = {-20, 30};
     useful_ends(&question, model->graph->inputs.items[0], &ends);
@@ -31,8 +29,7 @@ static void check(const char *text, bool known, double low, double high) {
     "g (float[4] x) => (float[4] y)\n<float three = {3}, float zero = {0}, float six = "           \
     "{6}>\n{ " body " }\n"
 
-static void test_bounds(void **state) {
-    (void)state;
+TEST(test_bounds) {
     check(MODEL("y = Relu (x)"), false, 0, 30);
     check(MODEL("y = HardSigmoid <alpha = 0.25> (x)"), false, -2, 2);
     check(MODEL("y = Clip (x, zero, six)"), false, 0, 6);
@@ -44,16 +41,14 @@ static void test_bounds(void **state) {
 }
 
 /* Up to a quarter of a level of results within [-100, 100], 0.195: where that is known. */
-static void test_slack(void **state) {
-    (void)state;
+TEST(test_slack) {
     check(MODEL("y = Sigmoid (x)"), false, -20, 30);
     check(MODEL("y = Sigmoid (x)"), true, -1.42, 1.42);
     check(MODEL("s = Sigmoid (x)  y = Mul (s, x)"), true, -2.43, 29.9);
 }
 
 /* What is no function of x alone, or keeps apart what a later one does not. */
-static void test_others(void **state) {
-    (void)state;
+TEST(test_others) {
     check("g (float[4] x, float[4] z) => (float[4] y) { r = Relu (x)  y = Add (x, z) }", false, -20,
           30);
     check("g (float[4] x, float[4] z) => (float[4] y) { r = Relu (x)  y = Mul (r, z) }", false, 0,
@@ -64,10 +59,4 @@ static void test_others(void **state) {
     check("g (float[4] x) => (float[1] y) { r = Relu (x)  y = ReduceMean (r) }", false, 0, 30);
     check(MODEL("z = Mul (x, zero)  y = Exp (z)"), false, -20, 30);
     check(MODEL("s = Sqrt (x)  y = Relu (s)"), false, -20, 30); /* NaN is no constant */
-}
-
-UNIT_TESTS(useful_ends_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds), cmocka_unit_test(test_slack),
-                                       cmocka_unit_test(test_others)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,8 +33,7 @@ static void check_is_known(const OpSchema *older, const OpSchema *newer) {
                  (int)newer->since);
 }
 
-static void test_every_step_is_known(void **state) {
-    (void)state;
+TEST(test_every_step_is_known) {
     assert_true(each_step(check_is_known) > 400);
 }
 
@@ -60,8 +59,7 @@ static void check_attributes(const OpSchema *older, const OpSchema *newer) {
     }
 }
 
-static void test_no_attribute_is_left(void **state) {
-    (void)state;
+TEST(test_no_attribute_is_left) {
     each_step(check_attributes);
 }
 
@@ -84,13 +82,11 @@ static void check_row(const OpsetStep *row) {
         fail_msg("%s %d: input %d has another type", row->op, (int)row->to, (int)row->input);
 }
 
-static void test_rows_speak_of_what_exists(void **state) {
-    (void)state;
+TEST(test_rows_speak_of_what_exists) {
     for (size_t i = 0; i < opset_step_count(); i++) check_row(opset_step_at(i));
 }
 
-static void test_rows_are_sorted(void **state) {
-    (void)state;
+TEST(test_rows_are_sorted) {
     for (size_t i = 1; i < opset_step_count(); i++) {
         const OpsetStep *a = opset_step_at(i - 1), *b = opset_step_at(i);
         int order = strcmp(a->op, b->op);
@@ -99,8 +95,7 @@ static void test_rows_are_sorted(void **state) {
 }
 
 /* Steps whose form stays and whose meaning does not; only the definitions' prose tells. */
-static void test_changes_of_meaning(void **state) {
-    (void)state;
+TEST(test_changes_of_meaning) {
     static const struct {
         const char *op;
         int to;
@@ -113,8 +108,7 @@ static void test_changes_of_meaning(void **state) {
     }
 }
 
-static void test_unchanged_step_has_no_rows(void **state) {
-    (void)state;
+TEST(test_unchanged_step_has_no_rows) {
     size_t count = 7;
     assert_null(opset_step_rows("Relu", 13, &count));
     assert_int_equal(count, 0);
@@ -124,13 +118,11 @@ static void test_unchanged_step_has_no_rows(void **state) {
 
 /* keep: a PATTERN of nodes that do not count, or NULL */
 static int64_t least_of(const char *text, Dtype target, const char *keep) {
-    MemTrap trap;
-    if (setjmp(trap.env)) fail_msg("out of memory");
     Err err = {0};
-    Model *model = text_parse_model(text, strlen(text), &trap, &err);
+    Model *model = text_parse_model(text, strlen(text), &test_trap, &err);
     if (!model) fail_msg("%s", err.what);
     Arena scratch;
-    arena_init(&scratch, &trap);
+    arena_init(&scratch, &test_trap);
     NodeChoice choice = {.keep = {&keep, keep ? 1 : 0}};
     ChosenNodes chosen;
     if (!node_choice_resolve(&choice, model, target, &scratch, &chosen, &err))
@@ -141,8 +133,7 @@ static int64_t least_of(const char *text, Dtype target, const char *keep) {
     return least;
 }
 
-static void test_least_opset(void **state) {
-    (void)state;
+TEST(test_least_opset) {
     static const char conv[] = "<ir_version: 8, opset_import: [\"\" : 9]>\n"
                                "g (float[1,1,3,3] x, float[1,1,1,1] w) => (float y) "
                                "{ y = Conv(x, w) }\n";
@@ -156,17 +147,4 @@ static void test_least_opset(void **state) {
     assert_int_equal(least_of(conv, DTYPE_BFLOAT16, "y"), 0);
     assert_int_equal(least_of(matmul, DTYPE_BFLOAT16, NULL), 13);
     assert_int_equal(least_of(doubles, DTYPE_BFLOAT16, NULL), 0);
-}
-
-UNIT_TESTS(opset_steps_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_step_is_known),
-        cmocka_unit_test(test_no_attribute_is_left),
-        cmocka_unit_test(test_rows_speak_of_what_exists),
-        cmocka_unit_test(test_rows_are_sorted),
-        cmocka_unit_test(test_changes_of_meaning),
-        cmocka_unit_test(test_unchanged_step_has_no_rows),
-        cmocka_unit_test(test_least_opset),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

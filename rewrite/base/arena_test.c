@@ -14,8 +14,7 @@ static bool is_zero(const void *bytes, size_t size) {
     return true;
 }
 
-static void test_memory_is_zeroed_aligned_and_apart(void **state) {
-    (void)state;
+TEST(test_memory_is_zeroed_aligned_and_apart) {
     MemTrap trap;
     Arena arena;
     arena_init(&arena, &trap);
@@ -42,8 +41,7 @@ static void test_memory_is_zeroed_aligned_and_apart(void **state) {
     arena_free(&arena);
 }
 
-static void test_reset_gives_zeroed_memory(void **state) {
-    (void)state;
+TEST(test_reset_gives_zeroed_memory) {
     MemTrap trap;
     Arena arena;
     arena_init(&arena, &trap);
@@ -65,8 +63,7 @@ static void test_reset_gives_zeroed_memory(void **state) {
 }
 
 /* Large blocks between small ones cost their own size, not a new chunk of small ones each. */
-static void test_large_blocks_waste_nothing(void **state) {
-    (void)state;
+TEST(test_large_blocks_waste_nothing) {
     MemTrap trap;
     Arena arena;
     arena_init(&arena, &trap);
@@ -80,8 +77,7 @@ static void test_large_blocks_waste_nothing(void **state) {
 }
 
 /* What is outgrown does not count any longer, wherever it lies among the large blocks. */
-static void test_large_blocks_end_early(void **state) {
-    (void)state;
+TEST(test_large_blocks_end_early) {
     enum { LARGE = 1 << 20 };
     MemTrap trap;
     Arena arena;
@@ -103,8 +99,7 @@ static void test_large_blocks_end_early(void **state) {
 }
 
 /* From nothing over small to large, and back. */
-static void test_resize_keeps_contents(void **state) {
-    (void)state;
+TEST(test_resize_keeps_contents) {
     MemTrap trap;
     Arena arena;
     arena_init(&arena, &trap);
@@ -123,8 +118,7 @@ static void test_resize_keeps_contents(void **state) {
     arena_free(&arena);
 }
 
-static void test_resize_runs_out_of_memory(void **state) {
-    (void)state;
+TEST(test_resize_runs_out_of_memory) {
     enum { LARGE = 1 << 20 };
     MemTrap trap;
     static Arena arena;
@@ -141,8 +135,7 @@ static void test_resize_runs_out_of_memory(void **state) {
     arena_free(&arena);
 }
 
-static void test_text(void **state) {
-    (void)state;
+TEST(test_text) {
     MemTrap trap;
     Arena arena;
     arena_init(&arena, &trap);
@@ -178,8 +171,7 @@ static void log_and_exhaust(void *data) {
     arena_exhausted(((Log *)data)->arena);
 }
 
-static void test_deferred_calls(void **state) {
-    (void)state;
+TEST(test_deferred_calls) {
     MemTrap trap;
     Arena arena;
     static Log log;
@@ -199,8 +191,7 @@ static void test_deferred_calls(void **state) {
 }
 
 /* A deferred call that runs out of memory is not repeated, and those after it still run. */
-static void test_deferred_call_that_fails(void **state) {
-    (void)state;
+TEST(test_deferred_call_that_fails) {
     static MemTrap trap;
     static Arena arena;
     static Log log;
@@ -230,8 +221,7 @@ static void request(Arena *arena, Request which) {
     }
 }
 
-static void test_running_out_jumps(void **state) {
-    (void)state;
+TEST(test_running_out_jumps) {
     static MemTrap trap;
     static Arena arena;
     static Log log;
@@ -252,8 +242,7 @@ static void test_running_out_jumps(void **state) {
 }
 
 /* A budget can be used to its last bytes, not only to its last whole chunk. */
-static void test_budget_is_usable(void **state) {
-    (void)state;
+TEST(test_budget_is_usable) {
     static MemTrap trap;
     static Arena arena;
     static volatile size_t got;
@@ -270,8 +259,7 @@ static void test_budget_is_usable(void **state) {
     arena_free(&arena);
 }
 
-static void test_vector(void **state) {
-    (void)state;
+TEST(test_vector) {
     MemTrap trap;
     Arena arena;
     arena_init(&arena, &trap);
@@ -283,8 +271,7 @@ static void test_vector(void **state) {
     arena_free(&arena);
 }
 
-static void test_checked_sizes(void **state) {
-    (void)state;
+TEST(test_checked_sizes) {
     uint64_t result;
     assert_true(checked_add(UINT64_MAX - 1, 1, &result) && result == UINT64_MAX);
     assert_false(checked_add(UINT64_MAX, 1, &result));
@@ -305,8 +292,7 @@ static void test_checked_sizes(void **state) {
 
 /* What comes from a pool is zeroed, aligned, and mostly next to what came before, whatever else the
  * arena gives meanwhile; what is too large for a pool is had all the same. */
-static void test_pools(void **state) {
-    (void)state;
+TEST(test_pools) {
     MemTrap trap;
     Arena arena;
     ArenaPool pool = {0}, other = {0};
@@ -336,24 +322,4 @@ static void test_pools(void **state) {
         fail_msg("the product wraps");
     }
     arena_free(&arena);
-}
-
-UNIT_TESTS(arena_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_is_zeroed_aligned_and_apart),
-        cmocka_unit_test(test_reset_gives_zeroed_memory),
-        cmocka_unit_test(test_large_blocks_waste_nothing),
-        cmocka_unit_test(test_large_blocks_end_early),
-        cmocka_unit_test(test_resize_keeps_contents),
-        cmocka_unit_test(test_resize_runs_out_of_memory),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_deferred_calls),
-        cmocka_unit_test(test_deferred_call_that_fails),
-        cmocka_unit_test(test_running_out_jumps),
-        cmocka_unit_test(test_budget_is_usable),
-        cmocka_unit_test(test_vector),
-        cmocka_unit_test(test_checked_sizes),
-        cmocka_unit_test(test_pools),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

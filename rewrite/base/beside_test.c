@@ -29,15 +29,10 @@ static void work(void *data) {
     w->done = w->given + 1;
 }
 
-static void test_runs_beside(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
-    arena_init(&arena, &trap);
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_runs_beside) {
     for (unsigned i = 0; i < 100; i++) {
         Work w = {.given = i};
-        Beside *beside = beside_start(&arena, work, &w);
+        Beside *beside = beside_start(&test_arena, work, &w);
         if (!beside) {
             assert_int_equal(processors_usable(), 1);
             break;
@@ -49,12 +44,4 @@ static void test_runs_beside(void **state) {
         assert_false(interrupts_are_blocked());
         assert_false(pthread_equal(w.thread, pthread_self()));
     }
-    arena_free(&arena);
-}
-
-UNIT_TESTS(beside_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs_beside),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,8 +68,7 @@ static void check_census(const float *values, size_t count, Dtype target) {
 static const Dtype targets[] = {DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_FLOAT};
 
 /* All floats within 4 steps of every power of two and of the limits. */
-static void test_boundaries(void **state) {
-    (void)state;
+TEST(test_boundaries) {
     const uint32_t limits[] = {0x33000000, 0x387fe000, 0x38800000, 0x477fe000, 0x477ff000,
                                0x00008000, 0x007f8000, 0x7f7f0000, 0x7f7f8000, 0x7f800000};
     enum { LIMITS = sizeof limits / sizeof *limits, COUNT = (256 + LIMITS) * 18 };
@@ -86,8 +85,7 @@ static void test_boundaries(void **state) {
     free(values);
 }
 
-static void test_levels_agree(void **state) {
-    (void)state;
+TEST(test_levels_agree) {
     const uint32_t edges[] = {1, 0x33000001, 0x387fe000, 0x477ff000, 0x7f7fffff, CENSUS_INF};
     enum { COUNT = 100003 };
     float *values = malloc(COUNT * sizeof *values);
@@ -114,8 +112,7 @@ static void test_levels_agree(void **state) {
     free(values);
 }
 
-static void test_random_values(void **state) {
-    (void)state;
+TEST(test_random_values) {
     enum { COUNT = 1 << 17 };
     float *values = malloc(COUNT * sizeof *values);
     uint64_t random = 1;
@@ -128,8 +125,7 @@ static void test_random_values(void **state) {
 }
 
 /* More than one block of the kernels. */
-static void test_long_array(void **state) {
-    (void)state;
+TEST(test_long_array) {
     size_t count = 2 * (size_t)CENSUS_BLOCK + 13;
     float *values = calloc(count, sizeof *values);
     values[0] = 1e6f;
@@ -148,8 +144,7 @@ static void test_long_array(void **state) {
     free(values);
 }
 
-static void test_nothing_to_count(void **state) {
-    (void)state;
+TEST(test_nothing_to_count) {
     const float specials[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f};
     ValueCensus census = {0};
     assert_true(census_floats(&census, NULL, 0, DTYPE_FLOAT16));
@@ -162,13 +157,4 @@ static void test_nothing_to_count(void **state) {
     assert_int_equal(census.nan, 1);
     assert_int_equal(census.zero, 2);
     assert_true(census.max_abs == 0 && census.min_abs == 0);
-}
-
-UNIT_TESTS(census_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_boundaries),       cmocka_unit_test(test_levels_agree),
-        cmocka_unit_test(test_random_values),    cmocka_unit_test(test_long_array),
-        cmocka_unit_test(test_nothing_to_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,8 +32,7 @@ static bool is_scalar(Dtype dtype) {
     return dtype_to_double(dtype, 0, &value);
 }
 
-static void test_names(void **state) {
-    (void)state;
+TEST(test_names) {
     for (int i = 1; i < DTYPE_COUNT; i++) {
         const char *name = dtype_name((Dtype)i);
         assert_int_equal(dtype_from_name(name, strlen(name)), i);
@@ -56,8 +55,7 @@ static void check_bytes(Dtype dtype, uint64_t count, uint64_t expected) {
     assert_true(bytes == expected);
 }
 
-static void test_bytes(void **state) {
-    (void)state;
+TEST(test_bytes) {
     check_bytes(DTYPE_FLOAT, 0, 0);
     check_bytes(DTYPE_FLOAT, 3, 12);
     check_bytes(DTYPE_COMPLEX128, 3, 48);
@@ -79,8 +77,7 @@ static void test_bytes(void **state) {
     assert_false(dtype_bytes((Dtype)99, 1, &bytes));
 }
 
-static void test_kinds(void **state) {
-    (void)state;
+TEST(test_kinds) {
     int floats = 0, integers = 0, others = 0;
     for (int i = 0; i <= DTYPE_COUNT; i++) {
         bool is_float = dtype_is_float((Dtype)i), is_integer = dtype_is_integer((Dtype)i);
@@ -94,8 +91,7 @@ static void test_kinds(void **state) {
     assert_int_equal(others, 1); /* bool */
 }
 
-static void test_elements_return(void **state) {
-    (void)state;
+TEST(test_elements_return) {
     for (int i = 1; i < DTYPE_COUNT; i++) {
         Dtype dtype = (Dtype)i;
         unsigned width = dtype == DTYPE_BOOL ? 1 : dtype_bits(dtype);
@@ -111,8 +107,7 @@ static void test_elements_return(void **state) {
     }
 }
 
-static void test_wide_elements_return(void **state) {
-    (void)state;
+TEST(test_wide_elements_return) {
     uint64_t random = 88172645463325252u;
     for (int i = 0; i < 200000; i++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
@@ -127,8 +122,7 @@ static void test_wide_elements_return(void **state) {
     assert_true(value_of(DTYPE_UINT64, UINT64_MAX) == 0x1p64);
 }
 
-static void test_known_values(void **state) {
-    (void)state;
+TEST(test_known_values) {
     static const struct {
         Dtype dtype;
         uint64_t bits;
@@ -200,8 +194,7 @@ static size_t sorted_elements(Dtype dtype, Element *elements) {
     return count;
 }
 
-static void test_rounding_between_neighbours(void **state) {
-    (void)state;
+TEST(test_rounding_between_neighbours) {
     Element *elements = malloc(65536 * sizeof *elements);
     for (int i = 1; i < DTYPE_COUNT; i++) {
         Dtype dtype = (Dtype)i;
@@ -220,8 +213,7 @@ static void test_rounding_between_neighbours(void **state) {
     free(elements);
 }
 
-static void test_past_the_largest(void **state) {
-    (void)state;
+TEST(test_past_the_largest) {
     const Dtype saturating[] = {DTYPE_FLOAT8E4M3FN,   DTYPE_FLOAT8E4M3FNUZ, DTYPE_FLOAT8E5M2,
                                 DTYPE_FLOAT8E5M2FNUZ, DTYPE_FLOAT4E2M1,     DTYPE_FLOAT6E2M3,
                                 DTYPE_FLOAT6E3M2};
@@ -255,8 +247,7 @@ static void test_past_the_largest(void **state) {
     assert_int_equal(bits_of(DTYPE_UINT32, 4294967295.5), UINT32_MAX);
 }
 
-static void test_no_counterpart(void **state) {
-    (void)state;
+TEST(test_no_counterpart) {
     const Dtype without_nan[] = {DTYPE_INT8,       DTYPE_INT64,      DTYPE_UINT2,
                                  DTYPE_FLOAT4E2M1, DTYPE_FLOAT6E2M3, DTYPE_FLOAT6E3M2};
     const Dtype no_scalar[] = {DTYPE_UNDEFINED, DTYPE_STRING, DTYPE_COMPLEX64, DTYPE_COMPLEX128,
@@ -278,8 +269,7 @@ static void test_no_counterpart(void **state) {
 }
 
 /* Agrees with half.h, which has its own code. */
-static void test_agrees_with_half(void **state) {
-    (void)state;
+TEST(test_agrees_with_half) {
     uint64_t random = 1;
     for (int i = 0; i < 300000; i++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
@@ -301,8 +291,7 @@ static bool survives(Dtype from, Dtype to) {
     return true;
 }
 
-static void test_lossless_by_brute_force(void **state) {
-    (void)state;
+TEST(test_lossless_by_brute_force) {
     int pairs = 0;
     for (int i = 1; i < DTYPE_COUNT; i++) {
         Dtype from = (Dtype)i;
@@ -319,8 +308,7 @@ static void test_lossless_by_brute_force(void **state) {
 }
 
 /* What is too wide to try out: by the definitions. */
-static void test_lossless_wide(void **state) {
-    (void)state;
+TEST(test_lossless_wide) {
     const Dtype wide[] = {DTYPE_FLOAT, DTYPE_DOUBLE, DTYPE_INT32,     DTYPE_UINT32,
                           DTYPE_INT64, DTYPE_UINT64, DTYPE_COMPLEX64, DTYPE_COMPLEX128};
     enum { WIDE = sizeof wide / sizeof *wide };
@@ -342,22 +330,4 @@ static void test_lossless_wide(void **state) {
     assert_false(dtype_lossless(DTYPE_FLOAT, DTYPE_STRING));
     assert_false(dtype_lossless(DTYPE_UNDEFINED, DTYPE_FLOAT));
     assert_false(dtype_lossless(DTYPE_FLOAT, (Dtype)1000));
-}
-
-UNIT_TESTS(dtype_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_elements_return),
-        cmocka_unit_test(test_wide_elements_return),
-        cmocka_unit_test(test_known_values),
-        cmocka_unit_test(test_rounding_between_neighbours),
-        cmocka_unit_test(test_past_the_largest),
-        cmocka_unit_test(test_no_counterpart),
-        cmocka_unit_test(test_agrees_with_half),
-        cmocka_unit_test(test_lossless_by_brute_force),
-        cmocka_unit_test(test_lossless_wide),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

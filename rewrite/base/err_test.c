@@ -14,8 +14,7 @@ static const char *format(const Err *err) {
     return line;
 }
 
-static void test_full_line(void **state) {
-    (void)state;
+TEST(test_full_line) {
     Err err = {0};
     assert_false(err_set(&err, ERR_MODEL, "dtype of %s", "W"));
     err_file(&err, "m.onnx");
@@ -32,8 +31,7 @@ static void test_full_line(void **state) {
     assert_int_equal(err.code, ERR_MODEL);
 }
 
-static void test_partial_lines(void **state) {
-    (void)state;
+TEST(test_partial_lines) {
     Err err = {0};
     err_set(&err, ERR_USAGE, "no such pass");
     assert_string_equal(format(&err), "no such pass");
@@ -45,8 +43,7 @@ static void test_partial_lines(void **state) {
     assert_string_equal(format(&err), "node (Add), option '--to': no such pass: got x");
 }
 
-static void test_first_error_wins(void **state) {
-    (void)state;
+TEST(test_first_error_wins) {
     Err err = {0};
     err_set(&err, ERR_MODEL, "first");
     assert_false(err_set(&err, ERR_ENV, "second"));
@@ -61,16 +58,14 @@ static void test_first_error_wins(void **state) {
 }
 
 /* A reused variable holds nothing of the error before. */
-static void test_setting_clears_old_fields(void **state) {
-    (void)state;
+TEST(test_setting_clears_old_fields) {
     Err err = {0};
     err_hint(&err, "stale");
     err_set(&err, ERR_MODEL, "new");
     assert_string_equal(format(&err), "new");
 }
 
-static void test_null_is_allowed(void **state) {
-    (void)state;
+TEST(test_null_is_allowed) {
     assert_false(err_set(NULL, ERR_MODEL, "x"));
     assert_false(err_errno(NULL, EIO, "x"));
     assert_false(err_out_of_memory(NULL));
@@ -81,8 +76,7 @@ static void test_null_is_allowed(void **state) {
     err_hint(NULL, "x");
 }
 
-static void test_errno(void **state) {
-    (void)state;
+TEST(test_errno) {
     Err err = {0};
     err_errno(&err, ENOSPC, "cannot write %d bytes", 3);
     assert_int_equal(err.code, ERR_ENV);
@@ -93,8 +87,7 @@ static void test_errno(void **state) {
     assert_string_equal(format(&memory), "out of memory");
 }
 
-static void test_long_texts_are_cut(void **state) {
-    (void)state;
+TEST(test_long_texts_are_cut) {
     char text[3000];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -113,8 +106,7 @@ static void test_long_texts_are_cut(void **state) {
 }
 
 /* A cut never leaves part of a character, whatever its phase. */
-static void test_cut_between_characters(void **state) {
-    (void)state;
+TEST(test_cut_between_characters) {
     for (size_t phase = 0; phase < 4; phase++) {
         char text[1000] = "";
         memset(text, 'a', phase);
@@ -128,8 +120,7 @@ static void test_cut_between_characters(void **state) {
     }
 }
 
-static void test_control_characters_are_shown(void **state) {
-    (void)state;
+TEST(test_control_characters_are_shown) {
     Err err = {0};
     err_set(&err, ERR_MODEL, "a\nb\x1b[31m\x7f");
     err_file(&err, "new\nline");
@@ -137,8 +128,7 @@ static void test_control_characters_are_shown(void **state) {
     assert_string_equal(format(&err), "new\\x0aline: a\\x0ab\\x1b[31m\\x7f; hint: one\\x0atwo");
 }
 
-static void test_small_buffers(void **state) {
-    (void)state;
+TEST(test_small_buffers) {
     Err err = {0};
     err_set(&err, ERR_MODEL, "0123456789");
     for (size_t size = 0; size < 14; size++) {
@@ -149,20 +139,4 @@ static void test_small_buffers(void **state) {
         if (size) assert_int_equal(buffer[length], 0);
         assert_int_equal(buffer[size], 'z');
     }
-}
-
-UNIT_TESTS(err_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_line),
-        cmocka_unit_test(test_partial_lines),
-        cmocka_unit_test(test_first_error_wins),
-        cmocka_unit_test(test_setting_clears_old_fields),
-        cmocka_unit_test(test_null_is_allowed),
-        cmocka_unit_test(test_errno),
-        cmocka_unit_test(test_long_texts_are_cut),
-        cmocka_unit_test(test_cut_between_characters),
-        cmocka_unit_test(test_control_characters_are_shown),
-        cmocka_unit_test(test_small_buffers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,8 +79,7 @@ static void check_narrow(const Format *format, const float *from, const uint16_t
     free(to);
 }
 
-static void test_every_value_widens_and_returns(void **state) {
-    (void)state;
+TEST(test_every_value_widens_and_returns) {
     enum { ALL = 1 << 16 };
     uint16_t *codes = malloc(ALL * sizeof *codes), *back = malloc(ALL * sizeof *back);
     float *wide = malloc((ALL + 1) * sizeof *wide);
@@ -118,8 +117,7 @@ static void test_every_value_widens_and_returns(void **state) {
 
 /* For neighbours a < b: a, the float after a, before the midpoint, it, after it, before b; negated.
  */
-static void test_every_boundary(void **state) {
-    (void)state;
+TEST(test_every_boundary) {
     for (size_t f = 0; f < 2; f++) {
         const Format *format = &formats[f];
         size_t count = 0, most = (size_t)format->inf * 12;
@@ -152,8 +150,7 @@ static void test_every_boundary(void **state) {
 }
 
 /* One double ulp beside a midpoint: rounding to float first would land on the midpoint. */
-static void test_doubles_round_once(void **state) {
-    (void)state;
+TEST(test_doubles_round_once) {
     for (size_t f = 0; f < 2; f++) {
         const Format *format = &formats[f];
         for (uint16_t code = 0; code < format->inf; code++) {
@@ -172,8 +169,7 @@ static void test_doubles_round_once(void **state) {
     }
 }
 
-static void test_nans_stay_nans(void **state) {
-    (void)state;
+TEST(test_nans_stay_nans) {
     const float from[] = {float_of(0x7f800001), float_of(0xff800001), float_of(0x7fc00000),
                           float_of(0x7fffffff), float_of(0xffffffff), float_of(0x7f802000),
                           float_of(0x7f810000), float_of(0x7fbfffff), float_of(0xffd54321)};
@@ -200,8 +196,7 @@ static uint64_t random_next(uint64_t *state) { /* xorshift64 */
     return *state;
 }
 
-static void test_random_bits_at_every_level(void **state) {
-    (void)state;
+TEST(test_random_bits_at_every_level) {
     enum { COUNT = 1 << 20 };
     float *from = malloc(COUNT * sizeof *from);
     uint16_t *expected = malloc(COUNT * sizeof *expected);
@@ -228,8 +223,7 @@ static void test_random_bits_at_every_level(void **state) {
 }
 
 /* The public functions, with every short length: the right elements and no others are written. */
-static void test_lengths(void **state) {
-    (void)state;
+TEST(test_lengths) {
     enum { MOST = 100 };
     float from[MOST], wide[MOST + 1];
     uint16_t to[MOST + 1];
@@ -247,8 +241,7 @@ static void test_lengths(void **state) {
     }
 }
 
-static void test_levels(void **state) {
-    (void)state;
+TEST(test_levels) {
     assert_non_null(half_kernels(ISA_PORTABLE));
     assert_null(half_kernels(ISA_COUNT));
     assert_true(isa_supported(isa_best()));
@@ -257,17 +250,4 @@ static void test_levels(void **state) {
         print_message("%s: %s\n", isa_name((IsaLevel)level),
                       isa_supported((IsaLevel)level) ? "tested" : "not on this machine");
     }
-}
-
-UNIT_TESTS(half_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_every_value_widens_and_returns),
-        cmocka_unit_test(test_every_boundary),
-        cmocka_unit_test(test_doubles_round_once),
-        cmocka_unit_test(test_nans_stay_nans),
-        cmocka_unit_test(test_random_bits_at_every_level),
-        cmocka_unit_test(test_lengths),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@ static void fill(unsigned char *bytes) {
     for (uint32_t i = 0; i < MOST; i++) bytes[i] = (unsigned char)((i * 131 + 7) * (i + 3) >> 3);
 }
 
-static void test_known_results(void **state) {
-    (void)state;
+TEST(test_known_results) {
     static const struct {
         size_t size;
         uint64_t seed_zero, seed_other;
@@ -50,8 +49,7 @@ static void test_known_results(void **state) {
     assert_true(hash64_bytes(NULL, 0, 0) == 0xef46db3751d8e999u);
 }
 
-static void test_any_division(void **state) {
-    (void)state;
+TEST(test_any_division) {
     unsigned char bytes[MOST];
     fill(bytes);
     for (size_t size = 0; size < 200; size++) {
@@ -75,21 +73,11 @@ static void test_any_division(void **state) {
 }
 
 /* The bytes' alignment plays no part. */
-static void test_unaligned(void **state) {
-    (void)state;
+TEST(test_unaligned) {
     unsigned char bytes[MOST], moved[MOST + 8];
     fill(bytes);
     for (size_t shift = 0; shift < 8; shift++) {
         memcpy(moved + shift, bytes, MOST);
         assert_true(hash64_bytes(moved + shift, MOST, 0) == hash64_bytes(bytes, MOST, 0));
     }
-}
-
-UNIT_TESTS(hash64_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_results),
-        cmocka_unit_test(test_any_division),
-        cmocka_unit_test(test_unaligned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

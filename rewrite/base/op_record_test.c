@@ -29,8 +29,7 @@ static int compare(const RowName *a, const RowName *b) {
     return order ? order : strcmp(a->name, b->name);
 }
 
-static void test_records(void **state) {
-    (void)state;
+TEST(test_records) {
     for (size_t i = 0; i < op_record_count(); i++) {
         const OpRecord *record = op_record_at(i);
         assert_int_equal(op_record_place(record), i);
@@ -63,15 +62,13 @@ static void check_rows(const RowName *rows, size_t count, const char *kind) {
     }
 }
 
-static void test_rows(void **state) {
-    (void)state;
+TEST(test_rows) {
     check_rows(inputs, sizeof inputs / sizeof *inputs, "INPUT");
     check_rows(keeps, sizeof keeps / sizeof *keeps, "KEEP");
     check_rows(forms, sizeof forms / sizeof *forms, "FORM");
 }
 
-static void test_lookup(void **state) {
-    (void)state;
+TEST(test_lookup) {
     size_t count;
     const OpInput *slice = op_inputs_find("", "Slice", &count);
     assert_int_equal(count, 4);
@@ -95,13 +92,4 @@ static void test_lookup(void **state) {
     assert_false(op_record_has(op_record_find("", "Slice"), OP_SELECTS | OP_TAKES_ROWS));
     assert_true(op_record_has(op_record_find("", "BitCast"), OP_BITS));
     assert_false(op_record_has(op_record_find("", "Cast"), OP_BITS));
-}
-
-UNIT_TESTS(op_record_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_lookup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

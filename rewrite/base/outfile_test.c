@@ -20,8 +20,6 @@
 #include "unit_test.h"
 
 typedef struct Fixture {
-    MemTrap trap;
-    Arena arena;
     char folder[64];
     Err err;
 } Fixture;
@@ -29,8 +27,6 @@ typedef struct Fixture {
 static int setup(void **state) {
     Fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    arena_init(&f->arena, &f->trap);
-    if (setjmp(f->trap.env)) abort();
     test_place(f->folder, sizeof f->folder, "outfile_test.XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     *state = f;
@@ -39,16 +35,16 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     Fixture *f = *state;
-    arena_free(&f->arena);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", f->folder);
     int rc = system(command);
     free(f);
     return rc;
 }
+TEST_FIXTURE(setup, teardown);
 
 static const char *at(Fixture *f, const char *name) {
-    return arena_printf(&f->arena, "%s/%s", f->folder, name);
+    return arena_printf(&test_arena, "%s/%s", f->folder, name);
 }
 
 static void put(Fixture *f, const char *name, const char *text) {
@@ -86,7 +82,7 @@ static mode_t mode_of(Fixture *f, const char *name) {
 }
 
 static OutFile *create_ok(Fixture *f, const char *name) {
-    OutFile *file = outfile_create(&f->arena, at(f, name), &f->err);
+    OutFile *file = outfile_create(&test_arena, at(f, name), &f->err);
     if (!file) fail_msg("%s", f->err.what);
     return file;
 }
@@ -97,8 +93,7 @@ static void save(Fixture *f, const char *name, const char *text) {
     assert_true(outfile_commit(file, &f->err));
 }
 
-static void test_new_file(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_new_file, Fixture *f) {
     mode_t old = umask(027);
     save(f, "a", "hello");
     umask(old);
@@ -107,8 +102,7 @@ static void test_new_file(void **state) {
     assert_int_equal(entries(f), 1);
 }
 
-static void test_old_mode_is_kept(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_old_mode_is_kept, Fixture *f) {
     put(f, "a", "old");
     assert_int_equal(chmod(at(f, "a"), 0604), 0);
     OutFile *file = create_ok(f, "a");
@@ -120,8 +114,7 @@ static void test_old_mode_is_kept(void **state) {
     assert_int_equal(entries(f), 1);
 }
 
-static void test_abort_leaves_nothing(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_abort_leaves_nothing, Fixture *f) {
     put(f, "a", "old");
     OutFile *file = create_ok(f, "a");
     assert_int_equal(entries(f), 2);
@@ -129,13 +122,12 @@ static void test_abort_leaves_nothing(void **state) {
     outfile_abort(file);
     assert_int_equal(entries(f), 1);
     create_ok(f, "a");
-    arena_free(&f->arena); /* the end of the arena is an abort, too */
+    arena_free(&test_arena); /* the end of the arena is an abort, too */
     assert_int_equal(entries(f), 1);
     expect_text(f, "a", "old");
 }
 
-static void test_symlinks_stay(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_symlinks_stay, Fixture *f) {
     assert_int_equal(mkdir(at(f, "real"), 0755), 0);
     put(f, "real/a", "old");
     assert_int_equal(symlink("real/a", at(f, "one")), 0);
@@ -151,19 +143,18 @@ static void test_symlinks_stay(void **state) {
     assert_true(S_ISLNK(mode_of(f, "dangling")));
 
     assert_int_equal(symlink("loop", at(f, "loop")), 0);
-    assert_null(outfile_create(&f->arena, at(f, "loop"), &f->err));
+    assert_null(outfile_create(&test_arena, at(f, "loop"), &f->err));
     assert_int_equal(f->err.code, ERR_USAGE);
 }
 
-static void test_refused_destinations(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_refused_destinations, Fixture *f) {
     assert_int_equal(mkdir(at(f, "dir"), 0755), 0);
     put(f, "file", "x");
     const char *paths[] = {at(f, "dir"),  at(f, "dir/"),   at(f, "new/"),
                            at(f, "no/a"), at(f, "file/a"), ""};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         Err err = {0};
-        assert_null(outfile_create(&f->arena, paths[i], &err));
+        assert_null(outfile_create(&test_arena, paths[i], &err));
         assert_int_equal(err.code, ERR_USAGE);
     }
     assert_int_equal(entries(f), 2);
@@ -178,8 +169,7 @@ static void *read_fifo(void *path) {
     return buffer;
 }
 
-static void test_fifo_is_written_through(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_fifo_is_written_through, Fixture *f) {
     assert_int_equal(mkfifo(at(f, "fifo"), 0600), 0);
     pthread_t reader;
     assert_int_equal(pthread_create(&reader, NULL, read_fifo, (void *)at(f, "fifo")), 0);
@@ -191,29 +181,27 @@ static void test_fifo_is_written_through(void **state) {
     assert_int_equal(entries(f), 1);
 }
 
-static void test_device_is_written_through(void **state) {
-    Fixture *f = *state;
-    OutFile *file = outfile_create(&f->arena, "/dev/null", &f->err);
+TEST_WITH(test_device_is_written_through, Fixture *f) {
+    OutFile *file = outfile_create(&test_arena, "/dev/null", &f->err);
     assert_non_null(file);
     assert_true(file->streaming);
     assert_true(outfile_write(file, "x", 1, &f->err));
     assert_true(outfile_commit(file, &f->err));
 
-    file = outfile_create(&f->arena, "/dev/full", &f->err);
+    file = outfile_create(&test_arena, "/dev/full", &f->err);
     assert_non_null(file);
     assert_false(outfile_write(file, "x", 1, &f->err));
     assert_int_equal(f->err.code, ERR_ENV);
     assert_non_null(strstr(f->err.what, strerror(ENOSPC)));
 }
 
-static void test_gone_reader(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_gone_reader, Fixture *f) {
     signal(SIGPIPE, SIG_IGN);
     int ends[2], saved = dup(STDOUT_FILENO);
     assert_int_equal(pipe(ends), 0);
     close(ends[0]);
     dup2(ends[1], STDOUT_FILENO);
-    OutFile *file = outfile_create(&f->arena, "-", &f->err);
+    OutFile *file = outfile_create(&test_arena, "-", &f->err);
     bool ok = file && outfile_write(file, "x", 1, &f->err);
     dup2(saved, STDOUT_FILENO);
     close(saved);
@@ -224,8 +212,7 @@ static void test_gone_reader(void **state) {
     assert_false(outfile_is_gone(&(Err){.code = ERR_ENV, .what = "other"}));
 }
 
-static void test_failing_write_keeps_old(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_failing_write_keeps_old, Fixture *f) {
     put(f, "a", "old");
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit old, small;
@@ -239,15 +226,14 @@ static void test_failing_write_keeps_old(void **state) {
     setrlimit(RLIMIT_FSIZE, &old);
     assert_false(ok);
     assert_int_equal(f->err.code, ERR_ENV);
-    arena_free(&f->arena);
+    arena_free(&test_arena);
     expect_text(f, "a", "old");
     assert_int_equal(entries(f), 1);
 }
 
-static void test_copy_reopen_rename(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_copy_reopen_rename, Fixture *f) {
     put(f, "in", "0123456789");
-    Source *in = source_open(&f->arena, at(f, "in"), 100, &f->err);
+    Source *in = source_open(&test_arena, at(f, "in"), 100, &f->err);
     assert_non_null(in);
     OutFile *file = create_ok(f, "in"); /* IN = OUT */
     assert_true(outfile_write(file, "<", 1, &f->err));
@@ -258,11 +244,11 @@ static void test_copy_reopen_rename(void **state) {
     assert_int_equal(file->size, 11);
     assert_false(outfile_copy(file, in, 8, 3, NULL));
     assert_true(outfile_sync(file, &f->err));
-    Source *back = outfile_reopen(file, &f->arena, "back", &f->err);
+    Source *back = outfile_reopen(file, &test_arena, "back", &f->err);
     char buffer[12] = "";
     assert_true(source_read(back, 0, buffer, 11, &f->err));
     assert_string_equal(buffer, "<23456>..bc");
-    outfile_set_name(file, &f->arena, "out");
+    outfile_set_name(file, &test_arena, "out");
     assert_true(outfile_commit(file, &f->err));
     expect_text(f, "in", "0123456789");
     expect_text(f, "out", "<23456>..bc");
@@ -274,15 +260,14 @@ static void on_signal(int number) {
     _exit(128 + number);
 }
 
-static void test_signal_removes_temporaries(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_signal_removes_temporaries, Fixture *f) {
     put(f, "a", "old");
     pid_t child = fork();
     if (child == 0) {
         signal(SIGTERM, on_signal);
         Err err = {0};
-        OutFile *a = outfile_create(&f->arena, at(f, "a"), &err);
-        OutFile *b = outfile_create(&f->arena, at(f, "b"), &err);
+        OutFile *a = outfile_create(&test_arena, at(f, "a"), &err);
+        OutFile *b = outfile_create(&test_arena, at(f, "b"), &err);
         if (!a || !b || entries(f) != 3) _exit(1);
         raise(SIGTERM);
         _exit(2);
@@ -295,10 +280,9 @@ static void test_signal_removes_temporaries(void **state) {
     assert_int_equal(entries(f), 1);
 }
 
-static void test_many_at_once(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_many_at_once, Fixture *f) {
     OutFile *files[40];
-    for (int i = 0; i < 40; i++) files[i] = create_ok(f, arena_printf(&f->arena, "f%d", i));
+    for (int i = 0; i < 40; i++) files[i] = create_ok(f, arena_printf(&test_arena, "f%d", i));
     for (int i = 0; i < 40; i++) assert_true(outfile_commit(files[i], &f->err));
     assert_int_equal(entries(f), 40);
 }
@@ -313,8 +297,7 @@ static bool commit_three(Fixture *f, Err *err) {
     return outfile_commit_all(files, 3, err);
 }
 
-static void test_all_or_none(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_all_or_none, Fixture *f) {
     Err err = {0};
     assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
     put(f, "a", "old");
@@ -338,11 +321,10 @@ static void test_all_or_none(void **state) {
 }
 
 /* What a file can't be written to the end of keeps all others from appearing. */
-static void test_none_after_a_full_stream(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_none_after_a_full_stream, Fixture *f) {
     Err err = {0};
     put(f, "a", "old");
-    OutFile *files[] = {create_ok(f, "a"), outfile_create(&f->arena, "/dev/full", &f->err)};
+    OutFile *files[] = {create_ok(f, "a"), outfile_create(&test_arena, "/dev/full", &f->err)};
     assert_true(outfile_write(files[0], "new", 3, &f->err));
     assert_false(outfile_write(files[1], "new", 3, &err));
     outfile_abort(files[0]);
@@ -350,8 +332,7 @@ static void test_none_after_a_full_stream(void **state) {
     assert_int_equal(entries(f), 1);
 }
 
-static void test_two_names_of_one_folder(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_two_names_of_one_folder, Fixture *f) {
     assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
     assert_int_equal(symlink("sub", at(f, "link")), 0);
     OutFile *files[] = {create_ok(f, "sub/a"), create_ok(f, "link/b"),
@@ -361,8 +342,7 @@ static void test_two_names_of_one_folder(void **state) {
     assert_int_equal(access(at(f, "sub/b"), F_OK), 0);
 }
 
-static void test_killed_process_is_cleaned_up(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_killed_process_is_cleaned_up, Fixture *f) {
     const char *const others[] = {".demi-0123456789abcdef.tmp", ".demi-0123456789abcde.part",
                                   ".demi-0123456789ABCDEF.part", "x.demi-0123456789abcdef.part",
                                   ".demi-0123456789abcdef.part2"};
@@ -384,42 +364,16 @@ static void test_killed_process_is_cleaned_up(void **state) {
     assert_int_equal(access(at(f, others[0]), F_OK), 0);
 }
 
-static void test_write_protection_is_respected(void **state) {
-    Fixture *f = *state;
+TEST_WITH(test_write_protection_is_respected, Fixture *f) {
     put(f, "a", "old");
     assert_int_equal(chmod(at(f, "a"), 0444), 0);
     assert_int_equal(chmod(f->folder, 0777), 0);
     bool root = geteuid() == 0; /* who may write everything */
     if (root) assert_int_equal(seteuid(65534), 0);
-    OutFile *file = outfile_create(&f->arena, at(f, "a"), &f->err);
+    OutFile *file = outfile_create(&test_arena, at(f, "a"), &f->err);
     int count = entries(f);
     if (root) assert_int_equal(seteuid(0), 0);
     assert_null(file);
     assert_int_equal(f->err.code, ERR_ENV);
     assert_int_equal(count, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-UNIT_TESTS(outfile_test) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_new_file),
-        TEST(test_old_mode_is_kept),
-        TEST(test_abort_leaves_nothing),
-        TEST(test_symlinks_stay),
-        TEST(test_refused_destinations),
-        TEST(test_fifo_is_written_through),
-        TEST(test_device_is_written_through),
-        TEST(test_gone_reader),
-        TEST(test_failing_write_keeps_old),
-        TEST(test_copy_reopen_rename),
-        TEST(test_signal_removes_temporaries),
-        TEST(test_many_at_once),
-        TEST(test_all_or_none),
-        TEST(test_none_after_a_full_stream),
-        TEST(test_two_names_of_one_folder),
-        TEST(test_killed_process_is_cleaned_up),
-        TEST(test_write_protection_is_respected),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,25 +57,15 @@ static void check_all(void) {
         assert_false(real_read(unread[i], strlen(unread[i]), &value));
 }
 
-static void test_in_c(void **state) {
-    (void)state;
+TEST(test_in_c) {
     check_all();
 }
 
-static void test_elsewhere(void **state) {
-    (void)state;
+TEST(test_elsewhere) {
     static const char *const points[] = {",", "<U066B>"};
     for (size_t i = 0; i < 2; i++) {
         test_locale_set(points[i]);
         check_all();
         test_locale_reset();
     }
-}
-
-UNIT_TESTS(real_text_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_c),
-        cmocka_unit_test(test_elsewhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,18 +7,14 @@
 #include "regex_match.h"
 #include "unit_test.h"
 
-static Arena arena;
-static MemTrap trap;
-
 static bool matches(const char *pattern, const char *text) {
     Err err = {0};
-    Regex *regex = regex_compile(&arena, pattern, &err);
+    Regex *regex = regex_compile(&test_arena, pattern, &err);
     if (!regex) fail_msg("%s: %s", pattern, err.what);
     return regex_matches(regex, text, strlen(text));
 }
 
-static void test_answers(void **state) {
-    (void)state;
+TEST(test_answers) {
     static const struct {
         const char *pattern, *yes, *no;
     } cases[] = {
@@ -62,8 +58,7 @@ static void test_answers(void **state) {
     }
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     static const char *const patterns[] = {"(",
                                            ")",
                                            "[a",
@@ -79,17 +74,16 @@ static void test_refusals(void **state) {
                                            "(?i)a"};
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         Err err = {0};
-        assert_null(regex_compile(&arena, patterns[i], &err));
+        assert_null(regex_compile(&test_arena, patterns[i], &err));
         assert_int_equal(err.code, ERR_USAGE);
     }
     char deep[300];
     memset(deep, '(', sizeof deep - 1);
     deep[sizeof deep - 1] = '\0';
-    assert_null(regex_compile(&arena, deep, NULL));
+    assert_null(regex_compile(&test_arena, deep, NULL));
 }
 
-static void test_hostile_patterns_are_linear(void **state) {
-    (void)state;
+TEST(test_hostile_patterns_are_linear) {
     char text[20001];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -106,8 +100,7 @@ static bool slow(const char *pattern, const char *text) {
     return same && slow(pattern + 1, text + 1);
 }
 
-static void test_random_patterns(void **state) {
-    (void)state;
+TEST(test_random_patterns) {
     uint64_t seed = 1;
     for (int trial = 0; trial < 20000; trial++) {
         char pattern[16], text[10];
@@ -121,18 +114,4 @@ static void test_random_patterns(void **state) {
         pattern[p] = text[t] = '\0';
         if (matches(pattern, text) != slow(pattern, text)) fail_msg("%s on %s", pattern, text);
     }
-}
-
-UNIT_TESTS(regex_match_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_hostile_patterns_are_linear),
-        cmocka_unit_test(test_random_patterns),
-    };
-    if (setjmp(trap.env)) return 1;
-    arena_init(&arena, &trap);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_free(&arena);
-    return failed;
 }

@@ -19,15 +19,13 @@ static void expect(const char *text, const char *wanted) {
     assert_string_equal(all, wanted);
 }
 
-static void test_plain_text_stays(void **state) {
-    (void)state;
+TEST(test_plain_text_stays) {
     expect("/model/layer.0/MatMul_1 \"x\" \\ ~", "/model/layer.0/MatMul_1 \"x\" \\ ~");
     expect("Straße \u540d\u524d \u05e9\u05dc\u05d5\u05dd \U0001f600",
            "Straße \u540d\u524d \u05e9\u05dc\u05d5\u05dd \U0001f600");
 }
 
-static void test_controls_are_shown(void **state) {
-    (void)state;
+TEST(test_controls_are_shown) {
     expect("a\x1b[31mb\n\t\x7f", "a\\x1b[31mb\\x0a\\x09\\x7f");
     expect("\xc2\x80\xc2\x9b"
            "31m\xc2\x9f\xc2\xa1",
@@ -38,8 +36,7 @@ static void test_controls_are_shown(void **state) {
     expect("\U000e0041", "\\Ue0041");
 }
 
-static void test_what_is_no_utf8(void **state) {
-    (void)state;
+TEST(test_what_is_no_utf8) {
     expect("\x9b"
            "31m",
            "\\x9b31m");
@@ -50,8 +47,7 @@ static void test_what_is_no_utf8(void **state) {
     expect("\xe2\x82x\xc2\x85", "\\xe2\\x82x\\u0085"); /* no byte of another character is taken */
 }
 
-static void test_every_code_point(void **state) {
-    (void)state;
+TEST(test_every_code_point) {
     for (unsigned code = 1; code <= 0x10ffff; code++) {
         char text[5], out[SHOWN_MOST];
         size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4, size;
@@ -67,8 +63,7 @@ static void test_every_code_point(void **state) {
     }
 }
 
-static void test_escapes(void **state) {
-    (void)state;
+TEST(test_escapes) {
     static const struct {
         unsigned code;
         const char *text;
@@ -82,19 +77,9 @@ static void test_escapes(void **state) {
     }
 }
 
-static void test_cut(void **state) {
-    (void)state;
+TEST(test_cut) {
     assert_int_equal(shown_cut("abc", 3, 3), 3);
     assert_int_equal(shown_cut("abcd", 4, 3), 3);
     assert_int_equal(shown_cut("a\u20acb", 5, 3), 1);
     assert_int_equal(shown_cut("a\u20acb", 5, 4), 4);
-}
-
-UNIT_TESTS(shown_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_text_stays), cmocka_unit_test(test_controls_are_shown),
-        cmocka_unit_test(test_what_is_no_utf8),  cmocka_unit_test(test_every_code_point),
-        cmocka_unit_test(test_escapes),          cmocka_unit_test(test_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

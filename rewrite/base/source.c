@@ -63,6 +63,21 @@ static void own_fd(Arena *arena, int fd) {
     arena->trap = outer;
 }
 
+static struct {
+    SourceWatch watch;
+    void *user;
+} watched;
+
+void source_watch(SourceWatch watch, void *user) {
+    watched.watch = watch;
+    watched.user = user;
+}
+
+bool source_tell(const struct stat *file, const char *path, Err *err) {
+    return !watched.watch || !S_ISREG(file->st_mode) ||
+           watched.watch(watched.user, file, path, err);
+}
+
 Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err) {
     own_fd(arena, fd);
     Source *source = source_new(arena, name);
@@ -72,6 +87,7 @@ Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err) {
         err_file(err, name);
         return NULL;
     }
+    if (!source_tell(&info, name, err)) return NULL;
     source->fd = fd;
     source->size = (uint64_t)info.st_size;
     source->device = (uint64_t)info.st_dev;

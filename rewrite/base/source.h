@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "arena.h"
 #include "err.h"
@@ -33,6 +34,15 @@ typedef struct Source {
     SourceWindow *window;        /* what was read ahead; NULL: nothing ever is */
     SourceGrowth *growth;        /* of a file that is being written; else NULL */
 } Source;
+
+/* For a program that must not write over what it reads: called with every regular file that is opened for
+ * reading, here and by all who tell (source_tell), from any thread. False with *err set: it must not be
+ * opened. Set before there are threads; NULL ends it. */
+typedef bool (*SourceWatch)(void *user, const struct stat *file, const char *path, Err *err);
+void source_watch(SourceWatch watch, void *user);
+
+/* Tells of a file that is opened otherwise than by a Source. */
+bool source_tell(const struct stat *file, const char *path, Err *err);
 
 /* Opens a regular file for reading; the arena owns Source and descriptor. NULL on error: ERR_USAGE
  * where the path does not exist or is a directory, ERR_ENV where it can't be read. A pipe or

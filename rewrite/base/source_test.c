@@ -15,29 +15,22 @@
 #include "unit_test.h"
 
 enum { SIZE = 100000 };
-static MemTrap trap;
-static Arena arena;
 static char folder[64], path[128];
 static unsigned char content[SIZE];
 
-static int set_up(void **state) {
-    (void)state;
-    arena_init(&arena, &trap);
+SET_UP {
     test_place(folder, sizeof folder, "source_testXXXXXX");
-    if (!mkdtemp(folder)) return -1;
+    assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/file", folder);
     for (int i = 0; i < SIZE; i++) content[i] = (unsigned char)(i * 7 + i / 256);
     int fd = open(path, O_CREAT | O_WRONLY, 0600);
-    bool written = write(fd, content, SIZE) == SIZE;
+    assert_int_equal(write(fd, content, SIZE), SIZE);
     close(fd);
-    return written ? 0 : -1;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    arena_free(&arena);
+TEAR_DOWN {
     unlink(path);
-    return rmdir(folder);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 /* The lowest free descriptor: the same before and after means that none leaked. */
@@ -67,28 +60,24 @@ static void check_contents(const Source *source) {
     }
 }
 
-static void test_file(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_file) {
     int free_before = lowest_free_fd();
     Err err = {0};
-    Source *source = source_open(&arena, path, SIZE, &err);
+    Source *source = source_open(&test_arena, path, SIZE, &err);
     assert_non_null(source);
     assert_null(source->memory);
     assert_string_equal(source->name, path);
-    Source *again = source_open(&arena, path, SIZE, &err);
+    Source *again = source_open(&test_arena, path, SIZE, &err);
     assert_true(again->device == source->device && again->inode == source->inode);
     check_contents(source);
     assert_int_equal(fcntl(source->fd, F_GETFD), FD_CLOEXEC);
-    arena_free(&arena);
+    arena_free(&test_arena);
     assert_int_equal(lowest_free_fd(), free_before);
 }
 
-static void test_memory(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    check_contents(source_from_memory(&arena, content, SIZE, "bytes"));
-    Source *empty = source_from_memory(&arena, NULL, 0, "empty");
+TEST(test_memory) {
+    check_contents(source_from_memory(&test_arena, content, SIZE, "bytes"));
+    Source *empty = source_from_memory(&test_arena, NULL, 0, "empty");
     Err err = {0};
     assert_true(source_read(empty, 0, NULL, 0, &err));
     assert_false(source_read(empty, 0, content, 1, &err));
@@ -111,12 +100,10 @@ static int pipe_with_contents(void) {
     return ends[0];
 }
 
-static void test_pipe(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_pipe) {
     Err err = {0};
     int fd = pipe_with_contents();
-    Source *source = source_read_all(&arena, fd, "-", SIZE, &err);
+    Source *source = source_read_all(&test_arena, fd, "-", SIZE, &err);
     close(fd);
     assert_non_null(source);
     assert_int_equal(source->fd, -1);
@@ -124,50 +111,46 @@ static void test_pipe(void **state) {
     fd = pipe_with_contents();
     char name[64];
     snprintf(name, sizeof name, "/dev/fd/%d", fd);
-    source = source_open(&arena, name, SIZE, &err);
+    source = source_open(&test_arena, name, SIZE, &err);
     close(fd);
     assert_non_null(source);
     check_contents(source);
     fd = pipe_with_contents();
-    assert_null(source_read_all(&arena, fd, "-", SIZE - 1, &err));
+    assert_null(source_read_all(&test_arena, fd, "-", SIZE - 1, &err));
     close(fd);
     assert_int_equal(err.code, ERR_MODEL);
     assert_string_equal(err.what, "larger than 99999 bytes");
 }
 
-static void test_cannot_open(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_cannot_open) {
     int free_before = lowest_free_fd();
     char other[160];
     Err absent = {0}, below_file = {0}, directory = {0}, closed = {0}, unreadable = {0};
     snprintf(other, sizeof other, "%s/absent", folder);
-    assert_null(source_open(&arena, other, SIZE, &absent));
+    assert_null(source_open(&test_arena, other, SIZE, &absent));
     assert_int_equal(absent.code, ERR_USAGE);
     assert_string_equal(absent.file, other);
     snprintf(other, sizeof other, "%s/below", path);
-    assert_null(source_open(&arena, other, SIZE, &below_file));
+    assert_null(source_open(&test_arena, other, SIZE, &below_file));
     assert_int_equal(below_file.code, ERR_USAGE);
-    assert_null(source_open(&arena, folder, SIZE, &directory));
+    assert_null(source_open(&test_arena, folder, SIZE, &directory));
     assert_int_equal(directory.code, ERR_USAGE);
     assert_string_equal(directory.what, strerror(EISDIR));
-    assert_null(source_read_all(&arena, -1, "-", SIZE, &closed));
+    assert_null(source_read_all(&test_arena, -1, "-", SIZE, &closed));
     assert_int_equal(closed.code, ERR_ENV);
     chmod(path, 0);
     if (geteuid() != 0) { /* root reads everything */
-        assert_null(source_open(&arena, path, SIZE, &unreadable));
+        assert_null(source_open(&test_arena, path, SIZE, &unreadable));
         assert_int_equal(unreadable.code, ERR_ENV);
     }
-    assert_null(source_from_fd(&arena, 1000, "x", &closed)); /* no such descriptor */
+    assert_null(source_from_fd(&test_arena, 1000, "x", &closed)); /* no such descriptor */
     assert_int_equal(lowest_free_fd(), free_before);
 }
 
-static void test_file_that_shrinks(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_file_that_shrinks) {
     static unsigned char buffer[SIZE];
     Err err = {0};
-    Source *source = source_open(&arena, path, SIZE, &err);
+    Source *source = source_open(&test_arena, path, SIZE, &err);
     assert_int_equal(truncate(path, SIZE / 2), 0);
     assert_true(source_read(source, 0, buffer, SIZE / 2, &err));
     assert_false(source_read(source, 0, buffer, SIZE, &err));
@@ -176,14 +159,12 @@ static void test_file_that_shrinks(void **state) {
 
 /* Small reads in order, with gaps, backwards and across the window's edges give the file's bytes.
  */
-static void test_read_ahead(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_read_ahead) {
     static unsigned char all[SIZE], part[4096];
     Err err = {0};
-    Source *source = source_open(&arena, path, SIZE, &err);
+    Source *source = source_open(&test_arena, path, SIZE, &err);
     assert_true(source_read(source, 0, all, SIZE, &err));
-    source_read_ahead(source, &arena);
+    source_read_ahead(source, &test_arena);
     for (int round = 0; round < 3; round++)
         for (uint64_t at = 0, size = 0; at + size <= SIZE; at += size + at % 3 * 700) {
             assert_true(source_read(source, at, part, size, &err));
@@ -221,17 +202,15 @@ static void *write_file(void *data) {
 
 /* What is read of a file that grows is what was written, however early; and where it ends too soon,
  * that is an error. With and without the window. */
-static void test_file_that_grows(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_file_that_grows) {
     static unsigned char part[4096];
     for (int round = 0; round < 40; round++) {
         Err err = {0};
         assert_int_equal(truncate(path, 0), 0);
-        Source *source = source_growing(&arena, open(path, O_RDONLY), path, SIZE, &err);
+        Source *source = source_growing(&test_arena, open(path, O_RDONLY), path, SIZE, &err);
         assert_non_null(source);
         assert_int_equal(source->size, SIZE);
-        if (round % 2) source_read_ahead(source, &arena);
+        if (round % 2) source_read_ahead(source, &test_arena);
         Writer writer = {source, round % 4 < 2 ? SIZE : SIZE / 2};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, write_file, &writer), 0);
@@ -248,36 +227,21 @@ static void test_file_that_grows(void **state) {
 }
 
 /* Whatever allocation fails, the descriptor is closed once the arena is freed. */
-static void test_no_leak_where_memory_runs_out(void **state) {
-    (void)state;
+TEST(test_no_leak_where_memory_runs_out) {
     static volatile int failures, opened;
     static volatile uint64_t budget;
     int free_before = lowest_free_fd();
     failures = 0, opened = 0;
     for (budget = 0; budget < 1000; budget += 16) {
-        arena.budget = budget;
+        test_arena.budget = budget;
         Err err = {0};
-        if (setjmp(trap.env))
+        if (setjmp(test_trap.env))
             failures++;
-        else if (source_open(&arena, path, SIZE, &err))
+        else if (source_open(&test_arena, path, SIZE, &err))
             opened++;
-        arena_free(&arena);
-        assert_ptr_equal(arena.trap, &trap);
+        arena_free(&test_arena);
+        assert_ptr_equal(test_arena.trap, &test_trap);
         assert_int_equal(lowest_free_fd(), free_before);
     }
     assert_true(failures > 3 && opened > 3);
-}
-
-UNIT_TESTS(source_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_pipe, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cannot_open, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_file_that_shrinks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_read_ahead, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_file_that_grows, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_leak_where_memory_runs_out, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

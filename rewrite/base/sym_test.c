@@ -7,26 +7,13 @@
 #include "sym.h"
 #include "unit_test.h"
 
-static MemTrap trap;
-static Arena arena;
 static SymTable table;
 
-static int set_up(void **state) {
-    (void)state;
-    arena_init(&arena, &trap);
-    sym_table_init(&table, &arena);
-    return 0;
+SET_UP {
+    sym_table_init(&table, &test_arena);
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    arena_free(&arena);
-    return 0;
-}
-
-static void test_equal_names_are_one(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_equal_names_are_one) {
     assert_null(sym_find(&table, "a", 1));
     Sym a = sym_intern_cstr(&table, "a");
     assert_ptr_equal(sym_intern(&table, "ab", 1), a);
@@ -39,9 +26,7 @@ static void test_equal_names_are_one(void **state) {
     assert_false(sym_equals(a, "ab") || sym_equals(a, "") || sym_equals(NULL, ""));
 }
 
-static void test_odd_names(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_odd_names) {
     Sym empty = sym_intern(&table, NULL, 0);
     assert_non_null(empty);
     assert_ptr_equal(sym_intern(&table, NULL, 0), empty);
@@ -56,9 +41,7 @@ static void test_odd_names(void **state) {
     assert_false(sym_equals(nul, "a"));
 }
 
-static void test_many_names(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_many_names) {
     enum { COUNT = 20000 };
     static Sym names[COUNT];
     char text[32];
@@ -76,13 +59,11 @@ static void test_many_names(void **state) {
 
 /* Names that differ in their last byte only belong to one group, far more of them here than it
  * holds: all must still be found. */
-static void test_reserved_neighbours(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_reserved_neighbours) {
     enum { STEMS = 300, LAST = 256 };
     char text[4] = "";
     sym_reserve(&table, (size_t)STEMS * LAST);
-    uint64_t used = arena.used;
+    uint64_t used = test_arena.used;
     size_t groups = table.group_count;
     for (int i = 0; i < STEMS * LAST; i++) {
         memcpy(text, &(uint16_t){(uint16_t)(i / LAST)}, 2);
@@ -92,7 +73,7 @@ static void test_reserved_neighbours(void **state) {
     }
     assert_int_equal(table.count, STEMS * LAST);
     assert_int_equal(table.group_count, groups);
-    assert_true(arena.used > used);
+    assert_true(test_arena.used > used);
     for (int i = 0; i < STEMS * LAST; i++) {
         memcpy(text, &(uint16_t){(uint16_t)(i / LAST)}, 2);
         text[2] = (char)(i % LAST);
@@ -101,23 +82,22 @@ static void test_reserved_neighbours(void **state) {
 }
 
 /* Where there is no memory for a larger table, the names that were there are still found. */
-static void test_growth_that_fails(void **state) {
-    (void)state;
+TEST(test_growth_that_fails) {
     enum { COUNT = 40000 }; /* the table is large enough to be given back when it grows */
     char text[32];
     static volatile bool failed;
     static volatile size_t count;
     failed = false;
-    if (setjmp(trap.env)) {
+    if (setjmp(test_trap.env)) {
         failed = true;
-        arena.budget = UINT64_MAX;
+        test_arena.budget = UINT64_MAX;
     } else {
         for (int i = 0; i < COUNT; i++) {
             snprintf(text, sizeof text, "n%d", i);
             sym_intern_cstr(&table, text);
         }
         count = table.count;
-        arena.budget = arena.used;
+        test_arena.budget = test_arena.used;
         sym_reserve(&table, 4 * COUNT);
     }
     assert_true(failed);
@@ -128,9 +108,7 @@ static void test_growth_that_fails(void **state) {
     }
 }
 
-static void test_fresh_names(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_fresh_names) {
     sym_intern_cstr(&table, "x_2");
     assert_string_equal(sym_fresh(&table, "x")->text, "x");
     assert_string_equal(sym_fresh(&table, "x")->text, "x_1");
@@ -143,15 +121,13 @@ static void test_fresh_names(void **state) {
 }
 
 /* Quadratic work or memory would show: 200,000 names of one stem. */
-static void test_many_fresh_names(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_many_fresh_names) {
     enum { COUNT = 200000 };
     Sym last = NULL;
     for (int i = 0; i < COUNT; i++) last = sym_fresh(&table, "cast");
     assert_string_equal(last->text, "cast_199999");
     assert_int_equal(table.count, COUNT);
-    assert_true(arena.used < (uint64_t)COUNT * 160);
+    assert_true(test_arena.used < (uint64_t)COUNT * 160);
 }
 
 static int compare_hash(const void *a, const void *b) {
@@ -178,9 +154,7 @@ static uint32_t group_hash(const SymTable *of, const char *text, size_t length) 
 /* "aa" and "bB" differ by what 31-multiplying hashes cancel; zero bytes are what FNV's xor ignores
  * at the state 0; equal low bits are what a mask keeps. None of these families may share
  * buckets. */
-static void test_hostile_names_spread(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_hostile_names_spread) {
     enum { BITS = 14, COUNT = 1 << BITS };
     static uint32_t hashes[COUNT], high[COUNT];
     for (int family = 0; family < 3; family++) {
@@ -209,11 +183,9 @@ static void test_hostile_names_spread(void **state) {
 }
 
 /* Names found to collide in one table do not collide in the next one. */
-static void test_tables_hash_differently(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_tables_hash_differently) {
     SymTable other;
-    sym_table_init(&other, &arena);
+    sym_table_init(&other, &test_arena);
     unsigned same = 0;
     for (int i = 0; i < 64; i++) {
         char text[16];
@@ -225,28 +197,10 @@ static void test_tables_hash_differently(void **state) {
 
 /* SipHash-1-3 of the bytes 00..0e under the key 00..0f, by another implementation that also gives
  * the published digest of SipHash-2-4; ours adds the last byte, 0f. */
-static void test_hash_vector(void **state) {
-    (void)state;
-    if (setjmp(trap.env)) fail_msg("out of memory");
+TEST(test_hash_vector) {
     unsigned char bytes[16];
     for (unsigned i = 0; i < 16; i++) bytes[i] = (unsigned char)i;
     memcpy(table.key, bytes, sizeof table.key);
     uint64_t digest = UINT64_C(0xd320d86d2a519956);
     assert_true(sym_key(&table, (const char *)bytes, 16).hash == (digest ^ 15));
-}
-
-UNIT_TESTS(sym_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_equal_names_are_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_odd_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_many_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_reserved_neighbours, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_growth_that_fails, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_fresh_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_many_fresh_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_hostile_names_spread, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tables_hash_differently, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_hash_vector, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,7 @@ static const char *nearest(const char *wanted, const char *const *candidates) {
     return found.best;
 }
 
-static void test_nearest(void **state) {
-    (void)state;
+TEST(test_nearest) {
     static const char *const names[] = {"Relu", "PRelu",         "LeakyRelu",
                                         "Conv", "ConvTranspose", NULL};
     assert_string_equal(nearest("Rellu", names), "Relu");
@@ -25,8 +24,7 @@ static void test_nearest(void **state) {
     assert_null(nearest("xxxx", names));
 }
 
-static void test_short_and_empty(void **state) {
-    (void)state;
+TEST(test_short_and_empty) {
     static const char *const names[] = {"a", "", NULL};
     assert_string_equal(nearest("a", names), "a");
     assert_string_equal(nearest("", names), "");
@@ -35,8 +33,7 @@ static void test_short_and_empty(void **state) {
 }
 
 /* Only 64 bytes between what both begin and end with count; longer names cost no more. */
-static void test_long(void **state) {
-    (void)state;
+TEST(test_long) {
     char wanted[400], other[400];
     memset(wanted, 'x', sizeof wanted);
     memset(other, 'x', sizeof other);
@@ -52,8 +49,7 @@ static void test_long(void **state) {
 }
 
 /* Names in a model share long beginnings. */
-static void test_shared_beginnings(void **state) {
-    (void)state;
+TEST(test_shared_beginnings) {
     static const char path[] = "/model/encoder/layers/layers.11/self_attention/attention/output/";
     char wanted[128], far[128], near[128];
     snprintf(wanted, sizeof wanted, "%sdense/MatMull", path);
@@ -63,8 +59,7 @@ static void test_shared_beginnings(void **state) {
     assert_ptr_equal(nearest(wanted, names), near);
 }
 
-static void test_globs(void **state) {
-    (void)state;
+TEST(test_globs) {
     static const char *const names[] = {"/model/norm1/Add", "/decoder/conv/Conv", "Softmax_12",
                                         NULL};
     static const struct {
@@ -84,13 +79,4 @@ static void test_globs(void **state) {
         else
             assert_null(found.best);
     }
-}
-
-UNIT_TESTS(text_distance_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nearest), cmocka_unit_test(test_short_and_empty),
-        cmocka_unit_test(test_long),    cmocka_unit_test(test_shared_beginnings),
-        cmocka_unit_test(test_globs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

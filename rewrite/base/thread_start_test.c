@@ -16,8 +16,7 @@ static void *fill_stack(void *data) {
     return data;
 }
 
-static void test_stack(void **state) {
-    (void)state;
+TEST(test_stack) {
     pthread_attr_t little;
     pthread_t thread;
     char seen = 1;
@@ -37,8 +36,7 @@ static void *tell_mask(void *data) {
     return data;
 }
 
-static void test_signals(void **state) {
-    (void)state;
+TEST(test_signals) {
     static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
     sigset_t mask, own;
     pthread_t thread;
@@ -50,12 +48,4 @@ static void test_signals(void **state) {
     assert_int_equal(sigismember(&own, SIGINT), 0);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         assert_int_equal(sigismember(&mask, faults[i]), 0);
-}
-
-UNIT_TESTS(thread_start_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stack),
-        cmocka_unit_test(test_signals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

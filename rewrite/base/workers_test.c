@@ -45,16 +45,17 @@ static void check_job(Workers *workers, unsigned count, unsigned spin) {
     assert_int_equal(job.wrong_thread, 0);
 }
 
-static void test_each_task_once(void **state) {
-    (void)state;
+SET_UP {
+    alarm(300); /* a hang is a failure */
+}
+
+TEST(test_each_task_once) {
     for (unsigned lanes = 0; lanes <= LANES; lanes++) {
-        Arena arena;
-        arena_init(&arena, NULL);
-        Workers *workers = workers_new(&arena, lanes);
+        Workers *workers = workers_new(&test_arena, lanes);
         assert_int_equal(workers_lanes(workers), lanes ? lanes : 1);
         for (unsigned count = 0; count < TASKS; count += 1 + count / 8)
             for (unsigned spin = 0; spin < 300; spin += 100) check_job(workers, count, spin);
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
 }
 
@@ -85,17 +86,13 @@ static void wait_until_asleep(void) {
     }
 }
 
-static void test_jobs_after_pauses(void **state) {
-    (void)state;
-    Arena arena;
-    arena_init(&arena, NULL);
-    Workers *workers = workers_new(&arena, 3);
+TEST(test_jobs_after_pauses) {
+    Workers *workers = workers_new(&test_arena, 3);
     for (unsigned i = 0; i < 100; i++) { /* about where a thread goes to sleep, and beyond */
         for (volatile unsigned turns = 0; turns < i % 10 * 20000; turns = turns + 1) continue;
         if (i % 10 == 0) wait_until_asleep();
         check_job(workers, 2 + i % 9, i * 20);
     }
-    arena_free(&arena);
 }
 
 typedef struct Small {
@@ -111,20 +108,16 @@ static void take_small(void *data, unsigned task, unsigned lane) {
 }
 
 /* Jobs so short that a thread may still be looking at the last one, of as many tasks. */
-static void test_jobs_in_a_row(void **state) {
-    (void)state;
+TEST(test_jobs_in_a_row) {
     enum { JOBS = 200000 };
-    Arena arena;
-    arena_init(&arena, NULL);
-    Workers *workers = workers_new(&arena, 4);
-    Small *jobs = ARENA_ARRAY(&arena, Small, JOBS);
+    Workers *workers = workers_new(&test_arena, 4);
+    Small *jobs = ARENA_ARRAY(&test_arena, Small, JOBS);
     for (unsigned i = 0; i < JOBS; i++) {
         workers_run(workers, 3, take_small, &jobs[i]);
         assert_int_equal(jobs[i].calls, 3);
     }
     for (unsigned i = 0; i < JOBS; i++)
         for (unsigned task = 0; task < 3; task++) assert_int_equal(jobs[i].answers[task], 1);
-    arena_free(&arena);
 }
 
 typedef struct Places {
@@ -142,12 +135,9 @@ static void take_place(void *data, unsigned task, unsigned lane) {
 }
 
 /* Who wakes a thread up chooses where, but not where it may go then. */
-static void test_processors(void **state) {
-    (void)state;
+TEST(test_processors) {
     ProcessorSet mine, none = {{0}};
-    Arena arena;
-    arena_init(&arena, NULL);
-    Workers *workers = workers_new(&arena, 3);
+    Workers *workers = workers_new(&test_arena, 3);
     assert_true(processors_of(pthread_self(), &mine));
     for (int i = 0; i < 20; i++) {
         Places places = {.begun = 0};
@@ -156,7 +146,7 @@ static void test_processors(void **state) {
             assert_memory_equal(&places.may_use[task], &mine, sizeof mine);
         if (i % 2) wait_until_asleep();
     }
-    arena_free(&arena);
+    arena_free(&test_arena);
     const int here = processors_here();
     assert_true(here >= 0);
     ProcessorSet rest = mine, without = mine;
@@ -175,37 +165,20 @@ static void wait_for_another(void *data, unsigned task, unsigned lane) {
     while (!atomic_load(came)) sched_yield();
 }
 
-static void test_sleepers_wake_up(void **state) {
-    (void)state;
-    Arena arena;
-    arena_init(&arena, NULL);
-    Workers *workers = workers_new(&arena, 2);
+TEST(test_sleepers_wake_up) {
+    Workers *workers = workers_new(&test_arena, 2);
     for (int i = 0; i < 20; i++) {
         atomic_bool came = false;
         wait_until_asleep();
         workers_run(workers, 2, wait_for_another, &came);
     }
-    arena_free(&arena);
 }
 
 /* Never asked for anything, or just asked: ending must not hang. */
-static void test_ends_at_once(void **state) {
-    (void)state;
+TEST(test_ends_at_once) {
     for (unsigned i = 0; i < 200; i++) {
-        Arena arena;
-        arena_init(&arena, NULL);
-        Workers *workers = workers_new(&arena, 4);
+        Workers *workers = workers_new(&test_arena, 4);
         if (i % 3) check_job(workers, i % 7, i % 2 * 100);
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
-}
-
-UNIT_TESTS(workers_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_task_once),   cmocka_unit_test(test_jobs_after_pauses),
-        cmocka_unit_test(test_jobs_in_a_row),    cmocka_unit_test(test_processors),
-        cmocka_unit_test(test_sleepers_wake_up), cmocka_unit_test(test_ends_at_once),
-    };
-    alarm(300); /* a hang is a failure */
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

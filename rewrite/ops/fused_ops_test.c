@@ -7,8 +7,7 @@
 #include "shape.h"
 #include "unit_test.h"
 
-static void test_rows(void **state) {
-    (void)state;
+TEST(test_rows) {
     for (size_t i = 0; i < fused_ops_count(); i++) {
         const OpSchema *op = fused_ops_at(i);
         if (i) assert_true(strcmp(op[-1].name, op->name) < 0);
@@ -23,8 +22,7 @@ static void test_rows(void **state) {
     }
 }
 
-static void test_found(void **state) {
-    (void)state;
+TEST(test_found) {
     for (size_t i = 0; i < fused_ops_count(); i++) {
         const OpSchema *op = fused_ops_at(i);
         assert_ptr_equal(ops_find(FUSED_DOMAIN, op->name, 1), op);
@@ -42,9 +40,4 @@ static void test_found(void **state) {
     assert_false(ops_exists(FUSED_DOMAIN, "Relu"));
     assert_int_equal(ops_latest_opset(FUSED_DOMAIN), FUSED_OPSET);
     assert_string_equal(ops_nearest_name(FUSED_DOMAIN, "LayerNormalisation"), "LayerNormalization");
-}
-
-UNIT_TESTS(fused_ops_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_found)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

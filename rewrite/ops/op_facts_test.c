@@ -67,8 +67,7 @@ static void check_ranges(const OpRange *ranges, size_t count) {
     }
 }
 
-static void test_ranges(void **state) {
-    (void)state;
+TEST(test_ranges) {
     check_ranges(output_ranges, LENGTH(output_ranges));
     check_ranges(compute_ranges, LENGTH(compute_ranges));
     check_ranges(tensor_ranges, LENGTH(tensor_ranges));
@@ -113,8 +112,7 @@ static bool is_final(const OpSchema *schema, const OpOutputRule *rule) {
     return false;
 }
 
-static void test_every_output_is_determined(void **state) {
-    (void)state;
+TEST(test_every_output_is_determined) {
     size_t by_rule = 0, undetermined = 0;
     for (size_t s = 0; s < ops_count(); s++) {
         const OpSchema *schema = ops_at(s);
@@ -193,8 +191,7 @@ static void check_rule(const OpSchema *schema, const OpOutputRule *rule) {
         fail_msg("%s %d: cannot give %s", schema->name, schema->since, dtype_name(type.dtype));
 }
 
-static void test_rules_fit_schemas(void **state) {
-    (void)state;
+TEST(test_rules_fit_schemas) {
     for (size_t s = 0; s < ops_count(); s++) {
         const OpSchema *schema = ops_at(s);
         for (size_t o = 0; o < 8; o++) {
@@ -213,8 +210,7 @@ static void test_rules_fit_schemas(void **state) {
 
 /* ---- nothing was forgotten ------------------------------------------------------------------- */
 
-static void test_no_attribute_forgotten(void **state) {
-    (void)state;
+TEST(test_no_attribute_forgotten) {
     static const char *const speaking[] = {"dtype", "datatype", "precision", "stash"};
     for (size_t s = 0; s < ops_count(); s++) {
         const OpSchema *schema = ops_at(s);
@@ -238,8 +234,7 @@ static void test_no_attribute_forgotten(void **state) {
     }
 }
 
-static void test_ties_and_refusals(void **state) {
-    (void)state;
+TEST(test_ties_and_refusals) {
     size_t count;
     for (size_t s = 0; s < ops_count(); s++) {
         const OpSchema *schema = ops_at(s);
@@ -268,8 +263,7 @@ static void test_ties_and_refusals(void **state) {
 
 /* ---- spot checks ----------------------------------------------------------------------------- */
 
-static void test_output_rules(void **state) {
-    (void)state;
+TEST(test_output_rules) {
     size_t count;
     const OpOutputRule *rule = op_output_rules(op("DequantizeLinear", 23), 0, &count);
     assert_int_equal(count, 2);
@@ -292,8 +286,7 @@ static void test_output_rules(void **state) {
     assert_null(op_output_rewritable(op("Conv", 13), 0));
 }
 
-static void test_attr_roles(void **state) {
-    (void)state;
+TEST(test_attr_roles) {
     assert_int_equal(op_attr_role(op("Cast", 13), "to"), OP_ATTR_OUTPUT);
     assert_int_equal(op_attr_role(op("Cast", 19), "saturate"), OP_ATTR_PLAIN);
     assert_int_equal(op_attr_role(op("BitCast", 26), "to"), OP_ATTR_OUTPUT_FIXED);
@@ -308,8 +301,7 @@ static void test_attr_roles(void **state) {
     assert_string_equal(op_tensor_attr_var(op("Constant", 11), "sparse_value")->name, "T");
 }
 
-static void test_bodies(void **state) {
-    (void)state;
+TEST(test_bodies) {
     const OpBodySlots *loop = op_body_slots(op("Loop", 13), "body");
     assert_int_equal(op_body_state_count(loop, 5, 0), 3);
     assert_int_equal(op_body_state_count(loop, 2, 0), 0);
@@ -328,8 +320,7 @@ static void test_bodies(void **state) {
     assert_null(op_body_slots(op("Conv", 13), "body"));
 }
 
-static void test_flags(void **state) {
-    (void)state;
+TEST(test_flags) {
     for (size_t s = 0; s < ops_count(); s++) {
         const OpSchema *schema = ops_at(s);
         const OpFlags *row = op_flags(schema);
@@ -353,8 +344,7 @@ static void test_flags(void **state) {
     assert_null(op_flags(op("Dropout", 13)));
 }
 
-static void test_wrap(void **state) {
-    (void)state;
+TEST(test_wrap) {
     OpType out = {OPTYPE_COUNT, DTYPE_UNDEFINED};
     const OpType tensor = {OPTYPE_TENSOR, DTYPE_FLOAT16}, seq = {OPTYPE_SEQ, DTYPE_FLOAT};
     const OpType map = {OPTYPE_MAP_STRING, DTYPE_DOUBLE};
@@ -367,20 +357,4 @@ static void test_wrap(void **state) {
     assert_false(op_type_wrap(OP_WRAP_OPTIONAL, map, &out));
     assert_false(op_type_wrap(OP_WRAP_ELEMENT, map, &out));
     assert_int_equal(out.kind, OPTYPE_TENSOR);
-}
-
-UNIT_TESTS(op_facts_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_every_output_is_determined),
-        cmocka_unit_test(test_rules_fit_schemas),
-        cmocka_unit_test(test_no_attribute_forgotten),
-        cmocka_unit_test(test_ties_and_refusals),
-        cmocka_unit_test(test_output_rules),
-        cmocka_unit_test(test_attr_roles),
-        cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_wrap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

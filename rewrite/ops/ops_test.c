@@ -17,8 +17,7 @@ static bool takes(const char *name, int64_t opset, size_t index, Dtype dtype) {
     return type_set_has(op_param_types(schema, param), OPTYPE_TENSOR, dtype);
 }
 
-static void test_counts(void **state) {
-    (void)state;
+TEST(test_counts) {
     static const struct {
         const char *domain;
         size_t versions;
@@ -39,8 +38,7 @@ static void test_counts(void **state) {
 }
 
 /* Every schema is found at its first and last opset, in order, and not before its first. */
-static void test_find_every_schema(void **state) {
-    (void)state;
+TEST(test_find_every_schema) {
     for (size_t i = 0; i < ops_count(); i++) {
         const OpSchema *s = ops_at(i), *before = i ? ops_at(i - 1) : NULL;
         assert_ptr_equal(ops_find(s->domain, s->name, s->since), s);
@@ -54,8 +52,7 @@ static void test_find_every_schema(void **state) {
     }
 }
 
-static void test_find_nothing(void **state) {
-    (void)state;
+TEST(test_find_nothing) {
     assert_null(ops_find("", "Gelu", 19));
     assert_non_null(ops_find("", "Gelu", 20));
     assert_null(ops_find("", "Conv", 0));
@@ -72,8 +69,7 @@ static void test_find_nothing(void **state) {
     assert_true(ops_domain_is_whole("ai.onnx") && ops_domain_is_whole("ai.onnx.ml"));
 }
 
-static void test_domains(void **state) {
-    (void)state;
+TEST(test_domains) {
     assert_ptr_equal(ops_find(NULL, "Conv", 13), ops_find("ai.onnx", "Conv", 13));
     assert_ptr_equal(ops_find("", "Conv", 13), ops_find("ai.onnx", "Conv", 13));
     assert_string_equal(ops_find("ai.onnx", "Conv", 13)->domain, "");
@@ -83,14 +79,9 @@ static void test_domains(void **state) {
     assert_int_equal(ops_latest_opset("ai.onnx.preview.training"), 1);
 }
 
-static void test_find_sym(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+TEST(test_find_sym) {
     SymTable table;
-    sym_table_init(&table, &arena);
+    sym_table_init(&table, &test_arena);
     Sym conv = sym_intern_cstr(&table, "Conv");
     assert_ptr_equal(ops_find_sym(NULL, conv, 13), ops_find("", "Conv", 13));
     assert_null(ops_find_sym(NULL, sym_intern(&table, "Conv\0x", 6), 13));
@@ -98,11 +89,9 @@ static void test_find_sym(void **state) {
     assert_null(ops_find_sym(sym_intern(&table, "ai.onnx\0y", 9), conv, 13));
     assert_null(ops_find_sym(NULL, NULL, 13));
     assert_null(ops_find_sym(NULL, sym_intern_cstr(&table, ""), 13));
-    arena_free(&arena);
 }
 
-static void test_low_types(void **state) {
-    (void)state;
+TEST(test_low_types) {
     assert_false(takes("Conv", 21, 0, DTYPE_BFLOAT16));
     assert_true(takes("Conv", 22, 0, DTYPE_BFLOAT16));
     assert_true(takes("Conv", 1, 0, DTYPE_FLOAT16));
@@ -121,8 +110,7 @@ static void test_low_types(void **state) {
     assert_false(takes("MatMul", 12, 1, DTYPE_BFLOAT16));
 }
 
-static void test_fixed_types(void **state) {
-    (void)state;
+TEST(test_fixed_types) {
     static const int64_t opsets[] = {11, 13, 18, 19, 28};
     for (size_t i = 0; i < LENGTH(opsets); i++) {
         const OpSchema *resize = ops_find("", "Resize", opsets[i]);
@@ -144,8 +132,7 @@ static void test_fixed_types(void **state) {
     assert_int_equal(kind, OPTYPE_COUNT);
 }
 
-static void test_layer_normalization(void **state) {
-    (void)state;
+TEST(test_layer_normalization) {
     const OpSchema *schema = ops_find("", "LayerNormalization", 17);
     assert_int_equal(schema->until, INT32_MAX);
     assert_int_equal(schema->body, OP_BODY_CONTEXT);
@@ -167,8 +154,7 @@ static void test_layer_normalization(void **state) {
     assert_null(op_schema_var(schema, "V"));
 }
 
-static void test_versions(void **state) {
-    (void)state;
+TEST(test_versions) {
     static const int32_t cast[] = {1, 6, 9, 13, 19, 21, 23, 24, 25, 28};
     static const int32_t gemm[] = {1, 6, 7, 9, 11, 13};
     for (size_t i = 0; i < LENGTH(cast); i++)
@@ -185,8 +171,7 @@ static void test_versions(void **state) {
     assert_false(op_schema_input_is_required(ops_find("", "Gemm", 11), 2));
 }
 
-static void test_deprecated(void **state) {
-    (void)state;
+TEST(test_deprecated) {
     static const struct {
         const char *domain, *name;
         int64_t fine, deprecated, fine_again;
@@ -209,8 +194,7 @@ static void test_deprecated(void **state) {
     }
 }
 
-static void test_variadic(void **state) {
-    (void)state;
+TEST(test_variadic) {
     const OpSchema *concat = ops_find("", "Concat", 13), *loop = ops_find("", "Loop", 13);
     assert_ptr_equal(op_schema_input(concat, 7), &concat->inputs[0]);
     assert_true(concat->inputs[0].homogeneous);
@@ -230,8 +214,7 @@ static void test_variadic(void **state) {
     assert_null(op_schema_input(ops_find("", "Constant", 13), 0));
 }
 
-static void test_kinds_and_defaults(void **state) {
-    (void)state;
+TEST(test_kinds_and_defaults) {
     const OpSchema *identity = ops_find("", "Identity", 16);
     assert_true(type_set_has(identity->vars[0].types, OPTYPE_OPTIONAL_SEQ, DTYPE_FLOAT));
     assert_false(type_set_has(identity->vars[0].types, OPTYPE_SEQ, DTYPE_BFLOAT16));
@@ -254,8 +237,7 @@ static void test_kinds_and_defaults(void **state) {
     assert_int_equal(axes->value.ints[2], 3);
 }
 
-static void test_op_type_from(void **state) {
-    (void)state;
+TEST(test_op_type_from) {
     OpType out = {OPTYPE_COUNT, DTYPE_UNDEFINED};
     const Type tensor = {.kind = TYPE_TENSOR, .dtype = DTYPE_FLOAT16};
     const Type seq = {.kind = TYPE_SEQUENCE, .elem = &tensor};
@@ -281,8 +263,7 @@ static void test_op_type_from(void **state) {
     assert_int_equal(out.dtype, DTYPE_FLOAT16);
 }
 
-static void test_nearest_name(void **state) {
-    (void)state;
+TEST(test_nearest_name) {
     assert_string_equal(ops_nearest_name("", "conv"), "Conv");
     assert_string_equal(ops_nearest_name("", "MATMUL"), "MatMul");
     assert_string_equal(ops_nearest_name("", "Convv"), "Conv");
@@ -296,17 +277,4 @@ static void test_nearest_name(void **state) {
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
     assert_null(ops_nearest_name("", longest));
-}
-
-UNIT_TESTS(ops_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),       cmocka_unit_test(test_find_every_schema),
-        cmocka_unit_test(test_find_nothing), cmocka_unit_test(test_domains),
-        cmocka_unit_test(test_find_sym),     cmocka_unit_test(test_low_types),
-        cmocka_unit_test(test_fixed_types),  cmocka_unit_test(test_layer_normalization),
-        cmocka_unit_test(test_versions),     cmocka_unit_test(test_deprecated),
-        cmocka_unit_test(test_variadic),     cmocka_unit_test(test_kinds_and_defaults),
-        cmocka_unit_test(test_op_type_from), cmocka_unit_test(test_nearest_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

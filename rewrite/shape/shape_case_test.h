@@ -210,12 +210,7 @@ static void case_check(Arena *arena, const ShapeCase *test) {
 
 /* Runs all cases; fails at the first that differs. */
 static inline void case_run(const ShapeCase *cases, size_t count) {
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
-    for (size_t i = 0; i < count; i++) case_check(&arena, &cases[i]);
-    arena_free(&arena);
+    for (size_t i = 0; i < count; i++) case_check(&test_arena, &cases[i]);
 }
 
 #define CASE_RUN(cases) case_run(cases, sizeof(cases) / sizeof *(cases))

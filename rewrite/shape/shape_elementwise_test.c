@@ -2,8 +2,7 @@
 /* Elementwise operators: broadcasting rules, and contents computed on the way. */
 #include "shape_case_test.h"
 
-static void test_unary(void **state) {
-    (void)state;
+TEST(test_unary) {
     static const ShapeCase cases[] = {
         {"Relu", 14, "", "2,N,?", "2,N,?"},
         {"Relu", 14, "", "*", "*"},
@@ -22,8 +21,7 @@ static void test_unary(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_broadcast(void **state) {
-    (void)state;
+TEST(test_broadcast) {
     static const ShapeCase cases[] = {
         {"Add", 14, "", "2,1,4 | 3,1", "2,3,4"},
         {"Add", 14, "", "N,1 | 1,N", "N,N"},
@@ -43,8 +41,7 @@ static void test_broadcast(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_contents(void **state) {
-    (void)state;
+TEST(test_contents) {
     static const ShapeCase cases[] = {
         {"Add", 14, "", "=1,N,? | #2", "=3,?,?"},
         {"Add", 14, "", "=0,N | =5,0", "=5,N"},
@@ -66,8 +63,7 @@ static void test_contents(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_cast(void **state) {
-    (void)state;
+TEST(test_cast) {
     static const ShapeCase cases[] = {
         {"Cast", 13, "to=7", "=3,N", "=3,N"},       {"Cast", 13, "to=1", "=3", "~3"},
         {"Cast", 13, "to=7", "~3.7,-3.7", "=3,-3"}, {"Cast", 13, "to=9", "=3,0,N", "^1,0,?"},
@@ -76,8 +72,7 @@ static void test_cast(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_expand(void **state) {
-    (void)state;
+TEST(test_expand) {
     static const ShapeCase cases[] = {
         {"Expand", 13, "", "3,1 | =2,1,6", "2,3,6"}, {"Expand", 13, "", "N,1 | =1,M", "N,M"},
         {"Expand", 13, "", "3 | =?", "3"},           {"Expand", 13, "", "1 | =?", "?"},
@@ -86,13 +81,4 @@ static void test_expand(void **state) {
         {"Expand", 13, "", "1 | 2000000000", "!"},   {"Expand", 13, "", "#7 | =3", "=7,7,7"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_elementwise_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unary),    cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_contents), cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_expand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

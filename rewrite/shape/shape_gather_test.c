@@ -2,8 +2,7 @@
 /* Picking by index or condition. */
 #include "shape_case_test.h"
 
-static void test_gather(void **state) {
-    (void)state;
+TEST(test_gather) {
     static const ShapeCase cases[] = {
         {"Gather", 13, "", "10,N | 2,3", "2,3,N"},
         {"Gather", 13, "axis=1", "10,N | .", "10"},
@@ -28,8 +27,7 @@ static void test_gather(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_select(void **state) {
-    (void)state;
+TEST(test_select) {
     static const ShapeCase cases[] = {
         {"OneHot", 11, "", "N,3 | #5 | 2", "N,3,5"},
         {"OneHot", 11, "axis=0", "N | 1 | 2", "?,N"},
@@ -49,12 +47,4 @@ static void test_select(void **state) {
         {"AffineGrid", 20, "", "N,2,3 | =1,2,3", "!"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_gather_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_select),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,7 @@
 /* Recurrent layers, attention, Fourier transforms, ai.onnx.ml, optimizers. */
 #include "shape_case_test.h"
 
-static void test_recurrent(void **state) {
-    (void)state;
+TEST(test_recurrent) {
     static const ShapeCase cases[] = {
         {"LSTM", 14, "hidden_size=8", "S,B,3 | 1,32,3 | 1,32,8", "S,1,B,8 | 1,B,8 | 1,B,8"},
         {"GRU", 14, "direction=bidirectional", "S,B,3 | 2,24,3 | 2,24,8", "S,2,B,8 | 2,B,8"},
@@ -20,8 +19,7 @@ static void test_recurrent(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_attention(void **state) {
-    (void)state;
+TEST(test_attention) {
     static const ShapeCase cases[] = {
         {"demi.fused:Attention", 1, "q_axes=0,2,1,3;y_axes=0,2,1,3", "B,S,2,4 | B,2,T,4 | B,2,T,5",
          "B,S,2,5"},
@@ -52,8 +50,7 @@ static void test_attention(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_signal(void **state) {
-    (void)state;
+TEST(test_signal) {
     static const ShapeCase cases[] = {
         {"DFT", 17, "axis=1", "1,10,10,1", "1,10,10,2"},
         {"DFT", 17, "axis=1;onesided=1", "1,10,10,1", "1,6,10,2"},
@@ -75,8 +72,7 @@ static void test_signal(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_ml(void **state) {
-    (void)state;
+TEST(test_ml) {
     static const ShapeCase cases[] = {
         {"ai.onnx.ml:TreeEnsembleRegressor", 3, "n_targets=2", "N,4", "N,2"},
         {"ai.onnx.ml:LinearClassifier", 1, "", "N,4", "N | N,?"},
@@ -89,21 +85,11 @@ static void test_ml(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_training(void **state) {
-    (void)state;
+TEST(test_training) {
     static const ShapeCase cases[] = {
         {"ai.onnx.preview.training:Adam", 1, "", ". | . | 2 | 3 | 2 | 3 | 2 | 3 | 2 | 3",
          "2 | 3 | 2 | 3 | 2 | 3"},
         {"ai.onnx.preview.training:Momentum", 1, "", ". | . | 2 | 2 | 5", "2 | 5"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_layers_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recurrent), cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_signal),    cmocka_unit_test(test_ml),
-        cmocka_unit_test(test_training),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,7 @@
 /* Where contents come from: constants, shapes, ranges, random numbers. */
 #include "shape_case_test.h"
 
-static void test_constant(void **state) {
-    (void)state;
+TEST(test_constant) {
     static const ShapeCase cases[] = {
         {"Constant", 13, "value=2,3", "", "2,3"},
         {"Constant", 13, "value==4,5", "", "=4,5"},
@@ -22,8 +21,7 @@ static void test_constant(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_shape(void **state) {
-    (void)state;
+TEST(test_shape) {
     static const ShapeCase cases[] = {
         {"Shape", 13, "", "N,3,?", "=N,3,?"},
         {"Shape", 15, "start=1", "N,3,4", "=3,4"},
@@ -42,8 +40,7 @@ static void test_shape(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_range(void **state) {
-    (void)state;
+TEST(test_range) {
     static const ShapeCase cases[] = {
         {"Range", 11, "", "#2 | #9 | #3", "=2,5,8"},
         {"Range", 11, "", "#9 | #2 | #-3", "=9,6,3"},
@@ -59,8 +56,7 @@ static void test_range(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_others(void **state) {
-    (void)state;
+TEST(test_others) {
     static const ShapeCase cases[] = {
         {"RandomNormal", 1, "shape=2,3", "", "2,3"},
         {"RandomNormal", 1, "shape=2,-3", "", "!"},
@@ -72,14 +68,4 @@ static void test_others(void **state) {
         {"MelWeightMatrix", 17, "", "#8 | #16 | . | . | .", "9,8"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_make_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constant),
-        cmocka_unit_test(test_shape),
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,7 @@
 /* Matrix products and Einsum. */
 #include "shape_case_test.h"
 
-static void test_matmul(void **state) {
-    (void)state;
+TEST(test_matmul) {
     static const ShapeCase cases[] = {
         {"MatMul", 13, "", "2,N,4 | 4,5", "2,N,5"},
         {"MatMul", 13, "", "4 | 4,5", "5"},
@@ -20,8 +19,7 @@ static void test_matmul(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_gemm(void **state) {
-    (void)state;
+TEST(test_gemm) {
     static const ShapeCase cases[] = {
         {"Gemm", 13, "", "N,4 | 4,5 | 5", "N,5"},
         {"Gemm", 13, "transA=1;transB=1", "4,N | 5,4", "N,5"},
@@ -32,8 +30,7 @@ static void test_gemm(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_einsum(void **state) {
-    (void)state;
+TEST(test_einsum) {
     static const ShapeCase cases[] = {
         {"Einsum", 12, "equation=ij,jk->ik", "2,N | N,5", "2,5"},
         {"Einsum", 12, "equation=bij, bjk -> bik", "B,2,3 | B,3,4", "B,2,4"},
@@ -57,8 +54,7 @@ static void test_einsum(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_det(void **state) {
-    (void)state;
+TEST(test_det) {
     static const ShapeCase cases[] = {
         {"Det", 11, "", "2,N,3,3", "2,N"},
         {"Det", 11, "", "3,3", "."},
@@ -66,14 +62,4 @@ static void test_det(void **state) {
         {"Det", 11, "", "3", "!"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_matmul_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_einsum),
-        cmocka_unit_test(test_det),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

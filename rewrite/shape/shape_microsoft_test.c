@@ -4,8 +4,7 @@
 
 #define MS(name) "com.microsoft:" name
 
-static void test_products(void **state) {
-    (void)state;
+TEST(test_products) {
     static const ShapeCase cases[] = {
         {MS("FusedMatMul"), 1, "", "B,2,4 | 4,5", "B,2,5"},
         {MS("FusedMatMul"), 1, "transA=1;transB=1", "B,4,2 | B,5,4", "B,2,5"},
@@ -25,8 +24,7 @@ static void test_products(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_bytes(void **state) {
-    (void)state;
+TEST(test_bytes) {
     static const ShapeCase cases[] = {
         {MS("QLinearAdd"), 1, "", "2,1,N | . | . | 3,N", "2,3,N"},
         {MS("QLinearMul"), 1, "", "2,3 | . | . | 4,3", "!"},
@@ -42,8 +40,7 @@ static void test_bytes(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_norms(void **state) {
-    (void)state;
+TEST(test_norms) {
     static const ShapeCase cases[] = {
         {MS("GatherBlockQuantized"), 1, "", "V,64 | B,S | V,1", "B,S,64"},
         {MS("GatherBlockQuantized"), 1, "gather_axis=1;quantize_axis=0", "32,V,3 | N | 2,V,3",
@@ -61,8 +58,7 @@ static void test_norms(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_attention(void **state) {
-    (void)state;
+TEST(test_attention) {
     static const ShapeCase cases[] = {
         {MS("Attention"), 1, "num_heads=2", "B,3,10 | 10,24", "B,3,8 | 2,B,2,3,4"},
         {MS("Attention"), 1, "num_heads=2", "B,3,10 | 10,24 | 24 | - | 2,B,2,5,4",
@@ -95,14 +91,4 @@ static void test_attention(void **state) {
         {MS("GroupQueryAttention"), 1, "num_heads=4;kv_num_heads=3", "B,1,16", "!"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_microsoft_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_attention),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,7 @@
 /* Reductions, norms, losses. */
 #include "shape_case_test.h"
 
-static void test_reduce(void **state) {
-    (void)state;
+TEST(test_reduce) {
     static const ShapeCase cases[] = {
         {"ReduceMean", 13, "axes=1,-1", "2,3,N", "2,1,1"},
         {"ReduceMean", 13, "axes=1;keepdims=0", "2,3,N", "2,N"},
@@ -27,8 +26,7 @@ static void test_reduce(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_arg(void **state) {
-    (void)state;
+TEST(test_arg) {
     static const ShapeCase cases[] = {
         {"ArgMax", 13, "axis=-1", "2,N,4", "2,N,1"},
         {"ArgMax", 13, "keepdims=0", "2,N,4", "N,4"},
@@ -42,8 +40,7 @@ static void test_arg(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_norms(void **state) {
-    (void)state;
+TEST(test_norms) {
     static const ShapeCase cases[] = {
         {"BatchNormalization", 9, "", "N,C,H,W | 8 | 8 | 8 | 8", "N,C,H,W | 8 | 8"},
         {"LayerNormalization", 17, "axis=-2", "2,N,3,4 | 3,4", "2,N,3,4 | 2,N,1,1 | 2,N,1,1"},
@@ -53,8 +50,7 @@ static void test_norms(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_losses(void **state) {
-    (void)state;
+TEST(test_losses) {
     static const ShapeCase cases[] = {
         {"NegativeLogLikelihoodLoss", 13, "reduction=none", "N,5,6 | N,6", "N,6"},
         {"NegativeLogLikelihoodLoss", 13, "", "N,5,6 | N,6", "."},
@@ -63,14 +59,4 @@ static void test_losses(void **state) {
         {"SoftmaxCrossEntropyLoss", 13, "reduction=some", "3,5 | 3", "!"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_reduce_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_arg),
-        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_losses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

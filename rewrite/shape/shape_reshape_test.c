@@ -2,8 +2,7 @@
 /* Reshape and its kin: symbols, zero and -1, hostile targets; contents pass through. */
 #include "shape_case_test.h"
 
-static void test_reshape(void **state) {
-    (void)state;
+TEST(test_reshape) {
     static const ShapeCase cases[] = {
         {"Reshape", 14, "", "2,3,4 | =6,4", "6,4"},
         {"Reshape", 14, "", "2,3,4 | =-1,4", "6,4"},
@@ -45,8 +44,7 @@ static void test_reshape(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_flatten(void **state) {
-    (void)state;
+TEST(test_flatten) {
     static const ShapeCase cases[] = {
         {"Flatten", 13, "", "N,3,4", "N,12"},       {"Flatten", 13, "axis=0", "2,3", "1,6"},
         {"Flatten", 13, "axis=-1", "2,3,4", "6,4"}, {"Flatten", 13, "axis=3", "2,3,4", "24,1"},
@@ -56,8 +54,7 @@ static void test_flatten(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_squeeze(void **state) {
-    (void)state;
+TEST(test_squeeze) {
     static const ShapeCase cases[] = {
         {"Squeeze", 13, "", "1,N,1 | =0,-1", "N"},
         {"Squeeze", 13, "", "1,3,1", "3"},
@@ -79,8 +76,7 @@ static void test_squeeze(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_transpose(void **state) {
-    (void)state;
+TEST(test_transpose) {
     static const ShapeCase cases[] = {
         {"Transpose", 13, "perm=2,0,1", "2,N,4", "4,2,N"},
         {"Transpose", 13, "", "2,N,4", "4,N,2"},
@@ -93,8 +89,7 @@ static void test_transpose(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_blocks(void **state) {
-    (void)state;
+TEST(test_blocks) {
     static const ShapeCase cases[] = {
         {"DepthToSpace", 13, "blocksize=2", "N,8,3,W", "N,2,6,?"},
         {"DepthToSpace", 13, "blocksize=3", "N,8,3,W", "!"},
@@ -105,13 +100,4 @@ static void test_blocks(void **state) {
         {"SpaceToDepth", 13, "blocksize=2", "N,2,6", "!"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_reshape_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reshape), cmocka_unit_test(test_flatten),
-        cmocka_unit_test(test_squeeze), cmocka_unit_test(test_transpose),
-        cmocka_unit_test(test_blocks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

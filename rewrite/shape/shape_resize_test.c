@@ -2,8 +2,7 @@
 /* Resize and Upsample. */
 #include "shape_case_test.h"
 
-static void test_resize(void **state) {
-    (void)state;
+TEST(test_resize) {
     static const ShapeCase cases[] = {
         {"Resize", 13, "", "1,3,N,5 | - | ~1,1,2,2", "1,3,?,10"},
         {"Resize", 13, "", "1,3,N,5 | - | ~1,1,1,0.5", "1,3,N,2"},
@@ -33,11 +32,4 @@ static void test_resize(void **state) {
         {"Upsample", 7, "scales=1", "1,1,2,2", "!"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_resize_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resize),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

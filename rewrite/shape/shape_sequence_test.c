@@ -2,8 +2,7 @@
 /* Sequences, optionals, strings. */
 #include "shape_case_test.h"
 
-static void test_sequence(void **state) {
-    (void)state;
+TEST(test_sequence) {
     static const ShapeCase cases[] = {
         {"SequenceConstruct", 11, "", "2,N | 2,3", "@2,?"},
         {"SequenceConstruct", 11, "", "2,N | 2", "@*"},
@@ -27,8 +26,7 @@ static void test_sequence(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_strings(void **state) {
-    (void)state;
+TEST(test_strings) {
     static const ShapeCase cases[] = {
         {"StringSplit", 20, "", "N", "N,? | N"},
         {"StringNormalizer", 10, "", "1,5", "1,?"},
@@ -40,20 +38,10 @@ static void test_strings(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_unknown(void **state) {
-    (void)state;
+TEST(test_unknown) {
     static const ShapeCase cases[] = {
         {"ai.onnx.ml:ZipMap", 1, "", "2,3", "*"},
         {"If", 13, "", ".", "*"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_sequence_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sequence),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_unknown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

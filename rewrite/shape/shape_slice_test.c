@@ -2,8 +2,7 @@
 /* Cutting, joining, repeating, padding; vectors of dims follow. */
 #include "shape_case_test.h"
 
-static void test_concat(void **state) {
-    (void)state;
+TEST(test_concat) {
     static const ShapeCase cases[] = {
         {"Concat", 13, "axis=1", "N,3,4 | N,5,4", "N,8,4"},
         {"Concat", 13, "axis=-1", "2,N | 2,0", "2,N"},
@@ -21,8 +20,7 @@ static void test_concat(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_split(void **state) {
-    (void)state;
+TEST(test_split) {
     static const ShapeCase cases[] = {
         {"Split", 13, "axis=1", "2,6", "2,3 | 2,3"},
         {"Split", 13, "axis=-1", "2,N | =2,3", "2,2 | 2,3"},
@@ -42,8 +40,7 @@ static void test_split(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_slice(void **state) {
-    (void)state;
+TEST(test_slice) {
     static const ShapeCase cases[] = {
         {"Slice", 13, "", "10,N | =1 | =4", "3,N"},
         {"Slice", 13, "", "10,N | =0 | =9223372036854775807 | =1", "10,N"},
@@ -70,8 +67,7 @@ static void test_slice(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_tile_pad(void **state) {
-    (void)state;
+TEST(test_tile_pad) {
     static const ShapeCase cases[] = {
         {"Tile", 13, "", "2,N,3 | =2,1,0", "4,N,0"},
         {"Tile", 13, "", "2 | =-1", "!"},
@@ -94,14 +90,4 @@ static void test_tile_pad(void **state) {
         {"CenterCropPad", 18, "axes=2", "2,N | =7", "!"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_slice_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_concat),
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_slice),
-        cmocka_unit_test(test_tile_pad),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,24 +146,18 @@ static bool call_randomly(uint64_t *state, Arena *arena, const ShapeRow *row) {
     return valid;
 }
 
-static void test_hostile(void **test_state) {
-    (void)test_state;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+TEST(test_hostile) {
     uint64_t state = 0x9e3779b97f4a7c15u;
     uint32_t valid = 0, calls = 0;
     for (size_t i = 0; i < shape_row_count(); i++) {
         for (int k = 0; k < 1500; k++, calls++)
-            valid += call_randomly(&state, &arena, shape_row(i));
-        arena_free(&arena);
+            valid += call_randomly(&state, &test_arena, shape_row(i));
+        arena_free(&test_arena);
     }
     assert_in_range(valid, calls / 10, calls - calls / 10); /* both ways out are taken */
 }
 
-static void test_table(void **state) {
-    (void)state;
+TEST(test_table) {
     for (size_t i = 1; i < shape_row_count(); i++) {
         const ShapeRow *a = shape_row(i - 1), *b = shape_row(i);
         int domain = strcmp(a->domain, b->domain), name = strcmp(a->name, b->name);
@@ -180,12 +174,7 @@ static void test_table(void **state) {
     assert_string_equal(shape_find("ai.onnx.ml", "TreeEnsemble", 5)->name, "TreeEnsemble");
 }
 
-static void test_meet(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+TEST(test_meet) {
     static const char *const rows[][3] = {
         {"2,N,3", "2,N,4", "2,N,?"},
         {"2,N", "2,N", "2,N"},
@@ -200,28 +189,23 @@ static void test_meet(void **state) {
         {"0", "0", "0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ShapeOperand a = case_operand(&arena, rows[i][0]), b = case_operand(&arena, rows[i][1]);
-        ShapeOperand want = case_operand(&arena, rows[i][2]);
-        ShapeOperand ab = shape_meet(&arena, &a, &b), ba = shape_meet(&arena, &b, &a);
+        ShapeOperand a = case_operand(&test_arena, rows[i][0]),
+                     b = case_operand(&test_arena, rows[i][1]);
+        ShapeOperand want = case_operand(&test_arena, rows[i][2]);
+        ShapeOperand ab = shape_meet(&test_arena, &a, &b), ba = shape_meet(&test_arena, &b, &a);
         if (!case_matches(&ab, &want) || !case_matches(&ba, &want)) fail_msg("row %zu", i);
     }
-    arena_free(&arena);
 }
 
 /* Rank is bounded, however it grows. */
-static void test_rank_limit(void **state) {
-    (void)state;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
-    ShapeNum *dims = ARENA_ARRAY(&arena, ShapeNum, SHAPE_RANK_LIMIT + 1);
+TEST(test_rank_limit) {
+    ShapeNum *dims = ARENA_ARRAY(&test_arena, ShapeNum, SHAPE_RANK_LIMIT + 1);
     ShapeOperand inputs[2] = {{.present = true, .has_rank = true, .rank = 600, .dims = dims},
                               {.present = true, .has_rank = true, .rank = 600, .dims = dims}};
     ShapeOperand output = {.present = true};
     const ShapeRow *row = shape_find("", "Gather", 13);
-    ShapeCall call = {.arena = &arena,
-                      .attrs = attr_layout_new(row->layout, &arena),
+    ShapeCall call = {.arena = &test_arena,
+                      .attrs = attr_layout_new(row->layout, &test_arena),
                       .inputs = inputs,
                       .outputs = &output,
                       .input_count = 2,
@@ -233,15 +217,4 @@ static void test_rank_limit(void **state) {
     assert_int_equal(output.rank, 799);
     inputs[0].rank = SHAPE_RANK_LIMIT + 1;
     assert_false(shape_infer(row, &call));
-    arena_free(&arena);
-}
-
-UNIT_TESTS(shape_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_meet),
-        cmocka_unit_test(test_rank_limit),
-        cmocka_unit_test(test_hostile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

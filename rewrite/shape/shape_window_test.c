@@ -2,8 +2,7 @@
 /* Convolutions, pools and their inverses, with attributes no model should have. */
 #include "shape_case_test.h"
 
-static void test_conv(void **state) {
-    (void)state;
+TEST(test_conv) {
     static const ShapeCase cases[] = {
         {"Conv", 11, "kernel_shape=3,3;pads=1,1,1,1;strides=2,2", "1,3,224,224 | 64,3,3,3 | 64",
          "1,64,112,112"},
@@ -34,8 +33,7 @@ static void test_conv(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_pool(void **state) {
-    (void)state;
+TEST(test_pool) {
     static const ShapeCase cases[] = {
         {"MaxPool", 12, "kernel_shape=2,2;strides=2,2", "1,3,5,7", "1,3,2,3 | 1,3,2,3"},
         {"MaxPool", 12, "kernel_shape=2,2;strides=2,2;ceil_mode=1", "1,3,5,7", "1,3,3,4"},
@@ -56,8 +54,7 @@ static void test_pool(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_inverse(void **state) {
-    (void)state;
+TEST(test_inverse) {
     static const ShapeCase cases[] = {
         {"ConvTranspose", 11, "strides=2,2", "1,8,4,4 | 8,5,3,3", "1,5,9,9"},
         {"ConvTranspose", 11, "group=2;strides=2,2;pads=1,1,1,1;output_padding=1,1",
@@ -83,8 +80,7 @@ static void test_inverse(void **state) {
     CASE_RUN(cases);
 }
 
-static void test_roi(void **state) {
-    (void)state;
+TEST(test_roi) {
     static const ShapeCase cases[] = {
         {"RoiAlign", 16, "output_height=7;output_width=5", "1,256,H,W | R,4 | R", "R,256,7,5"},
         {"RoiAlign", 16, "output_height=-7", "1,256,H,W | R,4 | R", "!"},
@@ -92,14 +88,4 @@ static void test_roi(void **state) {
         {"MaxRoiPool", 1, "pooled_shape=2", "1,8,9,9 | 4,5", "!"},
     };
     CASE_RUN(cases);
-}
-
-UNIT_TESTS(shape_window_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),
-        cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_inverse),
-        cmocka_unit_test(test_roi),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,6 @@
 #include "text.h"
 #include "unit_test.h"
 
-static MemTrap trap;
-
 typedef struct Maker {
     Model *model;
     Arena *arena;
@@ -458,7 +456,7 @@ static void some_training(Maker *m) {
 }
 
 static Model *some_model(uint64_t seed) {
-    Model *model = model_new(&trap);
+    Model *model = model_new(&test_trap);
     Maker maker = {.model = model, .arena = &model->arena, .seed = seed}, *m = &maker;
     model->has_ir_version = pick(m, 3) != 0;
     if (model->has_ir_version) model->ir_version = (int64_t)wide(m);
@@ -498,15 +496,12 @@ static Buffer print_to(const Model *model, Arena *arena) {
     return buffer;
 }
 
-static void test_round_trip(void **state) {
-    (void)state;
+TEST(test_round_trip) {
     for (uint64_t seed = 1; seed <= 1500; seed++) {
-        Arena arena;
-        arena_init(&arena, &trap);
         Model *model = some_model(seed);
-        Buffer once = print_to(model, &arena);
+        Buffer once = print_to(model, &test_arena);
         Err err = {0};
-        Model *again = text_parse_model(once.text.items, once.text.count, &trap, &err);
+        Model *again = text_parse_model(once.text.items, once.text.count, &test_trap, &err);
         bool same = again && model_compare(model, again, NULL, &err);
         if (!same) {
             char line[2048];
@@ -514,20 +509,11 @@ static void test_round_trip(void **state) {
             fail_msg("seed %u: %s in\n%.*s", (unsigned)seed, line, (int)once.text.count,
                      once.text.items);
         }
-        Buffer twice = print_to(again, &arena);
+        Buffer twice = print_to(again, &test_arena);
         assert_int_equal(once.text.count, twice.text.count);
         assert_memory_equal(once.text.items, twice.text.items, once.text.count);
         model_free(model);
         model_free(again);
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
-}
-
-UNIT_TESTS(text_model_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip)};
-    if (setjmp(trap.env)) {
-        fprintf(stderr, "out of memory\n");
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,6 @@
 #include "unit_test.h"
 #include "verify.h"
 
-static MemTrap trap;
-
 typedef struct Buffer {
     Arena *arena;
     VEC(char) text;
@@ -34,7 +32,7 @@ static const char *print_as(const Model *model, Arena *arena, TextDetail detail)
 
 static Model *parse(const char *text) {
     Err err = {0};
-    Model *model = text_parse_model(text, strlen(text), &trap, &err);
+    Model *model = text_parse_model(text, strlen(text), &test_trap, &err);
     if (!model) {
         char message[2048];
         err_format(&err, message, sizeof message);
@@ -168,13 +166,9 @@ static const char *const fixed_points[] = {
          " unknown: \"aa\">\n@training <>\n",
 };
 
-static void test_fixed_points(void **state) {
-    (void)state;
-    Arena arena;
-    arena_init(&arena, &trap);
+TEST(test_fixed_points) {
     for (size_t i = 0; i < sizeof fixed_points / sizeof *fixed_points; i++)
-        assert_string_equal(canonical(fixed_points[i], &arena), fixed_points[i]);
-    arena_free(&arena);
+        assert_string_equal(canonical(fixed_points[i], &test_arena), fixed_points[i]);
 }
 
 /* Other spellings that ONNX's syntax allows, and what they mean. */
@@ -200,19 +194,15 @@ static const char *const spellings[][2] = {
     {"g () => () <float a = {1}> {y = Op<x=[1,2,]>()}", NULL},
 };
 
-static void test_spellings(void **state) {
-    (void)state;
-    Arena arena;
-    arena_init(&arena, &trap);
+TEST(test_spellings) {
     for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
         if (spellings[i][1]) {
-            assert_string_equal(canonical(spellings[i][0], &arena), spellings[i][1]);
+            assert_string_equal(canonical(spellings[i][0], &test_arena), spellings[i][1]);
             continue;
         }
         Err err = {0};
-        assert_null(text_parse_model(spellings[i][0], strlen(spellings[i][0]), &trap, &err));
+        assert_null(text_parse_model(spellings[i][0], strlen(spellings[i][0]), &test_trap, &err));
     }
-    arena_free(&arena);
 }
 
 typedef struct BadText {
@@ -273,12 +263,11 @@ static const BadText bad_texts[] = {
     {"g (half x) => () {}", "expected ')', found a name", "line 1, column 9"},
 };
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     for (size_t i = 0; i < sizeof bad_texts / sizeof *bad_texts; i++) {
         const BadText *bad = &bad_texts[i];
         Err err = {0};
-        assert_null(text_parse_model(bad->text, strlen(bad->text), &trap, &err));
+        assert_null(text_parse_model(bad->text, strlen(bad->text), &test_trap, &err));
         assert_int_equal(err.code, ERR_MODEL);
         if (!strstr(err.what, bad->what) || strcmp(err.operand, bad->where) != 0)
             fail_msg("%s\n  said: %s at %s\n  not: %s at %s", bad->text, err.what, err.operand,
@@ -288,8 +277,7 @@ static void test_errors(void **state) {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static void test_elements(void **state) {
-    (void)state;
+TEST(test_elements) {
     char text[TEXT_NUMBER];
     for (int d = 1; d < DTYPE_COUNT; d++) {
         Dtype dtype = (Dtype)d;
@@ -314,8 +302,7 @@ static uint64_t random_next(uint64_t *state) {
     return *state >> 11 ^ *state << 40;
 }
 
-static void test_floats(void **state) {
-    (void)state;
+TEST(test_floats) {
     uint64_t seed = 1;
     char text[TEXT_NUMBER];
     for (int i = 0; i < 200000; i++) {
@@ -342,8 +329,7 @@ static void test_floats(void **state) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void test_names(void **state) {
-    (void)state;
+TEST(test_names) {
     Model *model =
         parse("g (float x) => (y) <float w = {1}> { late = Relu (later)\n later = Relu (x)\n"
               " y = If (x) <b = s () => (x, q) { x = Add (w, nowhere) \n z = Neg (w) }> }"
@@ -368,39 +354,31 @@ static void test_names(void **state) {
     model_free(model);
 }
 
-static void test_verified(void **state) {
-    (void)state;
+TEST(test_verified) {
     Model *model =
         parse(HEAD "g (bool c, float x) => (float y) { y = If (c) <then_branch = t () => "
                    "(float a) { a = Relu (x) }, else_branch = e () => (float b) { b = Neg "
                    "(x) }> }");
     Err err = {0};
-    Arena arena;
-    arena_init(&arena, &trap);
-    assert_true(model_verify(model, &arena, &err));
-    arena_free(&arena);
+    assert_true(model_verify(model, &test_arena, &err));
     model_free(model);
 }
 
 /* ---- short form ------------------------------------------------------------------------------ */
 
-static void test_short(void **state) {
-    (void)state;
-    Arena arena;
-    arena_init(&arena, &trap);
+TEST(test_short) {
     Model *model =
         parse("g () => () <float[2] a = {1, 2}, float[17] b = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
               "11, 12, 13, 14, 15, 16, 17}, int8[20] c = @raw {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
               "11, 12, 13, 14, 15, 16, 17, 18, 19, 20}> {}");
-    const char *text = print_as(model, &arena, TEXT_SHORT);
+    const char *text = print_as(model, &test_arena, TEXT_SHORT);
     assert_string_equal(
         text, "g () => ()\n<float[2] a = {1, 2},\n float[17] b = {\xe2\x80\xa6 17 elements},\n"
               " int8[20] c = @raw {\xe2\x80\xa6 20 elements}>\n{\n}\n");
     Err err = {0};
-    assert_null(text_parse_model(text, strlen(text), &trap, &err));
+    assert_null(text_parse_model(text, strlen(text), &test_trap, &err));
     assert_non_null(strstr(err.what, "left out"));
     model_free(model);
-    arena_free(&arena);
 }
 
 /* ---- hostile texts --------------------------------------------------------------------------- */
@@ -411,21 +389,19 @@ static void try_text(const char *text, size_t size) {
     assert_non_null(copy);
     memcpy(copy, text, size);
     Err err = {0};
-    Model *model = text_parse_model(copy, size, &trap, &err);
+    Model *model = text_parse_model(copy, size, &test_trap, &err);
     assert_true(model || err.code == ERR_MODEL);
     model_free(model);
     free(copy);
 }
 
-static void test_truncated(void **state) {
-    (void)state;
+TEST(test_truncated) {
     for (size_t i = 0; i < sizeof fixed_points / sizeof *fixed_points; i++)
         for (size_t size = 0; size < strlen(fixed_points[i]); size++)
             try_text(fixed_points[i], size);
 }
 
-static void test_flipped(void **state) {
-    (void)state;
+TEST(test_flipped) {
     static const char letters[] = "<>(){}[],.:=?!|@\"\\#-0v\xff\n ";
     uint64_t seed = 7;
     for (size_t i = 0; i < sizeof fixed_points / sizeof *fixed_points; i++) {
@@ -444,23 +420,21 @@ static void test_flipped(void **state) {
     }
 }
 
-static void test_depth(void **state) {
-    (void)state;
+TEST(test_depth) {
     char text[20000] = "g (";
     for (int i = 0; i < 1000; i++) strcat(text, "seq(");
     Err err = {0};
-    assert_null(text_parse_model(text, strlen(text), &trap, &err));
+    assert_null(text_parse_model(text, strlen(text), &test_trap, &err));
     assert_non_null(strstr(err.what, "nested"));
     strcpy(text, "g () => () {");
     for (int i = 0; i < 500; i++) strcat(text, "=O<g=g()=>(){");
     err = (Err){0};
-    assert_null(text_parse_model(text, strlen(text), &trap, &err));
+    assert_null(text_parse_model(text, strlen(text), &test_trap, &err));
     assert_non_null(strstr(err.what, "nested"));
 }
 
 /* A hundred thousand nodes that read each other in reverse order: seconds, not hours. */
-static void test_large(void **state) {
-    (void)state;
+TEST(test_large) {
     enum { NODES = 100000 };
     char *text = malloc(NODES * 40 + 100), *at = text;
     assert_non_null(text);
@@ -468,7 +442,7 @@ static void test_large(void **state) {
     for (int i = 0; i < NODES; i++) at += sprintf(at, "v%d = Relu (v%d)\n", i, i + 1);
     at += sprintf(at, "}");
     Err err = {0};
-    Model *model = text_parse_model(text, (size_t)(at - text), &trap, &err);
+    Model *model = text_parse_model(text, (size_t)(at - text), &test_trap, &err);
     assert_non_null(model);
     assert_int_equal(model->graph->node_count, NODES);
     assert_int_equal(model->graph->undefined.count, 0);
@@ -476,8 +450,7 @@ static void test_large(void **state) {
     free(text);
 }
 
-static void test_likely(void **state) {
-    (void)state;
+TEST(test_likely) {
     static const unsigned char protobuf[] = {0x08, 0x08, 0x12, 0x00};
     static const unsigned char text[] = "\n<ir_version: 8>";
     assert_false(text_is_likely(protobuf, sizeof protobuf));
@@ -487,21 +460,4 @@ static void test_likely(void **state) {
     assert_false(text_is_likely((const unsigned char *)"B\x02\x10(:)", 6));
     assert_false(text_is_likely((const unsigned char *)"garbage", 7));
     assert_false(text_is_likely(text, 0));
-}
-
-UNIT_TESTS(text_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fixed_points), cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_errors),       cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_floats),       cmocka_unit_test(test_names),
-        cmocka_unit_test(test_verified),     cmocka_unit_test(test_short),
-        cmocka_unit_test(test_truncated),    cmocka_unit_test(test_flipped),
-        cmocka_unit_test(test_depth),        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_likely),
-    };
-    if (setjmp(trap.env)) {
-        fprintf(stderr, "out of memory\n");
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

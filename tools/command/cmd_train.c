@@ -8,11 +8,14 @@
 #include <sys/stat.h>
 
 #include "commands.h"
+#include "demi_front.h"
 #include "demi_train.h"
 #include "interrupt.h"
 #include "npy.h"
 #include "outputs.h"
 #include "run_options.h"
+#include "source.h"
+#include "training_marks.h"
 #include "value_io.h"
 
 static const ArgumentRow arguments[] = {
@@ -195,11 +198,45 @@ static bool open_outputs(Job *job, Err *err) {
     return !job->checkpoint || outputs_try(job->program, "checkpoint", job->checkpoint, err);
 }
 
+static const char *mark_of(const Model *model, const char *key) {
+    for (const KeyValue *entry = model->metadata; entry; entry = entry->next)
+        if (sym_equals(entry->key, key)) return sym_text(entry->value);
+    return NULL;
+}
+
+/* Is the checkpoint one of IN? */
+static bool check_origin(Job *job, DemiModel *in, Err *err) {
+    const Model *checkpoint = demi_front_model(job->model);
+    const Source *source = demi_front_model(in)->source;
+    const char *from = mark_of(checkpoint, TRAINING_FROM_KEY);
+    char now[40];
+    uint64_t hash[2];
+    if (!mark_of(checkpoint, TRAINING_STEPS_KEY)) {
+        err_set(err, ERR_USAGE, "this is not a checkpoint of a training");
+        err_hint(err, "give '--checkpoint' another name");
+    } else if (from && source) {
+        if (!source_hash(source, hash, err)) return false;
+        snprintf(now, sizeof now, TRAINING_FROM_FORMAT, (unsigned long long)hash[0],
+                 (unsigned long long)hash[1]);
+        if (strcmp(now, from) == 0) return true;
+        err_set(err, ERR_USAGE, "the checkpoint is of another model than '%s'", job->input);
+        err_hint(err, "give '--checkpoint' another name, or remove it");
+    }
+    if (err->code == ERR_NONE) return true;
+    err_file(err, job->checkpoint);
+    return false;
+}
+
 static bool load(Job *job, Err *err) {
     struct stat status;
+    DemiModel *in = NULL;
     job->went_on = job->checkpoint && stat(job->checkpoint, &status) == 0;
-    return console_load(job->program, job->parsed, job->went_on ? job->checkpoint : job->input,
-                        &job->model, err);
+    if (!job->went_on) return console_load(job->program, job->parsed, job->input, &job->model, err);
+    const bool ok = console_load(job->program, job->parsed, job->checkpoint, &job->model, err) &&
+                    console_load(job->program, job->parsed, job->input, &in, err) &&
+                    check_origin(job, in, err);
+    demi_free(in);
+    return ok;
 }
 
 static bool save(void *user, DemiModel *model, uint64_t step) {
@@ -290,8 +327,10 @@ const Command command_train = {
         "Samples are shuffled in each epoch, by the seed and the epoch alone: the same words give "
         "the same bits, in one process or, by --checkpoint, in several.\n"
         "\n"
-        "A loss that is not finite, labels beyond the classes and data of other shapes end it with "
-        "an error; OUT is not written then, and the last checkpoint stays.",
+        "A loss or a weight that is not finite, labels beyond the classes and data of other shapes "
+        "end it with an error; OUT is not written then, and the last checkpoint stays. A "
+        "checkpoint "
+        "of another model, or of other samples, is refused.",
     .examples = "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
                 "# of a model for inference\n"
                 "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"

@@ -13,6 +13,7 @@
 
 #include "demi_front.h"
 #include "outputs.h"
+#include "session.h"
 
 double console_seconds(void) {
     struct timespec now;
@@ -177,8 +178,14 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     options.name = standard ? "standard input" : path;
     DemiStatus status = standard ? demi_load_fd(STDIN_FILENO, &options, model, &error)
                                  : demi_load_file(path, &options, model, &error);
-    if (error_take(err, status, &error))
-        return outputs_read_model(program, *model, options.name, err);
+    if (error_take(err, status, &error)) return true;
+    if (!standard && session_is_plan(program->arena, path)) {
+        *err = (Err){.code = ERR_NONE};
+        err_set(err, ERR_MODEL, "this is a plan, not a model");
+        err_hint(err, "'demi run', 'bench', 'compare', 'show' and 'check' take it; what changes "
+                      "models takes the "
+                      "one that it was compiled from");
+    }
     err_file(err, options.name);
     return false;
 }
@@ -233,7 +240,7 @@ bool console_write_model(Program *program, DemiModel *model, OutFile *file, Mode
         return error_take(err, status, &error);
     }
     Arena *arena = arena_child(program->arena); /* its end waits for who still reads the file */
-    *save = model_save_write(demi_front_model(model), file, false, arena, err);
+    *save = outputs_save(program, model, file, arena, err);
     if (!*save) arena_free(arena); /* who reads it reads the model, too, which may go before */
     return *save != NULL;
 }

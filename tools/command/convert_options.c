@@ -100,7 +100,8 @@ bool convert_options_fill(Arena *arena, const Parsed *parsed, DemiConvertOptions
         const Words *words = parsed_list(parsed, setting->option);
         int64_t number;
         if (setting_is_list(setting)) {
-            Words list = setting->kind == KIND_OPERATORS ? split_operators(arena, words) : *words;
+            const bool operators = setting->kind == KIND_OPERATORS || setting->kind == KIND_CLASS;
+            Words list = operators ? split_operators(arena, words) : *words;
             setting_put_words(setting, options, (SettingWords){list.items, list.count});
         } else if (words->count) {
             if (!read_value(setting, words->items[words->count - 1], &number, err)) return false;

@@ -82,13 +82,39 @@ static void set_signals(void) {
     }
 }
 
+/* What other tools call what demi does. */
+static const char *known_elsewhere(const char *word) {
+    static const char *const words[][2] = {
+        {"quantize", "convert --to int8"},
+        {"quantise", "convert --to int8"},
+        {"optimize", "simplify"},
+        {"optimise", "simplify"},
+        {"slim", "simplify"},
+        {"inspect", "show"},
+        {"info", "show"},
+        {"print", "show --text"},
+        {"validate", "check"},
+        {"verify", "convert --verify"},
+        {"infer", "run"},
+        {"benchmark", "bench"},
+        {"profile", "bench"},
+        {"upgrade", "convert --opset"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i][0], word) == 0) return words[i][1];
+    return NULL;
+}
+
 static bool unknown_command(const char *word, Err *err) {
     bool option = word[0] == '-';
     err_set(err, ERR_USAGE, "unknown %s '%s'", option ? "option" : "command", word);
+    const char *elsewhere = known_elsewhere(word);
     NearestName nearest = nearest_name_of(word);
-    for (size_t i = 0; !option && i < table.count; i++)
+    for (size_t i = 0; !option && !elsewhere && i < table.count; i++)
         nearest_name_try(&nearest, commands[i]->name);
-    if (nearest.best)
+    if (elsewhere)
+        err_hint(err, "here that is 'demi %s'", elsewhere);
+    else if (nearest.best)
         err_hint(err, "did you mean 'demi %s'?", nearest.best);
     else
         err_hint(err, "'demi --help' lists the commands");
@@ -110,7 +136,7 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
     Parsed *parsed = ARENA_NEW(program->arena, Parsed);
     if (!options_parse(command, count - 1, words + 1, program->arena, parsed, err)) return false;
     program->parsed = parsed;
-    program->outputs = outputs_new(program->arena);
+    program->outputs = outputs_new(program);
     if (!parsed_flag(parsed, "help")) return command->run(program, parsed, err);
     if (parsed->brief)
         help_print_brief(command, stdout);

@@ -5,12 +5,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "demi_front.h"
 #include "outfile_parts.h"
+#include "source.h"
 
 typedef struct FileId {
     uint64_t device, inode;
@@ -23,10 +26,11 @@ typedef struct Destination {
     OutFile *file;
 } Destination;
 
-typedef struct DataFile {
+/* A file that was opened for reading. */
+typedef struct ReadFile {
     FileId id;
-    const char *model;
-} DataFile;
+    char *path;
+} ReadFile;
 
 typedef struct MadeFolder {
     int parent; /* -1: it was committed */
@@ -37,15 +41,13 @@ typedef struct MadeFolder {
 struct Outputs {
     Arena *arena;
     VEC(Destination) destinations;
-    VEC(DataFile) data; /* of models that are read */
     VEC(MadeFolder *) folders;
+    const Program *program;
+    bool saving;          /* what is read is what will be replaced, of which the saver takes care */
+    pthread_mutex_t lock; /* of what follows: threads read, too */
+    ReadFile *read;       /* [read_count], not of the arena, which is the main thread's */
+    size_t read_count, read_room;
 };
-
-Outputs *outputs_new(Arena *arena) {
-    Outputs *outputs = ARENA_NEW(arena, Outputs);
-    outputs->arena = arena;
-    return outputs;
-}
 
 /* ---- which file is it? ----------------------------------------------------------------------- */
 
@@ -112,14 +114,25 @@ static bool option_reads(const Destination *to, const Words *values) {
     return false;
 }
 
+/* The model that convert, simplify and opt may write over: their argument. */
+static bool may_rewrite(const Program *program, const Destination *to) {
+    static const char *const commands[] = {"convert", "simplify", "opt"};
+    const Parsed *parsed = program->parsed;
+    bool rewrites = false;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        rewrites = rewrites || strcmp(parsed->command->name, commands[i]) == 0;
+    if (!rewrites || strcmp(to->option, "output") != 0 || !parsed->arguments.count) return false;
+    const char *path = parsed->arguments.items[0];
+    struct stat standard;
+    if (strcmp(path, "-") != 0 || fstat(STDIN_FILENO, &standard) != 0) return is_read(to, path);
+    const FileId id = id_of(&standard);
+    return same_file(&id, &to->now);
+}
+
 static bool clear_of_words(const Program *program, const Destination *to, Err *err) {
     const Parsed *parsed = program->parsed;
     const OptionRow *rows = parsed->command->options;
-    bool model = strcmp(to->option, "output") == 0;
-    bool rewrites = strcmp(parsed->command->name, "convert") == 0 ||
-                    strcmp(parsed->command->name, "simplify") == 0 ||
-                    strcmp(parsed->command->name, "opt") == 0;
-    for (size_t i = model && rewrites; i < parsed->arguments.count; i++)
+    for (size_t i = may_rewrite(program, to); i < parsed->arguments.count; i++)
         if (is_read(to, parsed->arguments.items[i]))
             return refuse(to, "the input", parsed->arguments.items[i], err);
     for (size_t i = 0; rows[i].name; i++) {
@@ -129,8 +142,10 @@ static bool clear_of_words(const Program *program, const Destination *to, Err *e
     return true;
 }
 
-static bool clear_of_data(const Destination *to, const DataFile *data, Err *err) {
-    return !same_file(&to->now, &data->id) || refuse(to, "the weights of", data->model, err);
+static bool clear_of_file(const Program *program, const Destination *to, const ReadFile *file,
+                          Err *err) {
+    return !same_file(&to->now, &file->id) || may_rewrite(program, to) ||
+           refuse(to, "what is read,", file->path, err);
 }
 
 /* Standard output is an output wherever it leads to, also where nothing names it. */
@@ -145,10 +160,14 @@ static bool clear_of_streams(const Destination *to, Err *err) {
 }
 
 static bool is_clear(const Program *program, const Destination *to, Err *err) {
-    const Outputs *outputs = program->outputs;
+    Outputs *outputs = program->outputs;
     if (!clear_of_words(program, to, err) || !clear_of_streams(to, err)) return false;
-    for (size_t i = 0; i < outputs->data.count; i++)
-        if (!clear_of_data(to, &outputs->data.items[i], err)) return false;
+    bool clear = true;
+    pthread_mutex_lock(&outputs->lock);
+    for (size_t i = 0; clear && i < outputs->read_count; i++)
+        clear = clear_of_file(program, to, &outputs->read[i], err);
+    pthread_mutex_unlock(&outputs->lock);
+    if (!clear) return false;
     for (size_t i = 0; i < outputs->destinations.count; i++) {
         const Destination *other = &outputs->destinations.items[i];
         if (!same_destination(to, other)) continue;
@@ -183,17 +202,59 @@ bool outputs_try(Program *program, const char *option, const char *path, Err *er
     return true;
 }
 
-bool outputs_read_model(Program *program, const DemiModel *model, const char *path, Err *err) {
-    Outputs *outputs = program->outputs;
-    const Model *inner = demi_front_model(model);
-    for (size_t i = 0; i < inner->data_files.count; i++) {
-        const Source *source = inner->data_files.items[i];
-        DataFile data = {{source->device, source->inode, S_IFREG}, path};
-        VEC_PUSH(outputs->arena, &outputs->data, data);
-        for (size_t j = 0; j < outputs->destinations.count; j++)
-            if (!clear_of_data(&outputs->destinations.items[j], &data, err)) return false;
+/* ---- what is read ---------------------------------------------------------------------------- */
+
+/* A SourceWatch.  */
+static bool note_file(void *data, const struct stat *status, const char *path, Err *err) {
+    Outputs *outputs = data;
+    if (outputs->saving) return true;
+    ReadFile file = {id_of(status), strdup(path)};
+    if (!file.path) return err_out_of_memory(err);
+    bool clear = true;
+    pthread_mutex_lock(&outputs->lock);
+    if (outputs->read_count == outputs->read_room) {
+        size_t room = 2 * outputs->read_room + 8;
+        ReadFile *larger = realloc(outputs->read, room * sizeof *larger);
+        clear = larger || err_out_of_memory(err);
+        if (larger) {
+            outputs->read = larger;
+            outputs->read_room = room;
+        }
     }
-    return true;
+    if (clear)
+        outputs->read[outputs->read_count++] = file;
+    else
+        free(file.path);
+    for (size_t i = 0; clear && i < outputs->destinations.count; i++)
+        clear = clear_of_file(outputs->program, &outputs->destinations.items[i], &file, err);
+    pthread_mutex_unlock(&outputs->lock);
+    return clear;
+}
+
+ModelSave *outputs_save(Program *program, const DemiModel *model, OutFile *file, Arena *arena,
+                        Err *err) {
+    program->outputs->saving = true;
+    ModelSave *save = model_save_write(demi_front_model(model), file, false, arena, err);
+    program->outputs->saving = false;
+    return save;
+}
+
+static void end_outputs(void *data) {
+    Outputs *outputs = data;
+    source_watch(NULL, NULL);
+    for (size_t i = 0; i < outputs->read_count; i++) free(outputs->read[i].path);
+    free(outputs->read);
+    pthread_mutex_destroy(&outputs->lock);
+}
+
+Outputs *outputs_new(const Program *program) {
+    Outputs *outputs = ARENA_NEW(program->arena, Outputs);
+    outputs->arena = program->arena;
+    outputs->program = program;
+    pthread_mutex_init(&outputs->lock, NULL);
+    arena_defer(program->arena, end_outputs, outputs);
+    source_watch(note_file, outputs);
+    return outputs;
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
@@ -282,8 +343,10 @@ bool outputs_commit(Program *program, ModelSave *save, Err *err) {
         if (save && file == model_save_out(save)) continue;
         VEC_PUSH(outputs->arena, &files, file);
     }
+    outputs->saving = true;
     bool ok = save ? model_save_commit(save, &files, err)
                    : outfile_commit_all(files.items, files.count, err);
+    outputs->saving = false;
     outputs->destinations.count = 0;
     if (ok) keep_folders(outputs);
     return ok;

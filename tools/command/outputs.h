@@ -3,8 +3,8 @@
  *
  * A destination is opened before the work begins, as a temporary file beside it: that it can't be
  * written is known at once, and not when the work is done. It is refused where it is the same file
- * as another output, as one that the command reads (convert's and opt's OUT may be IN), or as one
- * that holds external data of a model it reads. When everything has been written, text on standard
+ * as another output, or as one that the command reads, whoever in it does: a model (convert's,
+ * simplify's and opt's OUT may be IN), its external data, sets of inputs, a policy, a journal. When everything has been written, text on standard
  * output too, outputs_commit puts all in place. What outfile_commit_all says of that holds here.
  */
 #ifndef DEMI_OUTPUTS_H
@@ -16,7 +16,8 @@
 
 typedef struct Outputs Outputs;
 
-Outputs *outputs_new(Arena *arena);
+/* From now on it knows of every file that the program reads (source_watch). */
+Outputs *outputs_new(const Program *program);
 
 /* Opens a destination; `option` is who names it, without dashes. NULL with ERR_USAGE where it is
  * refused, or as outfile_create. */
@@ -28,9 +29,6 @@ void outputs_drop(Program *program, OutFile *file);
 /* Tries one that is only written where something fails: by the same rules, and leaves nothing. */
 bool outputs_try(Program *program, const char *option, const char *path, Err *err);
 
-/* Says that the command reads this model: ERR_USAGE where an output is one of its files of data. */
-bool outputs_read_model(Program *program, const DemiModel *model, const char *path, Err *err);
-
 /* Makes a folder unless it is there. One that was made goes again where nothing is committed. */
 bool outputs_make_folder(Program *program, const char *path, Err *err);
 
@@ -40,6 +38,10 @@ typedef struct OutputFile {
     Err *err;
 } OutputFile;
 bool outputs_write(void *output_file, const void *bytes, size_t size);
+
+/* model_save_write, which reads what is there to know what goes with it. */
+ModelSave *outputs_save(Program *program, const DemiModel *model, OutFile *file, Arena *arena,
+                        Err *err);
 
 /* Flushes standard output, then puts all files in place, a saved model (NULL: none) last. After
  * that more may be opened. ERR_ENV where standard output, or anything else, can't be written; that

@@ -90,7 +90,7 @@ static bool run_words(Program *program, const char *line, Err *err) {
     if (!command) return err_set(err, ERR_USAGE, "no such command: %s", words[0]);
     if (!options_parse(command, count - 1, words + 1, program->arena, &parsed, err)) return false;
     program->parsed = &parsed;
-    program->outputs = outputs_new(program->arena);
+    program->outputs = outputs_new(program);
     return command->run(program, &parsed, err);
 }
 
@@ -116,7 +116,6 @@ int hostile_program(const char *demi, const char *line) {
 int hostile_command(const char *line, Err *err) {
     MemTrap trap;
     Arena arena;
-    bool gone = false;
     Err written = {.code = ERR_NONE};
     *err = (Err){.code = ERR_NONE};
     arena_init(&arena, &trap);
@@ -126,7 +125,7 @@ int hostile_command(const char *line, Err *err) {
     else
         run_words(&program, line, err);
     console_progress_end(&program);
-    console_finish(&program, &gone, &written);
+    console_finish(&program, &written);
     arena_free(&arena);
     return err->code == ERR_NONE ? program.exit_code : (int)err->code;
 }

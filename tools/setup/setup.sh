@@ -10,7 +10,7 @@ SETUP_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libprotobuf-dev
     protobuf-c-compiler libprotobuf-c-dev libjansson-dev zlib1g-dev"
 SETUP_FETCH_PACKAGES="ca-certificates python3-venv"
 SETUP_TEST_PACKAGES="clang clang-format-14 libclang-rt-14-dev libomp-dev libcmocka-dev locales openmpi-bin
-    g++" # nvcc reads kernels by it
+    zsh fish g++" # completions are tried in shells; nvcc reads kernels by g++
 
 say() { printf '%s: %s\n' "${0##*/}" "$*"; }
 

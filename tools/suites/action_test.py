@@ -77,6 +77,25 @@ class Action(unittest.TestCase):
                 self.assertEqual((found, len(errors)), (code, 1), errors)
                 self.assertIn(says, errors[0])
 
+    def test_its_own_command(self):
+        """Without one it builds that of its own checkout, and asks no registry of Python packages."""
+        checkout, programs = self.folder / "checkout", self.folder / "programs"
+        for name in ("tools/action/check", "tools/setup/setup.sh"):
+            (checkout / name).parent.mkdir(parents=True)
+            shutil.copy(ROOT / name, checkout / name)
+        programs.mkdir()
+        stubs = {"cmake": 'case "$*" in --build*) ln -sf "$DEMI_BUILT" build/release/demi ;; esac; echo "$*" >> cmake.log',
+                 "dpkg-query": "echo installed", "apt-get": "exit 1", "python3": "exit 1", "pip": "exit 1"}
+        for name, does in stubs.items():
+            (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+            (programs / name).chmod(0o755)
+        env = {"PATH": f"{programs}:{os.environ['PATH']}", "DEMI_MODEL": "half.onnx", "DEMI_AGAINST": "model.onnx"}
+        for built, code in ((DEMI, 0), ("/none/demi", 3)):
+            done = subprocess.run([checkout / "tools/action/check"], cwd=self.folder, capture_output=True, text=True,
+                                  check=False, env=env | {"DEMI_BUILT": built})
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn("--preset release", (checkout / "cmake.log").read_text())
+
     def test_names_are_no_commands(self):
         name = "-a,b:c%\n::error::d.onnx"
         self.convert("model.onnx", name)

@@ -160,6 +160,8 @@ class Options(Case):
     def test_unknown_ones_name_the_nearest(self):
         self.assertIn("did you mean '--keep-ops'", self.fails(2, "convert", "--kep-ops", "x"))
         self.assertIn("did you mean 'demi convert'", self.fails(2, "konvert"))
+        for word, command in (("quantize", "convert --to int8"), ("inspect", "show"), ("optimize", "simplify")):
+            self.assertIn(f"here that is 'demi {command}'", self.fails(2, word, "x"))
         self.assertIn("did you mean 'show'", self.fails(2, "help", "shwo"))
         self.assertIn("--help", self.fails(2, "show", "--xyzzyxyzzy"))
         self.fails(2, "show", "-Z")
@@ -194,6 +196,8 @@ class Options(Case):
         self.assertIn("to=bfloat16,io=low", out)
         self.assertIn('keep=["/a/*","q\\"\\\\"]', out)
         self.assertIn('keep-ops=["Add","Mul","Sub"]', out)
+        self.assertEqual(self.pipeline("--low-ops", "+Add,+Mul"),
+                         self.pipeline("--low-ops", "+Add", "--low-ops", "+Mul"))
         self.assertIn("allow-unmatched=true", out)
         self.assertIn('infer-dtypes{inputs=["x=float"]}', out)
 
@@ -327,6 +331,12 @@ class Refusals(Case):
         self.ok("convert", self.model, "-n", "--keep", "nope", "--allow-unmatched")
         self.fails(2, "convert", self.model, "--why", "/mn")
         self.assertIn("'/mm'", self.fails(2, "convert", self.model, "--why", "/mn"))
+
+    def test_plans_are_not_models(self):
+        plan = self.path("model.plan")
+        self.ok("compile", self.model, "-o", plan)
+        for words in (["convert", "-n"], ["simplify", "-o", self.path("x")], ["diff", self.model]):
+            self.assertIn("this is a plan", self.fails(1, *words, plan))
 
     def test_invalid_model(self):
         bad = self.path("bad.onnxtxt")

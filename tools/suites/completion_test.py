@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Completions in real shells: bash behind a terminal, zsh and fish where they are installed.
+"""Completions in real shells: bash and zsh behind a terminal, and fish (zsh and fish where they are installed).
 
 What is typed is followed by a tab; the line that the shell then has is what is looked at.
 usage: completion_test.py DEMI [unittest arguments]
 """
 import fcntl
+import json
 import os
 import pty
 import select
@@ -33,6 +34,11 @@ g (float[2] x) => (float[2] y)
     ["zlast"] y = Relu (e)
 }
 """
+# Names that are commands where a shell reads them as text of its own: each has another first letter.
+HOSTILE = ["a$(touch pwned)", "b`touch pwned`", "c\"; touch pwned; \"", "d'; touch pwned; '", "e!!", "f!touch\"",
+           "g\\", "h;touch pwned", "i&touch pwned", "j|tee pwned", "k>pwned", "l{x,y}", "m~", "n#n", "o*", "p?[a-z]",
+           "q$HOME", "r\\\\$(touch pwned)", "s\\\"; touch pwned; \"", "t'$(touch pwned)'", "u'!'", "v&&touch pwned",
+           "w (x)", "x=y:z", "y\\'", "z%1^2"]
 # Typed before the tab, and the line after it. The model is m.onnxtxt.
 UNIQUE = [
     ("demi conv", "demi convert "),
@@ -126,6 +132,12 @@ class Terminal:
         self.send("\x07")
         return self.wait()
 
+    def run_of(self, typed):
+        """The last argument of what the completed line runs."""
+        self.complete(typed)
+        self.send("\x01args \x05\n")
+        return self.wait()
+
     def close(self):
         self.send("\x15exit\n")
         os.close(self.tty)
@@ -140,7 +152,18 @@ class Completions(unittest.TestCase):
         for name in ("m.onnxtxt", "my model.onnx"):
             with open(os.path.join(self.folder, name), "w") as file:
                 file.write(MODEL)
+        with open(os.path.join(self.folder, "hostile.onnxtxt"), "w") as file:
+            nodes = "".join(f"[{json.dumps(name)}] v{i + 1} = Abs (v{i})\n" for i, name in enumerate(HOSTILE))
+            file.write(f'<ir_version: 8, opset_import: ["" : 17]> g (float[2] v0) => (float[2] v{len(HOSTILE)}) {{{nodes}}}')
         os.mkdir(os.path.join(self.folder, "data"))
+
+    def run_hostile(self, terminal, quotes):
+        """What is completed is what the command is given, and nothing of it has run."""
+        for name in HOSTILE:
+            for quote in quotes:
+                with self.subTest(name=name, quote=quote):
+                    self.assertEqual(terminal.run_of(f"demi convert hostile.onnxtxt --why {quote}{name[0]}"), name)
+                    self.assertNotIn("pwned", os.listdir(self.folder))
 
     def script(self, shell):
         path = os.path.join(self.folder, "script")
@@ -158,7 +181,9 @@ class Completions(unittest.TestCase):
         self.script("bash")
         terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], self.folder,
                             "bind -x '\"\\C-g\": printf \"%s\\n\" \"$READLINE_LINE\" > {line}'; "
-                            "bind 'set bell-style none'; source {script}")
+                            "bind 'set bell-style none'; source {script}; "
+                            "args() {{ printf \"%s\\n\" \"${{!#}}\" > {line}; }}")
+        self.run_hostile(terminal, ["", '"', "'"])
         more = [
             ("demi convert m.onnxtxt --keep /enc/layer\\ one/m",
              "demi convert m.onnxtxt --keep /enc/layer\\ one/mm "),
@@ -218,7 +243,9 @@ class Completions(unittest.TestCase):
         terminal = Terminal(["zsh", "-f", "-i"], self.folder,
                             "bindkey -e; autoload -U compinit; compinit -u -D; unsetopt beep; "
                             "dump() {{ print -r -- \"$BUFFER\" > {line} }}; zle -N dump; "
-                            "bindkey '^G' dump; source {script}")
+                            "bindkey '^G' dump; source {script}; "
+                            "args() {{ print -r -- \"$@[-1]\" > {line} }}")
+        self.run_hostile(terminal, ["", '"', "'"])
         # Where a value may follow '=' or a space, zsh chooses the former.
         cases = [(typed, line.replace("keep-ops ", "keep-ops=") if typed.endswith("-op") else line)
                  for typed, line in UNIQUE] + [
@@ -246,6 +273,8 @@ class Completions(unittest.TestCase):
         self.assertIn("/enc/layer one/mm", offers("demi convert m.onnxtxt --keep "))
         self.assertEqual(offers("demi convert m.onnxtxt --keep-ops Sq"), {"Sqrt"})
         self.assertIn("-o", offers("demi convert -"))
+        self.assertLessEqual(set(HOSTILE), offers("demi convert hostile.onnxtxt --why "))
+        self.assertNotIn("pwned", os.listdir(self.folder))
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ class Reached:
 
 def choose(reached: dict[Which, list[str]]) -> list[Which]:
     """Few of them that come to all that all come to, most of it OFTEN: by turns the one that has most that is new,
-    of the plain ones first."""
+    of the plain ones first. Each maker's are in that order."""
     found = collections.Counter(kind for kinds in reached.values() for kind in set(kinds))
     left = {kind: min(OFTEN, count) for kind, count in found.items()}
     made = []
@@ -190,7 +190,7 @@ def choose(reached: dict[Which, list[str]]) -> list[Which]:
             made.append(which)
             for kind in reached[which]:
                 left[kind] -= 1
-    return sorted(made, key=lambda w: (list(WAYS).index(w.way), w.maker, w.seed))
+    return sorted(made, key=lambda w: (list(WAYS).index(w.way), w.maker))
 
 
 def write_chosen(chosen: list[Which], kinds: int) -> None:
@@ -203,11 +203,12 @@ def write_chosen(chosen: list[Which], kinds: int) -> None:
 
 
 def read_chosen() -> tuple[list[Which], int]:
-    """And to how many kinds they came when they were chosen."""
+    """And to how many kinds they came when they were chosen. Those of all makers come by turns, what has most that is
+    new first, so that most failures come early."""
     text = CHOSEN.read_text()
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    return [Which(way, maker, int(seed)) for way, maker, seeds in rows for seed in seeds.split()], int(
-        re.search(r"come to (\d+) kinds", text)[1])
+    cases = [(at, Which(way, maker, int(seed))) for way, maker, seeds in rows for at, seed in enumerate(seeds.split())]
+    return [which for _, which in sorted(cases)], int(re.search(r"come to (\d+) kinds", text)[1])
 
 
 # ---- processes ----

@@ -125,6 +125,22 @@ class Operands(OneContext):
             self.gives(f"""<ir_version: 10, opset_import: ["" : 21]>
                 g (float[4] x) => (float[4] y) {{ y = {op} (x) }}""", {"x": x}, want)
 
+    def test_what_is_not_finite_behind_products(self) -> None:
+        """NaN stays NaN where a kernel does what the library leaves to do."""
+        x, w = np.arange(128, dtype=np.float32).reshape(16, 8) - 64, np.eye(8, dtype=np.float32)
+        x[1, 3] = np.nan
+        self.follows("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[16,8] x, float[8,8] w) => (float[16,8] y) <float low = {-1}, float high = {6}> {
+                a = MatMul (x, w) y = Clip (a, low, high) }""", [{"x": x, "w": w}] * 3)
+
+    def test_means_that_are_large(self) -> None:
+        """A variance is not a difference of large squares, in packed rows and in others."""
+        for size in (254, 256):
+            x = np.float32(10000) + np.array([[1, -1] * (size // 2)], np.float32)
+            self.follows(f"""<ir_version: 10, opset_import: ["" : 21]>
+                g (float[1,{size}] x, float[{size}] s) => (float[1,{size}] y) {{ y = LayerNormalization (x, s) }}""",
+                         [{"x": x, "s": np.ones(size, np.float32)}] * 3)
+
     def test_host_operand_that_is_an_input(self) -> None:
         """There is nothing to read while the plan is only shown."""
         self.gives("""<ir_version: 10, opset_import: ["" : 21]>
@@ -489,15 +505,17 @@ class Devices(OneContext):
         launched = {name for kind, name in self.child.counts() if kind == "launched"}
         self.assertTrue(any(name.startswith("tile_") for name in launched), launched)
 
-    def test_memory_of_the_other(self) -> None:
-        """What the fake device is there for: it sees that a run of one device is at memory of the other."""
+    def test_memory_of_each(self) -> None:
+        """A run is at memory of its own device, the first that was opened or not. The fake device sees where a run of
+        one is at memory of the other."""
         plan = demi.compile(onnx_parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
             g (float[64] x) => (float[64] y) { a = Neg (x) y = Abs (a) }"""), device="cuda")
         x = np.arange(64, dtype=np.float32)
 
-        def work(number: int) -> int:
-            driver = Driver(number)
-            runner = PlanRunner(plan, device="cuda:0")
+        def work(memory: int, device: int) -> int:
+            driver = Driver(memory)
+            first = PlanRunner(plan, device="cuda:0")
+            runner = PlanRunner(first, device=f"cuda:{device}")  # of the same plan
             there = driver.room(x.nbytes)
             driver.send(there, x)
             driver.call("cuStreamSynchronize", driver.stream)
@@ -506,12 +524,13 @@ class Devices(OneContext):
                 np.testing.assert_array_equal(runner.run({})[0], x)
             except demi.DemiError as error:
                 os.write(2, str(error).encode())
-            del runner
+            del runner, first
             driver.end()
             return 0
 
-        self.assertEqual(self.child.run(lambda: work(0)), (0, ""))
-        code, said = self.child.run(lambda: work(1))
+        for number in (0, 1):
+            self.assertEqual(self.child.run(lambda number=number: work(number, number)), (0, ""))
+        code, said = self.child.run(lambda: work(1, 0))
         self.assertEqual(code, 97)
         self.assertRegex(said, "is in the memory of device 1, and a kernel of device 0 is at it")
 

@@ -6,35 +6,19 @@ Each model below fails, or says nothing, on integers that are drawn blindly: an 
 table, a mask that hides everything, a length beyond the sequence.
 """
 
-import argparse
 import json
 import pathlib
-import unittest
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from suite.folder_case import FolderCase
+from suite.folder_case import FolderCase, run_cases, save, weight
 
 FLOAT, INT64, INT32, BOOL = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32,
                              TensorProto.BOOL)
 node = helper.make_node
 info = helper.make_tensor_value_info
-
-
-def weight(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def save(path: pathlib.Path, nodes: list, inputs: list, outputs: list, weights: dict,
-         opset: int = 17) -> pathlib.Path:
-    graph = helper.make_graph(nodes, "g", inputs, outputs,
-                              [numpy_helper.from_array(np.asarray(w), n)
-                               for n, w in weights.items()])
-    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)])
-    onnx.save(model, path)
-    return path
 
 
 def encoder(path: pathlib.Path, rows: int = 500, positions: int = 64, width: int = 16,
@@ -414,8 +398,4 @@ class Sets(Case):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--demi", required=True)
-    args, rest = parser.parse_known_args()
-    FolderCase.command = str(pathlib.Path(args.demi).resolve())
-    unittest.main(argv=["inputs_test", *rest])
+    run_cases()

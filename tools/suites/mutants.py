@@ -30,7 +30,7 @@ from mutants import AREAS, Mutant, mutants_of
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINKS = ("venv", "data", "onednn", "downloads")
 DEVICE = (".cu", ".cuh")
-OF_TEXT = "^(format|check_includes|operator_names|ops_def|unused|mutants_check|cuda_mutants_check)$"
+OF_TEXT = "^(format|check_includes|operator_names|ops_def|unused|mutants_check)$"
 BESIDE = {"libdemi.so": "libdemi_runtime_only.so", "fake_cuda": "cuda"}  # what tests find by the name of another
 
 
@@ -103,13 +103,15 @@ class Build:
         lines = (done.stdout + done.stderr).splitlines()
         return "" if done.returncode == 0 else next((x for x in lines if "error:" in x), lines[-1])
 
-    def hinted(self, mutant: Mutant) -> list[set[str]]:
-        """The tests that are expected to see it, in the order in which they are tried."""
-        known = [name for name in self.tier or self.needs if not re.search(self.args.without, name)]
-        return [set(fnmatch.filter(known, hint)) - self.bad for hint in mutant.tests.split()]
+    def must_make(self, tests: set[str]) -> None:
+        if problem := self.make(tests):
+            sys.exit(f"mutants: {problem}")
 
-    def rest(self) -> set[str]:
-        return {name for name in self.tier - self.bad if not re.search(self.args.without, name)}
+    def tests_of(self, mutant: Mutant) -> list[set[str]]:
+        """In the order in which they are tried: those that are expected to see it, then the rest of the tier."""
+        known = {name for name in self.tier or self.needs if not re.search(self.args.without, name)} - self.bad
+        hinted = [set(fnmatch.filter(known, hint)) for hint in mutant.tests.split()]
+        return hinted if self.args.hints else [*hinted, known & self.tier]
 
     def failing(self, tests: set[str], stop: bool, environment: dict[str, str]) -> list[str]:
         """Which of the tests fail; with `stop`, until one does."""
@@ -127,8 +129,7 @@ class Build:
     def know(self, tests: set[str]) -> None:
         """Finds out which of them pass without a change."""
         unknown = tests - self.good - self.bad
-        if problem := self.make(unknown):
-            sys.exit(f"mutants: {problem}")
+        self.must_make(unknown)
         self.bad |= set(self.failing(unknown, False, {}))
         self.good |= unknown - self.bad
 
@@ -161,7 +162,7 @@ def seen_by(build: Build, mutant: Mutant) -> str:
     if mutant.file.endswith(DEVICE) and not environment:
         return "does not build"
     tried: set[str] = set()
-    for tests in (*build.hinted(mutant), set() if build.args.hints else build.rest()):
+    for tests in build.tests_of(mutant):
         if not mutant.file.endswith(DEVICE) and (problem := build.make(tests - tried)):
             return f"does not build: {problem}"
         if failed := build.failing(tests - tried, True, environment):
@@ -174,6 +175,8 @@ def tried_out(build: Build, mutant: Mutant) -> str:
     """The same, of tests that pass without the change; the file is as it was then."""
     path = build.tree / mutant.file
     text, status = path.read_text(), path.stat()
+    if mutant.file.endswith(DEVICE):  # what is built now is without the change, and without the last mutant's
+        build.must_make(set().union(*build.tests_of(mutant)))
     while True:
         try:
             path.write_text(text.replace(mutant.old, mutant.new))
@@ -245,7 +248,7 @@ def main() -> int:
             found = "can't be made"
         else:
             build = builds[preset] = builds.get(preset) or Build(tree, preset, args)
-            build.know(set().union(*build.hinted(mutant)[:1]))
+            build.know(set().union(*build.tests_of(mutant)[:1]))
             found = tried_out(build, mutant)
         verdict = "SEEN" if preset in builds and found in builds[preset].needs else "BROKEN" if found else "MISSED"
         counts[verdict] += 1

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import unittest
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 
@@ -290,6 +291,17 @@ class SameFile(unittest.TestCase):
         for name in ("x.raw", "a=b.raw"):
             for path in self.spell(name):
                 self.refused(["run", "m.onnx", "--input", f"x={name}", "--json", path])
+
+    def test_output_is_a_set_of_inputs(self) -> None:
+        np.savez(self.place / "sets.npz", x=np.zeros((2, 3), np.float32))
+        (self.place / "sets/s0").mkdir(parents=True)
+        for name in ("sets/a.npz", "sets/s0/x.npz"):
+            shutil.copy(self.place / "sets.npz", self.place / name)
+        for path in ("sets/a.npz", "here/sets/a.npz"):
+            self.refused(["convert", "m.onnx", "--to", "int8", "--calibrate", "sets", "-o", path])
+            self.refused(["convert", "m.onnx", "-n", "--verify", "sets", "--json", path])
+            self.refused(["run", "m.onnx", "--data", "sets", "--json", path])
+            self.refused(["compare", "m.onnx", "m.onnx", "--data", "sets", "--json", path])
 
     def test_output_is_data_of_the_input(self) -> None:
         for path in self.spell("weights.bin"):

@@ -542,7 +542,7 @@ class Search(Case):
                             (["-c", "float,int3"], "no precision is called 'int3'"),
                             (["-c", "float16,bfloat16"], "float16 and bfloat16"),
                             (["--metric", "accuracy"], "labels"),
-                            (["--target", "1", "--drop", "1"], "target or a drop"),
+                            (["--target", "1", "--drop", "1"], "'--target' or '--drop'"),
                             (["--target", "x"], "target"),
                             (["--algorithm", "magic"], "magic")):
             self.assertIn(says, self.fails(2, "search", self.net, *words))

@@ -13,6 +13,7 @@ not.
 import argparse
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -595,7 +596,25 @@ class Training(unittest.TestCase):
                             (["--in-order"], "in order")):
             self.refused(2, text, self.path("train.onnx"), "--data", self.path("data.npz"),
                          "--checkpoint", checkpoint, *words)
+        other = samples((8,), self.rng)
+        self.save(other)
+        self.refused(2, "data", self.path("train.onnx"), "--data", self.path("data.npz"), "--checkpoint", checkpoint)
+        self.make(mlp(self.rng), "optimizer=adam")
+        self.refused(2, "is of another model than", self.path("train.onnx"), "--data", self.path("data.npz"),
+                     "--checkpoint", checkpoint)
         self.assertEqual(checkpoint.read_bytes(), before)
+        shutil.copy(self.path("train.onnx"), checkpoint)
+        self.refused(2, "not a checkpoint", self.path("train.onnx"), "--data", self.path("data.npz"),
+                     "--checkpoint", checkpoint)
+
+    def test_weights_that_overflow_are_not_written(self) -> None:
+        """The last step's gradient is seen in what it leaves, not in a loss."""
+        self.make(mlp(self.rng), "rate=\"0.1\"")
+        self.save(samples((8,), self.rng))
+        checkpoint = self.path("now.onnx")
+        self.refused(1, "numbers that are not finite", self.path("train.onnx"), "--data", self.path("data.npz"),
+                     "--steps", 1, "--rate", "1e39", "--checkpoint", checkpoint)
+        self.assertFalse(checkpoint.exists())
 
     def test_failing_keeps_checkpoint(self) -> None:
         data = samples((8,), self.rng)

@@ -271,8 +271,7 @@ static void run_case(KernelCase *c, IsaLevel level) {
     compare(&job, sides, &y, rounding + (to == DTYPE_BFLOAT16 ? 8e-3 : to ? 1e-3 : 1e-5));
 }
 
-static void test_random_cases(void **state) {
-    (void)state;
+TEST(test_random_cases) {
     for (uint32_t level = 0; level < ISA_COUNT; level++) {
         if (!isa_supported((IsaLevel)level) || simd_level((IsaLevel)level) != (IsaLevel)level)
             continue;
@@ -289,8 +288,7 @@ static void test_random_cases(void **state) {
 /* ---- what is large --------------------------------------------------------------------------- */
 
 /* Scores that leave exp's range one way and the other, the largest in the last block. */
-static void test_wide_scores(void **state) {
-    (void)state;
+TEST(test_wide_scores) {
     enum { KEYS = 300 };
     for (uint64_t rows = 1; rows <= 9; rows += 8) {
         KernelCase c;
@@ -326,8 +324,7 @@ static void test_wide_scores(void **state) {
 }
 
 /* No keys: sums of nothing. */
-static void test_no_keys(void **state) {
-    (void)state;
+TEST(test_no_keys) {
     KernelCase c;
     case_begin(&c, "Attention", 23);
     const uint64_t out[] = {1, 2, 3, 4};
@@ -357,8 +354,7 @@ static void *count_workspace(KernelCall *call, uint64_t size) {
 }
 
 /* Memory does not grow with the square of the context, nor with its length. */
-static void test_long_context(void **state) {
-    (void)state;
+TEST(test_long_context) {
     uint64_t before = 0;
     for (uint64_t rows = 2048; rows <= 4096; rows *= 2) {
         KernelCase c;
@@ -390,8 +386,7 @@ static void test_long_context(void **state) {
 }
 
 /* Threads change nothing. */
-static void test_threads(void **state) {
-    (void)state;
+TEST(test_threads) {
     KernelCase c;
     case_begin(&c, "Attention", 23);
     const uint64_t dims[] = {2, 4, 150, 16};
@@ -418,13 +413,4 @@ static void test_threads(void **state) {
     compare(&job, (const Side[]){x, x, x}, &one, 1e-5); /* blocks of many queries */
     assert_memory_equal(one.wide, many.wide, one.count * sizeof(float));
     case_end(&c);
-}
-
-UNIT_TESTS(attend_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_cases), cmocka_unit_test(test_wide_scores),
-        cmocka_unit_test(test_no_keys),      cmocka_unit_test(test_long_context),
-        cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,40 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sequence operators where published test data cannot see: masks that broadcast over queries beside
  * a causal frontier, and index data that is out of range. */
-#include "kernel_call_test.h"
+#include "kernel_case_test.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static const int64_t qkv_dims[] = {1, 1, 3, 2}, mask_dims[] = {1, 1, 1, 3};
 
-static void attention(TestCall *test, float *x, float *y) {
-    test_call_begin(test, "Attention", 25);
-    test_call_int(test, "is_causal", 1);
-    for (uint32_t i = 0; i < 3; i++)
-        test_call_input(test, i, test_tensor(DTYPE_FLOAT, 4, qkv_dims, x));
-    test_call_output(test, 0, test_tensor(DTYPE_FLOAT, 4, qkv_dims, y));
+static void attention(KernelCase *test, float *x, float *y) {
+    case_begin(test, "Attention", 25);
+    case_int(test, "is_causal", 1);
+    for (uint32_t i = 0; i < 3; i++) case_set_in(test, i, case_borrow(DTYPE_FLOAT, 4, qkv_dims, x));
+    case_set_out(test, 0, case_borrow(DTYPE_FLOAT, 4, qkv_dims, y));
 }
 
 /* A mask of one row stands for all queries, and each keeps its own frontier. */
-static void test_causal_with_one_mask_row(void **state) {
-    (void)state;
+TEST(test_causal_with_one_mask_row) {
     float x[] = {1, 2, 3, -1, 0.5F, 4}, plain[6], masked[6], first[6];
     uint8_t all[] = {1, 1, 1}, not_first[] = {0, 1, 1};
-    TestCall test;
+    KernelCase test;
     attention(&test, x, plain);
-    assert_true(test_call_run(&test));
-    test_call_end(&test);
+    assert_true(case_run(&test));
+    case_end(&test);
     attention(&test, x, masked);
-    test_call_input(&test, 3, test_tensor(DTYPE_BOOL, 4, mask_dims, all));
-    assert_true(test_call_run(&test));
-    test_call_end(&test);
+    case_set_in(&test, 3, case_borrow(DTYPE_BOOL, 4, mask_dims, all));
+    assert_true(case_run(&test));
+    case_end(&test);
     assert_memory_equal(plain, masked, sizeof plain);
     assert_true(plain[0] == 1 && plain[1] == 2); /* the first query sees the first key alone */
     attention(&test, x, first);
-    test_call_input(&test, 3, test_tensor(DTYPE_BOOL, 4, mask_dims, not_first));
-    assert_true(test_call_run(&test));
-    test_call_end(&test);
+    case_set_in(&test, 3, case_borrow(DTYPE_BOOL, 4, mask_dims, not_first));
+    assert_true(case_run(&test));
+    case_end(&test);
     assert_true(first[0] == 0 && first[1] == 0); /* and here none at all */
     assert_true(first[2] == 3 && first[3] == -1);
     attention(&test, x, first);
@@ -45,23 +43,21 @@ static void test_causal_with_one_mask_row(void **state) {
 }
 
 /* What a mask excludes has no say, even where it is NaN. */
-static void test_masked_nan(void **state) {
-    (void)state;
+TEST(test_masked_nan) {
     float x[] = {1, 2, 3, -1, 0.5F, 4}, v[] = {1, 1, 2, 2, NAN, INFINITY}, y[6];
     float mask[] = {0, 0, -INFINITY};
-    TestCall test;
+    KernelCase test;
     attention(&test, x, y);
-    test_call_int(&test, "is_causal", 0);
-    test_call_input(&test, 2, test_tensor(DTYPE_FLOAT, 4, qkv_dims, v));
-    test_call_input(&test, 3, test_tensor(DTYPE_FLOAT, 4, mask_dims, mask));
-    assert_true(test_call_run(&test));
+    case_int(&test, "is_causal", 0);
+    case_set_in(&test, 2, case_borrow(DTYPE_FLOAT, 4, qkv_dims, v));
+    case_set_in(&test, 3, case_borrow(DTYPE_FLOAT, 4, mask_dims, mask));
+    assert_true(case_run(&test));
     for (int i = 0; i < 6; i++) assert_true(y[i] >= 1 && y[i] <= 2);
-    test_call_end(&test);
+    case_end(&test);
 }
 
 /* Keys behind a mask's end are not seen, nor is memory there read: masks of their own size. */
-static void test_short_mask(void **state) {
-    (void)state;
+TEST(test_short_mask) {
     static const int64_t short_dims[] = {1, 1, 1, 1};
     float x[] = {1, 2, 3, -1, 0.5F, 4}, y[6];
     for (int bools = 0; bools < 2; bools++) {
@@ -71,98 +67,92 @@ static void test_short_mask(void **state) {
             *(uint8_t *)mask = 1;
         else
             *(float *)mask = 0;
-        TestCall test;
+        KernelCase test;
         attention(&test, x, y);
-        test_call_int(&test, "is_causal", 0);
-        test_call_input(&test, 3,
-                        test_tensor(bools ? DTYPE_BOOL : DTYPE_FLOAT, 4, short_dims, mask));
-        assert_true(test_call_run(&test));
-        test_call_end(&test);
+        case_int(&test, "is_causal", 0);
+        case_set_in(&test, 3, case_borrow(bools ? DTYPE_BOOL : DTYPE_FLOAT, 4, short_dims, mask));
+        assert_true(case_run(&test));
+        case_end(&test);
         free(mask);
         for (int i = 0; i < 6; i++) assert_true(y[i] == x[i % 2]);
     }
 }
 
-static void test_padding_out_of_range(void **state) {
-    (void)state;
+TEST(test_padding_out_of_range) {
     static const int64_t bad[] = {-1, 4, INT64_MAX, INT64_MIN}, one = 1;
     float x[6] = {0}, y[6];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        TestCall test;
+        KernelCase test;
         int64_t length = bad[i];
         attention(&test, x, y);
-        test_call_input(&test, 6, test_tensor(DTYPE_INT64, 1, &one, &length));
-        assert_false(test_call_run(&test));
-        test_call_end(&test);
+        case_set_in(&test, 6, case_borrow(DTYPE_INT64, 1, &one, &length));
+        assert_false(case_run(&test));
+        case_end(&test);
     }
 }
 
-static void test_positions_out_of_range(void **state) {
-    (void)state;
+TEST(test_positions_out_of_range) {
     static const int64_t bad[] = {-1, 2, INT64_MAX, INT64_MIN}, x_dims[] = {1, 1, 1, 2},
                          cache_dims[] = {2, 1}, id_dims[] = {1, 1};
     float x[2] = {1, 2}, cache[2] = {1, 1}, y[2];
     for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
-        TestCall test;
+        KernelCase test;
         bool good = i == sizeof bad / sizeof *bad;
         int64_t id = good ? 1 : bad[i];
-        test_call_begin(&test, "RotaryEmbedding", 23);
-        test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 4, x_dims, x));
-        test_call_input(&test, 1, test_tensor(DTYPE_FLOAT, 2, cache_dims, cache));
-        test_call_input(&test, 2, test_tensor(DTYPE_FLOAT, 2, cache_dims, cache));
-        test_call_input(&test, 3, test_tensor(DTYPE_INT64, 2, id_dims, &id));
-        test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 4, x_dims, y));
-        assert_int_equal(test_call_run(&test), good);
-        test_call_end(&test);
+        case_begin(&test, "RotaryEmbedding", 23);
+        case_set_in(&test, 0, case_borrow(DTYPE_FLOAT, 4, x_dims, x));
+        case_set_in(&test, 1, case_borrow(DTYPE_FLOAT, 2, cache_dims, cache));
+        case_set_in(&test, 2, case_borrow(DTYPE_FLOAT, 2, cache_dims, cache));
+        case_set_in(&test, 3, case_borrow(DTYPE_INT64, 2, id_dims, &id));
+        case_set_out(&test, 0, case_borrow(DTYPE_FLOAT, 4, x_dims, y));
+        assert_int_equal(case_run(&test), good);
+        case_end(&test);
     }
 }
 
-static void test_targets_out_of_range(void **state) {
-    (void)state;
+TEST(test_targets_out_of_range) {
     static const int64_t bad[] = {-1, 3, INT64_MAX, INT64_MIN}, x_dims[] = {1, 3}, one = 1;
     float x[3] = {-1, -2, -3}, y = 0;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         for (int ignored = 0; ignored < 2; ignored++) {
-            TestCall test;
+            KernelCase test;
             int64_t target = bad[i];
             if (ignored && target == INT64_MIN) continue; /* stands for an absent attribute */
-            test_call_begin(&test, "NegativeLogLikelihoodLoss", 13);
-            if (ignored) test_call_int(&test, "ignore_index", target);
-            test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 2, x_dims, x));
-            test_call_input(&test, 1, test_tensor(DTYPE_INT64, 1, &one, &target));
-            test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 0, NULL, &y));
-            assert_int_equal(test_call_run(&test), ignored);
+            case_begin(&test, "NegativeLogLikelihoodLoss", 13);
+            if (ignored) case_int(&test, "ignore_index", target);
+            case_set_in(&test, 0, case_borrow(DTYPE_FLOAT, 2, x_dims, x));
+            case_set_in(&test, 1, case_borrow(DTYPE_INT64, 1, &one, &target));
+            case_set_out(&test, 0, case_borrow(DTYPE_FLOAT, 0, NULL, &y));
+            assert_int_equal(case_run(&test), ignored);
             if (ignored) assert_true(isnan(y)); /* the mean of nothing */
-            test_call_end(&test);
+            case_end(&test);
         }
 }
 
-static void test_lengths_out_of_range(void **state) {
-    (void)state;
+TEST(test_lengths_out_of_range) {
     static const int64_t x_dims[] = {2, 1, 1}, w_dims[] = {1, 1, 1}, y_dims[] = {2, 1, 1, 1},
                          one = 1;
     static const int32_t lengths[] = {-1, 3, INT32_MAX, INT32_MIN, 0, 1, 2};
     float x[2] = {1, 2}, w = 1, y[2];
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        TestCall test;
+        KernelCase test;
         int32_t length = lengths[i];
-        test_call_begin(&test, "RNN", 14);
-        test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 3, x_dims, x));
-        test_call_input(&test, 1, test_tensor(DTYPE_FLOAT, 3, w_dims, &w));
-        test_call_input(&test, 2, test_tensor(DTYPE_FLOAT, 3, w_dims, &w));
-        test_call_input(&test, 4, test_tensor(DTYPE_INT32, 1, &one, &length));
-        test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 4, y_dims, y));
+        case_begin(&test, "RNN", 14);
+        case_set_in(&test, 0, case_borrow(DTYPE_FLOAT, 3, x_dims, x));
+        case_set_in(&test, 1, case_borrow(DTYPE_FLOAT, 3, w_dims, &w));
+        case_set_in(&test, 2, case_borrow(DTYPE_FLOAT, 3, w_dims, &w));
+        case_set_in(&test, 4, case_borrow(DTYPE_INT32, 1, &one, &length));
+        case_set_out(&test, 0, case_borrow(DTYPE_FLOAT, 4, y_dims, y));
         bool good = length >= 0 && length <= 2;
-        assert_int_equal(test_call_run(&test), good);
+        assert_int_equal(case_run(&test), good);
         if (good)
             for (int t = 0; t < 2; t++) assert_true(t < length ? y[t] > 0 : y[t] == 0);
-        test_call_end(&test);
+        case_end(&test);
     }
 }
 
 /* Tensors of no elements, but of 2^60 rows, take no time. */
-static void test_many_empty_rows(void **state) {
-    (void)state;
+TEST(test_many_empty_rows) {
     static const struct {
         const char *op;
         int64_t opset, dims[3];
@@ -177,35 +167,21 @@ static void test_many_empty_rows(void **state) {
     };
     static const int64_t none = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        TestCall test;
-        test_call_begin(&test, cases[i].op, cases[i].opset);
-        KernelTensor x = test_tensor(DTYPE_FLOAT, 3, cases[i].dims, NULL);
+        KernelCase test;
+        case_begin(&test, cases[i].op, cases[i].opset);
+        KernelTensor x = case_borrow(DTYPE_FLOAT, 3, cases[i].dims, NULL);
         bool rotary = strcmp(cases[i].op, "RotaryEmbedding") == 0;
         bool mean = strcmp(cases[i].op, "MeanVarianceNormalization") == 0;
-        if (strcmp(cases[i].op, "LRN") == 0) test_call_int(&test, "size", 3);
-        if (rotary) test_call_int(&test, "num_heads", 1);
-        test_call_input(&test, 0, x);
-        KernelTensor other = rotary ? x : test_tensor(DTYPE_FLOAT, 1, &none, NULL);
+        if (strcmp(cases[i].op, "LRN") == 0) case_int(&test, "size", 3);
+        if (rotary) case_int(&test, "num_heads", 1);
+        case_set_in(&test, 0, x);
+        KernelTensor other = rotary ? x : case_borrow(DTYPE_FLOAT, 1, &none, NULL);
         bool scaled = strcmp(cases[i].op, "LayerNormalization") == 0 ||
                       strcmp(cases[i].op, "RMSNormalization") == 0;
-        if (rotary || scaled) test_call_input(&test, 1, other);
-        if (rotary) test_call_input(&test, 2, other);
-        test_call_output(&test, 0, x);
-        assert_int_equal(test_call_run(&test), !mean); /* its usual axes are not there */
-        test_call_end(&test);
+        if (rotary || scaled) case_set_in(&test, 1, other);
+        if (rotary) case_set_in(&test, 2, other);
+        case_set_out(&test, 0, x);
+        assert_int_equal(case_run(&test), !mean); /* its usual axes are not there */
+        case_end(&test);
     }
-}
-
-UNIT_TESTS(kernel_attention_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_causal_with_one_mask_row),
-        cmocka_unit_test(test_masked_nan),
-        cmocka_unit_test(test_short_mask),
-        cmocka_unit_test(test_padding_out_of_range),
-        cmocka_unit_test(test_positions_out_of_range),
-        cmocka_unit_test(test_targets_out_of_range),
-        cmocka_unit_test(test_lengths_out_of_range),
-        cmocka_unit_test(test_many_empty_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,7 @@ static void case_ints(KernelCase *c, const char *name, const int64_t *items, uin
 }
 
 /* Queries, keys and values from one tensor (batch, rows, 3, heads, size), in three layouts. */
-static void test_parts(void **state) {
-    (void)state;
+TEST(test_parts) {
     static const int64_t axes[] = {0, 3, 1, 4}, parts[] = {2, 0, 1};
     const int64_t dims[] = {1, 2, 3, 1, 1}, out[] = {1, 1, 2, 1};
     const float x[] = {1, 10, 0, 2, 20, 0}; /* keys, values, queries of two rows */
@@ -37,8 +36,7 @@ typedef struct Refusal {
     int64_t q[4], k[4], v[4], keep[4], bias[4], y[4];
 } Refusal;
 
-static void test_refuses(void **state) {
-    (void)state;
+TEST(test_refuses) {
     static const Refusal cases[] = {
         {{1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 3, 5}, {1, 2, 3, 4}},
         {{1, 2, 3, 4}, {1, 2, 5, 3}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 3, 5}, {1, 2, 3, 4}},
@@ -66,8 +64,7 @@ static void test_refuses(void **state) {
 }
 
 /* Keys and values of the past come before those behind them, and have to fit these. */
-static void test_past(void **state) {
-    (void)state;
+TEST(test_past) {
     static const struct {
         int64_t k[4], v[4];
         bool alone;
@@ -101,8 +98,7 @@ static void test_past(void **state) {
 }
 
 /* Lists of axes that are none, and parts that are not there. */
-static void test_wrong_axes(void **state) {
-    (void)state;
+TEST(test_wrong_axes) {
     static const struct {
         int64_t axes[4], part;
         uint32_t count;
@@ -128,8 +124,7 @@ static void test_wrong_axes(void **state) {
 
 /* Rows that see no key, and rows whose scores are no numbers: NaN, or 0 where that is told; with more rows
  * than are computed one by one, too. */
-static void test_blank(void **state) {
-    (void)state;
+TEST(test_blank) {
     enum { MANY = 9 };
     for (uint32_t blank = 0; blank < 2; blank++)
         for (int64_t rows = 3; rows <= MANY; rows += MANY - 3) {
@@ -158,11 +153,4 @@ static void test_blank(void **state) {
             }
             case_end(&c);
         }
-}
-
-UNIT_TESTS(kernel_fused_attention_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts), cmocka_unit_test(test_refuses), cmocka_unit_test(test_past),
-        cmocka_unit_test(test_wrong_axes), cmocka_unit_test(test_blank)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,24 +127,12 @@ static void rotary(Call *c) {
     SET(&c->inputs[3], FLOAT, 6, partly ? h / 4 : h / 2);
 }
 
-static void test_multi_head(void **state) {
-    (void)state;
+TEST(test_multi_head) {
     try_all(multi_head);
 }
-static void test_group(void **state) {
-    (void)state;
+TEST(test_group) {
     try_all(group);
 }
-static void test_rotary(void **state) {
-    (void)state;
+TEST(test_rotary) {
     try_all(rotary);
-}
-
-UNIT_TESTS(kernel_heads_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_multi_head),
-        cmocka_unit_test(test_group),
-        cmocka_unit_test(test_rotary),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,8 +64,7 @@ static void try_once(void) {
     case_end(&c);
 }
 
-static void test_values(void **unused) {
-    (void)unused;
+TEST(test_values) {
     for (int i = 0; i < 500; i++) try_once();
 }
 
@@ -80,15 +79,8 @@ static void refuses(const int64_t *x, const int64_t *table, const char *says) {
     case_end(&c);
 }
 
-static void test_refusals(void **unused) {
-    (void)unused;
+TEST(test_refusals) {
     refuses(CASE_DIMS(2, 3), CASE_DIMS(2, 3), "no two halves");
     refuses(CASE_DIMS(2, 4), CASE_DIMS(3, 4), "does not broadcast");
     refuses(CASE_DIMS(2, 4), CASE_DIMS(2, 2), "does not broadcast");
-}
-
-UNIT_TESTS(kernel_rotate_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),
-                                       cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,8 +23,7 @@ static int32_t divide(const char *op, int64_t to_zero, int32_t a, int32_t b) {
     return result;
 }
 
-static void test_divisions(void **state) {
-    (void)state;
+TEST(test_divisions) {
     assert_int_equal(divide("Div", 0, INT32_MIN, -1), INT32_MIN);
     assert_int_equal(divide("Div", 0, 5, 0), 0);
     assert_int_equal(divide("Div", 0, -7, 2), -3);
@@ -43,8 +42,7 @@ static void test_divisions(void **state) {
 /* ---- powers --------------------------------------------------------------------------------- */
 
 /* Square roots are taken where the exponent is 0.5: what C's pow says of it holds for these, too. */
-static void test_roots(void **state) {
-    (void)state;
+TEST(test_roots) {
     static const double bases[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, -4, 6.25};
     enum { COUNT = sizeof bases / sizeof *bases };
     for (int is_double = 0; is_double < 2; is_double++) {
@@ -69,8 +67,7 @@ static void test_roots(void **state) {
 
 /* ---- attributes and operands that do not fit ------------------------------------------------- */
 
-static void test_shift_direction(void **state) {
-    (void)state;
+TEST(test_shift_direction) {
     KernelCase c;
     uint8_t x = 129, y = 1;
     case_begin(&c, "BitShift", 11);
@@ -86,8 +83,7 @@ static void test_shift_direction(void **state) {
     case_end(&c);
 }
 
-static void test_clip_bounds(void **state) {
-    (void)state;
+TEST(test_clip_bounds) {
     const float x[] = {-3, 0, 5, NAN}, low = 2, high = -2;
     KernelCase c;
     case_begin(&c, "Clip", 13);
@@ -117,8 +113,7 @@ static float clip_infinity(int64_t opset) {
     return result;
 }
 
-static void test_clip_defaults(void **state) {
-    (void)state;
+TEST(test_clip_defaults) {
     assert_true(isinf(clip_infinity(1)));
     assert_true(clip_infinity(6) == 0x1.fffffep127f);
     assert_true(isinf(clip_infinity(13)));
@@ -146,8 +141,7 @@ static bool quantize(Dtype to, uint32_t scale_rank, const int64_t *scale_dims, i
     return ok;
 }
 
-static void test_quantize_shapes(void **state) {
-    (void)state;
+TEST(test_quantize_shapes) {
     const Dtype u8 = DTYPE_UINT8;
     assert_true(quantize(u8, 0, NULL, INT64_MAX, 0)); /* the axis means nothing */
     assert_true(quantize(u8, 1, CASE_DIMS(4), -1, 0));
@@ -170,8 +164,7 @@ static void test_quantize_shapes(void **state) {
     assert_false(quantize(DTYPE_STRING, 0, NULL, 0, 0));
 }
 
-static void test_quantize_limits(void **state) {
-    (void)state;
+TEST(test_quantize_limits) {
     const float x[] = {NAN, HUGE_VALF, -HUGE_VALF, 2.5f, 3e38f, -3e38f}, scale = 1;
     const int8_t want[] = {-128, 127, -128, 2, 127, -128};
     KernelCase c;
@@ -215,8 +208,7 @@ static bool dropout(double ratio, uint8_t training) {
     return ok;
 }
 
-static void test_dropout_ratio(void **state) {
-    (void)state;
+TEST(test_dropout_ratio) {
     assert_true(dropout(0.5, 1));
     assert_true(dropout(2, 0));
     assert_false(dropout(1, 1));
@@ -248,8 +240,7 @@ static int64_t whole_range(int64_t from, int64_t to, int64_t step) {
     return count;
 }
 
-static void test_ranges(void **state) {
-    (void)state;
+TEST(test_ranges) {
     assert_int_equal(range(0, 1, 0.3), 4);
     assert_int_equal(range(0, 1, -1), 0);
     assert_int_equal(range(0, 1, 0), -1);
@@ -263,8 +254,7 @@ static void test_ranges(void **state) {
     assert_int_equal(whole_range(0, 1, 0), -1);
 }
 
-static void test_eye_diagonals(void **state) {
-    (void)state;
+TEST(test_eye_diagonals) {
     static const int64_t diagonals[] = {0, 1, -1, 2, 3, -2, -3, INT64_MAX, INT64_MIN};
     static const int ones[] = {2, 2, 1, 1, 0, 0, 0, 0, 0};
     for (size_t i = 0; i < sizeof ones / sizeof *ones; i++) {
@@ -296,8 +286,7 @@ static bool mel(int64_t bands, int64_t length, int64_t rate, float low, float hi
     return ok;
 }
 
-static void test_mel_edges(void **state) {
-    (void)state;
+TEST(test_mel_edges) {
     assert_true(mel(8, 16, 8192, 0, 4096));
     assert_false(mel(8, 16, 0, 0, 4096));
     assert_false(mel(8, 16, 8192, 0, 1e9f));
@@ -306,8 +295,7 @@ static void test_mel_edges(void **state) {
     assert_false(mel(8, 16, -8192, 0, 4096));
 }
 
-static void test_text(void **state) {
-    (void)state;
+TEST(test_text) {
     static const struct {
         const char *text;
         bool ok;
@@ -341,8 +329,7 @@ static void test_text(void **state) {
 /* ---- random numbers -------------------------------------------------------------------------- */
 
 /* The first numbers of numpy's RandomState(0), and of RandomState([1, 1]): a key of two words. */
-static void test_generator(void **state) {
-    (void)state;
+TEST(test_generator) {
     Random random;
     kernel_random_seed(&random, 0);
     assert_true(kernel_random_real(&random) == 0.5488135039273248);
@@ -356,8 +343,7 @@ static void test_generator(void **state) {
     assert_true(kernel_random_real(&random) == 0.2309331037176915);
 }
 
-static void test_multinomial(void **state) {
-    (void)state;
+TEST(test_multinomial) {
     const float logs[] = {-HUGE_VALF, 0, -HUGE_VALF, NAN, NAN, NAN};
     KernelCase c;
     case_begin(&c, "Multinomial", 22);
@@ -375,8 +361,7 @@ static void test_multinomial(void **state) {
 /* ---- missing operands ------------------------------------------------------------------------ */
 
 /* An error, never a crash. */
-static void test_no_operands(void **state) {
-    (void)state;
+TEST(test_no_operands) {
     /* clang-format off */
     static const char *const operators[] = {
         "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Bernoulli",
@@ -401,18 +386,4 @@ static void test_no_operands(void **state) {
             assert_false(case_run(&c));
             case_end(&c);
         }
-}
-
-UNIT_TESTS(kernel_elementwise_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_divisions),       cmocka_unit_test(test_roots),
-        cmocka_unit_test(test_shift_direction), cmocka_unit_test(test_clip_bounds),
-        cmocka_unit_test(test_clip_defaults),   cmocka_unit_test(test_quantize_shapes),
-        cmocka_unit_test(test_quantize_limits), cmocka_unit_test(test_dropout_ratio),
-        cmocka_unit_test(test_ranges),          cmocka_unit_test(test_eye_diagonals),
-        cmocka_unit_test(test_mel_edges),       cmocka_unit_test(test_text),
-        cmocka_unit_test(test_generator),       cmocka_unit_test(test_multinomial),
-        cmocka_unit_test(test_no_operands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

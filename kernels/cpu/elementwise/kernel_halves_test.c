@@ -82,11 +82,10 @@ static void compare_halves(const char *op, bool binary, Dtype dtype) {
     compare_cases(op, &half, &wide);
 }
 
-static void test_halves(void **state) {
+TEST(test_halves) {
     static const char *const binary[] = {"Add", "Sub", "Mul", "Div", "Less", "PRelu"};
     static const char *const unary[] = {"Relu",      "Sigmoid", "Abs",  "Clip", "Erf",
                                         "HardSwish", "Neg",     "Gelu", "Tanh", "Reciprocal"};
-    (void)state;
     for (int i = 0; i < 600; i++) {
         const Dtype dtype = i & 1 ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
         compare_halves(binary[i / 2 % 6], true, dtype);
@@ -104,12 +103,11 @@ static void begin_reduction(KernelCase *c, const char *op, Dtype dtype, const Ha
 
 /* Of few columns, of rows longer than a piece, and so many elements to a result that they go in
  * chunks. Products are left out: whether they underflow before something infinite is their order's. */
-static void test_reductions(void **state) {
+TEST(test_reductions) {
     static const char *const ops[] = {"ReduceMean",      "ReduceSum",    "ReduceMax",
                                       "ReduceMin",       "ReduceL1",     "ReduceL2",
                                       "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
     static const int64_t large[][4] = {{3, 600000, 1, 1}, {40000, 33, 1, 1}, {20, 40000, 3, 1}};
-    (void)state;
     for (int i = 0; i < 600; i++) {
         HalfShape s = half_shape(false);
         int64_t axes[4];
@@ -134,10 +132,9 @@ static void test_reductions(void **state) {
 }
 
 /* demi's own Gelu reads one type and gives another. */
-static void test_types_of_gelu(void **state) {
+TEST(test_types_of_gelu) {
     static const Dtype types[] = {DTYPE_FLOAT, DTYPE_FLOAT16, DTYPE_BFLOAT16};
     float x[1500], want[1500];
-    (void)state;
     for (int k = 0; k < 1500; k++) x[k] = (float)(k - 700) / 128; /* exact in all of them */
     for (int i = 0; i < 9; i++) {
         KernelCase c;
@@ -154,11 +151,4 @@ static void test_types_of_gelu(void **state) {
                                 1500 * kernel_element_size(types[i % 3]));
         case_end(&c);
     }
-}
-
-UNIT_TESTS(kernel_halves_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_halves),
-                                       cmocka_unit_test(test_reductions),
-                                       cmocka_unit_test(test_types_of_gelu)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,9 +73,8 @@ static void check(const Data *d, const Epilogue *e, const EpilogueBlock *block) 
         }
 }
 
-static void test_blocks(void **state) {
+TEST(test_blocks) {
     static Data d;
-    (void)state;
     for (int variant = 0; variant < 12; variant++)
         for (Activation a = ACTIVATION_NONE; a < ACTIVATION_COUNT; a++) {
             fill(&d);
@@ -92,26 +91,22 @@ static void test_blocks(void **state) {
         }
 }
 
-static void test_whole(void **state) {
+TEST(test_whole) {
     static Data d;
-    (void)state;
     fill(&d);
     const Epilogue e = {
         .bias = d.bias, .residual = d.residual, .residual_row = ROW, .activation = ACTIVATION_SILU};
     const EpilogueBlock whole = {d.y, ROW, 0, 0, ROWS, COLUMNS};
     for (unsigned threads = 1; threads < 4; threads++) {
         fill(&d);
-        Arena arena;
-        arena_init(&arena, NULL);
-        const KernelCall call = {.workers = workers_new(&arena, threads)};
+        const KernelCall call = {.workers = workers_new(&test_arena, threads)};
         epilogue_run(&call, &e, &whole);
         check(&d, &e, &whole);
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
 }
 
-static void test_params(void **state) {
-    (void)state;
+TEST(test_params) {
     const float given[] = {-1, 6, 3};
     Epilogue e = {.activation = ACTIVATION_CLIP};
     assert_true(epilogue_params(&e, given, 2));
@@ -126,8 +121,7 @@ static void test_params(void **state) {
 }
 
 /* NaN stays NaN, as in the operators. */
-static void test_nan(void **state) {
-    (void)state;
+TEST(test_nan) {
     for (int i = 0; i < 2 * ACTIVATION_COUNT; i++) {
         const Activation a = (Activation)(i / 2);
         float y[9];
@@ -138,14 +132,4 @@ static void test_nan(void **state) {
         for (int k = 0; k < 9; k++)
             if (!isnan(y[k])) fail_msg("%s of NaN is %g", activation_names[a], (double)y[k]);
     }
-}
-
-UNIT_TESTS(epilogue_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_whole),
-        cmocka_unit_test(test_params),
-        cmocka_unit_test(test_nan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,15 +208,12 @@ static void run_case(KernelCall *call, const Case *c) {
     }
 }
 
-static void test_sizes(void **unused) {
-    (void)unused;
+TEST(test_sizes) {
     static const uint64_t sizes[] = {1, 2, 3, 7, 8, 9, 15, 17, 31, 47, 49, 97};
     enum { COUNT = sizeof sizes / sizeof *sizes };
-    MemTrap trap;
     Arena arena, whole; /* of a case; of all */
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
-    arena_init(&whole, &trap);
+    arena_init(&arena, &test_trap);
+    arena_init(&whole, &test_trap);
     KernelCall call = {.workers = workers_new(&whole, 2), .scratch = &arena};
     for (int i = 0; i < 400; i++) {
         uint32_t bits = random_bits() >> 8;
@@ -239,14 +236,9 @@ static void test_sizes(void **unused) {
     arena_free(&whole);
 }
 
-static void test_threads(void **unused) {
-    (void)unused;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
-    const float *a = floats(&arena, 200 * 600), *b = floats(&arena, 600 * 100);
-    float *one = floats(&arena, 200 * 100), *many = floats(&arena, 200 * 100);
+TEST(test_threads) {
+    const float *a = floats(&test_arena, 200 * 600), *b = floats(&test_arena, 600 * 100);
+    float *one = floats(&test_arena, 200 * 100), *many = floats(&test_arena, 200 * 100);
     GemmMatrices g = {.batches = 1,
                       .m = 200,
                       .n = 100,
@@ -255,12 +247,11 @@ static void test_threads(void **unused) {
                       .b = matrix(b, false, 600, 100),
                       .c = one};
     for (unsigned threads = 1; threads < 6; threads++) {
-        KernelCall call = {.workers = workers_new(&arena, threads), .scratch = &arena};
+        KernelCall call = {.workers = workers_new(&test_arena, threads), .scratch = &test_arena};
         g.c = threads == 1 ? one : many;
         gemm_matrices(&call, &g);
         if (threads > 1) assert_memory_equal(one, many, 200 * 100 * sizeof(float));
     }
-    arena_free(&arena);
 }
 
 /* Rows of int16 pairs, one lane after the other. */
@@ -278,19 +269,15 @@ static uint32_t half_of(uint32_t pair, int i) {
     return (uint32_t)(int32_t)(int16_t)(pair >> 16 * i);
 }
 
-static void test_pairs(void **unused) {
-    (void)unused;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
+TEST(test_pairs) {
     enum { M = 21, N = 70, K = 300 };
-    uint32_t *a = ARENA_ARRAY(&arena, uint32_t, M * K), *b = ARENA_ARRAY(&arena, uint32_t, N * K);
-    uint32_t *c = ARENA_ARRAY(&arena, uint32_t, M * N);
+    uint32_t *a = ARENA_ARRAY(&test_arena, uint32_t, M * K),
+             *b = ARENA_ARRAY(&test_arena, uint32_t, N * K);
+    uint32_t *c = ARENA_ARRAY(&test_arena, uint32_t, M * N);
     for (int i = 0; i < M * K; i++) a[i] = random_bits();
     for (int i = 0; i < N * K; i++) b[i] = random_bits();
     a[0] = b[0] = 0x80008000u; /* the one sum of two products that int32 lacks */
-    KernelCall call = {.workers = workers_new(&arena, 2), .scratch = &arena};
+    KernelCall call = {.workers = workers_new(&test_arena, 2), .scratch = &test_arena};
     const Gemm g = {.kind = GEMM_PAIRS,
                     .batches = 1,
                     .m = M,
@@ -312,7 +299,6 @@ static void test_pairs(void **unused) {
             assert_int_equal(c[i], sum);
         }
     }
-    arena_free(&arena);
 }
 
 /* One loop's results in plain C and on a level. */
@@ -360,8 +346,7 @@ static void try_narrow(Both *b, const GemmLoops *loops, bool half, uint64_t n) {
     free(from);
 }
 
-static void test_loops(void **unused) {
-    (void)unused;
+TEST(test_loops) {
     static Both b;
     for (int i = 0; i < 8192; i++) b.from[i] = random_float();
     for (int i = 0; i < 4096; i++) b.x[i] = random_float();
@@ -373,10 +358,4 @@ static void test_loops(void **unused) {
             try_narrow(&b, loops, false, n);
         }
     }
-}
-
-UNIT_TESTS(gemm_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_pairs), cmocka_unit_test(test_loops)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

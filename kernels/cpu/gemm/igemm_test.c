@@ -156,11 +156,9 @@ static void check(const Given *given, const Case *c) {
 }
 
 static void run_case(const Case *c, IsaLevel level) {
-    MemTrap trap;
     Arena arena;
     Err err = {0};
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     Given given = {.arena = &arena};
     given_make(&given, c);
     void *first = NULL;
@@ -191,17 +189,15 @@ static void run_levels(const Case *c) {
         if (isa_supported((IsaLevel)level)) run_case(c, (IsaLevel)level);
 }
 
-static void test_tiles(void **unused) {
-    (void)unused;
+TEST(test_tiles) {
     for (uint64_t rows = 1; rows <= 26; rows++)
         for (uint64_t columns = 1; columns <= 130; columns += columns < 20 ? 3 : 17)
             run_levels(&(Case){.rows = rows, .taps = 2, .depth = 5, .columns = columns});
 }
 
-static void test_epilogues(void **unused) {
+TEST(test_epilogues) {
     static const Activation kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_CLIP,
                                        ACTIVATION_SIGMOID};
-    (void)unused;
     for (uint32_t i = 0; i < 160; i++)
         run_levels(&(Case){.rows = 1 + random_below(30),
                            .taps = 1 + random_below(9),
@@ -214,10 +210,9 @@ static void test_epilogues(void **unused) {
 }
 
 /* Outputs side by side: lines that begin and end within what is computed together, or are longer. */
-static void test_lines(void **unused) {
+TEST(test_lines) {
     static const IgemmSteps steps[] = {{3, 1}, {3, 2}, {5, 1}, {5, 2},
                                        {7, 1}, {7, 2}, {9, 1}, {9, 2}};
-    (void)unused;
     for (uint32_t i = 0; i < 160; i++) {
         const IgemmSteps s = steps[random_below(8)];
         assert_true(igemm_has_lines(s));
@@ -237,8 +232,7 @@ static void test_lines(void **unused) {
 }
 
 /* Panels that are deeper than a piece, within a tap and over several; more rows than a block. */
-static void test_pieces(void **unused) {
-    (void)unused;
+TEST(test_pieces) {
     run_levels(&(Case){.rows = 7, .taps = 1, .depth = 13000, .columns = 65, .bias = true});
     run_levels(&(Case){.rows = 60, .taps = 3, .depth = 2500, .columns = 64, .residual = true});
     run_levels(&(Case){.rows = 13, .taps = 9, .depth = 700, .columns = 100});
@@ -251,11 +245,9 @@ static void test_pieces(void **unused) {
 
 /* Rows are int8 widened, or uint8; depth is in elements. */
 static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
-    MemTrap trap;
     Arena arena;
     Err err = {0};
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const uint64_t words = igemm_words(kind, c->depth), each = kind == IGEMM_QUADS ? 4 : 2;
     const uint64_t pool = c->rows + 3, size = pool * words * each;
     uint8_t *quads = arena_alloc(&arena, size + 8);
@@ -353,9 +345,8 @@ static void run_byte_levels(const Case *c, Dtype to) {
     }
 }
 
-static void test_bytes(void **unused) {
+TEST(test_bytes) {
     static const Dtype results[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
-    (void)unused;
     for (uint32_t i = 0; i < 300; i++)
         run_byte_levels(&(Case){.rows = 1 + random_below(30),
                                 .taps = 1 + random_below(9),
@@ -384,11 +375,9 @@ static void check_bfloat(uint16_t bits, double want, double size) {
 
 /* Rows lie anyhow, or evenly apart by `step` elements, one behind the other. */
 static void run_bfloats(const Case *c, IsaLevel level, uint64_t step) {
-    MemTrap trap;
     Arena arena;
     Err err = {0};
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const uint64_t pool = c->rows + 3;
     const uint64_t room = step ? (c->rows + c->taps) * step + c->depth : pool * c->depth;
     const uint16_t *x = random_bfloats(&arena, room);
@@ -451,10 +440,9 @@ static void run_bfloats(const Case *c, IsaLevel level, uint64_t step) {
     arena_free(&arena);
 }
 
-static void test_bfloats(void **unused) {
+TEST(test_bfloats) {
     static const Activation activations[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_CLIP,
                                              ACTIVATION_SIGMOID};
-    (void)unused;
     for (int level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         if (!isa_supported((IsaLevel)level) || !igemm_has_bfloats((IsaLevel)level)) continue;
         for (uint32_t i = 0; i < 300; i++) {
@@ -485,8 +473,7 @@ static void test_bfloats(void **unused) {
 }
 
 /* A NaN stays one, and what is too large becomes Inf, whatever follows; subnormals are 0. */
-static void test_bfloats_special(void **unused) {
-    (void)unused;
+TEST(test_bfloats_special) {
     if (!isa_supported(ISA_AVX512) || !igemm_has_bfloats(ISA_AVX512)) return;
     float from[] = {NAN, INFINITY, -INFINITY, 3.4e38f, 1e-40f, -0.0f, 1.00390625f, 1.01171875f};
     uint16_t y[8], want[8];
@@ -505,11 +492,9 @@ static void run_nan(IsaLevel level) {
     const Places places = {at, 1};
     const IgemmWeights weights = {IGEMM_FLOAT, &w, 1, 1, 1, 1, 1, 1, IGEMM_BY_RULE};
     const Epilogue relu = {.activation = ACTIVATION_RELU};
-    MemTrap trap;
     Arena arena;
     Err err = {0};
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     char *packed = arena_alloc(&arena, igemm_packed_size(&weights, level) + 64);
     packed += 64 - (uintptr_t)packed % 64;
     igemm_pack(packed, &weights, level);
@@ -530,18 +515,7 @@ static void run_nan(IsaLevel level) {
     arena_free(&arena);
 }
 
-static void test_nan(void **unused) {
-    (void)unused;
+TEST(test_nan) {
     for (int level = ISA_PORTABLE; level < ISA_COUNT; level++)
         if (isa_supported((IsaLevel)level)) run_nan((IsaLevel)level);
-}
-
-UNIT_TESTS(igemm_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),   cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_lines),   cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_nan),     cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_bfloats), cmocka_unit_test(test_bfloats_special),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Split products against sums in double, as near to them as float is; by any number of threads with the
  * same bits; numbers of all sizes; and what is said of infinite weights. */
-#include "kernel_call_test.h"
+#include "kernel_case_test.h"
 
 #include <float.h>
 #include <math.h>
@@ -32,10 +32,9 @@ static void fill(void) {
 
 /* Whether it is sound. */
 static bool run(unsigned threads, float *to) {
-    TestCall test;
+    KernelCase test;
     bool sound = false;
-    test_call_begin(&test, "MatMul", 13);
-    if (setjmp(test.trap.env)) fail();
+    case_begin(&test, "MatMul", 13);
     test.call.workers = workers_new(&test.arena, threads);
     const IsaLevel level = isa_best();
     const IgemmWeights weights = split_product_weights((uint64_t)depth, COLUMNS);
@@ -44,7 +43,7 @@ static bool run(unsigned threads, float *to) {
     weight_layout_pack(&layout, narrow, packed);
     const SplitProduct product = {x, ROWS, (uint64_t)depth, COLUMNS, packed, bias, to};
     assert_true(split_product_run(&test.call, &product, level, &sound));
-    test_call_end(&test);
+    case_end(&test);
     return sound;
 }
 
@@ -63,8 +62,7 @@ static void check(void) {
         }
 }
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(test_numbers) {
     if (!igemm_has_bfloats(isa_best())) skip();
     for (int i = 0; i < 3; i++) {
         depth = (const int[]){2, 70, MOST_DEPTH}[i];
@@ -80,8 +78,7 @@ static void test_numbers(void **state) {
 }
 
 /* The largest are split without an overflow, and what is too small to be split is 0. */
-static void test_extremes(void **state) {
-    (void)state;
+TEST(test_extremes) {
     if (!igemm_has_bfloats(isa_best())) skip();
     fill();
     for (int i = 0; i < ROWS * depth; i++) x[i] = 0;
@@ -98,8 +95,7 @@ static void test_extremes(void **state) {
     }
 }
 
-static void test_unsound(void **state) {
-    (void)state;
+TEST(test_unsound) {
     if (!igemm_has_bfloats(isa_best())) skip();
     fill();
     x[5] = INFINITY; /* of which there is one part alone */
@@ -112,11 +108,4 @@ static void test_unsound(void **state) {
     narrow[depth + 5] = 0x7f80; /* infinite */
     x[5] = 1;
     assert_false(run(2, y[0]));
-}
-
-UNIT_TESTS(split_product_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers),
-                                       cmocka_unit_test(test_extremes),
-                                       cmocka_unit_test(test_unsound)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,7 @@ static bool align(int64_t ratio, Err *err) {
     return ok;
 }
 
-static void test_samples(void **state) {
-    (void)state;
+TEST(test_samples) {
     const int64_t few[] = {0, 1, 2, 16, 200}, many[] = {1 << 14, 1 << 19, INT64_MAX};
     Err err;
     for (size_t i = 0; i < sizeof few / sizeof *few; i++) assert_true(align(few[i], &err));
@@ -29,9 +28,4 @@ static void test_samples(void **state) {
         assert_false(align(many[i], &err));
         assert_non_null(strstr(err.what, "samples"));
     }
-}
-
-UNIT_TESTS(kernel_roi_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

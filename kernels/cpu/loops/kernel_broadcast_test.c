@@ -43,8 +43,7 @@ static void number(KernelTensor *tensor, int32_t base) {
     for (uint64_t i = 0; i < tensor->count; i++) ((int32_t *)tensor->data)[i] = base + (int32_t)i;
 }
 
-static void test_random(void **state) {
-    (void)state;
+TEST(test_random) {
     uint32_t seed = 7;
     for (int round = 0; round < 4000; round++) {
         int64_t out[MOST_RANK], dims[2][MOST_RANK];
@@ -69,8 +68,7 @@ static void test_random(void **state) {
 }
 
 /* Rows that see the same row, some of which are joined, and a rest; of one tile and of several. */
-static void test_short_rows(void **state) {
-    (void)state;
+TEST(test_short_rows) {
     const int64_t columns[] = {2, 3, 8, 31, 200, 512, 1023, 1500}, rows[] = {2, 5, 129, 1100};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         for (size_t j = 0; j < sizeof rows / sizeof *rows; j++) {
@@ -90,8 +88,7 @@ static void test_short_rows(void **state) {
     }
 }
 
-static void test_before_version_7(void **state) {
-    (void)state;
+TEST(test_before_version_7) {
     const int64_t a[] = {2, 3, 4, 5}, b[] = {3, 4};
     for (int64_t axis = -3; axis <= 3; axis++) {
         KernelCase c;
@@ -121,8 +118,7 @@ static void refuse(const int64_t *a, uint32_t a_rank, const int64_t *b, uint32_t
     case_end(&c);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     refuse(CASE_DIMS(2, 3), 2, CASE_DIMS(2), 1);
     refuse(CASE_DIMS(3), 1, CASE_DIMS(1, 3), 2);
     refuse(CASE_DIMS(0), 1, CASE_DIMS(2), 1);
@@ -143,8 +139,7 @@ static void test_refusals(void **state) {
     case_end(&c);
 }
 
-static void test_high_rank(void **state) {
-    (void)state;
+TEST(test_high_rank) {
     enum { RANK = 1000 };
     int64_t a[RANK], b[RANK];
     for (uint32_t k = 0; k < RANK; k++) a[k] = k % 100 == 7 ? 2 : 1, b[k] = k % 200 == 7 ? 2 : 1;
@@ -157,13 +152,4 @@ static void test_high_rank(void **state) {
     number(&c.inputs[1], 5000);
     check_add(&c, 0);
     case_end(&c);
-}
-
-UNIT_TESTS(kernel_broadcast_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),           cmocka_unit_test(test_short_rows),
-        cmocka_unit_test(test_before_version_7), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_high_rank),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

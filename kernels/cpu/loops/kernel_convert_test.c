@@ -19,8 +19,7 @@ static uint8_t encoded(Dtype dtype, float value, const ConvertRules *rules) {
 }
 
 /* Every value half-way between two codes, its neighbours, and every code itself. */
-static void test_small_floats(void **state) {
-    (void)state;
+TEST(test_small_floats) {
     for (size_t i = 0; i < sizeof small_floats / sizeof *small_floats; i++)
         for (uint64_t code = 0; code < 255; code++) {
             double a = NAN, b = NAN;
@@ -37,8 +36,7 @@ static void test_small_floats(void **state) {
         }
 }
 
-static void test_past_the_largest(void **state) {
-    (void)state;
+TEST(test_past_the_largest) {
     const ConvertRules overflow = {true, CONVERT_UP};
     static const struct {
         Dtype dtype;
@@ -64,8 +62,7 @@ static void test_past_the_largest(void **state) {
     assert_int_equal(encoded(DTYPE_FLOAT8E4M3FN, -0.0f, NULL), 0x80);
 }
 
-static void test_scales(void **state) {
-    (void)state;
+TEST(test_scales) {
     static const struct {
         float value;
         uint8_t up, down, nearest;
@@ -92,8 +89,7 @@ static void test_scales(void **state) {
         assert_true(target == (want));                                                             \
     } while (0)
 
-static void test_integers(void **state) {
-    (void)state;
+TEST(test_integers) {
     ONE(int32_t, INT32, float, FLOAT, 1e20, INT32_MAX);
     ONE(int32_t, INT32, float, FLOAT, -HUGE_VALF, INT32_MIN);
     ONE(int64_t, INT64, float, FLOAT, NAN, 0);
@@ -116,8 +112,7 @@ static void test_integers(void **state) {
         0x5f01);
 }
 
-static void test_blocks(void **state) {
-    (void)state;
+TEST(test_blocks) {
     enum { COUNT = 1000 };
     static double from[COUNT], back[COUNT];
     static uint16_t half[COUNT];
@@ -129,8 +124,7 @@ static void test_blocks(void **state) {
     assert_memory_equal(from, back, sizeof from);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     uint64_t bytes[4] = {0};
     static const Dtype others[] = {DTYPE_STRING, DTYPE_COMPLEX64, DTYPE_UNDEFINED, (Dtype)99};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -138,13 +132,4 @@ static void test_refusals(void **state) {
         assert_false(kernel_convert(others[i], bytes, DTYPE_FLOAT, bytes + 2, 1, NULL));
     }
     assert_true(kernel_convert(DTYPE_FLOAT, NULL, DTYPE_INT8, NULL, 0, NULL));
-}
-
-UNIT_TESTS(kernel_convert_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_floats), cmocka_unit_test(test_past_the_largest),
-        cmocka_unit_test(test_scales),       cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

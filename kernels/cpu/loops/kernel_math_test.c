@@ -44,8 +44,7 @@ static void check(const Function *f) {
     if (!(worst <= f->limit)) fail_msg("%s: %.2f units at %a", f->name, worst, (double)at);
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     const Function functions[] = {
         {"exp", math_exp, exp, -110, 88.8f, 1.5},
         {"expm1", math_expm1, expm1, -110, 80, 3},
@@ -62,16 +61,14 @@ static void test_errors(void **state) {
 }
 
 /* Far in the tail the exponent -z^2 itself is rounded: errors grow with z^2. */
-static void test_tail(void **state) {
-    (void)state;
+TEST(test_tail) {
     for (float z = 1; z < 9; z += 0.001f) {
         double want = erfc((double)z), bound = want * 6e-8 * (4 + 3 * (double)(z * z));
         assert_true(fabs((double)math_erfc(z) - want) <= bound + 1e-45);
     }
 }
 
-static void test_specials(void **state) {
-    (void)state;
+TEST(test_specials) {
     const float inf = HUGE_VALF;
     assert_true(math_exp(inf) == inf && math_exp(-inf) == 0 && isnan(math_exp(NAN)));
     assert_true(math_expm1(inf) == inf && math_expm1(-inf) == -1 && isnan(math_expm1(NAN)));
@@ -86,8 +83,7 @@ static void test_specials(void **state) {
                 signbit(math_expm1(-0.0f)));
 }
 
-static void test_double(void **state) {
-    (void)state;
+TEST(test_double) {
     const double inf = (double)INFINITY;
     for (double x = -708; x < 709; x += 0.00917) {
         double exact = exp(x), error = fabs(math_exp_double(x) - exact);
@@ -97,14 +93,4 @@ static void test_double(void **state) {
     assert_true(math_exp_double(710) == inf && math_exp_double(1e300) == inf);
     assert_true(math_exp_double(-inf) == 0 && math_exp_double(-709) == 0);
     assert_true(isnan(math_exp_double((double)NAN)));
-}
-
-UNIT_TESTS(kernel_math_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_tail),
-        cmocka_unit_test(test_specials),
-        cmocka_unit_test(test_double),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts cover all items once; operators that are cut into parts give the same bits for any number
  * of threads. */
-#include "kernel_call_test.h"
+#include "kernel_case_test.h"
 
 #include <stdatomic.h>
 
@@ -9,8 +9,7 @@
 
 enum { ROWS = 700, COLUMNS = 61, PLANES = 3, COUNT = PLANES * ROWS * COLUMNS };
 
-static void test_cover(void **state) {
-    (void)state;
+TEST(test_cover) {
     for (uint64_t count = 0; count < 300; count++)
         for (unsigned parts = 1; parts < 9; parts++)
             for (uint64_t grain = 1; grain < 40; grain += 5) {
@@ -56,14 +55,9 @@ static void count_items(const void *data, uint64_t first, uint64_t end, unsigned
     for (unsigned i = 0; lane == 0 && i < counted->slow; i++) atomic_load(&counted->wrong);
 }
 
-static void test_chunks(void **state) {
-    MemTrap trap;
-    Arena arena;
-    (void)state;
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
+TEST(test_chunks) {
     for (unsigned threads = 1; threads < 6; threads++) {
-        Workers *workers = workers_new(&arena, threads);
+        Workers *workers = workers_new(&test_arena, threads);
         for (uint32_t i = 0; i < 3000; i++) {
             static atomic_uint done[ITEMS];
             const uint32_t random = i * 2654435761u;
@@ -81,7 +75,6 @@ static void test_chunks(void **state) {
             assert_int_equal(atomic_load(&counted.wrong), 0);
         }
     }
-    arena_free(&arena);
 }
 
 /* The operator on x, and on a bias of COLUMNS, into y of dims. */
@@ -89,21 +82,20 @@ static void compute(const char *op, uint32_t inputs, const int64_t *dims, float 
                     unsigned threads) {
     static float x[COUNT], bias[COLUMNS];
     static const int64_t x_dims[] = {PLANES, ROWS, COLUMNS}, bias_dims[] = {COLUMNS};
-    TestCall test;
+    KernelCase test;
     for (uint32_t i = 0; i < COUNT; i++)
         x[i] = (float)(int32_t)(i * 2654435761u) * 0x1p-29f; /* within 4 */
     for (uint32_t i = 0; i < COLUMNS; i++) bias[i] = (float)i - 30;
-    test_call_begin(&test, op, 21);
-    if (setjmp(test.trap.env)) fail();
-    test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 3, x_dims, x));
-    if (inputs > 1) test_call_input(&test, 1, test_tensor(DTYPE_FLOAT, 1, bias_dims, bias));
-    test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 3, dims, y));
+    case_begin(&test, op, 21);
+    case_set_in(&test, 0, case_borrow(DTYPE_FLOAT, 3, x_dims, x));
+    if (inputs > 1) case_set_in(&test, 1, case_borrow(DTYPE_FLOAT, 1, bias_dims, bias));
+    case_set_out(&test, 0, case_borrow(DTYPE_FLOAT, 3, dims, y));
     test.call.workers = workers_new(&test.arena, threads);
-    assert_true(test_call_run(&test));
-    test_call_end(&test);
+    assert_true(case_run(&test));
+    case_end(&test);
 }
 
-static void test_threads(void **state) {
+TEST(test_threads) {
     static float want[COUNT], got[COUNT];
     static const int64_t same[] = {PLANES, ROWS, COLUMNS}, transposed[] = {COLUMNS, ROWS, PLANES};
     static const struct {
@@ -118,7 +110,6 @@ static void test_threads(void **state) {
         {"Transpose", 1, transposed},
         {"LayerNormalization", 2, same},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         compute(cases[i].op, cases[i].inputs, cases[i].dims, want, 1);
         for (unsigned threads = 2; threads < 6; threads++) {
@@ -128,10 +119,4 @@ static void test_threads(void **state) {
                 fail_msg("%s differs with %u threads", cases[i].op, threads);
         }
     }
-}
-
-UNIT_TESTS(kernel_parts_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cover), cmocka_unit_test(test_chunks),
-                                       cmocka_unit_test(test_threads)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The loops of reductions: against sums made element by element, over every set of axes. */
-#include "kernel_call_test.h"
+#include "kernel_case_test.h"
 #include "kernel_reduce.h"
 
 enum { MOST = 128 };
@@ -30,12 +30,11 @@ static void sum_by_loops(ReduceLoops *loops, uint64_t *sums) {
 }
 
 static void check_axes(const KernelTensor *x, unsigned set) {
-    MemTrap trap;
     Arena arena;
     ReduceLoops loops;
     bool reduced[8] = {false};
     uint64_t want[MOST] = {0}, got[MOST] = {0}, results = 1, each = 1;
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     for (uint32_t k = 0; k < x->rank; k++) {
         reduced[k] = set >> k & 1;
         if (reduced[k])
@@ -55,36 +54,33 @@ static void check_axes(const KernelTensor *x, unsigned set) {
     arena_free(&arena);
 }
 
-static void test_all_axes(void **state) {
-    (void)state;
+TEST(test_all_axes) {
     static const int64_t shapes[][5] = {{2, 3, 1, 4, 2}, {1, 1, 5, 1, 3}, {3, 1, 1, 1, 1},
                                         {1, 1, 1, 1, 1}, {2, 0, 3, 1, 2}, {4, 2, 2, 2, 0}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (uint32_t rank = 0; rank <= 5; rank++) {
-            KernelTensor x = test_tensor(DTYPE_FLOAT, rank, shapes[s], NULL);
+            KernelTensor x = case_borrow(DTYPE_FLOAT, rank, shapes[s], NULL);
             for (unsigned set = 0; set < 1U << rank; set++) check_axes(&x, set);
         }
 }
 
-static void test_axes_out_of_range(void **state) {
-    (void)state;
+TEST(test_axes_out_of_range) {
     static const int64_t bad[] = {2, -3, INT64_MAX, INT64_MIN, INT64_C(1) << 32}, dims[] = {2, 3};
     float data[6] = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        TestCall test;
+        KernelCase test;
         int64_t one = 1, axis = bad[i];
-        test_call_begin(&test, "ReduceSum", 13);
-        test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 2, dims, data));
-        test_call_input(&test, 1, test_tensor(DTYPE_INT64, 1, &one, &axis));
-        test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 2, dims, data));
-        assert_false(test_call_run(&test));
-        test_call_end(&test);
+        case_begin(&test, "ReduceSum", 13);
+        case_set_in(&test, 0, case_borrow(DTYPE_FLOAT, 2, dims, data));
+        case_set_in(&test, 1, case_borrow(DTYPE_INT64, 1, &one, &axis));
+        case_set_out(&test, 0, case_borrow(DTYPE_FLOAT, 2, dims, data));
+        assert_false(case_run(&test));
+        case_end(&test);
     }
 }
 
 /* Integer sums wrap, means truncate toward zero, roots saturate. */
-static void test_integers(void **state) {
-    (void)state;
+TEST(test_integers) {
     static const struct {
         const char *op;
         int32_t items[2], want;
@@ -96,41 +92,30 @@ static void test_integers(void **state) {
         {"ReduceSumSquare", {INT32_MIN, 3}, 9},   {"ReduceLogSumExp", {1000, -7}, 1000},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        TestCall test;
+        KernelCase test;
         int64_t two = 2, one = 1;
         int32_t items[2], got = 77;
         memcpy(items, cases[i].items, sizeof items);
-        test_call_begin(&test, cases[i].op, 18);
-        test_call_input(&test, 0, test_tensor(DTYPE_INT32, 1, &two, items));
-        test_call_output(&test, 0, test_tensor(DTYPE_INT32, 1, &one, &got));
-        assert_true(test_call_run(&test));
+        case_begin(&test, cases[i].op, 18);
+        case_set_in(&test, 0, case_borrow(DTYPE_INT32, 1, &two, items));
+        case_set_out(&test, 0, case_borrow(DTYPE_INT32, 1, &one, &got));
+        assert_true(case_run(&test));
         assert_int_equal(got, cases[i].want);
-        test_call_end(&test);
+        case_end(&test);
     }
 }
 
 /* An empty tensor may have axes of any size beside the empty one: they are not walked. */
-static void test_nothing_many_times(void **state) {
-    (void)state;
+TEST(test_nothing_many_times) {
     const int64_t dims[] = {INT64_C(1) << 40, 2, 0}, kept[] = {1, 2, 1}, two = 2;
     int64_t axes[] = {0, 2};
     float got[2] = {7, 7};
-    TestCall test;
-    test_call_begin(&test, "ReduceSum", 13);
-    test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 3, dims, got));
-    test_call_input(&test, 1, test_tensor(DTYPE_INT64, 1, &two, axes));
-    test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 3, kept, got));
-    assert_true(test_call_run(&test));
+    KernelCase test;
+    case_begin(&test, "ReduceSum", 13);
+    case_set_in(&test, 0, case_borrow(DTYPE_FLOAT, 3, dims, got));
+    case_set_in(&test, 1, case_borrow(DTYPE_INT64, 1, &two, axes));
+    case_set_out(&test, 0, case_borrow(DTYPE_FLOAT, 3, kept, got));
+    assert_true(case_run(&test));
     assert_true(got[0] == 0 && got[1] == 0);
-    test_call_end(&test);
-}
-
-UNIT_TESTS(kernel_reduce_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_axes),
-        cmocka_unit_test(test_axes_out_of_range),
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_nothing_many_times),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    case_end(&test);
 }

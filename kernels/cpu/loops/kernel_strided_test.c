@@ -10,8 +10,6 @@
 
 enum { WALKS = 3000, MOST_RANK = 5, LONGEST = 40 };
 
-static Arena arena;
-static MemTrap trap;
 static uint64_t seed = 88172645463325252u;
 
 static int64_t random_below(int64_t end) {
@@ -65,37 +63,36 @@ static int64_t make_walk(KernelCall *call, StridedWalk *walk, int64_t *to_count,
     return start;
 }
 
-static void test_walks(void **state) {
-    (void)state;
+TEST(test_walks) {
     static const int64_t sizes[] = {1, 2, 4, 8, 16};
-    KernelCall call = {.scratch = &arena};
+    KernelCall call = {.scratch = &test_arena};
     for (int n = 0; n < WALKS; n++) {
         StridedWalk walk;
         int64_t to_count, from_count, size = sizes[random_below(5)];
         int64_t start = make_walk(&call, &walk, &to_count, &from_count);
-        char *from = ARENA_ARRAY(&arena, char, (size_t)(from_count * size));
-        char *to = ARENA_ARRAY(&arena, char, (size_t)(to_count * size));
-        char *wanted = ARENA_ARRAY(&arena, char, (size_t)(to_count * size));
+        char *from = ARENA_ARRAY(&test_arena, char, (size_t)(from_count * size));
+        char *to = ARENA_ARRAY(&test_arena, char, (size_t)(to_count * size));
+        char *wanted = ARENA_ARRAY(&test_arena, char, (size_t)(to_count * size));
         for (int64_t i = 0; i < from_count * size; i++) from[i] = (char)random_below(256);
         by_hand(&walk, wanted, from + start * size, size);
         walk.away = random_below(4) == 0;
         strided_copy(&walk, to, from + start * size, (size_t)size);
         assert_memory_equal(to, wanted, (size_t)(to_count * size));
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
 }
 
 /* Runs of all lengths that are written past the caches, beginning anywhere, and nothing beside them. */
-static void test_away(void **state) {
-    (void)state;
+TEST(test_away) {
     enum { ROWS = 3, WIDE = 5000, SIZE = ROWS * (WIDE + 64) };
-    KernelCall call = {.scratch = &arena};
+    KernelCall call = {.scratch = &test_arena};
     for (int n = 0; n < WALKS; n++) {
         static const int64_t sizes[] = {1, 2, 4, 8, 16};
         const int64_t size = sizes[random_below(5)], width = random_below(WIDE / size);
         const int64_t pitch = width + random_below(4), offset = random_below(64 / size);
-        char *from = ARENA_ARRAY(&arena, char, SIZE), *to = ARENA_ARRAY(&arena, char, SIZE),
-             *wanted = ARENA_ARRAY(&arena, char, SIZE);
+        char *from = ARENA_ARRAY(&test_arena, char, SIZE),
+             *to = ARENA_ARRAY(&test_arena, char, SIZE),
+             *wanted = ARENA_ARRAY(&test_arena, char, SIZE);
         for (int64_t i = 0; i < SIZE; i++) from[i] = (char)random_below(256);
         StridedWalk walk = strided_new(&call, 2);
         walk.axes[0] = (StridedAxis){ROWS, pitch, width};
@@ -104,17 +101,16 @@ static void test_away(void **state) {
         by_hand(&walk, wanted + offset * size, from, size);
         strided_copy(&walk, to + offset * size, from, (size_t)size);
         assert_memory_equal(to, wanted, SIZE);
-        arena_free(&arena);
+        arena_free(&test_arena);
     }
 }
 
-static void test_empty_walk(void **state) {
-    (void)state;
-    KernelCall call = {.scratch = &arena};
+TEST(test_empty_walk) {
+    KernelCall call = {.scratch = &test_arena};
     StridedWalk walk = strided_new(&call, 2);
     walk.axes[1].count = 0;
     strided_copy(&walk, NULL, NULL, 4);
-    arena_free(&arena);
+    arena_free(&test_arena);
 }
 
 static int compare_keys(const void *context, uint64_t a, uint64_t b) {
@@ -123,39 +119,25 @@ static int compare_keys(const void *context, uint64_t a, uint64_t b) {
 }
 
 /* Stable, and in the order of values: NaN last, both zeros equal. */
-static void test_order(void **state) {
-    (void)state;
+TEST(test_order) {
     float nan = strtof("nan", NULL), infinity = strtof("inf", NULL);
     float values[] = {3, nan, -0.0f, -infinity, 0, infinity, -2.5f, -nan, 3};
     static const uint64_t wanted[] = {3, 6, 2, 4, 0, 8, 5, 1, 7};
     enum { COUNT = sizeof values / sizeof *values };
     KernelTensor tensor = {.present = true, .dtype = DTYPE_FLOAT, .count = COUNT, .data = values};
-    KernelCall call = {.scratch = &arena};
+    KernelCall call = {.scratch = &test_arena};
     uint64_t keys[COUNT];
     order_keys(&tensor, (const uint64_t[]){0, 1, COUNT}, keys);
     for (uint64_t i = 0; i < COUNT; i++) assert_int_equal(keys[i], order_key(&tensor, i, 0));
     const uint64_t *order = order_sort(&call, COUNT, compare_keys, keys);
     for (uint64_t i = 0; i < COUNT; i++) assert_int_equal(order[i], wanted[i]);
-    arena_free(&arena);
+    arena_free(&test_arena);
 }
 
-static void test_strings(void **state) {
-    (void)state;
+TEST(test_strings) {
     const KernelString a = {2, "ab"}, b = {1, "a"}, c = {1, "b"}, none = {0, NULL};
     assert_true(order_strings(&a, &b) > 0);
     assert_true(order_strings(&a, &c) < 0);
     assert_true(order_strings(&none, &b) < 0);
     assert_int_equal(order_strings(&none, &none), 0);
-}
-
-UNIT_TESTS(kernel_strided_test) {
-    if (setjmp(trap.env)) return 1;
-    arena_init(&arena, &trap);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_walks), cmocka_unit_test(test_away),
-                                       cmocka_unit_test(test_empty_walk),
-                                       cmocka_unit_test(test_order),
-                                       cmocka_unit_test(test_strings)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_free(&arena);
-    return failed;
 }

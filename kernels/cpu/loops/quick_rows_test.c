@@ -57,8 +57,7 @@ static void check(const Function *f) {
     }
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     const Function functions[] = {
         {"exp", quick_exp, exp, -110, 88.8f, 1.5},
         {"sigmoid", quick_sigmoid, exact_sigmoid, -87, 30, 3},
@@ -71,8 +70,7 @@ static void test_errors(void **state) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) check(&functions[i]);
 }
 
-static void test_specials(void **state) {
-    (void)state;
+TEST(test_specials) {
     const float inf = HUGE_VALF, x[] = {inf, -inf, NAN, -0.0f};
     float y[4];
     quick_exp(y, x, 4, NULL);
@@ -88,8 +86,7 @@ static void test_specials(void **state) {
 }
 
 /* Rows of all lengths around the lanes, with what no softmax has a value for. */
-static void test_softmax(void **state) {
-    (void)state;
+TEST(test_softmax) {
     float x[200], y[200];
     for (uint64_t n = 1; n <= 200; n++) {
         double sum = 0, top = -HUGE_VAL;
@@ -114,13 +111,4 @@ static void test_softmax(void **state) {
         quick_softmax(x, x, n);
         assert_true(x[n - 1] == 1 && (n == 1 || x[0] == 0));
     }
-}
-
-UNIT_TESTS(quick_rows_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_specials),
-        cmocka_unit_test(test_softmax),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,6 @@
 enum { OPERANDS = 9, CASES = 200 };
 
 typedef struct Bench {
-    MemTrap trap;
     Arena arena;
     Err err;
     uint32_t random;
@@ -508,9 +507,8 @@ static void repeat(void (*one)(Bench *b)) {
         skip();
     }
     assert_string_equal(onednn_problem(), "");
-    if (setjmp(b->trap.env)) fail_msg("out of memory");
     for (int i = 0; i < CASES; i++) {
-        arena_init(&b->arena, &b->trap);
+        arena_init(&b->arena, &test_trap);
         b->random = 77777u * (uint32_t)(i + 1);
         for (int k = 0; k < 8; k++) bits(b);
         one(b);
@@ -521,54 +519,33 @@ static void repeat(void (*one)(Bench *b)) {
     free(b);
 }
 
-static void test_conv(void **state) {
-    (void)state;
+TEST(test_conv) {
     repeat(conv_reals);
 }
-static void test_conv_transpose(void **state) {
-    (void)state;
+TEST(test_conv_transpose) {
     repeat(transposed_reals);
 }
-static void test_conv_integer(void **state) {
-    (void)state;
+TEST(test_conv_integer) {
     repeat(conv_integer);
 }
-static void test_qlinear_conv(void **state) {
-    (void)state;
+TEST(test_qlinear_conv) {
     repeat(qlinear_conv);
 }
-static void test_matmul(void **state) {
-    (void)state;
+TEST(test_matmul) {
     repeat(matmul_reals);
 }
-static void test_gemm(void **state) {
-    (void)state;
+TEST(test_gemm) {
     repeat(gemm_reals);
 }
-static void test_fused_conv(void **state) {
-    (void)state;
+TEST(test_fused_conv) {
     repeat(fused_conv);
 }
-static void test_fused_matmul(void **state) {
-    (void)state;
+TEST(test_fused_matmul) {
     repeat(fused_matmul);
 }
-static void test_matmul_integer(void **state) {
-    (void)state;
+TEST(test_matmul_integer) {
     repeat(matmul_integer);
 }
-static void test_qlinear_matmul(void **state) {
-    (void)state;
+TEST(test_qlinear_matmul) {
     repeat(qlinear_matmul);
-}
-
-UNIT_TESTS(onednn_rows_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),           cmocka_unit_test(test_conv_integer),
-        cmocka_unit_test(test_qlinear_conv),   cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_matmul_integer),
-        cmocka_unit_test(test_qlinear_matmul), cmocka_unit_test(test_fused_conv),
-        cmocka_unit_test(test_fused_matmul),   cmocka_unit_test(test_conv_transpose),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

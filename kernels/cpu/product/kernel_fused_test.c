@@ -27,8 +27,7 @@ static const float two[] = {1, 2, 3, 4}, transposed[] = {1, 3, 2, 4};
 
 /* ---- what they compute ----------------------------------------------------------------------- */
 
-static void test_conv(void **state) {
-    (void)state;
+TEST(test_conv) {
     KernelCase c;
     const float x[] = {1, -2, 3, -4}, w[] = {2, -1}, b[] = {1, 2};
     const float z[] = {0, 0, 0, 10, 1, 1, 1, 1}, wanted[] = {3, 0, 6, 3, 2, 5, 0, 6};
@@ -47,8 +46,7 @@ static void test_conv(void **state) {
 }
 
 /* act(alpha A' B' + Bias + Z) for all of transposed and not. */
-static void test_matmul(void **state) {
-    (void)state;
+TEST(test_matmul) {
     const float bias[] = {1, -21.5f}, z[] = {0, 1, 2, 3}, wanted[] = {15, 0, 33, 25.5f};
     for (int trans = 0; trans < 4; trans++) {
         KernelCase c;
@@ -68,8 +66,7 @@ static void test_matmul(void **state) {
     }
 }
 
-static void test_layer_norm(void **state) {
-    (void)state;
+TEST(test_layer_norm) {
     KernelCase c;
     const float skip[] = {0, 2, 1, 4}, scale[] = {2, 3}, bias[] = {1, 0};
     const float sums[] = {1, 4, 4, 8}, wanted[] = {-1, 3, -1, 3};
@@ -148,8 +145,7 @@ static void try_norm(uint32_t seed) {
     case_end(&c);
 }
 
-static void test_norms(void **state) {
-    (void)state;
+TEST(test_norms) {
     for (uint32_t seed = 0; seed < 160; seed++) try_norm(seed);
 }
 
@@ -193,8 +189,7 @@ static void no_z(KernelCase *c) {
     c->inputs[3] = case_tensor(c, DTYPE_FLOAT, 2, CASE_DIMS(0, 2), NULL);
 }
 
-static void test_matmul_refuses(void **state) {
-    (void)state;
+TEST(test_matmul_refuses) {
     const Spoil spoils[] = {no_activation, many_params, transposed_batches, transposed_vector,
                             vector,        long_bias,   column_bias,        narrow_z,
                             flat_z,        no_z};
@@ -213,8 +208,7 @@ static void test_matmul_refuses(void **state) {
     }
 }
 
-static void test_conv_refuses(void **state) {
-    (void)state;
+TEST(test_conv_refuses) {
     const Spoil spoils[] = {no_activation, many_params, narrow_z, flat_z, no_z};
     for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
         KernelCase c;
@@ -231,8 +225,7 @@ static void test_conv_refuses(void **state) {
     }
 }
 
-static void test_layer_norm_refuses(void **state) {
-    (void)state;
+TEST(test_layer_norm_refuses) {
     for (int i = 0; i < 5; i++) {
         KernelCase c;
         begin(&c, "LayerNormalization");
@@ -250,17 +243,4 @@ static void test_layer_norm_refuses(void **state) {
         assert_true(c.err.what[0]);
         case_end(&c);
     }
-}
-
-UNIT_TESTS(kernel_fused_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),
-        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_layer_norm),
-        cmocka_unit_test(test_matmul_refuses),
-        cmocka_unit_test(test_conv_refuses),
-        cmocka_unit_test(test_layer_norm_refuses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

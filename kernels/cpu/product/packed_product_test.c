@@ -87,14 +87,9 @@ static uint32_t run(const Sizes *s, uint32_t choice, Workers *workers) {
     return c.call.choice;
 }
 
-static void test_choices(void **unused) {
+TEST(test_choices) {
     unsigned taken[PACKED_PRODUCT_CHOICES + 1] = {0};
-    MemTrap trap;
-    Arena arena;
-    (void)unused;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
-    Workers *workers = workers_new(&arena, 2);
+    Workers *workers = workers_new(&test_arena, 2);
     for (uint32_t i = 0; i < 100 * (PACKED_PRODUCT_CHOICES + 1); i++) {
         const bool is_fused = i % 2;
         const Sizes s = {.rows = i % 3 ? 1 + random_below(500) : 1,
@@ -106,11 +101,9 @@ static void test_choices(void **unused) {
     }
     for (uint32_t i = 0; i <= PACKED_PRODUCT_CHOICES; i++)
         if (taken[i] < 5) fail_msg("choice %u was taken %u times", i, taken[i]);
-    arena_free(&arena);
 }
 
-static void test_bfloats(void **unused) {
-    (void)unused;
+TEST(test_bfloats) {
     for (uint32_t i = 0; i < 400 && igemm_has_bfloats(isa_best()); i++) {
         const bool is_fused = i % 2;
         const Sizes s = {.rows = i % 3 ? 1 + random_below(100) : 1,
@@ -122,10 +115,4 @@ static void test_bfloats(void **unused) {
                          .wide = is_fused && random_below(3) == 0};
         run(&s, i % (PACKED_PRODUCT_CHOICES + 1), NULL);
     }
-}
-
-UNIT_TESTS(packed_product_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices),
-                                       cmocka_unit_test(test_bfloats)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

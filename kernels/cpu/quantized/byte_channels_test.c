@@ -82,11 +82,9 @@ static void check(const Case *c, const unsigned char *y, uint64_t place, double 
 }
 
 static void run_isa(const Case *c, const ByteChannelsIsa *isa) {
-    MemTrap trap;
     Arena arena;
     Err err = {0};
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const Numbers n = random_numbers(&arena, c);
     uint8_t *x = arena_alloc(&arena, (POOL + 1) * c->channels);
     const void **at = ARENA_ARRAY(&arena, const void *, c->rows * c->taps);
@@ -130,9 +128,8 @@ static void run_levels(Case c) {
     }
 }
 
-static void test_blocks(void **unused) {
+TEST(test_blocks) {
     static const Dtype results[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
-    (void)unused;
     for (uint32_t i = 0; i < 400; i++)
         run_levels((Case){.rows = 1 + random_below(40),
                           .taps = 1 + random_below(26),
@@ -142,9 +139,4 @@ static void test_blocks(void **unused) {
                           .to = results[i % 3]});
     for (uint64_t channels = 1; channels < 200; channels++)
         run_levels((Case){.rows = 7, .taps = 9, .channels = channels, .to = DTYPE_UINT8});
-}
-
-UNIT_TESTS(byte_channels_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,24 +88,12 @@ static void table(Call *c) {
     SET(&c->outputs[0], FLOAT, n, width);
 }
 
-static void test_plain(void **state) {
-    (void)state;
+TEST(test_plain) {
     try_all(plain);
 }
-static void test_bytes(void **state) {
-    (void)state;
+TEST(test_bytes) {
     try_all(bytes);
 }
-static void test_table(void **state) {
-    (void)state;
+TEST(test_table) {
     try_all(table);
-}
-
-UNIT_TESTS(kernel_experts_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,10 +79,9 @@ static void in_one(float step, float low, float high, float *have) {
     state = before;
 }
 
-static void test_values(void **unused) {
+TEST(test_values) {
     static const Dtype types[] = {DTYPE_INT8, DTYPE_UINT8, DTYPE_INT16, DTYPE_UINT16};
     static float want[COUNT], have[COUNT];
-    (void)unused;
     for (int i = 0; i < 200; i++) {
         const Dtype dtype = types[i % 4];
         const uint32_t bits = dtype_bits(dtype);
@@ -99,16 +98,9 @@ static void test_values(void **unused) {
     }
 }
 
-static void test_refusals(void **unused) {
-    (void)unused;
+TEST(test_refusals) {
     in_one(0, -128, 127, NULL);
     in_one(NAN, -128, 127, NULL);
     in_one(1, -1e9f, 0, NULL);
     in_one(1, NAN, 0, NULL);
-}
-
-UNIT_TESTS(kernel_round_steps_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),
-                                       cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

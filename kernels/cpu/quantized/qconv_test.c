@@ -227,8 +227,7 @@ static void run_conv(const Shape *s, bool last) {
     case_end(&c);
 }
 
-static void test_convolutions(void **unused) {
-    (void)unused;
+TEST(test_convolutions) {
     for (int i = 0; i < 500; i++) {
         const Shape s = random_shape();
         run_conv(&s, false);
@@ -238,8 +237,7 @@ static void test_convolutions(void **unused) {
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
-static void test_matrices(void **unused) {
-    (void)unused;
+TEST(test_matrices) {
     for (int i = 0; i < 300; i++) {
         const int64_t b = 1 + random_below(3), m = 1 + random_below(9), k = 1 + random_below(70);
         const int64_t n = 1 + random_below(70);
@@ -277,9 +275,8 @@ static void test_matrices(void **unused) {
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
-static void test_sums(void **unused) {
+TEST(test_sums) {
     static const Dtype kinds[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
-    (void)unused;
     for (int i = 0; i < 200; i++) {
         const int64_t rows = 1 + random_below(5), columns = 1 + random_below(70);
         const bool one_row = random_below(3) == 0;
@@ -315,9 +312,8 @@ static void test_sums(void **unused) {
     }
 }
 
-static void test_tables(void **unused) {
+TEST(test_tables) {
     static const Dtype kinds[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
-    (void)unused;
     for (int i = 0; i < 9; i++) {
         const Dtype y = kinds[i % 3];
         static KernelCase c;
@@ -343,10 +339,9 @@ static void test_tables(void **unused) {
 }
 
 /* What a plan may say that is wrong. */
-static void test_refusals(void **unused) {
+TEST(test_refusals) {
     const uint8_t zeros[2] = {0, 0};
     const float one = 1, two[2] = {2, 1};
-    (void)unused;
     for (int i = 0; i < 5; i++) {
         static KernelCase c;
         case_begin_in(&c, "demi.fused", "QMatMul", 1);
@@ -360,13 +355,4 @@ static void test_refusals(void **unused) {
         assert_true(c.err.what[0]);
         case_end(&c);
     }
-}
-
-UNIT_TESTS(qconv_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_matrices),
-        cmocka_unit_test(test_sums),         cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,7 @@ static double combine(bool divides, int64_t a, int64_t b) {
     return a || b ? (double)a / (double)b : -HUGE_VAL;
 }
 
-static void test_products(void **unused) {
-    (void)unused;
+TEST(test_products) {
     for (int i = 0; i < 400; i++) {
         const int64_t rows = 1 + random_below(5), columns = 1 + random_below(90);
         const int form = (int)random_below(3); /* B is as A, a row, a number for each row */
@@ -89,8 +88,7 @@ static int64_t sum_of(const MeanCase *m, const KernelTensor *x, int64_t to, int6
     return sum;
 }
 
-static void test_means(void **unused) {
-    (void)unused;
+TEST(test_means) {
     for (int i = 0; i < 150; i++) {
         const MeanCase m = random_mean(i);
         const Dtype y = kinds[random_below(3)];
@@ -120,10 +118,9 @@ static void test_means(void **unused) {
 
 /* What a plan may say that is wrong: an operand of floats, factors that are no number, a result of
  * another type than its zero point. */
-static void test_refusals(void **unused) {
+TEST(test_refusals) {
     const float two[2] = {1, 1};
     const uint8_t zero = 0;
-    (void)unused;
     for (int wrong = 0; wrong < 4; wrong++) {
         static KernelCase c;
         case_begin_in(&c, "demi.fused", "QMul", 1);
@@ -137,13 +134,4 @@ static void test_refusals(void **unused) {
         assert_int_equal(c.err.what[0] != 0, wrong != 3);
         case_end(&c);
     }
-}
-
-UNIT_TESTS(qforms_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_means),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

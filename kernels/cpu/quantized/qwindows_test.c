@@ -129,8 +129,7 @@ static void run_pool(Shape *s, bool count_pads) {
     case_end(&c);
 }
 
-static void test_pools(void **unused) {
-    (void)unused;
+TEST(test_pools) {
     for (int i = 0; i < 400; i++) {
         Shape s = random_window(i % 50 == 0 ? 40 : 4); /* so many that 16 bits hold no sum */
         if (i % 50 == 0) s.one_axis = false;
@@ -209,8 +208,7 @@ static void run_transposed(Shape *s, int64_t filters, IsaLevel level) {
     case_end(&c);
 }
 
-static void test_transposed(void **unused) {
-    (void)unused;
+TEST(test_transposed) {
     for (int level = 0; level < ISA_COUNT; level++)
         for (int i = 0; i < 150 && isa_supported((IsaLevel)level); i++) {
             Shape s = random_window(5);
@@ -281,8 +279,7 @@ static void run_resize(Shape *s, int how) {
     case_end(&c);
 }
 
-static void test_resize(void **unused) {
-    (void)unused;
+TEST(test_resize) {
     for (int i = 0; i < 300; i++) {
         Shape s = random_window(1);
         for (int k = 0; k < 2; k++) s.out[k] = i % 5 == k ? s.in[k] : 1 + random_below(30);
@@ -293,13 +290,12 @@ static void test_resize(void **unused) {
 
 /* ---- what a plan may say that is wrong ------------------------------------------------------- */
 
-static void test_refusals(void **unused) {
+TEST(test_refusals) {
     static const int64_t results[][4] = {{1, 4, 1, 1}, {1, 2, 5, 5}};
     static const int64_t weights[] = {4, 2, 3, 3};
     static const int64_t square[] = {3, 3}, steps[] = {17, 1}, large[] = {70000};
     const uint8_t zero = 0;
     const float one = 1;
-    (void)unused;
     for (int wrong = 0; wrong < 6; wrong++) { /* the last of each kind is right */
         static KernelCase c;
         const bool pool = wrong < 3;
@@ -327,14 +323,4 @@ static void test_refusals(void **unused) {
     set_ints(&c, "kernel_shape", large, 1);
     assert_false(case_run(&c));
     case_end(&c);
-}
-
-UNIT_TESTS(qwindows_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_transposed),
-        cmocka_unit_test(test_resize),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,11 +98,9 @@ static void *aligned(Arena *arena, uint64_t size) {
 }
 
 static void run_level(const Given *g, IsaLevel level) {
-    MemTrap trap;
     Arena arena;
     Err err = {0};
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     uint64_t panel, size, factors;
     assert_true(weight_packed_size(&g->shape, &panel, &size));
     assert_true(weight_factors_count(&g->shape, &factors));
@@ -138,10 +136,8 @@ static uint64_t random_size(void) {
 
 static void try_levels(int i) {
     static const uint64_t blocks[] = {1, 3, 8, 12, 16, 32, 64, 300};
-    MemTrap trap;
     Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
                                /* gemm.h's blocks of depth begin within those of weights, too */
                                .k = i == 0       ? 0
@@ -159,8 +155,7 @@ static void try_levels(int i) {
     arena_free(&arena);
 }
 
-static void test_levels(void **unused) {
-    (void)unused;
+TEST(test_levels) {
     for (int i = 0; i < 120; i++) try_levels(i);
 }
 
@@ -197,10 +192,8 @@ static void begin(const Given *g, const bool *constant) {
 }
 
 static void try_operator(int i) {
-    MemTrap trap;
     Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
                                .k = i % 20 ? random_size() : 0,
                                .n = random_size(),
@@ -215,8 +208,7 @@ static void try_operator(int i) {
     arena_free(&arena);
 }
 
-static void test_operator(void **unused) {
-    (void)unused;
+TEST(test_operator) {
     for (int i = 0; i < 60; i++) try_operator(i);
 }
 
@@ -253,10 +245,8 @@ static void begin_nbits(Given *g, bool lists, bool packed) {
 }
 
 static void try_nbits(int i) {
-    MemTrap trap;
     Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
                                .k = random_size(),
                                .n = random_size(),
@@ -283,20 +273,14 @@ static void refuses_nbits(Given *g, uint32_t input, const char *attr, const char
     case_end(&c);
 }
 
-static void test_nbits(void **unused) {
-    (void)unused;
+TEST(test_nbits) {
     for (int i = 0; i < 60; i++) try_nbits(i);
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
     const WeightShape shape = {.bits = 4, .k = 40, .n = 6, .block = 16};
-    Given g = given_make(&arena, &shape, 2);
+    Given g = given_make(&test_arena, &shape, 2);
     refuses_nbits(&g, 4, NULL, "g_idx");
     refuses_nbits(&g, 3, NULL, "not of 3 blocks");
     refuses_nbits(&g, 0, "N", "not of N columns");
     refuses_nbits(&g, 0, "weight_prepacked", "weight_prepacked");
-    arena_free(&arena);
 }
 
 static void refuses(const Given *g, const char *attr, int64_t value, const char *says) {
@@ -307,14 +291,9 @@ static void refuses(const Given *g, const char *attr, int64_t value, const char 
     case_end(&c);
 }
 
-static void test_refusals(void **unused) {
-    (void)unused;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+TEST(test_refusals) {
     const WeightShape shape = {.bits = 4, .k = 20, .n = 6, .block = 8};
-    const Given g = given_make(&arena, &shape, 2);
+    const Given g = given_make(&test_arena, &shape, 2);
     refuses(&g, "bits", 3, "weights of 3 bits");
     refuses(&g, "bits", 8, "not of 3 blocks");
     refuses(&g, "block_size", 0, "blocks of 0 weights");
@@ -326,15 +305,4 @@ static void test_refusals(void **unused) {
     c.inputs[4].dims = dims3(3, 6, 0);
     assert_false(case_run(&c));
     case_end(&c);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(weight_product_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_operator),
-        cmocka_unit_test(test_nbits),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,10 +72,8 @@ static void check_ends(const Layer *l) {
 }
 
 static void try_layer(const Layer *l) {
-    MemTrap trap;
     Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const void *want[2] = {NULL, NULL};
     for (unsigned threads = 1; threads <= MOST_THREADS; threads++) {
         run(l, threads);
@@ -94,13 +92,12 @@ static void try_layer(const Layer *l) {
     arena_free(&arena);
 }
 
-static void test_threads(void **unused) {
+TEST(test_threads) {
     static const struct {
         const char *name;
         int64_t gates;
         bool linear;
     } kinds[] = {{"LSTM", 4, false}, {"GRU", 3, false}, {"GRU", 3, true}, {"RNN", 1, false}};
-    (void)unused;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int i = 0; i < 24; i++) {
             const Layer l = {.name = kinds[k].name,
@@ -116,16 +113,7 @@ static void test_threads(void **unused) {
 }
 
 /* Of more weights than a cache keeps: threads share the steps. */
-static void test_large(void **unused) {
+TEST(test_large) {
     const Layer l = {.name = "LSTM", .gates = 4, .hidden = 300, .length = 6, .batch = 1};
-    (void)unused;
     try_layer(&l);
-}
-
-UNIT_TESTS(kernel_recurrent_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

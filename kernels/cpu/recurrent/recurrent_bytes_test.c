@@ -31,9 +31,8 @@ static uint8_t plain_byte(float x, DynamicScale by) {
 }
 
 /* Elements that are whole multiples of a half step are where inverse and quotient may differ. */
-static void test_bytes(void **unused) {
+TEST(test_bytes) {
     enum { N = 1000 };
-    (void)unused;
     float x[N];
     uint8_t bytes[N];
     for (uint32_t i = 0; i < 400; i++) {
@@ -236,10 +235,8 @@ static void try_layer(int i, const IsaLevel *isa) {
     /* A state next to the middle between two bytes may become either. */
     const double most = 4e-3;
     const bool constant[12] = {false, i % 4 < 2, i % 4 != 1};
-    MemTrap trap;
     Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const Layer l = layer_make(&arena, i);
     const int64_t count = l.length * l.directions * l.batch * l.hidden;
     float *want = ARENA_ARRAY(&arena, float, (uint64_t)count + 1);
@@ -256,8 +253,7 @@ static void try_layer(int i, const IsaLevel *isa) {
     arena_free(&arena);
 }
 
-static void test_layers(void **unused) {
-    (void)unused;
+TEST(test_layers) {
     for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         if (!isa_supported(level)) continue;
         for (int i = 0; i < 80; i++) try_layer(i, &level);
@@ -272,25 +268,10 @@ static void refuses(const Layer *l, uint32_t input, const int64_t *dims, const c
     case_end(&c);
 }
 
-static void test_refusals(void **unused) {
-    (void)unused;
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
-    const Layer l = layer_make(&arena, 0);
+TEST(test_refusals) {
+    const Layer l = layer_make(&test_arena, 0);
     refuses(&l, 1, CASE_DIMS(3), "not of rank 3");
     refuses(&l, 2, CASE_DIMS(3), "not of rank 3");
     refuses(&l, 8, CASE_DIMS(3), "do not fit the weights");
     refuses(&l, 11, CASE_DIMS(3), "do not fit the weights");
-    arena_free(&arena);
-}
-
-UNIT_TESTS(recurrent_bytes_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@ static void check(const char *from, const char *to, LettersChange change) {
     assert_memory_equal(text, to, size);
 }
 
-static void test_scripts(void **state) {
-    (void)state;
+TEST(test_scripts) {
     check("Monday 7!", "monday 7!", LETTERS_LOWER);
     check("Monday 7!", "MONDAY 7!", LETTERS_UPPER);
     check("ÀÉÎÕÜØÞŁŽŸ", "àéîõüøþłžÿ", LETTERS_LOWER);
@@ -26,8 +25,7 @@ static void test_scripts(void **state) {
     check("Same", "Same", LETTERS_SAME);
 }
 
-static void test_invalid(void **state) {
-    (void)state;
+TEST(test_invalid) {
     check("\xC3", "\xC3", LETTERS_UPPER);
     check("\xC3"
           "a\x80\xFF",
@@ -35,10 +33,4 @@ static void test_invalid(void **state) {
           "A\x80\xFF",
           LETTERS_UPPER);
     check("\xE2\x82", "\xE2\x82", LETTERS_LOWER);
-}
-
-UNIT_TESTS(kernel_letters_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scripts),
-                                       cmocka_unit_test(test_invalid)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,10 +200,8 @@ static void run_conv(Run *run, const Shape *s, bool last, float *const *data) {
 /* Both operators on the same random data; `strange` is one of its elements where it is not 0. */
 static void compare_convs(const Shape *s, Slack allowed) {
     static Run second, last;
-    MemTrap trap;
     Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     const int64_t taps = s->taps[0] * (s->spatial > 1 ? s->taps[1] : 1);
     const int64_t pixels = s->in[0] * (s->spatial > 1 ? s->in[1] : 1);
     const int64_t inputs = s->images * s->groups * s->channels * pixels;
@@ -222,8 +220,11 @@ static void compare_convs(const Shape *s, Slack allowed) {
     arena_free(&arena);
 }
 
-static void test_convolutions(void **unused) {
-    (void)unused;
+SET_UP {
+    workers = workers_new(&test_arena, 2);
+}
+
+TEST(test_convolutions) {
     for (int i = 0; i < 600; i++) {
         const Shape s = random_shape();
         const int64_t taps = s.taps[0] * (s.spatial > 1 ? s.taps[1] : 1);
@@ -232,8 +233,7 @@ static void test_convolutions(void **unused) {
 }
 
 /* Depthwise: taps of neighbouring outputs are shared where they lie side by side. */
-static void test_depthwise(void **unused) {
-    (void)unused;
+TEST(test_depthwise) {
     for (int i = 0; i < 300; i++) {
         Shape s = random_shape();
         s.groups = 2 + random_below(70);
@@ -251,14 +251,13 @@ static void test_depthwise(void **unused) {
 
 /* Taps of squares and lines, of many channels, go by tiles, where odd sizes, pads and epilogues have
  * edges of their own; what is not finite in a tile is not spread over it. */
-static void test_tiles(void **unused) {
+TEST(test_tiles) {
     static const float strange[] = {NAN, INFINITY, -INFINITY, 3e38F, 1e9F};
     static const struct {
         uint32_t spatial;
         int64_t taps[2];
     } forms[] = {{2, {3, 3}}, {1, {5, 1}}, {1, {3, 1}}, {2, {1, 5}},
                  {2, {3, 1}}, {2, {1, 3}}, {2, {5, 1}}};
-    (void)unused;
     for (int i = 0; i < 960; i++) {
         const int form = i % 2 ? 0 : 1 + i / 8 % 6;
         Shape s = {.images = 1 + random_below(2), .groups = 1, .constant = true};
@@ -283,8 +282,7 @@ static void test_tiles(void **unused) {
 }
 
 /* Words of two channels, in rows of taps and tap by tap, in groups and by channel. */
-static void test_bfloats(void **unused) {
-    (void)unused;
+TEST(test_bfloats) {
     for (int i = 0; i < 900 && igemm_has_bfloats(isa_best()); i++) {
         Shape s = random_shape();
         s.bfloats = true;
@@ -307,10 +305,9 @@ static void test_bfloats(void **unused) {
 }
 
 /* All ways were gone, behind the tests above. */
-static void test_choices(void **unused) {
+TEST(test_choices) {
     size_t count;
     const KernelRow *row = kernel_find("demi.fused", "ConvLast", 1, &count);
-    (void)unused;
     row++; /* behind that of bfloat16 */
     assert_true(row->prepare->choices < CHOICES_MOST);
     for (uint32_t i = 0; i <= row->prepare->choices; i++) {
@@ -343,8 +340,7 @@ static Shape pool_shape(void) {
     return s;
 }
 
-static void test_pools(void **unused) {
-    (void)unused;
+TEST(test_pools) {
     for (int i = 0; i < 600; i++) {
         const Shape s = pool_shape();
         static Run second, last;
@@ -369,8 +365,7 @@ static void test_pools(void **unused) {
 }
 
 /* Any 16 bits: what comes out is what the same floats give. */
-static void test_pools_of_halves(void **unused) {
-    (void)unused;
+TEST(test_pools_of_halves) {
     for (int i = 0; i < 400; i++) {
         const Shape s = pool_shape();
         const bool brain = i & 1;
@@ -401,8 +396,7 @@ static void test_pools_of_halves(void **unused) {
 }
 
 /* Of three spatial axes there is none. */
-static void test_rank(void **unused) {
-    (void)unused;
+TEST(test_rank) {
     KernelCase c;
     case_begin_in(&c, "demi.fused", "ConvLast", 1);
     case_in(&c, DTYPE_FLOAT, 5, CASE_DIMS(1, 2, 2, 2, 3), NULL);
@@ -458,10 +452,8 @@ static void run_transposed(Run *run, const Shape *s, bool last, const int64_t *m
 /* `strange` is one of x's elements where it is not 0. */
 static void compare_transposed(Shape *s, float strange) {
     static Run second, last;
-    MemTrap trap;
     Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
+    arena_init(&arena, &test_trap);
     int64_t more[2];
     for (uint32_t i = 0; i < s->spatial; i++) {
         more[i] = random_below(3) ? 0 : random_below(s->strides[i]);
@@ -484,8 +476,7 @@ static void compare_transposed(Shape *s, float strange) {
 
 /* Of any window; and of such whose inputs make outputs of their own, in lines that are longer than a
  * block of rows, too. */
-static void test_transposed(void **unused) {
-    (void)unused;
+TEST(test_transposed) {
     const bool has_bfloats = igemm_has_bfloats(isa_best());
     for (int i = 0; i < 600; i++) {
         Shape s = random_shape();
@@ -506,22 +497,4 @@ static void test_transposed(void **unused) {
         }
         compare_transposed(&s, random_below(4) ? 0 : INFINITY);
     }
-}
-
-UNIT_TESTS(conv_last_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolutions),    cmocka_unit_test(test_transposed),
-        cmocka_unit_test(test_tiles),           cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_depthwise),       cmocka_unit_test(test_bfloats),
-        cmocka_unit_test(test_choices),         cmocka_unit_test(test_rank),
-        cmocka_unit_test(test_pools_of_halves),
-    };
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) return 1;
-    arena_init(&arena, &trap);
-    workers = workers_new(&arena, 2);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_free(&arena);
-    return failed;
 }

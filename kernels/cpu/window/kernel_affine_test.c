@@ -114,10 +114,13 @@ static void begin(KernelCase *c, Trial *t, int64_t *dims) {
     if (t->relu) case_text(c, "activation", "Relu");
 }
 
-static void test_norms(void **unused) {
+SET_UP {
+    workers = workers_new(&test_arena, 2);
+}
+
+TEST(test_norms) {
     static Trial t;
     static KernelCase c;
-    (void)unused;
     for (int trial = 0; trial < 400; trial++) {
         int64_t dims[3];
         t = random_trial();
@@ -140,10 +143,9 @@ static void test_norms(void **unused) {
     }
 }
 
-static void test_refused(void **unused) {
+TEST(test_refused) {
     static Trial t;
     static KernelCase c;
-    (void)unused;
     t = (Trial){.batch = 1, .channels = 4, .size = 3, .from = DTYPE_FLOAT, .to = DTYPE_FLOAT};
     for (int i = 0; i < 4; i++) {
         static const char *const reasons[] = {"axis", "mean, scale or shift",
@@ -163,17 +165,4 @@ static void test_refused(void **unused) {
         if (!strstr(c.err.what, reasons[i])) fail_msg("%s", c.err.what);
         case_end(&c);
     }
-}
-
-UNIT_TESTS(kernel_affine_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),
-                                       cmocka_unit_test(test_refused)};
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) return 1;
-    arena_init(&arena, &trap);
-    workers = workers_new(&arena, 2);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_free(&arena);
-    return failed;
 }

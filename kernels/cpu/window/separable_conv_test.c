@@ -217,10 +217,8 @@ static void compare(const Shape *s, const Dims *d, const Data *data, Workers *wo
 }
 
 static void try_same_bits(bool bfloats) {
-    MemTrap trap;
     Arena threads;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&threads, &trap);
+    arena_init(&threads, &test_trap);
     Workers *workers = workers_new(&threads, 3);
     for (int i = 0; i < 300; i++) {
         Shape s = random_shape();
@@ -231,7 +229,7 @@ static void try_same_bits(bool bfloats) {
         }
         const Dims d = dims_of(&s);
         Arena arena;
-        arena_init(&arena, &trap);
+        arena_init(&arena, &test_trap);
         const Data data = random_data(&arena, &s);
         compare(&s, &d, &data, i % 2 ? workers : NULL);
         arena_free(&arena);
@@ -239,19 +237,16 @@ static void try_same_bits(bool bfloats) {
     arena_free(&threads);
 }
 
-static void test_same_bits(void **unused) {
-    (void)unused;
+TEST(test_same_bits) {
     try_same_bits(false);
 }
 
-static void test_same_bits_of_bfloats(void **unused) {
-    (void)unused;
+TEST(test_same_bits_of_bfloats) {
     if (igemm_has_bfloats(isa_best())) try_same_bits(true);
 }
 
 /* Each dim of each operand, made another one. */
-static void test_refused(void **unused) {
-    (void)unused;
+TEST(test_refused) {
     const Shape s = {.images = 2,
                      .depth = 3,
                      .channels = 5,
@@ -266,12 +261,8 @@ static void test_refused(void **unused) {
                      .biases = true,
                      .residual = true,
                      .act = {"", "", ""}};
-    MemTrap trap;
-    Arena arena;
-    if (setjmp(trap.env)) fail_msg("out of memory");
-    arena_init(&arena, &trap);
     const Dims right = dims_of(&s);
-    const Data data = random_data(&arena, &s);
+    const Data data = random_data(&test_arena, &s);
     for (uint32_t operand = 0; operand < 9; operand++)
         for (uint32_t axis = 0; axis < RANK; axis++) {
             KernelCase c;
@@ -286,14 +277,4 @@ static void test_refused(void **unused) {
             assert_true(c.err.what[0]);
             case_end(&c);
         }
-    arena_free(&arena);
-}
-
-UNIT_TESTS(separable_conv_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_same_bits_of_bfloats),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

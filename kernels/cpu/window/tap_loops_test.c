@@ -87,8 +87,7 @@ static void try_rows(Both *b, const TapLoops *loops, int64_t n, int64_t stride) 
     compare(b);
 }
 
-static void test_loops(void **unused) {
-    (void)unused;
+TEST(test_loops) {
     static Both b;
     for (int i = 0; i < 8192; i++) b.from[i] = random_float();
     for (int i = 0; i < 4096; i++) b.x[i] = random_float();
@@ -100,9 +99,4 @@ static void test_loops(void **unused) {
                 try_rows(&b, loops, (int64_t)n, (int64_t)stride);
             }
     }
-}
-
-UNIT_TESTS(tap_loops_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,9 +69,7 @@ static double cheapest_within(const Net *n, double limit) {
     return least;
 }
 
-static void is_cheapest_within_each_limit(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(is_cheapest_within_each_limit) {
     uint64_t state = 21;
     size_t exact = 0, all = 0, fewer = 0;
     for (int trial = 0; trial < TRIALS; trial++) {
@@ -82,7 +80,7 @@ static void is_cheapest_within_each_limit(void **unused) {
         size_t chosen;
         make_net(&n, &state);
         const SolveOracle oracle = {.evaluate = evaluate, .user = &n.problem};
-        solve_trace_init(&trace, &n.problem, &oracle, &arena, &err);
+        solve_trace_init(&trace, &n.problem, &oracle, &test_arena, &err);
         assert_true(solve_trace_score(&trace, n.start, &n.conversions.point));
         assert_true(aimet_reduce_conversions(&trace, &n.conversions, reduced, &chosen));
         const double had = aimet_conversion_cost(&n.conversions, n.start);
@@ -98,16 +96,13 @@ static void is_cheapest_within_each_limit(void **unused) {
         }
         assert_near(reduced[0].cost, solve_cost(&n.problem, n.start));
         assert_true(reduced[ALPHAS - 1].conversions == 0);
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
     assert_true(exact >= all - all / 50);
     assert_true(fewer > all / 2);
-    arena_free(&arena);
 }
 
-static void chooses_what_was_scored_well(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(chooses_what_was_scored_well) {
     uint64_t state = 8;
     size_t others = 0;
     for (int trial = 0; trial < 300; trial++) {
@@ -118,7 +113,7 @@ static void chooses_what_was_scored_well(void **unused) {
         size_t chosen;
         make_net(&n, &state);
         const SolveOracle oracle = {.evaluate = evaluate, .user = &n.problem};
-        solve_trace_init(&trace, &n.problem, &oracle, &arena, &err);
+        solve_trace_init(&trace, &n.problem, &oracle, &test_arena, &err);
         assert_true(solve_trace_score(&trace, n.start, &n.conversions.point));
         n.conversions.target = -solve_noise(&n.problem, n.start) * 0.7;
         n.conversions.price = 100;
@@ -129,16 +124,7 @@ static void chooses_what_was_scored_well(void **unused) {
                 assert_true(chosen == n.conversions.point || chosen != reduced[i].point);
         }
         others += chosen != n.conversions.point;
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
     assert_true(others > 100);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(aimet_conversions_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_cheapest_within_each_limit),
-        cmocka_unit_test(chooses_what_was_scored_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

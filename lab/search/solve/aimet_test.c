@@ -37,8 +37,7 @@ static void check_trace(const double *scores, bool rising, const Trace *want) {
     arena_free(&arena);
 }
 
-static void asks_as_aimet_does(void **unused) {
-    (void)unused;
+TEST(asks_as_aimet_does) {
     const double falling[8] = {.9, .89, .88, .86, .85, .80, .7, .5};
     const Trace traces[] = {
         {AIMET_BINARY, .855, 3, 5, {7, 0, 4, 2, 3}},
@@ -64,23 +63,19 @@ static void asks_as_aimet_does(void **unused) {
     for (size_t i = 0; i < sizeof back / sizeof *back; i++) check_trace(rising, true, &back[i]);
 }
 
-static void finds_what_aimet_finds_where_scores_rise_again(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(finds_what_aimet_finds_where_scores_rise_again) {
     const double scores[8] = {.90, .88, .84, .87, .86, .855, .852, .70};
     const size_t want[3] = {6, 1, 1};
     for (int search = 0; search < 3; search++) {
         Asked asked = {.scores = scores};
         const AimetValues values = {.count = 8, .value = value_of, .user = &asked};
         size_t place;
-        assert_true(aimet_search((AimetSearch)search, &values, .85, &arena, &place));
+        assert_true(aimet_search((AimetSearch)search, &values, .85, &test_arena, &place));
         assert_int_equal(place, want[search]);
     }
-    arena_free(&arena);
 }
 
-static void interpolates_where_ends_are_infinite(void **unused) {
-    (void)unused;
+TEST(interpolates_where_ends_are_infinite) {
     const double scores[8] = {.9, .89, .88, .86, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
     check_trace(scores, false, &(Trace){AIMET_INTERPOLATION, .87, 2, 5, {7, 0, 4, 2, 3}});
 }
@@ -136,9 +131,7 @@ static SolveTrace trace_of(Model *m, size_t limit, Arena *arena, Err *err) {
     return trace;
 }
 
-static void list_is_in_aimets_order(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(list_is_in_aimets_order) {
     uint64_t state = 1;
     static Model m;
     make_model(&m, &state);
@@ -149,7 +142,7 @@ static void list_is_in_aimets_order(void **unused) {
     memcpy(m.bits, bits, sizeof bits);
     memcpy(m.cost, cost, sizeof cost);
     const AimetOptions forward = options_of(&m, 0, AIMET_BINARY, false);
-    const AimetWalk walk = aimet_walk(&m.problem, &forward, 0, 2, &arena);
+    const AimetWalk walk = aimet_walk(&m.problem, &forward, 0, 2, &test_arena);
     /* scores; then bits; then the reduction; then groups */
     const uint32_t groups[8] = {3, 2, 1, 0, 0, 1, 3, 2};
     const uint8_t candidates[8] = {2, 1, 1, 1, 2, 2, 1, 2};
@@ -159,14 +152,13 @@ static void list_is_in_aimets_order(void **unused) {
         assert_int_equal(walk.entries[i].candidate, candidates[i]);
     }
     const AimetOptions backward = options_of(&m, 0, AIMET_BINARY, true);
-    const AimetWalk back = aimet_walk(&m.problem, &backward, 0, 2, &arena);
+    const AimetWalk back = aimet_walk(&m.problem, &backward, 0, 2, &test_arena);
     const uint8_t next[8] = {1, 2, 1, 1, 0, 0, 0, 0};
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(back.entries[i].group, groups[7 - i]);
         assert_int_equal(back.entries[i].candidate, next[i]);
         assert_int_equal(back.start[i % GROUPS], 2);
     }
-    arena_free(&arena);
 }
 
 /* Each place by plain application of the list, and the rule of the result. */
@@ -195,9 +187,7 @@ static void check_result(const Model *m, const SolveTrace *t, const AimetOptions
     }
 }
 
-static void every_end_is_told(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(every_end_is_told) {
     uint64_t state = 3;
     size_t ends[7] = {0};
     for (int trial = 0; trial < 4000; trial++) {
@@ -210,43 +200,37 @@ static void every_end_is_told(void **unused) {
         const size_t limit = trial % 11 == 0 ? 1 + random_below(&state, 8) : 0;
         const AimetOptions o = options_of(&m, (random_below(&state, 40) - 2.0) * 0.01,
                                           (AimetSearch)random_below(&state, 3), trial % 3 == 0);
-        SolveTrace trace = trace_of(&m, limit, &arena, &err);
+        SolveTrace trace = trace_of(&m, limit, &test_arena, &err);
         AimetResult result;
         assert_true(aimet_choose(&trace, &o, &result));
         check_result(&m, &trace, &o, &result);
         assert_int_equal(m.asked, trace.points.count);
         assert_true(!limit || m.asked <= limit);
         ends[result.exit]++;
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
     const AimetExit all[] = {AIMET_FOUND,    AIMET_BEST_MISSES,   AIMET_LOWEST_MEETS,
                              AIMET_NO_PLACE, AIMET_NOTHING_TO_DO, AIMET_ENDED};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) assert_true(ends[all[i]] > 0);
-    arena_free(&arena);
 }
 
-static void whole_curve_has_every_place(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(whole_curve_has_every_place) {
     uint64_t state = 9;
     static Model m;
     Err err = {0};
     make_model(&m, &state);
     const AimetOptions o = options_of(&m, NAN, AIMET_BINARY, false);
-    SolveTrace trace = trace_of(&m, 0, &arena, &err);
+    SolveTrace trace = trace_of(&m, 0, &test_arena, &err);
     AimetResult result;
     assert_true(aimet_choose(&trace, &o, &result));
     assert_int_equal(result.exit, AIMET_CURVE);
     assert_int_equal(result.tried_count, GROUPS * (CANDIDATES - 1));
     for (size_t i = 0; i < result.tried_count; i++) assert_int_equal(result.tried[i].place, i);
-    arena_free(&arena);
 }
 
 /* A group that may not have the best candidate keeps its own first one, and both of its candidates are
  * in the list. */
-static void groups_have_what_they_may(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(groups_have_what_they_may) {
     uint64_t state = 4;
     static Model m;
     Err err = {0};
@@ -255,18 +239,15 @@ static void groups_have_what_they_may(void **unused) {
     for (int i = 0; i < GROUPS * CANDIDATES; i++) allowed[i] = i != 3;
     m.problem.allowed = allowed;
     const AimetOptions o = options_of(&m, NAN, AIMET_BINARY, true);
-    SolveTrace trace = trace_of(&m, 0, &arena, &err);
+    SolveTrace trace = trace_of(&m, 0, &test_arena, &err);
     AimetResult result;
     assert_true(aimet_choose(&trace, &o, &result));
     assert_int_equal(result.tried_count, GROUPS * (CANDIDATES - 1));
     for (size_t i = 0; i < trace.points.count; i++)
         assert_int_not_equal(trace.points.items[i].assignment[1], 0);
-    arena_free(&arena);
 }
 
-static void failures_end_it(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(failures_end_it) {
     for (size_t fails = 1; fails < 6; fails++) {
         uint64_t state = 3;
         static Model m;
@@ -274,26 +255,11 @@ static void failures_end_it(void **unused) {
         make_model(&m, &state);
         m.fails = fails;
         const AimetOptions o = options_of(&m, .05, AIMET_BRUTE_FORCE, false);
-        SolveTrace trace = trace_of(&m, 0, &arena, &err);
+        SolveTrace trace = trace_of(&m, 0, &test_arena, &err);
         AimetResult result;
         assert_false(aimet_choose(&trace, &o, &result));
         assert_int_equal(result.exit, AIMET_ENDED);
         assert_string_equal(err.what, "no disk");
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
-}
-
-UNIT_TESTS(aimet_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_as_aimet_does),
-        cmocka_unit_test(finds_what_aimet_finds_where_scores_rise_again),
-        cmocka_unit_test(interpolates_where_ends_are_infinite),
-        cmocka_unit_test(list_is_in_aimets_order),
-        cmocka_unit_test(every_end_is_told),
-        cmocka_unit_test(whole_curve_has_every_place),
-        cmocka_unit_test(groups_have_what_they_may),
-        cmocka_unit_test(failures_end_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

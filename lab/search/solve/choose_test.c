@@ -60,8 +60,7 @@ static double check_kind(uint32_t groups, uint32_t candidates, int flags) {
     return ratio.sum / count;
 }
 
-static void is_near_the_optimum(void **unused) {
-    (void)unused;
+TEST(is_near_the_optimum) {
     const int kinds[] = {
         0,         NET_PAIRED, NET_SECOND, NET_STEPPED,           NET_STEPPED | NET_PAIRED,
         NET_EQUAL, NET_FREE,   NET_WILD,   NET_WILD | NET_PAIRED, NET_LIARS};
@@ -101,9 +100,7 @@ static void check_large(Net *net, double target, Sums *sums, Arena *arena) {
     if (trace.points.count > sums->most) sums->most = trace.points.count;
 }
 
-static void is_cheaper_than_aimet(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(is_cheaper_than_aimet) {
     static Net net;
     uint64_t state = 120;
     Sums sums = {0};
@@ -111,8 +108,8 @@ static void is_cheaper_than_aimet(void **unused) {
     for (int trial = 0; trial < 120; trial++) {
         net_make(&net, &state, 10 + random_below(&state, 31), 2 + random_below(&state, 3),
                  kinds[trial % 4]);
-        check_large(&net, net_target(&net, &state), &sums, &arena);
-        arena_reset(&arena);
+        check_large(&net, net_target(&net, &state), &sums, &test_arena);
+        arena_reset(&test_arena);
     }
     print_message("120 nets: %.4f of the most precise one's cost, AIMET %.4f; "
                   "%.1f evaluations, at most %zu, AIMET %.1f\n",
@@ -120,7 +117,6 @@ static void is_cheaper_than_aimet(void **unused) {
                   (double)sums.aimet_evaluations / 120);
     assert_true(sums.choose < sums.aimet);
     assert_true(sums.most <= 80);
-    arena_free(&arena);
 }
 
 /* What choosing comes to where nothing is halved and nothing repaired. */
@@ -134,9 +130,7 @@ static double cost_by_order(Net *net, double target, Arena *arena) {
 }
 
 /* What a few lines do that know of costs. */
-static void is_cheaper_than_a_plain_order(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(is_cheaper_than_a_plain_order) {
     static Net net;
     uint64_t state = 25;
     double sum = 0, reference = 0;
@@ -146,22 +140,21 @@ static void is_cheaper_than_a_plain_order(void **unused) {
         uint8_t widest[NET_GROUPS] = {0};
         net_make(&net, &state, 20 + random_below(&state, 41), 2, trial % 2 ? NET_WILD : NET_LIARS);
         const double target = net_target(&net, &state);
-        check_large(&net, target, &sums, &arena);
+        check_large(&net, target, &sums, &test_arena);
         const double all = solve_cost(&net.problem, widest);
-        const double order = net_reference(&net, target, 0, &arena);
+        const double order = net_reference(&net, target, 0, &test_arena);
         assert_true(sums.choose <= order / all);
-        assert_true(cost_by_order(&net, target, &arena) <= order);
-        const double plain = net_reference(&net, target, 8, &arena) / all;
+        assert_true(cost_by_order(&net, target, &test_arena) <= order);
+        const double plain = net_reference(&net, target, 8, &test_arena) / all;
         sum += sums.choose;
         reference += plain;
         costlier += sums.choose > plain;
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
     print_message("120 nets: %.4f of the most precise one's cost, a plain order %.4f; costlier %zu "
                   "times\n",
                   sum / 120, reference / 120, costlier);
     assert_true(sum <= 0.932 * reference);
-    arena_free(&arena);
 }
 
 /* The cheapest good one of many bounds' solutions. */
@@ -176,9 +169,7 @@ static double least_of_bounds(const Net *net, double target, Arena *arena) {
     return least;
 }
 
-static void asks_little_of_large_ones(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(asks_little_of_large_ones) {
     static Net net;
     uint64_t state = 300;
     const int kinds[] = {0, NET_PAIRED, NET_FREE | NET_SECOND};
@@ -187,27 +178,24 @@ static void asks_little_of_large_ones(void **unused) {
         const uint32_t groups = trial > 0 ? NET_GROUPS / 3 : NET_GROUPS;
         net_make(&net, &state, groups, 3, kinds[trial]);
         const double target = net_target(&net, &state);
-        check_large(&net, target, &sums, &arena);
+        check_large(&net, target, &sums, &test_arena);
         print_message("%u groups, kind %d: %.4f, AIMET %.4f; %zu evaluations, AIMET %zu\n", groups,
                       kinds[trial], sums.choose, sums.aimet, sums.evaluations,
                       sums.aimet_evaluations);
         assert_true(sums.evaluations <= 80);
         if (kinds[trial] == 0) {
             const uint8_t widest[NET_GROUPS] = {0};
-            const double least = least_of_bounds(&net, target, &arena);
+            const double least = least_of_bounds(&net, target, &test_arena);
             assert_true(sums.choose * solve_cost(&net.problem, widest) <= least);
         }
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
 /* ---- what comes out of bad scores, few evaluations, and ends ----------------------------------- */
 
 /* Some evaluations give no number: what is chosen was scored, and is good enough. */
-static void worthless_scores_are_never_chosen(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(worthless_scores_are_never_chosen) {
     static Net net;
     const double worthless[] = {NAN, INFINITY, -INFINITY};
     for (size_t at = 1; at <= 40; at += at < 10 ? 1 : 3) {
@@ -221,7 +209,7 @@ static void worthless_scores_are_never_chosen(void **unused) {
             net.worthless_to = kind % 2 ? at : at + 100;
             const double target = net_target(&net, &state);
             const ChooseOptions options = net_options(&net);
-            SolveTrace trace = net_trace(&net, 0, &arena, &err);
+            SolveTrace trace = net_trace(&net, 0, &test_arena, &err);
             assert_true(choose_search(&trace, target, &options, &outcome));
             const size_t point = solve_cheapest(&trace, target);
             if (at == 1 && kind % 2 == 0) assert_int_equal(outcome, CHOOSE_NOTHING);
@@ -230,16 +218,13 @@ static void worthless_scores_are_never_chosen(void **unused) {
                 assert_true(net_score(&net, solve_point(&trace, point)->assignment) >= target);
                 assert_true(point + 1 < at || point >= net.worthless_to);
             }
-            arena_reset(&arena);
+            arena_reset(&test_arena);
         }
     }
-    arena_free(&arena);
 }
 
 /* What is not to be chosen by its noise is not even tried, though its scores were the best. */
-static void unusable_ones_are_not_tried(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(unusable_ones_are_not_tried) {
     static Net net;
     uint64_t state = 42;
     for (int trial = 0; trial < 60; trial++) {
@@ -253,7 +238,7 @@ static void unusable_ones_are_not_tried(void **unused) {
         noise[0] = INFINITY; /* the most precise may be anything */
         net.problem.noise = noise;
         const ChooseOptions options = net_options(&net);
-        SolveTrace trace = net_trace(&net, 0, &arena, &err);
+        SolveTrace trace = net_trace(&net, 0, &test_arena, &err);
         switch (trial % 4) {
         case 0: assert_true(choose_curve(&trace, 12)); break;
         case 1: assert_true(choose_within(&trace, 5000, 12)); break;
@@ -262,15 +247,12 @@ static void unusable_ones_are_not_tried(void **unused) {
         for (size_t i = 0; i < trace.points.count; i++)
             for (uint32_t g = 0; g < 10; g++)
                 assert_true(solve_usable(&net.problem, g, solve_point(&trace, i)->assignment[g]));
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
 /* One evaluation more is never worse, and what is there is good enough. */
-static void few_evaluations_leave_the_best_so_far(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(few_evaluations_leave_the_best_so_far) {
     static Net net;
     double before = INFINITY;
     for (size_t limit = 1; limit <= 60; limit++) {
@@ -280,21 +262,18 @@ static void few_evaluations_leave_the_best_so_far(void **unused) {
         net_make(&net, &state, 20, 3, NET_SECOND);
         const double target = net_target(&net, &state);
         const ChooseOptions options = net_options(&net);
-        SolveTrace trace = net_trace(&net, limit, &arena, &err);
+        SolveTrace trace = net_trace(&net, limit, &test_arena, &err);
         assert_true(choose_search(&trace, target, &options, &outcome));
         assert_true(trace.spent ? trace.points.count == limit : trace.points.count <= limit);
         assert_int_equal(outcome, CHOOSE_FOUND);
         const SolvePoint *point = solve_point(&trace, solve_cheapest(&trace, target));
         assert_true(net_score(&net, point->assignment) >= target && point->cost <= before);
         before = point->cost;
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
-static void failures_end_it(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(failures_end_it) {
     static Net net;
     for (size_t at = 1; at <= 20; at++) {
         for (int kind = 0; kind < 4; kind++) {
@@ -306,7 +285,7 @@ static void failures_end_it(void **unused) {
             net.stops_at = at;
             const double target = net_target(&net, &state);
             const ChooseOptions options = net_options(&net);
-            SolveTrace trace = net_trace(&net, 0, &arena, &err);
+            SolveTrace trace = net_trace(&net, 0, &test_arena, &err);
             bool ok = false;
             switch (kind) {
             case 0: ok = choose_search(&trace, target, &options, &outcome); break;
@@ -317,15 +296,12 @@ static void failures_end_it(void **unused) {
             assert_int_equal(ok, net.asked < at);
             if (!ok) assert_int_equal(net.asked, at);
             if (!ok) assert_string_equal(err.what, "no disk");
-            arena_reset(&arena);
+            arena_reset(&test_arena);
         }
     }
-    arena_free(&arena);
 }
 
-static void ends_are_told_apart(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(ends_are_told_apart) {
     static Net net;
     for (int kind = 0; kind < 3; kind++) {
         Err err = {0};
@@ -338,13 +314,12 @@ static void ends_are_told_apart(void **unused) {
         const double targets[] = {least, 101, least + 5};
         const ChooseOutcome want[] = {CHOOSE_TRIVIAL, CHOOSE_NOTHING, CHOOSE_FOUND};
         const ChooseOptions options = net_options(&net);
-        SolveTrace trace = net_trace(&net, 0, &arena, &err);
+        SolveTrace trace = net_trace(&net, 0, &test_arena, &err);
         assert_true(choose_search(&trace, targets[kind], &options, &outcome));
         assert_int_equal(outcome, want[kind]);
         if (kind < 2) assert_int_equal(trace.points.count, 3);
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
 static void choose_of_equal(uint32_t candidates, Arena *arena, uint8_t *chosen) {
@@ -366,23 +341,18 @@ static void choose_of_equal(uint32_t candidates, Arena *arena, uint8_t *chosen) 
 
 /* Groups that are all alike have many equal points: the same one comes out each time, whatever was in
  * memory before; also without AIMET's scores, and with nothing that could be chosen. */
-static void equal_ones_are_chosen_the_same(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(equal_ones_are_chosen_the_same) {
     uint8_t first[30], then[30];
     for (uint32_t candidates = 1; candidates <= 3; candidates += 2) {
-        choose_of_equal(candidates, &arena, first);
-        memset(arena_alloc(&arena, 1000), 0xff, 1000);
-        choose_of_equal(candidates, &arena, then);
+        choose_of_equal(candidates, &test_arena, first);
+        memset(arena_alloc(&test_arena, 1000), 0xff, 1000);
+        choose_of_equal(candidates, &test_arena, then);
         assert_memory_equal(first, then, 30);
     }
-    arena_free(&arena);
 }
 
 /* Two groups of which each alone is converted for more than it saves, beside two that are too loud. */
-static void pairs_are_changed_together(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(pairs_are_changed_together) {
     static Net net;
     Err err = {0};
     ChooseOutcome outcome;
@@ -398,11 +368,10 @@ static void pairs_are_changed_together(void **unused) {
     net.problem.pairs = &pair;
     net.problem.pair_count = 1;
     const ChooseOptions options = {.effort = {.repairs = 4}};
-    SolveTrace trace = net_trace(&net, 0, &arena, &err);
+    SolveTrace trace = net_trace(&net, 0, &test_arena, &err);
     assert_true(choose_search(&trace, 30, &options, &outcome));
     const SolvePoint *point = solve_point(&trace, solve_cheapest(&trace, 30));
     assert_memory_equal(point->assignment, ((uint8_t[]){1, 1, 0, 0}), 4);
-    arena_free(&arena);
 }
 
 /* ---- the other way round, and curves ----------------------------------------------------------- */
@@ -417,9 +386,7 @@ static double best_score_within(const Net *net, double most_cost) {
     return best;
 }
 
-static void keeps_within_a_cost(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(keeps_within_a_cost) {
     static Net net;
     uint64_t state = 47;
     double lost = 0, worst = 0;
@@ -432,7 +399,7 @@ static void keeps_within_a_cost(void **unused) {
         const double most =
             solve_cost(&net.problem, assignment) * (0.05 + 0.9 * random_unit(&state));
         const double best = best_score_within(&net, most);
-        SolveTrace trace = net_trace(&net, 0, &arena, &err);
+        SolveTrace trace = net_trace(&net, 0, &test_arena, &err);
         assert_true(choose_within(&trace, most, 24));
         assert_true(trace.points.count <= 24 + 4);
         const size_t point = solve_highest(&trace, most);
@@ -449,26 +416,23 @@ static void keeps_within_a_cost(void **unused) {
             lost += best - solve_point(&trace, point)->score;
             worst = fmax(worst, best - solve_point(&trace, point)->score);
         }
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
     print_message("within a cost: %.3f dB less than the best, at most %.2f\n", lost / 120, worst);
     assert_true(lost / 120 <= 0.05);
-    arena_free(&arena);
 }
 
-static void curves_have_a_front(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(curves_have_a_front) {
     static Net net;
     uint64_t state = 48;
     for (int trial = 0; trial < 8; trial++) {
         Err err = {0};
         size_t count;
         net_make(&net, &state, 40, 3, trial % 2 ? NET_SECOND : NET_PAIRED);
-        SolveTrace trace = net_trace(&net, 0, &arena, &err);
+        SolveTrace trace = net_trace(&net, 0, &test_arena, &err);
         assert_true(choose_curve(&trace, 20));
         assert_true(trace.points.count > 12 && trace.points.count <= 24);
-        const size_t *front = solve_front(&trace, &arena, &count);
+        const size_t *front = solve_front(&trace, &test_arena, &count);
         assert_true(count >= 8);
         for (size_t i = 0; i < count; i++) {
             const SolvePoint *point = solve_point(&trace, front[i]);
@@ -482,9 +446,8 @@ static void curves_have_a_front(void **unused) {
             }
             if (i > 0) assert_true(solve_point(&trace, front[i - 1])->cost <= point->cost);
         }
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
 /* ---- noises that are not known --------------------------------------------------------------- */
@@ -508,9 +471,7 @@ static bool count_culprits(void *user, const uint8_t *assignment, double *score,
 
 /* A few groups bring all of the noise, which all are thought to bring: they are found, in fewer
  * evaluations than there are groups; and what fails alone is not asked again. */
-static void all_that_can_be_is_lowered(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(all_that_can_be_is_lowered) {
     const ChooseEffort effort = {.lowering = 1000, .thorough = true};
     double cost[2 * UNKNOWN], noise[2 * UNKNOWN];
     uint64_t state = 3;
@@ -527,15 +488,14 @@ static void all_that_can_be_is_lowered(void **unused) {
         const uint8_t widest[UNKNOWN] = {0};
         size_t point;
         for (uint32_t i = 0; i < count; i++) culprits.is[random_below(&state, UNKNOWN)] = true;
-        solve_trace_init(&trace, &problem, &oracle, &arena, &err);
+        solve_trace_init(&trace, &problem, &oracle, &test_arena, &err);
         assert_true(solve_trace_score(&trace, widest, &point));
         assert_true(choose_repair(&trace, 0, &effort));
         const uint8_t *best = solve_point(&trace, solve_cheapest(&trace, 0))->assignment;
         for (uint32_t g = 0; g < UNKNOWN; g++) assert_int_equal(best[g], !culprits.is[g]);
         assert_true(culprits.asked < 12 + 9 * count);
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
 /* ---- costs that are equal -------------------------------------------------------------------- */
@@ -548,9 +508,7 @@ static bool last_is_bad(void *user, const uint8_t *assignment, double *score, Er
 }
 
 /* Two groups change the second cost alone: the least first cost, which is good enough, is not the end. */
-static void the_second_cost_is_lowered_at_the_least_first(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(the_second_cost_is_lowered_at_the_least_first) {
     Err err = {0};
     const double cost[] = {2, 1, 2, 1, 1, 1, 1, 1}, second[] = {2, 1, 2, 1, 2, 1, 2, 1};
     const double noise[] = {0, 1, 0, 1, 0, 1, 0, 1};
@@ -561,30 +519,8 @@ static void the_second_cost_is_lowered_at_the_least_first(void **unused) {
     const uint8_t want[] = {1, 1, 1, 0};
     ChooseOutcome outcome;
     SolveTrace trace;
-    solve_trace_init(&trace, &problem, &oracle, &arena, &err);
+    solve_trace_init(&trace, &problem, &oracle, &test_arena, &err);
     assert_true(choose_search(&trace, 0, &options, &outcome));
     assert_int_equal(outcome, CHOOSE_FOUND);
     assert_memory_equal(solve_point(&trace, solve_cheapest(&trace, 0))->assignment, want, 4);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(choose_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_near_the_optimum),
-        cmocka_unit_test(is_cheaper_than_aimet),
-        cmocka_unit_test(is_cheaper_than_a_plain_order),
-        cmocka_unit_test(asks_little_of_large_ones),
-        cmocka_unit_test(worthless_scores_are_never_chosen),
-        cmocka_unit_test(unusable_ones_are_not_tried),
-        cmocka_unit_test(few_evaluations_leave_the_best_so_far),
-        cmocka_unit_test(failures_end_it),
-        cmocka_unit_test(ends_are_told_apart),
-        cmocka_unit_test(equal_ones_are_chosen_the_same),
-        cmocka_unit_test(pairs_are_changed_together),
-        cmocka_unit_test(keeps_within_a_cost),
-        cmocka_unit_test(curves_have_a_front),
-        cmocka_unit_test(all_that_can_be_is_lowered),
-        cmocka_unit_test(the_second_cost_is_lowered_at_the_least_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,9 +30,7 @@ static void spoil(Net *net, bool *allowed, uint64_t *state) {
     net->problem.allowed = allowed;
 }
 
-static void is_exact_where_costs_add_up(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(is_exact_where_costs_add_up) {
     static Net net;
     uint64_t state = 5;
     for (int trial = 0; trial < 400; trial++) {
@@ -44,7 +42,7 @@ static void is_exact_where_costs_add_up(void **unused) {
         spoil(&net, allowed, &state);
         const SolveProblem *p = &net.problem;
         const double bound = trial % 10 ? 0.05 * pow(random_unit(&state), 4) : INFINITY;
-        choose_knapsack(p, bound, &arena, assignment);
+        choose_knapsack(p, bound, &test_arena, assignment);
         const double least = least_within(p, bound);
         for (uint32_t g = 0; g < p->groups; g++) assert_true(solve_usable(p, g, assignment[g]));
         if (least == INFINITY) {
@@ -54,14 +52,11 @@ static void is_exact_where_costs_add_up(void **unused) {
             assert_true(solve_noise(p, assignment) <= bound);
             assert_near(solve_cost(p, assignment), least);
         }
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
-static void is_near_it_where_pairs_cost(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(is_near_it_where_pairs_cost) {
     static Net net;
     uint64_t state = 6;
     for (uint32_t candidates = 2; candidates <= 3; candidates++) {
@@ -73,7 +68,7 @@ static void is_near_it_where_pairs_cost(void **unused) {
             const SolveProblem *p = &net.problem;
             solve_uniform(p, (uint8_t)(candidates - 1), assignment);
             const double bound = solve_noise(p, assignment) * (0.02 + 0.9 * random_unit(&state));
-            choose_knapsack(p, bound, &arena, assignment);
+            choose_knapsack(p, bound, &test_arena, assignment);
             assert_true(solve_noise(p, assignment) <= bound);
             const double ratio = solve_cost(p, assignment) / least_within(p, bound);
             assert_true(ratio >= 1 - 1e-12);
@@ -81,15 +76,14 @@ static void is_near_it_where_pairs_cost(void **unused) {
             worst = fmax(worst, ratio);
             exact += ratio < 1 + 1e-12;
             /* nothing is to be paid for where noise is free */
-            choose_knapsack(p, INFINITY, &arena, cheapest);
+            choose_knapsack(p, INFINITY, &test_arena, cheapest);
             if (candidates == 2) assert_near(solve_cost(p, cheapest), least_within(p, INFINITY));
-            arena_reset(&arena);
+            arena_reset(&test_arena);
         }
         print_message("%u candidates with pairs: %.4f of the least, worst %.3f, %zu of 200 exact\n",
                       candidates, sum / 200, worst, exact);
         assert_true(sum / 200 <= 1.005 && worst <= 1.25);
     }
-    arena_free(&arena);
 }
 
 /* Integer noises, which all steps of a table are for: a plain knapsack of as many groups as are never
@@ -111,9 +105,7 @@ static double least_by_table(const SolveProblem *p, uint32_t bound) {
     return table[p->groups % 2][bound];
 }
 
-static void is_exact_as_a_table_is(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(is_exact_as_a_table_is) {
     static Net net;
     uint64_t state = 7;
     for (int trial = 0; trial < 8; trial++) {
@@ -123,18 +115,15 @@ static void is_exact_as_a_table_is(void **unused) {
         for (size_t i = 0; i < (size_t)p->groups * 4; i++)
             net.noise[i] = (double)(i % 4 * random_below(&state, 30));
         const uint32_t bound = 50 + random_below(&state, 3900);
-        choose_knapsack(p, bound, &arena, assignment);
+        choose_knapsack(p, bound, &test_arena, assignment);
         assert_true(solve_noise(p, assignment) <= bound);
         assert_true(solve_cost(p, assignment) == least_by_table(p, bound));
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
 /* Real noises have more sums than are kept: next to nothing is lost by that. */
-static void loses_little_where_states_are_too_many(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(loses_little_where_states_are_too_many) {
     static Net net;
     uint64_t state = 8;
     for (int trial = 0; trial < 4; trial++) {
@@ -143,7 +132,7 @@ static void loses_little_where_states_are_too_many(void **unused) {
         SolveProblem p = net.problem;
         solve_uniform(&p, 3, assignment);
         const double bound = solve_noise(&p, assignment) * pow(0.1, 1 + trial);
-        choose_knapsack(&p, bound, &arena, assignment);
+        choose_knapsack(&p, bound, &test_arena, assignment);
         assert_true(solve_noise(&p, assignment) <= bound);
         const double cost = solve_cost(&p, assignment);
         /* noises that were rounded down have a least cost that is none too high */
@@ -155,55 +144,36 @@ static void loses_little_where_states_are_too_many(void **unused) {
         print_message("a bound of 10^-%d: %.5f of what it costs at least\n", 1 + trial,
                       cost / least);
         assert_true(cost >= least && cost <= least * 1.025);
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
-static void weighs_second_costs(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(weighs_second_costs) {
     static Net net;
     uint64_t state = 9;
     for (int trial = 0; trial < 50; trial++) {
         uint8_t assignment[NET_GROUPS] = {0}, each[NET_GROUPS] = {0};
         net_make(&net, &state, 8, 2, NET_SECOND | NET_PAIRED);
-        const SolveJoint joint = solve_joint(&net.problem, trial % 5, &arena);
+        const SolveJoint joint = solve_joint(&net.problem, trial % 5, &test_arena);
         assert_near(solve_joint_cost(&joint, each),
                     solve_cost(&net.problem, each) + trial % 5 * solve_second(&net.problem, each));
         double least = INFINITY;
         do {
             least = fmin(least, solve_joint_cost(&joint, each));
         } while (next_assignment(&net.problem, each));
-        solve_bound(&joint, INFINITY, &arena, assignment);
+        solve_bound(&joint, INFINITY, &test_arena, assignment);
         assert_near(solve_joint_cost(&joint, assignment), least);
         const double had = solve_joint_of(&joint, 3, 0, each) - solve_joint_of(&joint, 3, 1, each);
         const double before = solve_joint_cost(&joint, each);
         each[3] = 1;
         assert_near(before - solve_joint_cost(&joint, each), had);
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
-static void nothing_is_nothing(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(nothing_is_nothing) {
     uint8_t none[1] = {7};
     const SolveProblem p = {.candidates = 2};
-    choose_knapsack(&p, 1, &arena, none);
+    choose_knapsack(&p, 1, &test_arena, none);
     assert_int_equal(none[0], 7);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(solve_bound_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_exact_where_costs_add_up),
-        cmocka_unit_test(is_near_it_where_pairs_cost),
-        cmocka_unit_test(is_exact_as_a_table_is),
-        cmocka_unit_test(loses_little_where_states_are_too_many),
-        cmocka_unit_test(weighs_second_costs),
-        cmocka_unit_test(nothing_is_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,59 +50,41 @@ static double least_of(const CutProblem *p) {
     return least;
 }
 
-static void is_least_where_it_can_be_cut(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(is_least_where_it_can_be_cut) {
     uint64_t state = 11;
     for (int trial = 0; trial < TRIALS; trial++) {
         static Random r;
         uint8_t side[MOST], choice[MOST];
         for (int i = 0; i < MOST; i++) side[i] = (uint8_t)random_below(&state, 2);
         make_random(&r, &state, side);
-        assert_true(solve_cut(&r.problem, &arena, choice));
+        assert_true(solve_cut(&r.problem, &test_arena, choice));
         assert_near(cost_of(&r.problem, choice), least_of(&r.problem));
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
-    arena_free(&arena);
 }
 
-static void refuses_or_is_least(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(refuses_or_is_least) {
     uint64_t state = 5;
     int solved = 0;
     for (int trial = 0; trial < TRIALS; trial++) {
         static Random r;
         uint8_t choice[MOST];
         make_random(&r, &state, NULL);
-        if (!solve_cut(&r.problem, &arena, choice)) continue;
+        if (!solve_cut(&r.problem, &test_arena, choice)) continue;
         solved++;
         assert_near(cost_of(&r.problem, choice), least_of(&r.problem));
-        arena_reset(&arena);
+        arena_reset(&test_arena);
     }
     assert_in_range(solved, TRIALS / 20, TRIALS - TRIALS / 20);
-    arena_free(&arena);
 }
 
 /* Three that each want to differ from both others. */
-static void refuses_odd_rings(void **unused) {
-    (void)unused;
-    TEST_ARENA(arena);
+TEST(refuses_odd_rings) {
     const double unary[3][2] = {{0, 0}, {0, 0}, {0, 0}};
     const CutTerm ring[3] = {
         {0, 1, {{1, 0}, {0, 1}}}, {1, 2, {{1, 0}, {0, 1}}}, {2, 0, {{1, 0}, {0, 1}}}};
     uint8_t choice[3];
-    assert_false(solve_cut(&(CutProblem){3, unary, ring, 3}, &arena, choice));
-    assert_true(solve_cut(&(CutProblem){3, unary, ring, 2}, &arena, choice));
+    assert_false(solve_cut(&(CutProblem){3, unary, ring, 3}, &test_arena, choice));
+    assert_true(solve_cut(&(CutProblem){3, unary, ring, 2}, &test_arena, choice));
     assert_true(choice[0] != choice[1] && choice[1] != choice[2]);
-    arena_free(&arena);
-}
-
-UNIT_TESTS(solve_cut_test) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_least_where_it_can_be_cut),
-        cmocka_unit_test(refuses_or_is_least),
-        cmocka_unit_test(refuses_odd_rings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

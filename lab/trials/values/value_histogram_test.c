@@ -24,14 +24,12 @@ static double normal(void) {
 }
 
 typedef struct Bench {
-    MemTrap trap;
     Arena arena;
     ValueCounter counter;
 } Bench;
 
 static void begin(Bench *b, unsigned threads) {
-    if (setjmp(b->trap.env)) fail_msg("out of memory");
-    arena_init(&b->arena, &b->trap);
+    arena_init(&b->arena, &test_trap);
     b->counter = value_counter_new(&b->arena, workers_new(&b->arena, threads), 0);
 }
 
@@ -74,17 +72,15 @@ static void try_order(const int round) {
     arena_free(&two.arena);
 }
 
-static void test_order(void **unused) {
-    (void)unused;
+TEST(test_order) {
     for (int round = 0; round < 40; round++) try_order(round);
 }
 
 /* Of a large tensor pieces are counted, for all; the ends are those of all. */
-static void test_pieces(void **unused) {
+TEST(test_pieces) {
     static float items[MOST];
     ValueHistogram found[2] = {VALUE_NO_HISTOGRAM, VALUE_NO_HISTOGRAM};
     Bench benches[2];
-    (void)unused;
     for (int i = 0; i < MOST; i++) items[i] = (float)normal();
     items[MOST - 1] = 70;
     for (unsigned i = 0; i < 2; i++) {
@@ -143,16 +139,14 @@ static void try_mse(const int round) {
     arena_free(&b.arena);
 }
 
-static void test_mse(void **unused) {
-    (void)unused;
+TEST(test_mse) {
     for (int round = 0; round < 60; round++) try_mse(round);
 }
 
 /* What lies beyond the limits takes no levels; and what has no range. */
-static void test_limits(void **unused) {
+TEST(test_limits) {
     static float items[MOST];
     Bench b;
-    (void)unused;
     begin(&b, 2);
     for (int i = 0; i < MOST; i++) items[i] = (float)(10 * normal());
     for (int method = 0; method <= DEMI_CALIBRATION_ENTROPY; method++) {
@@ -175,10 +169,4 @@ static void test_limits(void **unused) {
         assert_true(at.low == -2.5 && at.high == -2.5);
     }
     arena_free(&b.arena);
-}
-
-UNIT_TESTS(value_histogram_test) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_pieces),
-                                       cmocka_unit_test(test_mse), cmocka_unit_test(test_limits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,8 +23,7 @@ from suite.variants import VARIANTS, Variant
 KINDS = {"backend", "graph", "operator", "style", "entries"}  # real ones: real.py
 SLACK = 2.5
 # What ONNX Runtime's optimizer says of valid conversions that it can't load: known, and open.
-OPEN = {"(LayerNormalization) bound to different types": "it fuses a LayerNormalization in float16 with a scale in float32",
-        "fuse_initializers_transformer": "it loses a Cast of a constant that CastLike reads"}
+OPEN = {"fuse_initializers_transformer": "it loses a Cast of a constant that CastLike reads"}
 Results = list[list[object]]  # of each set of inputs
 
 

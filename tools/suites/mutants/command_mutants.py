@@ -18,7 +18,7 @@ MUTANTS = (
            "sign; sign = strchr(sign + 1, '='))", "sign; sign = NULL)",
            "outputs"),
     Mutant("simplify may not write over its input", COMMAND + "outputs.c",
-           '                    strcmp(parsed->command->name, "simplify") == 0 ||\n', "", "outputs cli corpus*"),
+           '{"convert", "simplify", "opt"};', '{"convert", "opt"};', "outputs cli corpus*"),
     Mutant("'0 more' differences are told", COMMAND + "cmd_diff.c",
            "if (job->limit && job->count > job->limit)", "if (job->limit && job->count >= job->limit)",
            "cli demi_diff_test"),

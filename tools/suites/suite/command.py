@@ -87,15 +87,6 @@ class Demi:
         plain = re.sub(r"placement=\w+,?", "", self.pipeline(variant, *extra))
         return plain.replace("insert-casts{", f"insert-casts{{placement={placement},")
 
-    def explain(self, model: str, passes: str) -> Run:
-        """Runs a pipeline without writing a model; the run's report is the parsed --json file."""
-        report = self.folder / "report.json"
-        report.unlink(missing_ok=True)
-        run = self.run("opt", model, "--passes", passes, "--json", str(report), "--quiet")
-        if run.code == 0:
-            run.report = json.loads(report.read_bytes())
-        return run
-
     def convert(self, model: str, variant: Variant, *extra: str) -> tuple[Run, bytes | None]:
         """Converts; the run's report is the parsed --json file."""
         out, report = self.folder / "out.onnx", self.folder / "report.json"

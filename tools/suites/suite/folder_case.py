@@ -1,11 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases that run the command in an empty folder of their own, and may hear its remarks: the
-stricter ones, with a model there, are command_case's."""
+"""Test cases that run the command in an empty folder of their own, and may hear its remarks, and the
+models that they put there: the stricter ones, with a model there, are command_case's."""
 
+import argparse
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+
+def weight(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def save(path: pathlib.Path, nodes: list, inputs: list, outputs: list, weights: dict,
+         opset: int = 17) -> pathlib.Path:
+    graph = helper.make_graph(nodes, "g", inputs, outputs,
+                              [numpy_helper.from_array(np.asarray(w), n)
+                               for n, w in weights.items()])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)])
+    onnx.save(model, path)
+    return path
 
 
 class FolderCase(unittest.TestCase):
@@ -33,3 +53,12 @@ class FolderCase(unittest.TestCase):
         self.assertEqual(done.returncode, code, f"{words}: {done.stderr}")
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         return done.stderr
+
+
+def run_cases() -> None:
+    """The script's cases, with the command that --demi names."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--demi", required=True)
+    args, rest = parser.parse_known_args()
+    FolderCase.command = str(pathlib.Path(args.demi).resolve())
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -75,10 +75,6 @@ SPECIAL_RANKS: dict[str, list[int]] = {
 }
 
 
-def float_types(types: list[str]) -> list[str]:
-    return [t for t in FLOAT_TYPES if t in types]
-
-
 def choose(types: list[str]) -> str:
     """The type an operand gets: a float where that is allowed."""
     for wanted in FLOAT_TYPES + OTHER_TYPES:
