@@ -36,9 +36,9 @@ TEST(test_causal_with_one_mask_row) {
     assert_true(first[0] == 0 && first[1] == 0); /* and here none at all */
     assert_true(first[2] == 3 && first[3] == -1);
     attention(&test, x, first);
-    test_call_int(&test, "left_window_size", 0);
-    assert_true(test_call_run(&test));
-    test_call_end(&test);
+    case_int(&test, "left_window_size", 0);
+    assert_true(case_run(&test));
+    case_end(&test);
     assert_memory_equal(first, x, sizeof x); /* each sees its own key alone */
 }
 
