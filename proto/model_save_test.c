@@ -173,25 +173,6 @@ TEST_WITH(test_external_pair, Fixture *f) {
     model_free(second);
 }
 
-/* Weights that a graph within a node alone has: their file comes and goes as others do. */
-TEST_WITH(test_external_in_a_branch, Fixture *f) {
-    for (int i = 0; i < 2; i++) {
-        Model *model = make((float)i, false);
-        Node *node = model->graph->first;
-        Value *w = node->inputs[0].value;
-        node_set_attr_int(node, "body", 0);
-        node->attrs->type = ATTR_GRAPH;
-        node->attrs->v.g = graph_new(model, model->graph);
-        node->attrs->v.g->owner = node;
-        value_set_init(value_new(node->attrs->v.g, sym_intern_cstr(&model->syms, "b")), w->init);
-        node_set_input(node, 0, NULL);
-        value_set_init(w, NULL);
-        save_ok(f, model, "m.onnx", true);
-        assert_int_equal(entries(f), 2);
-        model_free(model);
-    }
-}
-
 TEST_WITH(test_external_stays_external, Fixture *f) {
     Model *model = make(3, false);
     save_ok(f, model, "m.onnx", true);

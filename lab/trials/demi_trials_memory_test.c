@@ -73,6 +73,7 @@ static DemiStatus try_all(DemiError *error) {
     DemiStatus status = demi_trials_new(&source, &options, &trials, error);
     if (!status) status = demi_trials_run(trials, NULL, &verdict, error);
     if (!status) status = demi_trials_search(trials, NULL, 1e-9, &found, error);
+    if (!status) assert_false(demi_verdict_totals(found)->stopped); /* nobody did */
     if (!status) status = demi_trials_judge(trials, &other, NULL, &judged, error);
     if (!status) status = demi_trials_calibrate(trials, NULL, &ranges, error);
     if (!status) assert_true(verdict && found && judged && ranges);

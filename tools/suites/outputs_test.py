@@ -298,9 +298,9 @@ class SameFile(unittest.TestCase):
             self.refused(["compile", "model", "-o", path])
             self.refused(["convert", "-n", "model", "--report", path])
             self.refused(["bench", "model", "--trace", path])
-        for name in ("x.raw", "a=b.raw"):
+        for given, name in (("x=x.raw", "x.raw"), ("a=b=x.raw", "x.raw"), ("x=a=b.raw", "a=b.raw")):
             for path in self.spell(name):
-                self.refused(["run", "m.onnx", "--input", f"x={name}", "--json", path])
+                self.refused(["run", "m.onnx", "--input", given, "--json", path])
 
     def test_output_is_a_set_of_inputs(self) -> None:
         np.savez(self.place / "sets.npz", x=np.zeros((2, 3), np.float32))

@@ -280,23 +280,6 @@ class Values(unittest.TestCase):
                 np.testing.assert_array_equal(a, b)
                 np.testing.assert_array_equal(session.run([name], feeds)[0], b)
 
-    def test_rows_of_a_loop_that_never_runs(self):
-        """A size that nothing says is 0 in what it collects, as there is nothing."""
-        model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
-            g (float[N] x, int64 n) => (float[K,N] y) { c = Constant <value = bool {1}> ()
-                z, y = Loop (n, c, x) <body = b (int64 i, bool k, float[N] s) => (bool k1, float[N] s1, float[N] r) {
-                    k1 = Identity (k) s1 = Neg (s) r = Identity (s) }> }""")
-        y, = demi.Session(model).run(None, {"x": np.ones(3, np.float32), "n": np.array(0)})
-        self.assertEqual(y.shape, (0, 0))
-
-    def test_names_of_any_bytes(self):
-        """Messages show bytes that are not text."""
-        model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17, "own" : 1]> '
-                                        'g (float[2] x) => (float[2] y) { ["zzzz"] y = own.Nothing (x) }')
-        with self.assertRaises(demi.ModelError) as caught:
-            demi.Session(model.SerializeToString().replace(b"zzzz", b"\xff\xfezz"))
-        self.assertEqual(caught.exception.node, "\\xff\\xfezz")
-
     def test_wrong_shape_declared(self):
         """Results have the shape that was made, not the declared one."""
         shape = helper.make_tensor("s", TensorProto.INT64, [2], [-1, 2])
@@ -649,6 +632,9 @@ class Conversions(unittest.TestCase):
         with self.assertRaises(demi.UsageError) as caught:
             demi.Session(CONV).run(None, {"y": np.ones(1)})
         self.assertIn("x tensor(float)", caught.exception.hint)
+        with self.assertRaises(demi.ModelError) as caught:  # bytes that are no text are told apart
+            demi.check(unary("Rolu", name="node").SerializeToString().replace(b"node", b"no\xff\xfe"))
+        self.assertEqual(caught.exception.node, "no\\xff\\xfe")
 
 
 class Simplified(unittest.TestCase):

@@ -27,7 +27,7 @@ class Runner:
     """A model of one operator, in contexts of one and of three threads."""
 
     def __init__(self, text: str, opset: int = 21, numerics: str = "fast") -> None:
-        model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> g {text}')
+        model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}, "f" : 1]> g {text}')
         plan = demi.compile(model.SerializeToString(), numerics=numerics)
         self.contexts = [session(plan, threads) for threads in (1, 3)]
 
@@ -321,6 +321,14 @@ class Chosen(unittest.TestCase):
         ("(float16[3] x, int64[3] i, float16[3] u) => (float16[3] y)"
          ' { y = ScatterElements <reduction = "max"> (x, i, u) }',
          [[1, NAN, 3], [0, 1, 2], [NAN, 5, 4]], [[NAN, NAN, 4]]),
+        # each call's own parameter
+        ("(float[1] x) => (float[1] y) { a = f.F <s = 2.> (x) y = f.F <s = 3.> (a) }"
+         ' <domain: "f", opset_import: ["" : 21]> F <s> (x) => (y)'
+         " { c = Constant <value_float: float = @s> () y = Mul (x, c) }", [[1]], [[6]]),
+        # slices that no iteration made: as ONNX Runtime has it, all sizes that nothing says are 0
+        ("(int64 trips, float[a] x) => (float[b,c] y) { yes = Constant <value = bool {1}> ()"
+         " y = Loop (trips, yes) <body = l (int64 i, bool go) => (bool on, float[d] p)"
+         " { on = Identity (go) p = Mul (x, x) }> }", [np.array(0), [1, 2]], [np.zeros((0, 0))]),
     ]
 
     def test_numbers(self) -> None:

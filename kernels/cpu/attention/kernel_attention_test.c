@@ -35,6 +35,11 @@ TEST(test_causal_with_one_mask_row) {
     case_end(&test);
     assert_true(first[0] == 0 && first[1] == 0); /* and here none at all */
     assert_true(first[2] == 3 && first[3] == -1);
+    attention(&test, x, first);
+    case_int(&test, "left_window_size", 0);
+    assert_true(case_run(&test));
+    case_end(&test);
+    assert_memory_equal(first, x, sizeof x); /* each sees its own key alone */
 }
 
 /* A query sees so many keys to its left, and itself. */

@@ -20,10 +20,10 @@ MUTANTS = (
            "            self._given.pop(name, None)", "            self._given.get(name, None)", TESTS),
     Mutant("a carried input that is given again is not begun anew", PACKAGE + "_stateful.py",
            "            slot.shape, slot.at, slot.is_set = None, None, True\n            self._held.add",
-           "            slot.is_set = True\n            self._held.add", TESTS),
+           "            slot.is_set = True\n            self._held.add", "python_large"),
     Mutant("'a*a' stands for 'a'", PACKAGE + "_stateful.py",
            "(len(arg.name) >= len(before + after) and arg.name.startswith(before)",
-           "(arg.name.startswith(before)", TESTS),
+           "(arg.name.startswith(before)", "python_large"),
     Mutant("bytes of a name that are no text are lost", PACKAGE + "_errors.py",
            'raw.decode("utf-8", "backslashreplace")', 'raw.decode("utf-8", "replace")', TESTS),
 )
