@@ -149,9 +149,9 @@ static bool find_target(SearchJob *job, Err *err) {
     job->target = job->options.target;
     Score found = {noted ? *noted : NAN, NAN};
     if (!noted && !evaluation_run(&job->model, &job->scoring, &plain, &found, err)) return false;
-    if (isnan(found.value)) {
+    if (isnan(found.value) && !isnan(job->options.drop)) {
         err_set(err, ERR_MODEL, "the score of the model as it is is not a number");
-        err_hint(err, "no conversion can be held against it");
+        err_hint(err, "a drop is measured from it; give a target instead");
         return false;
     }
     totals->float_score = found.value;

@@ -510,11 +510,13 @@ class Search(Case):
 
     def test_commands_that_fail(self) -> None:
         for body, says in (("print('hello')\n", "printed no number"), ("sys.exit(3)\n", "code 3"),
-                           ("print('nan')\n", "is not a number"),
                            ("import os; os.kill(os.getpid(), 9)\n", "137")):
             command = self.scorer(body)
             self.assertIn(says, self.run_demi("search", self.net, "--random", "1", "--eval",
                                               command, "--target", "1").stderr)
+
+        said = self.fails(1, "search", self.net, "--random", "1", "--eval", self.scorer("print('nan')\n"), "--drop", "1")
+        self.assertIn("is not a number", said)
 
     def test_interrupted(self) -> None:
         """What was best until then is written, once there is one."""
