@@ -377,6 +377,7 @@ static void take_advice(DemiReport *report, const PassCounts *counts) {
     for (const PassRemark *remark = counts ? counts->remarks : NULL; remark; remark = remark->next)
         add_row(report, DEMI_REPORT_ADVICE, remark->text, "", "");
     report->facts.casts = report->totals.casts_remaining;
+    report->facts.smaller = report->totals.bytes_after < report->totals.bytes_before;
     for (int kind = 0; kind < ADVICE_COUNT; kind++) {
         const char *text = advice_text(&report->facts, (Advice)kind, &report->arena);
         if (text) add_row(report, DEMI_REPORT_ADVICE, text, "", "");

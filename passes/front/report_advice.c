@@ -79,8 +79,11 @@ static const char *sizes_text(const AdviceFacts *facts, Arena *arena) {
 
 void advice_take_node(AdviceFacts *facts, const Node *node) {
     const bool quantized = node->note->kind == NOTE_QUANTIZED;
+    const bool own = node->note->kind == NOTE_NO_FLOAT;
     bool low =
         quantized || node->note->dtype == DTYPE_FLOAT16 || node->note->dtype == DTYPE_BFLOAT16;
+    facts->own_double += own && node->note->dtype == DTYPE_DOUBLE;
+    facts->own_low += own && low;
     if (!low && node->note->dtype != DTYPE_FLOAT) return;
     uint64_t heavy = is_heavy(node) ? 1 : 0;
     facts->float16 += node->note->dtype == DTYPE_FLOAT16;
@@ -88,10 +91,10 @@ void advice_take_node(AdviceFacts *facts, const Node *node) {
     if (node->note->dtype == DTYPE_FLOAT16 && peer_fault_transpose(node) && facts->faults++ == 0)
         facts->fault = node_label(node);
     take_sizes(facts, node);
-    if (low) {
+    if (low && !own) {
         facts->low++;
         facts->heavy_low += heavy;
-    } else {
+    } else if (!low) {
         facts->full++;
         facts->heavy_full += heavy;
     }
@@ -103,8 +106,14 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
     uint64_t heavy = facts->heavy_low + facts->heavy_full;
     switch (kind) {
     case ADVICE_NOTHING_LOW:
-        if (facts->low || !facts->full) return NULL;
-        return "no node was lowered: the model will be no faster";
+        if (facts->low) return NULL;
+        if (facts->full) return "no node was lowered: the model will be no faster";
+        if (facts->own_low)
+            return arena_printf(arena, "nothing is lowered: the model's floats are %s already",
+                                name);
+        return facts->own_double ? "nothing is lowered: the model's floats are double, and only "
+                                   "float32 is converted"
+                                 : NULL;
     case ADVICE_HEAVY_FULL:
         if (!facts->low || facts->heavy_full * 2 <= heavy) return NULL;
         return arena_printf(arena,
@@ -120,8 +129,8 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
         if (!facts->low || (bfloat16 ? isa_has_bfloat16() : isa_has_float16())) return NULL;
         return arena_printf(arena,
                             "this machine's processor has no %s arithmetic: here the model is "
-                            "smaller, not faster",
-                            name);
+                            "%snot faster",
+                            name, facts->smaller ? "smaller, " : "");
     case ADVICE_BFLOAT16_CPU:
         if (!facts->bfloat16) return NULL;
         return "ONNX Runtime's CPU provider cannot load bfloat16 models; use a GPU provider or "

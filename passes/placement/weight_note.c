@@ -71,7 +71,7 @@ void weight_note(Placement *p, PassCounts *counts) {
         named++;
     }
     if (w.count > named)
-        text = arena_printf(arena, "%s; and %llu smaller", text,
+        text = arena_printf(arena, named ? "%s; and %llu smaller" : "%s %llu small ones", text,
                             (unsigned long long)(w.count - named));
     pass_remark(counts, arena, text);
 }

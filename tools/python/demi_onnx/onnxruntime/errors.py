@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""onnxruntime's exceptions, which are demi's and Python's too: what a program catches by either name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._errors import Cancelled, DemiError, EnvironmentFailure, ModelError, UsageError
+
+
+class Fail(EnvironmentFailure):
+    """Disk, memory, time or a device failed, or a run was ended."""
+
+
+class RuntimeException(EnvironmentFailure):
+    """A run failed."""
+
+
+class EPFail(EnvironmentFailure):
+    """A device failed."""
+
+
+class InvalidArgument(UsageError):
+    """A name, a shape or a type that a call was given is wrong."""
+
+
+class NoSuchFile(UsageError, FileNotFoundError):
+    """There is no such model."""
+
+
+class InvalidGraph(ModelError):
+    """The model is not valid."""
+
+
+class InvalidProtobuf(ModelError):
+    """The file is not a model."""
+
+
+class NotImplemented(UsageError, NotImplementedError):  # noqa: A001: onnxruntime's name
+    """Something that onnxruntime has, and demi has not."""
+
+
+class NoModel(ModelError):
+    """There is no model."""
+
+
+class ModelLoaded(UsageError):
+    """There is a model already."""
+
+
+class EngineError(EnvironmentFailure):
+    """The runtime failed."""
+
+
+class ModelRequiresCompilation(ModelError):
+    """Of providers that demi does not have; never raised."""
+
+
+_PARTS = ("hint", "file", "graph", "node", "op_type", "operand", "what", "expected", "actual")
+
+
+def _kind_of(error: DemiError, loading: bool) -> type[DemiError]:
+    text = str(error)
+    if isinstance(error, UsageError):
+        missing = "No such file" in text or "no such file" in text
+        return NoSuchFile if loading and missing else InvalidArgument
+    if isinstance(error, Cancelled):
+        return Fail
+    if isinstance(error, EnvironmentFailure):
+        return Fail if loading else RuntimeException
+    if not loading:
+        return RuntimeException
+    if "protobuf" in text:
+        return InvalidProtobuf
+    return _NoKernel if "has no such operator" in text else InvalidGraph
+
+
+class _NoKernel(ModelError, NotImplemented):
+    """The model has an operator that demi's runtime does not."""
+
+
+_NoKernel.__name__ = _NoKernel.__qualname__ = "NotImplemented"
+
+
+def as_onnxruntime(error: DemiError, loading: bool) -> DemiError:
+    """The error that onnxruntime's programs expect in place of demi's, with all its parts."""
+    parts: dict[str, Any] = {part: getattr(error, part) for part in _PARTS}
+    return _kind_of(error, loading)(error.message, **parts)
