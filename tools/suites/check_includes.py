@@ -154,7 +154,7 @@ TYPE_MEMBER = re.compile(r"->type->\w+")
 # What a file that nvcc compiles may include.
 FOR_NVCC = re.compile(r"kernels/cuda/(\w+\.cuh|\w+_args\.h)|rewrite/base/demi_dtype\.h")
 # Files that need not be unique: one per folder by convention.
-COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "model.onnx", ".gitignore"}
+COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "__main__.py", "model.onnx", ".gitignore"}
 
 
 # Tests and what they share.

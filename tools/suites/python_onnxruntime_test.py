@@ -3,9 +3,10 @@
 """demi_onnx.onnxruntime beside onnxruntime: the same calls on both give the same, errors' names included; and a
 program that imports onnxruntime runs unchanged on demi.
 
-    PYTHONPATH=tools/python DEMI_LIBRARY=build/release/libdemi.so tools/suites/python_onnxruntime_test.py
+    DEMI_LIBRARY=build/release/libdemi.so tools/suites/python_onnxruntime_test.py
 """
 
+import os
 import pathlib
 import pickle
 import subprocess
@@ -19,9 +20,11 @@ import numpy as np
 import onnx
 import onnx.parser
 import onnxruntime
+from python_test import ROOT, demi
 
 import demi_onnx.onnxruntime as ours
-from demi_onnx import DemiError
+
+DemiError = demi.DemiError
 
 BOTH = (onnxruntime, ours)
 onnxruntime.set_default_logger_severity(3)
@@ -178,6 +181,7 @@ class Beside(unittest.TestCase):
                                "print(ort.get_build_info(), sys.argv[1:], ort.InferenceSession.__module__)\n")
             for words in ([str(program)], ["-m", "program"]):
                 done = subprocess.run([sys.executable, "-m", "demi_onnx.onnxruntime", *words, "a", "b"], cwd=folder,
+                                      env=os.environ | {"PYTHONPATH": str(ROOT / "tools/python")},
                                       capture_output=True, text=True, check=True)
                 self.assertRegex(done.stdout, r"demi .* \['a', 'b'\] demi_onnx.onnxruntime.session")
 
