@@ -397,22 +397,47 @@ static const Signature *infer_function_body(Infer *infer, const Function *functi
     return signature;
 }
 
+/* What the values of a body have for types, as a number; kinds and element types alone. */
+static void add_types(Graph *graph, void *data) {
+    uint64_t *hash = data;
+    for (const Node *node = graph->first; node; node = node_after(node)) {
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            OpType type = {0};
+            if (node->outputs[i]) op_type_from(node->outputs[i]->type, &type);
+            *hash = (*hash ^ ((uint64_t)type.kind << 8 | type.dtype)) * UINT64_C(0x100000001b3);
+        }
+        node_each_graph(node, add_types, hash);
+    }
+}
+
+static uint64_t types_of(const Function *function) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a's */
+    add_types(function->body, &hash);
+    return hash;
+}
+
 static bool infer_call(Infer *infer, Node *node, const Function *function) {
     FunctionState *state = &infer->functions[function->index];
     if (state->running) return node_error(node, infer->err, ERR_MODEL, "function calls itself");
     const Signature *signature = find_signature(state, function, node);
     if (!signature && state->signatures) {
         uint64_t cost = function->body->node_count + 1u;
-        state->mixed = true;
         if (infer->budget < cost) { /* a barrier, as an unknown operator is */
+            state->mixed = true;
             for (uint32_t i = 0; i < node->output_count; i++)
                 if (node->outputs[i]) value_set_type(node->outputs[i], NULL);
             return true;
         }
         infer->budget -= cost;
     }
-    if (!signature) signature = infer_function_body(infer, function, node);
-    if (!signature) return false;
+    if (!signature) { /* of other attributes, perhaps, which say nothing of types */
+        const Signature *last = state->signatures;
+        const bool alike = last && signature_fits(last, function, node, false);
+        const uint64_t before = alike ? types_of(function) : 0;
+        signature = infer_function_body(infer, function, node);
+        if (!signature) return false;
+        state->mixed = state->mixed || (last && (!alike || types_of(function) != before));
+    }
     for (uint32_t i = 0; i < node->output_count && i < function->body->outputs.count; i++) {
         OpType type;
         if (node->outputs[i] && op_type_from(signature->outputs[i], &type))

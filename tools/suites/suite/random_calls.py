@@ -39,11 +39,12 @@ def declared(name: str, kind: str) -> onnx.ValueInfoProto:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """A function: its name, and the kinds of what goes in and comes out."""
+    """A function: its name, the kinds of what goes in and comes out, and whether calls give it a level."""
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    level: bool
 
 
 class Body:
@@ -113,6 +114,13 @@ class Body:
         op = ["Add", "Sub", "Max", "Min", "Neg", "Identity"][self.rng.integers(6)]
         count = 1 if op in ("Neg", "Identity") else 2
         self.add(op, [self.pick(TENSOR) for _ in range(count)], [TENSOR])
+
+    def raised(self) -> None:
+        """By what a call of this function says."""
+        level = self.add("Constant", [], ["scalar"])[0]
+        self.nodes[-1].attribute.append(onnx.AttributeProto(name="value_float", ref_attr_name="level",
+                                                            type=onnx.AttributeProto.FLOAT))
+        self.add("Add", [self.pick(TENSOR), level], [TENSOR])
 
     def again(self) -> None:
         kind = KINDS[self.rng.integers(len(KINDS))]
@@ -193,7 +201,8 @@ class Body:
             return
         which = self.maker.known[self.rng.integers(len(self.maker.known))]
         for _ in range(int(self.rng.choice([1, 1, 2, 3]))):
-            self.add(which.name, [self.pick(k) for k in which.inputs], list(which.outputs), LOCAL)
+            level = {"level": float(self.rng.integers(-9, 9))} if which.level else {}
+            self.add(which.name, [self.pick(k) for k in which.inputs], list(which.outputs), LOCAL, **level)
 
     def fill(self, steps: int) -> None:
         plain = [self.arithmetic, self.arithmetic, self.again, self.of_sequence, self.of_optional, self.call]
@@ -249,13 +258,16 @@ class Maker:
         body.is_function, body.depth = True, depth + 1
         body.inputs = [(body.fresh(), kind) for kind in inputs]
         body.values = list(body.inputs)
+        level = bool(self.rng.random() < 0.5)
+        if level:
+            body.raised()
         body.fill(int(self.rng.integers(0, 4)))
         ends = body.results(list(outputs))
-        signature = Signature(f"F{len(self.known)}", inputs, outputs)
+        signature = Signature(f"F{len(self.known)}", inputs, outputs, level)
         self.known.append(signature)
         self.functions.append(helper.make_function(
             LOCAL, signature.name, [n for n, _ in body.inputs], [n for n, _ in ends], body.nodes,
-            [helper.make_opsetid("", OPSET), helper.make_opsetid(LOCAL, 1)]))
+            [helper.make_opsetid("", OPSET), helper.make_opsetid(LOCAL, 1)], ["level"] * level))
 
     def outputs(self, body: Body) -> list[tuple[str, str]]:
         """What a model gives: anything that it has, an input or a constant too, each once."""
