@@ -706,10 +706,10 @@ ShapeCalls *shape_calls_new(PassCtx *ctx) {
     return calls;
 }
 
+/* Formals too: calls in the body look at their types. */
 static void commit_body(Graph *graph, void *data) {
     Infer *infer = data;
-    for (size_t i = 0; graph->owner && i < graph->inputs.count; i++)
-        commit_value(infer, graph->inputs.items[i]);
+    for (size_t i = 0; i < graph->inputs.count; i++) commit_value(infer, graph->inputs.items[i]);
     for (Node *node = graph->first; node; node = node_after(node)) {
         commit_outputs(infer, node);
         node_each_graph(node, commit_body, infer);
