@@ -4,10 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "convert_options.h"
 #include "interrupt.h"
+#include "outputs.h"
 #include "ranks.h"
 #include "run_options.h"
 #include "score_command.h"
@@ -283,6 +285,11 @@ static bool open_files(Job *job, Err *err) {
         job->files.model = console_open_model(job->program, job->output, err);
         if (!job->files.model) return false;
     }
+    /* One that is there is known as a file that is read. */
+    const char *journal = job->options.journal;
+    if (journal && access(journal, F_OK) != 0 &&
+        !outputs_try(job->program, "journal", journal, err))
+        return false;
     return report_plan(job->program, job->output && strcmp(job->output, "-") == 0, &job->plan, err);
 }
 

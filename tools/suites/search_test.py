@@ -549,6 +549,10 @@ class Search(Case):
                             (["--target", "x"], "target"),
                             (["--algorithm", "magic"], "magic")):
             self.assertIn(says, self.fails(2, "search", self.net, *words))
+        same = self.path("same.onnx")
+        self.assertIn("same file", self.fails(2, "search", self.net, "--random", "1", "--target", "5", "-o", same,
+                                              "--journal", same))
+        self.assertFalse(os.path.exists(same))
         for labels, says in (([0] * 3, "not as many labels"), ([0] * 5000, "not as many labels")):
             np.save(self.path("labels.npy"), np.array(labels))
             self.assertIn(says, self.fails(2, "search", self.net, "--metric", "accuracy", "--labels",
