@@ -11,7 +11,8 @@
  * so that an old model and its data stay a pair until the new model is in place: data first, then
  * the model, then data files with names of this form are deleted that no model beside it has in it: the
  * old model's, unless it was copied, and what was left by a process that was killed between the two.
- * No other file is ever deleted, and none overwritten but one of equal content. A lock on the folder keeps two processes that save to one name from deleting each other's data.
+ * No other file is ever deleted, and none overwritten but one of equal content. A lock on the
+ * folder keeps two processes that save to one name from deleting each other's data.
  */
 #ifndef DEMI_MODEL_SAVE_H
 #define DEMI_MODEL_SAVE_H

@@ -150,7 +150,7 @@ static bool find_target(SearchJob *job, Err *err) {
     Score found = {noted ? *noted : NAN, NAN};
     if (!noted && !evaluation_run(&job->model, &job->scoring, &plain, &found, err)) return false;
     if (isnan(found.value) && !isnan(job->options.drop)) {
-        err_set(err, ERR_MODEL, "the score of the model as it is is not a number");
+        err_set(err, ERR_MODEL, "the unconverted model's score is not a number");
         err_hint(err, "a drop is measured from it; give a target instead");
         return false;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* demi_train as a program calls it: the first step by hand, callbacks, initializations and several
- * trainings, what each error leaves of the model, and memory that runs out at allocation after allocation, after which the model is as the
- * last save saw it and can be trained. */
+ * trainings, what each error leaves of the model, and memory that runs out at allocation after
+ * allocation, after which the model is as the last save saw it and can be trained. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -117,10 +117,11 @@ static bool check_finite(const Updated *updated, uint64_t steps, Err *err) {
     const Tensor *init = updated->value->init;
     const uint64_t bad = count_not_finite((Dtype)init->dtype, updated->now, updated->size);
     if (!bad) return true;
-    err_set(err, ERR_MODEL, "%llu steps leave '%s' with %llu of %llu numbers that are not finite",
-            (unsigned long long)steps, sym_text(updated->value->name), (unsigned long long)bad,
-            (unsigned long long)(updated->size * 8 / dtype_bits((Dtype)init->dtype)));
-    err_hint(err, "nothing of them is written; a smaller learning rate may keep it finite");
+    err_set(err, ERR_MODEL, "after %llu steps %llu of %llu values of '%s' are not finite",
+            (unsigned long long)steps, (unsigned long long)bad,
+            (unsigned long long)(updated->size * 8 / dtype_bits((Dtype)init->dtype)),
+            sym_text(updated->value->name));
+    err_hint(err, "nothing of it was written; a smaller learning rate may keep them finite");
     return false;
 }
 

@@ -182,9 +182,8 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     if (!standard && session_is_plan(program->arena, path)) {
         *err = (Err){.code = ERR_NONE};
         err_set(err, ERR_MODEL, "this is a plan, not a model");
-        err_hint(err, "'demi run', 'bench', 'compare', 'show' and 'check' take it; what changes "
-                      "models takes the "
-                      "one that it was compiled from");
+        err_hint(err, "'demi run', 'bench', 'compare', 'show' and 'check' take plans; "
+                      "to convert one, use the model that it was compiled from");
     }
     err_file(err, options.name);
     return false;

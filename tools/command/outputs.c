@@ -145,7 +145,7 @@ static bool clear_of_words(const Program *program, const Destination *to, Err *e
 static bool clear_of_file(const Program *program, const Destination *to, const ReadFile *file,
                           Err *err) {
     return !same_file(&to->now, &file->id) || may_rewrite(program, to) ||
-           refuse(to, "what is read,", file->path, err);
+           refuse(to, "the input file", file->path, err);
 }
 
 /* Standard output is an output wherever it leads to, also where nothing names it. */

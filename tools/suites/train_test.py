@@ -617,7 +617,7 @@ class Training(unittest.TestCase):
         self.make(mlp(self.rng), "rate=\"0.1\"")
         self.save(samples((8,), self.rng))
         checkpoint = self.path("now.onnx")
-        self.refused(1, "numbers that are not finite", self.path("train.onnx"), "--data", self.path("data.npz"),
+        self.refused(1, "are not finite", self.path("train.onnx"), "--data", self.path("data.npz"),
                      "--steps", 1, "--rate", "1e39", "--checkpoint", checkpoint)
         self.assertFalse(checkpoint.exists())
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import threading
 import warnings
 from typing import Any, Callable, Mapping, Sequence
@@ -61,8 +62,7 @@ class InferenceSession(Session):
             raise InvalidArgument(f"no argument is called {next(iter(more))!r}")
         self._options = sess_options if sess_options is not None else SessionOptions()
         self._options.check()
-        self._source = path_or_bytes if isinstance(path_or_bytes, (str, os.PathLike)) else \
-            path_or_bytes if not isinstance(path_or_bytes, (bytearray, memoryview)) else bytes(path_or_bytes)
+        self._source = bytes(path_or_bytes) if isinstance(path_or_bytes, (bytearray, memoryview)) else path_or_bytes
         self._listed = _listed(providers, provider_options, self._options._providers)
         self._open()
 
@@ -84,8 +84,9 @@ class InferenceSession(Session):
         model = self._source
         if self._options._sizes:
             sizes = ",".join(f'"{name}={size}"' for name, size in self._options._sizes.items())
-            model, _ = _convert.run_passes(model if isinstance(model, bytes) else open(model, "rb").read(),
-                                           f"set-shapes{{dims=[{sizes}]}}")
+            if isinstance(model, (str, os.PathLike)):
+                model = pathlib.Path(model).read_bytes()
+            model, _ = _convert.run_passes(model, f"set-shapes{{dims=[{sizes}]}}")
         Session.__init__(self, model, threads=self._options.intra_op_num_threads, **how)
 
     # -- what it is --
