@@ -12,6 +12,8 @@ typedef struct Heads {
     bool flat; /* Q, K and V are (N, length, heads * size) */
 } Heads;
 
+enum { MOST_SHARED = 1024 }; /* queries' heads that one of the keys' is repeated for */
+
 /* (N, heads, length, size). */
 static Value *by_head(const Heads *h, uint32_t i, int64_t heads) {
     static const int64_t turn[] = {0, 2, 1, 3};
@@ -120,7 +122,9 @@ static bool read_heads(Grad *g, Heads *h) {
     *h = (Heads){.g = g, .flat = grad_rank(g, q) == 3};
     h->q_heads = h->flat ? grad_int(g, "q_num_heads") : grad_size(g, q, 1);
     h->kv_heads = h->flat ? grad_int(g, "kv_num_heads") : grad_size(g, k, 1);
-    if (!g->failed && (h->q_heads <= 0 || h->kv_heads <= 0)) grad_refuse(g, "of this many heads");
+    if (!g->failed && (h->q_heads <= 0 || h->kv_heads <= 0 || h->q_heads % h->kv_heads ||
+                       h->q_heads / h->kv_heads > MOST_SHARED))
+        grad_refuse(g, "of this many heads");
     return !g->failed;
 }
 

@@ -798,9 +798,12 @@ class Meaning(unittest.TestCase):
                  "(DequantizeLinear): no gradient: of quantized values"),
                 ("y = Exp (x)\ndx = ai.onnx.preview.training.Gradient <xs = [\"x\"]> (x)", "'y'"),
                 ("y = Exp (x)\n" + gradient.replace('y = "y"', "y = 3"), "'y'"),
+                ("a = Constant <value_ints = [0]> ()\nh = Unsqueeze (x, a)\n"
+                 "y = Attention <q_num_heads = 1, kv_num_heads = 2> (h, h, h)\n" + gradient,
+                 "of this many heads"),
                 ("y = Exp (x)\n" + gradient.replace("(x)", '("")'), "input 0 is omitted")):
             with self.subTest(body):
-                model = parsed(f"g (float[2, 2] x, float[2, 2] w) => (float[2, 2] dx) {{\n{body}\n}}")
+                model = parsed(f"g (float[2, 2] x, float[2, 2] w) => (float[2, 2] dx) {{\n{body}\n}}", 23)
                 model.opset_import.add(domain="custom", version=1)
                 self.assertIn(why, refusal(model))
 
