@@ -266,11 +266,22 @@ record_begin() {
     [ ! -e build/release ] || clone=built
     rm -f build/record-*.xml
     printf 'run\t%s\t%s\t%s\t%s\n' "$1" "$(setup_jobs)" "$clone" "$(date -u +%FT%TZ)" >build/record.tsv
-    record_since=$SECONDS
+    record_since=$SECONDS record_ticks=$(record_busy) record_own=0
 }
 
-# record_stage NAME: what was done since the last stage.
+# record_busy: for how long the machine's processors have been busy, in ticks.
+record_busy() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 }' /proc/stat; }
+
+# record_stage NAME: what was done since the last stage; how long it took, and which share of what the
+# processors did meanwhile it was, in percent.
 record_stage() {
-    printf 'stage\t%s\t%s\n' "$1" "$((SECONDS - record_since))" >>build/record.tsv
-    record_since=$SECONDS
+    local seconds=$((SECONDS - record_since)) ticks own
+    ticks=$(record_busy)
+    times >build/record.times # of this shell: not from within $()
+    own=$(awk -v hz="$(getconf CLK_TCK)" 'END { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/)
+        sum += 60 * t[1] + t[2] } print int(sum * hz) }' build/record.times)
+    rm -f build/record.times
+    awk -v name="$1" -v s="$seconds" -v own="$((own - record_own))" -v all="$((ticks - record_ticks))" \
+        'BEGIN { printf "stage\t%s\t%d\t%d\n", name, s, (all > own ? 100 * own / all : 100) }' >>build/record.tsv
+    record_since=$SECONDS record_ticks=$ticks record_own=$own
 }
