@@ -135,7 +135,9 @@ static bool is_weights(const Fold *fold, const Use *use) {
     if (fold->chosen[use->node->id]) return true;
     if (fold->excluded[use->node->id]) return false;
     const OpRecord *record = node_schema(use->node) ? node_record(use->node) : NULL;
-    return record && record->quantized == QUANTIZED_PRODUCT && use->index == record->weights;
+    return record &&
+           (record->quantized == QUANTIZED_PRODUCT || record->quantized == QUANTIZED_WEIGHTS) &&
+           use->index == record->weights;
 }
 
 static bool gives_weights(const Fold *fold, const Node *node) {

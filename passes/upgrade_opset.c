@@ -249,7 +249,8 @@ static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options
         if (own <= 0 || own >= need || graphs.items[i]->function) continue;
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
             const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
-            if (record && record->quantized == QUANTIZED_PRODUCT && !chosen->excluded[node->id])
+            if (record && !chosen->excluded[node->id] &&
+                (record->quantized == QUANTIZED_PRODUCT || record->quantized == QUANTIZED_WEIGHTS))
                 return need;
         }
     }

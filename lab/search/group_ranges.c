@@ -20,9 +20,9 @@ static GroupRange *by_number(const Groups *groups, uint32_t value_count, const R
     for (size_t i = 0; i < list->count; i++) {
         const DemiRange *range = &list->items[i];
         if (sym_intern_cstr(&names, range->name)->number == items.count)
-            VEC_PUSH(within, &items, ((GroupRange){{range->low, range->high}, range->mean}));
+            VEC_PUSH(within, &items, ((GroupRange){{range->low, range->high}, range}));
     }
-    for (uint32_t v = 0; v < value_count; v++) found[v] = (GroupRange){VALUE_NO_ENDS, NAN};
+    for (uint32_t v = 0; v < value_count; v++) found[v] = (GroupRange){VALUE_NO_ENDS, NULL};
     for (uint32_t g = 0; g < groups->count; g++)
         for (size_t i = 0; i < groups->items[g].values.count; i++) {
             const Value *value = groups->items[g].values.items[i];
@@ -46,7 +46,7 @@ bool group_ranges_measure(const Groups *groups, uint32_t value_count, Trials *tr
         for (size_t i = 0; i < groups->items[g].values.count; i++)
             VEC_PUSH(within, &wanted, groups->items[g].values.items[i]->name->text);
     const RangeWidths widths = {&wanted, levels, WIDTHS};
-    const bool ok = trials_ranges_of(trials, &options, &widths, within, lists, err);
+    const bool ok = trials_ranges_of(trials, &options, &widths, arena, lists, err);
     found->narrow = by_number(groups, value_count, &lists[NARROW], arena);
     found->wide = by_number(groups, value_count, &lists[WIDE], arena);
     arena_free(within);

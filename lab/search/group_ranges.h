@@ -10,8 +10,8 @@
 #include "value_histogram.h"
 
 typedef struct GroupRange {
-    ValueEnds ends; /* low > high where no run gave the value; may be infinite */
-    double mean;    /* of its elements; NaN where they were not counted */
+    ValueEnds ends;         /* low > high where no run gave the value; may be infinite */
+    const DemiRange *range; /* as it was measured; NULL where no run gave the value */
 } GroupRange;
 
 /* By value number. */

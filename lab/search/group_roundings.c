@@ -3,15 +3,17 @@
 #include "group_roundings.h"
 
 #include "constants.h"
+#include "qdq_drift.h"
 #include "qdq_plan.h"
 #include "qdq_scale.h"
 
 /* Whether insert-qdq has a bias make up for what rounding adds to the weights' sums (qdq_store.c): it
  * knows what the product's other factor is on average where that is quantized, too. */
 static bool is_made_up_for(const Node *product, const Value *weights, Dtype activations) {
+    int32_t axis;
     const Use *bias = dtype_is_integer(activations) ? qdq_bias_use(product) : NULL;
     return bias && value_is_constant(bias->value) &&
-           qdq_sums_channels(product, (uint32_t)qdq_rank(weights));
+           qdq_operand_channels(product, (uint32_t)qdq_rank(weights), &axis);
 }
 
 /* As insert-qdq stores weights by name: a scale a channel, and of 4 bits a scale for as many of what is

@@ -170,10 +170,9 @@ static void quantize_group(const SearchModel *m, const Group *group, const Candi
     for (size_t i = 0; !dtype_is_float(candidate->activations) && i < group->values.count; i++) {
         const Value *value = group->values.items[i];
         const GroupRange found = group_range(m->ranges, value->id, candidate->activations);
-        const DemiRange range = {.name = value->name->text,
-                                 .low = found.ends.low,
-                                 .high = found.ends.high,
-                                 .mean = found.mean};
+        DemiRange range = found.range ? *found.range : (DemiRange){.name = value->name->text};
+        range.low = found.ends.low;
+        range.high = found.ends.high;
         need_opset(q, qdq_opset_of(candidate->activations, false, false));
         VEC_PUSH(
             arena, &q->values,

@@ -345,11 +345,11 @@ typedef struct DemiRanges DemiRanges;
 typedef enum DemiCalibration {
     DEMI_CALIBRATION_MINMAX = 0,     /* the least and the greatest number that was met */
     DEMI_CALIBRATION_PERCENTILE = 1, /* those that all but a few elements lie between */
-    DEMI_CALIBRATION_MSE = 2,        /* those that leave the least squared error */
-    DEMI_CALIBRATION_ENTROPY = 3,    /* the magnitude at which least is lost of how elements are
-                                        distributed, as of Kullback and Leibler */
-    DEMI_CALIBRATION_BEST = 4, /* of MINMAX and MSE what makes the conversion that is closer to
-                                        the model on these sets */
+    DEMI_CALIBRATION_MSE = 2,  /* those that leave the least squared error, in which what is cut off
+                                        counts ten times */
+    DEMI_CALIBRATION_BEST = 3, /* of these what makes the conversion that is the closest to the
+                                        model on these sets, with biases that make up for rounded weights
+                                        or without */
 } DemiCalibration;
 
 typedef struct DemiCalibrateOptions {
@@ -358,7 +358,7 @@ typedef struct DemiCalibrateOptions {
                   as 16-bit types need them */
     DemiCalibration method; /* of ends */
     double percentile;      /* PERCENTILE: share of elements that lie within, in percent */
-    uint32_t levels;        /* MSE, ENTROPY: of the quantized type */
+    uint32_t levels;        /* MSE: of the quantized type */
     bool symmetric;         /* MSE: its zero point will be 0, or the middle */
     const DemiConvertOptions
         *convert; /* what the ends are for, to whose ranges they are added: of values
@@ -381,14 +381,19 @@ typedef struct DemiRange {
     const char *name;
     double most;      /* the largest magnitude; may be Inf */
     double low, high; /* with `ends`: between which it is to be quantized; else -most and most */
-    double mean;      /* of its elements; NaN where they were not counted */
+    int32_t axis; /* of the channels that a product reads, -1 being the last, and what each is */
+    size_t mean_count; /* on average; 0 where that was not measured */
+    const double *means;
+    const double
+        *errors; /* what quantizing between low and high adds to each on average; NULL where that
+                             was not measured */
 } DemiRange;
 DEMI_API size_t demi_ranges_count(const DemiRanges *ranges);
 DEMI_API const DemiRange *demi_ranges_item(const DemiRanges *ranges, size_t i);
 /* How ends were found: of BEST, which of them was the best. */
 DEMI_API DemiCalibration demi_ranges_method(const DemiRanges *ranges);
-/* All of them as "NAME=MAX", or with `ends` as "NAME=MIN:MAX" or "NAME=MIN:MAX:MEAN": what
- * DemiConvertOptions.ranges takes. */
+/* All of them as "NAME=MAX", or with `ends` as "NAME=MIN:MAX" or "NAME=MIN:MAX:AXIS:MEAN,...:ERROR,...":
+ * what DemiConvertOptions.ranges takes. */
 DEMI_API const char *const *demi_ranges_texts(const DemiRanges *ranges);
 
 /* ---- value by value -------------------------------------------------------------------------- */

@@ -28,9 +28,16 @@ WatchedRanges watched_ranges_new(const DemiCalibrateOptions *options, Arena *are
     return ranges;
 }
 
-static bool is_wanted(const WatchedRanges *ranges, const char *name) {
-    const Sym sym = sym_find(&ranges->names, name, strlen(name));
-    return sym && ranges->items.items[sym->number].wanted;
+/* What was asked of the value. */
+static void take_asked(const WatchedRanges *asked, const char *name, WatchedRange *range) {
+    const Sym sym = sym_find(&asked->names, name, strlen(name));
+    const WatchedRange *from = sym ? &asked->items.items[sym->number] : NULL;
+    range->wanted = from && from->wanted;
+    range->averaged = from && from->averaged;
+    if (!from) return;
+    range->means.axis = from->means.axis;
+    range->rounds = from->rounds;
+    range->steps = from->steps;
 }
 
 WatchedRange *watched_range(WatchedRanges *ranges, const char *name) {
@@ -39,7 +46,8 @@ WatchedRange *watched_range(WatchedRanges *ranges, const char *name) {
     if (sym->number < ranges->items.count) return &ranges->items.items[sym->number];
     VEC_PUSH(ranges->counter.arena, &ranges->items, none);
     WatchedRange *range = &ranges->items.items[sym->number];
-    range->wanted = !ranges->asked || is_wanted(ranges->asked, name);
+    range->wanted = true;
+    if (ranges->asked) take_asked(ranges->asked, name, range);
     return range;
 }
 
@@ -58,6 +66,9 @@ static void note(WatchedRanges *ranges, WatchedRange *range, const DemiData *val
     } else {
         value_histogram_add(&ranges->counter, h, value);
     }
+    if (range->averaged)
+        channel_means_add(&range->means, value, range->rounds ? &range->steps : NULL,
+                          ranges->counter.arena);
 }
 
 /* What a step reads was made by another, is an input, or a constant: of the last two each is looked
@@ -147,6 +158,7 @@ static void join(WatchedRanges *ranges, const WatchedRanges *of) {
         range->made = range->made || from->made;
         range->input = range->input || from->input;
         value_histogram_join(&ranges->counter, &range->values, &from->values);
+        channel_means_join(&range->means, &from->means, ranges->counter.arena);
     }
 }
 

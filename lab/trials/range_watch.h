@@ -3,6 +3,7 @@
 #ifndef DEMI_RANGE_WATCH_H
 #define DEMI_RANGE_WATCH_H
 
+#include "channel_means.h"
 #include "sym.h"
 #include "trial.h"
 #include "value_histogram.h"
@@ -10,8 +11,12 @@
 typedef struct WatchedRange {
     ValueHistogram values; /* its ends: as magnitudes, of [-most, most] */
     ValueEnds limits;      /* for who looks what makes a difference; infinite */
+    ChannelMeans means;    /* of the channels that a product reads, where `averaged` */
     bool wanted;           /* by the conversion: where the elements lie counts, too */
-    bool made;             /* by a step, which notes it each time */
+    bool rounds;           /* means are of what rounding to `steps` adds */
+    RoundSteps steps;
+    bool averaged; /* wanted, and read by a product whose bias makes up for rounded weights */
+    bool made;     /* by a step, which notes it each time */
     bool input;
     bool noted; /* in the run at hand, where it is an input; a constant once */
 } WatchedRange;
@@ -20,7 +25,8 @@ typedef struct WatchedRange {
 typedef struct WatchedRanges {
     const DemiCalibrateOptions *options;
     ValueCounter counter;
-    const struct WatchedRanges *asked; /* whose values' `wanted` is heeded; NULL: all are wanted */
+    const struct WatchedRanges *asked; /* whose values' `wanted` and `averaged`
+                                           are heeded; NULL: all are wanted, and none averaged */
     SymTable names;
     VEC(WatchedRange) items; /* by name's number, in the order in which values are first met */
 } WatchedRanges;

@@ -10,14 +10,27 @@
 #include "real_text.h"
 #include "value_sums.h"
 
+/* With commas between them. */
+static const char *numbers_text(Arena *arena, const double *numbers, const DemiRange *range) {
+    char *text = arena_alloc(arena, range->mean_count * (REAL_TEXT + 1));
+    size_t size = 0;
+    for (size_t i = 0; i < range->mean_count; i++) {
+        if (i) text[size++] = ',';
+        size += real_format(text + size, 6, numbers[i]);
+    }
+    return text;
+}
+
 const char *range_text(Arena *arena, const DemiRange *range, bool ends) {
-    char low[REAL_TEXT], high[REAL_TEXT], mean[REAL_TEXT];
+    char low[REAL_TEXT], high[REAL_TEXT];
     if (!ends) return arena_printf(arena, "%s=%.9g", range->name, range->most);
     real_format(low, 9, range->low);
     real_format(high, 9, range->high);
-    if (isnan(range->mean)) return arena_printf(arena, "%s=%s:%s", range->name, low, high);
-    real_format(mean, 9, range->mean);
-    return arena_printf(arena, "%s=%s:%s:%s", range->name, low, high, mean);
+    if (!range->mean_count) return arena_printf(arena, "%s=%s:%s", range->name, low, high);
+    const char *text = arena_printf(arena, "%s=%s:%s:%d:%s", range->name, low, high,
+                                    (int)range->axis, numbers_text(arena, range->means, range));
+    if (!range->errors) return text;
+    return arena_printf(arena, "%s:%s", text, numbers_text(arena, range->errors, range));
 }
 
 /* ---- the conversion, as a source ------------------------------------------------------------- */

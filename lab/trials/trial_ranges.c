@@ -6,6 +6,10 @@
 
 #include "demi_front.h"
 #include "model_source.h"
+#include "op_types.h"
+#include "qdq_drift.h"
+#include "qdq_plan.h"
+#include "qdq_scale.h"
 #include "range_watch.h"
 #include "trial_fit.h"
 #include "useful_ends.h"
@@ -58,7 +62,7 @@ static bool read_limits(Trials *t, WatchedRanges *ranges, Err *err) {
 
 static void list_any(const Value *value, Arena *arena, RangeList *list) {
     if (!value || !value->name->length) return;
-    const DemiRange any = {value->name->text, 1, -1, 1, NAN};
+    const DemiRange any = {.name = value->name->text, .most = 1, .low = -1, .high = 1};
     VEC_PUSH(arena, list, any);
 }
 
@@ -77,24 +81,56 @@ static RangeList any_ranges(DemiModel *model, Arena *arena) {
     return list;
 }
 
+/* What the value is made from by a node of that kind, else NULL. */
+static Value *made_by(Value *value, const char *op) {
+    const Node *node = value ? value->producer : NULL;
+    return node && sym_equals(node->op_type, op) ? node->inputs[0].value : NULL;
+}
+
+/* The value itself, or the float one that it is the quantized form of. */
+static Value *unquantized(Value *value) {
+    Value *from = made_by(made_by(value, "DequantizeLinear"), "QuantizeLinear");
+    return from ? from : value;
+}
+
+/* What products read that have biases to make up for rounded weights: along their channels. */
+static void take_averaged(WatchedRanges *ranges, const Node *node) {
+    const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
+    const Value *weights =
+        record && record->weights < node->input_count ? node->inputs[record->weights].value : NULL;
+    const int64_t rank = weights ? qdq_rank(weights) : -1;
+    int32_t axis;
+    if (rank < 0 || !node->inputs[0].value || !qdq_operand_channels(node, (uint32_t)rank, &axis) ||
+        !qdq_bias_use(node))
+        return;
+    WatchedRange *range = watched_range(ranges, unquantized(node->inputs[0].value)->name->text);
+    if (range->averaged) return; /* along the first one's axis */
+    range->averaged = true;
+    range->means.axis = axis;
+}
+
 static void take_wanted(WatchedRanges *ranges, DemiModel *model, Arena *arena) {
     const GraphList graphs = graphs_of(model, arena);
     for (size_t g = 0; g < graphs.count; g++)
-        for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node)) {
             if (sym_equals(node->op_type, "QuantizeLinear") && node->inputs[0].value)
                 watched_range(ranges, node->inputs[0].value->name->text)->wanted = true;
+            take_averaged(ranges, node);
+        }
 }
 
-/* Which values a conversion quantizes does not hang on how far they reach: it is asked before. */
-static bool find_wanted(Trials *t, WatchedRanges *ranges, Err *err) {
+/* Which values a conversion quantizes does not hang on how far they reach: it is asked before, of the
+ * model as the conversion makes it, or of the model itself where there is none. */
+static bool find_wanted(Trials *t, WatchedRanges *ranges, const DemiConvertOptions *convert,
+                        Err *err) {
     Arena *within = arena_child(ranges->counter.arena);
     DemiModel **model = model_hold(within);
     bool ok = model_open(&t->source, model, err);
-    if (ok) {
+    if (ok && convert) {
         const RangeList any = any_ranges(*model, within);
-        ok = trials_sketch(t, ranges->options->convert, &any, *model, err);
-        if (ok) take_wanted(ranges, *model, within);
+        ok = trials_sketch(t, convert, &any, *model, err);
     }
+    if (ok) take_wanted(ranges, *model, within);
     model_drop(model);
     arena_free(within);
     return ok;
@@ -123,8 +159,9 @@ static void choose_task(void *data, unsigned task, unsigned lane) {
         c->chosen[task] = value_histogram_choose(&range->values, &c->choice, range->limits);
 }
 
-static void list_ranges(const WatchedRanges *ranges, DemiCalibration method, Arena *arena,
-                        RangeList *list) {
+/* `corrects`: with means, of which biases make up for rounded weights. */
+static void list_ranges(const WatchedRanges *ranges, DemiCalibration method, bool corrects,
+                        Arena *arena, RangeList *list) {
     const DemiCalibrateOptions *options = ranges->options;
     const size_t count = ranges->items.count;
     Choosing choosing = {ranges,
@@ -136,32 +173,70 @@ static void list_ranges(const WatchedRanges *ranges, DemiCalibration method, Are
         const char *name = ranges->names.names[i]->text;
         if (!is_listed(ranges, range)) continue;
         const ValueEnds ends = range->values.ends;
-        const DemiRange item = {.name = arena_copy(arena, name, strlen(name)),
-                                .most = fmax(-ends.low, ends.high),
-                                .low = choosing.chosen[i].low,
-                                .high = choosing.chosen[i].high,
-                                .mean = value_histogram_mean(&range->values)};
+        DemiRange item = {.name = arena_copy(arena, name, strlen(name)),
+                          .most = fmax(-ends.low, ends.high),
+                          .low = choosing.chosen[i].low,
+                          .high = choosing.chosen[i].high};
+        if (corrects && range->averaged) {
+            item.means = channel_means_find(&range->means, arena);
+            item.mean_count = item.means ? range->means.count : 0;
+            item.axis = range->means.axis;
+        }
         VEC_PUSH(arena, list, item);
     }
 }
 
-/* The method whose ranges make a conversion that is the closest on these sets. */
+/* ---- what quantizing adds -------------------------------------------------------------------- */
+
+/* Runs the sets once more, for what rounding adds to the channels of the list's ranges. */
+static bool measure_errors(Trials *t, const WatchedRanges *of, bool keep, Arena *arena,
+                           RangeList *list, Err *err) {
+    const DemiCalibrateOptions *options = of->options;
+    const Dtype type = options->levels > 1 << 8 ? DTYPE_UINT16 : DTYPE_UINT8;
+    WatchedRanges ranges = watched_ranges_new(options, of->counter.arena, t->reference->threads);
+    bool any = false;
+    for (size_t i = 0; i < list->count; i++) {
+        const DemiRange *item = &list->items[i];
+        QdqScale scale;
+        if (!item->mean_count ||
+            !qdq_scale_of_range(type, options->symmetric, item->low, item->high, &scale))
+            continue;
+        WatchedRange *range = watched_range(&ranges, item->name);
+        range->wanted = false;
+        range->averaged = range->rounds = any = true;
+        range->means.axis = item->axis;
+        range->steps = (RoundSteps){scale.scale, (float)(qdq_least(type) - scale.zero),
+                                    (float)(qdq_most(type) - scale.zero)};
+    }
+    if (any && !watched_ranges_measure(&ranges, t, true, keep, err)) return false;
+    for (size_t i = 0; i < list->count; i++) {
+        DemiRange *item = &list->items[i];
+        const WatchedRange *range = item->mean_count ? watched_range(&ranges, item->name) : NULL;
+        if (range && range->rounds && range->means.count == item->mean_count)
+            item->errors = channel_means_find(&range->means, arena);
+    }
+    return true;
+}
+
+/* The method whose ranges make a conversion that is the closest on these sets, with biases that make up for
+ * rounding or without. */
 static bool list_best(Trials *t, const WatchedRanges *ranges, Arena *arena, Calibrated *found,
                       Err *err) {
-    static const DemiCalibration methods[] = {DEMI_CALIBRATION_MINMAX, DEMI_CALIBRATION_MSE};
-    enum { METHODS = sizeof methods / sizeof *methods };
+    enum { TRIALS = 2 * DEMI_CALIBRATION_BEST };
     double least = INFINITY;
     bool ok = true;
-    for (int i = 0; ok && i < METHODS; i++) {
+    for (int i = 0; ok && i < TRIALS; i++) {
+        const bool corrects = i % 2 == 0;
         RangeList list = {0};
         double noise;
-        list_ranges(ranges, methods[i], arena, &list);
-        ok = progress_tell(&t->progress, "trying ranges", (size_t)i, METHODS, err) &&
+        list_ranges(ranges, (DemiCalibration)(i / 2), corrects, arena, &list);
+        ok = progress_tell(&t->progress, "trying ranges", (size_t)i, TRIALS, err) &&
+             (!corrects || measure_errors(t, ranges, true, arena, &list, err)) &&
              trials_fit(t, ranges->options->convert, &list, &noise, err);
         if (!ok || (i && !(noise < least))) continue;
         least = noise;
         found->list = list;
-        found->method = methods[i];
+        found->method = (DemiCalibration)(i / 2);
     }
     return ok;
 }
@@ -171,16 +246,17 @@ bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena,
     Arena *within = arena_child(arena);
     const bool best = options->method == DEMI_CALIBRATION_BEST;
     WatchedRanges ranges = watched_ranges_new(options, within, t->reference->threads);
-    const bool selects =
-        options->ends && options->convert && options->method != DEMI_CALIBRATION_MINMAX;
-    bool ok = (!selects || find_wanted(t, &ranges, err)) &&
+    const bool selects = options->ends && options->convert;
+    bool ok = (!selects || find_wanted(t, &ranges, options->convert, err)) &&
               watched_ranges_measure(&ranges, t, selects, best, err) &&
               (!options->ends || read_limits(t, &ranges, err));
     found->method = options->method;
-    if (ok && best)
+    if (ok && best) {
         ok = list_best(t, &ranges, arena, found, err);
-    else if (ok)
-        list_ranges(&ranges, options->method, arena, &found->list);
+    } else if (ok) {
+        list_ranges(&ranges, options->method, true, arena, &found->list);
+        ok = !selects || measure_errors(t, &ranges, false, arena, &found->list, err);
+    }
     if (best) trials_forget(t);
     arena_free(within);
     return ok;
@@ -193,11 +269,12 @@ bool trials_ranges_of(Trials *t, const DemiCalibrateOptions *options, const Rang
     WatchedRanges ranges = watched_ranges_new(&width, within, t->reference->threads);
     for (size_t i = 0; i < widths->wanted->count; i++)
         watched_range(&ranges, widths->wanted->items[i])->wanted = true;
-    bool ok = watched_ranges_measure(&ranges, t, true, true, err);
+    bool ok =
+        find_wanted(t, &ranges, NULL, err) && watched_ranges_measure(&ranges, t, true, true, err);
     for (size_t i = 0; ok && i < widths->count; i++) {
         width.levels = widths->levels[i];
         ok = read_limits(t, &ranges, err);
-        if (ok) list_ranges(&ranges, options->method, arena, &lists[i]);
+        if (ok) list_ranges(&ranges, options->method, true, arena, &lists[i]);
     }
     arena_free(within);
     return ok;

@@ -164,19 +164,39 @@ static bool read_opset(Reader *r, json_t *value, SettingId id) {
     return true;
 }
 
-/* "NAME=MAX", or "NAME=MIN:MAX" and "NAME=MIN:MAX:MEAN" of a list of two or three. */
-static const char *range_text(Reader *r, const char *name, json_t *reached) {
-    const char *text = name;
-    for (size_t i = 0; i < (json_is_array(reached) ? json_array_size(reached) : 1); i++) {
-        json_t *end = json_is_array(reached) ? json_array_get(reached, i) : reached;
-        char number[TEXT_NUMBER];
-        if (i == 3 || !json_is_number(end)) return NULL;
-        number[text_format_double(number, json_number_value(end))] = '\0';
-        text = arena_printf(r->arena, "%s%c%s", text, i ? ':' : '=', number);
+/* `text`, the separator and the number; NULL where it is none. */
+static const char *with_number(Reader *r, const char *text, char separator, json_t *number) {
+    char digits[TEXT_NUMBER];
+    if (!text || !json_is_number(number)) return NULL;
+    digits[text_format_double(digits, json_number_value(number))] = '\0';
+    return arena_printf(r->arena, "%s%c%s", text, separator, digits);
+}
+
+static const char *with_numbers(Reader *r, const char *text, json_t *numbers) {
+    const size_t before = strlen(text), count = json_array_size(numbers);
+    char *all = arena_alloc(r->arena, before + count * (TEXT_NUMBER + 1) + 1);
+    memcpy(all, text, before);
+    for (size_t i = 0, at = before; i < count; i++) {
+        json_t *number = json_array_get(numbers, i);
+        if (!json_is_number(number)) return NULL;
+        all[at++] = i ? ',' : ':';
+        at += text_format_double(all + at, json_number_value(number));
+        all[at] = '\0';
     }
+    return all;
+}
+
+/* "NAME=MAX", or of a list "NAME=MIN:MAX" and "NAME=MIN:MAX:AXIS:MEAN,...:ERROR,...". */
+static const char *range_text(Reader *r, const char *name, json_t *reached) {
+    if (!json_is_array(reached)) return with_number(r, name, '=', reached);
+    const size_t count = json_array_size(reached);
+    const char *text = name;
+    if (count < 2 || count == 3 || count > 5) return NULL;
+    for (size_t i = 0; i < count && text; i++)
+        text = i < 3 ? with_number(r, text, i ? ':' : '=', json_array_get(reached, i))
+                     : with_numbers(r, text, json_array_get(reached, i));
     RangeText range;
-    const bool whole = !json_is_array(reached) || json_array_size(reached) > 1;
-    return whole && range_text_read(text, &range) ? text : NULL;
+    return text && range_text_read(text, &range) ? text : NULL;
 }
 
 static bool read_ranges(Reader *r, json_t *ranges, SettingId id) {
@@ -185,7 +205,10 @@ static bool read_ranges(Reader *r, json_t *ranges, SettingId id) {
     if (!json_is_object(ranges)) return wrong(r, key, "an object of value names and magnitudes");
     json_object_foreach(ranges, name, reached) {
         const char *text = range_text(r, name, reached);
-        if (!text) return wrong(r, key, "magnitudes as numbers, or lists of two ends and a mean");
+        if (!text)
+            return wrong(r, key,
+                         "magnitudes as numbers, or lists of two ends, an axis, and means and "
+                         "errors along it");
         push(r, id, "", text);
     }
     return true;
@@ -296,6 +319,15 @@ static json_t *dtypes_json(Arena *arena, const PolicyNames *names) {
     return inputs;
 }
 
+static json_t *numbers_json(Arena *arena, const RangeText *range, const char *text) {
+    json_t *all = json_array();
+    double *numbers = ARENA_ARRAY(arena, double, range->mean_count);
+    range_text_numbers(range, text, numbers);
+    for (size_t i = 0; i < range->mean_count; i++)
+        json_array_append_new(all, json_real(numbers[i]));
+    return all;
+}
+
 /* NULL with *err set where an option's text is not a range. */
 static json_t *ranges_json(Arena *arena, const PolicyNames *names, Err *err) {
     json_t *ranges = json_object();
@@ -311,7 +343,12 @@ static json_t *ranges_json(Arena *arena, const PolicyNames *names, Err *err) {
         const char *name = arena_copy(arena, text, range.name_length);
         json_t *reached =
             range.ends ? json_pack("[f,f]", range.low, range.high) : json_real(range.high);
-        if (range.ends && !isnan(range.mean)) json_array_append_new(reached, json_real(range.mean));
+        if (range.mean_count) {
+            json_array_append_new(reached, json_integer(range.axis));
+            json_array_append_new(reached, numbers_json(arena, &range, range.means));
+            if (range.errors)
+                json_array_append_new(reached, numbers_json(arena, &range, range.errors));
+        }
         json_object_set_new(ranges, name, reached);
     }
     return ranges;

@@ -82,8 +82,9 @@ TEST(test_quantized) {
         "allow-unmatched=true}");
     assert_string_equal(pipeline_of(policy_write_json(&policy, &err), &test_arena, &err),
                         policy_pipeline(&policy));
-    const char *means = "insert-qdq{activations=uint8,weights=int8,ranges=[\"h=-1:2:0.5\"]}";
-    const char *const texts[] = {"h=-1:2:0.5"};
+    const char *means =
+        "insert-qdq{activations=uint8,weights=int8,ranges=[\"h=-1:2:-1:0.5,-3,1e-05:0,1,-2\"]}";
+    const char *const texts[] = {"h=-1:2:-1:0.5,-3,1e-05:0,1,-2"};
     DemiConvertOptions measured = DEMI_CONVERT_OPTIONS_INIT;
     measured.to = DEMI_TO_INT8;
     measured.ranges = texts;
@@ -105,7 +106,13 @@ TEST(test_quantized) {
     assert_string_equal(err.what, "'activations' is heeded for int8 alone");
     assert_null(pipeline_of("{\"ranges\": {\"h\": [2, 1]}}", &test_arena, &err));
     assert_null(pipeline_of("{\"ranges\": {\"h\": [1]}}", &test_arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1]}}", &test_arena, &err));
     assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1, 1]}}", &test_arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1, []]}}", &test_arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 0.5, [1]]}}", &test_arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1, [1], [1, 2]]}}", &test_arena, &err));
+    assert_non_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1, [1, 2]]}}", &test_arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1, [\"a\"]]}}", &test_arena, &err));
     assert_null(pipeline_of("{\"block\": -1}", &test_arena, &err));
 }
 

@@ -118,14 +118,16 @@ static bool take_product(QdqPlan *plan, Node *node, const Names *names, Err *err
     const OpRecord *record = qdq_record(plan, node);
     const char *blame = NULL;
     QdqWeight weight = {0};
-    if (!record || record->quantized != QUANTIZED_PRODUCT || !qdq_input(node, record->weights))
+    if (!record ||
+        (record->quantized != QUANTIZED_PRODUCT && record->quantized != QUANTIZED_WEIGHTS) ||
+        !qdq_input(node, qdq_weights_operand(node, record)))
         return true;
     qdq_weight_find(plan, node, record, &weight, &blame);
     Named *row = weight.value ? find(names, weight.value) : NULL;
     if (!row || !value_is_constant(weight.value)) return true;
     row->matched = true;
     if (qdq_weight_take(plan, node, row->dtype, &blame)) {
-        plan->nodes[node->id].role = QDQ_PRODUCT;
+        if (record->quantized == QUANTIZED_PRODUCT) plan->nodes[node->id].role = QDQ_PRODUCT;
         return true;
     }
     err_set(err, ERR_USAGE, "'%s' can't be %s: %s", sym_text(weight.value->name),

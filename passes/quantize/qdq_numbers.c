@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <stdatomic.h>
 
-#include "vec.h"
 #include "workers.h"
 
 enum { PIECE = 1 << 16 }; /* elements: what a core's own cache holds */
@@ -21,7 +20,7 @@ typedef struct Item {
     uint64_t units, unit; /* in how many the axis can be cut, and elements of one */
     bool twice;           /* magnitudes before scales */
     float *peaks;         /* [lanes][axis], where twice */
-    int64_t *drifts;      /* [lanes][axis], in parts of DRIFT: no order of adding them matters */
+    int64_t *drifts; /* [lanes][drifts][axis], in parts of DRIFT: no order of adding them matters */
     atomic_bool bad;
 } Item;
 
@@ -129,14 +128,29 @@ static void peaks_task(void *data, unsigned task, unsigned lane_number) {
                       piece->item->peaks + lane_number * piece->item->numbers->layout.axis);
 }
 
+/* Where the factors of the piece's weights begin. */
+static QdqFactors factors_of(const Piece *piece, const Place *place, const QdqDrift *drift) {
+    const QdqWeights *w = &piece->item->numbers->layout;
+    const uint64_t skipped = piece->item->cut == CUT_OUTER   ? piece->first * w->inner
+                             : piece->item->cut == CUT_INNER ? piece->first
+                                                             : 0;
+    const uint64_t group = w->axis / drift->groups;
+    return (QdqFactors){drift->weights + skipped, drift->growths + skipped, place->scale, group,
+                        w->outer * w->inner};
+}
+
 /* Of one piece, whose own order of adding is always the same. */
 static void add_drifts(const Piece *piece, const Place *place, Lane *lane, unsigned lane_number) {
     const Item *item = piece->item;
-    const uint64_t axis = item->numbers->layout.axis;
-    int64_t *sums = item->drifts + lane_number * axis + place->scale;
-    qdq_find_drifts(&place->weights, item->numbers->scales + place->scale, lane->sums);
-    for (uint64_t a = 0; a < place->weights.axis; a++)
-        sums[a] += (int64_t)((double)lane->sums[a] * DRIFT);
+    const QdqNumbers *n = item->numbers;
+    const uint64_t axis = n->layout.axis;
+    for (size_t d = 0; d < n->drifts.count; d++) {
+        const QdqFactors factors = factors_of(piece, place, &n->drifts.items[d]);
+        int64_t *sums = item->drifts + (lane_number * n->drifts.count + d) * axis + place->scale;
+        qdq_find_drifts(&place->weights, n->scales + place->scale, &factors, lane->sums);
+        for (uint64_t a = 0; a < place->weights.axis; a++)
+            sums[a] += (int64_t)((double)lane->sums[a] * DRIFT);
+    }
 }
 
 static void store_task(void *data, unsigned task, unsigned lane_number) {
@@ -154,7 +168,7 @@ static void store_task(void *data, unsigned task, unsigned lane_number) {
     else if (!piece->item->twice)
         qdq_find_channel_scales(w, n->least ? n->least + place.scale : NULL, scales);
     qdq_store_weights(w, scales, zeros, n->bytes + place.element * dtype_bits(w->dtype) / 8);
-    if (n->drifts) add_drifts(piece, &place, lane, lane_number);
+    add_drifts(piece, &place, lane, lane_number);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -173,11 +187,15 @@ static void scales_of_lanes(const Item *item, unsigned lanes) {
 
 static void drifts_of_lanes(const Item *item, unsigned lanes) {
     const QdqNumbers *n = item->numbers;
-    for (uint64_t a = 0; a < n->layout.axis; a++) {
-        int64_t sum = 0;
-        for (unsigned k = 0; k < lanes; k++) sum += item->drifts[k * n->layout.axis + a];
-        n->drifts[a] = (double)sum / DRIFT * (double)n->scales[a];
-    }
+    const uint64_t axis = n->layout.axis;
+    for (size_t d = 0; d < n->drifts.count; d++)
+        for (uint64_t a = 0; a < axis; a++) {
+            const QdqDrift *drift = &n->drifts.items[d];
+            int64_t sum = 0;
+            for (unsigned k = 0; k < lanes; k++)
+                sum += item->drifts[(k * n->drifts.count + d) * axis + a];
+            drift->sums[a] = (double)sum / DRIFT * drift->unit * (double)n->scales[a];
+        }
 }
 
 /* What a job and its items work with. */
@@ -186,8 +204,9 @@ static void begin_items(Job *job, Item *items, unsigned lanes, Arena *scratch) {
         const uint64_t axis = items[i].numbers->layout.axis;
         cut(job, &items[i], scratch);
         if (items[i].twice) items[i].peaks = ARENA_ARRAY(scratch, float, lanes *axis);
-        if (items[i].numbers->drifts) items[i].drifts = ARENA_ARRAY(scratch, int64_t, lanes * axis);
-        if (items[i].numbers->drifts && axis > job->channels) job->channels = axis;
+        const size_t drifts = items[i].numbers->drifts.count;
+        items[i].drifts = ARENA_ARRAY(scratch, int64_t, lanes * drifts * axis + 1);
+        if (drifts && axis > job->channels) job->channels = axis;
         job->twice = job->twice || items[i].twice;
     }
     for (unsigned k = 0; k < lanes; k++) {
@@ -228,7 +247,7 @@ bool qdq_numbers_find(QdqNumbers *numbers, size_t count, Arena *scratch, Err *er
     if (pieces) workers_run(workers, pieces, store_task, &job);
     for (size_t i = 0; i < count; i++) {
         numbers[i].finite = !atomic_load(&items[i].bad);
-        if (numbers[i].drifts) drifts_of_lanes(&items[i], lanes);
+        drifts_of_lanes(&items[i], lanes);
     }
     return check_lanes(&job, lanes, err);
 }

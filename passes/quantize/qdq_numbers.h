@@ -6,6 +6,17 @@
 
 #include "qdq_scale.h"
 #include "tensor.h"
+#include "vec.h"
+
+/* A sum whose terms are the weights of a channel, and what storing adds to them, times factors. */
+typedef struct QdqDrift {
+    const void *product; /* whose sum it is: for who looks it up */
+    /* Factors of [-1, 1], [groups][outer * inner]: each group of channels has its own. */
+    const float *weights, *growths;
+    uint64_t groups;
+    double unit;  /* what factors are parts of */
+    double *sums; /* [axis], found: for each channel */
+} QdqDrift;
 
 /* A constant and what it becomes. */
 typedef struct QdqNumbers {
@@ -14,8 +25,7 @@ typedef struct QdqNumbers {
     const float *least;   /* [scales] or NULL, as qdq_scales_of_peaks has it; not of blocks */
     float *scales;        /* [qdq_scale_count], to be filled */
     uint8_t *zeros;       /* the same, of uint4 */
-    double *drifts;       /* [scales], to be filled, of weights by channel: by how much a channel's
-                             sum of weights grows; NULL: nobody asks */
+    VEC(QdqDrift) drifts; /* to be filled, of weights by channel: the sums that somebody asks for */
     unsigned char *bytes; /* of all numbers, to be filled */
     bool finite;          /* found: what is filled means nothing where not all weights are */
 } QdqNumbers;

@@ -122,38 +122,56 @@ TEST(what_is_not_finite_is_found) {
 
 /* ---- sums --------------------------------------------------------------------------------------- */
 
-static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner) {
+static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner, uint64_t groups) {
     const int64_t dims[1] = {(int64_t)(outer * axis * inner)};
     float *items = ARENA_ARRAY(&test_arena, float, outer *axis *inner);
+    float *factors = ARENA_ARRAY(&test_arena, float, groups *outer *inner + 1);
     fill(items, outer * axis * inner);
+    for (uint64_t i = 0; i <= groups * outer * inner; i++)
+        factors[i] = (float)((double)(i * 7 % 19) / 9 - 1);
     const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8};
     const Found found = new_found(&test_arena, &w);
+    const QdqDrift drift = {.weights = factors + 1,
+                            .growths = factors,
+                            .groups = groups,
+                            .unit = 3,
+                            .sums = ARENA_ARRAY(&test_arena, double, axis)};
     QdqNumbers numbers = {
         .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, (uint64_t)dims[0] * 4),
         .layout = w,
         .scales = found.scales,
         .zeros = found.zeros,
-        .drifts = ARENA_ARRAY(&test_arena, double, axis),
         .bytes = found.bytes};
+    VEC_PUSH(&test_arena, &numbers.drifts, drift);
+    VEC_PUSH(&test_arena, &numbers.drifts, drift);
+    numbers.drifts.items[1].sums = ARENA_ARRAY(&test_arena, double, axis);
     assert_true(qdq_numbers_find(&numbers, 1, &test_arena, NULL));
     for (uint64_t a = 0; a < axis; a++) {
+        const float *own = factors + a / (axis / groups) * outer * inner;
         double sum = 0;
         for (uint64_t o = 0; o < outer; o++)
             for (uint64_t i = 0; i < inner; i++) {
                 const uint64_t at = (o * axis + a) * inner + i;
-                sum +=
+                const double grown =
                     (double)(int8_t)found.bytes[at] * (double)found.scales[a] - (double)items[at];
+                sum += 3 * (grown * (double)own[o * inner + i] +
+                            (double)items[at] * (double)own[o * inner + i + 1]);
             }
-        assert_true(fabs(sum - numbers.drifts[a]) < 0.05 * (double)found.scales[a]);
+        assert_true(fabs(sum - drift.sums[a]) < 0.05 * (double)found.scales[a]);
+        assert_true(drift.sums[a] == numbers.drifts.items[1].sums[a]);
     }
 }
 
 TEST(drifts_are_what_sums_grow_by) {
-    check_drifts(1, 300, 700);
-    check_drifts(700, 300, 1);
-    check_drifts(1, 1, 100003);
-    check_drifts(3, 500, 400);
-    check_drifts(900, 700, 1);
+    check_drifts(1, 300, 700, 1);
+    check_drifts(1, 300, 700, 3);
+    check_drifts(1, 300, 9, 300);
+    check_drifts(1, 300, 1, 300);
+    check_drifts(1, 70000, 1, 700);
+    check_drifts(700, 300, 1, 1);
+    check_drifts(1, 1, 100003, 1);
+    check_drifts(3, 500, 400, 1);
+    check_drifts(900, 700, 1, 1);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */

@@ -95,6 +95,17 @@ static bool take_product(QdqPlan *plan, Node *node, const OpRecord *record) {
     return false;
 }
 
+/* What computes in float whatever is quantized, and may have weights to store. */
+static void take_weights(QdqPlan *plan, Node *node, const OpRecord *record) {
+    const char *why = NULL;
+    const Value *w = qdq_input(node, qdq_weights_operand(node, record));
+    if (!w || !value_is_constant(w) || !qdq_is_float(w) || qdq_rank(w) < 2 ||
+        !qdq_is_float(node->outputs[0]) || !plan->request.weights)
+        return;
+    if (!qdq_weight_take(plan, node, plan->request.weights, &why) && why)
+        blame(plan, node, NOTE_POLICY, why);
+}
+
 /* A constant, or one that is only reshaped. */
 static bool is_still(const QdqPlan *plan, const Value *value) {
     if (value_is_constant(value)) return true;
@@ -230,6 +241,7 @@ static bool flows(const QdqPlan *plan, const Node *node, const OpRecord *record)
     case QUANTIZED_JOIN: return all_ready(plan, node);
     case QUANTIZED_NOT:
     case QUANTIZED_PRODUCT:
+    case QUANTIZED_WEIGHTS:
     case QUANTIZED_PAIR:
     case QUANTIZED_TABLE:
     case QUANTIZED_BOUND: break;
@@ -261,7 +273,9 @@ static void visit(QdqPlan *plan, Node *node) {
     take_range(plan, node, record);
     const bool elementwise = record->layout == LAYOUT_EACH && !op_record_has(record, OP_RANDOM) &&
                              !op_record_has(record, OP_RANDOM_TRAINING);
-    if (record->quantized == QUANTIZED_PRODUCT) {
+    if (record->quantized == QUANTIZED_WEIGHTS) {
+        take_weights(plan, node, record);
+    } else if (record->quantized == QUANTIZED_PRODUCT) {
         if (!qdq_input(node, 0) || !qdq_input(node, record->weights) ||
             !take_product(plan, node, record) || !plan->request.activations)
             return;
@@ -345,6 +359,7 @@ static void settle_roles(QdqPlan *plan) {
 
 void qdq_plan_by_class(QdqPlan *plan) {
     qdq_skip_copies(plan);
+    qdq_keep_picks(plan);
     for (size_t g = 0; g < plan->graphs.count; g++)
         for (Node *node = plan->graphs.items[g]->first; node; node = node_after(node))
             visit(plan, node);

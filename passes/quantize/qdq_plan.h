@@ -13,6 +13,7 @@
  *     its result is quantized;
  *   - what only moves data keeps its operand's scale; what a Concat alone reads has the scale of
  *     its result;
+ *   - products that decide what TopK or ArgMax picks stay float (qdq_picks.c);
  *   - what feeds angles, indices or logarithms alone stays float, as it does beside 16 bit
  *     (placement_precise.c);
  *   - products of two values that are computed, as in attention, stay float: rounding both costs
@@ -134,14 +135,16 @@ int64_t qdq_opset_of(Dtype dtype, bool axis, bool block);
 bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame);
 /* The axis of the weights' channels; -1 where there is none. */
 int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *weights);
+/* The operand that is the product's weights, a constant or not: Einsum's may be either. */
+uint32_t qdq_weights_operand(const Node *product, const OpRecord *record);
+/* The longest axis of an Einsum's weights that its result has, too (qdq_equation.c); -1 where none is. */
+int32_t qdq_equation_axis(const Node *einsum, const Value *weights);
+/* Products whose results decide what TopK or ArgMax picks stay float, with that reason (qdq_picks.c). */
+void qdq_keep_picks(QdqPlan *plan);
 
 /* What reads the bias of a product: itself, or a sum of two that alone reads what it gives. NULL where there
  * is none. */
 Use *qdq_bias_use(const Node *product);
-/* Whether each number that the product gives is one sum over all of a channel's weights, which are of that
- * rank. */
-bool qdq_sums_channels(const Node *product, uint32_t rank);
-
 /* Whether such weights can have scales by blocks of what is summed, which those of 4 bits must. */
 bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights);
 /* Products whose weights are copies of a constant, as Identities are that exporters write for what

@@ -250,37 +250,52 @@ void qdq_store_weights(const QdqWeights *w, const float *scales, const uint8_t *
 
 /* ---- what becomes of sums -------------------------------------------------------------------- */
 
-static inline float growth_of(float item, float scale, float high) {
+/* The weight, in units of its scale, and what storing adds to it, times a factor each. */
+static inline float drift_of(float item, float scale, float high, float of_weight,
+                             float of_growth) {
     const float number = round_clamp(item / scale, -65536, 65536);
-    return round_clamp(round_nearest(number), -high, high) - number;
+    const float growth = round_clamp(round_nearest(number), -high, high) - number;
+    return number * of_weight + growth * of_growth;
 }
 
-ROW_CLONES static void add_growth(const float *items, const float *scales, uint64_t count,
-                                  float high, float *restrict sums) {
+ROW_CLONES static void add_drifts(const float *items, const float *scales, uint64_t count,
+                                  float high, float of_weight, float of_growth,
+                                  float *restrict sums) {
     ROW_LOOP
-    for (uint64_t i = 0; i < count; i++) sums[i] += growth_of(items[i], scales[i], high);
+    for (uint64_t i = 0; i < count; i++)
+        sums[i] += drift_of(items[i], scales[i], high, of_weight, of_growth);
 }
 
 /* By lanes, whose number says what the sum is. */
-ROW_CLONES static float growth_of_row(const float *items, uint64_t count, float scale, float high) {
+ROW_CLONES static float drift_of_row(const float *items, uint64_t count, float scale, float high,
+                                     const float *of_weights, const float *of_growths) {
     enum { LANES = 16 };
     float sums[LANES] = {0};
     uint64_t i = 0;
     for (; i + LANES <= count; i += LANES)
-        for (unsigned k = 0; k < LANES; k++) sums[k] += growth_of(items[i + k], scale, high);
-    for (; i < count; i++) sums[0] += growth_of(items[i], scale, high);
+        for (unsigned k = 0; k < LANES; k++)
+            sums[k] += drift_of(items[i + k], scale, high, of_weights[i + k], of_growths[i + k]);
+    for (; i < count; i++) sums[0] += drift_of(items[i], scale, high, of_weights[i], of_growths[i]);
     for (unsigned k = 1; k < LANES; k++) sums[0] += sums[k];
     return sums[0];
 }
 
-void qdq_find_drifts(const QdqWeights *w, const float *scales, float *sums) {
+void qdq_find_drifts(const QdqWeights *w, const float *scales, const QdqFactors *factors,
+                     float *sums) {
     const float high = (float)qdq_most(w->dtype);
+    const bool columns = w->inner == 1 && factors->group >= factors->first + w->axis;
     for (uint64_t a = 0; a < w->axis; a++) sums[a] = 0;
     for (uint64_t o = 0; o < w->outer; o++) {
         const float *items = w->items + o * w->axis * w->inner;
-        if (w->inner == 1) add_growth(items, scales, w->axis, high, sums);
-        for (uint64_t a = 0; w->inner != 1 && a < w->axis; a++)
-            sums[a] += growth_of_row(items + a * w->inner, w->inner, scales[a], high);
+        if (columns)
+            add_drifts(items, scales, w->axis, high, factors->weights[o], factors->growths[o],
+                       sums);
+        for (uint64_t a = 0; !columns && a < w->axis; a++) {
+            const uint64_t group = (factors->first + a) / factors->group;
+            const uint64_t at = group * factors->stride + o * w->inner;
+            sums[a] += drift_of_row(items + a * w->inner, w->inner, scales[a], high,
+                                    factors->weights + at, factors->growths + at);
+        }
     }
 }
 

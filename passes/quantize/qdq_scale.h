@@ -57,8 +57,17 @@ void qdq_find_block_scales(const QdqWeights *weights, float *scales, uint8_t *ze
 void qdq_store_weights(const QdqWeights *weights, const float *scales, const uint8_t *zeros,
                        void *out);
 
-/* What storing weights by channels adds to the sum of each channel's, in units of its scale: sums[axis]. */
-void qdq_find_drifts(const QdqWeights *weights, const float *scales, float *sums);
+/* What the weights of a channel, and what storing adds to them, are multiplied by before they are added up:
+ * item i is that of place i of (outer, inner), and after `group` of the axis' places follow those `stride`
+ * further on. */
+typedef struct QdqFactors {
+    const float *weights, *growths;
+    uint64_t first, group, stride; /* the weights' first place along the axis; group: not 0 */
+} QdqFactors;
+
+/* That sum, of weights that are stored by channels, in units of the channel's scale: sums[axis]. */
+void qdq_find_drifts(const QdqWeights *weights, const float *scales, const QdqFactors *factors,
+                     float *sums);
 
 /* bias / scales, as int32; false where one does not fit. scales[i % scale_count]. */
 bool qdq_store_bias(const float *bias, uint64_t count, const float *scales, uint64_t scale_count,

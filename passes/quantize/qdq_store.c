@@ -8,6 +8,7 @@
 
 #include "constants.h"
 #include "op_types.h"
+#include "qdq_drift.h"
 #include "qdq_node.h"
 #include "qdq_numbers.h"
 
@@ -197,25 +198,17 @@ static void put_weights(const QdqGroup *group, Arena *scratch) {
 
 /* ---- biases ---------------------------------------------------------------------------------- */
 
-/* Whether the bias of the weight's product can make up for what rounding adds to sums of weights, by the
- * mean of what they multiply. */
-static bool has_mean(const QdqGroup *group, const QdqWeight *weight) {
-    const QdqPlan *plan = group->store->plan;
-    if (!weight->product || weight->block || weight->axis < 0 || dtype_is_float(weight->dtype))
-        return false;
-    const RangeRow *range = plan->values[qdq_input(weight->product, 0)->id].range;
-    return qdq_sums_channels(weight->product, group->numbers->tensor->rank) && range &&
-           isfinite(range->mean);
-}
-
-/* The bias less what weights, as they are stored, add to the product on average. */
+/* The bias less what rounding adds to the product on average. */
 static const float *without_drift(const QdqGroup *group, const QdqWeight *weight,
                                   const float *items, Arena *scratch) {
-    const Value *x = qdq_input(weight->product, 0);
-    const double mean = group->store->plan->values[x->id].range->mean;
+    const QdqNumbers *n = group->numbers;
+    const QdqDrift *drift = NULL;
+    for (size_t i = 0; i < n->drifts.count; i++)
+        if (n->drifts.items[i].product == weight->product) drift = &n->drifts.items[i];
+    if (!drift) return items;
     float *less = ARENA_ARRAY(scratch, float, group->scale_count);
     for (uint64_t i = 0; i < group->scale_count; i++)
-        less[i] = (float)((double)items[i] - mean * group->numbers->drifts[i]);
+        less[i] = (float)((double)items[i] - drift->sums[i]);
     return less;
 }
 
@@ -236,8 +229,7 @@ static void put_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scra
         scales[i] = x * group->numbers->scales[i % group->scale_count];
     for (uint64_t i = 0; i < scale_count; i++)
         if (!(scales[i] > 0)) return;
-    if (!one && count == group->scale_count && has_mean(group, weight))
-        items = without_drift(group, weight, items, scratch);
+    if (!one && count == group->scale_count) items = without_drift(group, weight, items, scratch);
     if (!qdq_store_bias(items, count, scales, scale_count, numbers)) return;
     const int64_t dims[2] = {(int64_t)count, (int64_t)scale_count};
     Value *value = use->value, *result = take_over(ctx, value, 1);
@@ -257,6 +249,22 @@ static void put_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scra
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* Asks for what the weight's product gains, where its bias can make up for that. */
+static void ask_drift(const QdqGroup *group, const QdqWeight *weight, Arena *scratch) {
+    const QdqPlan *plan = group->store->plan;
+    QdqDrift drift;
+    if (!bias_use(plan, weight) || weight->block || dtype_is_float(weight->dtype)) return;
+    const Value *x = qdq_input(weight->product, 0);
+    const RangeRow *range = plan->values[x->id].range;
+    const bool own = weight->use->node == weight->product || group->numbers->tensor->rank == 2;
+    if (!own || !range || range->name != x->name ||
+        !qdq_drift_begin(weight->product, group->numbers->tensor, weight->axis, range,
+                         qdq_plan_scale_of(plan, x->id) == x->id, scratch, &drift))
+        return;
+    drift.sums = ARENA_ARRAY(scratch, double, group->scale_count);
+    VEC_PUSH(scratch, &group->numbers->drifts, drift);
+}
+
 static void begin_numbers(QdqGroup *group, Arena *scratch) {
     QdqNumbers *n = group->numbers;
     Arena *arena = &group->store->ctx->model->arena;
@@ -270,8 +278,7 @@ static void begin_numbers(QdqGroup *group, Arena *scratch) {
     n->zeros = ARENA_ARRAY(scratch, uint8_t, group->scale_count);
     if (!n->layout.block) n->least = least_scales(group, scratch);
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
-        if (!n->drifts && has_mean(group, weight) && bias_use(group->store->plan, weight))
-            n->drifts = ARENA_ARRAY(scratch, double, group->scale_count);
+        ask_drift(group, weight, scratch);
 }
 
 static void put_group(const QdqGroup *group, Arena *scratch) {

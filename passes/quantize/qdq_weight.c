@@ -12,6 +12,7 @@ int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *w
     case CHANNELS_FIRST: return rank > 0 ? 0 : -1;
     case CHANNELS_SECOND: return rank > 1 ? 1 : -1;
     case CHANNELS_LAST: return rank > 1 ? (int32_t)rank - 1 : -1;
+    case CHANNELS_EQUATION: return qdq_equation_axis(node, weights);
     case CHANNELS_TRANS_B: return rank == 2 ? !node_attr_int(node, "transB", 0) : -1;
     }
     return -1;
@@ -30,18 +31,15 @@ Use *qdq_bias_use(const Node *product) {
     return pair && sum->input_count == 2 ? &sum->inputs[1 - y->uses->index] : NULL;
 }
 
-bool qdq_sums_channels(const Node *product, uint32_t rank) {
-    const OpRecord *record = node_record(product);
-    return record && (record->channels == CHANNELS_FIRST || rank == 2) &&
-           record->channels != CHANNELS_SECOND;
-}
-
 /* Where the product reads its weights; NULL where the use is no such one, or the node stays float. */
 static const OpRecord *weights_read_by(const QdqPlan *plan, const Use *use) {
     const OpRecord *record = use->node ? qdq_record(plan, use->node) : NULL;
-    const bool weights = record && record->quantized == QUANTIZED_PRODUCT &&
-                         use->index == record->weights && qdq_is_float(qdq_input(use->node, 0));
-    return weights ? record : NULL;
+    const bool product = record && (record->quantized == QUANTIZED_PRODUCT ||
+                                    record->quantized == QUANTIZED_WEIGHTS);
+    return product && use->index == qdq_weights_operand(use->node, record) &&
+                   qdq_is_float(qdq_input(use->node, 0))
+               ? record
+               : NULL;
 }
 
 /* Whether all that read the value read it as weights, with the same axis of channels: what they read
@@ -122,9 +120,10 @@ static const char *choose_blocks(const QdqRequest *request, const OpRecord *reco
 
 bool qdq_weight_find(const QdqPlan *plan, Node *node, const OpRecord *record, QdqWeight *weight,
                      const char **blame) {
-    Value *value = qdq_input(node, record->weights);
+    const uint32_t operand = qdq_weights_operand(node, record);
+    Value *value = qdq_input(node, operand);
     weight->product = node;
-    weight->use = &node->inputs[record->weights];
+    weight->use = &node->inputs[operand];
     weight->axis = qdq_weight_axis(node, record, value);
     if (!value_is_constant(value) && turns(plan, value)) {
         if (!turn_axis(value->producer, qdq_rank(value), &weight->axis)) return false;
@@ -136,6 +135,13 @@ bool qdq_weight_find(const QdqPlan *plan, Node *node, const OpRecord *record, Qd
     return !*blame;
 }
 
+/* Whether what the product multiplies its weights by is quantized. */
+static bool reads_integers(const QdqPlan *plan, const Node *node, const OpRecord *record) {
+    const Value *x = qdq_input(node, 0);
+    if (record->quantized != QUANTIZED_PRODUCT || !x) return false;
+    return plan->request.activations || plan->values[x->id].dtype;
+}
+
 bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame) {
     const QdqRequest *request = &plan->request;
     const OpRecord *record = node_record(node);
@@ -143,6 +149,10 @@ bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame)
     if (!qdq_weight_find(plan, node, record, &weight, blame)) return false;
     const int64_t opset = opset_version(weight.value->graph->opsets, NULL);
     if (request->per_tensor && dtype_bits(dtype) != 4) weight.axis = -1;
+    if (reads_integers(plan, node, record) && qdq_rank(weight.value) > 2 &&
+        record->channels == CHANNELS_LAST)
+        weight.axis =
+            -1; /* ONNX Runtime's kernels of integers take no other of a batch of matrices */
     *blame = choose_blocks(request, record, &weight);
     if (*blame) return false;
     if (weight.axis >= 0 && !weight.block && opset < qdq_opset_of(DTYPE_INT8, true, false))

@@ -126,14 +126,15 @@ typedef enum OpLayout {
 typedef enum OpQuantized {
     QUANTIZED_NOT,     /* nothing: it stays float */
     QUANTIZED_PRODUCT, /* of operand 0, and of its weights (`weights`, `channels`, `bias`) */
-    QUANTIZED_PAIR,    /* elementwise of two operands, each with a scale of its own */
-    QUANTIZED_TABLE,   /* elementwise, of one operand whose other ones are constants: looked up */
-    QUANTIZED_BOUND,   /* the same, between bounds, which a result of integers has anyway */
-    QUANTIZED_MEAN,    /* means of elements of operand 0, with a scale of their own */
-    QUANTIZED_MOVE,    /* output 0 has elements of operand 0, or zeros: it keeps the scale */
-    QUANTIZED_PAD,     /* the same where what it fills with, operand 2, is 0 or not used */
-    QUANTIZED_RESIZE,  /* the same where `mode` is nearest; means else */
-    QUANTIZED_JOIN,    /* elements of all operands */
+    QUANTIZED_WEIGHTS, /* of its weights alone, which are stored so: no kernel of integers computes it */
+    QUANTIZED_PAIR,   /* elementwise of two operands, each with a scale of its own */
+    QUANTIZED_TABLE,  /* elementwise, of one operand whose other ones are constants: looked up */
+    QUANTIZED_BOUND,  /* the same, between bounds, which a result of integers has anyway */
+    QUANTIZED_MEAN,   /* means of elements of operand 0, with a scale of their own */
+    QUANTIZED_MOVE,   /* output 0 has elements of operand 0, or zeros: it keeps the scale */
+    QUANTIZED_PAD,    /* the same where what it fills with, operand 2, is 0 or not used */
+    QUANTIZED_RESIZE, /* the same where `mode` is nearest; means else */
+    QUANTIZED_JOIN,   /* elements of all operands */
 } OpQuantized;
 
 /* Which axis of a product's weights has its output's channels: one scale each. */
@@ -142,7 +143,8 @@ typedef enum OpChannels {
     CHANNELS_FIRST,
     CHANNELS_SECOND,
     CHANNELS_LAST,
-    CHANNELS_TRANS_B, /* the first where the attribute transB is set, else the second */
+    CHANNELS_TRANS_B,  /* the first where the attribute transB is set, else the second */
+    CHANNELS_EQUATION, /* one that Einsum's equation keeps */
 } OpChannels;
 
 enum OpTrait {

@@ -65,7 +65,7 @@ static void add_ranges(Arena *arena, DemiConvertOptions *options, const DemiRang
 }
 
 /* By DemiCalibration. */
-static const char *const methods[] = {"minmax", "percentile", "mse", "entropy", "best"};
+static const char *const methods[] = {"minmax", "percentile", "mse", "best"};
 enum { METHODS = sizeof methods / sizeof *methods };
 
 /* What is to be measured for the conversion. */

@@ -30,12 +30,14 @@ typedef struct Verified {
      "Run the model on these sets of inputs, or on random ones, and keep in float what comes near " \
      "the end of a 16-bit type's range; with --to int8, quantize values by what they reach. Sets " \
      "are an .npz, a folder of NAME.npy or of ONNX's input_N.pb, or a folder of such."},           \
-    {"calibration", 0, OPTION_ROW_VALUE, "minmax|percentile|mse|entropy|best",                     \
-     "minmax percentile mse entropy best",                                                         \
+    {"calibration", 0, OPTION_ROW_VALUE, "minmax|percentile|mse|best",                             \
+     "minmax percentile mse best",                                                                 \
      "How --calibrate finds the ends of quantized values: the least and greatest number, those "   \
-     "that 99.999 % lie between, or those at which least is lost, as squared error (mse, the "     \
-     "default) or as entropy. best: minmax and mse are tried, and what is closer to the model is " \
-     "taken, for about twice the time."},                                                          \
+     "that 99.999 % lie between, or those that leave the least squared error, in which what is "   \
+     "cut off counts ten times (mse, the default). "                                               \
+     "Biases make up for what rounded weights add on average. best: each is tried, with such "     \
+     "biases and without, and what is the closest to the model is taken, for several times the "  \
+     "time."},                                                          \
     {"verify", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                            \
      "Run the model and the converted one on such sets, or on random ones, and report how far "    \
      "each output is off. demi's runtime rounds every 16-bit result once, as a device would that " \

@@ -52,7 +52,9 @@ static void add_form(Text *text, const Setting *setting) {
         add(text, "[{\"operator\": \"OP\", \"attribute\": \"ATTR\", \"values\": [...]}, ...]");
         return;
     case KIND_DTYPES: add(text, "{\"NAME\": \"DTYPE\", ...}"); return;
-    case KIND_RANGES: add(text, "{\"NAME\": MAX|[MIN, MAX]|[MIN, MAX, MEAN], ...}"); return;
+    case KIND_RANGES:
+        add(text, "{\"NAME\": MAX|[MIN, MAX]|[MIN, MAX, AXIS, [MEAN, ...], [ERROR, ...]], ...}");
+        return;
     case KIND_PART: add(text, "{\"%s\": [\"NAME\", ...]}", setting->key); return;
     }
 }

@@ -236,17 +236,6 @@ void value_histogram_add(ValueCounter *counter, ValueHistogram *h, const DemiDat
     }
 }
 
-/* Those of the bin that begins at 0 are mostly 0 themselves: cut off there, or padded. */
-double value_histogram_mean(const ValueHistogram *h) {
-    double sum = 0, count = 0;
-    for (int64_t i = 0; h->counts && i < VALUE_BINS; i++) {
-        const int64_t bin = h->first + i;
-        if (bin) sum += (double)h->counts[i] * ((double)bin + 0.5);
-        count += (double)h->counts[i];
-    }
-    return ldexp(sum / count, h->exponent);
-}
-
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* Bins that have elements, as if all of one lay in its middle; those beyond the limits lie there. And
@@ -291,6 +280,11 @@ static ValueEnds choose_percentile(const Points *p, double percentile) {
 
 /* ---- the least squared error ----------------------------------------------------------------- */
 
+/* How many times the square of what is cut off counts. Rounding errors differ in their signs, so that sums of
+ * many products have little of them; what a range cuts off has one sign, and whatever is computed of it has
+ * all of that. */
+static const double CUT_COUNTS = 10;
+
 /* What a range becomes: numbers [low, high] times step. */
 typedef struct Levels {
     double step, low, high;
@@ -315,8 +309,8 @@ static double rough_error(const Points *p, const Levels *levels, ValueEnds ends,
     const double sum = p->sum[p->count] - p->sum[last];
     const double squares = p->squares[p->count] - p->squares[last];
     const double above = squares - 2 * high * sum + high * high * count;
-    return (p->up_to[last] - p->up_to[first]) * levels->step * levels->step / 12 + fmax(below, 0) +
-           fmax(above, 0);
+    return (p->up_to[last] - p->up_to[first]) * levels->step * levels->step / 12 +
+           CUT_COUNTS * (fmax(below, 0) + fmax(above, 0));
 }
 
 /* Points of `times` bins as one, at their mean, with their share of all elements; then 0. */
@@ -341,18 +335,21 @@ static void merge(const Points *p, unsigned times, Merged *m) {
  * where that lies between levels. In floats, by lanes: the same bits with any vectors. */
 ROW_CLONES static void exact_errors(const Merged *m, const Levels *levels, const unsigned part[2],
                                     float sums[LANES]) {
+    const float more = (float)CUT_COUNTS - 1;
     const float magic = 0x1.8p23f; /* rounds what is added to it */
     const float step = (float)levels->step, by = 1 / step;
     const float low = (float)levels->low, high = (float)levels->high;
     for (unsigned i = part[0]; i < part[1]; i += LANES)
         for (unsigned k = 0; k < LANES; k++) {
             const float at = m->at[i + k];
-            float number = at * by;
+            const float exact = at * by;
+            float number = exact;
             number = number < low ? low : number;
             number = number > high ? high : number;
+            const float cut = (exact - number) * step;
             number = (number + magic) - magic;
             const float off = number * step - at;
-            sums[k] += m->share[i + k] * (off * off);
+            sums[k] += m->share[i + k] * (off * off + more * (cut * cut));
         }
 }
 
@@ -451,58 +448,7 @@ static ValueEnds choose_mse(const Points *p, const ValueChoice *choice) {
     return ends_inside(p, s.inside[0], s.inside[1]);
 }
 
-/* ---- the least information lost -------------------------------------------------------------- */
-
-enum { HALF = VALUE_BINS / 4 };
-
-/* Magnitudes, in fewer bins. */
-static void fold(const Points *p, double most, double counts[HALF]) {
-    memset(counts, 0, HALF * sizeof *counts);
-    for (unsigned i = 0; i < p->count; i++) {
-        const double place = fabs(p->at[i]) / most * HALF;
-        counts[place < HALF - 1 ? (unsigned)place : HALF - 1] += p->elements[i];
-    }
-}
-
-/* How far the distribution of `end` bins is from itself in `levels` levels, where what lies beyond
- * counts for the last bin (Kullback and Leibler). */
-static double divergence(const double *counts, unsigned end, unsigned levels, double all) {
-    double beyond = all, result = 0, kept = 0;
-    for (unsigned i = 0; i < end; i++) beyond -= counts[i];
-    for (unsigned level = 0; level < levels; level++) {
-        const unsigned first = (unsigned)((uint64_t)level * end / levels),
-                       last = (unsigned)((uint64_t)(level + 1) * end / levels);
-        double sum = 0, filled = 0;
-        for (unsigned i = first; i < last; i++) {
-            sum += counts[i];
-            filled += counts[i] > 0;
-        }
-        for (unsigned i = first; i < last; i++) {
-            const double p = counts[i] + (i == end - 1 ? beyond : 0);
-            const double q = counts[i] > 0 ? sum / filled : 0;
-            if (p > 0) result += p * log(p / (q > 0 ? q : 1e-6));
-            kept += q;
-        }
-    }
-    return kept > 0 ? (result + all * log(kept / all)) / all : INFINITY;
-}
-
-static ValueEnds choose_entropy(const Points *p, const ValueChoice *choice) {
-    enum { MOST_LEVELS = 128, STEP = 8 };
-    double counts[HALF], least = INFINITY;
-    const double most = fmax(fabs(p->ends.low), fabs(p->ends.high)), all = p->up_to[p->count];
-    const unsigned levels = choice->levels / 2 < MOST_LEVELS ? choice->levels / 2 : MOST_LEVELS;
-    unsigned best = HALF;
-    fold(p, most, counts);
-    for (unsigned end = levels; end <= HALF; end += STEP) {
-        const double found = divergence(counts, end, levels, all);
-        if (found > least) continue;
-        least = found;
-        best = end;
-    }
-    const double bound = most * best / HALF;
-    return (ValueEnds){fmax(p->ends.low, -bound), fmin(p->ends.high, bound)};
-}
+/* ---- any of them ------------------------------------------------------------------------------- */
 
 ValueEnds value_histogram_choose(const ValueHistogram *h, const ValueChoice *choice,
                                  ValueEnds limits) {
@@ -517,7 +463,6 @@ ValueEnds value_histogram_choose(const ValueHistogram *h, const ValueChoice *cho
     case DEMI_CALIBRATION_MINMAX: break;
     case DEMI_CALIBRATION_PERCENTILE: return choose_percentile(&points, choice->percentile);
     case DEMI_CALIBRATION_MSE: return choose_mse(&points, choice);
-    case DEMI_CALIBRATION_ENTROPY: return choose_entropy(&points, choice);
     case DEMI_CALIBRATION_BEST: break;
     }
     return points.ends;

@@ -53,9 +53,6 @@ void value_histogram_add(ValueCounter *counter, ValueHistogram *histogram, const
 void value_histogram_join(const ValueCounter *counter, ValueHistogram *histogram,
                           const ValueHistogram *other);
 
-/* Of all elements, about; NaN where none are counted. */
-double value_histogram_mean(const ValueHistogram *histogram);
-
 typedef struct ValueChoice {
     DemiCalibration method;
     double percentile; /* share of elements, in percent */

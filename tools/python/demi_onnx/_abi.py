@@ -445,7 +445,10 @@ class DemiRange(Structure):
     most: float
     low: float
     high: float
-    mean: float
+    axis: int
+    mean_count: int
+    means: Any
+    errors: Any
 
 
 class DemiCompareOptions(Sized):
@@ -822,7 +825,8 @@ DemiCalibrateOptions._fields_ = [
     ("levels", c_uint32), ("symmetric", c_bool), ("convert", POINTER(DemiConvertOptions))]
 DemiRange._fields_ = [
     ("name", c_char_p), ("most", c_double), ("low", c_double), ("high", c_double),
-    ("mean", c_double)]
+    ("axis", c_int32), ("mean_count", c_size_t), ("means", POINTER(c_double)),
+    ("errors", POINTER(c_double))]
 DemiCompareOptions._fields_ = [
     ("size", c_uint32), ("inputs", POINTER(DemiInputOptions)),
     ("compile", POINTER(DemiCompileOptions)), ("context", POINTER(DemiContextOptions)),

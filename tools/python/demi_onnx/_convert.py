@@ -132,7 +132,7 @@ class _Runs:
         return made
 
 
-_METHODS = {"minmax": 0, "percentile": 1, "mse": 2, "entropy": 3, "best": 4}
+_METHODS = {"minmax": 0, "percentile": 1, "mse": 2, "best": 3}
 
 
 def _save(model: Pointer, original: Model, out: Path | None) -> Any:

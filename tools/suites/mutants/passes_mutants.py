@@ -73,4 +73,11 @@ MUTANTS = (
            "*out = (unsigned char)((numbers[0] & 15) << 4);", "golden qdq_numbers_test quantized corpus*"),
     Mutant("a loop's shapes are what its first iteration gives", "passes/infer_shapes.c",
            "LOOP_ROUNDS = 3,", "LOOP_ROUNDS = 2,", "golden infer_shapes_test"),
+    Mutant("means count where a kernel meets padding", "passes/quantize/qdq_drift.c",
+           "inside += at >= 0 && at < w->size;", "inside += at >= 0 || at < w->size;", "calibration"),
+    Mutant("products of shared weights share what biases make up for", "passes/quantize/qdq_store.c",
+           "if (n->drifts.items[i].product == weight->product) drift",
+           "if (weight->product) drift", "calibration"),
+    Mutant("a router's scores are rounded", "passes/quantize/qdq_picks.c",
+           "record->exact == EXACT_ENDS || record->layout", "record->layout", "calibration"),
 )
