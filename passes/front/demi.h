@@ -221,7 +221,7 @@ typedef bool (*DemiProgressFn)(void *user, const char *pass, size_t done, size_t
 
 typedef struct DemiRunOptions {
     uint32_t size;
-    bool verify_each; /* check the model's structure after every pass */
+    bool verify_each; /* check the model after every pass */
     DemiWriteFn text; /* where the `print` pass writes; NULL: dropped */
     void *text_user;
     DemiProgressFn progress; /* may be NULL */
@@ -231,13 +231,19 @@ typedef struct DemiRunOptions {
     const DemiPasses *passes; /* that a pipeline can name; NULL: the library's own */
     DemiWriteFn artifact;     /* where lower-plan writes the plan; NULL: dropped */
     void *artifact_user;
+    bool
+        unchecked; /* names and structure alone are checked, before and behind the passes: they take models
+                       that demi_check refuses, and may give such */
 } DemiRunOptions;
 
 #define DEMI_RUN_OPTIONS_INIT                                                                      \
-    { sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false }
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
- * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
+ * is freed with demi_report_free; it is NULL on error. A model that demi_check refuses is refused, before the
+ * passes and behind them, but for what other tools often leave and nothing depends on: unsorted nodes, types
+ * and shapes that are declared as operators do not give them, graphs without a name. That is repaired, and
+ * the report says so. A model newer than this library knows is checked as `unchecked` has it. After an error while a pass runs the model
  * is good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it
  * was. Other errors are the passes': DEMI_ERR_MODEL where one can't work with the model,
  * DEMI_ERR_USAGE where the model does not have what its options name, DEMI_ERR_ENV where a callback
@@ -563,6 +569,9 @@ typedef enum DemiReportList {
                                   of 8, which tensor cores pad or leave; text_after: their type */
     DEMI_REPORT_TRAINING = 9,  /* name: what the model's trainings read, give and update;
                                   text_before: "input", "output", "update"; text_after: its type */
+    DEMI_REPORT_REMARKS =
+        10, /* name: one sentence on what was found and done beside what was asked for,
+                                  as repairs of the model; ADVICE begins with these */
 } DemiReportList;
 
 typedef struct DemiReportRow {

@@ -63,7 +63,7 @@ static const OptionRow options[] = {
     OPTION_LOAD_PASS,
     {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
-    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_CHECKS,
     {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
     OPTION_REPRODUCER,
     OPTION_HEADING("Help"),
@@ -103,6 +103,7 @@ typedef struct Job {
 static bool fill_options(Job *job, Err *err) {
     job->run = (DemiRunOptions)DEMI_RUN_OPTIONS_INIT;
     job->run.verify_each = parsed_flag(job->parsed, "verify-each");
+    job->run.unchecked = parsed_flag(job->parsed, "no-check");
     job->run.progress = console_progress;
     job->run.progress_user = job->program;
     if (!convert_options_fill(job->program->arena, job->parsed, &job->options, err)) return false;

@@ -7,6 +7,7 @@
 #include "console.h"
 #include "demi_train.h"
 #include "outputs.h"
+#include "report_out.h"
 #include "run_options.h"
 
 static const ArgumentRow arguments[] = {
@@ -37,7 +38,7 @@ static const OptionRow options[] = {
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
-    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_CHECKS,
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
@@ -70,10 +71,14 @@ static bool make(Program *program, const Parsed *parsed, const char *input, OutF
     ModelSave *save = NULL;
     if (!take_options(parsed, &how, err)) return false;
     run.verify_each = parsed_flag(parsed, "verify-each");
+    run.unchecked = parsed_flag(parsed, "no-check");
     run.progress = console_progress;
     run.progress_user = program;
     how.run = &run;
-    const DemiStatus status = demi_make_training(model, &how, NULL, &error);
+    DemiReport *report = NULL;
+    const DemiStatus status = demi_make_training(model, &how, &report, &error);
+    if (report) report_print_remarks(report, stderr);
+    demi_report_free(report);
     console_progress_end(program);
     if (!error_take(err, status, &error)) {
         if (err->code != ERR_USAGE) err_file(err, input);

@@ -39,7 +39,7 @@ static const OptionRow options[] = {
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
-    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_CHECKS,
     OPTION_REPRODUCER,
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
@@ -107,6 +107,7 @@ static bool simplify(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     run.verify_each = parsed_flag(job->parsed, "verify-each");
+    run.unchecked = parsed_flag(job->parsed, "no-check");
     run.progress = console_progress;
     run.progress_user = job->program;
     job->how.run = &run;

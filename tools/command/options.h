@@ -89,6 +89,15 @@ typedef struct CommandTable {
             "standard "                                                                            \
             "input has none unless it is given here."                                              \
     }
+/* Of commands that run passes. */
+#define OPTION_CHECKS                                                                              \
+    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."}, {        \
+        "no-check", 0, OPTION_ROW_FLAG, NULL, NULL,                                                \
+            "Take a model that 'demi check' refuses, and write one: names and structure alone "    \
+            "are "                                                                                 \
+            "looked at."                                                                           \
+    }
+
 #define OPTION_HARDLINKS                                                                           \
     {                                                                                              \
         "allow-hardlinks", 0, OPTION_ROW_FLAG, NULL, NULL,                                         \

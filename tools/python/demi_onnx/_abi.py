@@ -73,6 +73,7 @@ class DemiRunOptions(Sized):
     passes: int | None
     artifact: Any
     artifact_user: int | None
+    unchecked: bool
 
 
 class DemiCompileOptions(Sized):
@@ -699,7 +700,8 @@ DemiPassOption._fields_ = [
 DemiRunOptions._fields_ = [
     ("size", c_uint32), ("verify_each", c_bool), ("text", DemiWriteFn), ("text_user", c_void_p),
     ("progress", DemiProgressFn), ("progress_user", c_void_p), ("print_after", c_char_p),
-    ("passes", c_void_p), ("artifact", DemiWriteFn), ("artifact_user", c_void_p)]
+    ("passes", c_void_p), ("artifact", DemiWriteFn), ("artifact_user", c_void_p),
+    ("unchecked", c_bool)]
 DemiCompileOptions._fields_ = [
     ("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool), ("memory_budget", c_uint64),
     ("small", c_bool), ("isa", c_int), ("for_device", c_bool)]

@@ -150,17 +150,17 @@ def convert(model: Model, out: Path, *, to: str = ..., verify: Data = ..., max_e
 @overload
 def convert(model: bytes, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
-            inputs: Mapping[str, Any] | None = ..., threads: int = ..., progress: Progress | None = ...,
-            data_root: Path | None = ..., **options: Any) -> tuple[bytes, Report]: ...
+            inputs: Mapping[str, Any] | None = ..., threads: int = ..., check: bool = ...,
+            progress: Progress | None = ..., data_root: Path | None = ..., **options: Any) -> tuple[bytes, Report]: ...
 @overload
 def convert(model: Model, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
-            inputs: Mapping[str, Any] | None = ..., threads: int = ..., progress: Progress | None = ...,
-            data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
+            inputs: Mapping[str, Any] | None = ..., threads: int = ..., check: bool = ...,
+            progress: Progress | None = ..., data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
 def convert(model: Model, out: Path | None = None, *, to: str = "float16", verify: Data = None,
             max_error: float | None = None, calibrate: Data = None, calibration: str = "mse",
-            inputs: Mapping[str, Any] | None = None, threads: int = 0, progress: Progress | None = None,
-            data_root: Path | None = None, **options: Any) -> Any:
+            inputs: Mapping[str, Any] | None = None, threads: int = 0, check: bool = True,
+            progress: Progress | None = None, data_root: Path | None = None, **options: Any) -> Any:
     """Converts a model to mixed precision, or quantizes it.
 
     With `out`, a path, the result is written there and the Report given back; a path to a path is
@@ -174,7 +174,7 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     before to see what values reach, and after to see how far the results are off. `max_error` has
     nodes kept until no output is off by more of its largest magnitude. `inputs` says how random
     inputs are made: seed=, sets=, dims={name: size}, shapes={name: shape}. `threads` counts those that the
-    model is run with; 0 is all processors.
+    model is run with; 0 is all processors. `check` as in `run_passes`.
 
     `progress(what, done, total)` is called now and then; False, or an exception, ends the call."""
     chosen = ConvertOptions({"to": to, **options})
@@ -187,7 +187,8 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
         with _Runs(model, verify, how, threads, progress, data_root) as runs:
             verdict = runs.verify(chosen, max_error)
     guard = Guard()
-    run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())
+    run = _abi.DemiRunOptions(unchecked=not check, progress=progress_callback(progress, guard),
+                              passes=passes_pointer())
     chosen.value.run = ctypes.pointer(run)
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
@@ -222,15 +223,16 @@ def _asked(function: Any, options: ConvertOptions) -> str:
 
 
 def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path | None = None, *,
-               verify_each: bool = False, print: Any = None, progress: Progress | None = None,
-               data_root: Path | None = None) -> Any:
+               verify_each: bool = False, check: bool = True, print: Any = None,
+               progress: Progress | None = None, data_root: Path | None = None) -> Any:
     """Runs passes, such as "infer-dtypes,insert-casts{to=float16}" or a list of such, in order. Gives
-    back what `convert` does. `print` is called with what the print pass writes, as text."""
+    back what `convert` does. `check`: a model that `demi.check` refuses is refused, or repaired, before the passes
+    and behind them; `verify_each`: behind each. `print` is called with what the print pass writes, as text."""
     pipeline = (str(passes) if isinstance(passes, (str, Pipeline))
                 else ",".join(text_list(passes, "passes")))
     guard = Guard()
-    run = _abi.DemiRunOptions(verify_each=verify_each, progress=progress_callback(progress, guard),
-                              passes=passes_pointer())
+    run = _abi.DemiRunOptions(verify_each=verify_each, unchecked=not check,
+                              progress=progress_callback(progress, guard), passes=passes_pointer())
     if print is not None:
         def say(_: int, data: int, size: int) -> bool:
             print(ctypes.string_at(data, size).decode(errors="replace"))
@@ -249,16 +251,16 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
 
 def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_notes: bool = False,
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
-             verify_each: bool = False, progress: Progress | None = None,
+             verify_each: bool = False, check: bool = True, progress: Progress | None = None,
              data_root: Path | None = None) -> Any:
     """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
     what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
     `strip_notes`: doc strings and metadata of nodes and values go, too.
     `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
-    it has from then on. `verify_each`: the model is checked after every pass."""
+    it has from then on. `check` and `verify_each` as in `run_passes`."""
     guard = Guard()
-    run = _abi.DemiRunOptions(verify_each=verify_each, progress=progress_callback(progress, guard),
-                              passes=passes_pointer())
+    run = _abi.DemiRunOptions(verify_each=verify_each, unchecked=not check,
+                              progress=progress_callback(progress, guard), passes=passes_pointer())
     how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run))
     set_sizes(how, dims, shapes)
     raw = ctypes.c_void_p()
