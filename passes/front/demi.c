@@ -22,6 +22,7 @@
 #include "passes.h"
 #include "policy.h"
 #include "report.h"
+#include "simplify_text.h"
 #include "repair.h"
 #include "strict_check.h"
 #include "text.h"
@@ -602,7 +603,8 @@ DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiR
 DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, DemiWriteFn write,
                         void *user, DemiError *error) {
     Call call = {0};
-    char text[COMPILE_TEXT];
+    static const char frozen[] = "freeze-inputs,";
+    char text[COMPILE_TEXT + sizeof frozen];
     DemiCompileOptions known = DEMI_COMPILE_OPTIONS_INIT;
     RunArgs args = {.handle = model, .text = text, .options = DEMI_RUN_OPTIONS_INIT};
     options_copy(&call, &known, sizeof known, options);
@@ -618,6 +620,11 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
         known.isa = DEMI_ISA_NONE;
     }
     compile_text(&known, text);
+    const Model *m = demi_front_model(model);
+    if (m->ir_version < 4 && freeze_can(m)) {
+        memmove(text + strlen(frozen), text, strlen(text) + 1);
+        memcpy(text, frozen, strlen(frozen));
+    }
     return run(&call, &args, NULL, error);
 }
 
@@ -648,7 +655,12 @@ static void convert_text_body(Call *call, void *data) {
         if (source) err_file(&call->err, source->name);
         return;
     }
-    args->text = convert_text(&args->options, &args->arena, &call->err);
+    const char *own = convert_text(&args->options, &args->arena, &call->err);
+    const DemiConvertOptions *o = &args->options;
+    PipelineText text = {.arena = &args->arena};
+    freeze_put(&text, args->run.handle->model, &(Freeze){o->freeze_inputs, o->fed, o->fed_count});
+    if (own && own[0]) pipeline_put_pass(&text, own);
+    args->text = own ? pipeline_text(&text) : NULL;
 }
 
 static DemiStatus convert(ConvertArgs *args, const DemiConvertOptions *options, DemiReport **report,

@@ -429,6 +429,11 @@ typedef struct DemiConvertOptions {
         fold; /* normalisations, scales and shifts behind convolutions are computed into their weights
                   before; names are those that are left then */
     bool simplify; /* what demi_simplify does by default comes before; names as with `fold` */
+    bool
+        freeze_inputs; /* inputs with defaults become constants from IR version 4 on, too: before that
+                           they are, for no runtime takes others */
+    const char *const *fed; /* [fed_count] inputs that callers do feed: they stay */
+    size_t fed_count;
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -437,7 +442,7 @@ typedef struct DemiConvertOptions {
             NULL, 0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, \
             NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
             DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL, DEMI_ACTIVATIONS_DEFAULT, false, 0,    \
-            NULL, 0, NULL, 0, false, false                                                         \
+            NULL, 0, NULL, 0, false, false, false, NULL, 0                                         \
     }
 
 /* Converts the model to mixed precision, or quantizes it: runs the pipeline that demi_convert_pipeline prints.
@@ -476,10 +481,13 @@ typedef struct DemiSimplifyOptions {
     bool
         strip_notes; /* what exporters note of nodes, values, graphs and functions goes, too: doc strings,
                          and metadata such as the line of Python that a node was made by */
+    bool freeze_inputs; /* as DemiConvertOptions has them */
+    const char *const *fed;
+    size_t fed_count;
 } DemiSimplifyOptions;
 
 #define DEMI_SIMPLIFY_OPTIONS_INIT                                                                 \
-    { sizeof(DemiSimplifyOptions), false, NULL, 0, NULL, 0, NULL, false }
+    { sizeof(DemiSimplifyOptions), false, NULL, 0, NULL, 0, NULL, false, false, NULL, 0 }
 
 /* Makes the model smaller: runs the pipeline that demi_simplify_pipeline prints. Constant nodes become
  * initializers; what is computed of constants and known sizes becomes constant, unless it takes more

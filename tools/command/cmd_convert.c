@@ -54,6 +54,7 @@ static const OptionRow options[] = {
     OPTION_HEADING("Reading the model"),
 #define IN_READING SETTING_ROW
 #include "policy.def"
+    OPTION_FREEZE,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_HEADING("Passes"),
@@ -107,6 +108,9 @@ static bool fill_options(Job *job, Err *err) {
     job->run.progress = console_progress;
     job->run.progress_user = job->program;
     if (!convert_options_fill(job->program->arena, job->parsed, &job->options, err)) return false;
+    job->options.freeze_inputs = parsed_flag(job->parsed, "freeze-inputs");
+    job->options.fed = parsed_list(job->parsed, "fed")->items;
+    job->options.fed_count = parsed_list(job->parsed, "fed")->count;
     job->options.before = parsed_value(job->parsed, "before");
     job->options.after = parsed_value(job->parsed, "after");
     job->options.run = &job->run;

@@ -135,6 +135,9 @@ class DemiConvertOptions(Sized):
     weight_count: int
     fold: bool
     simplify: bool
+    freeze_inputs: bool
+    fed: Any
+    fed_count: int
 
 
 class DemiSimplifyOptions(Sized):
@@ -146,6 +149,9 @@ class DemiSimplifyOptions(Sized):
     dim_count: int
     run: Any
     strip_notes: bool
+    freeze_inputs: bool
+    fed: Any
+    fed_count: int
 
 
 class DemiReportTotals(Structure):
@@ -723,11 +729,13 @@ DemiConvertOptions._fields_ = [
     ("range_margin", c_int64), ("before", c_char_p), ("after", c_char_p), ("activations", c_int),
     ("symmetric", c_bool), ("block", c_int64), ("values", POINTER(c_char_p)),
     ("value_count", c_size_t), ("weights", POINTER(c_char_p)), ("weight_count", c_size_t),
-    ("fold", c_bool), ("simplify", c_bool)]
+    ("fold", c_bool), ("simplify", c_bool), ("freeze_inputs", c_bool), ("fed", POINTER(c_char_p)),
+    ("fed_count", c_size_t)]
 DemiSimplifyOptions._fields_ = [
     ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
     ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
-    ("run", POINTER(DemiRunOptions)), ("strip_notes", c_bool)]
+    ("run", POINTER(DemiRunOptions)), ("strip_notes", c_bool), ("freeze_inputs", c_bool),
+    ("fed", POINTER(c_char_p)), ("fed_count", c_size_t)]
 DemiReportTotals._fields_ = [
     ("nodes_before", c_uint64), ("nodes_after", c_uint64), ("bytes_before", c_uint64),
     ("bytes_after", c_uint64), ("casts_added", c_uint64), ("casts_removed", c_uint64),

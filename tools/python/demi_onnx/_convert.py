@@ -25,6 +25,8 @@ _ISAS = {"native": _codes.DEMI_ISA_NATIVE, "none": _codes.DEMI_ISA_NONE,
          "portable": _codes.DEMI_ISA_PORTABLE, "avx2": _codes.DEMI_ISA_AVX2, "avx512": _codes.DEMI_ISA_AVX512}
 _OPSETS = {"auto": _codes.DEMI_OPSET_AUTO, "keep": _codes.DEMI_OPSET_KEEP}
 
+_LISTS = {**_abi.LISTS, "fed": "fed_count"}  # of policies, and what is not said in one
+
 
 class ConvertOptions:
     """DemiConvertOptions of keyword arguments: its members' names, choices by their words."""
@@ -39,7 +41,7 @@ class ConvertOptions:
     def _set(self, name: str, value: Any) -> None:
         if name in _abi.CHOICES:
             setattr(self.value, name, choice(_abi.CHOICES[name], value, name))
-        elif name in _abi.LISTS:
+        elif name in _LISTS:
             self.set_list(name, text_list(value, name))
         elif name == "opset":
             self.value.opset = value if isinstance(value, int) else choice(_OPSETS, value, name)
@@ -50,13 +52,13 @@ class ConvertOptions:
             except TypeError as error:
                 raise UsageError(f"{name}: {error}") from None
         else:
-            known = [*_abi.CHOICES, *_abi.LISTS, "opset", *_PLAIN]
+            known = [*_abi.CHOICES, *_LISTS, "opset", *_PLAIN]
             raise UsageError(f"there is no option {name!r}", hint=f"options are: {', '.join(known)}")
 
     def set_list(self, name: str, items: Sequence[str]) -> None:
         self._kept.append(texts(items))
         setattr(self.value, name, self._kept[-1])
-        setattr(self.value, _abi.LISTS[name], len(items))
+        setattr(self.value, _LISTS[name], len(items))
 
     @property
     def ref(self) -> Any:
@@ -251,17 +253,20 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
 
 def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_notes: bool = False,
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
-             verify_each: bool = False, check: bool = True, progress: Progress | None = None,
-             data_root: Path | None = None) -> Any:
+             freeze_inputs: bool = False, fed: Sequence[str] = (), verify_each: bool = False,
+             check: bool = True, progress: Progress | None = None, data_root: Path | None = None) -> Any:
     """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
     what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
     `strip_notes`: doc strings and metadata of nodes and values go, too.
     `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
-    it has from then on. `check` and `verify_each` as in `run_passes`."""
+    it has from then on. `freeze_inputs`: inputs with defaults become constants, which before IR version 4 they do
+    anyway, but those that are `fed`. `check` and `verify_each` as in `run_passes`."""
     guard = Guard()
     run = _abi.DemiRunOptions(verify_each=verify_each, unchecked=not check,
                               progress=progress_callback(progress, guard), passes=passes_pointer())
-    how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run))
+    how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run),
+                                   freeze_inputs=freeze_inputs)
+    how.fed, how.fed_count = texts(text_list(fed, "fed")), len(fed)
     set_sizes(how, dims, shapes)
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
