@@ -23,7 +23,7 @@
 #include "simplify_graph.h"
 
 typedef struct FoldConstantsOptions {
-    bool inexact, weights;
+    bool inexact, weights, matrices;
     PassStrings keep, keep_ops, only;
 } FoldConstantsOptions;
 
@@ -32,6 +32,8 @@ static const PassOption options_table[] = {
      "also compute what other engines may round otherwise"},
     {"weights", OPTION_BOOL, offsetof(FoldConstantsOptions, weights), NULL, NULL,
      "compute what products read as their weights, rounded or not, and nothing else"},
+    {"matrices", OPTION_BOOL, offsetof(FoldConstantsOptions, matrices), NULL, NULL,
+     "with weights: of those in another float type than they are read in, matrices alone"},
     {"keep", OPTION_STRINGS, offsetof(FoldConstantsOptions, keep), NULL, NULL,
      "with weights: nodes to leave alone, and what they read, by PATTERN"},
     {"keep-ops", OPTION_STRINGS, offsetof(FoldConstantsOptions, keep_ops), NULL, NULL,
@@ -43,7 +45,7 @@ static const PassOption options_table[] = {
 
 typedef struct Fold {
     PassCtx *ctx;
-    bool inexact, weights;
+    bool inexact, weights, matrices;
     uint32_t values; /* that there were when the pass began */
     bool *constant;  /* [values]: a constant, or what a node gives that may be executed */
     bool *chosen;    /* [model's nodes]: may be executed */
@@ -89,10 +91,20 @@ static bool gives_tensors(const Node *node) {
     return true;
 }
 
+/* Weights that are stored in another float type than their products compute in: what quantizes them stores
+ * them anew. Matrices alone, where no others are quantized. */
+static bool is_stored_float(const Fold *fold, const Node *node) {
+    const Type *to = node_is_cast(node) ? value_shaped_type(node->outputs[0]) : NULL;
+    return to && type_dtype(to) == DTYPE_FLOAT &&
+           dtype_is_float(type_dtype(node->inputs[0].value->type)) &&
+           (!fold->matrices || to->rank == 2);
+}
+
 /* What says how weights are stored, or what a product's kernel reads through, stays. */
-static bool keeps_form(const Node *node) {
+static bool keeps_form(const Fold *fold, const Node *node) {
     const Value *x = node->input_count ? node->inputs[0].value : NULL;
     if (simplify_is(node, "QuantizeLinear") || simplify_is(node, "DequantizeLinear")) return true;
+    if (is_stored_float(fold, node)) return false;
     return (simplify_is(node, "Transpose") || simplify_is(node, "Identity") ||
             node_is_cast(node)) &&
            x && value_is_constant(x);
@@ -104,7 +116,7 @@ static bool may_execute(const Fold *fold, const Node *node) {
         op_record_has(record, OP_RANDOM) || op_record_has(record, OP_RANDOM_TRAINING) ||
         !node_may_become_constant(node) || !gives_tensors(node) || !lower_plan_has(node))
         return false;
-    if (fold->weights && (keeps_form(node) || fold->kept[node->id])) return false;
+    if (fold->weights && (keeps_form(fold, node) || fold->kept[node->id])) return false;
     return !node_holds_graph(node) && (fold->inexact || is_exact(node, record));
 }
 
@@ -197,6 +209,7 @@ static uint64_t bytes_made(const Fold *fold, const Node *node, bool all) {
 
 static bool is_worth_it(const Fold *fold, const Node *node) {
     uint64_t gone = SIMPLIFY_GROW;
+    if (fold->weights && is_stored_float(fold, node)) return true;
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i].value) gone += share_of(fold, node->inputs[i].value);
     return bytes_made(fold, node, true) <= gone;
@@ -343,8 +356,22 @@ static bool is_known(const Node *node, const Tensor *const *results, const Tenso
     return true;
 }
 
+/* A plan reads 16-bit constants through their casts: it has no others. NULL where it can't be read. */
+static const Tensor *widened(PassCtx *ctx, const Node *node) {
+    if (!node_is_cast(node) || type_dtype(node->outputs[0]->type) != DTYPE_FLOAT) return NULL;
+    const Tensor *from = constant_tensor(node->inputs[0].value, ctx->scratch);
+    if (!from || !tensor_check(from, NULL)) return NULL;
+    const uint64_t count = tensor_count(from);
+    float *items = arena_alloc_raw(&ctx->model->arena, count * sizeof(float) + 1);
+    if (!tensor_read_floats(from, 0, count, items, NULL)) return NULL;
+    return tensor_new_raw(&ctx->model->arena, DTYPE_FLOAT, from->dims, from->rank, items,
+                          count * sizeof(float));
+}
+
 /* What only nodes read that are gone by now is stored nowhere. */
-static void settle(PassCtx *ctx, Node *node, const Tensor *const *results) {
+static void settle(PassCtx *ctx, Node *node, const Tensor **results) {
+    Value *only = node->output_count == 1 ? node->outputs[0] : NULL;
+    if (only && only->uses && !results[only->id]) results[only->id] = widened(ctx, node);
     bool read = false;
     const Tensor **tensors = ARENA_ARRAY(ctx->scratch, const Tensor *, node->output_count + 1);
     for (uint32_t i = 0; i < node->output_count; i++)
@@ -399,6 +426,7 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
     Fold fold = {.ctx = ctx,
                  .inexact = options->inexact || options->weights,
                  .weights = options->weights,
+                 .matrices = options->matrices,
                  .values = values};
     if (fold.weights && !find_kept(&fold, options, err)) return false;
     fold.constant = ARENA_ARRAY(ctx->scratch, bool, values + 1);

@@ -241,6 +241,8 @@ static void put_fold(PipelineText *text, const ConvertPolicy *policy) {
     if (!named && quantizes(policy)) {
         pipeline_put_pass(text, "fold-constants");
         pipeline_put_choice(text, "weights", "true");
+        if (policy->values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
+            pipeline_put_choice(text, "matrices", "true");
         put_setting(text, policy, SETTING_KEEP, "keep");
         put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
         put_setting(text, policy, SETTING_ONLY, "only");
