@@ -276,13 +276,13 @@ static bool put_model_file(Save *save) {
 
 /* ---- the two halves -------------------------------------------------------------------------- */
 
-ModelSave *model_save_write(const Model *model, OutFile *out, bool external, Arena *arena,
+ModelSave *model_save_write(const Model *model, OutFile *out, SavePlace place, Arena *arena,
                             Err *err) {
     Save *save = ARENA_NEW(arena, Save);
     *save = (Save){.model = model, .scratch = arena, .out = out, .err = err};
-    if (!out->streaming)
+    if (!out->streaming && place != SAVE_INSIDE)
         save->data_name = arena_printf(arena, "%s.%0*d.data", out->name, HASH_DIGITS, 0);
-    const ExportOptions options = {.external = external, .data_name = save->data_name};
+    const ExportOptions options = {.external = place == SAVE_OUTSIDE, .data_name = save->data_name};
     save->plan = onnx_export_plan(model, &options, arena, err);
     bool ok = save->plan && put_model_file(save) && outfile_finish(out, err);
     if (ok) return save;
@@ -327,7 +327,7 @@ const OutFile *model_save_out(const ModelSave *save) {
 static bool save_to(const Model *model, const char *path, const SaveOptions *options,
                     Arena *scratch, Err *err) {
     OutFile *out = outfile_create(scratch, path, err);
-    ModelSave *save = out ? model_save_write(model, out, options->external, scratch, err) : NULL;
+    ModelSave *save = out ? model_save_write(model, out, options->place, scratch, err) : NULL;
     if (!save || !model_save_commit(save, NULL, err)) return false;
     if (options->info) *options->info = save->info;
     return true;

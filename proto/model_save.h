@@ -26,9 +26,17 @@ typedef struct SaveInfo {
     bool copied;         /* the model was unchanged: its own bytes were written */
 } SaveInfo;
 
+/* Where weights of 1 KiB and more go. */
+typedef enum SavePlace {
+    SAVE_AS_IT_WAS =
+        0, /* outside where the model had some there, or passes 2^31 - 1 bytes; else inside */
+    SAVE_OUTSIDE = 1,
+    SAVE_INSIDE = 2, /* ERR_ENV where the model passes that */
+} SavePlace;
+
 typedef struct SaveOptions {
-    bool external;  /* external data; implied where the model has some or passes 2^31 - 1 bytes */
-    SaveInfo *info; /* filled on success; may be NULL */
+    SavePlace place;
+    SaveInfo *info;         /* filled on success; may be NULL */
     uint64_t memory_budget; /* most bytes of scratch memory, beside the model read back; 0: any */
 } SaveOptions;
 
@@ -49,7 +57,7 @@ typedef struct ModelSave ModelSave;
 /* Writes the model to `out`, which outfile_create gave, and reads it back. Nothing is in place
  * then. All memory is of `arena`, which must live until the commit or the end without one; memory running
  * out jumps to its trap. NULL on error. */
-ModelSave *model_save_write(const Model *model, OutFile *out, bool external, Arena *arena,
+ModelSave *model_save_write(const Model *model, OutFile *out, SavePlace place, Arena *arena,
                             Err *err);
 
 /* Puts these other files (NULL: none), the data and the model in place, all or none, as

@@ -90,7 +90,8 @@ static Model *make(float first, bool half) {
 }
 
 static void save_ok(Fixture *f, const Model *model, const char *name, bool external) {
-    const SaveOptions options = {.external = external, .info = &f->info};
+    const SaveOptions options = {.place = external ? SAVE_OUTSIDE : SAVE_AS_IT_WAS,
+                                 .info = &f->info};
     char line[1024];
     if (model_save(model, at(f, name), &options, &f->err)) return;
     err_format(&f->err, line, sizeof line);
@@ -241,7 +242,7 @@ TEST_WITH(test_symlink_keeps_pair_with_target, Fixture *f) {
 static void fail_at(Fixture *f, const Model *model, rlim_t limit, bool external) {
     struct rlimit old, small;
     Err err = {0};
-    const SaveOptions options = {.external = external};
+    const SaveOptions options = {.place = external ? SAVE_OUTSIDE : SAVE_AS_IT_WAS};
     getrlimit(RLIMIT_FSIZE, &old);
     small = (struct rlimit){.rlim_cur = limit, .rlim_max = old.rlim_max};
     setrlimit(RLIMIT_FSIZE, &small);
@@ -272,7 +273,7 @@ TEST_WITH(test_failing_model_takes_its_data_back, Fixture *f) {
     Model *broken = make(9, false);
     value_rename(broken->graph->first->outputs[0], sym_intern_cstr(&broken->syms, "w"));
     Err err = {0}; /* two values of one name: written, but it can't be read back */
-    assert_false(model_save(broken, at(f, "m.onnx"), &(SaveOptions){.external = true}, &err));
+    assert_false(model_save(broken, at(f, "m.onnx"), &(SaveOptions){.place = SAVE_OUTSIDE}, &err));
     assert_int_equal(err.code, ERR_ENV);
     assert_non_null(strstr(err.what, "read back"));
     assert_int_equal(entries(f), 2);
@@ -285,7 +286,7 @@ TEST_WITH(test_failing_model_takes_its_data_back, Fixture *f) {
 TEST_WITH(test_out_of_memory_is_an_error, Fixture *f) {
     Model *model = make(0, false), *other = make(1, true);
     save_ok(f, model, "m.onnx", true);
-    SaveOptions options = {.external = true, .memory_budget = 64};
+    SaveOptions options = {.place = SAVE_OUTSIDE, .memory_budget = 64};
     int failures = 0;
     for (;; options.memory_budget += options.memory_budget / 8) {
         Err err = {0};
@@ -310,7 +311,7 @@ TEST_WITH(test_many_savers_of_one_name, Fixture *f) {
     for (int i = 0; i < SAVERS; i++) {
         if (fork() != 0) continue;
         Err err = {0};
-        const SaveOptions options = {.external = i % 3 != 0};
+        const SaveOptions options = {.place = i ? SAVE_OUTSIDE : SAVE_AS_IT_WAS % 3 != 0};
         _exit(model_save(models[i], at(f, "m.onnx"), &options, &err) ? 0 : 1);
     }
     for (int i = 0; i < SAVERS; i++) {
@@ -330,7 +331,7 @@ TEST_WITH(test_many_savers_of_one_name, Fixture *f) {
 
 TEST_WITH(test_streams, Fixture *f) {
     Model *model = make(0, false);
-    assert_true(model_save(model, "/dev/null", &(SaveOptions){.external = true}, &f->err));
+    assert_true(model_save(model, "/dev/null", &(SaveOptions){.place = SAVE_OUTSIDE}, &f->err));
     assert_false(model_save(model, "/dev/full", NULL, &f->err));
     assert_int_equal(f->err.code, ERR_ENV);
     assert_int_equal(entries(f), 0);

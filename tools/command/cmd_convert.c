@@ -24,6 +24,7 @@ static const OptionRow options[] = {
     OPTION_HEADING("Result"),
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
      "Where the converted model goes; '-' is standard output."},
+    OPTION_PLACE,
 #define IN_RESULT SETTING_ROW
 #include "policy.def"
     {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},

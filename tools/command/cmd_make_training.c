@@ -19,6 +19,7 @@ static const ArgumentRow arguments[] = {
 /* Choices are in the order of the numbers that they stand for. */
 static const OptionRow options[] = {
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the model with a training_info goes."},
+    OPTION_PLACE,
     {"loss", 0, OPTION_ROW_VALUE, "LOSS", "cross-entropy mse",
      "cross-entropy (the default) of classes' numbers, or mse, the mean of squared differences."},
     {"of", 0, OPTION_ROW_VALUE, "NAME", NULL,

@@ -18,6 +18,7 @@ static const OptionRow options[] = {
      "The passes to run, in order: pass,pass{key=value,key=[v,v]}. Values may be \"quoted\"."},
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
      "Where the model goes; '-' is standard output. Without it nothing is written."},
+    OPTION_PLACE,
     {"list-passes", 0, OPTION_ROW_FLAG, NULL, NULL,
      "List all passes and their options, loaded ones too, and stop."},
     OPTION_LOAD_PASS,

@@ -83,6 +83,7 @@ static const OptionRow options[] = {
      "268435456."},
     OPTION_HEADING("What is written"),
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the converted model goes."},
+    OPTION_PLACE,
     {"output-dir", 0, OPTION_ROW_VALUE, "DIR", NULL,
      "Everything: model.onnx, model.plan, policy.json, result.json, pareto.json, pareto.svg, "
      "sensitivity.svg, report.html; of AIMET's algorithms accuracy_list.json and "

@@ -18,6 +18,7 @@ static const ArgumentRow arguments[] = {
 
 static const OptionRow options[] = {
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the model goes."},
+    OPTION_PLACE,
     {"shape", 0, OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,
      "The sizes of an input, which the model has from now on. May be repeated."},
     {"dim", 0, OPTION_ROW_LIST, "NAME=N", NULL,

@@ -26,6 +26,7 @@ static const ArgumentRow arguments[] = {
 
 static const OptionRow options[] = {
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the trained model goes."},
+    OPTION_PLACE,
     {"data", 'd', OPTION_ROW_VALUE, "FILE.npz", NULL,
      "Arrays that are called as the inputs of the model and of its training are, whose first axis "
      "is samples; or a folder of NAME.npy. Integers and floats become the input's type."},

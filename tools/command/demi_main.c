@@ -121,6 +121,12 @@ static bool unknown_command(const char *word, Err *err) {
     return false;
 }
 
+static bool place_weights(Program *program, const Parsed *parsed, Err *err) {
+    if (!parsed_knows(parsed, "one-file")) return true;
+    return outputs_place(program, parsed_flag(parsed, "one-file"), parsed_flag(parsed, "external"),
+                         err);
+}
+
 static bool run_command(Program *program, int count, char **words, Err *err) {
     const char *word = words[0];
     const Command *command = command_find(&table, word);
@@ -137,7 +143,8 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
     if (!options_parse(command, count - 1, words + 1, program->arena, parsed, err)) return false;
     program->parsed = parsed;
     program->outputs = outputs_new(program);
-    if (!parsed_flag(parsed, "help")) return command->run(program, parsed, err);
+    if (!parsed_flag(parsed, "help"))
+        return place_weights(program, parsed, err) && command->run(program, parsed, err);
     if (parsed->brief)
         help_print_brief(command, stdout);
     else

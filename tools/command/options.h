@@ -89,6 +89,19 @@ typedef struct CommandTable {
             "standard "                                                                            \
             "input has none unless it is given here."                                              \
     }
+/* Where the weights of a model that is written go. */
+#define OPTION_PLACE                                                                               \
+    {"one-file",                                                                                   \
+     0,                                                                                            \
+     OPTION_ROW_FLAG,                                                                              \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     "Write all weights into OUT, also those that IN had in files of their own; up to 2 GiB."},    \
+    {                                                                                              \
+        "external", 0, OPTION_ROW_FLAG, NULL, NULL,                                                \
+            "Write weights of 1 KiB and more into a file beside OUT, which OUT names."             \
+    }
+
 /* Which inputs with defaults become constants. */
 #define OPTION_FREEZE                                                                              \
     {"freeze-inputs",                                                                              \

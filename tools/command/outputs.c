@@ -43,6 +43,7 @@ struct Outputs {
     VEC(Destination) destinations;
     VEC(MadeFolder *) folders;
     const Program *program;
+    SavePlace place;      /* of the weights of models that are written */
     bool saving;          /* what is read is what will be replaced, of which the saver takes care */
     pthread_mutex_t lock; /* of what follows: threads read, too */
     ReadFile *read;       /* [read_count], not of the arena, which is the main thread's */
@@ -231,10 +232,22 @@ static bool note_file(void *data, const struct stat *status, const char *path, E
     return clear;
 }
 
+bool outputs_place(Program *program, bool inside, bool outside, Err *err) {
+    if (inside && outside)
+        return err_set(err, ERR_USAGE, "--one-file and --external exclude each other");
+    program->outputs->place = inside ? SAVE_INSIDE : outside ? SAVE_OUTSIDE : SAVE_AS_IT_WAS;
+    return true;
+}
+
 ModelSave *outputs_save(Program *program, const DemiModel *model, OutFile *file, Arena *arena,
                         Err *err) {
+    if (program->outputs->place == SAVE_OUTSIDE && file->streaming) {
+        err_set(err, ERR_USAGE, "--external needs an OUT that has a folder");
+        return NULL;
+    }
     program->outputs->saving = true;
-    ModelSave *save = model_save_write(demi_front_model(model), file, false, arena, err);
+    ModelSave *save =
+        model_save_write(demi_front_model(model), file, program->outputs->place, arena, err);
     program->outputs->saving = false;
     return save;
 }

@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -240,6 +241,33 @@ class Failing(unittest.TestCase):
         (scene.place / "err").unlink()
         self.assertEqual(code, 3)
         self.assertFalse(self.judge(scene, before, code, said))
+
+
+class Places(unittest.TestCase):
+    def test_weights_beside_and_inside(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            def demi(*words: str) -> tuple[int, str]:
+                done = subprocess.run([DEMI, *words, "-q"], cwd=folder, capture_output=True, text=True, check=False)
+                return done.returncode, done.stderr
+
+            place = pathlib.Path(folder)
+            numbers = ", ".join(map(str, range(1600)))
+            (place / "m.onnxtxt").write_text(f"""<ir_version: 8, opset_import: ["" : 17]>
+                g (float[2,40] x) => (float[2,40] y) <float[40,40] w = {{{numbers}}}> {{ y = MatMul (x, w) }}""")
+            self.assertEqual(demi("convert", "m.onnxtxt", "-o", "in.onnx"), (0, ""))
+            self.assertEqual(demi("convert", "m.onnxtxt", "-o", "out.onnx", "--external"), (0, ""))
+            data, = place.glob("out.onnx.*.data")
+            self.assertGreaterEqual(data.stat().st_size, 3200)
+            self.assertLess((place / "out.onnx").stat().st_size, 2000)
+            onnx.checker.check_model(str(place / "out.onnx"))
+            self.assertEqual(demi("opt", "out.onnx", "--passes", "eliminate-dead", "-o", "one.onnx", "--one-file"),
+                             (0, ""))
+            self.assertFalse(list(place.glob("one.onnx.*.data")))
+            self.assertEqual((place / "one.onnx").read_bytes(), (place / "in.onnx").read_bytes())
+            for words, why in ((("-o", "a.onnx", "--one-file"), "exclude each other"), (("-o", "-"), "has a folder")):
+                code, text = demi("convert", "m.onnxtxt", *words, "--external")
+                self.assertEqual(code, 2)
+                self.assertIn(why, text)
 
 
 class SameFile(unittest.TestCase):
