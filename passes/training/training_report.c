@@ -144,7 +144,7 @@ static void take(Telling *t, const Value *value) {
         told->names = arena_printf(t->ctx->scratch, "%s%s'%s'", told->names,
                                    *told->names ? ", " : "", sym_text(value->name));
     else if (told->tensors == NAMED + 1 && reason != WHY_TRAINED)
-        told->names = arena_printf(t->ctx->scratch, "%s, …", told->names);
+        told->names = arena_printf(t->ctx->scratch, "%s and more", told->names);
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
