@@ -764,6 +764,46 @@ class Training(unittest.TestCase):
                      "--steps", 1, "--rate", "1e39", "--checkpoint", checkpoint)
         self.assertFalse(checkpoint.exists())
 
+    def overflowing(self) -> pathlib.Path:
+        """A training whose gradient of u is NaN, and no other, where a sample is all zeros."""
+        weights = {"w": self.rng.normal(0, 0.3, (8, 4)), "b": np.zeros(4), "u": self.rng.normal(0, 0.3, (8, 4))}
+        nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["h"]), helper.make_node("MatMul", ["x", "u"], ["m"]),
+                 helper.make_node("Abs", ["m"], ["a"]), helper.make_node("Sqrt", ["a"], ["s"]),
+                 helper.make_node("Add", ["h", "s"], ["z"]), helper.make_node("Softmax", ["z"], ["p"], axis=-1)]
+        data = samples((8,), self.rng)
+        data["x"][149] = 0
+        self.save(data)
+        return self.make(model_of(nodes, ["N", 8], ["N", 4], weights), 'rate="0.01",optimizer=adam')
+
+    def test_first_gradient(self) -> None:
+        """The error names the first gradient that is not finite, and its step: by the loss that follows, by
+        what is to be written, from the beginning, from what is kept and from a checkpoint."""
+        train, data = self.overflowing(), ["--data", self.path("data.npz"), "--in-order", "--batch", 1]
+        named = "the first gradient that is not finite is that of 'u', in step 150 (32 of 32 values)"
+        self.refused(1, f"the loss of step 151 is NaN; hint: {named}", train, *data)
+        self.refused(1, f"after 150 steps 32 of 32 values of 'u' are not finite; hint: {named}", train, *data,
+                     "--steps", 150)
+        checkpoint = self.path("now.onnx")
+        self.refused(1, f"the loss of step 151 is NaN; hint: {named}", train, *data, "--checkpoint", checkpoint,
+                     "--every", 70)
+        self.refused(1, f"the loss of step 151 is NaN; hint: {named}", train, *data, "--checkpoint", checkpoint)
+        self.assertIn("140", [p.value for p in onnx.load(checkpoint).metadata_props])
+
+    def test_spoiled(self) -> None:
+        """A model with weights that are not finite is named before the first step; an update that overflows
+        although gradients do not."""
+        self.make(mlp(self.rng), 'rate="0.1"')
+        data = ["--data", self.save(samples((8,), self.rng))]
+        self.refused(1, "gradients are finite, but step 1 makes 96 of 96 values of 'w1' infinite or NaN",
+                     self.path("train.onnx"), *data, "--rate", "1e39", "--steps", 1)
+        model = onnx.load(self.path("train.onnx"))
+        tensor = next(t for t in model.graph.initializer if t.name == "w2")
+        array = numpy_helper.to_array(tensor).copy()
+        array[1, 2] = np.inf
+        tensor.CopyFrom(numpy_helper.from_array(array, "w2"))
+        onnx.save(model, self.path("spoiled.onnx"))
+        self.refused(1, "1 of 48 values of 'w2' are not finite before the first step", self.path("spoiled.onnx"), *data)
+
     def test_failing_keeps_checkpoint(self) -> None:
         data = samples((8,), self.rng)
         data["x"][100] = np.nan
