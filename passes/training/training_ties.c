@@ -50,7 +50,8 @@ static bool meet(Different *different, uint64_t bits) {
     return true;
 }
 
-bool training_is_filled(const Tensor *tensor) {
+/* True of a tensor that an initialization filled. */
+static bool is_filled(const Tensor *tensor) {
     enum { ROOM = 4096, MANY = 16 };
     unsigned char room[ROOM];
     Different different = {0};
@@ -95,7 +96,7 @@ static void find_matrices(Untie *u) {
     const TrainingPlaces *places = u->ties->places;
     for (size_t i = places->count; i-- > 0;) {
         const TrainingPlace *place = &places->items[i];
-        if (!place->statistic && !training_is_filled(place->source->init))
+        if (!place->statistic && !is_filled(place->source->init))
             u->near[place->node->id].matrix = place->source;
     }
 }
@@ -254,7 +255,7 @@ static size_t keeper_of(Untie *u, const Readers *readers, bool tied) {
 
 static bool separate(Untie *u, Readers *readers) {
     Value *source = readers->source;
-    const bool tied = u->ties->frozen[source->id] || !training_is_filled(source->init);
+    const bool tied = u->ties->frozen[source->id] || !is_filled(source->init);
     bool any = false;
     find_groups(u, readers, tied);
     const size_t keeper = keeper_of(u, readers, tied);

@@ -36,9 +36,6 @@ typedef struct TrainingTies {
  * copies of those before, and places are to be looked for again. */
 bool training_untie(PassCtx *ctx, const TrainingTies *ties);
 
-/* True of a tensor that an initialization filled. */
-bool training_is_filled(const Tensor *tensor);
-
 /* True of a mask: what is added to scores so that they count for nothing, infinite or next to it. */
 bool training_is_mask(const Tensor *tensor);
 
