@@ -153,6 +153,11 @@ static bool run_step(Train *t, uint64_t step, Err *err) {
     return false;
 }
 
+static bool save(Train *t, uint64_t steps, Err *err) {
+    return train_check(t, steps, err) ? train_save(t, steps, err)
+                                      : train_find_gradient(t, steps, err);
+}
+
 static bool run_steps(Train *t, Err *err) {
     const double started = clock_seconds();
     const uint64_t every = t->options.every;
@@ -164,15 +169,12 @@ static bool run_steps(Train *t, Err *err) {
         if (!read_losses(t, step, err)) return train_find_gradient(t, step, err);
         read_scale(t);
         goes_on = tell(t, step, started);
-        if (!last && !train_keep(t, step + 1, err)) return train_find_gradient(t, step + 1, err);
-        if (every && (step + 1) % every == 0 && !last && goes_on &&
-            !(train_check(t, step + 1, err) ? train_save(t, step + 1, err)
-                                            : train_find_gradient(t, step + 1, err)))
-            return false;
+        if (last || !goes_on) continue;
+        const bool saves = every && (step + 1) % every == 0;
+        if (saves ? !save(t, step + 1, err) : !train_keep(t, step + 1, err)) return false;
     }
     t->trained.ended_early = !goes_on && step < t->steps;
-    if (step == t->first) return true;
-    return train_check(t, step, err) ? train_save(t, step, err) : train_find_gradient(t, step, err);
+    return step == t->first || save(t, step, err);
 }
 
 static bool check_model(const Train *t, Err *err) {

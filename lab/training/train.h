@@ -100,7 +100,7 @@ const void *train_output_bytes(const Session *session, const Updated *updated, E
 
 /* ---- train_gradient.c ------------------------------------------------------------------------ */
 
-/* Now and then keeps what steps left, which is checked, too. */
+/* Keeps what steps left, where that was neither saved nor kept for long, after a check. */
 bool train_keep(Train *train, uint64_t steps, Err *err);
 
 /* Behind an error about what `steps` steps left, or about the loss of the next one: makes steps again from

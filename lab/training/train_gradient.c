@@ -9,11 +9,16 @@
 #include "train.h"
 #include "value_io.h"
 
-enum { KEEP = 100 }; /* steps from one keeping to the next */
+enum { KEEP = 100 }; /* steps behind the last good state, after which there is to be another one */
+
+/* From where steps can be made again. */
+static uint64_t last_good(const Train *t) {
+    return t->kept_at > t->saved_at ? t->kept_at : t->saved_at;
+}
 
 bool train_keep(Train *t, uint64_t steps, Err *err) {
-    if ((steps - t->first) % KEEP) return true;
-    if (!train_check(t, steps, err)) return false;
+    if (steps - last_good(t) < KEEP) return true;
+    if (!train_check(t, steps, err)) return train_find_gradient(t, steps, err);
     for (size_t i = 0; i < t->updated.count; i++) {
         Updated *updated = &t->updated.items[i];
         const uint64_t size = tensor_raw_size(updated->value->init);
@@ -105,7 +110,7 @@ static void find(Train *t, uint64_t from, uint64_t steps, Err *err) {
 }
 
 bool train_find_gradient(Train *t, uint64_t steps, Err *err) {
-    const uint64_t from = t->kept_at > t->saved_at ? t->kept_at : t->saved_at;
+    const uint64_t from = last_good(t);
     if (err->code == ERR_MODEL && from < steps) find(t, from, steps, err);
     err_hint(err, "a smaller learning rate may keep it finite"); /* where there is no other yet */
     return false;

@@ -789,6 +789,26 @@ class Training(unittest.TestCase):
         self.refused(1, f"the loss of step 151 is NaN; hint: {named}", train, *data, "--checkpoint", checkpoint)
         self.assertIn("140", [p.value for p in onnx.load(checkpoint).metadata_props])
 
+    def test_first_gradient_by_weights(self) -> None:
+        """Steps are made again with the weights that they had: v counts down to 0, where its gradient is NaN."""
+        train = self.path("count.onnxtxt")
+        train.write_text("""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.preview.training" : 1]>
+            g (float[N, 1] x) => (float[N, 1] y) <float[1] w = {1}, float[1] v = {150}> { y = Mul (x, w) }
+            @training <algorithm: step () => (float loss) <float one = {1}> {
+                m = ReduceMean <keepdims = 0> (y) a = Mul (v, v) r = Sqrt (a) s = ReduceSum <keepdims = 0> (r)
+                loss = Add (m, s)
+                gv = ai.onnx.preview.training.Gradient <xs = ["v"], zs = ["x"], y = "loss"> (v, x)
+                nw = Sub (w, gv)
+                nv = Sub (v, one)
+            }, update_binding: ["w": "nw", "v": "nv"]>""")
+        np.savez(self.path("x.npz"), x=np.ones((400, 1), np.float32))
+        words, checkpoint = [train, "--data", self.path("x.npz"), "--batch", 1], self.path("now.onnx")
+        named = "the first gradient that is not finite is that of 'v', in step 151 (1 of 1 values)"
+        self.refused(1, f"the loss of step 152 is NaN; hint: {named}", *words)
+        for every in (400, 60, 60):  # what is kept in between, and a checkpoint, which is gone on from, too
+            self.refused(1, f"the loss of step 152 is NaN; hint: {named}", *words, "--checkpoint", checkpoint,
+                         "--every", every)
+
     def test_spoiled(self) -> None:
         """A model with weights that are not finite is named before the first step; an update that overflows
         although gradients do not."""
