@@ -349,9 +349,9 @@ const Command command_train = {
         "the same bits, in one process or, by --checkpoint, in several.\n"
         "\n"
         "A loss or a weight that is not finite, labels beyond the classes and data of other shapes "
-        "end it with an error; OUT is not written then, and the last checkpoint stays. A "
-        "checkpoint "
-        "of another model, or of other samples, is refused.",
+        "end it with an error, which names the first gradient that is not finite; OUT is not "
+        "written then, and the last checkpoint stays. A checkpoint of another model, or of other "
+        "samples, is refused.",
     .examples = "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
                 "# of a model for inference\n"
                 "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"
