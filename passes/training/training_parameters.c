@@ -4,6 +4,7 @@
 #include "training_parameters.h"
 
 #include "constants.h"
+#include "op_types.h"
 #include "simplify_graph.h"
 #include "training_report.h"
 #include "training_ties.h"
@@ -25,6 +26,11 @@ static bool is_one(const Value *value) {
     return type != NULL;
 }
 
+static bool is_elementwise(const Node *node) {
+    const OpRecord *record = node_record(node);
+    return record && record->layout == LAYOUT_EACH;
+}
+
 /* True where this tensor, which the place's source holds, is a parameter there. */
 static bool is_parameter(const TrainingPlace *place, const Tensor *tensor) {
     const TrainingRow *row = training_row(place->node);
@@ -34,7 +40,7 @@ static bool is_parameter(const TrainingPlace *place, const Tensor *tensor) {
     const uint64_t count = tensor_count(tensor);
     if (count == 1 && place->source != value && !is_one(value)) return false; /* it fills */
     if (count < row->least) return count && is_bias_of_one(place->node, place->operand);
-    return row->least == 1 || !training_is_mask(tensor);
+    return !is_elementwise(place->node) || !training_is_mask(tensor);
 }
 
 /* ---- where they lie -------------------------------------------------------------------------- */

@@ -279,8 +279,8 @@ static void tell_updated(const Job *job) {
     fprintf(text_of(job), "updates %" PRIu64 " tensor%s, %" PRIu64 " element%s", tensors[1],
             tensors[1] == 1 ? "" : "s", elements[1], elements[1] == 1 ? "" : "s");
     if (tensors[0])
-        fprintf(text_of(job), "; %" PRIu64 " of floats, %" PRIu64 " element%s, stay%s", tensors[0],
-                elements[0], elements[0] == 1 ? "" : "s", tensors[0] == 1 ? "s" : "");
+        fprintf(text_of(job), "; leaves %" PRIu64 " float tensor%s, %" PRIu64 " element%s",
+                tensors[0], tensors[0] == 1 ? "" : "s", elements[0], elements[0] == 1 ? "" : "s");
     fputc('\n', text_of(job));
 }
 

@@ -314,7 +314,7 @@ class Training(unittest.TestCase):
             "not trained: 1 tensor, 1 element (single numbers of a formula): 'ratio'"])
         done = demi("train", self.path("train.onnx"), "-o", self.path("out.onnx"), "--data",
                     self.save(samples((1, 8, 8), self.rng)), "--steps", 1)
-        self.assertEqual(done.stdout.splitlines()[0], "updates 7 tensors, 312 elements; 2 of floats, 5 elements, stay")
+        self.assertEqual(done.stdout.splitlines()[0], "updates 7 tensors, 312 elements; leaves 2 float tensors, 5 elements")
         moved = exported(self.rng, True)
         self.assertEqual(self.told(moved), [
             "trained: 6 tensors, 224 elements",
