@@ -122,12 +122,13 @@ static void find_near(Untie *u) {
     }
 }
 
-/* The same layer, of other data: the second call of one. */
-static bool is_called_again(const TrainingPlace *a, const TrainingPlace *b) {
+/* The same layer, of other data: the second call of one. Both have the same matrix, which is read again
+ * for the second call; of two normalizations in a row it is not. */
+static bool is_called_again(const Untie *u, const TrainingPlace *a, const TrainingPlace *b) {
     const uint32_t data = a->operand == 0;
-    return a->node != b->node && a->operand == b->operand && a->node->op_type == b->node->op_type &&
-           a->node->domain == b->node->domain && data < a->node->input_count &&
-           data < b->node->input_count &&
+    return u->near[a->node->id].at != u->near[b->node->id].at && a->operand == b->operand &&
+           a->node->op_type == b->node->op_type && a->node->domain == b->node->domain &&
+           data < a->node->input_count && data < b->node->input_count &&
            a->node->inputs[data].value != b->node->inputs[data].value;
 }
 
@@ -154,7 +155,7 @@ static size_t same_group(Untie *u, const Readers *readers, size_t i, bool tied, 
     if (!matrix) return 0;
     const size_t last = u->last[matrix->id];
     u->last[matrix->id] = (uint32_t)i + 1;
-    return last && is_called_again(readers->places[last - 1], place) ? last : 0;
+    return last && is_called_again(u, readers->places[last - 1], place) ? last : 0;
 }
 
 static void find_groups(Untie *u, Readers *readers, bool tied) {

@@ -8,7 +8,8 @@
  *     numbers (a recurrent layer's bias that is 1 for its forget gate).
  * A tensor of other values that is read twice stays one, as a table does that is the last layer's
  * matrix, too. So does a filled one of a layer that the author calls twice: its readers are of one kind,
- * of different data, and the matrix that they read, or that is nearest before them, is one. */
+ * of different data, and the matrix that they read, or that is nearest before them, is one that is read
+ * twice. */
 #ifndef DEMI_TRAINING_TIES_H
 #define DEMI_TRAINING_TIES_H
 
