@@ -207,5 +207,6 @@ const PassInfo cast_params_pass = {
     .options = options_table,
     .options_size = sizeof(CastParamsOptions),
     .idempotent = true,
+    .keeps_shapes = true,
     .run = run,
 };

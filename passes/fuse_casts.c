@@ -255,5 +255,6 @@ const PassInfo fuse_casts_pass = {
     .options = options_table,
     .options_size = sizeof(FuseCastsOptions),
     .idempotent = true,
+    .keeps_shapes = true,
     .run = run,
 };

@@ -635,5 +635,6 @@ const PassInfo infer_dtypes_pass = {
     .options = options_table,
     .options_size = sizeof(InferDtypesOptions),
     .idempotent = true,
+    .keeps_shapes = true,
     .run = run,
 };

@@ -797,6 +797,7 @@ const PassInfo infer_shapes_pass = {
     .options = options_table,
     .options_size = sizeof(InferShapesOptions),
     .idempotent = true,
+    .keeps_shapes = true,
     .run = run,
 };
 

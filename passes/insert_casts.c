@@ -379,5 +379,6 @@ const PassInfo insert_casts_pass = {
     .options = options_table,
     .options_size = sizeof(InsertCastsOptions),
     .idempotent = false, /* a second run sees 16-bit islands and their casts, and may extend them */
+    .keeps_shapes = true,
     .run = run,
 };

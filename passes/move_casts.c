@@ -286,5 +286,6 @@ const PassInfo move_casts_pass = {
     .needs = FACT_DTYPES | FACT_SHAPES,
     .gives = FACT_DTYPES,
     .idempotent = true,
+    .keeps_shapes = true,
     .run = run,
 };

@@ -84,5 +84,6 @@ const PassInfo strip_notes_pass = {
     .name = "strip-notes",
     .summary = "drop doc strings and what else is noted of nodes and values",
     .idempotent = true,
+    .keeps_shapes = true,
     .run = run,
 };

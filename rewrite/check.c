@@ -188,10 +188,7 @@ static bool check_node(const Node *node, Err *err) {
     Check c = {.node = node, .schema = node_schema(node), .err = err};
     if (!c.schema && !ops_domain_is_whole(domain)) return true; /* somebody's own operators */
     if (!c.schema) return unknown_operator(node, opset, err);
-    if (c.schema->deprecated)
-        return node_error(node, err, ERR_MODEL, "the operator is deprecated at opset %lld",
-                          (long long)opset);
-    return check_counts(&c) && check_attrs(&c);
+    return c.schema->deprecated || (check_counts(&c) && check_attrs(&c));
 }
 
 bool node_check_types(const Node *node, Err *err) {
@@ -209,8 +206,21 @@ bool model_check_operators(const Model *model, Arena *scratch, Err *err) {
     return true;
 }
 
+bool model_check_deprecated(const Model *model, Arena *scratch, Err *err) {
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
+            const OpSchema *schema = node_schema(node);
+            if (!schema || !schema->deprecated || model_find_function(model, node)) continue;
+            return node_error(node, err, ERR_MODEL, "the operator is deprecated at opset %lld",
+                              (long long)opset_version(node->graph->opsets, node->domain));
+        }
+    return true;
+}
+
 bool model_check(const Model *model, Arena *scratch, Err *err) {
-    if (!model_check_operators(model, scratch, err)) return false;
+    if (!model_check_operators(model, scratch, err) || !model_check_deprecated(model, scratch, err))
+        return false;
     GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++)
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node))

@@ -45,13 +45,19 @@ static bool imports(const OpsetImports *opsets, Sym domain) {
     return false;
 }
 
+/* The version that this name of the default domain has: of several, the last counts; -1: none. */
+static int64_t version_named(const OpsetImports *opsets, const char *name) {
+    for (size_t i = opsets->count; i-- > 0;)
+        if (strcmp(sym_text(opsets->items[i].domain), name) == 0) return opsets->items[i].version;
+    return -1;
+}
+
+/* A domain may be imported again, but not under two names in two versions: readers differ in which of them
+ * they take. */
 static bool check_imports(Form *f, const OpsetImports *opsets) {
-    for (size_t i = 0; i < opsets->count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (same_domain(opsets->items[i].domain, opsets->items[k].domain))
-                return err_set(f->err, ERR_MODEL, "imports a domain twice: '%s'",
-                               sym_text(opsets->items[i].domain));
-    return true;
+    const int64_t a = version_named(opsets, ""), b = version_named(opsets, "ai.onnx");
+    if (a < 0 || b < 0 || a == b) return true;
+    return err_set(f->err, ERR_MODEL, "imports '' and 'ai.onnx', which are one, in two versions");
 }
 
 static bool check_header(Form *f) {
@@ -350,10 +356,14 @@ static bool check_functions(Form *f) {
     return true;
 }
 
+bool model_check_interface(const Model *model, Arena *scratch, Err *err) {
+    Form f = {.model = model, .scratch = scratch, .err = err};
+    return check_interface(&f, model->graph);
+}
+
 bool model_check_form(const Model *model, Arena *scratch, Err *err) {
     Form f = {.model = model, .scratch = scratch, .err = err};
     f.seen = ARENA_ARRAY(scratch, uint32_t, model->syms.count + 1u);
     f.marks = ARENA_ARRAY(scratch, uint32_t, model->syms.count + 1u);
-    return check_header(&f) && check_interface(&f, model->graph) && check_graph(&f, model->graph) &&
-           check_functions(&f);
+    return check_header(&f) && check_graph(&f, model->graph) && check_functions(&f);
 }

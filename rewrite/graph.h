@@ -426,7 +426,8 @@ struct Model {
 Model *model_new(MemTrap *trap);
 void model_free(Model *model); /* NULL is fine */
 
-/* The version of `domain` imported by these opsets ("" and "ai.onnx" are one); 0 where not. */
+/* The version of `domain` imported by these opsets ("" and "ai.onnx" are one, of which "" counts first); the
+ * last where there are several, 0 where none is. */
 int64_t opset_version(const OpsetImports *opsets, Sym domain);
 /* Adds or raises the import of a domain. Counts as an edit. */
 void model_import_opset(Model *model, OpsetImports *opsets, Sym domain, int64_t version);

@@ -43,13 +43,20 @@ static bool domain_same(Sym a, Sym b) {
 }
 
 int64_t opset_version(const OpsetImports *opsets, Sym domain) {
-    for (size_t i = 0; i < opsets->count; i++)
-        if (domain_same(opsets->items[i].domain, domain)) return opsets->items[i].version;
-    return 0;
+    int64_t version = 0;
+    bool found = false;
+    for (size_t i = opsets->count; i-- > 0;) {
+        const OpsetImport *import = &opsets->items[i];
+        if (!domain_same(import->domain, domain)) continue;
+        if (!domain_is_default(domain) || sym_is_empty(import->domain)) return import->version;
+        if (!found) version = import->version; /* of 'ai.onnx', where '' is not imported */
+        found = true;
+    }
+    return version;
 }
 
 void model_import_opset(Model *model, OpsetImports *opsets, Sym domain, int64_t version) {
-    for (size_t i = 0; i < opsets->count; i++) {
+    for (size_t i = opsets->count; i-- > 0;) {
         OpsetImport *import = &opsets->items[i];
         if (!domain_same(import->domain, domain)) continue;
         if (import->version >= version) return;

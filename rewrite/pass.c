@@ -65,6 +65,17 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static bool is_valid_behind(const PassStep *step, PassCtx *ctx, const PipelineOptions *options,
+                            Err *err) {
+    const bool whole = options->check && (options->verify_each || step->info->foreign);
+    if (whole ? options->check(ctx->model, ctx->scratch, err)
+              : !options->verify_each || model_verify(ctx->model, ctx->scratch, err))
+        return true;
+    err_hint(err, "pass '%s' left the model invalid%s", step->info->name,
+             step->info->foreign ? "" : "; please report this");
+    return false;
+}
+
 static bool step_run(const PassStep *step, PassCtx *ctx, const PipelineOptions *options, Err *err) {
     double start = seconds_now();
     ctx->counts->rewrites = 0;
@@ -74,10 +85,7 @@ static bool step_run(const PassStep *step, PassCtx *ctx, const PipelineOptions *
     if (ctx->model->mentions && ctx->model->edits != edits) mentions_sync(ctx->model, ctx->scratch);
     arena_free(ctx->scratch);
     double seconds = seconds_now() - start;
-    if (options->verify_each && !model_verify(ctx->model, ctx->scratch, err)) {
-        err_hint(err, "pass '%s' left the model invalid; please report this", step->info->name);
-        return false;
-    }
+    if (!is_valid_behind(step, ctx, options, err)) return false;
     arena_free(ctx->scratch);
     if (options->after) options->after(options->data, step, ctx->counts, seconds);
     return true;

@@ -122,6 +122,8 @@ typedef struct PassInfo {
     const PassOption *options;     /* ended by a row without name; NULL: none */
     size_t options_size;           /* of the options struct */
     bool idempotent;               /* a second run changes nothing */
+    bool foreign;                  /* a plug-in's */
+    bool keeps_shapes;             /* what it changes is element types and casts, if anything */
     bool (*run)(PassCtx *ctx, const void *options, Err *err);
 } PassInfo;
 
@@ -152,7 +154,10 @@ const char *pipeline_print(const Pipeline *pipeline, Arena *arena);
 bool pipeline_check(const Pipeline *pipeline, Err *err);
 
 typedef struct PipelineOptions {
-    bool verify_each; /* model_verify after every pass; a failure names the pass */
+    bool verify_each; /* a check after every pass; a failure names the pass */
+    bool (*check)(Model *model, Arena *scratch,
+                  Err *err); /* it, and behind foreign passes anyway; NULL:
+                                                              model_verify, if verify_each */
     void (*after)(void *data, const PassStep *step, const PassCounts *counts, double seconds);
     void *data; /* for after; may be NULL */
 } PipelineOptions;

@@ -23,7 +23,10 @@ bool model_check_operators(const Model *model, Arena *scratch, Err *err);
  * type variable agree. Unknown types are not judged. */
 bool node_check_types(const Node *node, Err *err);
 
-/* model_check_operators, and node_check_types of every node by the types that are known. */
+/* That no operator is deprecated at its opset: runtimes have such, and their definitions are empty. */
+bool model_check_deprecated(const Model *model, Arena *scratch, Err *err);
+
+/* Both, and node_check_types of every node by the types that are known. */
 bool model_check(const Model *model, Arena *scratch, Err *err);
 
 /* The rules of form that the ONNX specification has beside these, and no reader of ours needs: what
@@ -31,6 +34,9 @@ bool model_check(const Model *model, Arena *scratch, Err *err);
  * sparse tensors are stored. The model has passed model_verify. ERR_MODEL names the first breach.
  */
 bool model_check_form(const Model *model, Arena *scratch, Err *err);
+
+/* One more such rule: inputs and outputs declare types with shapes. Models that lack them run. */
+bool model_check_interface(const Model *model, Arena *scratch, Err *err);
 
 /* The node's part of model_verify: its attributes are whole (check_attrs.c), of the kinds that its
  * operator's definition has, and those that it requires are there; one of the default domain has an

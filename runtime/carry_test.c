@@ -200,7 +200,7 @@ TEST_WITH(test_cut, Fixture *f) {
     assert_int_equal(demi_context_cut(f->context, "past", 2, 1, &error), DEMI_OK);
     set(f, "x", 0, NULL);
     assert_int_equal(demi_context_run(f->context, &error), DEMI_ERR_USAGE);
-    assert_string_equal(error.message, "input 'past': its shape is not the declared one");
+    assert_non_null(strstr(error.message, "wrong shape: expected "));
     begin(f);
     add(f, 3);
     check(f);

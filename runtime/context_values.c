@@ -2,10 +2,35 @@
 /* Values as callers see them, and whether a model takes them; see context.h. */
 #include "context.h"
 
+#include <stdio.h>
+
 static bool wrong_type(const DemiPlanIo *io, const DemiData *value, Err *err) {
     err_set(err, ERR_USAGE, "wrong type");
     err_expected(err, "%s", dtype_name((Dtype)io->dtype));
     err_actual(err, "%s", dtype_name((Dtype)value->dtype));
+    return false;
+}
+
+enum { SHAPE_TEXT = 200 };
+
+/* "[2,?,3]"; cut where it is longer than that. */
+static void put_shape(uint32_t rank, const int64_t *dims, char text[SHAPE_TEXT]) {
+    size_t at = 0;
+    text[at++] = '[';
+    for (uint32_t i = 0; i < rank && at + 24 < SHAPE_TEXT; i++)
+        at += (size_t)(dims[i] < 0 ? snprintf(text + at, SHAPE_TEXT - at, "%s?", i ? "," : "")
+                                   : snprintf(text + at, SHAPE_TEXT - at, "%s%lld", i ? "," : "",
+                                              (long long)dims[i]));
+    snprintf(text + at, SHAPE_TEXT - at, "]");
+}
+
+static bool wrong_shape(const DemiPlanIo *io, const DemiData *value, Err *err) {
+    char expected[SHAPE_TEXT], actual[SHAPE_TEXT];
+    put_shape(io->rank, io->dims, expected);
+    put_shape(value->rank, value->dims, actual);
+    err_set(err, ERR_USAGE, "wrong shape");
+    err_expected(err, "%s", expected);
+    err_actual(err, "%s", actual);
     return false;
 }
 
@@ -31,7 +56,7 @@ bool context_fits(const DemiPlanIo *io, const DemiData *value, Err *err) {
     bool same = !io->has_rank || value->rank == io->rank;
     for (uint32_t i = 0; same && io->has_rank && i < io->rank; i++)
         same = io->dims[i] < 0 || value->dims[i] == io->dims[i];
-    return same || err_set(err, ERR_USAGE, "its shape is not the declared one");
+    return same || wrong_shape(io, value, err);
 }
 
 static DemiData give_tensor(const RtTensor *tensor) {

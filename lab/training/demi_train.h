@@ -59,7 +59,7 @@ typedef struct DemiTrainingOptions {
  * an optimizer (the pass make-training, and scale-loss). A model of an opset before batch
  * normalisations had a mode for training is raised to a later one. `options` may be NULL.
  * DEMI_ERR_USAGE where an option is wrong; DEMI_ERR_MODEL where the model has a training_info, or no
- * parameters, or no output that the loss can be of. The report's advice tells how many tensors and
+ * parameters, or no output that the loss can be of. The report's remarks tell how many tensors and
  * elements are trained, and which are not and why. *report, and what the model is good for after an
  * error, as for demi_run_pipeline. */
 DEMI_API DemiStatus demi_make_training(DemiModel *model, const DemiTrainingOptions *options,

@@ -66,6 +66,7 @@ static Fitting fitting(const Trials *t, const DemiConvertOptions *options, const
     Fitting f = {t, with_ranges(options, ranges, arena), DEMI_RUN_OPTIONS_INIT};
     if (options->run) f.run = *options->run;
     f.run.text = NULL;
+    f.run.unchecked = true; /* the conversion itself is checked */
     f.run.progress = NULL;
     return f;
 }

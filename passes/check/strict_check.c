@@ -33,17 +33,22 @@ static void each_value(const GraphList *graphs, ValueVisitor visit, const Type *
 }
 
 /* What infer-dtypes refuses for want of a type is a fault of the model here. */
-static bool check_types(PassCtx *ctx, Err *err) {
-    const Type **declared = declared_types(ctx->model, true, ctx->scratch);
-    bool ok = strict_types(ctx, true, err) && infer_shapes_strict(ctx, err) &&
-              strict_shapes(ctx->model, declared, ctx->scratch, err);
+static bool check_types(PassCtx *ctx, bool shapes, Err *err) {
+    bool ok = strict_types(ctx, true, err);
+    if (ok && shapes) {
+        const Type **declared = declared_types(ctx->model, true, ctx->scratch);
+        ok =
+            infer_shapes_strict(ctx, err) && strict_shapes(ctx->model, declared, ctx->scratch, err);
+    }
     if (!ok && err->code == ERR_USAGE) err->code = ERR_MODEL;
     return ok;
 }
 
-bool strict_check(Model *model, Arena *scratch, Err *err) {
-    if (!model_verify(model, scratch, err) || !model_check_form(model, scratch, err) ||
-        !model_check_operators(model, scratch, err))
+bool strict_check(Model *model, unsigned parts, Arena *scratch, Err *err) {
+    if (!model_verify(model, scratch, err) ||
+        (parts & STRICT_FORMAL && (!model_check_interface(model, scratch, err) ||
+                                   !model_check_deprecated(model, scratch, err))) ||
+        !model_check_form(model, scratch, err) || !model_check_operators(model, scratch, err))
         return false;
     PassCounts counts = {0};
     PassCtx ctx = {.model = model, .scratch = scratch, .counts = &counts};
@@ -51,7 +56,7 @@ bool strict_check(Model *model, Arena *scratch, Err *err) {
     const Type **before = ARENA_ARRAY(scratch, const Type *, model->value_count + 1u);
     each_value(&graphs, keep, before);
     each_value(&graphs, declare, declared_types(model, true, scratch));
-    bool ok = check_types(&ctx, err);
+    bool ok = check_types(&ctx, parts & STRICT_SHAPES, err);
     each_value(&graphs, give_back, before);
     return ok;
 }

@@ -465,11 +465,20 @@ static bool check_node(void *data, const Node *node, Err *err) {
            check_fill(node, err);
 }
 
-bool strict_types(PassCtx *ctx, bool infos, Err *err) {
-    const Type **declared = declared_types(ctx->model, infos, ctx->scratch);
+static bool infer_strictly(PassCtx *ctx, const Type **declared, Err *err) {
     StrictTypes s = {ctx->model, declared};
     InferHook hook = {.before_node = forget_outputs, .after_node = check_node, .data = &s};
-    if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
+    return infer_dtypes(ctx, NULL, &hook, err);
+}
+
+bool strict_types_infer(PassCtx *ctx, Err *err) {
+    return infer_strictly(
+        ctx, ARENA_ARRAY(ctx->scratch, const Type *, ctx->model->value_count + 1u), err);
+}
+
+bool strict_types(PassCtx *ctx, bool infos, Err *err) {
+    const Type **declared = declared_types(ctx->model, infos, ctx->scratch);
+    if (!infer_strictly(ctx, declared, err)) return false;
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++)
         if (!compare_graph(graphs.items[i], declared, err)) return false;

@@ -16,6 +16,10 @@ const Type **declared_types(const Model *model, bool infos, Arena *arena);
  * afterwards. */
 bool strict_types(PassCtx *ctx, bool infos, Err *err);
 
+/* Infers alone, with what is declared of values that are not operators' results: nothing that is declared of
+ * those is looked at, and their types must have been forgotten. */
+bool strict_types_infer(PassCtx *ctx, Err *err);
+
 /* The same for shapes: known ranks and dims against declared ones. Shapes have been inferred. */
 bool strict_shapes(const Model *model, const Type *const *declared, Arena *scratch, Err *err);
 

@@ -22,6 +22,8 @@
 #include "passes.h"
 #include "policy.h"
 #include "report.h"
+#include "simplify_text.h"
+#include "repair.h"
 #include "strict_check.h"
 #include "text.h"
 #include "text_distance.h"
@@ -369,12 +371,30 @@ DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user
 static void check_body(Call *call, void *data) {
     DemiModel *handle = data;
     call_lend(call, handle);
-    strict_check(handle->model, &call->scratch, &call->err);
+    strict_check(handle->model, STRICT_ALL, &call->scratch, &call->err);
 }
 
 DemiStatus demi_check(DemiModel *model, DemiError *error) {
     Call call = {0};
     return call_run(&call, check_body, model, error);
+}
+
+static bool opset_is_known(const Model *model, const OpsetImports *opsets, Err *err) {
+    int64_t version = opset_version(opsets, NULL);
+    if (version <= NEWEST_OPSET && model->ir_version <= NEWEST_IR) return true;
+    err_set(err, ERR_MODEL, "the model is newer than this demi knows");
+    err_expected(err, "opset up to %d and IR version up to %d", NEWEST_OPSET, NEWEST_IR);
+    err_actual(err, "opset %lld and IR version %lld", (long long)version,
+               (long long)model->ir_version);
+    err_hint(err, "show, check and opt read such models; a newer demi may convert it");
+    return false;
+}
+
+static bool model_is_known(const Model *model, Err *err) {
+    if (!opset_is_known(model, &model->opsets, err)) return false;
+    for (size_t i = 0; i < model->functions.count; i++)
+        if (!opset_is_known(model, &model->functions.items[i]->opsets, err)) return false;
+    return true;
 }
 
 typedef struct RunArgs {
@@ -386,7 +406,7 @@ typedef struct RunArgs {
     Arena passes; /* scratch of the passes, emptied after each */
     Pipeline pipeline;
     size_t done;
-    bool sketch;
+    bool sketch, unchecked;
 } RunArgs;
 
 /* Both false returns leave through the trap: a callback between passes can't fail otherwise. */
@@ -437,6 +457,20 @@ static void after_step(void *data, const PassStep *step, const PassCounts *count
     arena_exhausted(&args->passes); /* the one way out of the middle of a pipeline */
 }
 
+typedef bool (*Check)(Model *model, Arena *scratch, Err *err);
+
+static bool verify(Model *model, Arena *scratch, Err *err) {
+    return model_verify(model, scratch, err);
+}
+
+static bool check_all(Model *model, Arena *scratch, Err *err) {
+    return strict_check(model, STRICT_SHAPES, scratch, err);
+}
+
+static bool check_types(Model *model, Arena *scratch, Err *err) {
+    return strict_check(model, 0, scratch, err);
+}
+
 static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
     Output output = {.write = args->options.text, .user = args->options.text_user};
     Output artifact = {.write = args->options.artifact, .user = args->options.artifact_user};
@@ -449,85 +483,81 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
                    .counts = counts,
                    .census = census_memo_new(&call->scratch),
                    .sketch = args->sketch};
-    PipelineOptions options = {
-        .verify_each = args->options.verify_each, .after = after_step, .data = args};
+    PipelineOptions options = {.verify_each = args->options.verify_each,
+                               .check = args->unchecked ? NULL : check_all,
+                               .after = after_step,
+                               .data = args};
     if (!pipeline_run(&args->pipeline, &ctx, &options, &call->err)) return false;
     return !output.failed || err_set(&call->err, ERR_ENV, "the text callback failed");
 }
 
-/* The check of a model, beside what is reported of it: both only read, and go through all of it. */
-enum { CHECKED_BESIDE = 1000 }; /* nodes: of fewer it takes no longer than a thread */
-typedef struct Soundness {
-    const Model *model;
-    Arena arena;
-    MemTrap trap;
-    Err err;
-    Beside *beside; /* NULL: there is none, for none is worth it, or could be had */
-    bool sound;
-} Soundness;
-
-static void soundness_check(void *data) {
-    Soundness *s = data;
-    s->sound = false;
-    if (setjmp(s->trap.env)) {
-        err_out_of_memory(&s->err);
-        return;
-    }
-    s->sound = model_verify(s->model, &s->arena, &s->err);
+/* Of the model behind the passes, which was valid before them. */
+static Check check_after(const Pipeline *pipeline) {
+    for (size_t i = 0; i < pipeline->steps.count; i++)
+        if (!pipeline->steps.items[i].info->keeps_shapes) return check_all;
+    return check_types;
 }
 
-static void soundness_end(void *data) {
-    Soundness *s = data;
-    if (s->beside) beside_wait(s->beside);
-    arena_free(&s->arena);
-}
-
-/* `meanwhile`: there is something else to do. */
-static Soundness *soundness_begin(Call *call, const Model *model, bool meanwhile) {
-    Soundness *s = ARENA_NEW(&call->scratch, Soundness);
-    s->model = model;
-    arena_init(&s->arena, &s->trap);
-    arena_defer(&call->scratch, soundness_end, s); /* what comes next may jump */
-    if (meanwhile && model->node_count >= CHECKED_BESIDE)
-        s->beside = beside_start(&call->scratch, soundness_check, s);
-    return s;
-}
-
-static bool soundness_result(Soundness *s, Err *err) {
-    if (!s->beside) soundness_check(s);
-    soundness_end(s);
-    if (!s->sound) *err = s->err;
-    return s->sound;
-}
-
-/* A model of which no more is wrong than the order of its nodes is put in order: what other tools
- * write, and run, is no reason to stop. */
-static bool sound_once_ordered(Call *call, Model *model) {
-    if (!model_order_nodes(model, &call->scratch)) return false;
+static bool is_sound(Call *call, Model *model, Check check) {
+    Arena *within = arena_child(&call->scratch);
     call->err = (Err){0};
-    return soundness_result(soundness_begin(call, model, false), &call->err);
+    const bool ok = check(model, within, &call->err);
+    arena_free(within);
+    return ok;
 }
 
-/* Passes rely on a sound model, and nothing unsound is written: both ends are checked. A pipeline
- * without passes takes any model as it is. */
+/* A model that is wrong in what other tools write, and run, is put right: the order of its nodes, and what it
+ * declares that its operators do not give. */
+static bool sound_once_repaired(Call *call, Model *model, Check check, PassCounts *counts,
+                                const char *when) {
+    if (is_sound(call, model, check)) return true;
+    PassCtx ctx = {.model = model, .scratch = arena_child(&call->scratch), .counts = counts};
+    const bool ordered = model_order_nodes(model, ctx.scratch);
+    call->err = (Err){0};
+    const bool formed = model_verify(model, ctx.scratch, &call->err);
+    if (formed && ordered)
+        pass_remark(counts, &model->arena,
+                    arena_printf(&model->arena,
+                                 "nodes that read what a later one gives: put in "
+                                 "order, %s",
+                                 when));
+    if (formed && check != verify) repair_model(&ctx, when);
+    arena_free(ctx.scratch);
+    return formed && is_sound(call, model, check);
+}
+
+static bool has_step(const Pipeline *pipeline, const char *pass) {
+    for (size_t i = 0; i < pipeline->steps.count; i++)
+        if (strcmp(pipeline->steps.items[i].info->name, pass) == 0) return true;
+    return false;
+}
+
+/* Passes rely on a valid model, and nothing invalid is written: both ends are checked, by the rules of `check`.
+ * A pipeline without passes takes any model as it is. */
 static bool run_reported(Call *call, RunArgs *args) {
     Model *model = args->handle->model;
     DemiReport *report = args->report;
     PassCounts counts = {0};
+    if (report) report_take_before(report, model);
     if (args->pipeline.steps.count == 0) {
-        if (report) report_take_before(report, model);
         if (report) report_take_after(report, model, &counts);
         return true;
     }
-    Soundness *before = soundness_begin(call, model, report);
-    if (report) report_take_before(report, model);
-    if (!soundness_result(before, &call->err) && !sound_once_ordered(call, model)) return false;
-    if (!run_steps(call, args, &counts)) return false;
-    Soundness *after = soundness_begin(call, model, report);
+    Err ignored = {0};
+    args->unchecked = args->options.unchecked || !model_is_known(model, &ignored);
+    const Check before = args->unchecked ? verify : check_all;
+    const Check after = args->unchecked ? verify : check_after(&args->pipeline);
+    if (!sound_once_repaired(call, model, before, &counts, "before the passes") ||
+        !run_steps(call, args, &counts))
+        return false;
+    if (!sound_once_repaired(call, model, after, &counts, "behind the passes")) {
+        err_hint(&call->err, has_step(&args->pipeline, "set-shapes")
+                                 ? "the sizes that were given do not fit the model"
+                                 : "the passes left the model invalid; please report this");
+        return false;
+    }
     if (report) report_take_after(report, model, &counts);
-    if (soundness_result(after, &call->err)) return true;
-    err_hint(&call->err, "the passes left the model invalid; please report this");
-    return false;
+    return true;
 }
 
 static void run_body(Call *call, void *data) {
@@ -573,12 +603,14 @@ DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiR
 DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, DemiWriteFn write,
                         void *user, DemiError *error) {
     Call call = {0};
-    char text[COMPILE_TEXT];
+    static const char frozen[] = "freeze-inputs,";
+    char text[COMPILE_TEXT + sizeof frozen];
     DemiCompileOptions known = DEMI_COMPILE_OPTIONS_INIT;
     RunArgs args = {.handle = model, .text = text, .options = DEMI_RUN_OPTIONS_INIT};
     options_copy(&call, &known, sizeof known, options);
     args.options.artifact = write;
     args.options.artifact_user = user;
+    args.options.unchecked = true; /* what runs is a plan, and kernels check what they are given */
     if (known.numerics > DEMI_NUMERICS_FAITHFUL) {
         err_set(&call.err, ERR_USAGE, "numerics %u is none", (unsigned)known.numerics);
         known.numerics = DEMI_NUMERICS_FAITHFUL;
@@ -588,28 +620,15 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
         known.isa = DEMI_ISA_NONE;
     }
     compile_text(&known, text);
+    const Model *m = demi_front_model(model);
+    if (m->ir_version < 4 && freeze_can(m)) {
+        memmove(text + strlen(frozen), text, strlen(text) + 1);
+        memcpy(text, frozen, strlen(frozen));
+    }
     return run(&call, &args, NULL, error);
 }
 
 /* ---- convert --------------------------------------------------------------------------------- */
-
-static bool opset_is_known(const Model *model, const OpsetImports *opsets, Err *err) {
-    int64_t version = opset_version(opsets, NULL);
-    if (version <= NEWEST_OPSET && model->ir_version <= NEWEST_IR) return true;
-    err_set(err, ERR_MODEL, "the model is newer than this demi knows");
-    err_expected(err, "opset up to %d and IR version up to %d", NEWEST_OPSET, NEWEST_IR);
-    err_actual(err, "opset %lld and IR version %lld", (long long)version,
-               (long long)model->ir_version);
-    err_hint(err, "show, check and opt read such models; a newer demi may convert it");
-    return false;
-}
-
-static bool model_is_known(const Model *model, Err *err) {
-    if (!opset_is_known(model, &model->opsets, err)) return false;
-    for (size_t i = 0; i < model->functions.count; i++)
-        if (!opset_is_known(model, &model->functions.items[i]->opsets, err)) return false;
-    return true;
-}
 
 /* The pipeline of these options; NULL with err set where they are wrong. */
 static const char *convert_text(const DemiConvertOptions *options, Arena *arena, Err *err) {
@@ -636,7 +655,12 @@ static void convert_text_body(Call *call, void *data) {
         if (source) err_file(&call->err, source->name);
         return;
     }
-    args->text = convert_text(&args->options, &args->arena, &call->err);
+    const char *own = convert_text(&args->options, &args->arena, &call->err);
+    const DemiConvertOptions *o = &args->options;
+    PipelineText text = {.arena = &args->arena};
+    freeze_put(&text, args->run.handle->model, &(Freeze){o->freeze_inputs, o->fed, o->fed_count});
+    if (own && own[0]) pipeline_put_pass(&text, own);
+    args->text = own ? pipeline_text(&text) : NULL;
 }
 
 static DemiStatus convert(ConvertArgs *args, const DemiConvertOptions *options, DemiReport **report,

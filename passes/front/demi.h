@@ -221,7 +221,7 @@ typedef bool (*DemiProgressFn)(void *user, const char *pass, size_t done, size_t
 
 typedef struct DemiRunOptions {
     uint32_t size;
-    bool verify_each; /* check the model's structure after every pass */
+    bool verify_each; /* check the model after every pass */
     DemiWriteFn text; /* where the `print` pass writes; NULL: dropped */
     void *text_user;
     DemiProgressFn progress; /* may be NULL */
@@ -231,13 +231,19 @@ typedef struct DemiRunOptions {
     const DemiPasses *passes; /* that a pipeline can name; NULL: the library's own */
     DemiWriteFn artifact;     /* where lower-plan writes the plan; NULL: dropped */
     void *artifact_user;
+    bool
+        unchecked; /* names and structure alone are checked, before and behind the passes: they take models
+                       that demi_check refuses, and may give such */
 } DemiRunOptions;
 
 #define DEMI_RUN_OPTIONS_INIT                                                                      \
-    { sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false }
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
- * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
+ * is freed with demi_report_free; it is NULL on error. A model that demi_check refuses is refused, before the
+ * passes and behind them, but for what other tools often leave and nothing depends on: unsorted nodes, types
+ * and shapes that are declared as operators do not give them, graphs without a name. That is repaired, and
+ * the report says so. A model newer than this library knows is checked as `unchecked` has it. After an error while a pass runs the model
  * is good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it
  * was. Other errors are the passes': DEMI_ERR_MODEL where one can't work with the model,
  * DEMI_ERR_USAGE where the model does not have what its options name, DEMI_ERR_ENV where a callback
@@ -423,6 +429,11 @@ typedef struct DemiConvertOptions {
         fold; /* normalisations, scales and shifts behind convolutions are computed into their weights
                   before; names are those that are left then */
     bool simplify; /* what demi_simplify does by default comes before; names as with `fold` */
+    bool
+        freeze_inputs; /* inputs with defaults become constants from IR version 4 on, too: before that
+                           they are, for no runtime takes others */
+    const char *const *fed; /* [fed_count] inputs that callers do feed: they stay */
+    size_t fed_count;
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -431,7 +442,7 @@ typedef struct DemiConvertOptions {
             NULL, 0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, \
             NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
             DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL, DEMI_ACTIVATIONS_DEFAULT, false, 0,    \
-            NULL, 0, NULL, 0, false, false                                                         \
+            NULL, 0, NULL, 0, false, false, false, NULL, 0                                         \
     }
 
 /* Converts the model to mixed precision, or quantizes it: runs the pipeline that demi_convert_pipeline prints.
@@ -470,10 +481,13 @@ typedef struct DemiSimplifyOptions {
     bool
         strip_notes; /* what exporters note of nodes, values, graphs and functions goes, too: doc strings,
                          and metadata such as the line of Python that a node was made by */
+    bool freeze_inputs; /* as DemiConvertOptions has them */
+    const char *const *fed;
+    size_t fed_count;
 } DemiSimplifyOptions;
 
 #define DEMI_SIMPLIFY_OPTIONS_INIT                                                                 \
-    { sizeof(DemiSimplifyOptions), false, NULL, 0, NULL, 0, NULL, false }
+    { sizeof(DemiSimplifyOptions), false, NULL, 0, NULL, 0, NULL, false, false, NULL, 0 }
 
 /* Makes the model smaller: runs the pipeline that demi_simplify_pipeline prints. Constant nodes become
  * initializers; what is computed of constants and known sizes becomes constant, unless it takes more
@@ -563,6 +577,9 @@ typedef enum DemiReportList {
                                   of 8, which tensor cores pad or leave; text_after: their type */
     DEMI_REPORT_TRAINING = 9,  /* name: what the model's trainings read, give and update;
                                   text_before: "input", "output", "update"; text_after: its type */
+    DEMI_REPORT_REMARKS =
+        10, /* name: one sentence on what was found and done beside what was asked for,
+                                  as repairs of the model; ADVICE begins with these */
 } DemiReportList;
 
 typedef struct DemiReportRow {

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "demi_call.h"
+#include "demi_front.h"
 #include "simplify_text.h"
 
 typedef struct SimplifyArgs {
+    DemiModel *model; /* NULL: any */
     DemiSimplifyOptions options;
     Arena arena; /* the text's */
     const char *text;
@@ -15,7 +17,11 @@ static void text_body(Call *call, void *data) {
     SimplifyArgs *args = data;
     arena_init(&args->arena, &call->trap);
     PipelineText text = {.arena = &args->arena};
-    simplify_put(&text, &args->options);
+    const DemiSimplifyOptions *o = &args->options;
+    if (args->model)
+        freeze_put(&text, demi_front_model(args->model),
+                   &(Freeze){o->freeze_inputs, o->fed, o->fed_count});
+    simplify_put(&text, o);
     args->text = pipeline_text(&text);
 }
 
@@ -29,7 +35,7 @@ static DemiStatus make_text(SimplifyArgs *args, const DemiSimplifyOptions *optio
 
 DemiStatus demi_simplify(DemiModel *model, const DemiSimplifyOptions *options, DemiReport **report,
                          DemiError *error) {
-    SimplifyArgs args = {.text = NULL};
+    SimplifyArgs args = {.model = model};
     if (report) *report = NULL;
     DemiStatus status = make_text(&args, options, error);
     if (status == DEMI_OK)

@@ -202,6 +202,7 @@ static bool describe_pass(const Describer *d, const DemiPluginPass *given, Plugi
                             .needs = given->needs,
                             .gives = given->gives,
                             .breaks = given->breaks,
+                            .foreign = true,
                             .idempotent = given->idempotent,
                             .run = plugin_pass_run};
     pass->scope = given->scope;

@@ -16,7 +16,7 @@
 #include "report_advice.h"
 #include "sym.h"
 
-enum { LIST_COUNT = DEMI_REPORT_TRAINING + 1 };
+enum { LIST_COUNT = DEMI_REPORT_REMARKS + 1 };
 
 typedef enum Column { BEFORE, AFTER } Column;
 
@@ -375,7 +375,8 @@ void report_take_pass(DemiReport *report, const char *name, uint64_t rewrites, d
 
 static void take_advice(DemiReport *report, const PassCounts *counts) {
     for (const PassRemark *remark = counts ? counts->remarks : NULL; remark; remark = remark->next)
-        add_row(report, DEMI_REPORT_ADVICE, remark->text, "", "");
+        for (int to = 0; to < 2; to++)
+            add_row(report, to ? DEMI_REPORT_REMARKS : DEMI_REPORT_ADVICE, remark->text, "", "");
     report->facts.casts = report->totals.casts_remaining;
     report->facts.smaller = report->totals.bytes_after < report->totals.bytes_before;
     for (int kind = 0; kind < ADVICE_COUNT; kind++) {

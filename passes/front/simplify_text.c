@@ -18,6 +18,22 @@ void simplify_put_exact(PipelineText *text) {
     pipeline_put_pass(text, EXACT);
 }
 
+bool freeze_can(const Model *model) {
+    const Graph *graph = model->graph;
+    for (size_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.items[i]->init) return true;
+    return false;
+}
+
+void freeze_put(PipelineText *text, const Model *model, const Freeze *freeze) {
+    if (!freeze->fed_count && (!freeze_can(model) || (model->ir_version >= 4 && !freeze->all)))
+        return;
+    pipeline_put_pass(text, "freeze-inputs");
+    if (freeze->all) pipeline_put_choice(text, "all", "true");
+    pipeline_put_list(text, "fed", freeze->fed, freeze->fed_count);
+    pipeline_end_pass(text);
+}
+
 void simplify_put(PipelineText *text, const DemiSimplifyOptions *options) {
     if (options->shape_count || options->dim_count) {
         pipeline_put_pass(text, "set-shapes");

@@ -32,7 +32,7 @@ static void take(Weights *w, const Value *value) {
 static const char *why(Placement *p, const Value *value) {
     Arena *arena = &p->model->arena;
     if (value->trained) return "training updates it";
-    if (value->input) return "it is an input's default";
+    if (value->input) return "it is an input's default, which --freeze-inputs makes constant";
     if (p->guarded && p->guarded[value->id]) return p->guarded[value->id];
     for (const Use *use = value->uses; use; use = use->next) {
         if (!use->node || !use->node->note || use->node->note->dtype != DTYPE_FLOAT) continue;

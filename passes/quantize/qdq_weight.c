@@ -91,7 +91,8 @@ static bool turn_axis(const Node *turn, int64_t rank, int32_t *axis) {
 static const char *fault_of(const QdqPlan *plan, const Value *value) {
     if (!value_is_constant(value)) {
         if (value->trained) return "training updates its weights";
-        if (value->input && value->init) return "its weights are an input's default";
+        if (value->input && value->init)
+            return "its weights are an input's default, which --freeze-inputs makes constant";
         return "its weights are computed";
     }
     const Tensor *tensor = constant_tensor(value, plan->scratch);

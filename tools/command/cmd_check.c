@@ -168,9 +168,9 @@ static void print_differences(const Job *job, const char *against, FILE *out) {
 
 static void print_result(const Job *job, const DemiReport *report, const ReportPlan *plan) {
     FILE *out = plan->text;
-    report_print_stats(report, job->file, out);
     fprintf(out, "%svalid%s\n", console_paint(plan->color, PAINT_GOOD),
             console_paint(plan->color, PAINT_PLAIN));
+    report_print_stats(report, job->file, out);
     if (!job->against) return;
     print_differences(job, job->against, out);
     if (job->numbers) check_numbers_print(job->numbers, job->program->arena, out);

@@ -80,8 +80,11 @@ static void print_diff(FILE *out, const DemiDistance *diff) {
         fprintf(out, "%66s", "not comparable");
         return;
     }
-    fprintf(out, "%10.3g %10.3g %10.3g %9.4g %-4s %8.1f ", diff->max_abs, diff->mean_abs,
-            diff->error, diff->ulp, short_type(diff->ulp_of), diff->sqnr);
+    fprintf(out, "%10.3g %10.3g %10.3g ", diff->max_abs, diff->mean_abs, diff->error);
+    if (short_type(diff->ulp_of)[0])
+        fprintf(out, "%9.4g %-4s %8.1f ", diff->ulp, short_type(diff->ulp_of), diff->sqnr);
+    else
+        fprintf(out, "%9s %-4s %8.1f ", "-", "", diff->sqnr);
     if (isnan(diff->cosine))
         fprintf(out, "%9s", "-");
     else

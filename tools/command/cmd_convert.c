@@ -54,6 +54,7 @@ static const OptionRow options[] = {
     OPTION_HEADING("Reading the model"),
 #define IN_READING SETTING_ROW
 #include "policy.def"
+    OPTION_FREEZE,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_HEADING("Passes"),
@@ -63,7 +64,7 @@ static const OptionRow options[] = {
     OPTION_LOAD_PASS,
     {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
-    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_CHECKS,
     {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
     OPTION_REPRODUCER,
     OPTION_HEADING("Help"),
@@ -103,9 +104,13 @@ typedef struct Job {
 static bool fill_options(Job *job, Err *err) {
     job->run = (DemiRunOptions)DEMI_RUN_OPTIONS_INIT;
     job->run.verify_each = parsed_flag(job->parsed, "verify-each");
+    job->run.unchecked = parsed_flag(job->parsed, "no-check");
     job->run.progress = console_progress;
     job->run.progress_user = job->program;
     if (!convert_options_fill(job->program->arena, job->parsed, &job->options, err)) return false;
+    job->options.freeze_inputs = parsed_flag(job->parsed, "freeze-inputs");
+    job->options.fed = parsed_list(job->parsed, "fed")->items;
+    job->options.fed_count = parsed_list(job->parsed, "fed")->count;
     job->options.before = parsed_value(job->parsed, "before");
     job->options.after = parsed_value(job->parsed, "after");
     job->options.run = &job->run;

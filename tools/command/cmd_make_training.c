@@ -38,7 +38,7 @@ static const OptionRow options[] = {
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
-    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_CHECKS,
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
@@ -63,15 +63,6 @@ static bool take_options(const Parsed *parsed, DemiTrainingOptions *how, Err *er
            take_scale(parsed, how, err);
 }
 
-/* What is trained, and what is not and why. */
-static void print_notes(const DemiReport *report, FILE *out) {
-    const size_t count = demi_report_row_count(report, DEMI_REPORT_ADVICE);
-    for (size_t i = 0; i < count; i++) {
-        report_puts(out, demi_report_row(report, DEMI_REPORT_ADVICE, i)->name);
-        fputc('\n', out);
-    }
-}
-
 static bool make(Program *program, const Parsed *parsed, const char *output, OutFile *file,
                  DemiModel *model, Err *err) {
     const bool to_stdout = strcmp(output, "-") == 0;
@@ -82,6 +73,7 @@ static bool make(Program *program, const Parsed *parsed, const char *output, Out
     ModelSave *save = NULL;
     if (!take_options(parsed, &how, err)) return false;
     run.verify_each = parsed_flag(parsed, "verify-each");
+    run.unchecked = parsed_flag(parsed, "no-check");
     run.progress = console_progress;
     run.progress_user = program;
     how.run = &run;
@@ -91,7 +83,8 @@ static bool make(Program *program, const Parsed *parsed, const char *output, Out
     if (!ok && err->code != ERR_USAGE) err_file(err, parsed_argument(parsed, 0));
     ok = ok && console_write_model(program, model, file, &save, err) &&
          outputs_commit(program, save, err);
-    if (ok && !parsed_flag(parsed, "quiet")) print_notes(report, to_stdout ? stderr : stdout);
+    if (ok && !parsed_flag(parsed, "quiet"))
+        report_print_remarks(report, to_stdout ? stderr : stdout);
     demi_report_free(report);
     return ok;
 }

@@ -26,7 +26,7 @@ static const OptionRow options[] = {
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
-    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_CHECKS,
     {"print-after", 0, OPTION_ROW_VALUE, "PASS", NULL,
      "Print the model as text after each pass of this name, or after 'all'."},
     OPTION_REPRODUCER,
@@ -70,6 +70,8 @@ static bool print_reports(Job *job, Err *err) {
     job->title = (ReportTitle){.input = job->input,
                                .output = job->output,
                                .seconds = console_seconds() - job->program->started};
+    if (!parsed_flag(job->parsed, "quiet"))
+        report_print_remarks(job->report, job->plan.text ? job->plan.text : stderr);
     if (parsed_flag(job->parsed, "time-passes"))
         report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
@@ -79,6 +81,7 @@ static bool rewrite(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     run.verify_each = parsed_flag(job->parsed, "verify-each");
+    run.unchecked = parsed_flag(job->parsed, "no-check");
     /* What a pass prints is not a report: --quiet leaves it, where nothing else goes there. */
     run.text = job->plan.results == stdout ? console_write : console_write_error;
     run.text_user = job->program;

@@ -28,6 +28,7 @@ static const OptionRow options[] = {
      "of any operator, which may round otherwise than the model did. Without it results are the "
      "same "
      "bits."},
+    OPTION_FREEZE,
     {"strip-notes", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Drop what exporters note of nodes and values, too: doc strings, and metadata such as the "
      "line "
@@ -39,7 +40,7 @@ static const OptionRow options[] = {
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
-    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_CHECKS,
     OPTION_REPRODUCER,
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
@@ -60,6 +61,7 @@ typedef struct Job {
 static void take_options(Job *job) {
     const Words *shapes = parsed_list(job->parsed, "shape");
     const Words *dims = parsed_list(job->parsed, "dim");
+    const Words *fed = parsed_list(job->parsed, "fed");
     job->how = (DemiSimplifyOptions)DEMI_SIMPLIFY_OPTIONS_INIT;
     job->how.inexact = parsed_flag(job->parsed, "inexact");
     job->how.strip_notes = parsed_flag(job->parsed, "strip-notes");
@@ -67,6 +69,9 @@ static void take_options(Job *job) {
     job->how.shape_count = shapes->count;
     job->how.dims = dims->items;
     job->how.dim_count = dims->count;
+    job->how.freeze_inputs = parsed_flag(job->parsed, "freeze-inputs");
+    job->how.fed = fed->items;
+    job->how.fed_count = fed->count;
 }
 
 /* The pipeline of the options, in the program's arena; NULL with *err set. */
@@ -107,6 +112,7 @@ static bool simplify(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     run.verify_each = parsed_flag(job->parsed, "verify-each");
+    run.unchecked = parsed_flag(job->parsed, "no-check");
     run.progress = console_progress;
     run.progress_user = job->program;
     job->how.run = &run;

@@ -295,6 +295,12 @@ void verify_advise(const Verified *v, FILE *out) {
             "note: no output was verified: --verify random runs both models, --verify DIR on your "
             "inputs\n",
             out);
+    else
+        fprintf(
+            out,
+            "verified: no output is off by more than %.2g of its largest magnitude; 'demi compare' "
+            "shows where it begins\n",
+            demi_verdict_totals(v->verdict)->error);
 }
 
 static void json_broken(const DemiBroken *broken, JsonWriter *json) {

@@ -30,8 +30,10 @@ void output_error_json(JsonWriter *json, const DemiDistance *diff, const DemiLim
     json_number(json, "mean_error", diff->mean_abs);
     json_number(json, "scale", diff->scale);
     json_number(json, "error", diff->error);
-    json_number(json, "ulp", diff->ulp);
-    json_text(json, "ulp_type", dtype_name((Dtype)diff->ulp_of));
+    if (dtype_is_float((Dtype)diff->ulp_of)) {
+        json_number(json, "ulp", diff->ulp);
+        json_text(json, "ulp_type", dtype_name((Dtype)diff->ulp_of));
+    }
     json_number(json, "sqnr", diff->sqnr);
     json_number(json, "cosine", diff->cosine);
     json_unsigned(json, "special", diff->special);

@@ -89,6 +89,30 @@ typedef struct CommandTable {
             "standard "                                                                            \
             "input has none unless it is given here."                                              \
     }
+/* Which inputs with defaults become constants. */
+#define OPTION_FREEZE                                                                              \
+    {"freeze-inputs",                                                                              \
+     0,                                                                                            \
+     OPTION_ROW_FLAG,                                                                              \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     "Make constants of inputs that have defaults. Before IR version 4 they become so anyway, as " \
+     "no runtime takes others for them."},                                                         \
+    {                                                                                              \
+        "fed", 0, OPTION_ROW_LIST, "NAME", NULL,                                                   \
+            "An input that callers do feed, though it has a default: it stays one; may be "        \
+            "repeated."                                                                            \
+    }
+
+/* Of commands that run passes. */
+#define OPTION_CHECKS                                                                              \
+    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."}, {        \
+        "no-check", 0, OPTION_ROW_FLAG, NULL, NULL,                                                \
+            "Take a model that 'demi check' refuses, and write one: names and structure alone "    \
+            "are "                                                                                 \
+            "looked at."                                                                           \
+    }
+
 #define OPTION_HARDLINKS                                                                           \
     {                                                                                              \
         "allow-hardlinks", 0, OPTION_ROW_FLAG, NULL, NULL,                                         \

@@ -32,6 +32,9 @@ void report_puts(FILE *out, const char *text);
 /* Seconds of each pass. */
 void report_print_times(const DemiReport *report, FILE *out);
 
+/* What was found and done beside what was asked for, as repairs of the model: a note each. */
+void report_print_remarks(const DemiReport *report, FILE *out);
+
 /* "demi.h"'s report as one JSON object: nodes, casts, bytes, values, operators, weights, passes. */
 void report_write_json(const DemiReport *report, const ReportTitle *title, JsonWriter *json);
 

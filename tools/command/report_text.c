@@ -177,14 +177,19 @@ static void print_io(const DemiReport *report, DemiReportList list, size_t most,
     }
 }
 
-static void print_advice(const DemiReport *report, bool color, FILE *out) {
-    size_t count = demi_report_row_count(report, DEMI_REPORT_ADVICE);
-    for (size_t i = 0; i < count && i < MOST_ADVICE; i++) {
+static void print_notes(const DemiReport *report, DemiReportList list, bool color, FILE *out) {
+    size_t count = demi_report_row_count(report, list);
+    size_t most = list == DEMI_REPORT_ADVICE ? MOST_ADVICE : count;
+    for (size_t i = 0; i < count && i < most; i++) {
         fprintf(out, "%snote:%s ", console_paint(color, PAINT_NOTE),
                 console_paint(color, PAINT_PLAIN));
-        report_puts(out, demi_report_row(report, DEMI_REPORT_ADVICE, i)->name);
+        report_puts(out, demi_report_row(report, list, i)->name);
         fputc('\n', out);
     }
+}
+
+void report_print_remarks(const DemiReport *report, FILE *out) {
+    print_notes(report, DEMI_REPORT_REMARKS, false, out);
 }
 
 void report_print(const DemiReport *report, const ReportTitle *title, FILE *out) {
@@ -208,7 +213,7 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
     print_io(report, DEMI_REPORT_OUTPUTS, MOST_IO, out);
     if (title->verified) verify_print(title->verified, out);
     fprintf(out, "time    %.3f s, of which passes %.3f s\n", title->seconds, totals->seconds);
-    print_advice(report, title->color, out);
+    print_notes(report, DEMI_REPORT_ADVICE, title->color, out);
     if (title->verified && totals->casts_added) verify_advise(title->verified, out);
 }
 

@@ -16,8 +16,8 @@ static void run(const ImportBytes *input, Arena *scratch, MemTrap *trap) {
         if (err.code != ERR_MODEL || !err.what[0]) fuzz_fail("refused without a reason", &err);
         return;
     }
-    model_verify(model, scratch, &ignored); /* may fail, must not crash */
-    strict_check(model, scratch, &ignored); /* structure, operators, types, shapes */
+    model_verify(model, scratch, &ignored);             /* may fail, must not crash */
+    strict_check(model, STRICT_ALL, scratch, &ignored); /* structure, operators, types, shapes */
     ExportOptions options = {0};
     ExportPlan *plan = onnx_export_plan(model, &options, scratch, &err);
     if (plan && !export_plan_is_unchanged(plan)) fuzz_fail("a model just read is changed", NULL);

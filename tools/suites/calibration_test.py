@@ -4,6 +4,7 @@
 Layers of all kinds get inputs whose channels differ in their means by a hundred times; what ONNX Runtime computes of
 the quantized one is then off by nothing on average, in any channel. Routers of mixtures of experts stay float, and
 the experts' weights, batches of matrices among them, are stored in a form that ONNX Runtime runs. `best` is the best.
+Weights that are inputs are weights.
 """
 
 import sys
@@ -159,6 +160,32 @@ class Mixtures(unittest.TestCase):
             node = next(n for n in made.graph.node if n.output[0] == "w")
             scale = next(t for t in made.graph.initializer if t.name == node.input[1])
             self.assertEqual(int(np.prod(scale.dims)), count)
+
+
+class Frozen(unittest.TestCase):
+    def test_weights_that_are_inputs(self) -> None:
+        """Before IR version 4, as ONNX Runtime takes them; from there on where it is asked for."""
+        rng = np.random.default_rng(4)
+        for ir in (3, 8):
+            model = model_of("g (float[5, 12] x, float[12, 9] w) => (float y) {\ny = MatMul (x, w)\n}",
+                             9 if ir == 3 else 17, w=normal(rng, 12, 9))
+            model.ir_version = ir
+            sets = [{"x": normal(rng, 5, 12)} for _ in range(SETS)]
+            for to in ("float16", "int8", "int4-weights"):
+                for more in ({}, {"freeze_inputs": True}, {"freeze_inputs": True, "fed": ["w"]}):
+                    with self.subTest(ir=ir, to=to, **more):
+                        data = {"calibrate": sets} if to == "int8" else {}
+                        made, report = demi.convert(model, to=to, **data, **more)
+                        frozen = ir == 3 or more
+                        self.assertEqual([i.name for i in made.graph.input],
+                                         ["x"] if frozen and "fed" not in more else ["x", "w"])
+                        names = {t.name for t in made.graph.initializer}
+                        self.assertEqual("w" in names, "fed" in more or not frozen or to == "float16", names)
+                        told = [*report.remarks, *(row.name for row in report.reasons)]
+                        self.assertTrue(any(("freeze-inputs" in text) != bool(frozen) for text in told), told)
+                        off = np.abs(np.array(runs(made, sets)) - np.array(runs(model, sets))).max()
+                        self.assertLess(off, 1 if to.startswith("int4") else 0.2)
+            session(model).run(None, sets[0])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from suite.command import processor_seconds
 STACK = 256 * 1024
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "c" : 1]>\n'
 MAIN = "g (bool k, float[3] x) => (float[3] y)"
+MATRIX = MAIN.replace("float[3]", "float[3, 3]")
 FUNCTION = '<domain: "c", opset_import: ["" : 21, "c" : 1]>'
 
 
@@ -37,7 +38,7 @@ def sequences(depth: int) -> str:
 
 def calls(depth: int, branched: bool = False) -> str:
     """A chain of functions, each calling the next one, directly or within a branch."""
-    text = f"{HEADER}{MAIN} {{ y = c.F0 (k, x) }}\n"
+    text = f"{HEADER}{MATRIX} {{ y = c.F0 (k, x) }}\n"
     for i in range(depth):
         body = f"c.F{i + 1} (k, a)" if i < depth - 1 else "MatMul (a, a)"
         if branched:
@@ -67,7 +68,7 @@ def many_attributes(count: int) -> str:
 
 def many_functions(count: int) -> str:
     """`count` functions and as many calls, one after another."""
-    text = f"{HEADER}{MAIN} {{ v0 = Relu (x)\n"
+    text = f"{HEADER}{MATRIX} {{ v0 = Relu (x)\n"
     text += "".join(f"v{i + 1} = c.F{i} (v{i})\n" for i in range(count))
     text += f"y = Relu (v{count}) }}\n"
     return text + "".join(f"{FUNCTION} F{i} (a) => (b) {{ b = MatMul (a, a) }}\n"
@@ -108,7 +109,7 @@ MODELS = {
     "branches20": (branches(20), {0}), "branches30": (branches(30), {0}),
     "branches33": (branches(33), {1}), "branches98": (branches(98), {1}),
     "branches3000": (branches(3000), {1}),
-    "sequences40": (sequences(40), {0}), "sequences98": (sequences(98), {1}),
+    "sequences40": (sequences(40), {1}), "sequences98": (sequences(98), {1}),
     "sequences100000": (sequences(100000), {1}),
     "calls100": (calls(100), {0}), "calls290": (calls(290), {0}), "calls3000": (calls(3000), {1}),
     "branched_calls140": (calls(140, True), {0}), "branched_calls3000": (calls(3000, True), {1}),

@@ -175,7 +175,7 @@ class Case:
         schema = self.schema
         name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
         try:
-            data, report = demi.convert(self.source.data, to=target, io="low", low_ops=f"+{name}",
+            data, report = demi.convert(self.source.data, to=target, check=False, io="low", low_ops=f"+{name}",
                                         parameters="runtime", opset="keep")
         except demi.DemiError as error:
             return [str(error)]

@@ -9,12 +9,14 @@ alone, which the fake device reads instead of the library's.
 
     tools/suites/mutants.py --check                        # whether each can be made, and its tests exist
     tools/suites/mutants.py --area proto,passes            # one after the other: takes hours
+    tools/suites/mutants.py --days 7                       # a seventh of all, another one each day
     tools/suites/mutants.py --only 'a batch' --hints       # nothing but the tests that are expected to see it
     tools/suites/mutants.py --source ../older --tier quick # the same changes of another checkout
 """
 
 import argparse
 import collections
+import datetime
 import fnmatch
 import os
 import pathlib
@@ -222,6 +224,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="only whether each can be made, and its tests exist")
     parser.add_argument("--only", default="", help="mutants with these words, or of this file")
     parser.add_argument("--area", default=",".join(AREAS), help="of " + ", ".join(AREAS))
+    parser.add_argument("--days", type=int, default=1, help="in how many days all are made, a part each day")
     parser.add_argument("--tier", default="^commit$", help="label of the tests that run (default: %(default)s)")
     parser.add_argument("--without", default=OF_TEXT, help="tests that look at texts (default: %(default)s)")
     parser.add_argument("--hints", action="store_true", help="only the tests that are expected to see it")
@@ -239,6 +242,7 @@ def main() -> int:
               if args.only in m.what or m.file.endswith("/" + args.only)]
     if args.check:
         return check(chosen, args.source)
+    chosen = chosen[datetime.date.today().toordinal() % args.days::args.days]
     os.environ.setdefault("CCACHE_BASEDIR", str(args.source.parent))
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
     tree, builds, counts = make_tree(args.source), {}, collections.Counter()

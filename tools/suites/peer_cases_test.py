@@ -32,7 +32,7 @@ from judges import Finding, conversion, first, numbers, round_trip
 from suite import engines, exceptions, metric, peer_models, validity, walk
 from suite.command import Demi, work_folder
 from suite.package import demi
-from suite.subject import Made, Subject
+from suite.subject import Made, Subject, frozen
 from suite.variants import VARIANTS, Variant
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -542,7 +542,7 @@ class Test:
 
     def judged(self, title: str, home: pathlib.Path, data: bytes) -> None:
         self.cases += 1
-        subject = Subject("backend", home.name, data, folder=home)
+        subject = Subject("backend", home.name, frozen(data), folder=home)
         for found in judge(subject):
             self.used.add(found.used)
             self.engines[found.engine] += found.engine != "-"

@@ -40,7 +40,7 @@ class Train(unittest.TestCase):
 
     def test_told(self):
         """The report tells what is trained."""
-        self.assertEqual(self.report.advice, ["trained: 4 tensors, 160 elements"])
+        self.assertEqual(self.report.remarks, ["trained: 4 tensors, 160 elements"])
 
     def test_made(self):
         """The function makes what the pass does."""

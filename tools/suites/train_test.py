@@ -301,7 +301,9 @@ class Training(unittest.TestCase):
         onnx.save(model, self.path("model.onnx"))
         done = demi("make-training", self.path("model.onnx"), "-o", self.path("train.onnx"), *words)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout.splitlines()
+        lines = done.stdout.splitlines()
+        self.assertEqual([line[:6] for line in lines], ["note: "] * len(lines))
+        return [line[6:] for line in lines]
 
     def test_told(self) -> None:
         """What is trained, and what is not and why; `train` counts what its steps update."""
@@ -316,9 +318,13 @@ class Training(unittest.TestCase):
                     self.save(samples((1, 8, 8), self.rng)), "--steps", 1)
         self.assertEqual(done.stdout.splitlines()[0], "updates 7 tensors, 312 elements; leaves 2 float tensors, 5 elements")
         moved = exported(self.rng, True)
-        self.assertEqual(self.told(moved), [
-            "trained: 6 tensors, 224 elements",
-            "not trained: 5 tensors, 5 elements (not floats): 'zero', 'at0', 'at1' and more"])
+        told = ["trained: 6 tensors, 224 elements",
+                "not trained: 5 tensors, 5 elements (not floats): 'zero', 'at0', 'at1' and more"]
+        self.assertEqual(self.told(moved), told)
+        done = demi("opt", self.path("model.onnx"), "-o", self.path("train.onnx"), "--passes",
+                    "infer-dtypes,infer-shapes,make-training")
+        self.assertEqual([line for line in (done.stdout + done.stderr).splitlines() if "trained" in line],
+                         [f"note: {line}" for line in told])
 
     def test_told_why(self) -> None:
         """Behind what has no gradient, a mask, where no parameter is, and what the output does not need."""

@@ -420,13 +420,27 @@ static void compare_type(Against *a, const Graph *graph, const char *what, const
         diff_type_text(a->arena, types[0]), diff_type_text(a->arena, types[1]));
 }
 
+/* What the model has left of the reference's inputs: those with defaults may be constants now. */
+static const Value **inputs_left(Against *a, const Graph *now, const Graph *was, size_t *count) {
+    const Value **left = ARENA_ARRAY(a->arena, const Value *, was->inputs.count + 1);
+    *count = 0;
+    for (size_t i = 0; i < was->inputs.count; i++) {
+        const Value *y = was->inputs.items[i];
+        const Value *x = *count < now->inputs.count ? now->inputs.items[*count] : NULL;
+        if (!y->init || (x && same_text(x->name, y->name))) left[(*count)++] = y;
+    }
+    return left;
+}
+
 static bool compare_inputs(Against *a, const Graph *now, const Graph *was) {
-    if (now->inputs.count != was->inputs.count) {
+    size_t count;
+    const Value **left = inputs_left(a, now, was, &count);
+    if (now->inputs.count != count) {
         say(a, now, "%zu inputs, in the reference %zu", now->inputs.count, was->inputs.count);
         return true;
     }
     for (size_t i = 0; i < now->inputs.count; i++) {
-        const Value *x = now->inputs.items[i], *y = was->inputs.items[i];
+        const Value *x = now->inputs.items[i], *y = left[i];
         a->of[x->id] = y;
         compare_declared(a, now, "input", x, y);
         compare_type(a, now, "input", x, (const Type *[]){declared(x->input), declared(y->input)});

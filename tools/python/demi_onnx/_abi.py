@@ -73,6 +73,7 @@ class DemiRunOptions(Sized):
     passes: int | None
     artifact: Any
     artifact_user: int | None
+    unchecked: bool
 
 
 class DemiCompileOptions(Sized):
@@ -134,6 +135,9 @@ class DemiConvertOptions(Sized):
     weight_count: int
     fold: bool
     simplify: bool
+    freeze_inputs: bool
+    fed: Any
+    fed_count: int
 
 
 class DemiSimplifyOptions(Sized):
@@ -145,6 +149,9 @@ class DemiSimplifyOptions(Sized):
     dim_count: int
     run: Any
     strip_notes: bool
+    freeze_inputs: bool
+    fed: Any
+    fed_count: int
 
 
 class DemiReportTotals(Structure):
@@ -699,7 +706,8 @@ DemiPassOption._fields_ = [
 DemiRunOptions._fields_ = [
     ("size", c_uint32), ("verify_each", c_bool), ("text", DemiWriteFn), ("text_user", c_void_p),
     ("progress", DemiProgressFn), ("progress_user", c_void_p), ("print_after", c_char_p),
-    ("passes", c_void_p), ("artifact", DemiWriteFn), ("artifact_user", c_void_p)]
+    ("passes", c_void_p), ("artifact", DemiWriteFn), ("artifact_user", c_void_p),
+    ("unchecked", c_bool)]
 DemiCompileOptions._fields_ = [
     ("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool), ("memory_budget", c_uint64),
     ("small", c_bool), ("isa", c_int), ("for_device", c_bool)]
@@ -721,11 +729,13 @@ DemiConvertOptions._fields_ = [
     ("range_margin", c_int64), ("before", c_char_p), ("after", c_char_p), ("activations", c_int),
     ("symmetric", c_bool), ("block", c_int64), ("values", POINTER(c_char_p)),
     ("value_count", c_size_t), ("weights", POINTER(c_char_p)), ("weight_count", c_size_t),
-    ("fold", c_bool), ("simplify", c_bool)]
+    ("fold", c_bool), ("simplify", c_bool), ("freeze_inputs", c_bool), ("fed", POINTER(c_char_p)),
+    ("fed_count", c_size_t)]
 DemiSimplifyOptions._fields_ = [
     ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
     ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
-    ("run", POINTER(DemiRunOptions)), ("strip_notes", c_bool)]
+    ("run", POINTER(DemiRunOptions)), ("strip_notes", c_bool), ("freeze_inputs", c_bool),
+    ("fed", POINTER(c_char_p)), ("fed_count", c_size_t)]
 DemiReportTotals._fields_ = [
     ("nodes_before", c_uint64), ("nodes_after", c_uint64), ("bytes_before", c_uint64),
     ("bytes_after", c_uint64), ("casts_added", c_uint64), ("casts_removed", c_uint64),

@@ -25,6 +25,8 @@ _ISAS = {"native": _codes.DEMI_ISA_NATIVE, "none": _codes.DEMI_ISA_NONE,
          "portable": _codes.DEMI_ISA_PORTABLE, "avx2": _codes.DEMI_ISA_AVX2, "avx512": _codes.DEMI_ISA_AVX512}
 _OPSETS = {"auto": _codes.DEMI_OPSET_AUTO, "keep": _codes.DEMI_OPSET_KEEP}
 
+_LISTS = {**_abi.LISTS, "fed": "fed_count"}  # of policies, and what is not said in one
+
 
 class ConvertOptions:
     """DemiConvertOptions of keyword arguments: its members' names, choices by their words."""
@@ -39,7 +41,7 @@ class ConvertOptions:
     def _set(self, name: str, value: Any) -> None:
         if name in _abi.CHOICES:
             setattr(self.value, name, choice(_abi.CHOICES[name], value, name))
-        elif name in _abi.LISTS:
+        elif name in _LISTS:
             self.set_list(name, text_list(value, name))
         elif name == "opset":
             self.value.opset = value if isinstance(value, int) else choice(_OPSETS, value, name)
@@ -50,13 +52,13 @@ class ConvertOptions:
             except TypeError as error:
                 raise UsageError(f"{name}: {error}") from None
         else:
-            known = [*_abi.CHOICES, *_abi.LISTS, "opset", *_PLAIN]
+            known = [*_abi.CHOICES, *_LISTS, "opset", *_PLAIN]
             raise UsageError(f"there is no option {name!r}", hint=f"options are: {', '.join(known)}")
 
     def set_list(self, name: str, items: Sequence[str]) -> None:
         self._kept.append(texts(items))
         setattr(self.value, name, self._kept[-1])
-        setattr(self.value, _abi.LISTS[name], len(items))
+        setattr(self.value, _LISTS[name], len(items))
 
     @property
     def ref(self) -> Any:
@@ -150,17 +152,17 @@ def convert(model: Model, out: Path, *, to: str = ..., verify: Data = ..., max_e
 @overload
 def convert(model: bytes, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
-            inputs: Mapping[str, Any] | None = ..., threads: int = ..., progress: Progress | None = ...,
-            data_root: Path | None = ..., **options: Any) -> tuple[bytes, Report]: ...
+            inputs: Mapping[str, Any] | None = ..., threads: int = ..., check: bool = ...,
+            progress: Progress | None = ..., data_root: Path | None = ..., **options: Any) -> tuple[bytes, Report]: ...
 @overload
 def convert(model: Model, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
-            inputs: Mapping[str, Any] | None = ..., threads: int = ..., progress: Progress | None = ...,
-            data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
+            inputs: Mapping[str, Any] | None = ..., threads: int = ..., check: bool = ...,
+            progress: Progress | None = ..., data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
 def convert(model: Model, out: Path | None = None, *, to: str = "float16", verify: Data = None,
             max_error: float | None = None, calibrate: Data = None, calibration: str = "mse",
-            inputs: Mapping[str, Any] | None = None, threads: int = 0, progress: Progress | None = None,
-            data_root: Path | None = None, **options: Any) -> Any:
+            inputs: Mapping[str, Any] | None = None, threads: int = 0, check: bool = True,
+            progress: Progress | None = None, data_root: Path | None = None, **options: Any) -> Any:
     """Converts a model to mixed precision, or quantizes it.
 
     With `out`, a path, the result is written there and the Report given back; a path to a path is
@@ -174,7 +176,7 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     before to see what values reach, and after to see how far the results are off. `max_error` has
     nodes kept until no output is off by more of its largest magnitude. `inputs` says how random
     inputs are made: seed=, sets=, dims={name: size}, shapes={name: shape}. `threads` counts those that the
-    model is run with; 0 is all processors.
+    model is run with; 0 is all processors. `check` as in `run_passes`.
 
     `progress(what, done, total)` is called now and then; False, or an exception, ends the call."""
     chosen = ConvertOptions({"to": to, **options})
@@ -187,7 +189,8 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
         with _Runs(model, verify, how, threads, progress, data_root) as runs:
             verdict = runs.verify(chosen, max_error)
     guard = Guard()
-    run = _abi.DemiRunOptions(progress=progress_callback(progress, guard), passes=passes_pointer())
+    run = _abi.DemiRunOptions(unchecked=not check, progress=progress_callback(progress, guard),
+                              passes=passes_pointer())
     chosen.value.run = ctypes.pointer(run)
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
@@ -222,15 +225,16 @@ def _asked(function: Any, options: ConvertOptions) -> str:
 
 
 def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path | None = None, *,
-               verify_each: bool = False, print: Any = None, progress: Progress | None = None,
-               data_root: Path | None = None) -> Any:
+               verify_each: bool = False, check: bool = True, print: Any = None,
+               progress: Progress | None = None, data_root: Path | None = None) -> Any:
     """Runs passes, such as "infer-dtypes,insert-casts{to=float16}" or a list of such, in order. Gives
-    back what `convert` does. `print` is called with what the print pass writes, as text."""
+    back what `convert` does. `check`: a model that `demi.check` refuses is refused, or repaired, before the passes
+    and behind them; `verify_each`: behind each. `print` is called with what the print pass writes, as text."""
     pipeline = (str(passes) if isinstance(passes, (str, Pipeline))
                 else ",".join(text_list(passes, "passes")))
     guard = Guard()
-    run = _abi.DemiRunOptions(verify_each=verify_each, progress=progress_callback(progress, guard),
-                              passes=passes_pointer())
+    run = _abi.DemiRunOptions(verify_each=verify_each, unchecked=not check,
+                              progress=progress_callback(progress, guard), passes=passes_pointer())
     if print is not None:
         def say(_: int, data: int, size: int) -> bool:
             print(ctypes.string_at(data, size).decode(errors="replace"))
@@ -249,17 +253,20 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
 
 def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_notes: bool = False,
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
-             verify_each: bool = False, progress: Progress | None = None,
-             data_root: Path | None = None) -> Any:
+             freeze_inputs: bool = False, fed: Sequence[str] = (), verify_each: bool = False,
+             check: bool = True, progress: Progress | None = None, data_root: Path | None = None) -> Any:
     """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
     what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
     `strip_notes`: doc strings and metadata of nodes and values go, too.
     `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
-    it has from then on. `verify_each`: the model is checked after every pass."""
+    it has from then on. `freeze_inputs`: inputs with defaults become constants, which before IR version 4 they do
+    anyway, but those that are `fed`. `check` and `verify_each` as in `run_passes`."""
     guard = Guard()
-    run = _abi.DemiRunOptions(verify_each=verify_each, progress=progress_callback(progress, guard),
-                              passes=passes_pointer())
-    how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run))
+    run = _abi.DemiRunOptions(verify_each=verify_each, unchecked=not check,
+                              progress=progress_callback(progress, guard), passes=passes_pointer())
+    how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run),
+                                   freeze_inputs=freeze_inputs)
+    how.fed, how.fed_count = texts(text_list(fed, "fed")), len(fed)
     set_sizes(how, dims, shapes)
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:

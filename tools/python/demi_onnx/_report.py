@@ -146,7 +146,7 @@ def table_html(rows: Iterable[tuple[str, ...]]) -> str:
 class Report:
     """A conversion, or a model as it is (`describe`): then before and after are the same. `uneven` are
     16-bit products with sizes that are no multiples of 8, `training` what a training_info reads, gives
-    and updates."""
+    and updates. `remarks`: what was found and done beside what was asked for, as repairs of the model."""
 
     totals: Totals
     nodes: list[Node]
@@ -161,6 +161,7 @@ class Report:
     advice: list[str]
     uneven: list[Row]
     training: list[Row]
+    remarks: list[str]
     verdict: Verdict | None = field(default=None)
 
     def why(self, name: str) -> str:
@@ -272,6 +273,7 @@ def report_of(report: ctypes.c_void_p, verdict: Verdict | None = None) -> Report
         _rows_of(report, _codes.DEMI_REPORT_PASSES),
         [row.name for row in _rows_of(report, _codes.DEMI_REPORT_ADVICE)],
         _rows_of(report, _codes.DEMI_REPORT_UNEVEN), _rows_of(report, _codes.DEMI_REPORT_TRAINING),
+        [row.name for row in _rows_of(report, _codes.DEMI_REPORT_REMARKS)],
         verdict)
 
 

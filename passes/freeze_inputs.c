@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/* freeze-inputs: inputs that have defaults become constants.
+ *
+ * Before IR version 4 every initializer had to be an input, too, and no runtime lets callers give another
+ * value for it; from there on one that is an input is a default. What may be fed can be neither folded nor
+ * lowered nor quantized, so weights of such models would stay as they are. The model then has IR version 4,
+ * which the older ones' rule does not hold for.
+ *
+ *   g (float[3] x, float[3] w) <float[3] w = {1, 2, 3}>   ->   g (float[3] x) <float[3] w = {1, 2, 3}>
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "passes.h"
+
+enum { IR_DEFAULTS = 4 };
+
+typedef struct FreezeOptions {
+    bool all;
+    PassStrings fed;
+} FreezeOptions;
+
+static const PassOption options_table[] = {
+    {"all", OPTION_BOOL, offsetof(FreezeOptions, all), NULL, NULL,
+     "from IR version 4 on, too, where they are defaults"},
+    {"fed", OPTION_STRINGS, offsetof(FreezeOptions, fed), NULL, NULL,
+     "names of inputs that callers do feed: they stay"},
+    {0},
+};
+
+static bool is_named(const PassStrings *names, const Value *value) {
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], sym_text(value->name)) == 0) return true;
+    return false;
+}
+
+static bool check_names(const Graph *graph, const PassStrings *names, Err *err) {
+    for (size_t i = 0; i < names->count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < graph->inputs.count && !found; k++)
+            found = strcmp(names->items[i], sym_text(graph->inputs.items[k]->name)) == 0;
+        if (!found)
+            return err_set(err, ERR_USAGE, "the model has no input '%s' to leave to its callers",
+                           names->items[i]);
+    }
+    return true;
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    const FreezeOptions *options = opts;
+    Model *model = ctx->model;
+    Graph *graph = model->graph;
+    const bool old = model->ir_version < IR_DEFAULTS;
+    size_t kept = 0, frozen = 0;
+    if (!check_names(graph, &options->fed, err)) return false;
+    for (size_t i = 0; (old || options->all) && i < graph->inputs.count; i++) {
+        Value *value = graph->inputs.items[i];
+        const bool stays = !value->init || is_named(&options->fed, value);
+        if (stays) graph->inputs.items[kept++] = value;
+        if (!stays) value->input = NULL;
+        frozen += !stays;
+    }
+    if (!frozen) return true;
+    graph->inputs.count = kept;
+    if (old) {
+        model->ir_version = IR_DEFAULTS;
+        model->has_ir_version = true;
+    }
+    model_touch(model);
+    ctx->counts->rewrites += frozen;
+    pass_remark(
+        ctx->counts, &model->arena,
+        arena_printf(&model->arena, "%zu input%s with %s became %s%s", frozen,
+                     frozen == 1 ? "" : "s", frozen == 1 ? "a default" : "defaults",
+                     frozen == 1 ? "a constant" : "constants",
+                     old ? ", as runtimes take them before IR version 4, which it now has" : ""));
+    return true;
+}
+
+const PassInfo freeze_inputs_pass = {
+    .name = "freeze-inputs",
+    .summary = "make constants of inputs with defaults, before IR version 4",
+    .options = options_table,
+    .options_size = sizeof(FreezeOptions),
+    .idempotent = true,
+    .keeps_shapes = true,
+    .run = run,
+};
