@@ -6,8 +6,8 @@
  * The algorithm has an input `labels` (cross-entropy: int64, of the scores' shape without the classes'
  * axis; mse: of the output's type and shape), the loss of the model's output, a Gradient of it with
  * respect to the parameters, and the optimizer. Parameters are initializers of floats that products,
- * normalisations, recurrent layers, tables and sums read, in branches and bodies, too, from which they
- * move to the model's graph: training_parameters.h. They and the optimizer's state, which begins with 0,
+ * normalisations, recurrent layers, tables and sums read, or what moves data to these, in branches and
+ * bodies, too, from which they move to the model's graph: training_parameters.h. They and the optimizer's state, which begins with 0,
  * have update_bindings; so has the number of steps.
  *
  * cross-entropy is that of scores before a Softmax: where the output is one's, of what it reads, along

@@ -83,16 +83,8 @@ static bool take_data(Train *t, Err *err) {
         if (!batches_add(&t->batches, o->names[i], &o->data[i], &t->session->inputs[input], err))
             return false;
     }
-    if (!choose_batch(t, err) || !check_inputs(t, err) || !batches_begin(&t->batches, err))
-        return false;
-    for (size_t i = 0; i < t->batches.count; i++) {
-        DemiError error = DEMI_ERROR_INIT;
-        const BatchData *item = &t->batches.items[i];
-        const DemiStatus status =
-            demi_context_borrow_input(t->session->context, item->name, &item->batch, &error);
-        if (!error_take(err, status, &error)) return false;
-    }
-    return true;
+    return choose_batch(t, err) && check_inputs(t, err) && batches_begin(&t->batches, err) &&
+           train_borrow_batches(t, t->session, err);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -111,10 +103,8 @@ static bool read_loss(Train *t, size_t i, uint64_t step, Err *err) {
     t->losses[i] = value_item(loss, 0);
     if (i == 0) t->trained.loss = t->losses[0];
     if (isfinite(t->losses[i])) return true;
-    err_set(err, ERR_MODEL, "%s of step %llu is %s", loss_name(t, i), (unsigned long long)step + 1,
-            isnan(t->losses[i]) ? "NaN" : "infinite");
-    err_hint(err, "a smaller learning rate may keep it finite");
-    return false;
+    return err_set(err, ERR_MODEL, "%s of step %llu is %s", loss_name(t, i),
+                   (unsigned long long)step + 1, isnan(t->losses[i]) ? "NaN" : "infinite");
 }
 
 static bool read_losses(Train *t, uint64_t step, Err *err) {
@@ -154,27 +144,37 @@ static bool tell(Train *t, uint64_t step, double started) {
     return t->options.progress(t->options.progress_user, &told);
 }
 
+/* False where the run fails. */
+static bool run_step(Train *t, uint64_t step, Err *err) {
+    batches_fill(&t->batches, step);
+    demi_context_seed(t->session->context, train_step_seed(t, step));
+    if (session_run(t->session, err)) return true;
+    err_hint(err, "it is step %llu that fails", (unsigned long long)step + 1);
+    return false;
+}
+
+static bool save(Train *t, uint64_t steps, Err *err) {
+    return train_check(t, steps, err) ? train_save(t, steps, err)
+                                      : train_find_gradient(t, steps, err);
+}
+
 static bool run_steps(Train *t, Err *err) {
     const double started = clock_seconds();
     const uint64_t every = t->options.every;
     bool goes_on = true;
     uint64_t step = t->first;
     for (; step < t->steps && goes_on; step++) {
-        batches_fill(&t->batches, step);
-        demi_context_seed(t->session->context, train_step_seed(t, step));
-        if (!session_run(t->session, err)) {
-            err_hint(err, "it is step %llu that fails", (unsigned long long)step + 1);
-            return false;
-        }
-        if (!read_losses(t, step, err)) return false;
+        const bool last = step + 1 == t->steps;
+        if (!run_step(t, step, err)) return false;
+        if (!read_losses(t, step, err)) return train_find_gradient(t, step, err);
         read_scale(t);
         goes_on = tell(t, step, started);
-        if (every && (step + 1) % every == 0 && step + 1 < t->steps && goes_on &&
-            !train_save(t, step + 1, err))
-            return false;
+        if (last || !goes_on) continue;
+        const bool saves = every && (step + 1) % every == 0;
+        if (saves ? !save(t, step + 1, err) : !train_keep(t, step + 1, err)) return false;
     }
     t->trained.ended_early = !goes_on && step < t->steps;
-    return step == t->first || train_save(t, step, err);
+    return step == t->first || save(t, step, err);
 }
 
 static bool check_model(const Train *t, Err *err) {
@@ -194,7 +194,7 @@ static void train_body(Call *call, void *data) {
     t->arena = &call->scratch; /* which ends with the call, however that does */
     t->model = demi_front_lend(t->handle, &call->trap);
     if (check_model(t, err) && train_initialize(t, err) && train_open_step(t, err) &&
-        take_data(t, err) && train_find_place(t, err))
+        take_data(t, err) && train_find_place(t, err) && train_check_first(t, err))
         run_steps(t, err);
 }
 

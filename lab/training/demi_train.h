@@ -59,7 +59,8 @@ typedef struct DemiTrainingOptions {
  * an optimizer (the pass make-training, and scale-loss). A model of an opset before batch
  * normalisations had a mode for training is raised to a later one. `options` may be NULL.
  * DEMI_ERR_USAGE where an option is wrong; DEMI_ERR_MODEL where the model has a training_info, or no
- * parameters, or no output that the loss can be of. *report, and what the model is good for after an
+ * parameters, or no output that the loss can be of. The report's remarks tell how many tensors and
+ * elements are trained, and which are not and why. *report, and what the model is good for after an
  * error, as for demi_run_pipeline. */
 DEMI_API DemiStatus demi_make_training(DemiModel *model, const DemiTrainingOptions *options,
                                        DemiReport **report, DemiError *error);
@@ -138,8 +139,8 @@ typedef struct DemiTrained {
  *
  * DEMI_ERR_USAGE where data are missing, are no samples or do not fit; DEMI_ERR_MODEL where the model has
  * no training_info or it is none of this kind, where something has no gradient, where a run fails
- * (a label beyond the classes) or a loss is not finite, which is said with its step. `trained` may be
- * NULL. */
+ * (a label beyond the classes) or a loss or what a step updates is not finite: the error says which,
+ * and names the first gradient that was not, for which up to 100 steps are run again. `trained` may be NULL. */
 DEMI_API DemiStatus demi_train(DemiModel *model, const DemiTrainOptions *options,
                                DemiTrained *trained, DemiError *error);
 

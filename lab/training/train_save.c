@@ -68,7 +68,7 @@ bool train_find_place(Train *t, Err *err) {
     const char *before = mark_of(t->model, TRAINING_RUN_KEY), *now = run_text(t);
     const uint64_t epochs = o->epochs ? o->epochs : 1;
     t->steps = o->steps ? o->steps : epochs * batches_steps(&t->batches);
-    t->first = train_steps_behind(t);
+    t->first = t->saved_at = train_steps_behind(t);
     t->trained.steps = t->first;
     t->trained.loss = NAN;
     if (!mark_of(t->model, TRAINING_STEPS_KEY) || !before || strcmp(before, now) == 0) return true;
@@ -97,9 +97,8 @@ const void *train_output_bytes(const Session *session, const Updated *updated, E
     return NULL;
 }
 
-/* How many of the floats have an exponent of ones: Inf, NaN. */
-static uint64_t count_not_finite(Dtype dtype, const void *data, uint64_t size) {
-    uint64_t count = 0;
+uint64_t train_count_not_finite(Dtype dtype, const void *data, uint64_t size) {
+    uint64_t count = 0; /* of those whose exponent is all ones */
     const uint16_t mask = dtype == DTYPE_BFLOAT16 ? 0x7f80 : 0x7c00, *halves = data;
     const uint32_t *singles = data;
     const uint64_t *doubles = data, ones = UINT64_C(0x7ff0000000000000);
@@ -113,24 +112,49 @@ static uint64_t count_not_finite(Dtype dtype, const void *data, uint64_t size) {
 }
 
 /* Where a gradient has overflowed, the loss says so a step later only. */
-static bool check_finite(const Updated *updated, uint64_t steps, Err *err) {
-    const Tensor *init = updated->value->init;
-    const uint64_t bad = count_not_finite((Dtype)init->dtype, updated->now, updated->size);
-    if (!bad) return true;
-    err_set(err, ERR_MODEL, "after %llu steps %llu of %llu values of '%s' are not finite",
-            (unsigned long long)steps, (unsigned long long)bad,
-            (unsigned long long)(updated->size * 8 / dtype_bits((Dtype)init->dtype)),
-            sym_text(updated->value->name));
-    err_hint(err, "nothing of it was written; a smaller learning rate may keep them finite");
-    return false;
+bool train_check(Train *t, uint64_t steps, Err *err) {
+    for (size_t i = 0; i < t->updated.count; i++) {
+        const Updated *updated = &t->updated.items[i];
+        const Tensor *init = updated->value->init;
+        const void *now = train_output_bytes(t->session, updated, err);
+        if (!now) return false;
+        const uint64_t bad = train_count_not_finite((Dtype)init->dtype, now, tensor_raw_size(init));
+        if (!bad) continue;
+        err_set(err, ERR_MODEL, "after %llu steps %llu of %llu values of '%s' are not finite",
+                (unsigned long long)steps, (unsigned long long)bad,
+                (unsigned long long)tensor_count(init), sym_text(updated->value->name));
+        return false;
+    }
+    return true;
+}
+
+bool train_check_first(const Train *t, Err *err) {
+    enum { ROOM = 1 << 16 };
+    uint8_t *room = arena_alloc(t->arena, ROOM);
+    for (size_t i = 0; i < t->updated.count; i++) {
+        const Value *value = t->updated.items[i].value;
+        const uint64_t size = tensor_raw_size(value->init);
+        uint64_t bad = 0;
+        for (uint64_t at = 0; at < size; at += ROOM) {
+            const uint64_t part = size - at < ROOM ? size - at : ROOM;
+            if (!tensor_read_raw(value->init, at, room, part, err)) return false;
+            bad += train_count_not_finite((Dtype)value->init->dtype, room, part);
+        }
+        if (!bad) continue;
+        err_set(err, ERR_MODEL, "%llu of %llu values of '%s' are not finite before the first step",
+                (unsigned long long)bad, (unsigned long long)tensor_count(value->init),
+                sym_text(value->name));
+        return false;
+    }
+    return true;
 }
 
 /* Memory for an update that was made. */
-static bool ready_update(Train *t, Updated *updated, uint64_t steps, Err *err) {
+static bool ready_update(Train *t, Updated *updated, Err *err) {
     const Tensor *init = updated->value->init;
     updated->now = train_output_bytes(t->session, updated, err);
     updated->size = tensor_raw_size(init);
-    if (!updated->now || !check_finite(updated, steps, err)) return false;
+    if (!updated->now) return false;
     if (updated->tensor) return true;
     updated->tensor = tensor_new_raw(&t->model->arena, (Dtype)init->dtype, init->dims, init->rank,
                                      updated->now, updated->size);
@@ -141,7 +165,7 @@ static bool ready_update(Train *t, Updated *updated, uint64_t steps, Err *err) {
 /* All of it or nothing: what can fail comes first. */
 static bool take_updates(Train *t, uint64_t steps, Err *err) {
     for (size_t i = 0; i < t->updated.count; i++)
-        if (!ready_update(t, &t->updated.items[i], steps, err)) return false;
+        if (!ready_update(t, &t->updated.items[i], err)) return false;
     KeyValue *from = NULL;
     uint64_t hash[2];
     if (!train_steps_behind(t) && t->model->source) {
@@ -163,6 +187,7 @@ static bool take_updates(Train *t, uint64_t steps, Err *err) {
     if (from) put_mark(t->model, from);
     model_touch(t->model);
     t->saved = true;
+    t->saved_at = steps;
     return true;
 }
 

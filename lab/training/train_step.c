@@ -8,11 +8,18 @@
 #include "error_fill.h"
 #include "model_source.h"
 #include "train.h"
+#include "value_names.h"
 
-static const char STEP_PASSES[] =
-    "infer-dtypes,infer-shapes,expand-gradient,join-training,infer-dtypes,infer-shapes";
-static const char INITIALIZATION_PASSES[] =
-    "infer-dtypes,infer-shapes,join-training{part=initialization},infer-dtypes,infer-shapes";
+typedef struct Plan {
+    const char *passes, *name;
+} Plan;
+
+static const Plan the_step = {
+    "infer-dtypes,infer-shapes,expand-gradient,join-training,infer-dtypes,infer-shapes",
+    "the step"};
+static const Plan the_initialization = {
+    "infer-dtypes,infer-shapes,join-training{part=initialization},infer-dtypes,infer-shapes",
+    "the initialization"};
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -45,8 +52,42 @@ static bool set_rate(const Train *t, DemiModel *copy, MemTrap *trap, Err *err) {
            err_set(err, ERR_USAGE, "its training has no initializer 'learning_rate' of one float");
 }
 
-/* NULL with the error set. */
-static Session *open_plan(Train *t, const char *passes, const char *name, Err *err) {
+/* The Gradients' results become outputs of their algorithms, behind the others, the last parameter's
+ * first: that is about the order in which they are computed. Element types are known. */
+static void show_gradients(Model *model, GradientsShown *shown) {
+    size_t output = 0;
+    for (size_t i = 0; i < model->training.count; i++) {
+        Graph *graph = model->training.items[i]->algorithm;
+        for (const Node *node = graph ? graph->first : NULL; node; node = node_after(node)) {
+            if (node->graph != graph || !node_names_values(node)) continue;
+            for (uint32_t k = node->output_count; k-- > 0;) {
+                const Value *x = k < node->input_count ? node->inputs[k].value : NULL;
+                if (!x || !node->outputs[k] || !x->type) continue;
+                ValueDecl *decl = ARENA_NEW(&model->arena, ValueDecl);
+                decl->type = x->type;
+                graph_add_output(graph, node->outputs[k], decl);
+                const GradientShown gradient = {
+                    arena_copy(shown->arena, sym_text(x->name), strlen(sym_text(x->name))),
+                    output + graph->outputs.count - 1};
+                VEC_PUSH(shown->arena, &shown->list, gradient);
+            }
+        }
+        output += graph ? graph->outputs.count : 0;
+    }
+    model_touch(model);
+}
+
+static bool show(DemiModel *copy, GradientsShown *shown, MemTrap *trap, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    if (!shown) return true;
+    const DemiStatus status = demi_run_pipeline(copy, "infer-dtypes", NULL, NULL, &error);
+    if (!error_take(err, status, &error)) return false;
+    show_gradients(demi_front_lend(copy, trap), shown);
+    return true;
+}
+
+/* NULL with the error set. `shown`: NULL, or gradients are outputs, too. */
+static Session *open_plan(Train *t, const Plan *what, GradientsShown *shown, Err *err) {
     Arena *within = arena_child(t->arena);
     ByteBuffer room = {.arena = within};
     DemiModel **copy = model_hold(within);
@@ -56,14 +97,15 @@ static Session *open_plan(Train *t, const char *passes, const char *name, Err *e
     bool ok = error_take(err, status, &error);
     if (ok) {
         status = demi_load_memory(room.bytes.items, room.bytes.count, NULL, copy, &error);
-        ok = error_take(err, status, &error) && set_rate(t, *copy, within->trap, err);
+        ok = error_take(err, status, &error) && set_rate(t, *copy, within->trap, err) &&
+             show(*copy, shown, within->trap, err);
     }
     if (ok) {
-        status = demi_run_pipeline(*copy, passes, NULL, NULL, &error);
+        status = demi_run_pipeline(*copy, what->passes, NULL, NULL, &error);
         ok = error_take(err, status, &error);
     }
     Session *session = session_new(t->arena, &t->how);
-    session->path = name;
+    session->path = what->name;
     ok = ok && session_open_model(session, t->arena, *copy, err);
     model_drop(copy);
     arena_free(within);
@@ -124,7 +166,7 @@ bool train_initialize(Train *t, Err *err) {
     for (size_t i = 0; i < t->model->training.count; i++)
         any = any || t->model->training.items[i]->initialization;
     if (!any || t->options.keep_weights || train_steps_behind(t)) return true;
-    Session *session = open_plan(t, INITIALIZATION_PASSES, "the initialization", err);
+    Session *session = open_plan(t, &the_initialization, NULL, err);
     if (!session) return false;
     t->initialized = bound(t, false, 0, &t->model->arena); /* it outlives a call that fails */
     for (size_t i = 0; i < session->input_count; i++)
@@ -163,15 +205,15 @@ static size_t find_losses(Train *t) {
     return outputs;
 }
 
-/* What is updated are the last inputs, in the order of the updates (join-training). */
-static bool carry_updates(Train *t, Err *err) {
-    const Session *s = t->session;
+/* What is updated are the last inputs, in the order of the updates, which are the last outputs
+ * (join-training). */
+static bool carry_updates(const Train *t, const Session *s, Err *err) {
     const size_t before = s->input_count - t->updated.count;
+    const size_t first = s->output_count - t->updated.count;
     for (size_t i = 0; i < t->updated.count; i++) {
         DemiError error = DEMI_ERROR_INIT;
-        const DemiStatus status =
-            demi_context_carry(s->context, s->outputs[t->updated.items[i].output].name,
-                               s->inputs[before + i].name, &error);
+        const DemiStatus status = demi_context_carry(s->context, s->outputs[first + i].name,
+                                                     s->inputs[before + i].name, &error);
         if (!error_take(err, status, &error)) return false;
     }
     return true;
@@ -183,6 +225,22 @@ bool train_open_step(Train *t, Err *err) {
         return err_set(err, ERR_MODEL, "its training updates nothing (update_binding)");
     if (!t->loss_count)
         return err_set(err, ERR_MODEL, "its training has no output, which would be the loss");
-    t->session = open_plan(t, STEP_PASSES, "the step", err);
-    return t->session && carry_updates(t, err);
+    t->session = open_plan(t, &the_step, NULL, err);
+    return t->session && carry_updates(t, t->session, err);
+}
+
+Session *train_open_shown(Train *t, GradientsShown *shown, Err *err) {
+    Session *session = open_plan(t, &the_step, shown, err);
+    return session && carry_updates(t, session, err) ? session : NULL;
+}
+
+bool train_borrow_batches(const Train *t, const Session *session, Err *err) {
+    for (size_t i = 0; i < t->batches.count; i++) {
+        DemiError error = DEMI_ERROR_INIT;
+        const BatchData *item = &t->batches.items[i];
+        const DemiStatus status =
+            demi_context_borrow_input(session->context, item->name, &item->batch, &error);
+        if (!error_take(err, status, &error)) return false;
+    }
+    return true;
 }

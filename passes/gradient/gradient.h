@@ -41,6 +41,10 @@ void gradient_sweep(PassCtx *ctx, const Node *before, Node *at);
 typedef VEC(Node *) GradientNodes;
 GradientNodes gradient_nodes(const GradientAsk *ask, Arena *arena);
 
+/* True where what flows from a node may flow into its operand i, so also of nodes without a rule, which
+ * gradient_expand refuses by name. With `known` only where there is a rule for the node as it is. */
+bool gradient_flows(const Node *node, uint32_t i, bool known);
+
 /* What a node reads: its operands, then what its subgraphs capture. In `arena`. */
 Value **gradient_reads(const Node *node, Arena *arena, uint32_t *count);
 

@@ -96,6 +96,14 @@ static bool is_differentiable(const GradientRow *row, uint32_t i) {
     return false;
 }
 
+bool gradient_flows(const Node *node, uint32_t i, bool known) {
+    const GradientRow *row = row_of(node);
+    if (!known) return is_differentiable(row, i);
+    const OpSchema *schema = node_schema(node);
+    return row && row->kind != GRADIENT_REFUSED && schema && row->since <= schema->since &&
+           is_differentiable(row, i);
+}
+
 /* True of an operand through which the node depends on an x. */
 static bool reads_varying(const GradientWalk *walk, const Node *node, Arena *scratch) {
     const GradientRow *row = row_of(node);

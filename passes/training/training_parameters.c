@@ -3,29 +3,11 @@
  * to what is no layer of one output, is part of a formula, no parameter. */
 #include "training_parameters.h"
 
-#include <string.h>
-
 #include "constants.h"
-#include "gradient.h"
+#include "op_types.h"
 #include "simplify_graph.h"
-
-typedef struct Row {
-    const char *op;
-    uint32_t operands;
-    uint64_t least; /* elements */
-} Row;
-
-static const Row *row_of(const Node *node) {
-    static const Row rows[] = {
-#define PARAMETERS(op, operands, least) {op, operands, least},
-#include "training_parameters.def"
-#undef PARAMETERS
-    };
-    if (!domain_is_default(node->domain)) return NULL;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (sym_equals(node->op_type, rows[i].op)) return &rows[i];
-    return NULL;
-}
+#include "training_report.h"
+#include "training_ties.h"
 
 /* One number that is added to a product of one column: a bias, as a layer with one output has. */
 static bool is_bias_of_one(const Node *node, uint32_t operand) {
@@ -37,47 +19,28 @@ static bool is_bias_of_one(const Node *node, uint32_t operand) {
            type->dims[type->rank - 1].kind == DIM_KNOWN && type->dims[type->rank - 1].size == 1;
 }
 
-/* True where this tensor, as that operand, is a parameter. */
-static bool is_parameter(const Node *node, const Row *row, uint32_t operand, const Tensor *tensor) {
-    if (operand >= 32 || !(row->operands >> operand & 1) || !tensor || tensor->rank == 0)
-        return false;
+static bool is_one(const Value *value) {
+    const Type *type = value_shaped_type(value);
+    for (uint32_t i = 0; type && i < type->rank; i++)
+        if (type->dims[i].kind != DIM_KNOWN || type->dims[i].size != 1) return false;
+    return type != NULL;
+}
+
+static bool is_elementwise(const Node *node) {
+    const OpRecord *record = node_record(node);
+    return record && record->layout == LAYOUT_EACH;
+}
+
+/* True where this tensor, which the place's source holds, is a parameter there. */
+static bool is_parameter(const TrainingPlace *place, const Tensor *tensor) {
+    const TrainingRow *row = training_row(place->node);
+    const Value *value = place->node->inputs[place->operand].value;
+    if (!tensor || tensor->rank == 0) return false;
     if (!tensor_check(tensor, NULL)) return true; /* and an error, when it is taken */
     const uint64_t count = tensor_count(tensor);
-    return count >= row->least || (count && is_bias_of_one(node, operand));
-}
-
-typedef struct Finding {
-    const TrainingAsk *ask;
-    Arena *scratch;
-    bool *known;  /* by value: listed, or left out */
-    bool *frozen; /* by name to be left out: there is one */
-    bool seen;    /* any, left out or not */
-    TrainingParameters *list;
-    Err *err;
-} Finding;
-
-static bool is_frozen(Finding *f, const Value *value) {
-    for (size_t i = 0; i < f->ask->freeze->count; i++)
-        if (sym_equals(value->name, f->ask->freeze->items[i])) return f->frozen[i] = true;
-    return false;
-}
-
-static bool take(Finding *f, const Node *node, Value *value) {
-    const Dtype dtype = (Dtype)value->init->dtype;
-    if (f->known[value->id] || !dtype_is_float(dtype)) return true;
-    f->known[value->id] = f->seen = true;
-    if (is_frozen(f, value)) return true;
-    if (!tensor_check(value->init, NULL))
-        return node_error(node, f->err, ERR_MODEL, "parameter '%s' has not the data of its shape",
-                          sym_text(value->name));
-    if (dtype != DTYPE_FLOAT && dtype != DTYPE_DOUBLE)
-        return node_error(
-            node, f->err, ERR_MODEL,
-            "parameter '%s' is %s: training is made of the float model, and converted "
-            "then",
-            sym_text(value->name), dtype_name(dtype));
-    VEC_PUSH(f->scratch, f->list, value);
-    return true;
+    if (count == 1 && place->source != value && !is_one(value)) return false; /* it fills */
+    if (count < row->least) return count && is_bias_of_one(place->node, place->operand);
+    return !is_elementwise(place->node) || !training_is_mask(tensor);
 }
 
 /* ---- where they lie -------------------------------------------------------------------------- */
@@ -129,26 +92,44 @@ static void move_out(PassCtx *ctx, const NameCounts *names, Value *value) {
 
 /* Makes an initializer of a Constant node that is where a parameter is; outside of branches and bodies
  * if `all` is said. */
-static bool lift_constant(PassCtx *ctx, const Node *node, const Row *row, uint32_t operand,
-                          bool all) {
-    const Value *value = node->inputs[operand].value;
-    Node *made_by = value->producer;
+static bool lift_constant(PassCtx *ctx, const TrainingPlace *place, bool all) {
+    Node *made_by = place->source->producer;
     if (!made_by || !(all || made_by->graph->parent) || !simplify_is(made_by, "Constant") ||
         !node_may_become_constant(made_by))
         return false;
-    const Tensor *tensor = constant_tensor(value, &ctx->model->arena);
+    const Tensor *tensor = constant_tensor(place->source, &ctx->model->arena);
     if (!tensor || !dtype_is_float((Dtype)tensor->dtype) || !tensor_check(tensor, NULL) ||
-        !is_parameter(node, row, operand, tensor))
+        !is_parameter(place, tensor))
         return false;
     node_become_constant(ctx, made_by, &tensor);
     graph_sweep(made_by->graph);
     return true;
 }
 
-static bool may_move_out(const Node *node, const Row *row, uint32_t operand) {
-    const Value *value = node->inputs[operand].value;
+static bool may_move_out(const TrainingPlace *place) {
+    const Value *value = place->source;
     return value->init && value->graph->parent && !value->input && !is_output(value) &&
-           is_parameter(node, row, operand, value->init);
+           is_parameter(place, value->init);
+}
+
+/* Tensors where parameters may be, whatever they are. */
+static TrainingPlaces tensors_of(PassCtx *ctx, const GradientNodes *nodes) {
+    TrainingMoves moves = training_moves(ctx);
+    TrainingPlaces places = {0};
+    for (size_t n = 0; n < nodes->count; n++) {
+        Node *node = nodes->items[n];
+        const TrainingRow *row = training_row(node);
+        for (uint32_t i = 0; row && i < node->input_count; i++) {
+            if (!training_row_has(row, i)) continue;
+            training_walk(&moves, node->inputs[i].value);
+            for (size_t k = 0; k < moves.list.count; k++) {
+                const TrainingPlace place = {
+                    .node = node, .operand = i, .source = moves.list.items[k]};
+                VEC_PUSH(ctx->scratch, &places, place);
+            }
+        }
+    }
+    return places;
 }
 
 /* Brings what parameters are among the model's initializers: initializers and Constant nodes of branches
@@ -156,55 +137,147 @@ static bool may_move_out(const Node *node, const Row *row, uint32_t operand) {
 static bool lift(PassCtx *ctx, const GradientNodes *nodes, bool all) {
     bool any = false;
     if (!model_has_free_initializers(ctx->model)) return false;
+    TrainingPlaces places = tensors_of(ctx, nodes);
+    bool *done = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1);
+    for (size_t i = 0; i < places.count; i++) {
+        const uint32_t id = places.items[i].source->id;
+        if (done[id] || !lift_constant(ctx, &places.items[i], all)) continue;
+        done[id] = any = true; /* and the value may be gone */
+    }
     const NameCounts names = names_count(ctx);
-    for (size_t n = 0; n < nodes->count; n++) {
-        const Node *node = nodes->items[n];
-        const Row *row = row_of(node);
-        for (uint32_t i = 0; row && i < node->input_count; i++) {
-            if (!node->inputs[i].value) continue;
-            const bool lifted = lift_constant(ctx, node, row, i, all);
-            const bool moves = may_move_out(node, row, i);
-            if (moves) move_out(ctx, &names, node->inputs[i].value);
-            any = any || lifted || moves;
-        }
+    places = tensors_of(ctx, nodes);
+    for (size_t i = 0; i < places.count; i++) {
+        if (!may_move_out(&places.items[i])) continue;
+        move_out(ctx, &names, places.items[i].source);
+        any = true;
     }
     return any;
 }
 
-static bool find_all(PassCtx *ctx, Finding *f, const GradientNodes *nodes) {
-    f->known = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1);
-    for (size_t n = 0; n < nodes->count; n++) {
-        const Node *node = nodes->items[n];
-        const Row *row = row_of(node);
-        for (uint32_t i = 0; row && i < node->input_count; i++) {
-            Value *value = node->inputs[i].value;
-            if (value && !value->graph->parent && is_parameter(node, row, i, value->init) &&
-                !take(f, node, value))
-                return false;
-        }
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* The initializer that a normalization's running statistic is, and not by way of an Identity, which
+ * exporters write where two have the same numbers. */
+static Value *statistic(PassCtx *ctx, Node *node, uint32_t operand) {
+    Value *value = node->inputs[operand].value;
+    while (value && value->producer && simplify_is(value->producer, "Identity"))
+        value = value->producer->inputs[0].value;
+    if (!value || !value->init || value->graph != ctx->model->graph) return NULL;
+    if (value != node->inputs[operand].value) {
+        node_set_input(node, operand, value);
+        ctx->counts->rewrites++;
     }
+    return value;
+}
+
+static void find_statistics(PassCtx *ctx, Node *node, TrainingPlaces *places) {
+    if (node->graph != ctx->model->graph || !simplify_is(node, "BatchNormalization")) return;
+    for (uint32_t i = 3; i < 5 && i < node->input_count; i++) {
+        Value *value = statistic(ctx, node, i);
+        const TrainingPlace place = {
+            .node = node, .operand = i, .source = value, .statistic = true};
+        if (value) VEC_PUSH(ctx->scratch, places, place);
+    }
+}
+
+/* False where there are statistics alone. */
+static bool find_places(PassCtx *ctx, const GradientNodes *nodes, TrainingPlaces *places) {
+    const TrainingPlaces all = tensors_of(ctx, nodes);
+    places->count = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        const Value *source = all.items[i].source;
+        if (source->init && !source->graph->parent && is_parameter(&all.items[i], source->init))
+            VEC_PUSH(ctx->scratch, places, all.items[i]);
+    }
+    const bool any = places->count;
+    for (size_t n = 0; n < nodes->count; n++) find_statistics(ctx, nodes->items[n], places);
+    return any;
+}
+
+typedef struct Finding {
+    PassCtx *ctx;
+    const TrainingAsk *ask;
+    bool *frozen_names; /* by name to be left out: there is one */
+    GradientNodes nodes;
+    TrainingPlaces places;
+} Finding;
+
+/* By value: which parameters are to be left out. */
+static bool *frozen_of(Finding *f) {
+    const PassStrings *freeze = f->ask->freeze;
+    bool *frozen = ARENA_ARRAY(f->ctx->scratch, bool, f->ctx->model->value_count + 1);
+    for (size_t i = 0; i < f->places.count; i++) {
+        const TrainingPlace *place = &f->places.items[i];
+        for (size_t k = 0; k < freeze->count && !place->statistic; k++)
+            if (sym_equals(place->source->name, freeze->items[k]))
+                f->frozen_names[k] = frozen[place->source->id] = true;
+    }
+    return frozen;
+}
+
+/* All places, each of a layer of its own. The names to be left out are those that the model had. */
+static const bool *find_all(Finding *f) {
+    PassCtx *ctx = f->ctx;
+    f->nodes = nodes_of(ctx, f->ask->of);
+    lift(ctx, &f->nodes, false);
+    if (!find_places(ctx, &f->nodes, &f->places) && lift(ctx, &f->nodes, true)) {
+        f->nodes = nodes_of(ctx, f->ask->of);
+        find_places(ctx, &f->nodes, &f->places);
+    }
+    const bool *frozen = frozen_of(f);
+    const TrainingTies ties = {&f->places, &f->nodes, frozen};
+    if (!training_untie(ctx, &ties)) return frozen;
+    f->nodes = nodes_of(ctx, f->ask->of);
+    find_places(ctx, &f->nodes, &f->places);
+    return frozen_of(f);
+}
+
+static bool check(const TrainingPlace *place, Err *err) {
+    const Value *value = place->source;
+    const Dtype dtype = (Dtype)value->init->dtype;
+    if (!tensor_check(value->init, NULL))
+        return node_error(place->node, err, ERR_MODEL,
+                          "parameter '%s' has not the data of its shape", sym_text(value->name));
+    if (dtype == DTYPE_FLOAT || dtype == DTYPE_DOUBLE) return true;
+    return node_error(place->node, err, ERR_MODEL,
+                      "parameter '%s' is %s: training is made of the float model, and converted "
+                      "then",
+                      sym_text(value->name), dtype_name(dtype));
+}
+
+static bool take_all(Finding *f, const bool *frozen, TrainingParameters *parameters, Err *err) {
+    const TrainingReach reach = training_reach(f->ctx, f->ask->of);
+    bool *taken = ARENA_ARRAY(f->ctx->scratch, bool, f->ctx->model->value_count + 1);
+    for (size_t i = 0; i < f->places.count; i++) {
+        const TrainingPlace *place = &f->places.items[i];
+        const uint32_t id = place->source->id;
+        if (place->statistic || taken[id] || frozen[id] || !reach.reached[id]) continue;
+        if (!check(place, err)) return false;
+        taken[id] = true;
+        VEC_PUSH(f->ctx->scratch, parameters, place->source);
+    }
+    const TrainingReport report = {.of = f->ask->of,
+                                   .places = &f->places,
+                                   .nodes = &f->nodes,
+                                   .reach = &reach,
+                                   .trained = taken,
+                                   .frozen = frozen,
+                                   .value_count = f->ctx->model->value_count};
+    training_tell(f->ctx, &report);
     return true;
 }
 
 bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameters *parameters,
                          Err *err) {
-    Value *of = ask->of;
-    Finding f = {.ask = ask,
-                 .scratch = ctx->scratch,
-                 .frozen = ARENA_ARRAY(ctx->scratch, bool, ask->freeze->count + 1),
-                 .list = parameters,
-                 .err = err};
-    GradientNodes nodes = nodes_of(ctx, of);
-    lift(ctx, &nodes, false);
-    if (!find_all(ctx, &f, &nodes)) return false;
-    if (!f.seen && lift(ctx, &nodes, true)) {
-        nodes = nodes_of(ctx, of);
-        if (!find_all(ctx, &f, &nodes)) return false;
-    }
+    Finding f = {.ctx = ctx,
+                 .ask = ask,
+                 .frozen_names = ARENA_ARRAY(ctx->scratch, bool, ask->freeze->count + 1)};
+    const bool *frozen = find_all(&f);
+    if (!take_all(&f, frozen, parameters, err)) return false;
     for (size_t i = 0; i < ask->freeze->count; i++)
-        if (!f.frozen[i])
+        if (!f.frozen_names[i])
             return err_set(err, ERR_USAGE, "make-training: there is no parameter '%s'",
                            ask->freeze->items[i]);
     return parameters->count ||
-           err_set(err, ERR_MODEL, "'%s' is computed from no parameters", sym_text(of->name));
+           err_set(err, ERR_MODEL, "'%s' is computed from no parameters", sym_text(ask->of->name));
 }

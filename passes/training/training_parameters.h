@@ -12,7 +12,10 @@ typedef struct TrainingAsk {
     const PassStrings *freeze; /* names that are left out */
 } TrainingAsk;
 
-/* In the order in which their readers are computed. Those of branches and bodies move to the model's
+/* In the order in which their readers are computed; also such as readers have by way of nodes that move
+ * data (training_moves.h), but none that no gradient reaches. Layers that share one by chance get their
+ * own (training_ties.h), as do normalizations their running statistics. Remarks tell what is trained, and
+ * what is not and why. Those of branches and bodies move to the model's
  * graph, by their name where it is nobody else's, Constant nodes among them; outside of these Constant
  * nodes become initializers where there is no other parameter, as some exporters keep all weights in
  * them. Of float or double: a

@@ -64,11 +64,13 @@ static bool take_options(const Parsed *parsed, DemiTrainingOptions *how, Err *er
            take_scale(parsed, how, err);
 }
 
-static bool make(Program *program, const Parsed *parsed, const char *input, OutFile *file,
+static bool make(Program *program, const Parsed *parsed, const char *output, OutFile *file,
                  DemiModel *model, Err *err) {
+    const bool to_stdout = strcmp(output, "-") == 0;
     DemiTrainingOptions how = DEMI_TRAINING_OPTIONS_INIT;
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     DemiError error = DEMI_ERROR_INIT;
+    DemiReport *report = NULL;
     ModelSave *save = NULL;
     if (!take_options(parsed, &how, err)) return false;
     run.verify_each = parsed_flag(parsed, "verify-each");
@@ -76,17 +78,16 @@ static bool make(Program *program, const Parsed *parsed, const char *input, OutF
     run.progress = console_progress;
     run.progress_user = program;
     how.run = &run;
-    DemiReport *report = NULL;
     const DemiStatus status = demi_make_training(model, &how, &report, &error);
-    if (report) report_print_remarks(report, stderr);
-    demi_report_free(report);
     console_progress_end(program);
-    if (!error_take(err, status, &error)) {
-        if (err->code != ERR_USAGE) err_file(err, input);
-        return false;
-    }
-    return console_write_model(program, model, file, &save, err) &&
-           outputs_commit(program, save, err);
+    bool ok = error_take(err, status, &error);
+    if (!ok && err->code != ERR_USAGE) err_file(err, parsed_argument(parsed, 0));
+    ok = ok && console_write_model(program, model, file, &save, err) &&
+         outputs_commit(program, save, err);
+    if (ok && !parsed_flag(parsed, "quiet"))
+        report_print_remarks(report, to_stdout ? stderr : stdout);
+    demi_report_free(report);
+    return ok;
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
@@ -100,7 +101,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (!output) return console_missing(parsed, "where the model goes: -o OUT", err);
     OutFile *file = console_open_model(program, output, err);
     const bool ok = file && console_load(program, parsed, input, &model, err) &&
-                    make(program, parsed, input, file, model, err);
+                    make(program, parsed, output, file, model, err);
     demi_free(model);
     return ok;
 }
@@ -113,7 +114,10 @@ const Command command_make_training = {
         "Writes the model with a training_info as ONNX defines it, which 'demi train' runs: a loss "
         "of an output and of the input 'labels', its Gradient with respect to all parameters, and "
         "an optimizer. Parameters are initializers of float that products, normalisations, "
-        "recurrent layers, tables and sums read. A softmax at the end is taken into the loss; "
+        "recurrent layers, tables and sums read, directly or through nodes that only move data "
+        "(Transpose, Slice, Concat, ...). One tensor that exporters gave to several layers "
+        "because it held the same constant becomes one for each layer. What is trained is "
+        "printed, and what is not and why. A softmax at the end is taken into the loss; "
         "normalisations and dropouts are in training mode. What the model computes for inference "
         "stays as it was; its opset is raised where that has no mode for training.\n"
         "\n"

@@ -265,6 +265,26 @@ static FILE *text_of(const Job *job) {
     return job->output && strcmp(job->output, "-") == 0 ? stderr : stdout;
 }
 
+/* What steps update of the model's own initializers, and what of them they leave. */
+static void tell_updated(const Job *job) {
+    const Graph *graph = demi_front_model(job->model)->graph;
+    uint64_t tensors[2] = {0}, elements[2] = {0}; /* of floats: left, updated */
+    for (size_t i = 0; i < graph->initializers.count && !job->quiet; i++) {
+        const Value *value = graph->initializers.items[i];
+        if (!dtype_is_float((Dtype)value->init->dtype) || !tensor_check(value->init, NULL))
+            continue;
+        tensors[value->trained]++;
+        elements[value->trained] += tensor_count(value->init);
+    }
+    if (!tensors[1]) return;
+    fprintf(text_of(job), "updates %" PRIu64 " tensor%s, %" PRIu64 " element%s", tensors[1],
+            tensors[1] == 1 ? "" : "s", elements[1], elements[1] == 1 ? "" : "s");
+    if (tensors[0])
+        fprintf(text_of(job), "; leaves %" PRIu64 " float tensor%s, %" PRIu64 " element%s",
+                tensors[0], tensors[0] == 1 ? "" : "s", elements[0], elements[0] == 1 ? "" : "s");
+    fputc('\n', text_of(job));
+}
+
 static bool tell(void *user, const DemiTrainStep *step) {
     Job *job = user;
     const uint64_t each = step->steps > LINES ? step->steps / LINES : 1;
@@ -287,6 +307,7 @@ static bool train(Job *job, Err *err) {
     job->how.progress_user = job;
     job->how.save = save;
     job->how.save_user = job;
+    tell_updated(job);
     const bool held = interrupt_hold();
     const DemiStatus status = demi_train(job->model, &job->how, &trained, &error);
     if (held) interrupt_release();
@@ -329,9 +350,9 @@ const Command command_train = {
         "the same bits, in one process or, by --checkpoint, in several.\n"
         "\n"
         "A loss or a weight that is not finite, labels beyond the classes and data of other shapes "
-        "end it with an error; OUT is not written then, and the last checkpoint stays. A "
-        "checkpoint "
-        "of another model, or of other samples, is refused.",
+        "end it with an error, which names the first gradient that is not finite; OUT is not "
+        "written then, and the last checkpoint stays. A checkpoint of another model, or of other "
+        "samples, is refused.",
     .examples = "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
                 "# of a model for inference\n"
                 "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"

@@ -179,7 +179,8 @@ static void print_io(const DemiReport *report, DemiReportList list, size_t most,
 
 static void print_notes(const DemiReport *report, DemiReportList list, bool color, FILE *out) {
     size_t count = demi_report_row_count(report, list);
-    for (size_t i = 0; i < count && i < MOST_ADVICE; i++) {
+    size_t most = list == DEMI_REPORT_ADVICE ? MOST_ADVICE : count;
+    for (size_t i = 0; i < count && i < most; i++) {
         fprintf(out, "%snote:%s ", console_paint(color, PAINT_NOTE),
                 console_paint(color, PAINT_PLAIN));
         report_puts(out, demi_report_row(report, list, i)->name);

@@ -20,7 +20,7 @@ class Train(unittest.TestCase):
         rng = np.random.default_rng(7)
         self.data = train_test.samples((8,), rng)
         pipeline = demi.Pipeline("infer-dtypes", "infer-shapes", ("make-training", {"optimizer": "adam"}))
-        self.model, _ = pipeline(train_test.mlp(rng).SerializeToString())
+        self.model, self.report = pipeline(train_test.mlp(rng).SerializeToString())
         held = tempfile.TemporaryDirectory()
         self.addCleanup(held.cleanup)
         self.folder = pathlib.Path(held.name)
@@ -37,6 +37,10 @@ class Train(unittest.TestCase):
         self.assertIsInstance(demi.train(path, self.data, self.folder / "out.onnx", epochs=2, batch=16),
                               demi.Trained)
         self.assertEqual((self.folder / "out.onnx").read_bytes(), made)
+
+    def test_told(self):
+        """The report tells what is trained."""
+        self.assertEqual(self.report.remarks, ["trained: 4 tensors, 160 elements"])
 
     def test_made(self):
         """The function makes what the pass does."""

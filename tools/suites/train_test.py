@@ -86,6 +86,68 @@ def branched(rng: np.random.Generator, constants: bool) -> onnx.ModelProto:
     return model_of(nodes, ["N", 8], ["N", 4], {"zero": np.array(0)})
 
 
+HIDDEN = 5
+
+
+def exported(rng: np.random.Generator, moved: bool) -> onnx.ModelProto:
+    """A recurrent layer and a dense one; `moved`: with weights as an exporter of PyTorch's writes them, its
+    order of gates (i, f, g, o) and its matrices turned, in nodes that move them to where ONNX has them."""
+    theirs = {"w_ih": rng.normal(0, 0.4, (4 * HIDDEN, 3)), "w_hh": rng.normal(0, 0.4, (4 * HIDDEN, HIDDEN)),
+              "b_ih": rng.normal(0, 0.1, 4 * HIDDEN), "b_hh": rng.normal(0, 0.1, 4 * HIDDEN),
+              "fc": rng.normal(0, 0.4, (4, HIDDEN)), "fb": rng.normal(0, 0.1, 4)}
+    nodes = [helper.make_node("LSTM", ["x", "W", "R", "B"], ["", "hs"], hidden_size=HIDDEN),
+             helper.make_node("Squeeze", ["hs", "zero"], ["h"]), helper.make_node("MatMul", ["h", "fct"], ["m"]),
+             helper.make_node("Add", ["m", "fb"], ["z"]), helper.make_node("Softmax", ["z"], ["p"], axis=-1)]
+    if moved:
+        first = []
+        for name in ("w_ih", "w_hh", "b_ih", "b_hh"):
+            parts = []
+            for gate, (low, high) in {"i": (0, 1), "o": (3, 4), "fg": (1, 3)}.items():
+                parts.append(f"{name}_{gate}")
+                first.append(helper.make_node("Slice", [name, f"at{low}", f"at{high}", "zero"], [parts[-1]]))
+            first.append(helper.make_node("Concat", parts, [f"{name}_iofc"], axis=0))
+        first += [helper.make_node("Unsqueeze", ["w_ih_iofc", "zero"], ["W"]),
+                  helper.make_node("Unsqueeze", ["w_hh_iofc", "zero"], ["R"]),
+                  helper.make_node("Concat", ["b_ih_iofc", "b_hh_iofc"], ["B_flat"], axis=0),
+                  helper.make_node("Unsqueeze", ["B_flat", "zero"], ["B"]),
+                  helper.make_node("Transpose", ["fc"], ["fct"], perm=[1, 0])]
+        nodes, weights = first + nodes, theirs
+    else:
+        weights = onnx_layout(theirs)
+    model = model_of(nodes, [6, "N", 3], ["N", 4], weights)
+    places = {"zero": 0} | {f"at{i}": i * HIDDEN for i in (0, 1, 3, 4)}
+    model.graph.initializer.extend(numpy_helper.from_array(np.array([at]), name) for name, at in places.items()
+                                   if moved or name == "zero")
+    return model
+
+
+def onnx_layout(theirs: dict) -> dict:
+    """The weights of exported(…, True) as those of exported(…, False)."""
+    order = np.concatenate([np.arange(HIDDEN) + HIDDEN * gate for gate in (0, 3, 1, 2)])
+    return {"W": theirs["w_ih"][order][None], "R": theirs["w_hh"][order][None],
+            "B": np.concatenate([theirs["b_ih"][order], theirs["b_hh"][order]])[None],
+            "fct": theirs["fc"].T, "fb": theirs["fb"]}
+
+
+def twin_layers(rng: np.random.Generator, merged: bool) -> onnx.ModelProto:
+    """Two convolutions with normalizations; `merged`: equal constants are one initializer."""
+    weights = {"k1": rng.normal(0, 0.3, (4, 1, 3, 3)), "k2": rng.normal(0, 0.3, (4, 4, 3, 3)),
+               "w": rng.normal(0, 0.1, (256, 4)), "b": np.zeros(4)}
+    nodes, x = [], "x"
+    for i in (1, 2):
+        own = {f"{what}{i}": value * np.ones(4) for what, value in
+               (("kb", 0), ("scale", 1), ("shift", 0), ("mean", 0), ("var", 1))}
+        names = [f"const{int(array[0])}" for array in own.values()] if merged else list(own)
+        weights |= dict(zip(names, own.values(), strict=True))
+        nodes += [helper.make_node("Conv", [x, f"k{i}", names[0]], [f"c{i}"], pads=[1, 1, 1, 1]),
+                  helper.make_node("BatchNormalization", [f"c{i}", *names[1:]], [f"n{i}"]),
+                  helper.make_node("Relu", [f"n{i}"], [f"r{i}"])]
+        x = f"r{i}"
+    nodes += [helper.make_node("Flatten", [x], ["f"]), helper.make_node("Gemm", ["f", "w", "b"], ["z"]),
+              helper.make_node("Softmax", ["z"], ["p"], axis=-1)]
+    return model_of(nodes, ["N", 1, 8, 8], ["N", 4], weights)
+
+
 def model_of(nodes: list, x: list, y: list, weights: dict) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
@@ -193,6 +255,93 @@ class Training(unittest.TestCase):
             trained = self.trained()
             self.assertEqual(len([n for n in trained if n != "zero"]), 6, list(trained))
             self.assertLessEqual({"v_Relu", "v_Tanh"}, set(trained))
+
+    def test_behind_moves(self) -> None:
+        """What an exporter moves to its place is trained as if it was there: the same losses, and the same
+        weights in the end."""
+        data, ends = samples((6, 3), self.rng), {}
+        for moved in (True, False):
+            model = exported(np.random.default_rng(3), moved)
+            # samples are along the first axis
+            model.graph.node.insert(0, helper.make_node("Transpose", ["x"], ["xt"], perm=[1, 0, 2]))
+            for node in model.graph.node[1:]:
+                node.input[:] = ["xt" if name == "x" else name for name in node.input]
+            model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 6, 3]))
+            train = self.make(model, 'rate="0.5"')
+            losses = self.losses(train, self.save(data), "--steps", 40)
+            ends[moved] = losses, self.trained()
+            if not moved:
+                continue
+            self.against_runtime(train, data, 40)
+            for words in (["simplify"], ["simplify", "--inexact"]):  # which fold none of it
+                done = demi(words[0], train, "-o", self.path("other.onnx"), "-q", *words[1:])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                np.testing.assert_allclose(self.losses(self.path("other.onnx"), self.save(data), "--steps", 40),
+                                           losses, rtol=1e-5)
+        np.testing.assert_allclose(ends[True][0], ends[False][0], rtol=1e-4)
+        self.assertLess(ends[True][0][-1], 0.7 * ends[True][0][0])
+        for name, array in onnx_layout(ends[True][1]).items():
+            np.testing.assert_allclose(array, ends[False][1][name], rtol=1e-3, atol=1e-4, err_msg=name)
+
+    def test_merged_constants(self) -> None:
+        """Layers that an exporter gave one tensor of zeros, or of ones, are trained as if each had its own."""
+        data, ends = samples((1, 8, 8), self.rng), {}
+        for merged in (False, True):
+            train = self.make(twin_layers(np.random.default_rng(3), merged), 'rate="0.1"')
+            ends[merged] = self.losses(train, self.save(data), "--steps", 20), self.trained()
+        self.assertEqual(ends[True][0], ends[False][0])
+        np.testing.assert_array_equal(ends[True][1]["k2"], ends[False][1]["k2"])
+        outputs = [session_of(onnx.load(self.path("out.onnx"))).run(None, {"x": data["x"]})[0]]
+        self.losses(self.make(twin_layers(np.random.default_rng(3), False), 'rate="0.1"'), self.save(data),
+                    "--steps", 20)
+        outputs.append(session_of(onnx.load(self.path("out.onnx"))).run(None, {"x": data["x"]})[0])
+        np.testing.assert_array_equal(*outputs)  # running statistics, too
+
+    def told(self, model: onnx.ModelProto, *words: object) -> list[str]:
+        onnx.save(model, self.path("model.onnx"))
+        done = demi("make-training", self.path("model.onnx"), "-o", self.path("train.onnx"), *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = done.stdout.splitlines()
+        self.assertEqual([line[:6] for line in lines], ["note: "] * len(lines))
+        return [line[6:] for line in lines]
+
+    def test_told(self) -> None:
+        """What is trained, and what is not and why; `train` counts what its steps update."""
+        self.assertEqual(self.told(mlp(self.rng)), ["trained: 4 tensors, 160 elements"])
+        self.assertEqual(self.told(mlp(self.rng), "-q"), [])
+        self.assertEqual(self.told(lenet(self.rng, norm=True, dropout=True), "--freeze", "kb"), [
+            "trained: 5 tensors, 304 elements",
+            "not trained: 2 tensors, 8 elements (running statistics, which follow the batches): 'mean', 'var'",
+            "not trained: 1 tensor, 4 elements (frozen): 'kb'",
+            "not trained: 1 tensor, 1 element (single numbers of a formula): 'ratio'"])
+        done = demi("train", self.path("train.onnx"), "-o", self.path("out.onnx"), "--data",
+                    self.save(samples((1, 8, 8), self.rng)), "--steps", 1)
+        self.assertEqual(done.stdout.splitlines()[0], "updates 7 tensors, 312 elements; leaves 2 float tensors, 5 elements")
+        moved = exported(self.rng, True)
+        told = ["trained: 6 tensors, 224 elements",
+                "not trained: 5 tensors, 5 elements (not floats): 'zero', 'at0', 'at1' and more"]
+        self.assertEqual(self.told(moved), told)
+        done = demi("opt", self.path("model.onnx"), "-o", self.path("train.onnx"), "--passes",
+                    "infer-dtypes,infer-shapes,make-training")
+        self.assertEqual([line for line in (done.stdout + done.stderr).splitlines() if "trained" in line],
+                         [f"note: {line}" for line in told])
+
+    def test_told_why(self) -> None:
+        """Behind what has no gradient, a mask, where no parameter is, and what the output does not need."""
+        weights = {"w": self.rng.normal(0, 0.3, (8, 4)), "v": self.rng.normal(0, 0.3, (8, 4)),
+                   "mask": np.array([0, -np.inf, 0, 0]), "power": np.array([1, 2, 1, 2]), "idle": np.ones(3)}
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Pow", ["h", "power"], ["g"]),
+                 helper.make_node("MatMul", ["x", "v"], ["k"]), helper.make_node("Round", ["k"], ["r"]),
+                 helper.make_node("Add", ["g", "r"], ["s"]), helper.make_node("Add", ["s", "mask"], ["z"]),
+                 helper.make_node("Softmax", ["z"], ["p"], axis=-1),
+                 helper.make_node("Add", ["idle", "idle"], ["nothing"])]
+        told = self.told(model_of(nodes, ["N", 8], ["N", 4], weights))
+        self.assertEqual(told, [
+            "trained: 1 tensor, 32 elements",
+            "not trained: 1 tensor, 32 elements (no gradient passes 'r' (Round)): 'v'",
+            "not trained: 1 tensor, 4 elements (a mask): 'mask'",
+            "not trained: 1 tensor, 3 elements ('z' is not computed from them): 'idle'",
+            "not trained: 1 tensor, 4 elements (Pow takes no parameters there): 'power'"])
 
     def test_folder(self) -> None:
         """Arrays of a folder are those of an archive."""
@@ -620,6 +769,66 @@ class Training(unittest.TestCase):
         self.refused(1, "are not finite", self.path("train.onnx"), "--data", self.path("data.npz"),
                      "--steps", 1, "--rate", "1e39", "--checkpoint", checkpoint)
         self.assertFalse(checkpoint.exists())
+
+    def overflowing(self) -> pathlib.Path:
+        """A training whose gradient of u is NaN, and no other, where a sample is all zeros."""
+        weights = {"w": self.rng.normal(0, 0.3, (8, 4)), "b": np.zeros(4), "u": self.rng.normal(0, 0.3, (8, 4))}
+        nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["h"]), helper.make_node("MatMul", ["x", "u"], ["m"]),
+                 helper.make_node("Abs", ["m"], ["a"]), helper.make_node("Sqrt", ["a"], ["s"]),
+                 helper.make_node("Add", ["h", "s"], ["z"]), helper.make_node("Softmax", ["z"], ["p"], axis=-1)]
+        data = samples((8,), self.rng)
+        data["x"][149] = 0
+        self.save(data)
+        return self.make(model_of(nodes, ["N", 8], ["N", 4], weights), 'rate="0.01",optimizer=adam')
+
+    def test_first_gradient(self) -> None:
+        """The error names the first gradient that is not finite, and its step: by the loss that follows, by
+        what is to be written, from the beginning, from what is kept and from a checkpoint."""
+        train, data = self.overflowing(), ["--data", self.path("data.npz"), "--in-order", "--batch", 1]
+        named = "the first gradient that is not finite is that of 'u', in step 150 (32 of 32 values)"
+        self.refused(1, f"the loss of step 151 is NaN; hint: {named}", train, *data)
+        self.refused(1, f"after 150 steps 32 of 32 values of 'u' are not finite; hint: {named}", train, *data,
+                     "--steps", 150)
+        checkpoint = self.path("now.onnx")
+        self.refused(1, f"the loss of step 151 is NaN; hint: {named}", train, *data, "--checkpoint", checkpoint,
+                     "--every", 70)
+        self.refused(1, f"the loss of step 151 is NaN; hint: {named}", train, *data, "--checkpoint", checkpoint)
+        self.assertIn("140", [p.value for p in onnx.load(checkpoint).metadata_props])
+
+    def test_first_gradient_by_weights(self) -> None:
+        """Steps are made again with the weights that they had: v counts down to 0, where its gradient is NaN."""
+        train = self.path("count.onnxtxt")
+        train.write_text("""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.preview.training" : 1]>
+            g (float[N, 1] x) => (float[N, 1] y) <float[1] w = {1}, float[1] v = {150}> { y = Mul (x, w) }
+            @training <algorithm: step () => (float loss) <float one = {1}> {
+                m = ReduceMean <keepdims = 0> (y) a = Mul (v, v) r = Sqrt (a) s = ReduceSum <keepdims = 0> (r)
+                loss = Add (m, s)
+                gv = ai.onnx.preview.training.Gradient <xs = ["v"], zs = ["x"], y = "loss"> (v, x)
+                nw = Sub (w, gv)
+                nv = Sub (v, one)
+            }, update_binding: ["w": "nw", "v": "nv"]>""")
+        np.savez(self.path("x.npz"), x=np.ones((400, 1), np.float32))
+        words, checkpoint = [train, "--data", self.path("x.npz"), "--batch", 1], self.path("now.onnx")
+        named = "the first gradient that is not finite is that of 'v', in step 151 (1 of 1 values)"
+        self.refused(1, f"the loss of step 152 is NaN; hint: {named}", *words)
+        for every in (400, 60, 60):  # what is kept in between, and a checkpoint, which is gone on from, too
+            self.refused(1, f"the loss of step 152 is NaN; hint: {named}", *words, "--checkpoint", checkpoint,
+                         "--every", every)
+
+    def test_spoiled(self) -> None:
+        """A model with weights that are not finite is named before the first step; an update that overflows
+        although gradients do not."""
+        self.make(mlp(self.rng), 'rate="0.1"')
+        data = ["--data", self.save(samples((8,), self.rng))]
+        self.refused(1, "gradients are finite, but step 1 makes 96 of 96 values of 'w1' infinite or NaN",
+                     self.path("train.onnx"), *data, "--rate", "1e39", "--steps", 1)
+        model = onnx.load(self.path("train.onnx"))
+        tensor = next(t for t in model.graph.initializer if t.name == "w2")
+        array = numpy_helper.to_array(tensor).copy()
+        array[1, 2] = np.inf
+        tensor.CopyFrom(numpy_helper.from_array(array, "w2"))
+        onnx.save(model, self.path("spoiled.onnx"))
+        self.refused(1, "1 of 48 values of 'w2' are not finite before the first step", self.path("spoiled.onnx"), *data)
 
     def test_failing_keeps_checkpoint(self) -> None:
         data = samples((8,), self.rng)
