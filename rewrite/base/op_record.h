@@ -160,8 +160,8 @@ enum OpTrait {
     OP_BITS = 256, /* it looks at elements as so many bits: what has their values in another type is
                       no operand of it */
     OP_SAME_BITS = 512, /* every engine gives the same bits: an element is rounded once, as IEEE 754
-                           has it, or not at all. Operators that only move data, or of integers
-                           alone, need no word */
+                           has it, or not at all; but for what is picked among zeros of two signs and
+                           NaN. Operators that only move data, or of integers alone, need no word */
     OP_IN_ORDER =
         1024,         /* elements of operand 0 come out in their order, from the first on: with the
                            same shape they are the same value */
