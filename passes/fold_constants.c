@@ -360,7 +360,7 @@ static bool is_known(const Node *node, const Tensor *const *results, const Tenso
 static const Tensor *widened(PassCtx *ctx, const Node *node) {
     if (!node_is_cast(node) || type_dtype(node->outputs[0]->type) != DTYPE_FLOAT) return NULL;
     const Tensor *from = constant_tensor(node->inputs[0].value, ctx->scratch);
-    if (!from || !tensor_check(from, NULL)) return NULL;
+    if (!from || !dtype_is_float((Dtype)from->dtype) || !tensor_check(from, NULL)) return NULL;
     const uint64_t count = tensor_count(from);
     float *items = arena_alloc_raw(&ctx->model->arena, count * sizeof(float) + 1);
     if (!tensor_read_floats(from, 0, count, items, NULL)) return NULL;
