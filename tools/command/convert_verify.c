@@ -80,7 +80,7 @@ static bool choose_calibration(const Job *job, const DemiConvertOptions *options
     choice->symmetric = policy.values[SETTING_SYMMETRIC];
     if (values == DEMI_ACTIVATIONS_UINT16 || values == DEMI_ACTIVATIONS_INT16)
         choice->levels = 1 << 16;
-    if (choice->ends) choice->method = DEMI_CALIBRATION_MSE;
+    if (choice->ends) choice->method = DEMI_CALIBRATION_BEST;
     for (int i = 0; method && i < METHODS; i++)
         if (strcmp(methods[i], method) == 0) choice->method = (DemiCalibration)i;
     choice->convert = options;

@@ -34,10 +34,9 @@ typedef struct Verified {
      "minmax percentile mse best",                                                                 \
      "How --calibrate finds the ends of quantized values: the least and greatest number, those "   \
      "that 99.999 % lie between, or those that leave the least squared error, in which what is "   \
-     "cut off counts ten times (mse, the default). "                                               \
-     "Biases make up for what rounded weights add on average. best: each is tried, with such "     \
-     "biases and without, and what is the closest to the model is taken, for several times the "  \
-     "time."},                                                          \
+     "cut off counts ten times (mse). Biases make up for what rounding adds on average. best "     \
+     "(default): each is tried, with such biases and without, and what is the closest to the "     \
+     "model is taken; the others take half the time or less."},                                    \
     {"verify", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                            \
      "Run the model and the converted one on such sets, or on random ones, and report how far "    \
      "each output is off. demi's runtime rounds every 16-bit result once, as a device would that " \

@@ -160,7 +160,7 @@ def convert(model: Model, out: None = ..., *, to: str = ..., verify: Data = ...,
             inputs: Mapping[str, Any] | None = ..., threads: int = ..., check: bool = ...,
             progress: Progress | None = ..., data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
 def convert(model: Model, out: Path | None = None, *, to: str = "float16", verify: Data = None,
-            max_error: float | None = None, calibrate: Data = None, calibration: str = "mse",
+            max_error: float | None = None, calibrate: Data = None, calibration: str = "best",
             inputs: Mapping[str, Any] | None = None, threads: int = 0, check: bool = True,
             progress: Progress | None = None, data_root: Path | None = None, **options: Any) -> Any:
     """Converts a model to mixed precision, or quantizes it.

@@ -28,7 +28,7 @@ KINDS = END_KINDS = {"style", "graph"}
 CALIBRATED = {"int8": {},
               "int8 minmax": {"activations": "int8", "symmetric": True, "calibration": "minmax"},
               "int8 uint16": {"activations": "uint16", "calibration": "percentile"},
-              "int8 best": {"calibration": "best"}}
+              "int8 mse": {"calibration": "mse"}}
 WEIGHTS = {"int8-weights": {}, "int4-weights": {}, "int4-weights block": {"block": 16}, "fp8-weights": {}}
 WAYS = CALIBRATED | WEIGHTS
 # dB that the median of at least FEW models keeps, of those that something was quantized in: 3 to 5 less
