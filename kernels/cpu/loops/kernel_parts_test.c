@@ -61,10 +61,10 @@ TEST(test_chunks) {
         for (uint32_t i = 0; i < 3000; i++) {
             static atomic_uint done[ITEMS];
             const uint32_t random = i * 2654435761u;
-            Counted counted = {
-                .slow = i % 4 ? 0 : 2000,
-                .cut = {1 + random % ITEMS, 1 + random / 7 % 20, threads, random / 11 % 30},
-                .done = done};
+            Counted counted = {.slow = i % 4 ? 0 : 2000,
+                               .cut = {1 + random % ITEMS, 1 + random / 7 % 20, threads,
+                                       random / 11 % 30, random / 13 % 4 ? 0 : random / 17 % 90},
+                               .done = done};
             atomic_init(&counted.wrong, 0);
             for (int k = 0; k < ITEMS; k++) atomic_store(&done[k], 0);
             kernel_run_parts(workers, counted.cut, count_items, &counted);
