@@ -52,7 +52,7 @@ def dtype_of(number: int) -> np.dtype[Any]:
 def _make_dtype(number: int) -> np.dtype[Any]:
     if number in _PLAIN:
         return np.dtype(_PLAIN[number])
-    if number == STRING:
+    if number in (STRING, _codes.DEMI_UNDEFINED):
         return np.dtype(object)
     try:
         import ml_dtypes
