@@ -504,7 +504,7 @@ static void run(DemiContext *context) {
  * the step is named that had begun. */
 static bool say_end(DemiContext *context) {
     Exec *exec = &context->exec;
-    if (atomic_load(&context->end.cause) == RUN_GOES_ON) return false;
+    if (!run_end_seen(&context->end)) return false;
     context->err = (Err){0};
     run_end_fail(&context->end, &context->err);
     if (exec->progress.step) exec_name_step(exec, exec->progress.step);

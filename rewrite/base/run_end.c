@@ -39,7 +39,7 @@ static RunEndCause look(RunEnd *end, bool own) {
 }
 
 bool run_end_came(RunEnd *end, bool own) {
-    if (atomic_load_explicit(&end->cause, memory_order_relaxed) != RUN_GOES_ON) return true;
+    if (run_end_seen(end)) return true;
     const RunEndCause cause = look(end, own);
     if (cause == RUN_GOES_ON) return false;
     int none = RUN_GOES_ON;

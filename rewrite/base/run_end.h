@@ -37,6 +37,11 @@ void run_end_begin(RunEnd *end, double limit, MemTrap *trap);
  * a look at a clock where there is a deadline or go_on, and next to nothing otherwise. */
 bool run_end_came(RunEnd *end, bool own);
 
+/* Whether somebody has found so: no look at clocks, and go_on is not called. */
+static inline bool run_end_seen(RunEnd *end) {
+    return atomic_load_explicit(&end->cause, memory_order_relaxed) != RUN_GOES_ON;
+}
+
 /* Of a run for which it came: sets what it says. Returns false. */
 bool run_end_fail(RunEnd *end, Err *err);
 

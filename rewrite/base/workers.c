@@ -258,16 +258,15 @@ static void wait_for_others(Workers *w) {
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Where a task may have seen that the run has ended, there is nothing to go on with. */
-static void leave_ended(const Workers *w) {
-    if (w->end && atomic_load(&w->end->cause) != RUN_GOES_ON) run_end_leave(w->end);
+void workers_leave_ended(const Workers *w) {
+    if (w->end && run_end_seen(w->end)) run_end_leave(w->end);
 }
 
 void workers_run(Workers *w, unsigned count, WorkersTask *task, void *data) {
     if (count > 1 && !w->started) start_threads(w);
     if (count <= 1 || w->made == 0) {
         for (unsigned i = 0; i < count && !workers_ended(w, 0); i++) task(data, i, 0);
-        leave_ended(w);
+        workers_leave_ended(w);
         return;
     }
     atomic_store_explicit(&w->task, task, memory_order_relaxed);
@@ -280,5 +279,5 @@ void workers_run(Workers *w, unsigned count, WorkersTask *task, void *data) {
     if (!workers_ended(w, 0)) task(data, 0, 0);
     while (do_task(w, 0)) continue;
     wait_for_others(w);
-    leave_ended(w);
+    workers_leave_ended(w);
 }

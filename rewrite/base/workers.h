@@ -45,6 +45,10 @@ void workers_set_end(Workers *workers, RunEnd *end);
 /* Whether the run has ended, asked by a task that is long, in its lane: it is to return then. */
 bool workers_ended(const Workers *workers, unsigned lane);
 
+/* In the caller's thread, between jobs: leaves where the run has ended, and what was computed may be
+ * in part. */
+void workers_leave_ended(const Workers *workers);
+
 /* Calls task(data, 0 .. count - 1, lane), the lower numbers first, and returns when all have
  * returned. Task 0 is called in the calling thread, lane 0, so a job of one task needs no other.
  * What was written before is seen by the tasks, and what they wrote by the caller. */

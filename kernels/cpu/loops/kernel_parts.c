@@ -136,6 +136,7 @@ void kernel_run_parts(Workers *workers, KernelCut cut, KernelPart *part, const v
     if (cut.count == 0) return;
     if (!workers || (cut.parts <= 1 && (!cut.piece || cut.count <= cut.piece))) {
         part(data, 0, cut.count, 0);
+        if (workers) workers_leave_ended(workers);
         return;
     }
     if (cut.parts == 0) cut.parts = 1;
