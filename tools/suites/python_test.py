@@ -41,7 +41,7 @@ if "DEMI_LIBRARY" in os.environ:
     sys.path.insert(0, str(ROOT / "tools/python"))
 
 import demi_onnx as demi  # noqa: E402
-from demi_onnx import _abi_functions, _lib  # noqa: E402
+from demi_onnx import _abi_functions, _lib, _values  # noqa: E402
 
 CONV = str(ROOT / "testdata/models/conv_net.onnx")
 PATIENCE_S = 300  # what does not end is a failure
@@ -440,12 +440,12 @@ class Sessions(unittest.TestCase):
         plan.handle._pointer = runner._context = None  # both come again
         plan.handle._users = 2
 
-    def test_an_output_of_unknown_type(self):
-        text = '<ir_version: 10, opset_import: ["" : 21, "no.such" : 1]> g (float[2] x) => (y) {y = no.such.F (x)}'
-        model = onnx.parser.parse_model(text)
-        with self.assertRaises(demi.DemiError) as caught:
-            demi.Session(model).run(None, {"x": np.ones(2, np.float32)})
-        self.assertNotIsInstance(caught.exception, KeyError)
+    def test_unknown_types(self):
+        """Of an operand whose type is not known, values are what they are."""
+        self.assertEqual(_values.dtype_of(0), np.dtype(object))
+        self.assertEqual(_values.array_of([1.5], 0).dtype, np.dtype(np.float64))
+        for items, number in (([1.5], 11), (["a"], 8), ([3], 7)):
+            self.assertEqual(_values.number_of(np.asarray(items).dtype, 0), number)
 
     def test_integers_do_not_wrap(self):
         for words in ({"threads": 1 << 32}, {"seed": 1 << 64}, {"memory_budget": 1 << 64},
