@@ -424,8 +424,9 @@ class Sessions(unittest.TestCase):
             alive = demi.Session({CONV!r}, threads=1)
             alive.itself = alive, sys.modules
         """
+        package = os.path.dirname(os.path.dirname(demi.__file__))
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                              env={**os.environ, "MALLOC_PERTURB_": "85"})
+                              env={**os.environ, "MALLOC_PERTURB_": "85", "PYTHONPATH": package})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_a_plan_goes_last(self):

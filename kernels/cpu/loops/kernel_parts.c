@@ -19,7 +19,9 @@ unsigned kernel_work_threads(const KernelCall *call, double work, uint64_t tasks
     return threads > tasks ? (tasks ? (unsigned)tasks : 1) : threads;
 }
 
-uint64_t kernel_work_chunk(double work, uint64_t count, uint64_t unit) {
+/* A chunk that is worth being taken by another thread, of `count` items of together so much work: a
+ * multiple of `unit`. */
+static uint64_t work_chunk(double work, uint64_t count, uint64_t unit) {
     const double items =
         work > WORK_PER_CHUNK ? (double)count * (WORK_PER_CHUNK / work) : (double)count;
     const uint64_t units = (uint64_t)(items / (double)unit) + 1;
@@ -27,8 +29,8 @@ uint64_t kernel_work_chunk(double work, uint64_t count, uint64_t unit) {
 }
 
 KernelCut kernel_cut(uint64_t count, uint64_t grain, unsigned parts, double work) {
-    const uint64_t chunk = kernel_work_chunk(work, count, grain);
-    const uint64_t piece = kernel_work_chunk(work / CHUNKS_PER_PIECE, count, chunk);
+    const uint64_t chunk = work_chunk(work, count, grain);
+    const uint64_t piece = work_chunk(work / CHUNKS_PER_PIECE, count, chunk);
     return (KernelCut){count, grain, parts, chunk, piece};
 }
 

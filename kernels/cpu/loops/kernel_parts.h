@@ -48,10 +48,6 @@ static inline uint64_t kernel_lane_count(uint64_t count, uint64_t size) {
  */
 unsigned kernel_work_threads(const KernelCall *call, double work, uint64_t tasks);
 
-/* A chunk that is worth being taken by another thread, of `count` items of together so much work: a
- * multiple of `unit`. */
-uint64_t kernel_work_chunk(double work, uint64_t count, uint64_t unit);
-
 /* The cut of `count` items of together so much work, in groups of `grain`. */
 KernelCut kernel_cut(uint64_t count, uint64_t grain, unsigned parts, double work);
 
