@@ -182,6 +182,7 @@ struct KernelCall {
     void *prepared;                /* what the row's prepare made; this context's alone */
     const bool *constant;          /* [input_count]: see kernel_is_constant; NULL: none is */
     const struct KernelHost *host; /* the host's own; kernel_output uses it */
+    RunEnd *end;                   /* what may end the run early; NULL: nothing */
     struct DeviceQueue *queue;     /* of a device's row: where its work goes (device.h) */
     const char *declined;          /* kernel_decline's reason; NULL: it was not called */
 };
@@ -257,6 +258,18 @@ void kernel_set_real(KernelTensor *tensor, uint64_t i, double value);
 /* How many threads the call may use, at least 1. */
 static inline unsigned kernel_threads(const KernelCall *call) {
     return call->workers ? workers_lanes(call->workers) : 1;
+}
+
+/* Where the run has ended, does not return: it leaves as running out of memory does. For kernels whose
+ * work grows faster than their operands: called in an outer loop, every microsecond at most and every
+ * tenth of a second at least; not in parts (kernel_parts.h), which are asked for them. */
+static inline void kernel_checkpoint(const KernelCall *call) {
+    if (call->end && run_end_came(call->end, true)) run_end_leave(call->end);
+}
+
+/* For long parts and tasks, in their lane: whether the run has ended, and they are to return. */
+static inline bool kernel_ended(const KernelCall *call, unsigned lane) {
+    return call->end && run_end_came(call->end, lane == 0);
 }
 
 /* Product of dims[from, to). */

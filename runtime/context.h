@@ -50,7 +50,7 @@ struct DemiContext {
     DemiData *outputs; /* [output_count], of the last run */
     ContextCarries carries;
     ContextOwned owned;
-    ExecEnd end;
+    RunEnd end;
     uint32_t output_count;
     Arena result;       /* what outputs point to beside tensors */
     const char **names; /* [value_count], made when somebody first watches */

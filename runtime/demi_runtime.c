@@ -246,6 +246,7 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     context->end.go_on = options->go_on;
     context->end.user = options->go_on_user;
     exec->options.end = &context->end;
+    workers_set_end(exec->options.workers, &context->end);
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->used = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->outputs = ARENA_ARRAY(&context->arena, DemiData, context->plan->output_count);
@@ -499,6 +500,17 @@ static void run(DemiContext *context) {
     if (ok && !exec->device.flies) collect(context);
 }
 
+/* False where the run was not ended. Else that is the error, whatever what it was ended in says, and
+ * the step is named that had begun. */
+static bool say_end(DemiContext *context) {
+    Exec *exec = &context->exec;
+    if (!run_end_seen(&context->end)) return false;
+    context->err = (Err){0};
+    run_end_fail(&context->end, &context->err);
+    if (exec->progress.step) exec_name_step(exec, exec->progress.step);
+    return true;
+}
+
 void demi_context_seed(DemiContext *context, uint64_t seed) {
     context->exec.progress.seed = seed;
 }
@@ -513,11 +525,11 @@ static DemiStatus run_once(DemiContext *context, bool waits, DemiError *error) {
     context->starts = !waits;
     exec->progress.depth = 0;
     exec->progress.steps = 0;
-    if (context->end.go_on) context->end.asked = exec_now();
-    exec->options.deadline = context->time_limit > 0 ? exec_now() + context->time_limit : 0;
+    exec->progress.step = NULL;
+    run_end_begin(&context->end, context->time_limit, &trap);
     clear_values(context);
     if (setjmp(trap.env)) {
-        err_out_of_memory(&context->err);
+        if (!say_end(context)) err_out_of_memory(&context->err);
         step_form_drop(exec);
         exec_drop_results(exec);
         if (exec->device.queue) exec_record_abandon(exec);
@@ -526,6 +538,7 @@ static DemiStatus run_once(DemiContext *context, bool waits, DemiError *error) {
         arena_init(&context->result, &trap);
         exec->scratch.budget = context->result.budget = exec->pool.budget;
         run(context);
+        if (context->err.code != ERR_NONE) say_end(context);
     }
     exec_memory_end(exec, context->err.code == ERR_NONE);
     arena_free(&exec->scratch);

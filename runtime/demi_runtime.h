@@ -165,16 +165,17 @@ typedef struct DemiContextOptions {
     uint64_t step_limit;    /* most steps a run may take, those of loops counted each time; 0: any
                                number. A loop of a model that is not trusted may never end */
     DemiKernels kernels;
-    double time_limit; /* seconds that a run may take, 0: any number. Asked before every step and
-                          iteration: a step that has begun is not interrupted */
+    double time_limit; /* seconds that a run may take, 0: any number. Asked between steps, and in
+                          those of demi's own kernels on the processor that take long; what oneDNN
+                          or a device computes is not interrupted */
     bool small; /* constants stay in 16 bit in memory, as plans have them, and are widened in every
                    run, some at a time; otherwise once, for all contexts of the plan */
     const char
         *device; /* what steps run on, read by demi_context_new: NULL or "cpu" for the processor,
                            "cuda" or "cuda:NUMBER" for an NVIDIA GPU. Steps that it has no kernels for
                            run on the processor, with copies between */
-    bool (*go_on)(void *user); /* called in the thread that runs, between steps, every twentieth of
-                                  a second or so; false ends the run with DEMI_ERR_CANCELLED. It must
+    bool (*go_on)(void *user); /* called in the thread that runs, where time_limit is asked too,
+                                  every twentieth of a second or so; false ends the run with DEMI_ERR_CANCELLED. It must
                                   not use the context. NULL: none */
     void *go_on_user;
     const DemiAllocator
@@ -250,7 +251,7 @@ DEMI_API void demi_context_seed(DemiContext *context, uint64_t seed);
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
 /* Ends the run that is under way with DEMI_ERR_CANCELLED, or, where none is, the next one. May be
- * called in any thread, as long as the context is there. Steps that have begun are not interrupted. */
+ * called in any thread, as long as the context is there. It ends where time_limit is asked, too. */
 DEMI_API void demi_context_cancel(DemiContext *context);
 
 /* Output i of the last run; NULL beyond the count, without a run, after a failed one, where it was

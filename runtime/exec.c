@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The executor: one step after the other; see exec.h. exec_kernel.c runs the steps that have
  * kernels, others handle whole values. */
-#define _DEFAULT_SOURCE /* clock_gettime */
 #include "exec.h"
-
-#include <time.h>
 
 #include "exec_device.h"
 #include "exec_memory.h"
@@ -85,39 +82,16 @@ void exec_free(Exec *exec) {
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-double exec_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-/* Whether nobody has ended the run: another thread, or the callback, which is asked a few times a
- * second. */
-static bool is_wanted(Exec *exec) {
-    ExecEnd *end = exec->options.end;
-    const double between = 0.05;
-    bool wanted = !atomic_load_explicit(&end->cancel, memory_order_relaxed);
-    if (wanted && end->go_on) {
-        const double now = exec_now();
-        if (now - end->asked < between) return true;
-        wanted = end->go_on(end->user);
-        end->asked = exec_now();
-    }
-    if (wanted) return true;
-    atomic_store(&end->cancel, false);
-    return err_set(exec->err, ERR_CANCELLED, "the run was cancelled");
-}
-
 static bool may_go_on(Exec *exec) {
     if (exec->progress.steps++ >= exec->options.step_limit)
         return err_set(exec->err, ERR_ENV, "more than %llu steps",
                        (unsigned long long)exec->options.step_limit);
-    if (exec->options.deadline != 0 && exec_now() > exec->options.deadline)
-        return err_set(exec->err, ERR_ENV, "the run takes longer than it may");
-    return !exec->options.end || is_wanted(exec);
+    RunEnd *end = exec->options.end;
+    return !end || !run_end_came(end, true) || run_end_fail(end, exec->err);
 }
 
 static bool run_step(Exec *exec, const LoadedStep *step) {
+    exec->progress.step = step;
     if (!may_go_on(exec)) return exec_name_step(exec, step);
     if (exec->device.queue && !exec_device_before(exec, step)) return exec_name_step(exec, step);
     double start = exec->options.after ? exec_now() : 0;

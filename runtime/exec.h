@@ -109,14 +109,6 @@ typedef struct StepChooser {
     void *data;
 } StepChooser;
 
-/* How a caller ends a run that is under way. */
-typedef struct ExecEnd {
-    atomic_bool cancel; /* another thread said so */
-    bool (*go_on)(void *user);
-    void *user;
-    double asked; /* when go_on was last, of exec_now's clock */
-} ExecEnd;
-
 /* What the caller says, between runs. */
 typedef struct ExecOptions {
     Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
@@ -125,8 +117,7 @@ typedef struct ExecOptions {
     bool small;          /* constants stay as they are stored */
     bool keeps_values;   /* no step works in place: the caller, or `after`, reads values that end */
     uint64_t step_limit; /* most there may be in a run, UINT64_MAX for any */
-    double deadline;     /* of exec_now's clock; 0: none */
-    ExecEnd *end;        /* the caller's ways to end a run; NULL: none */
+    RunEnd *end;         /* what ends a run early; NULL: nothing does */
     LayoutNotes *notes;  /* not NULL: forms are made, and nothing runs or reads large constants */
     bool tuned;          /* forms are made as the plan's choices say */
     const StepChooser *chooser; /* or as this one does; may be NULL */
@@ -137,10 +128,11 @@ typedef struct ExecOptions {
 
 /* How far a run is: the caller sets it before one, then it is exec.c's and exec_kernel.c's. */
 typedef struct ExecProgress {
-    uint64_t seed;        /* of the next kernel step */
-    uint64_t steps;       /* taken in this run */
-    unsigned depth;       /* of nested graphs */
-    const KernelRow *row; /* the kernel that ran last */
+    uint64_t seed;          /* of the next kernel step */
+    uint64_t steps;         /* taken in this run */
+    unsigned depth;         /* of nested graphs */
+    const LoadedStep *step; /* that began last */
+    const KernelRow *row;   /* the kernel that ran last */
 } ExecProgress;
 
 /* What strings made in this run point to; exec_kernel.c's. */
@@ -267,7 +259,15 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, const PoolFrom *from, Arena
 void exec_free(Exec *exec);
 
 /* Seconds of a clock that only runs forward. */
-double exec_now(void);
+static inline double exec_now(void) {
+    return run_end_now();
+}
+
+/* Where what runs out of memory, or ends early, jumps to from now on. */
+static inline void exec_set_trap(Exec *exec, MemTrap *trap) {
+    exec->scratch.trap = trap;
+    if (exec->options.end) exec->options.end->trap = trap;
+}
 
 /* Runs a graph whose inputs' values are set; its outputs' values are set then, and, of the main graph,
  * there once the device was waited for (exec_device_wait). Each step counts

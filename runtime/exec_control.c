@@ -3,6 +3,7 @@
  * other; they are set before it runs and its outputs taken after, so nothing is copied between
  * iterations. Scratch memory ends with every step of a body, so what must survive one lies in the
  * pool: RtLists that collect slices. */
+#include <setjmp.h>
 #include <string.h>
 
 #include "exec_operators.h"
@@ -135,6 +136,23 @@ static bool join(Exec *exec, const LoadedStep *step, const Slices *slices, Joini
     return *result;
 }
 
+/* ---- what jumps out of a body ---------------------------------------------------------------- */
+
+/* Runs turns(data). What jumps out of a body (memory that runs out, the end of the run) lands here:
+ * *jumped then, and the caller jumps on by arena_exhausted when it has let go of what it holds. */
+static bool guarded(Exec *exec, bool (*turns)(void *data), void *data, bool *jumped) {
+    MemTrap *before = exec->scratch.trap, trap;
+    volatile bool ok = false;
+    *jumped = true;
+    if (!setjmp(trap.env)) {
+        exec_set_trap(exec, &trap);
+        ok = turns(data);
+        *jumped = false;
+    }
+    exec_set_trap(exec, before);
+    return ok;
+}
+
 /* ---- Loop ------------------------------------------------------------------------------------ */
 
 typedef struct Loop {
@@ -205,6 +223,14 @@ static bool loop_end(Loop *loop) {
     return true;
 }
 
+static bool loop_turns(void *data) {
+    Loop *loop = data;
+    bool going, ok = loop_start(loop, &going);
+    for (int64_t i = 0; ok && going && (loop->trips < 0 || i < loop->trips); i++)
+        ok = loop_once(loop, i, &going);
+    return ok && loop_end(loop);
+}
+
 bool exec_loop(Exec *exec, const LoadedStep *step) {
     Loop loop = {.exec = exec, .step = step, .body = exec_graph_attr(step, "body")};
     if (loop.body == PLAN_NONE) return exec_fail(exec, step, "it has no body");
@@ -218,12 +244,10 @@ bool exec_loop(Exec *exec, const LoadedStep *step) {
     if (!buffer) return false;
     loop.slices = buffer_data(buffer);
     memset(loop.slices, 0, loop.scans * sizeof *loop.slices);
-    bool going, ok = loop_start(&loop, &going);
-    for (int64_t i = 0; ok && going && (loop.trips < 0 || i < loop.trips); i++)
-        ok = loop_once(&loop, i, &going);
-    ok = ok && loop_end(&loop);
+    bool jumped, ok = guarded(exec, loop_turns, &loop, &jumped);
     for (uint32_t i = 0; i < loop.scans; i++) drop(&loop.slices[i]);
     buffer_unref(buffer);
+    if (jumped) arena_exhausted(&exec->scratch);
     return ok;
 }
 
@@ -236,7 +260,9 @@ typedef struct Scan {
     uint32_t states, inputs, outputs;
     int64_t batch; /* the item of opset 8's batch axis; -1 where there is none */
     int64_t length;
-    Slices *slices; /* [outputs] */
+    Slices *slices;   /* [outputs] */
+    RtValue *results; /* [states + outputs], in a pool buffer */
+    Slices *batches;  /* the same of each item of a batch */
 } Scan;
 
 static int64_t item_of(const LoadedStep *step, const char *name, uint32_t i, int64_t otherwise) {
@@ -421,6 +447,12 @@ static bool scan_fits(Scan *scan) {
     return true;
 }
 
+static bool scan_turns(void *data) {
+    Scan *scan = data;
+    return scan->batch < 0 ? scan_sequence(scan, scan->results)
+                           : scan_batch(scan, scan->results, scan->batches);
+}
+
 bool exec_scan(Exec *exec, const LoadedStep *step) {
     bool old = step->opset < 9;
     Scan scan = {.exec = exec,
@@ -434,11 +466,11 @@ bool exec_scan(Exec *exec, const LoadedStep *step) {
     uint64_t size = total * (2 * sizeof(Slices) + sizeof(RtValue));
     Buffer *buffer = buffer_new(&exec->pool, size + 1, exec->err);
     if (!buffer) return false;
-    RtValue *results = buffer_data(buffer);
+    RtValue *results = scan.results = buffer_data(buffer);
     memset(results, 0, size);
-    Slices *batches = (Slices *)(results + total);
+    Slices *batches = scan.batches = (Slices *)(results + total);
     scan.slices = batches + total;
-    bool ok = old ? scan_batch(&scan, results, batches) : scan_sequence(&scan, results);
+    bool jumped, ok = guarded(exec, scan_turns, &scan, &jumped);
     for (uint32_t i = 0; i < total; i++) {
         if (ok)
             exec_output(exec, step, i, results[i]);
@@ -448,6 +480,7 @@ bool exec_scan(Exec *exec, const LoadedStep *step) {
         drop(&scan.slices[i]);
     }
     buffer_unref(buffer);
+    if (jumped) arena_exhausted(&exec->scratch);
     return ok;
 }
 

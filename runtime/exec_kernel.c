@@ -173,6 +173,8 @@ static bool call_row(StepCall *s) {
     if (sizes) clear_outputs(s);
     bool ok = set_inputs(s) && (sizes || set_outputs(s)) && s->form->row->run(&s->call);
     if (s->call.declined) return false;
+    if (s->call.end && run_end_seen(s->call.end)) /* what was computed may be in part */
+        return run_end_fail(s->call.end, s->exec->err);
     if (!ok && s->exec->err->code == ERR_NONE) /* or else the run would seem to go well */
         return exec_fail(s->exec, s->step, "its kernel failed, and did not say why");
     if (!ok) return exec_name_step(s->exec, s->step);

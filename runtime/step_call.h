@@ -80,6 +80,7 @@ static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *ste
                            .prepared = form->prepared,
                            .constant = step->constant,
                            .host = host,
+                           .end = exec->options.end,
                            .queue = step->device ? exec->device.queue : NULL};
 }
 

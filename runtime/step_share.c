@@ -132,16 +132,16 @@ static void copy_free(Pool *pool, Copy *copy) {
 static bool pack_by_function(PackJob *job, const KernelTensor *from, void *to) {
     KernelCall *call = &job->s->call;
     Exec *exec = job->s->exec;
-    MemTrap *scratch = exec->scratch.trap, trap;
+    MemTrap *before = exec->scratch.trap, trap;
     Err *err = call->err, ignored = {0};
     volatile bool ok = false;
     call->err = &ignored;
     if (!setjmp(trap.env)) {
-        exec->scratch.trap = &trap;
+        exec_set_trap(exec, &trap);
         KernelPackJob pack = {from, to, job->size, job->variant};
         ok = job->pack(call, &pack);
     }
-    exec->scratch.trap = scratch;
+    exec_set_trap(exec, before);
     call->err = err;
     return ok;
 }

@@ -120,12 +120,16 @@ static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
 static bool measure(SearchJob *job, Err *err) {
     Progress *progress = &job->model.trials.progress;
     const double begun = clock_seconds();
+    if (job->options.seconds > 0 && job->options.parts < 2)
+        progress->until = job->model.probes.progress.until = search_deadline(job);
     const bool measured = search_measure(job, err);
+    progress->until = 0;
     job->search->totals.groups_seconds = clock_seconds() - begun;
     if (measured) return true;
     if (err->code != ERR_CANCELLED || job->options.parts > 1) return false;
+    const bool late = clock_seconds() > search_deadline(job);
     job->best = solve_cheapest(&job->trace, job->target);
-    if (job->best == SOLVE_NONE) return false;
+    if (job->best == SOLVE_NONE && !late) return false; /* else it is the widest */
     job->decided = true;
     job->outcome = DEMI_FOUND_SO_FAR;
     progress->cancelled = false;

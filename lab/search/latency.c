@@ -85,6 +85,7 @@ typedef struct Timing {
     const Owners *owners;
     Arena *arena;
     VEC(StepTime) steps; /* by number */
+    double deadline;
 } Timing;
 
 static void note_conversion(const DemiStep *step, StepTime *time) {
@@ -131,7 +132,7 @@ static bool time_steps(Session *session, Timing *timing, Err *err) {
     if (!session_run(session, err) ||
         !error_take(err, demi_context_watch(session->context, note_step, timing, &error), &error))
         return false;
-    const double until = clock_seconds() + timed_seconds;
+    const double until = fmin(timing->deadline, clock_seconds() + timed_seconds);
     for (int i = 0; i < RUNS_MOST && (i < RUNS_LEAST || clock_seconds() < until); i++)
         if (!session_run(session, err)) return false;
     return true;
@@ -160,7 +161,7 @@ static bool measure_candidate(SearchModel *m, const Owners *owners, size_t c, co
     memset(assignment, (int)c, groups);
     const DemiConvertOptions options = search_model_options(m, assignment, within);
     SessionOptions how;
-    Timing timing = {.owners = owners, .arena = within};
+    Timing timing = {.owners = owners, .arena = within, .deadline = found->deadline};
     Session *session = open_by(m, &options, &how, within, err);
     const bool ok = session && time_steps(session, &timing, err);
     for (size_t i = 0; ok && i < timing.steps.count; i++) {
@@ -234,8 +235,8 @@ static bool run_round(Session *const *sessions, size_t count, double *times, siz
     return true;
 }
 
-bool latency_race(SearchModel *m, const uint8_t *const *assignments, size_t count, double *seconds,
-                  Err *err) {
+bool latency_race(SearchModel *m, const uint8_t *const *assignments, size_t count, double deadline,
+                  double *seconds, Err *err) {
     Arena *within = arena_child(m->arena);
     Session **sessions = ARENA_ARRAY(within, Session *, count + 1);
     SessionOptions *hows = ARENA_ARRAY(within, SessionOptions, count + 1);
@@ -249,7 +250,7 @@ bool latency_race(SearchModel *m, const uint8_t *const *assignments, size_t coun
         ok = sessions[i] && session_run(sessions[i], err);
     }
     size_t rounds = 0;
-    const double until = clock_seconds() + raced_seconds * (double)count;
+    const double until = fmin(deadline, clock_seconds() + raced_seconds * (double)count);
     for (; ok && rounds < ROUNDS_MOST && (rounds < ROUNDS_LEAST || clock_seconds() < until);
          rounds++)
         ok = run_round(sessions, count, times, rounds, err);

@@ -17,7 +17,8 @@ typedef struct Latency {
     double *seconds; /* [groups][candidates] */
     double *rest;    /* [1]: of steps that are no group's, with the first candidate */
     double *in,
-        *out; /* [candidates]: of an element that becomes one of the candidate's, and back */
+        *out;        /* [candidates]: of an element that becomes one of the candidate's, and back */
+    double deadline; /* of clock_seconds: behind it, no more runs than are needed */
 } Latency;
 
 /* Adds to numbers that are 0. False with the error set. */
@@ -28,8 +29,8 @@ SolvePair *latency_pairs(const SearchModel *model, const Costs *costs, const Lat
                          size_t *count, Arena *arena);
 
 /* Whole runs of conversions, by turns: seconds[count], the median of each. An assignment that is NULL
- * is the model as it is. */
+ * is the model as it is. Behind the deadline, of clock_seconds, no more are begun than a median needs. */
 bool latency_race(SearchModel *model, const uint8_t *const *assignments, size_t count,
-                  double *seconds, Err *err);
+                  double deadline, double *seconds, Err *err);
 
 #endif

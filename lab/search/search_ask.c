@@ -112,6 +112,33 @@ static const char *key_of(const SearchJob *job, const uint8_t *assignment) {
     return key;
 }
 
+static bool run_assignment(SearchJob *job, const uint8_t *assignment, Score *found, Err *err) {
+    Arena *within = arena_child(job->arena);
+    const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
+    const bool ok = evaluation_run(&job->model, &job->scoring, &options, found, err);
+    arena_free(within);
+    return ok;
+}
+
+/* Machines sum in different orders, so their scores are not the same to the last digits. */
+bool search_confirm(SearchJob *job, size_t point, Err *err) {
+    const double apart = 0.02;
+    Score found = {NAN, NAN};
+    if (point >= job->score_noted.count || !job->score_noted.items[point]) return true;
+    const double noted = solve_value(&job->trace, point);
+    if (!run_assignment(job, solve_point(&job->trace, point)->assignment, &found, err))
+        return false;
+    if (fabs(found.value - noted) <= apart * fmax(1, fabs(noted)) ||
+        (isnan(found.value) && isnan(noted)))
+        return true;
+    err_set(err, ERR_USAGE, "what the journal says of the result is not so");
+    err_file(err, job->options.journal);
+    err_expected(err, "a score of %g, as it is run now", found.value);
+    err_actual(err, "%g", noted);
+    err_hint(err, "the journal was changed, or is of another machine: give another file");
+    return false;
+}
+
 static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *err) {
     SearchJob *job = user;
     const char *key = key_of(job, assignment);
@@ -119,24 +146,22 @@ static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *
     if (noted) {
         *score = noted[0];
         VEC_PUSH(job->arena, &job->score_errors, noted[1]);
+        VEC_PUSH(job->arena, &job->score_noted, true);
         return true;
     }
     Score found = {NAN, NAN};
-    Arena *within = arena_child(job->arena);
-    const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
-    const bool ok = evaluation_run(&job->model, &job->scoring, &options, &found, err);
-    arena_free(within);
+    const bool ok = run_assignment(job, assignment, &found, err);
     *score = found.value;
     VEC_PUSH(job->arena, &job->score_errors, found.error);
+    VEC_PUSH(job->arena, &job->score_noted, false);
     const double numbers[] = {found.value, found.error};
     return ok && (!job->journal || journal_add(job->journal, key, numbers, 2, err));
 }
 
 static bool stop(void *user) {
     SearchJob *job = user;
-    const DemiSearchOptions *o = &job->options;
     const bool first = !job->trace.points.count; /* there is to be a result */
-    if (!first && o->seconds > 0 && clock_seconds() - job->started > o->seconds) return true;
+    if (!first && clock_seconds() > search_deadline(job)) return true;
     return !progress_tell(&job->model.trials.progress, "evaluating", job->trace.points.count,
                           job->trace.oracle.limit, NULL);
 }

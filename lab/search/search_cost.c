@@ -45,7 +45,10 @@ static bool find_latency(SearchJob *job, Err *err) {
     const size_t numbers = all + 1 + 2 * count;
     double *table = ARENA_ARRAY(job->arena, double, numbers);
     const double *noted = job->journal ? journal_find(job->journal, "latency", numbers) : NULL;
-    job->latency = (Latency){table, table + all, table + all + 1, table + all + 1 + count};
+    /* half the time at most, as there is to be a result */
+    const double seconds = job->options.seconds;
+    job->latency = (Latency){table, table + all, table + all + 1, table + all + 1 + count,
+                             seconds > 0 ? job->started + seconds / 2 : INFINITY};
     if (noted) {
         memcpy(table, noted, numbers * sizeof *noted);
         return true;

@@ -6,6 +6,7 @@
 #include "aimet.h"
 #include "aimet_conversions.h"
 #include "choose.h"
+#include "clock.h"
 #include "search_job.h"
 
 enum { CURVE_POINTS = 24, WITHIN_POINTS = 12 };
@@ -166,7 +167,8 @@ static bool race(SearchJob *job, Err *err) {
     const double *noted = job->journal ? journal_find(job->journal, "race", count + 1) : NULL;
     if (noted)
         memcpy(seconds, noted, (count + 1) * sizeof *seconds);
-    else if (!latency_race(&job->model, assignments, count + 1, seconds, err) ||
+    else if (!latency_race(&job->model, assignments, count + 1, search_deadline(job), seconds,
+                           err) ||
              (job->journal && !journal_add(job->journal, "race", seconds, count + 1, err)))
         return false;
     job->raced = ARENA_ARRAY(job->arena, double, job->trace.points.count + 1);
@@ -198,6 +200,11 @@ bool search_corners(SearchJob *job, Err *err) {
         job->decided = true;
         job->outcome = DEMI_FOUND_TRIVIAL;
         job->best = solve_cheapest(&job->trace, job->target);
+    } else if (widest != SOLVE_NONE && !isnan(solve_value(&job->trace, widest)) &&
+               solve_cheapest(&job->trace, job->target) == SOLVE_NONE) {
+        job->decided = true;
+        job->outcome = DEMI_FOUND_NOTHING;
+        job->best = SOLVE_NONE;
     }
     return true;
 }
@@ -224,6 +231,7 @@ bool search_find(SearchJob *job, Err *err) {
         return false;
     }
     const bool raced = job->options.cost == DEMI_COST_LATENCY &&
-                       (job->outcome == DEMI_FOUND || job->outcome == DEMI_FOUND_TRIVIAL);
-    return !raced || race(job, err);
+                       (job->outcome == DEMI_FOUND || job->outcome == DEMI_FOUND_TRIVIAL) &&
+                       clock_seconds() < search_deadline(job);
+    return (!raced || race(job, err)) && search_confirm(job, job->best, err);
 }

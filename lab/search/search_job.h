@@ -4,6 +4,8 @@
 #ifndef DEMI_SEARCH_JOB_H
 #define DEMI_SEARCH_JOB_H
 
+#include <math.h>
+
 #include "costs.h"
 #include "evaluation.h"
 #include "journal.h"
@@ -38,6 +40,7 @@ typedef struct SearchJob {
     SolveProblem problem;
     SolveTrace trace;
     VEC(double) score_errors; /* of the trace's points */
+    VEC(bool) score_noted;    /* of the same: the journal says so */
     Journal *journal;         /* NULL: none */
     const GroupEdge *edges;
     size_t edge_count;
@@ -76,6 +79,15 @@ bool search_corners(SearchJob *job, Err *err);
 /* Finds what each candidate of each group does alone: `noise`, `alone`. Processes that share that out
  * all get here. */
 bool search_measure(SearchJob *job, Err *err);
+
+/* When no more is begun that is not needed for a result, of clock_seconds: all phases have one. */
+static inline double search_deadline(const SearchJob *job) {
+    return job->options.seconds > 0 ? job->started + job->options.seconds : INFINITY;
+}
+
+/* Runs a point of the trace again that only the journal vouches for. ERR_USAGE where its score is
+ * another one. */
+bool search_confirm(SearchJob *job, size_t point, Err *err);
 
 /* Searches: `outcome`, `best`, and AIMET's lists. */
 bool search_find(SearchJob *job, Err *err);

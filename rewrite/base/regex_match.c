@@ -419,6 +419,12 @@ static uint32_t follow(Regex *regex, uint32_t start, Text text, size_t at, uint3
 }
 
 bool regex_matches(Regex *regex, const char *text, size_t length) {
+    return regex_matches_until(regex, text, length, NULL);
+}
+
+bool regex_matches_until(Regex *regex, const char *text, size_t length, RunEnd *end) {
+    enum { STEPS_BETWEEN = 1 << 16 };
+    uint64_t steps = 0;
     memset(regex->stamp, 0, regex->steps.count * sizeof *regex->stamp);
     const Text whole = {text, length};
     uint32_t count = follow(regex, 0, whole, 0, 0);
@@ -428,6 +434,11 @@ bool regex_matches(Regex *regex, const char *text, size_t length) {
         regex->now = regex->next;
         regex->next = swap;
         uint32_t now_count = count;
+        steps += 1 + count;
+        if (end && steps >= STEPS_BETWEEN) {
+            steps = 0;
+            if (run_end_came(end, true)) run_end_leave(end);
+        }
         count = 0;
         for (uint32_t i = 0; i < now_count; i++) {
             const Step *step = &regex->steps.items[regex->now[i]];

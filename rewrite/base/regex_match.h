@@ -20,6 +20,7 @@
 
 #include "arena.h"
 #include "err.h"
+#include "run_end.h"
 
 typedef struct Regex Regex;
 
@@ -31,5 +32,7 @@ Regex *regex_compile(Arena *arena, const char *pattern, Err *err);
 /* True where the whole text matches. Memory for the states is the Regex's own: one call at a
  * time. */
 bool regex_matches(Regex *regex, const char *text, size_t length);
+/* The same in the thread of a run, which it leaves where that ends (run_end.h). */
+bool regex_matches_until(Regex *regex, const char *text, size_t length, RunEnd *end);
 
 #endif

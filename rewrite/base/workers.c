@@ -2,12 +2,14 @@
 /* The job at hand is one number that all threads compare and swap, the ticket: which job it is, and
  * how many of its tasks nobody has taken. The number of the job is what makes it safe to read what
  * to call before the swap: where the swap succeeds, it is still that job. */
+#define _DEFAULT_SOURCE /* clock_gettime */
 #include "workers.h"
 
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "processors.h"
 #include "thread_start.h"
@@ -32,7 +34,8 @@ struct Workers {
     unsigned lanes; /* wanted, the caller's among them */
     unsigned made;  /* threads that are there: of lanes 1 .. made */
     bool started;
-    Lane *lane; /* [lanes] */
+    Lane *lane;  /* [lanes] */
+    RunEnd *end; /* of the run that jobs are part of; NULL: none */
 
     /* The job. Written while no task of the last one is left, read before a task is taken. */
     _Atomic(WorkersTask *) task;
@@ -80,7 +83,7 @@ static bool do_task(Workers *w, unsigned lane) {
         data = atomic_load_explicit(&w->data, memory_order_relaxed);
         count = atomic_load_explicit(&w->count, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak(&w->ticket, &ticket, ticket - 1));
-    task(data, count - (uint32_t)ticket, lane);
+    if (!workers_ended(w, lane)) task(data, count - (uint32_t)ticket, lane);
     if (atomic_fetch_sub(&w->unfinished, 1) == 1 && lane != 0) wake_caller(w);
     return true;
 }
@@ -197,6 +200,14 @@ Workers *workers_new_streaming(Arena *arena) {
     return workers_new(arena, count < WORKERS_STREAMING ? count : WORKERS_STREAMING);
 }
 
+void workers_set_end(Workers *workers, RunEnd *end) {
+    workers->end = end;
+}
+
+bool workers_ended(const Workers *workers, unsigned lane) {
+    return workers->end && run_end_came(workers->end, lane == 0);
+}
+
 unsigned workers_lanes(const Workers *workers) {
     return workers->lanes;
 }
@@ -215,20 +226,47 @@ static void wake_sleepers(Workers *w, unsigned wanted) {
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Until the last task is done; or, where the caller's go_on is to be asked, a while. Under the lock. */
+static void wait_a_while(Workers *w) {
+    enum { WHILE_NS = 50000000, SECOND_NS = 1000000000 };
+    if (!w->end || !w->end->go_on) {
+        pthread_cond_wait(&w->done, &w->lock);
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME,
+                  &until); /* the condition's clock: a leap of it is a longer while */
+    until.tv_nsec += WHILE_NS;
+    until.tv_sec += until.tv_nsec / SECOND_NS;
+    until.tv_nsec %= SECOND_NS;
+    pthread_cond_timedwait(&w->done, &w->lock, &until);
+}
+
 static void wait_for_others(Workers *w) {
     for (unsigned spins = 0; spins < SPINS; spins++, spin())
         if (atomic_load(&w->unfinished) == 0) return;
     pthread_mutex_lock(&w->lock);
     atomic_store(&w->caller_sleeps, true);
-    while (atomic_load(&w->unfinished) != 0) pthread_cond_wait(&w->done, &w->lock);
+    while (atomic_load(&w->unfinished) != 0) {
+        wait_a_while(w);
+        if (!w->end || !w->end->go_on || atomic_load(&w->unfinished) == 0) continue;
+        pthread_mutex_unlock(&w->lock); /* go_on may take its time */
+        workers_ended(w, 0);
+        pthread_mutex_lock(&w->lock);
+    }
     atomic_store(&w->caller_sleeps, false);
     pthread_mutex_unlock(&w->lock);
+}
+
+void workers_leave_ended(const Workers *w) {
+    if (w->end && run_end_seen(w->end)) run_end_leave(w->end);
 }
 
 void workers_run(Workers *w, unsigned count, WorkersTask *task, void *data) {
     if (count > 1 && !w->started) start_threads(w);
     if (count <= 1 || w->made == 0) {
-        for (unsigned i = 0; i < count; i++) task(data, i, 0);
+        for (unsigned i = 0; i < count && !workers_ended(w, 0); i++) task(data, i, 0);
+        workers_leave_ended(w);
         return;
     }
     atomic_store_explicit(&w->task, task, memory_order_relaxed);
@@ -238,7 +276,8 @@ void workers_run(Workers *w, unsigned count, WorkersTask *task, void *data) {
     uint64_t job = (atomic_load_explicit(&w->ticket, memory_order_relaxed) >> 32) + 1;
     atomic_store(&w->ticket, job << 32 | (count - 1));
     wake_sleepers(w, count - 1);
-    task(data, 0, 0);
+    if (!workers_ended(w, 0)) task(data, 0, 0);
     while (do_task(w, 0)) continue;
     wait_for_others(w);
+    workers_leave_ended(w);
 }

@@ -15,6 +15,7 @@
 #define DEMI_BASE_WORKERS_H
 
 #include "arena.h"
+#include "run_end.h"
 
 typedef struct Workers Workers;
 
@@ -36,6 +37,17 @@ Workers *workers_new_streaming(Arena *arena);
 
 /* As many as it was made with, even where threads could not be made. */
 unsigned workers_lanes(const Workers *workers);
+
+/* From now on jobs are part of a run that may end early; NULL: of none. Where it ends, the tasks that
+ * have not begun are not called, and workers_run leaves (run_end.h) when the others have returned. */
+void workers_set_end(Workers *workers, RunEnd *end);
+
+/* Whether the run has ended, asked by a task that is long, in its lane: it is to return then. */
+bool workers_ended(const Workers *workers, unsigned lane);
+
+/* In the caller's thread, between jobs: leaves where the run has ended, and what was computed may be
+ * in part. */
+void workers_leave_ended(const Workers *workers);
 
 /* Calls task(data, 0 .. count - 1, lane), the lower numbers first, and returns when all have
  * returned. Task 0 is called in the calling thread, lane 0, so a job of one task needs no other.

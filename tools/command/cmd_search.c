@@ -368,19 +368,30 @@ static int exit_code(DemiSearchOutcome outcome) {
     return 0;
 }
 
+/* What does not reach the target is not left for what does. */
+static void drop_result(Job *job) {
+    OutFile **const files[] = {&job->files.policy, &job->files.plan, &job->files.model};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (*files[i]) outputs_drop(job->program, *files[i]);
+        *files[i] = NULL;
+    }
+}
+
 static bool write_result(Job *job, Err *err) {
     ModelSave *save = NULL;
     DemiModel *model = NULL;
     job->title.search = job->search;
     job->title.input = job->model.path;
     job->title.output = job->output;
+    const DemiSearchOutcome outcome = demi_search_totals(job->search)->outcome;
+    if (outcome == DEMI_FOUND_NOTHING) drop_result(job);
     bool ok = write_policy(job, err) && write_plan(job, err) && write_reports(job, err);
     if (ok && job->files.model)
         ok = load_converted(job, &model, err) &&
              console_write_model(job->program, model, job->files.model, &save, err);
     ok = ok && outputs_commit(job->program, save, err);
     demi_free(model);
-    job->program->exit_code = exit_code(demi_search_totals(job->search)->outcome);
+    job->program->exit_code = exit_code(outcome);
     return ok;
 }
 
@@ -477,7 +488,8 @@ const Command command_search = {
         "\n"
         "Without --target, --drop and --max-cost the whole curve is measured. Exit codes: 0 where "
         "the target is reached, 10 where the lowest candidates reach it at once, 1 where not even "
-        "the widest do, 11 where time, evaluations or Ctrl-C ended the search: what reached the "
+        "the widest do and no model is written, 11 where time, evaluations or Ctrl-C ended the "
+        "search: what reached the "
         "target by then is written.",
     .examples = "# 40 dB, on data of your own; everything that is known of it into a folder\n"
                 "demi search model.onnx --data samples --target 40 --output-dir found\n"

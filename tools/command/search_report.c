@@ -22,7 +22,8 @@ static const char *outcome_text(DemiSearchOutcome outcome) {
     switch (outcome) {
     case DEMI_FOUND: return "the cheapest that reaches the target";
     case DEMI_FOUND_TRIVIAL: return "the cheapest precisions of all reach the target";
-    case DEMI_FOUND_NOTHING: return "not even the widest precisions reach the target: these it is";
+    case DEMI_FOUND_NOTHING:
+        return "not even the widest precisions reach the target: no model is written";
     case DEMI_FOUND_SO_FAR: return "the cheapest that reached the target when the search was ended";
     case DEMI_FOUND_CURVE: return "no target: the model as it is, and what lowering it costs";
     }

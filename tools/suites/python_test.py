@@ -22,6 +22,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -40,7 +41,7 @@ if "DEMI_LIBRARY" in os.environ:
     sys.path.insert(0, str(ROOT / "tools/python"))
 
 import demi_onnx as demi  # noqa: E402
-from demi_onnx import _abi_functions, _lib  # noqa: E402
+from demi_onnx import _abi_functions, _lib, _values  # noqa: E402
 
 CONV = str(ROOT / "testdata/models/conv_net.onnx")
 PATIENCE_S = 300  # what does not end is a failure
@@ -405,6 +406,67 @@ class Sessions(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt), interrupted(0.1):
             session.run(None, {"x": np.ones(1, np.float32)})
 
+    def test_cycles(self):
+        """Sessions in cycles, which are collected in any order, and those alive at the interpreter's end."""
+        script = f"""if True:
+            import gc
+            import sys
+            import demi_onnx as demi
+            gc.set_threshold(1)
+            for _ in range(50):
+                session = demi.Session({CONV!r}, threads=1)
+                session.itself = session
+                session._plan.cycle = session._free[0]
+                session._free[0].cycle = session._plan
+                del session
+                gc.collect()
+            sys.modules["kept"] = demi.Session({CONV!r}, threads=1)
+            alive = demi.Session({CONV!r}, threads=1)
+            alive.itself = alive, sys.modules
+        """
+        package = os.path.dirname(os.path.dirname(demi.__file__))
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                              env={**os.environ, "MALLOC_PERTURB_": "85", "PYTHONPATH": package})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_plan_goes_last(self):
+        """Whatever order finalizers come in: a context needs its plan."""
+        session = demi.Session(CONV, threads=1)
+        plan, runner, freed = session._plan, session._free[0], []
+        plan.handle._free = lambda pointer, free=plan.handle._free: (freed.append(1), free(pointer))
+        plan.__del__()
+        self.assertEqual(freed, [])
+        runner.__del__()
+        self.assertEqual(freed, [1])
+        plan.handle._pointer = runner._context = None  # both come again
+        plan.handle._users = 2
+
+    def test_unknown_types(self):
+        """Of an operand whose type is not known, values are what they are."""
+        self.assertEqual(_values.dtype_of(0), np.dtype(object))
+        self.assertEqual(_values.array_of([1.5], 0).dtype, np.dtype(np.float64))
+        for items, number in (([1.5], 11), (["a"], 8), ([3], 7)):
+            self.assertEqual(_values.number_of(np.asarray(items).dtype, 0), number)
+
+    def test_integers_do_not_wrap(self):
+        for words in ({"threads": 1 << 32}, {"seed": 1 << 64}, {"memory_budget": 1 << 64},
+                      {"step_limit": (1 << 64) + 1}, {"seed": -1}):
+            with self.assertRaises(demi.UsageError, msg=words):
+                demi.Session(CONV, **words)
+
+    def test_interrupt_within_a_kernel(self):
+        """Ctrl-C and a time limit end a single kernel, whose work grows faster than its operands."""
+        model = model_of([helper.make_node("Det", ["x"], ["y"])],
+                         [info("x", TensorProto.DOUBLE, ["N", "N"])],
+                         [info("y", TensorProto.DOUBLE, [])])
+        x = np.random.default_rng(0).standard_normal((4000, 4000))
+        begin = time.process_time()
+        with self.assertRaises(KeyboardInterrupt), interrupted(0.5):
+            demi.Session(model, time_limit=PATIENCE_S).run(None, {"x": x})
+        with self.assertRaisesRegex(demi.EnvironmentFailure, "longer than it may"):
+            demi.Session(model, time_limit=0.5).run(None, {"x": x})
+        self.assertLess(time.process_time() - begin, 6)
+
     def test_async(self):
         session = demi.Session(matmul(), threads=1)
         x = np.ones((2, 64), np.float32)
@@ -741,6 +803,47 @@ class Passes(unittest.TestCase):
             made, report = demi.run_passes(model, pipeline, verify_each=True)
             self.assertEqual(report.totals.rewrites, 1)
             self.assertEqual(demi.Session(made).run(None, {"x": x})[0].tolist(), want)
+
+    def test_what_a_pass_raises(self):
+        """Its exception is the cause of the error; Ctrl-C is Ctrl-C."""
+        @demi.register_pass("test-raises", options={"how": "KeyError"})
+        def raises(graph, how):
+            raise {"KeyError": KeyError, "KeyboardInterrupt": KeyboardInterrupt}[how]("here")
+
+        with self.assertRaises(demi.ModelError) as caught:
+            demi.run_passes(matmul(), "test-raises")
+        self.assertIsInstance(caught.exception.__cause__, KeyError)
+        self.assertEqual(caught.exception.__cause__.__traceback__.tb_next.tb_frame.f_code.co_name,
+                         "raises")
+        with self.assertRaises(KeyboardInterrupt):
+            demi.run_passes(matmul(), demi.Pipeline(("test-raises", {"how": "KeyboardInterrupt"})))
+        with self.assertRaises(demi.DemiError) as caught:  # nothing is left of it
+            demi.run_passes(b"junk", "test-raises")
+        self.assertIsNone(caught.exception.__cause__)
+
+    def test_what_a_pass_keeps(self):
+        """What it was given of the model means nothing behind it, nor what it has removed within it."""
+        kept = []
+
+        @demi.register_pass("test-keeps")
+        def keeps(graph):
+            node = graph.add_node("Neg", [graph.inputs[0]])
+            kept.extend([graph, graph.inputs[0], next(iter(graph.nodes)), node])
+            node.remove()
+            for use in (lambda: node.name, lambda: node.inputs, node.remove,
+                        lambda: node.set_attribute("axis", 1)):
+                with self.assertRaisesRegex(demi.PassError, "removed"):
+                    use()
+            with self.assertRaisesRegex(demi.UsageError, "64 bits"):
+                kept[2].set_attribute("axis", 1 << 63)
+            with self.assertRaisesRegex(demi.UsageError, "64 bits"):
+                kept[2].set_attribute("axes", [1, -1 << 64])
+
+        demi.run_passes(matmul(), "test-keeps")
+        for use in (lambda: kept[0].name, lambda: list(kept[0].nodes), lambda: kept[1].name,
+                    lambda: kept[1].shape, lambda: kept[2].op_type, lambda: kept[2].remove()):
+            with self.assertRaisesRegex(demi.PassError, "returned"):
+                use()
 
     def test_reads(self):
         seen = {}

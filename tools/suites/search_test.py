@@ -9,10 +9,12 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import onnx
@@ -345,8 +347,11 @@ class Search(Case):
             result = self.search(code, self.net, "-c", "float,a16w16,a8w8", "-o", out, *words)
             best = self.best(result)
             self.assertTrue(math.isfinite(best["score"]))
+            self.assertEqual(os.path.exists(out), code != NO_TARGET)
+            pathlib.Path(out).unlink(missing_ok=True)
             if code == NO_TARGET:
                 self.assertEqual(best["groups"][1:], [0, 0])
+                self.assertEqual(result["partial_runs"], 0)  # there is nothing to search
             if code == TRIVIAL:
                 self.assertEqual(best["groups"][1], 0)
                 self.assertGreater(best["groups"][2], 3)
@@ -363,6 +368,30 @@ class Search(Case):
             feasible = [p["cost"] for p in result["points"] if p["feasible"]]
             self.assertEqual(best["cost"], min(feasible))
         self.search(SO_FAR, self.net, "-c", "a16w16,a8w8", "--target", "50", "--seconds", "0.000001")
+
+    def test_seconds_are_those_of_all_phases(self) -> None:
+        for words in (["--cost", "latency", "--target", "20"], ["--target", "50"]):
+            begun = time.monotonic()
+            done = self.run_demi("search", self.net, "--random", "1", "-c", "float,float16,a8w8", *words,
+                                 "--seconds", "0.5", "--quiet", "-o", self.path("out.onnx"))
+            self.assertIn(done.returncode, (0, TRIVIAL, SO_FAR), done.stderr)
+            self.assertLess(time.monotonic() - begun, 3)
+
+    def test_a_journal_is_not_believed(self) -> None:
+        journal, out = self.path("journal.jsonl"), self.path("out.onnx")
+        words = ("search", self.net, "--random", "1", "-c", "a16w16,a8w8", "--target", "50",
+                 "--journal", journal, "--quiet", "-o", out)
+        self.assertEqual(self.run_demi(*words).returncode, 0)
+        self.assertEqual(self.run_demi(*words).returncode, 0)
+        pathlib.Path(out).unlink()
+        text = pathlib.Path(journal).read_text()
+        changed = re.sub(r'("key":"1+","is":)\[[^,]*', r"\1[77.5", text)
+        self.assertNotEqual(changed, text)
+        pathlib.Path(journal).write_text(changed)
+        done = self.run_demi(*words)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("journal", done.stderr)
+        self.assertFalse(os.path.exists(out))
 
     def test_supported(self) -> None:
         sixteen = {"activation": {"bitwidth": 16, "dtype": "int"},

@@ -51,8 +51,8 @@ static bool transform_lines(KernelCall *call, const FourierJob *job) {
     unsigned spaces = threads > 1 ? kernel_threads(call) : 1;
     Lines lines = {job, lanes, kernel_workspace(call, size * spaces), size};
     if (!lines.space) return false;
-    const KernelCut cut = {job->lines, lanes, threads, kernel_work_chunk(work, job->lines, lanes)};
-    kernel_run_parts(call->workers, cut, run_lines, &lines);
+    kernel_run_parts(call->workers, kernel_cut(job->lines, lanes, threads, work), run_lines,
+                     &lines);
     return true;
 }
 

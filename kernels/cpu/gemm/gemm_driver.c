@@ -53,6 +53,7 @@ typedef struct Partition {
     uint32_t width;                     /* of B's panels */
     bool copies;                        /* A's rows are copied: they are transposed, or narrow */
     uint64_t a_size, rest_size, buffer; /* 4-byte elements of a thread's buffers, and of all */
+    const KernelCall *call;
 } Partition;
 
 static void partition_units(Partition *part, bool by_rows) {
@@ -116,6 +117,8 @@ typedef struct Strip {
     uint32_t rest;        /* columns of the last vector, transposed in `last`; 0: they are not */
     Ahead next_a, next_b; /* the next rows, and the next block */
     uint64_t lines;       /* of next_b for each panel of some rows */
+    unsigned lane;
+    uint64_t asked; /* multiply-adds since it was last asked whether the run has ended */
 } Strip;
 
 /* A panel of B and the columns of C that are its. A last vector of few columns has been transposed. */
@@ -204,7 +207,18 @@ static void run_epilogue(const Strip *strip, uint64_t row, uint64_t rows, float 
                                                .columns = strip->columns});
 }
 
-static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
+/* Behind so many multiply-adds, whether there is no more to do as the run has ended: asked every
+ * millisecond or so. */
+static bool ended_behind(Strip *strip, uint64_t work) {
+    enum { WORK_BETWEEN = 1 << 24 };
+    strip->asked += work;
+    if (strip->asked < WORK_BETWEEN) return false;
+    strip->asked = 0;
+    return kernel_ended(strip->part->call, strip->lane);
+}
+
+/* False where the run has ended. */
+static bool run_depth(Strip *strip, uint64_t k, uint64_t depth) {
     const Partition *part = strip->part;
     const Gemm *g = part->gemm;
     GemmBlock block = {.batch = strip->batch,
@@ -242,11 +256,13 @@ static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
                                 .size = depth * element};
         run_panels(strip, &tile);
         if (g->epilogue && k + depth == g->k) run_epilogue(strip, i, rows, tile.c);
+        if (ended_behind(strip, rows * strip->columns * depth)) return false;
     }
+    return true;
 }
 
 /* Columns [column, column_end) of some rows of a batch, in strips of about one size each. */
-static void run_columns(Strip *s) {
+static bool run_columns(Strip *s) {
     const Partition *part = s->part;
     const uint64_t depth = part->gemm->k;
     uint64_t panels = div_up(s->column_end - s->column, part->width);
@@ -255,21 +271,26 @@ static void run_columns(Strip *s) {
     for (; s->column < s->column_end; s->column += strip) {
         s->columns = least(s->column_end - s->column, strip);
         for (uint64_t k = 0; k < depth; k += GEMM_DEPTH)
-            run_depth(s, k, least(depth - k, GEMM_DEPTH));
+            if (!run_depth(s, k, least(depth - k, GEMM_DEPTH))) return false;
     }
+    return true;
 }
 
-static void run_share(const Partition *part, unsigned share, uint32_t *buffer) {
+static void run_share(const Partition *part, unsigned share, uint32_t *buffer, unsigned lane) {
     const Gemm *g = part->gemm;
     uint64_t first = part->units * share / part->shares,
              last = part->units * (share + 1) / part->shares;
-    uint64_t count;
+    uint64_t count, asked = 0;
     for (; first < last; first += count) {
         uint64_t unit = first % part->in_batch;
         count = least(last - first, part->in_batch - unit);
         uint64_t from = unit * part->unit, to = (unit + count) * part->unit;
-        Strip s = {
-            .part = part, .batch = first / part->in_batch, .row_end = g->m, .column_end = g->n};
+        Strip s = {.part = part,
+                   .batch = first / part->in_batch,
+                   .row_end = g->m,
+                   .column_end = g->n,
+                   .lane = lane,
+                   .asked = asked};
         if (part->by_rows)
             s.row = from, s.row_end = least(to, g->m);
         else
@@ -277,7 +298,8 @@ static void run_share(const Partition *part, unsigned share, uint32_t *buffer) {
         s.a = buffer;
         s.last = s.a + part->a_size;
         s.b = s.last + part->rest_size;
-        run_columns(&s);
+        if (!run_columns(&s)) return;
+        asked = s.asked;
     }
 }
 
@@ -288,9 +310,8 @@ typedef struct ShareJob {
 
 static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const ShareJob *job = data;
-    (void)lane;
     for (uint64_t share = first; share < end; share++)
-        run_share(job->part, (unsigned)share, job->buffers + job->part->buffer * share);
+        run_share(job->part, (unsigned)share, job->buffers + job->part->buffer * share, lane);
 }
 
 /* k == 0: the sum of nothing. */
@@ -314,11 +335,13 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
     }
     double work = (double)g->batches * (double)g->m * (double)g->n * (double)g->k;
     unsigned threads = kernel_work_threads(call, work / BLOCKED_SPEED, UINT64_MAX);
-    const Partition part = partition_make(g, level, threads);
+    Partition part = partition_make(g, level, threads);
+    part.call = call;
     uint32_t *buffers = kernel_workspace(call, part.buffer * part.shares * sizeof *buffers);
     if (!buffers) return false;
     const ShareJob job = {&part, buffers};
-    kernel_run_parts(call->workers, (KernelCut){part.shares, 1, part.shares, 0}, run_shares, &job);
+    kernel_run_parts(call->workers, (KernelCut){part.shares, 1, part.shares, 0, 0}, run_shares,
+                     &job);
     return true;
 }
 

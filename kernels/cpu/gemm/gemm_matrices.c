@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "kernel_pace.h"
 #include "kernel_parts.h"
 
 enum { SWEEP_COLUMNS = 4096, DOT_ROWS = 16 };
@@ -120,8 +121,11 @@ static bool run_vector(KernelCall *call, const GemmMatrices *g) {
     uint64_t along_k = a_is_vector ? matrix->row : matrix->column;
     uint64_t along_y = a_is_vector ? matrix->column : matrix->row;
     if (along_k != 1 && along_y != 1) return false;
-    for (uint64_t batch = 0; batch < g->batches; batch++)
+    KernelPace pace = {call, 0};
+    for (uint64_t batch = 0; batch < g->batches; batch++) {
+        kernel_pace(&pace, 16 + g->m * g->n * g->k);
         (along_k == 1 && along_y != 1 ? run_dots : run_sweep)(call, g, batch, a_is_vector);
+    }
     return true;
 }
 

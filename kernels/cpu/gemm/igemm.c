@@ -219,12 +219,17 @@ static void share_out(Job *job, unsigned threads) {
 static KernelCut cut_of(const Job *job, double work) {
     const uint64_t rows = job->g->rows;
     const uint64_t panels = job->panels.count, pair = rows <= IGEMM_TWIN_ROWS ? 2 : 1;
-    if (!job->by_rows)
-        return (KernelCut){panels, 1, job->shares, kernel_work_chunk(work, panels, pair)};
+    if (!job->by_rows) {
+        KernelCut cut = kernel_cut(panels, pair, job->shares, work);
+        cut.grain = 1;
+        return cut;
+    }
     const uint64_t most = job->isa->most[least(job->panels.vectors, job->panels.vecs) - 1];
     const uint64_t even = div_up(div_up(rows, job->shares), most);
     const uint64_t grain = even > div_up(div_up(rows, most), job->shares) ? most : 1;
-    return (KernelCut){rows, grain, job->shares, kernel_work_chunk(work, rows, most)};
+    KernelCut cut = kernel_cut(rows, most, job->shares, work);
+    cut.grain = grain;
+    return cut;
 }
 
 /* What is rounded fits the type. */
@@ -660,7 +665,6 @@ bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     const unsigned threads = kernel_work_threads(call, work, g->rows);
     uint64_t unit = g->lines ? IGEMM_LINE : IGEMM_PIXELS;
     if (g->lines && g->rows / g->lines->outputs % threads == 0) unit = g->lines->outputs;
-    const KernelCut cut = {g->rows, unit, threads, kernel_work_chunk(work, g->rows, unit)};
-    kernel_run_parts(call->workers, cut, run_channels, &job);
+    kernel_run_parts(call->workers, kernel_cut(g->rows, unit, threads, work), run_channels, &job);
     return true;
 }

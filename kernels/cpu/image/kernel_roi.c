@@ -7,6 +7,7 @@
 
 #include "kernel_functions.h"
 #include "kernel_order.h"
+#include "kernel_pace.h"
 
 /* ---- RoiAlign -------------------------------------------------------------------------------- */
 
@@ -80,6 +81,10 @@ static bool roi_axis(KernelCall *call, const double region[2], int64_t size, uin
     return true;
 }
 
+static uint64_t bin_size(const RoiAxis *axis, uint64_t bin) {
+    return axis->first[bin + 1] - axis->first[bin];
+}
+
 static double pool_bin(const KernelTensor *in, uint64_t base, const RoiAxis axes[2],
                        const uint64_t bin[2], bool most) {
     const RoiAxis *rows = &axes[0], *columns = &axes[1];
@@ -126,9 +131,11 @@ static bool align_region(KernelCall *call, uint64_t roi, uint64_t image) {
         !roi_axis(call, (const double[]){corner[0], corner[2]}, in->dims[3], wide, &axes[1]) ||
         !check_samples(call, axes, (const uint64_t[]){high, wide}, area))
         return false;
+    KernelPace pace = {call, 0};
     for (uint64_t c = 0; c < channels; c++)
         for (uint64_t i = 0; i < high * wide; i++) {
             const uint64_t bin[2] = {i / wide, i % wide};
+            kernel_pace(&pace, 16 + 16 * bin_size(&axes[0], bin[0]) * bin_size(&axes[1], bin[1]));
             double value =
                 pool_bin(in, (image * channels + c) * area, axes, bin, attrs->mode == ROI_MAX);
             kernel_set_real(out, (roi * channels + c) * high * wide + i, value);
@@ -188,6 +195,7 @@ bool kernel_max_roi_pool(KernelCall *call) {
     uint64_t channels = (uint64_t)in->dims[1], area = kernel_span(in, 2, 4);
     if (rois->dims[1] != 5)
         return kernel_fail(call, "regions of %lld numbers", (long long)rois->dims[1]);
+    KernelPace pace = {call, 0};
     for (uint64_t at = 0; at < out->count; at++) {
         uint64_t roi = at / (channels * (uint64_t)(high * wide));
         uint64_t c = at / (uint64_t)(high * wide) % channels;
@@ -200,6 +208,7 @@ bool kernel_max_roi_pool(KernelCall *call) {
         int64_t rows[2], columns[2];
         pool_range(corner[1], fmax(corner[3] - corner[1] + 1, 1), y, high, in->dims[2], rows);
         pool_range(corner[0], fmax(corner[2] - corner[0] + 1, 1), x, wide, in->dims[3], columns);
+        kernel_pace(&pace, 16 + 4 * (uint64_t)((rows[1] - rows[0]) * (columns[1] - columns[0])));
         kernel_set_real(out, at,
                         largest(in, ((uint64_t)image * channels + c) * area, rows, columns));
     }
@@ -256,18 +265,21 @@ typedef struct Nms {
     bool has_score;
     int64_t *chosen;      /* [found * 3] */
     uint64_t *candidates; /* [count] */
+    KernelPace pace;
 } Nms;
 
 static void nms_class(Nms *nms, const float *scores, uint64_t batch, uint64_t class) {
     const Box *boxes = nms->boxes + batch * nms->count;
     Candidates candidates = {scores, nms->candidates};
     uint64_t first = nms->found, count = 0;
+    kernel_pace(&nms->pace, nms->count);
     for (uint64_t i = 0; i < nms->count; i++)
         if (!nms->has_score || scores[i] > nms->score) candidates.boxes[count++] = i;
     const uint64_t *order = order_sort(nms->call, count, compare_scores, &candidates);
     for (uint64_t i = 0; i < count && nms->found - first < nms->most; i++) {
         uint64_t candidate = candidates.boxes[order[i]];
         bool keep = true;
+        kernel_pace(&nms->pace, 4 * (nms->found - first) + 1);
         for (uint64_t k = first; keep && k < nms->found; k++)
             keep = !overlap(&boxes[candidate], &boxes[nms->chosen[3 * k + 2]], nms->overlap);
         if (!keep) continue;
@@ -286,8 +298,10 @@ static bool nms_init(KernelCall *call, Nms *nms) {
     if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 ||
         boxes->dims[0] != scores->dims[0] || boxes->dims[1] != scores->dims[2])
         return kernel_fail(call, "boxes are not (N, B, 4) or scores not (N, C, B)");
-    *nms =
-        (Nms){.call = call, .count = (uint64_t)boxes->dims[1], .has_score = score && score->count};
+    *nms = (Nms){.call = call,
+                 .count = (uint64_t)boxes->dims[1],
+                 .has_score = score && score->count,
+                 .pace = {call, 0}};
     if (most && most->count) {
         const int64_t *items = kernel_ints(call, most);
         if (!items) return false;

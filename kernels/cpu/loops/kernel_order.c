@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "kernel_pace.h"
+
 static uint64_t key_of_real(double value) {
     uint64_t bits;
     value += 0.0; /* -0 becomes 0 */
@@ -64,11 +66,13 @@ static void merge(uint64_t *to, const uint64_t *from, const uint64_t bounds[3],
 uint64_t *order_sort(KernelCall *call, uint64_t count, OrderCompare compare, const void *context) {
     uint64_t *order = ARENA_ARRAY(call->scratch, uint64_t, count);
     uint64_t *other = ARENA_ARRAY(call->scratch, uint64_t, count);
+    KernelPace pace = {call, 0};
     for (uint64_t i = 0; i < count; i++) order[i] = i;
     for (uint64_t run = 1; run < count; run *= 2) {
         for (uint64_t low = 0; low < count; low += 2 * run) {
             uint64_t middle = count - low < run ? count : low + run;
             uint64_t high = count - middle < run ? count : middle + run;
+            kernel_pace(&pace, 4 * (high - low));
             merge(other, order, (const uint64_t[]){low, middle, high}, compare, context);
         }
         uint64_t *swap = order;

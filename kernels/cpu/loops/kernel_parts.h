@@ -27,10 +27,12 @@ typedef struct KernelCut {
     uint64_t count, grain;
     unsigned parts;
     uint64_t chunk;
+    uint64_t piece; /* items behind which a thread asks whether the run has ended; 0: none */
 } KernelCut;
 
 /* Calls part(data, first, end, lane) for ranges that make up all items, each once, none empty. The
- * calling thread begins with the first part. */
+ * calling thread begins with the first part. Where the run ends, not all are made and it does not
+ * return (kernel_checkpoint). */
 void kernel_run_parts(Workers *workers, KernelCut cut, KernelPart *part, const void *data);
 
 /* Elements of `size` bytes, a power of two, that lie between the memory of two lanes which have `count` of
@@ -46,9 +48,8 @@ static inline uint64_t kernel_lane_count(uint64_t count, uint64_t size) {
  */
 unsigned kernel_work_threads(const KernelCall *call, double work, uint64_t tasks);
 
-/* A chunk that is worth being taken by another thread, of `count` items of together so much work: a
- * multiple of `unit`. */
-uint64_t kernel_work_chunk(double work, uint64_t count, uint64_t unit);
+/* The cut of `count` items of together so much work, in groups of `grain`. */
+KernelCut kernel_cut(uint64_t count, uint64_t grain, unsigned parts, double work);
 
 /* The cut of `tasks` tasks of together so much work, for the threads worth using. */
 KernelCut kernel_work_cut(const KernelCall *call, double work, uint64_t tasks);

@@ -48,8 +48,8 @@ static void count_items(const void *data, uint64_t first, uint64_t end, unsigned
         const uint64_t begin = kernel_part_begin(cut->count, cut->grain, p, cut->parts);
         const uint64_t stop = kernel_part_begin(cut->count, cut->grain, p + 1, cut->parts);
         if (first < begin || first >= stop) continue;
-        const bool whole = !cut->chunk || cut->parts == 1;
-        if (whole ? first != begin : (first - begin) % cut->chunk) atomic_store(&counted->wrong, 1);
+        const uint64_t unit = cut->parts > 1 && cut->chunk ? cut->chunk : cut->piece;
+        if (unit ? (first - begin) % unit : first != begin) atomic_store(&counted->wrong, 1);
         if (end > stop && cut->parts > 1) atomic_store(&counted->wrong, 2);
     }
     for (unsigned i = 0; lane == 0 && i < counted->slow; i++) atomic_load(&counted->wrong);
@@ -61,10 +61,11 @@ TEST(test_chunks) {
         for (uint32_t i = 0; i < 3000; i++) {
             static atomic_uint done[ITEMS];
             const uint32_t random = i * 2654435761u;
-            Counted counted = {
-                .slow = i % 4 ? 0 : 2000,
-                .cut = {1 + random % ITEMS, 1 + random / 7 % 20, threads, random / 11 % 30},
-                .done = done};
+            const uint64_t chunk = random / 11 % 30, pieces = random / 13 % 4;
+            Counted counted = {.slow = i % 4 ? 0 : 2000,
+                               .cut = {1 + random % ITEMS, 1 + random / 7 % 20, threads, chunk,
+                                       chunk ? chunk * pieces : 30 * pieces},
+                               .done = done};
             atomic_init(&counted.wrong, 0);
             for (int k = 0; k < ITEMS; k++) atomic_store(&done[k], 0);
             kernel_run_parts(workers, counted.cut, count_items, &counted);
@@ -73,6 +74,48 @@ TEST(test_chunks) {
                     fail_msg("item %u of %u: %u times", (unsigned)k, (unsigned)counted.cut.count,
                              atomic_load(&done[k]));
             assert_int_equal(atomic_load(&counted.wrong), 0);
+        }
+    }
+}
+
+/* ---- the end of a run ------------------------------------------------------------------------ */
+
+typedef struct Ending {
+    RunEnd end;
+    atomic_uint parts; /* that began */
+} Ending;
+
+/* Cancels the run as soon as a part is done. */
+static void cancel_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    Ending *ending = (Ending *)(uintptr_t)data;
+    (void)first, (void)end, (void)lane;
+    atomic_fetch_add(&ending->parts, 1);
+    atomic_store(&ending->end.cancel, true);
+}
+
+/* True where the job was left, false where it returned. */
+static bool is_left(Workers *workers, KernelCut cut, Ending *ending) {
+    MemTrap trap;
+    run_end_begin(&ending->end, 0, &trap);
+    if (setjmp(trap.env)) return true;
+    kernel_run_parts(workers, cut, cancel_part, ending);
+    return false;
+}
+
+TEST(test_end) {
+    for (unsigned threads = 1; threads < 4; threads++) {
+        Workers *workers = workers_new(&test_arena, threads);
+        for (unsigned shared = 0; shared < 2; shared++) {
+            static Ending ending;
+            const KernelCut cut = {1000, 1, threads, shared, 10};
+            Err err = {0};
+            atomic_store(&ending.parts, 0);
+            workers_set_end(workers, &ending.end);
+            assert_true(is_left(workers, cut, &ending));
+            assert_in_range(atomic_load(&ending.parts), 1, threads);
+            assert_false(run_end_fail(&ending.end, &err));
+            assert_int_equal(err.code, ERR_CANCELLED);
+            assert_false(atomic_load(&ending.end.cancel));
         }
     }
 }

@@ -43,7 +43,8 @@ bool ml_rows(KernelCall *call, MlRows *rows) {
     if (x->rank != 1 && x->rank != 2) return kernel_fail(call, "X has rank %u", x->rank);
     if (!(KERNEL_NUMBERS >> x->dtype & 1))
         return kernel_fail(call, "X is %s", dtype_name(x->dtype));
-    *rows = (MlRows){x, x->rank == 2 ? (uint64_t)x->dims[0] : 1, (uint64_t)x->dims[x->rank - 1]};
+    *rows = (MlRows){
+        x, x->rank == 2 ? (uint64_t)x->dims[0] : 1, (uint64_t)x->dims[x->rank - 1], {call, 0}};
     return true;
 }
 

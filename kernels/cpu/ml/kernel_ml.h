@@ -4,7 +4,7 @@
 #ifndef DEMI_KERNEL_ML_H
 #define DEMI_KERNEL_ML_H
 
-#include "kernel.h"
+#include "kernel_pace.h"
 #include "op_attrs.h"
 
 /* Transforms a row of scores in place. PROBIT uses Winitzki's approximation of the inverse error
@@ -16,6 +16,7 @@ double ml_logistic(double x);
 typedef struct MlRows {
     const KernelTensor *x;
     uint64_t count, features;
+    KernelPace pace; /* for what each row, and each vector or tree, takes */
 } MlRows;
 bool ml_rows(KernelCall *call, MlRows *rows);
 /* One row as doubles; to has rows->features numbers. */

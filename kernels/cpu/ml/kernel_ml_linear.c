@@ -7,6 +7,9 @@
 #include "kernel_functions.h"
 #include "kernel_ml.h"
 
+/* Of what is done to the sum of a kernel, in multiply-adds. */
+enum { KERNEL_WORK = 16 };
+
 /* ---- linear ---------------------------------------------------------------------------------- */
 
 static void linear_row(const MlLinearAttrs *attrs, const double *x, uint64_t features,
@@ -45,6 +48,7 @@ bool kernel_linear_regressor(KernelCall *call) {
     for (uint64_t row = 0; row < rows.count; row++) {
         ml_row(&rows, row, x);
         linear_row(attrs, x, rows.features, targets, scores);
+        kernel_pace(&rows.pace, targets * (rows.features + 1));
         ml_transform((MlTransform)attrs->transform, scores, targets);
         ml_set_scores(call, 0, row, scores);
     }
@@ -69,6 +73,7 @@ bool kernel_linear_classifier(KernelCall *call) {
     for (uint64_t row = 0; row < rows.count; row++) {
         ml_row(&rows, row, x);
         linear_row(attrs, x, rows.features, targets, scores);
+        kernel_pace(&rows.pace, targets * (rows.features + 1));
         if (two) scores[1] = scores[0];
         if (two) scores[0] = -scores[1];
         ml_transform((MlTransform)attrs->transform, scores, columns);
@@ -125,10 +130,12 @@ bool kernel_svm_regressor(KernelCall *call) {
     for (uint64_t row = 0; row < rows.count; row++) {
         double sum = (double)attrs->rho.items[0];
         ml_row(&rows, row, x);
-        for (uint64_t i = 0; i < vectors; i++)
+        for (uint64_t i = 0; i < vectors; i++) {
             sum += (double)attrs->coefficients.items[i] *
                    svm_kernel(attrs, attrs->kernel, x, attrs->vectors.items + i * rows.features,
                               rows.features);
+            kernel_pace(&rows.pace, rows.features + KERNEL_WORK);
+        }
         if (!vectors)
             sum += svm_kernel(attrs, SVM_LINEAR, x, attrs->coefficients.items, rows.features);
         if (attrs->one_class) sum = sum > 0 ? 1 : -1;
@@ -148,6 +155,7 @@ typedef struct Svm {
     double *x, *kernels, *votes, *scores; /* scores: [columns] */
     double *pair, *coupling;              /* [classes * classes] */
     bool coupled;                         /* probabilities */
+    KernelPace *pace;
 } Svm;
 
 static bool svm_init(KernelCall *call, Svm *svm, const MlRows *rows) {
@@ -204,13 +212,16 @@ static double svm_pair(const Svm *svm, uint64_t i, uint64_t j, uint64_t number) 
 
 static void svm_decide(Svm *svm) {
     uint64_t number = 0;
-    for (uint64_t i = 0; i < svm->vectors; i++)
+    for (uint64_t i = 0; i < svm->vectors; i++) {
         svm->kernels[i] = svm_kernel(svm->attrs, svm->attrs->kernel, svm->x,
                                      svm->attrs->vectors.items + i * svm->features, svm->features);
+        kernel_pace(svm->pace, svm->features + KERNEL_WORK);
+    }
     memset(svm->votes, 0, svm->classes * sizeof *svm->votes);
     for (uint64_t i = 0; i < svm->classes; i++)
         for (uint64_t j = i + 1; j < svm->classes; j++, number++) {
             svm->scores[number] = svm_pair(svm, i, j, number);
+            kernel_pace(svm->pace, 2 * svm->vectors / svm->classes + 1);
             svm->votes[svm->scores[number] > 0 ? i : j]++;
         }
 }
@@ -260,8 +271,10 @@ static void svm_couple(Svm *svm) {
         }
     }
     uint64_t rounds = k > 100 ? k : 100;
-    for (uint64_t i = 0; i < rounds; i++)
+    for (uint64_t i = 0; i < rounds; i++) {
+        kernel_pace(svm->pace, 2 * k * k);
         if (couple_step(k, q, svm->scores, qp)) return;
+    }
 }
 
 /* Scores of one row in svm->scores, the class as the result. */
@@ -285,6 +298,7 @@ bool kernel_svm_classifier(KernelCall *call) {
     MlRows rows;
     Svm svm;
     if (!ml_rows(call, &rows) || !svm_init(call, &svm, &rows)) return false;
+    svm.pace = &rows.pace;
     uint64_t labels = ml_label_count(&attrs->labels);
     uint64_t given = svm.vectors && !svm.coupled ? svm.pairs : svm.classes;
     bool two = given == 1 && labels == 2; /* -s and s */

@@ -45,6 +45,7 @@ typedef struct Forest {
     TreeVote *votes;
     uint64_t *roots;
     uint64_t count, vote_count, root_count, targets, features;
+    KernelPace *pace;
 } Forest;
 
 static double number_of(const AttrTensor *tensor, const AttrFloats *floats, uint64_t i) {
@@ -292,6 +293,9 @@ static bool read_placed(Forest *f) {
     return read_members(f);
 }
 
+/* Of a step from node to node, in additions. */
+enum { NODE_WORK = 8 };
+
 /* ---- walking --------------------------------------------------------------------------------- */
 
 static bool is_member(const Forest *f, const TreeNode *node, double x) {
@@ -323,6 +327,7 @@ static const TreeNode *find_leaf(const Forest *f, uint64_t root, const double *x
             kernel_fail(f->call, "a tree goes in circles");
             return NULL;
         }
+        kernel_pace(f->pace, node->mode == TREE_MEMBER ? NODE_WORK + node->count : NODE_WORK);
         node = &f->nodes[decide(f, node, x[node->feature]) ? node->yes : node->no];
     }
     return node;
@@ -335,6 +340,7 @@ static bool collect(const Forest *f, const double *x, double *scores, bool *vote
     for (uint64_t t = 0; t < f->root_count; t++) {
         const TreeNode *leaf = find_leaf(f, f->roots[t], x);
         if (!leaf) return false;
+        kernel_pace(f->pace, leaf->count);
         for (uint64_t i = leaf->first; i < leaf->first + leaf->count; i++) {
             double *score = &scores[f->votes[i].target], weight = f->votes[i].weight;
             bool first = !voted[f->votes[i].target];
@@ -370,7 +376,8 @@ static bool regress(KernelCall *call, bool (*read)(Forest *f)) {
     const TreeAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
-    Forest f = {.call = call,
+    Forest f = {.pace = &rows.pace,
+                .call = call,
                 .attrs = attrs,
                 .features = rows.features,
                 .targets = attrs->targets > 0 ? (uint64_t)attrs->targets : 0};
@@ -416,7 +423,11 @@ bool kernel_tree_classifier(KernelCall *call) {
     bool binary = only >= 0 && labels <= 2;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
-    Forest f = {.call = call, .attrs = attrs, .features = rows.features, .targets = labels};
+    Forest f = {.pace = &rows.pace,
+                .call = call,
+                .attrs = attrs,
+                .features = rows.features,
+                .targets = labels};
     TreeAttrs sums = *attrs;
     sums.aggregate = TREE_SUM;
     f.attrs = &sums;

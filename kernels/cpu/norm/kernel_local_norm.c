@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
@@ -18,6 +19,7 @@ typedef struct LocalBlock {
     uint64_t n, inner;
     const double *x;
     double *y, *sum; /* sum: [inner] */
+    KernelPace *pace;
 } LocalBlock;
 
 /* Of channels [range[0], range[1]). */
@@ -26,8 +28,10 @@ static void sum_squares(const LocalBlock *block, const uint64_t *range) {
     const double *x = block->x;
     double *sum = block->sum;
     for (uint64_t i = 0; i < inner; i++) sum[i] = 0;
-    for (uint64_t c = range[0]; c < range[1]; c++)
+    for (uint64_t c = range[0]; c < range[1]; c++) {
+        kernel_pace(block->pace, inner);
         for (uint64_t i = 0; i < inner; i++) sum[i] += x[c * inner + i] * x[c * inner + i];
+    }
 }
 
 static void lrn_sample(const LrnAttrs *attrs, const LocalBlock *block) {
@@ -55,10 +59,11 @@ bool kernel_lrn(KernelCall *call) {
     const double *x = kernel_doubles(call, in);
     double *y = kernel_reals_for(call, out, DTYPE_DOUBLE);
     double *sum = ARENA_ARRAY(call->scratch, double, a.inner + 1);
+    KernelPace pace = {call, 0};
     if (!x || !y) return false;
     for (uint64_t o = 0; o < a.outer; o++)
-        lrn_sample(attrs,
-                   &(LocalBlock){a.n, a.inner, x + o * a.n * a.inner, y + o * a.n * a.inner, sum});
+        lrn_sample(attrs, &(LocalBlock){a.n, a.inner, x + o * a.n * a.inner, y + o * a.n * a.inner,
+                                        sum, &pace});
     kernel_reals_done(out, y, DTYPE_DOUBLE);
     return true;
 }
@@ -96,10 +101,12 @@ bool kernel_lp_norm(KernelCall *call) {
     const double *x = kernel_doubles(call, in);
     double *y = kernel_reals_for(call, out, DTYPE_DOUBLE);
     double *norm = ARENA_ARRAY(call->scratch, double, a.inner + 1);
+    KernelPace pace = {call, 0};
     if (!x || !y) return false;
     for (uint64_t o = 0; o < a.outer; o++)
-        lp_block(&(LocalBlock){a.n, a.inner, x + o * a.n * a.inner, y + o * a.n * a.inner, norm},
-                 attrs->p == 2);
+        lp_block(
+            &(LocalBlock){a.n, a.inner, x + o * a.n * a.inner, y + o * a.n * a.inner, norm, &pace},
+            attrs->p == 2);
     kernel_reals_done(out, y, DTYPE_DOUBLE);
     return true;
 }

@@ -4,10 +4,11 @@
 #include <math.h>
 
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "kernel_reals.h"
 
 /* a: [n][n], is overwritten. */
-static double determinant(double *a, uint64_t n) {
+static double determinant(double *a, uint64_t n, KernelPace *pace) {
     double result = 1;
     for (uint64_t c = 0; c < n; c++) {
         uint64_t pivot = c;
@@ -22,6 +23,7 @@ static double determinant(double *a, uint64_t n) {
         result *= a[c * n + c];
         if (a[c * n + c] == 0) return 0;
         for (uint64_t r = c + 1; r < n; r++) {
+            kernel_pace(pace, n - c);
             double factor = a[r * n + c] / a[c * n + c];
             for (uint64_t k = c + 1; k < n; k++) a[r * n + k] -= factor * a[c * n + k];
         }
@@ -38,10 +40,11 @@ bool kernel_det(KernelCall *call) {
     const double *from = kernel_doubles(call, x);
     double *to = kernel_reals_for(call, y, DTYPE_DOUBLE);
     double *matrix = ARENA_ARRAY(call->scratch, double, size + 1);
+    KernelPace pace = {call, 0};
     if (!from || !to) return false;
     for (uint64_t i = 0; i < y->count; i++) {
         for (uint64_t k = 0; k < size; k++) matrix[k] = from[i * size + k];
-        to[i] = determinant(matrix, n);
+        to[i] = determinant(matrix, n, &pace);
     }
     kernel_reals_done(y, to, DTYPE_DOUBLE);
     return true;

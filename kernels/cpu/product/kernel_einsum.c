@@ -7,6 +7,7 @@
 #include "einsum_terms.h"
 #include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "plain_product.h"
 
 /* What is computed in: float, double or uint64. */
@@ -86,6 +87,7 @@ static const void *arrange(const Work *w, const EinsumOperand *operand, const Ei
     uint64_t *index = ARENA_ARRAY(e->call->scratch, uint64_t, order->count + 1);
     uint64_t *summed = ARENA_ARRAY(e->call->scratch, uint64_t, sums->count + 1);
     uint64_t place[3] = {0, 1, 1}, base = 0, row;
+    KernelPace pace = {e->call, 0};
     if (order->count) place[1] = operand->strides[order->items[outer]];
     if (order->count) place[2] = e->dims[order->items[outer]];
     do {
@@ -94,6 +96,7 @@ static const void *arrange(const Work *w, const EinsumOperand *operand, const Ei
         do {
             add_row(operand->dtype, to + row * place[2] * size, operand->data, place);
             row++;
+            kernel_pace(&pace, place[2] + 16);
         } while (step(e, order, outer, index, operand, &place[0]));
     } while (step(e, sums, sums->count, summed, operand, &base));
     return to;
@@ -118,7 +121,9 @@ static bool multiply(const Work *w, const EinsumStep *r, const void *a, const vo
         return gemm_matrices(e->call, &g);
     }
     size_t size = kernel_element_size(w->dtype);
+    KernelPace pace = {e->call, 0};
     for (uint64_t i = 0; k && i < batches; i++) {
+        kernel_pace(&pace, 16 + m * n * k);
         const PlainProduct p = {.a = (const char *)a + i * m * k * size,
                                 .b = (const char *)b + i * k * n * size,
                                 .y = (char *)c + i * m * n * size,

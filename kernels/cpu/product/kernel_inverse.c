@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "kernel_reals.h"
 
 static void exchange(double *a, double *b, uint64_t n) {
@@ -15,7 +16,7 @@ static void exchange(double *a, double *b, uint64_t n) {
 }
 
 /* a: [n][n], becomes the identity; y: [n][n], the identity, becomes a's inverse. */
-static void invert(double *a, double *y, uint64_t n) {
+static void invert(double *a, double *y, uint64_t n, KernelPace *pace) {
     for (uint64_t c = 0; c < n; c++) {
         uint64_t pivot = c;
         for (uint64_t r = c + 1; r < n; r++)
@@ -30,6 +31,7 @@ static void invert(double *a, double *y, uint64_t n) {
             y[c * n + k] *= factor;
         }
         for (uint64_t r = 0; r < n; r++) {
+            kernel_pace(pace, 2 * n);
             const double times = a[r * n + c];
             for (uint64_t k = 0; r != c && k < n; k++) {
                 a[r * n + k] -= times * a[c * n + k];
@@ -49,13 +51,14 @@ bool kernel_inverse(KernelCall *call) {
     const double *from = kernel_doubles(call, x);
     double *to = kernel_reals_for(call, y, DTYPE_DOUBLE);
     if (!from || !to) return false;
+    KernelPace pace = {call, 0};
     double *matrix = ARENA_ARRAY(call->scratch, double, size);
     for (uint64_t i = 0; i < x->count / size; i++) {
         for (uint64_t k = 0; k < size; k++) {
             matrix[k] = from[i * size + k];
             to[i * size + k] = k % (n + 1) ? 0 : 1;
         }
-        invert(matrix, to + i * size, n);
+        invert(matrix, to + i * size, n, &pace);
     }
     kernel_reals_done(y, to, DTYPE_DOUBLE);
     return true;

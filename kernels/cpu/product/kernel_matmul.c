@@ -9,6 +9,7 @@
 
 #include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "matmul_batches.h"
 #include "packed_product.h"
 #include "plain_product.h"
@@ -80,7 +81,9 @@ bool kernel_matmul(KernelCall *call) {
     }
     size_t size = kernel_element_size(y->dtype);
     memset(y->data, 0, y->count * size);
+    KernelPace pace = {call, 0};
     for (uint64_t i = 0; s.k && i < s.batches; i++) {
+        kernel_pace(&pace, 16 + s.m * s.n * s.k);
         const PlainProduct p = {.a = (const char *)a->data + s.a[i] * size,
                                 .b = (const char *)b->data + s.b[i] * size,
                                 .y = (char *)y->data + i * s.m * s.n * size,

@@ -116,7 +116,6 @@ bool byte_channels_run(KernelCall *call, const Igemm *g, const ByteChannelsIsa *
     if (!job.tables) return false;
     const double work = (double)g->rows * (double)g->columns * (double)g->taps / 4;
     const unsigned threads = kernel_work_threads(call, work, g->rows);
-    const KernelCut cut = {g->rows, PIXELS, threads, kernel_work_chunk(work, g->rows, PIXELS)};
-    kernel_run_parts(call->workers, cut, run_rows, &job);
+    kernel_run_parts(call->workers, kernel_cut(g->rows, PIXELS, threads, work), run_rows, &job);
     return true;
 }

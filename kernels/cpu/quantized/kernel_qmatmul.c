@@ -5,6 +5,7 @@
 #include "byte_operands.h"
 #include "byte_rows.h"
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "matmul_batches.h"
 #include "op_attrs.h"
 
@@ -131,7 +132,9 @@ bool kernel_q_matmul(KernelCall *call) {
     if (!rows) return false;
     if (!m->weights) packed = kernel_workspace(call, weight_layout_size(&m->layout));
     if (!m->weights && !packed) return false;
+    KernelPace pace = {call, 0};
     for (uint64_t i = 0; i < s.batches; i++) {
+        kernel_pace(&pace, 16 + s.m * s.n * s.k);
         const Batch batch = {rows + s.a[i] / m->k * bytes.padded * element,
                              m->weights ? m->weights : packed,
                              (char *)y->data + i * s.m * s.n * kernel_element_size(y->dtype)};

@@ -72,6 +72,8 @@ typedef struct Recurrent {
     void *products; /* [length * batch][width]: all inputs times w, with biases; NULL: too many to
                        keep. A step's are overwritten by its gates */
     KernelCall *call;
+    RunEnd *end; /* the call's; `own`: this is the run's own thread */
+    bool own;
 } Recurrent;
 
 /* to[b * width + j] += row j of the matrix . vector b, of `count` elements each, first <= j < last
@@ -220,8 +222,9 @@ static KernelCut cut_of_units(const Recurrent *job, uint64_t weights) {
     const unsigned threads =
         kernel_work_threads(job->call, work, (units + DOT_ROWS - 1) / DOT_ROWS);
     const bool fits = units * weights * size / threads <= CACHED_WEIGHTS * sizeof(float);
-    return (KernelCut){units, DOT_ROWS, threads,
-                       fits ? kernel_work_chunk(work, units, DOT_ROWS) : 0};
+    KernelCut cut = kernel_cut(units, DOT_ROWS, threads, work);
+    if (!fits) cut.chunk = 0;
+    return cut;
 }
 
 static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
@@ -230,7 +233,9 @@ static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
     const DotsJob job = {recurrent, dots};
     const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
     const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
-    const KernelCut cut = {rows, DOT_ROWS, kernel_work_threads(recurrent->call, work, blocks), 0};
+    KernelCut cut =
+        kernel_cut(rows, DOT_ROWS, kernel_work_threads(recurrent->call, work, blocks), work);
+    cut.chunk = 0;
     kernel_run_parts(recurrent->call->workers, cut, dots_part, &job);
     return true;
 }
@@ -506,19 +511,22 @@ static bool side_by_side(const KernelCall *call, const Recurrent *job) {
 
 static void run_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     Direction *const *directions = data;
-    (void)lane;
-    for (uint64_t d = first; d < end; d++) directions[d]->done = run_steps(directions[d]);
+    for (uint64_t d = first; d < end; d++) {
+        directions[d]->job.own = lane == 0;
+        directions[d]->done = run_steps(directions[d]);
+    }
 }
 
 static bool run_side_by_side(KernelCall *call, const Recurrent *job, const RecurrentData *data) {
     KernelCall alone = *call;
     alone.workers = NULL;
+    alone.end = NULL; /* lanes ask themselves */
     Direction both[2] = {{.job = *job}, {.job = *job}}, *const each[2] = {&both[0], &both[1]};
     for (uint64_t d = 0; d < 2; d++) {
         if (!begin_direction(call, &both[d], data, d)) return false;
         both[d].job.call = &alone;
     }
-    kernel_run_parts(call->workers, (KernelCut){2, 1, 2, 0}, run_part, each);
+    kernel_run_parts(call->workers, (KernelCut){2, 1, 2, 0, 0}, run_part, each);
     for (int d = 0; d < 2; d++) end_direction(&both[d], data);
     return both[0].done && both[1].done;
 }
@@ -536,6 +544,8 @@ static bool recurrent(KernelCall *call, RecurrentKind kind, const PackedBytes *b
     const RecurrentAttrs *attrs = call->attrs;
     Recurrent job = {.kind = kind,
                      .call = call,
+                     .end = call->end,
+                     .own = true,
                      .packed = bytes ? NULL : call->prepared,
                      .bytes = bytes,
                      .couple = attrs->input_forget != 0,

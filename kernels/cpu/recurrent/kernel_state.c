@@ -12,6 +12,7 @@
 #include "checked.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "kernel_math.h"
 #include "kernel_reals.h"
 
@@ -24,6 +25,7 @@ typedef struct Linear {
     bool decay_each, beta_each;
     void *state, *y, *space; /* (batch, kv heads, d_k, d_v); as q but d_v; [d_v] */
     double scale;
+    KernelPace *pace;
 } Linear;
 
 typedef struct LinearStep {
@@ -40,6 +42,7 @@ typedef struct CausalConv {
     const void *x, *weight, *bias, *past; /* bias and past may be NULL */
     void *y, *present, *space;            /* present may be NULL; [kernel - 1 + length] */
     bool silu;
+    KernelPace *pace;
 } CausalConv;
 
 #include "real_float.inc"
@@ -122,6 +125,8 @@ bool kernel_linear_attention(KernelCall *call) {
         !kernel_want_count(call, y, rows * job.group * job.d_v, "the output") ||
         (present && !kernel_want_count(call, present, states, "present_state")))
         return false;
+    KernelPace pace = {call, 0};
+    job.pace = &pace;
     job.state = arena_array(call->scratch, states + 1, size);
     job.space = arena_array(call->scratch, job.d_v + 1, size);
     if (past) memcpy(job.state, past, states * size);
@@ -174,6 +179,8 @@ bool kernel_causal_conv(KernelCall *call) {
         !state_reals(call, 1, call->inputs[1].count, &job.weight) ||
         !state_reals(call, 2, job.channels, &job.bias) || !state_reals(call, 3, states, &job.past))
         return false;
+    KernelPace pace = {call, 0};
+    job.pace = &pace;
     job.space = arena_array(call->scratch, padded, kernel_element_size(dtype));
     job.y = kernel_reals_for(call, y, dtype);
     job.present = present ? kernel_reals_for(call, present, dtype) : NULL;

@@ -5,6 +5,7 @@
 
 #include "kernel_functions.h"
 #include "kernel_order.h"
+#include "kernel_pace.h"
 #include "kernel_strided.h"
 
 /* ---- TopK ------------------------------------------------------------------------------------ */
@@ -14,6 +15,9 @@ typedef struct Candidate {
     uint64_t key;
     int64_t index;
 } Candidate;
+
+/* Of an element that moves in a heap, in steps of one that stays where it is. */
+enum { HEAP_WORK = 16 };
 
 static bool worse(Candidate a, Candidate b) {
     return a.key > b.key || (a.key == b.key && a.index > b.index);
@@ -34,6 +38,7 @@ static void sift(Candidate *heap, uint64_t at, uint64_t size) {
 typedef struct Lane {
     uint64_t first, step, size, k;
     uint64_t *keys; /* [size] */
+    KernelPace *pace;
 } Lane;
 
 /* Leaves the best k of a lane in order in heap. */
@@ -44,12 +49,14 @@ static void lane_select(const KernelTensor *in, Lane lane, bool largest, Candida
     for (uint64_t i = lane.k / 2; i-- > 0;) sift(heap, i, lane.k);
     for (uint64_t i = lane.k; i < lane.size; i++) {
         uint64_t key = lane.keys[i] ^ flip;
+        kernel_pace(lane.pace, 1);
         if (key >= heap[0].key) continue; /* equal ones that come later are worse */
         heap[0] = (Candidate){key, (int64_t)i};
         sift(heap, 0, lane.k);
     }
     for (uint64_t left = lane.k; left-- > 1;) {
         Candidate top = heap[0];
+        kernel_pace(lane.pace, HEAP_WORK);
         heap[0] = heap[left];
         heap[left] = top;
         sift(heap, 0, left);
@@ -72,7 +79,8 @@ bool kernel_topk(KernelCall *call) {
                            (long long)in->dims[axis]);
     size_t size = kernel_element_size(in->dtype);
     uint64_t inner = kernel_span(in, axis + 1, in->rank);
-    Lane lane = {0, inner, (uint64_t)in->dims[axis], (uint64_t)any->dims[axis], NULL};
+    KernelPace pace = {call, 0};
+    Lane lane = {0, inner, (uint64_t)in->dims[axis], (uint64_t)any->dims[axis], NULL, &pace};
     lane.keys = ARENA_ARRAY(call->scratch, uint64_t, lane.size);
     Candidate *heap = ARENA_ARRAY(call->scratch, Candidate, lane.k);
     for (uint64_t row = 0; row < in->count / lane.size; row++) {
@@ -95,6 +103,7 @@ bool kernel_topk(KernelCall *call) {
 typedef struct Items {
     KernelTensor data;
     uint64_t count, width;
+    KernelPace *pace;
 } Items;
 
 static int compare_items(const void *context, uint64_t a, uint64_t b) {
@@ -110,6 +119,7 @@ static int compare_items(const void *context, uint64_t a, uint64_t b) {
             uint64_t y = order_key(&items->data, right, part);
             order = (x > y) - (x < y);
         }
+        kernel_pace(items->pace, 4);
         if (order) return order;
     }
     return 0;
@@ -195,7 +205,8 @@ static bool give_items(KernelCall *call, const Items *items, const Groups *group
 bool kernel_unique(KernelCall *call) {
     const UniqueAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
-    Items items = {.data = *in, .count = in->count, .width = 1};
+    KernelPace pace = {call, 0};
+    Items items = {.data = *in, .count = in->count, .width = 1, .pace = &pace};
     uint32_t axis = 0;
     bool flat = attrs->axis == ATTR_ABSENT;
     if (!flat) {

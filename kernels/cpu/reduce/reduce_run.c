@@ -209,7 +209,7 @@ static bool by_chunks(KernelCall *call, ReduceJob *job, unsigned threads) {
     uint64_t size = loops->results * job->kind->size;
     job->partial = kernel_workspace(call, CHUNKS * size);
     if (!job->partial) return false;
-    const KernelCut cut = {CHUNKS, 1, threads < CHUNKS ? threads : CHUNKS, 1};
+    const KernelCut cut = {CHUNKS, 1, threads < CHUNKS ? threads : CHUNKS, 1, 0};
     kernel_run_parts(call->workers, cut, chunk_sums, job);
     for (unsigned c = 1; c < CHUNKS; c++)
         job->kind->merge(job->partial, job->partial + c * size, loops->results);

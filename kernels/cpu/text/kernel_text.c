@@ -217,7 +217,10 @@ bool kernel_regex_full_match(KernelCall *call) {
     Regex *regex = regex_compile(call->scratch, pattern, &err);
     if (!regex) return kernel_fail(call, "the pattern can't be compiled: %s", err.what);
     const KernelString *texts = in->data;
-    for (uint64_t i = 0; i < in->count; i++)
-        ((uint8_t *)out->data)[i] = regex_matches(regex, texts[i].text, texts[i].size);
+    for (uint64_t i = 0; i < in->count; i++) {
+        kernel_checkpoint(call);
+        ((uint8_t *)out->data)[i] =
+            regex_matches_until(regex, texts[i].text, texts[i].size, call->end);
+    }
     return true;
 }

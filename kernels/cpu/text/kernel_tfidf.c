@@ -8,6 +8,7 @@
 
 #include "kernel_functions.h"
 #include "kernel_order.h"
+#include "kernel_pace.h"
 #include "kernel_strided.h"
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -57,6 +58,9 @@ static Tokens sort_tokens(KernelCall *call, const Tokens *pool) {
 }
 
 /* ---- n-grams --------------------------------------------------------------------------------- */
+
+/* Of looking n-grams up, in elements read. */
+enum { GRAM_WORK = 64 };
 
 /* The n-grams of one length. */
 typedef struct Grams {
@@ -225,12 +229,15 @@ bool kernel_tfidf(KernelCall *call) {
     int64_t *tokens = ARENA_ARRAY(call->scratch, int64_t, in->count);
     for (uint64_t i = 0; i < in->count; i++) tokens[i] = find_token(&v.tokens, &input, i);
     double *counts = ARENA_ARRAY(call->scratch, double, v.columns);
+    KernelPace pace = {call, 0};
     const double *weights = column_weights(&v);
     for (uint64_t row = 0; row < rows; row++) {
         memset(counts, 0, v.columns * sizeof *counts);
         for (uint64_t step = 1; step <= steps; step++)
-            for (uint64_t start = 0; start < size; start++)
+            for (uint64_t start = 0; start < size; start++) {
+                kernel_pace(&pace, GRAM_WORK);
                 count_from(&v, tokens + row * size, (const uint64_t[]){start, size, step}, counts);
+            }
         weigh(&v, counts, weights);
         for (uint64_t i = 0; i < v.columns; i++)
             ((float *)out->data)[row * v.columns + i] = (float)counts[i];

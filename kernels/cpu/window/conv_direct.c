@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernel_parts.h"
-#include "tap_loops.h"
+#include "tap_lines.h"
 
 enum { FEW_FILTERS = 8, SLACK = 32, AT_ONCE = 8, SMALL_PLANE = 2048 };
 
@@ -26,15 +26,16 @@ typedef struct Planes {
     bool copied;            /* false: the input needs no padding and is used as it is, or */
     bool edges;             /* the loops know where it ends */
     const TapLoops *loops;
+    const KernelCall *call;
 } Planes;
 
 static uint64_t padded_size(const WindowAxis *axis) {
     return (uint64_t)((axis->out - 1) * axis->stride + (axis->taps - 1) * axis->dilation + 1);
 }
 
-static Planes planes_of(const ConvOperands *conv) {
+static Planes planes_of(const KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
-    Planes p = {.conv = conv, .loops = tap_loops(isa_best())};
+    Planes p = {.conv = conv, .call = call, .loops = tap_loops(isa_best())};
     p.y = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
     if (w->rank == 2) p.y = w->axes[0];
     p.x = w->axes[w->rank - 1];
@@ -59,9 +60,9 @@ static void copy_plane(const Planes *p, const float *from, float *to) {
     p->loops->pad(to, &plane);
 }
 
-/* One filter's output plane from the group's padded planes. */
-static void run_filter(const Planes *p, const float *planes, uint64_t plane, uint64_t filter,
-                       float *y) {
+/* One filter's output plane from the group's padded planes. False where the run ended before. */
+static bool run_filter(const Planes *p, const float *planes, uint64_t plane, uint64_t filter,
+                       float *y, unsigned lane) {
     const ConvOperands *conv = p->conv;
     Taps taps = {.row = p->width * (uint64_t)p->y.dilation,
                  .rows = (uint32_t)p->y.taps,
@@ -83,9 +84,10 @@ static void run_filter(const Planes *p, const float *planes, uint64_t plane, uin
         taps.from = planes + c * plane;
         if (p->edges)
             p->loops->edges(y, &taps, &edges);
-        else
-            p->loops->taps(y, &taps);
+        else if (!tap_lines(p->call, lane, p->loops->taps, y, &taps))
+            return false;
     }
+    return true;
 }
 
 /* Plane `plane` of y, of all images and groups. */
@@ -102,6 +104,7 @@ typedef struct DirectTask {
     uint64_t first, count; /* groups of all images */
     uint64_t plane;
     float *buffer; /* NULL: not copied */
+    unsigned lane;
 } DirectTask;
 
 static void run_groups(const Planes *p, const DirectTask *task) {
@@ -115,8 +118,9 @@ static void run_groups(const Planes *p, const DirectTask *task) {
         uint64_t group = task->first + i;
         for (uint64_t f = 0; f < conv->filters; f++) {
             float *y = (float *)conv->y + (group * conv->filters + f) * w->out;
-            run_filter(p, x + i * conv->channels * task->plane, task->plane,
-                       group % w->groups * conv->filters + f, y);
+            if (!run_filter(p, x + i * conv->channels * task->plane, task->plane,
+                            group % w->groups * conv->filters + f, y, task->lane))
+                return;
             if (conv->epilogue) finish_plane(conv, group * conv->filters + f, y);
         }
     }
@@ -132,7 +136,8 @@ typedef struct DirectJob {
 static void direct_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const DirectJob *job = data;
     for (uint64_t i = first; i < end; i++) {
-        DirectTask task = {.first = i * job->together, .count = job->together, .plane = job->plane};
+        DirectTask task = {
+            .first = i * job->together, .count = job->together, .plane = job->plane, .lane = lane};
         if (task.count > job->groups - task.first) task.count = job->groups - task.first;
         if (job->buffers) task.buffer = job->buffers + job->size * lane;
         run_groups(job->planes, &task);
@@ -141,7 +146,7 @@ static void direct_part(const void *data, uint64_t first, uint64_t end, unsigned
 
 void conv_direct(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
-    const Planes p = planes_of(conv);
+    const Planes p = planes_of(call, conv);
     uint64_t groups = conv->images * w->groups, plane = p.copied ? p.height * p.width : w->in;
     uint64_t together = plane * conv->channels < SMALL_PLANE ? AT_ONCE : 1;
     uint64_t tasks = (groups + together - 1) / together;
@@ -164,8 +169,11 @@ static void add_tap(const Window *w, const double *x, double weight, const int64
     } while (window_overlap_next(w, tap, o));
 }
 
-static void run_double(const ConvOperands *conv, uint64_t task, int64_t *index) {
+static void run_double(const KernelCall *call, const ConvOperands *conv, uint64_t task,
+                       int64_t *index, unsigned lane) {
     const Window *w = conv->window;
+    enum { WORK_BETWEEN = 1 << 20 };
+    uint64_t work = 0;
     uint64_t filter = task % (w->groups * conv->filters),
              image = task / (w->groups * conv->filters);
     uint64_t group = filter / conv->filters;
@@ -180,12 +188,18 @@ static void run_double(const ConvOperands *conv, uint64_t task, int64_t *index) 
                              .index = index + 3 * (uint64_t)w->rank};
     for (uint64_t c = 0; c < conv->channels; c++, x += w->in) {
         memset(index, 0, w->rank * sizeof *index);
-        for (uint64_t t = 0; t < w->taps; t++, window_next_tap(w, index))
+        for (uint64_t t = 0; t < w->taps; t++, window_next_tap(w, index)) {
             add_tap(w, x, *weight++, index, &overlap, y);
+            work += w->out;
+            if (work < WORK_BETWEEN) continue;
+            if (kernel_ended(call, lane)) return;
+            work = 0;
+        }
     }
 }
 
 typedef struct DoubleJob {
+    const KernelCall *call;
     const ConvOperands *conv;
     int64_t *indices; /* `size` of them a lane */
     uint64_t size;
@@ -194,14 +208,14 @@ typedef struct DoubleJob {
 static void double_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const DoubleJob *job = data;
     for (uint64_t task = first; task < end; task++)
-        run_double(job->conv, task, job->indices + job->size * lane);
+        run_double(job->call, job->conv, task, job->indices + job->size * lane, lane);
 }
 
 void conv_double(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
     uint64_t tasks = conv->images * w->groups * conv->filters;
     double work = (double)tasks * (double)conv->channels * (double)w->taps * (double)w->out;
-    DoubleJob job = {.conv = conv, .size = 4 * (uint64_t)w->rank + 8};
+    DoubleJob job = {.call = call, .conv = conv, .size = 4 * (uint64_t)w->rank + 8};
     job.indices = ARENA_ARRAY(call->scratch, int64_t, job.size * kernel_threads(call));
     kernel_run_parts(call->workers, kernel_work_cut(call, work, tasks), double_part, &job);
 }

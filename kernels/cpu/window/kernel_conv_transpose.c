@@ -12,6 +12,7 @@
 #include "conv_direct.h"
 #include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "kernel_parts.h"
 #include "window.h"
 
@@ -60,13 +61,15 @@ ADD_COLUMNS(float)
 ADD_COLUMNS(double)
 
 /* columns[(m, t), i] = sum over c of w[c, m, t] * x[c, i] */
-static void double_columns(const Transposed *t, const double *x, const double *weights,
-                           double *to) {
+static void double_columns(KernelCall *call, const Transposed *t, const double *x,
+                           const double *weights, double *to) {
     uint64_t rows = t->filters * t->window.taps, inputs = t->window.out;
+    KernelPace pace = {call, 0};
     memset(to, 0, rows * inputs * sizeof *to);
     for (uint64_t c = 0; c < t->channels; c++)
         for (uint64_t r = 0; r < rows; r++) {
             double weight = weights[c * rows + r];
+            kernel_pace(&pace, inputs);
             for (uint64_t i = 0; i < inputs; i++) to[r * inputs + i] += weight * x[c * inputs + i];
         }
 }
@@ -107,7 +110,7 @@ static bool run_batch(KernelCall *call, const Transposed *t, uint64_t batch, voi
     const char *weights = (const char *)t->w->data + group * t->channels * rows * size;
     bool wide = t->x->dtype == DTYPE_DOUBLE;
     if (wide) {
-        double_columns(t, (const void *)x, (const void *)weights, columns);
+        double_columns(call, t, (const void *)x, (const void *)weights, columns);
     } else {
         const GemmMatrices g = {.batches = 1,
                                 .m = rows,

@@ -13,6 +13,7 @@
 #include "checked.h"
 #include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_pace.h"
 #include "window.h"
 
 typedef struct Deform {
@@ -85,18 +86,21 @@ static void pack_samples(const void *source, const GemmBlock *block, void *to) {
         }
 }
 
-static void run_double(const Deform *d, const KernelTensor *w, const KernelTensor *bias,
-                       KernelTensor *y) {
+static void run_double(KernelCall *call, const Deform *d, const KernelTensor *w,
+                       const KernelTensor *bias, KernelTensor *y) {
     const Window *window = d->window;
     uint64_t depth = d->channels * window->taps, filters = (uint64_t)w->dims[0];
     double *to = y->data;
+    KernelPace pace = {call, 0};
     for (uint64_t i = 0; i < y->count; i++) {
         uint64_t filter = i / window->out % filters, image = i / window->out / filters;
         uint64_t batch = image * window->groups + filter / (filters / window->groups);
         to[i] = bias ? ((const double *)bias->data)[filter] : 0;
-        for (uint64_t k = 0; k < depth; k++)
+        for (uint64_t k = 0; k < depth; k++) {
+            kernel_pace(&pace, 1 << window->rank);
             to[i] += ((const double *)w->data)[filter * depth + k] *
                      element(d, batch, k, i % window->out);
+        }
     }
 }
 
@@ -162,6 +166,6 @@ bool kernel_deform_conv(KernelCall *call) {
                       .offset_channels = (uint64_t)x->dims[1] / groups,
                       .wide = x->dtype == DTYPE_DOUBLE};
     if (!d.wide) return run_float(call, &d, w, bias, y);
-    run_double(&d, w, bias, y);
+    run_double(call, &d, w, bias, y);
     return true;
 }

@@ -13,7 +13,7 @@
 
 #include "kernel_functions.h"
 #include "kernel_parts.h"
-#include "tap_loops.h"
+#include "tap_lines.h"
 #include "window.h"
 
 /* One output's window: tap ranges of all axes, and where it lies in the plane. */
@@ -21,6 +21,8 @@ typedef struct PoolWindow {
     int64_t *first, *last, *tap, *output; /* [rank] */
     double counted;                       /* elements, with padding where that counts */
     bool empty;
+    unsigned lane;
+    uint64_t seen; /* elements since it was asked whether the run has ended */
 } PoolWindow;
 
 /* The elements that one output sees along an axis: the first one's place, and how many. */
@@ -37,7 +39,17 @@ typedef struct Pool {
     bool column_major, count_pads;
     double p;
     uint64_t planes;
+    const KernelCall *call;
 } Pool;
+
+/* Behind so many elements more, whether the run has ended: asked every million. */
+static bool ended_behind(const Pool *pool, PoolWindow *at, int64_t seen) {
+    enum { BETWEEN = 1 << 20 };
+    at->seen += (uint64_t)seen;
+    if (at->seen < BETWEEN) return false;
+    at->seen = 0;
+    return kernel_ended(pool->call, at->lane);
+}
 
 static void place(const Pool *pool, PoolWindow *at) {
     const Window *w = pool->window;
@@ -164,7 +176,7 @@ static PoolPlanes planes_make(KernelCall *call, const Pool *pool, bool mean) {
     return p;
 }
 
-static void run_plane(const PoolPlanes *p, uint64_t i, float *buffer) {
+static void run_plane(const PoolPlanes *p, uint64_t i, float *buffer, unsigned lane) {
     const Window *w = p->pool->window;
     float *y = (float *)p->pool->y + i * w->out;
     TapPlane plane = p->plane;
@@ -173,10 +185,10 @@ static void run_plane(const PoolPlanes *p, uint64_t i, float *buffer) {
     taps.from = p->copied ? buffer : plane.from;
     if (p->copied) p->loops->pad(buffer, &plane);
     if (!p->mean) {
-        p->loops->largest(y, &taps);
+        tap_lines(p->pool->call, lane, p->loops->largest, y, &taps);
         return;
     }
-    p->loops->taps(y, &taps);
+    if (!tap_lines(p->pool->call, lane, p->loops->taps, y, &taps)) return;
     for (int64_t r = 0; r < p->y.out; r++)
         for (int64_t k = 0; k < p->x.out; k++, y++) *y /= p->y_counts[r] * p->x_counts[k];
 }
@@ -190,7 +202,7 @@ typedef struct PlanesJob {
 static void planes_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const PlanesJob *job = data;
     for (uint64_t i = first; i < end; i++)
-        run_plane(job->planes, i, job->buffers + job->size * lane);
+        run_plane(job->planes, i, job->buffers + job->size * lane, lane);
 }
 
 static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
@@ -226,7 +238,7 @@ static void find_ranges(KernelCall *call, Pool *pool) {
 
 /* max_NAME_rows is of one or two axes, whose ranges are known; max_NAME of any. */
 #define MAX_POOL(T, name, lowest, is_nan)                                                          \
-    static void max_##name##_rows(const Pool *pool, uint64_t plane) {                              \
+    static void max_##name##_rows(const Pool *pool, uint64_t plane, PoolWindow *own) {             \
         const Window *w = pool->window;                                                            \
         const WindowAxis *across = &w->axes[w->rank - 1];                                          \
         const int64_t high = w->rank == 2 ? w->axes[0].out : 1, wide = across->out;                \
@@ -237,6 +249,7 @@ static void find_ranges(KernelCall *call, Pool *pool) {
         for (int64_t r = 0; r < high; r++)                                                         \
             for (int64_t c = 0; c < wide; c++, y++) {                                              \
                 const PoolRange rows = pool->rows[r], columns = pool->columns[c];                  \
+                if (ended_behind(pool, own, rows.count * columns.count)) return;                   \
                 T best = lowest;                                                                   \
                 int64_t where = -1;                                                                \
                 for (int64_t i = 0; i < rows.count; i++) {                                         \
@@ -262,7 +275,7 @@ static void find_ranges(KernelCall *call, Pool *pool) {
         T *y = (T *)pool->y + plane * w->out;                                                      \
         int64_t *indices = pool->indices ? pool->indices + plane * w->out : NULL;                  \
         if (pool->rows) {                                                                          \
-            max_##name##_rows(pool, plane);                                                        \
+            max_##name##_rows(pool, plane, at);                                                    \
             return;                                                                                \
         }                                                                                          \
         for (uint64_t o = 0; o < w->out; o++, window_next_output(w, at->output)) {                 \
@@ -272,6 +285,7 @@ static void find_ranges(KernelCall *call, Pool *pool) {
             do {                                                                                   \
                 if (at->empty) break;                                                              \
                 int64_t start = row_start(w, at, &count, &step);                                   \
+                if (ended_behind(pool, at, count)) return;                                         \
                 for (int64_t k = 0; k < count; k++) {                                              \
                     T value = x[start + k * step];                                                 \
                     bool more = value > best || where < 0 || (is_nan(value) && !is_nan(best));     \
@@ -311,6 +325,7 @@ static double power(double x, double p) {
             do {                                                                                   \
                 if (at->empty) break;                                                              \
                 int64_t start = row_start(w, at, &count, &step);                                   \
+                if (ended_behind(pool, at, count)) return;                                         \
                 for (int64_t k = 0; k < count; k++) {                                              \
                     const double v = (double)x[start + k * step];                                  \
                     sum += TERM;                                                                   \
@@ -344,7 +359,8 @@ static void windows_part(const void *data, uint64_t first, uint64_t end, unsigne
         PoolWindow at = {.first = own,
                          .last = own + rank,
                          .tap = own + 2 * (uint64_t)rank,
-                         .output = own + 3 * (uint64_t)rank};
+                         .output = own + 3 * (uint64_t)rank,
+                         .lane = lane};
         job->run(job->pool, plane, &at);
     }
 }
@@ -369,7 +385,8 @@ static bool pool_make(KernelCall *call, Window *window, Pool *pool) {
     if (x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || x->dtype != y->dtype ||
         (indices && (indices->dtype != DTYPE_INT64 || indices->count != y->count)))
         return kernel_fail(call, "the result is of another type or size");
-    *pool = (Pool){.window = window,
+    *pool = (Pool){.call = call,
+                   .window = window,
                    .x = x->data,
                    .y = y->data,
                    .indices = indices ? indices->data : NULL,

@@ -399,8 +399,8 @@ static bool get_bands(KernelCall *call, Job *job) {
 static bool run_bands(KernelCall *call, const Job *job) {
     const double work = work_of(job->conv);
     const uint64_t rows = job->conv->images * (uint64_t)job->conv->axes[0].out;
-    const KernelCut cut = {rows, 1, kernel_work_threads(call, work, rows),
-                           kernel_work_chunk(work, rows, job->band)};
+    KernelCut cut = kernel_cut(rows, job->band, kernel_work_threads(call, work, rows), work);
+    cut.grain = 1;
     kernel_run_parts(call->workers, cut, run_rows, job);
     return true;
 }

@@ -287,7 +287,9 @@ WinogradEnd winograd_run(KernelCall *call, const Winograd *g) {
     if (!job.space || !nothing) return WINOGRAD_FAILED;
     memset(nothing, 0, filters * sizeof(float));
     job.nothing = nothing;
-    kernel_run_parts(call->workers, (KernelCut){job.tiles, 1, threads, job.block}, run_blocks,
-                     &job);
+    KernelCut cut = kernel_cut(job.tiles, job.block, threads, work);
+    cut.grain = 1;
+    cut.chunk = job.block;
+    kernel_run_parts(call->workers, cut, run_blocks, &job);
     return atomic_load(&unsound) ? WINOGRAD_UNSOUND : WINOGRAD_DONE;
 }

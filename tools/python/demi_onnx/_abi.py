@@ -19,6 +19,9 @@ class Sized(Structure):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{"size": sizeof(self), **self._defaults, **given})
+        for name, value in given.items():  # ctypes cuts integers without a word
+            if type(value) is int and type(getattr(self, name)) is int and getattr(self, name) != value:
+                raise OverflowError(f"{name} is too large a number: {value}")
 
 
 class DemiError(Sized):

@@ -35,6 +35,7 @@ def _load() -> Library:
 
 
 lib = _load()
+raised = threading.local()  # .error: what ended a pass in this thread, until the call that ran it is over
 
 
 class Guard:
@@ -91,8 +92,13 @@ def call(function: Callable[..., int], *operands: Any, guard: Guard | None = Non
         status = function(*operands, ctypes.byref(error))
     if guard is not None and guard.caught is not None:
         raise guard.caught
+    cause = getattr(raised, "error", None)
+    if cause is not None:
+        raised.error = None
+    if status and cause is not None and not isinstance(cause, Exception):
+        raise cause  # Ctrl-C, and what else is not for those who handle errors
     if status:
-        raise error_of(status, error)
+        raise error_of(status, error) from cause
 
 
 def encode(text: str | os.PathLike[str]) -> bytes:

@@ -17,6 +17,7 @@ once, as a PassError. Passes stay registered as long as the program runs.
 from __future__ import annotations
 
 import ctypes
+import operator
 import threading
 from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
 
@@ -24,7 +25,7 @@ import numpy as np
 
 from . import _abi_constants as _codes
 from ._errors import UsageError, text_of
-from ._lib import call, encode, lib
+from ._lib import call, encode, lib, raised
 from ._values import dtype_of, number_of
 
 _Int64s = ctypes.POINTER(ctypes.c_int64)
@@ -44,11 +45,22 @@ class PassError(Exception):
     """A pass asked for what can't be; the library's own error says what."""
 
 
+class _Over:
+    """The interface behind a pass's end."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise PassError("the pass has returned: what it was given of the model means nothing any more")
+
+
 class _Run:
     """One run of a pass: the interface, and the handle that its functions take."""
 
     def __init__(self, api: Any, handle: int) -> None:
         self.api, self.handle = api, handle
+        self.removed: set[int] = set()
+
+    def end(self) -> None:
+        self.api = _Over()
 
     def may_fail(self, made: Any) -> Any:
         if self.api.failed(self.handle):
@@ -60,13 +72,19 @@ class _Thing:
     """Something of a model: a handle of the library's."""
 
     def __init__(self, run: _Run, handle: int) -> None:
-        self._run, self._handle = run, handle
+        self._run, self._it = run, handle
+
+    @property
+    def _handle(self) -> int:
+        if self._it in self._run.removed:
+            raise PassError("the node was removed")
+        return self._it
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Thing) and self._handle == other._handle
+        return isinstance(other, _Thing) and self._it == other._it
 
     def __hash__(self) -> int:
-        return hash(self._handle)
+        return hash(self._it)
 
 
 _Kind = TypeVar("_Kind", bound=_Thing)
@@ -189,6 +207,7 @@ class Node(_Thing):
     def remove(self) -> None:
         """Takes the node away; nobody may read its outputs any more."""
         self._run.may_fail(self._run.api.node_remove(self._run.handle, self._handle))
+        self._run.removed.add(self._it)
 
     def attribute(self, name: str, otherwise: Any = None) -> Any:
         """An attribute that is a number, text, list of these, or tensor."""
@@ -215,7 +234,7 @@ class Node(_Thing):
     def set_attribute(self, name: str, value: Any) -> None:
         api, run, key = self._run.api, self._run, encode(name)
         if isinstance(value, (bool, int)):
-            made = api.node_set_int(run.handle, self._handle, key, int(value))
+            made = api.node_set_int(run.handle, self._handle, key, _int64(value))
         elif isinstance(value, float):
             made = api.node_set_float(run.handle, self._handle, key, value)
         elif isinstance(value, str):
@@ -234,7 +253,7 @@ class Node(_Thing):
         if any(isinstance(item, float) for item in items):
             floats = (ctypes.c_float * count)(*items)
             return api.node_set_floats(run.handle, self._handle, key, floats, count)
-        ints = (ctypes.c_int64 * max(count, 1))(*items)
+        ints = (ctypes.c_int64 * max(count, 1))(*map(_int64, items))
         return api.node_set_ints(run.handle, self._handle, key, ints, count)
 
     def __repr__(self) -> str:
@@ -316,6 +335,14 @@ class Graph(_Thing):
     def print(self, text: str) -> None:
         """Text for the user, where the print pass writes."""
         self._run.may_fail(self._run.api.print(self._run.handle, encode(text).replace(b"%", b"%%")))
+
+
+def _int64(value: Any) -> int:
+    """The number, which ctypes would cut without a word."""
+    number = operator.index(value)
+    if not -1 << 63 <= number < 1 << 63:
+        raise UsageError(f"an attribute is of 64 bits, which {number} is not")
+    return number
 
 
 def _maybe(kind: type[_Kind], run: _Run, handle: int | None) -> _Kind | None:
@@ -426,9 +453,12 @@ def _runner_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Call
         try:
             function(Graph(at, graph), **_read_options(at, options))
         except BaseException as error:
+            raised.error = error
             text = f"{type(error).__name__}: {error}".replace("%", "%%")
             at.api.fail(handle, _codes.DEMI_ERR_MODEL, None, text.encode("utf-8", "replace"))
             return False
+        finally:
+            at.end()
         return True
 
     return run

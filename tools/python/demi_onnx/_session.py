@@ -65,7 +65,7 @@ class NodeArg:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """numpy's type of its elements; ml_dtypes' where numpy has none."""
+        """numpy's type of its elements; ml_dtypes' where numpy has none, object where it is not known."""
         return dtype_of(self.number)
 
     @property
@@ -116,7 +116,7 @@ class _Output:
         sizes = [size for size in arg.shape if isinstance(size, int)]
         self.bytes = 0  # 0: its shape is not known, it is looked at after the run
         if (arg.has_shape and len(sizes) == len(arg.shape) and arg.number != STRING
-                and arg.kind == _codes.DEMI_DATA_TENSOR_KIND and not arg.optional):
+                and arg.number and arg.kind == _codes.DEMI_DATA_TENSOR_KIND and not arg.optional):
             size = math.prod(sizes) * self.dtype.itemsize
             self.bytes = size if size <= sys.maxsize else 0
         self.shape = tuple(sizes)
@@ -177,6 +177,7 @@ class _Runner:
         self._plan = plan  # which lives as long as its contexts
         self._interrupt = _Interrupt()
         self._context = ctypes.c_void_p()
+        self._handle = plan.handle.take()
         with plan.lock:  # contexts share the options
             plan.options.go_on = self._interrupt.callback
             call(lib.demi_context_new, plan.pointer, byref(plan.options), byref(self._context))
@@ -189,6 +190,8 @@ class _Runner:
     def __del__(self, free: Any = lib.demi_context_free) -> None:
         if getattr(self, "_context", None):
             free(self._context)
+        if hasattr(self, "_handle"):
+            self._handle.drop()
 
     # -- errors --
 
@@ -429,12 +432,33 @@ def aligned(plan: bytes) -> np.ndarray[Any, Any]:
     return made
 
 
+class _Counted:
+    """A plan's handle, which goes with the last of those that use it. Neither the collector of cycles nor
+    the interpreter's end keeps to any order: a context's plan must still be there when it is freed."""
+
+    def __init__(self, pointer: ctypes.c_void_p, free: Any) -> None:
+        self._pointer, self._free, self._lock, self._users = pointer, free, threading.Lock(), 1
+
+    def take(self) -> "_Counted":
+        with self._lock:
+            self._users += 1
+        return self
+
+    def drop(self) -> None:
+        with self._lock:
+            self._users -= 1
+            last = self._users == 0
+        if last and self._pointer:
+            self._free(self._pointer)
+
+
 class _Plan:
     """A plan, and what contexts of it are made with."""
 
     def __init__(self, model: Any, data_root: Path | None, compile_options: _abi.DemiCompileOptions,
                  options: _abi.DemiContextOptions) -> None:
         self.pointer = ctypes.c_void_p()
+        self.handle = _Counted(self.pointer, lib.demi_plan_free)
         self.options = options
         self.stream: int | None = options.device_stream
         self.lock = threading.Lock()
@@ -449,9 +473,9 @@ class _Plan:
         self.outputs = args_of(self.pointer, lib.demi_plan_output_count, lib.demi_plan_output)
         self._numbers = {arg.name: i for i, arg in enumerate(self.outputs)}
 
-    def __del__(self, free: Any = lib.demi_plan_free) -> None:
-        if self.pointer:
-            free(self.pointer)
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self.handle.drop()
 
     def say_inputs(self) -> str:
         if not self.inputs:
@@ -524,7 +548,7 @@ class Session:
                                         device_memory=device_memory, tf32=tf32,
                                         device_stream=stream_of(device_stream),
                                         device_steps=not device_graph))
-        except TypeError as error:  # a number that is none
+        except (TypeError, OverflowError) as error:  # a number that is none, or that is too large
             raise UsageError(str(error)) from None
         self._free: list[_Runner] = [_Runner(self._plan)]
 

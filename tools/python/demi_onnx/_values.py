@@ -52,7 +52,7 @@ def dtype_of(number: int) -> np.dtype[Any]:
 def _make_dtype(number: int) -> np.dtype[Any]:
     if number in _PLAIN:
         return np.dtype(_PLAIN[number])
-    if number == STRING:
+    if number in (STRING, _codes.DEMI_UNDEFINED):
         return np.dtype(object)
     try:
         import ml_dtypes
@@ -64,7 +64,7 @@ def _make_dtype(number: int) -> np.dtype[Any]:
 
 def number_of(dtype: np.dtype[Any], wanted: int) -> int:
     """The element type's number, `wanted` where that is one of several that it may be."""
-    if dtype == dtype_of(wanted):
+    if wanted and dtype == dtype_of(wanted):
         return wanted
     if dtype.kind in "OUS":
         return STRING
@@ -91,7 +91,7 @@ def array_of(value: Any, wanted: int) -> np.ndarray[Any, Any]:
                 value = value.detach()
             value = np.from_dlpack(value)
         else:
-            value = np.asarray(value, dtype=dtype_of(wanted))
+            value = np.asarray(value, dtype=dtype_of(wanted) if wanted else None)
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
     if not value.flags.c_contiguous or not value.flags.aligned:
