@@ -139,8 +139,9 @@ typedef struct DemiSearchOptions {
 typedef enum DemiSearchOutcome {
     DEMI_FOUND = 0,         /* the cheapest that was seen to be good enough */
     DEMI_FOUND_TRIVIAL = 1, /* the cheapest there is was good enough at once */
-    DEMI_FOUND_NOTHING = 2, /* not even the widest candidates are good enough: these it is */
-    DEMI_FOUND_SO_FAR = 3,  /* what was good enough when time, evaluations or the caller ended it */
+    DEMI_FOUND_NOTHING =
+        2, /* not even the widest candidates are good enough: nothing is to be written */
+    DEMI_FOUND_SO_FAR = 3, /* what was good enough when time, evaluations or the caller ended it */
     DEMI_FOUND_CURVE =
         4, /* no target was given: the model as it is, and what it costs to change it */
 } DemiSearchOutcome;
