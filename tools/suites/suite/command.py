@@ -72,9 +72,9 @@ class Demi:
             run.code, run.stderr = -2, "exit 0 without an output file"
         return run, data
 
-    def opt(self, model: str, passes: str) -> tuple[Run, bytes | None]:
+    def opt(self, model: str, passes: str, *extra: str) -> tuple[Run, bytes | None]:
         out = self.folder / "opt.onnx"
-        return self._take(self.run("opt", model, "--passes", passes, "-o", str(out)), out)
+        return self._take(self.run("opt", model, "--passes", passes, "-o", str(out), *extra), out)
 
     def pipeline(self, variant: Variant, *extra: str) -> str:
         """The passes that a conversion stands for, as opt takes them."""
