@@ -219,6 +219,12 @@ static const char *const accepted[] = {
     "g (float[2,3] x) => (float[2,3] y) <bool c = {0}> { y = If (c) <then_branch = t () => "
     "(float[2,3] p) { p = MatMul (x, x) }, else_branch = e () => (float[2,3] q) { q = Relu (x) }> "
     "}",
+    "<ir_version: 10, opset_import: [\"\" : 21, \"com.microsoft\" : 1]> g (float[1,1,16] q, "
+    "float[1,1,8] "
+    "k, int8[1,1,3,8] c, int32[1] n, int32 t, float[1] s) => (float[1,1,16] y, int8[1,1,4,8] d, "
+    "int8[1,1,4,8] e) { y, d, e = com.microsoft.GroupQueryAttention <num_heads: int = 2, "
+    "kv_num_heads: "
+    "int = 1> (q, k, k, c, c, n, t, \"\", \"\", \"\", \"\", \"\", s, s) }",
     "<ir_version: 10, opset_import: [\"\" : 21, \"com.x\" : 1]> g (float[2] x) => (float[2] y) { h "
     "= "
     "com.x.Own (x) y = Add (h, h) }",

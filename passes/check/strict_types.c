@@ -339,6 +339,7 @@ static bool check_tie(const Node *node, const OpTie *tie, Err *err) {
     Dtype y = b ? type_dtype(b->type) : DTYPE_UNDEFINED;
     if (!x || !y || x == y || (tie->why == OP_TIE_WIDTH && dtype_bits(x) == dtype_bits(y)))
         return true;
+    if (tie->floats_only && !(dtype_is_float(x) && dtype_is_float(y))) return true;
     node_error(node, err, ERR_MODEL, "operands that have to agree differ");
     err_operand(err, "'%s' and '%s'", sym_text(a->name), sym_text(b->name));
     err_actual(err, "%s and %s", dtype_name(x), dtype_name(y));
