@@ -57,7 +57,7 @@ static int64_t version_named(const OpsetImports *opsets, const char *name) {
 static bool check_imports(Form *f, const OpsetImports *opsets) {
     const int64_t a = version_named(opsets, ""), b = version_named(opsets, "ai.onnx");
     if (a < 0 || b < 0 || a == b) return true;
-    return err_set(f->err, ERR_MODEL, "imports '' and 'ai.onnx', which are one, in two versions");
+    return err_set(f->err, ERR_MODEL, "imports two versions of one domain, as '' and as 'ai.onnx'");
 }
 
 static bool check_header(Form *f) {

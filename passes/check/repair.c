@@ -128,7 +128,7 @@ static void remark(const Repair *r, const char *when) {
             r->ctx->counts, arena,
             arena_printf(arena,
                          "the model declares %zu type%s or shape%s that its operators do not "
-                         "give, as of '%s': corrected, %s",
+                         "give, such as that of '%s': corrected, %s",
                          r->corrections, r->corrections == 1 ? "" : "s",
                          r->corrections == 1 ? "" : "s", sym_text(r->corrected->name), when));
     if (r->dropped)

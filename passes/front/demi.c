@@ -517,10 +517,7 @@ static bool sound_once_repaired(Call *call, Model *model, Check check, PassCount
     const bool formed = model_verify(model, ctx.scratch, &call->err);
     if (formed && ordered)
         pass_remark(counts, &model->arena,
-                    arena_printf(&model->arena,
-                                 "nodes that read what a later one gives: put in "
-                                 "order, %s",
-                                 when));
+                    arena_printf(&model->arena, "nodes were out of order: sorted, %s", when));
     if (formed && check != verify) repair_model(&ctx, when);
     arena_free(ctx.scratch);
     return formed && is_sound(call, model, check);
@@ -550,7 +547,7 @@ static bool run_reported(Call *call, RunArgs *args) {
     if (!sound_once_repaired(call, model, before, &counts, "before the passes") ||
         !run_steps(call, args, &counts))
         return false;
-    if (!sound_once_repaired(call, model, after, &counts, "behind the passes")) {
+    if (!sound_once_repaired(call, model, after, &counts, "after the passes")) {
         err_hint(&call->err, has_step(&args->pipeline, "set-shapes")
                                  ? "the sizes that were given do not fit the model"
                                  : "the passes left the model invalid; please report this");

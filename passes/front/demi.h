@@ -243,7 +243,8 @@ typedef struct DemiRunOptions {
  * is freed with demi_report_free; it is NULL on error. A model that demi_check refuses is refused, before the
  * passes and behind them, but for what other tools often leave and nothing depends on: unsorted nodes, types
  * and shapes that are declared as operators do not give them, graphs without a name. That is repaired, and
- * the report says so. A model newer than this library knows is checked as `unchecked` has it. After an error while a pass runs the model
+ * the report says so. Inputs and outputs without a
+ * declared shape, and deprecated operators, are taken as they are. A model newer than this library knows is checked as `unchecked` has it. After an error while a pass runs the model
  * is good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it
  * was. Other errors are the passes': DEMI_ERR_MODEL where one can't work with the model,
  * DEMI_ERR_USAGE where the model does not have what its options name, DEMI_ERR_ENV where a callback

@@ -96,10 +96,10 @@ typedef struct CommandTable {
      OPTION_ROW_FLAG,                                                                              \
      NULL,                                                                                         \
      NULL,                                                                                         \
-     "Write all weights into OUT, also those that IN had in files of their own; up to 2 GiB."},    \
+     "Write all weights into OUT, including those that IN keeps in separate files; up to 2 GiB."}, \
     {                                                                                              \
         "external", 0, OPTION_ROW_FLAG, NULL, NULL,                                                \
-            "Write weights of 1 KiB and more into a file beside OUT, which OUT names."             \
+            "Write weights of 1 KiB or more to a file beside OUT."                                 \
     }
 
 /* Which inputs with defaults become constants. */
@@ -113,17 +113,15 @@ typedef struct CommandTable {
      "no runtime takes others for them."},                                                         \
     {                                                                                              \
         "fed", 0, OPTION_ROW_LIST, "NAME", NULL,                                                   \
-            "An input that callers do feed, though it has a default: it stays one; may be "        \
-            "repeated."                                                                            \
+            "An input with a default that callers feed: it stays an input; may be repeated."       \
     }
 
 /* Of commands that run passes. */
 #define OPTION_CHECKS                                                                              \
     {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."}, {        \
         "no-check", 0, OPTION_ROW_FLAG, NULL, NULL,                                                \
-            "Take a model that 'demi check' refuses, and write one: names and structure alone "    \
-            "are "                                                                                 \
-            "looked at."                                                                           \
+            "Accept models that 'demi check' refuses, and write such: only names and structure "   \
+            "are checked."                                                                         \
     }
 
 #define OPTION_HARDLINKS                                                                           \
