@@ -321,6 +321,10 @@ static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, Placem
         .excluded = chosen.excluded,
         .keep_defaults = options->keep_defaults,
         .guard = guards[options->overflow],
+        /* float16's 11 bits of mantissa lose nothing there; the fast policy and the greedy placement,
+         * which is MXNet's, mean what they say. */
+        .keep_streams =
+            target == DTYPE_BFLOAT16 && chosen.policy == POLICY_BFLOAT16 && options->placement == 0,
     };
     request->low_inputs = node_named_io(model, &options->low_inputs, false, ctx->scratch, err);
     if (!request->low_inputs) return false;

@@ -249,7 +249,8 @@ typedef enum NoteKind {
     NOTE_EXCLUDED,  /* the user keeps it in fp32 */
     NOTE_ILLEGAL,   /* its definition has no 16-bit form at this opset */
     NOTE_VALUE,     /* a constant it reads does not fit */
-    NOTE_PRECISE,   /* an angle, a coordinate or an index, which 16 bits are too few for */
+    NOTE_PRECISE,   /* an angle, a coordinate, an index or a residual stream, which 16 bits are too
+                       few for */
     NOTE_UNKNOWN,   /* a type is unknown */
     NOTE_FIXED,     /* its float operands have a type that nothing changes */
     NOTE_FOLLOWS,   /* what it follows, `subject`, is fp32 */

@@ -165,6 +165,7 @@ bool placement_build(Placement *p, Err *err) {
     tie_sequences(p);
     placement_keep_precise(p);
     if (!placement_keep_grids(p, err)) return false;
+    if (p->request.keep_streams) placement_keep_streams(p);
     if (p->request.guard != GUARD_NONE && !placement_guard_values(p, err)) return false;
     if (p->request.guard != GUARD_NONE && !value_magnitudes_pin(p, err)) return false;
     placement_tie_units(p);

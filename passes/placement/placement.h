@@ -60,6 +60,7 @@ typedef struct PlacementRequest {
     const bool *low_inputs, *low_outputs; /* those of the main graph; NULL: none */
     const char *const *excluded;          /* [node_count]: why a node stays in fp32, or NULL */
     PlacementGuard guard;
+    bool keep_streams; /* what accumulates, and what only outputs depend on, stays fp32 */
 } PlacementRequest;
 
 typedef struct Placement {
@@ -197,6 +198,11 @@ void placement_keep_precise(Placement *placement);
 void placement_tie_units(Placement *placement);
 OpExact placement_precise_role(Placement *placement, const OpSchema *schema); /* or NULL */
 bool placement_keep_grids(Placement *placement, Err *err);
+/* Pins additions to residual streams, and what only outputs depend on (placement_streams.c). */
+void placement_keep_streams(Placement *placement);
+/* True for a node with subgraphs; for one that squares its operand 0: Mul(x, x), Pow(x, 2). */
+bool placement_holds_bodies(const Node *node);
+bool placement_node_squares(const Node *node);
 /* Looks for constants that the target can't hold, and pins their readers as request.guard says
  * (value_guard.c). */
 bool placement_guard_values(Placement *placement, Err *err);

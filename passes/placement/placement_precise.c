@@ -84,7 +84,7 @@ OpExact placement_precise_role(Placement *p, const OpSchema *schema) {
     return (OpExact)(roles_of(p, schema) / ROLE_EXACT);
 }
 
-static bool holds_bodies(const Node *node) {
+bool placement_holds_bodies(const Node *node) {
     for (const Attr *attr = node->attrs; attr; attr = attr->next)
         if (attr->type == ATTR_GRAPH) return true;
     return false;
@@ -157,7 +157,7 @@ static void take_uses(Precise *c) {
     }
 }
 
-static bool node_squares(const Node *node) {
+bool placement_node_squares(const Node *node) {
     float exponent;
     if (!domain_is_default(node->domain) || node->input_count == 0) return false;
     if (sym_equals(node->op_type, "ReduceSumSquare")) return true;
@@ -170,7 +170,7 @@ static bool node_squares(const Node *node) {
 
 static void take_node(Precise *c, const Node *node) {
     Placement *p = c->p;
-    bool inside = holds_bodies(node) || model_find_function(p->model, node);
+    bool inside = placement_holds_bodies(node) || model_find_function(p->model, node);
     OpExact role = inside ? EXACT_CARRIES : placement_precise_role(p, node_schema(node));
     for (uint32_t i = 0; i < node->output_count; i++) {
         const Value *out = node->outputs[i];
@@ -180,7 +180,7 @@ static void take_node(Precise *c, const Node *node) {
         if (role == EXACT_NONE || role == EXACT_ENDS) c->stops[root] = true;
         if (role == EXACT_NONE) c->bars[root] = true;
         if (role == EXACT_PRODUCT) c->products[root] = true;
-        if (node_squares(node)) c->squares[root] = true;
+        if (placement_node_squares(node)) c->squares[root] = true;
     }
 }
 

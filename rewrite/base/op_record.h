@@ -168,6 +168,10 @@ enum OpTrait {
     OP_OF_ONE = 2048, /* with one operand it gives that */
     OP_SPELT = 4096, /* plans have it spelt in other operators (passes/spell_out.c), which reads its
                          attributes: there is no kernel for it */
+    OP_NORMALIZES =
+        8192,        /* divides data by its own spread, row by row, or is the first step of what
+                             does so in several operators (ReduceMean) */
+    OP_SKIP = 16384, /* adds a residual, operand 1, to operand 0 before anything else */
 };
 
 typedef struct OpRecord {
