@@ -134,11 +134,12 @@ static bool is_of_stream(const Node *node, uint8_t read, uint8_t given) {
     return (given & TO_NORM) && !(given & TO_PRODUCT);
 }
 
-/* False where a 16-bit result of a 16-bit operand is exact: elements as they are, Relu, Neg. */
+/* False where a 16-bit operand has an exact 16-bit result: elements as they are, or of another sign. */
 static bool rounds(Part part, const Node *node) {
     const OpRecord *record = node_record(node);
-    return part != PART_MOVES && !record->gives &&
-           (op_record_has(record, OP_LINEAR) || !op_record_has(record, OP_STEADY | OP_SAME_BITS));
+    if (part == PART_MOVES || record->gives || record->quantized == QUANTIZED_MOVE) return false;
+    return record->magnitude != MAGNITUDE_SAME ||
+           !(record->traits & (OP_SAME_BITS | OP_RANDOM_TRAINING));
 }
 
 static void visit(Streams *s, const Node *node) {

@@ -21,6 +21,12 @@ LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 FP32_KINDS = {"policy", "excluded", "illegal", "value", "precise", "unknown", "fixed", "follows",
               "reads", "tied", "cheaper", "moved", "constant"}
 # What a node of the LOW class may say: nothing it reads decides about it.
+# Of placement_streams.c, which the greedy placement does without.
+STREAMS = {
+    "adds to a residual stream, which bfloat16 would round each time",
+    "gives a residual stream, which bfloat16 would round each time",
+    "only outputs depend on it: bfloat16 would round them once more",
+}
 LOW_KINDS = {"policy", "excluded", "illegal", "value", "precise", "unknown", "fixed", "tied"}
 # Operators with a decision for each of several groups of operands: one may be fp32, others not.
 SEVERAL = {"If", "Loop", "Scan", "SequenceMap", "BatchNormalization", "LayerNormalization",
@@ -223,6 +229,8 @@ class Truth:
             asks = {n.op_type for n in walk.model_nodes(self.graphs.model)}
             return "" if match[1] in asks else "the model has no such operator"
         known = ("computes coordinates, and 16 bits are too few for them", "sums over iterations")
+        if reason in STREAMS:
+            return "" if self.to == "bfloat16" and self.mincut else "of float16, or of greedy placement"
         return "" if reason in known else "not a reason"
 
     def _value(self, _node: dict, reason: str) -> str:
