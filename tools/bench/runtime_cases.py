@@ -8,6 +8,7 @@ a sign, weights with one, a scale a channel. int8w and int4w have weights of so 
 """
 
 import argparse
+import math
 import pathlib
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import onnx
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/suites"))
 import weight_only
-from suite import digits, engines, made_models  # noqa: E402
+from suite import digits, engines, made_models, real_uses  # noqa: E402
 
 VARIANTS = ("float", "float16", "bfloat16", "int8")
 WEIGHT_BITS = {"int8w": 8, "int4w": 4}
@@ -34,11 +35,13 @@ MADE = {
     "mobilenetv2": lambda: made_models.mobilenetv2(),
     "mobilenetv2-b8": lambda: made_models.batched(made_models.mobilenetv2(), 8),
     "bert": lambda: made_models.bert(),
+    "bert-norms": lambda: made_models.bert(fused_norm=True),
     "bert_words": lambda: made_models.bert_words(),
     "bert-b8": lambda: made_models.batched(made_models.bert(), 8),
     "gpt2": lambda: made_models.gpt2(),
     "gpt2-prefill": lambda: made_models.gpt2(past=0, tokens=128),
     "lstm": lambda: made_models.lstm(),
+    "detector": lambda: made_models.detector(),
 }
 
 # Real models (build/data/models) and the shapes of one picture, file or piece of sound.
@@ -103,19 +106,19 @@ class Case:
         make(fresh)
         fresh.rename(path)
 
-    def inputs(self, model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    def inputs(self, model: onnx.ModelProto, seed: int = 1) -> dict[str, np.ndarray]:
+        """Seeded ones: pictures of text, sound, bytes, or what demi makes up."""
         if self.name in MADE:
-            return made_models.feeds_of(model)
+            return made_models.feeds_of(model, seed)
         if self.name in REAL:
-            from suite import real_uses
-            rng = np.random.default_rng(1)
+            rng = np.random.default_rng(seed)
             file, use = REAL[self.name]
             if pathlib.Path(file).stem in real_uses.PICTURES:
                 return {v: digits.picture(rng, shape, 4) for v, shape in use.items()}
             return real_uses.fill(self.name, model, use, rng)
         inputs = engines.fed_inputs(model)  # as demi makes them up: rows that tables have, masks
         with tempfile.TemporaryDirectory() as folder:
-            call(self.demi, "run", self.source, "--random", 1, "--save-inputs", folder, "--quiet")
+            call(self.demi, "run", self.source, "--random", seed, "--save-inputs", folder, "--quiet")
             return {v.name: engines.read_value(pathlib.Path(folder, f"input_{i}.pb"), v.type)
                     for i, v in enumerate(inputs)}
 
@@ -188,3 +191,16 @@ class Case:
         if "QuantizeLinear" not in kinds:
             path.unlink()
             raise Unmade("onnxruntime.quantization quantizes nothing in it")
+
+
+def score(want: list, have: list) -> float:
+    """The least signal to noise of the outputs over all sets, in dB, 100 at most; not of what is not float32."""
+    worst = math.inf
+    for i, first in enumerate(want[0]):
+        if not isinstance(first, np.ndarray) or first.dtype != np.float32:
+            continue
+        signal = sum(float(np.sum(np.square(w[i], dtype=np.float64))) for w in want)
+        noise = sum(float(np.sum(np.square(h[i].astype(np.float64) - w[i])))
+                    for h, w in zip(have, want))
+        worst = min(worst, 10 * math.log10(signal / noise) if noise else 100)
+    return worst
