@@ -349,6 +349,27 @@ class Refusals(Case):
         self.assertFalse(result["valid"])
         self.assertEqual(result["fault"]["node"], "/act")
 
+    def test_casts_that_give_another_type_than_declared(self):
+        source, out = self.path("casts.onnxtxt"), self.path("casts_out.onnxtxt")
+        model = """<ir_version: 8, opset_import: ["" : 13]>
+            g (float16[2] x, bool[2] i) => (float16[2] y, float[2] z) <DECLARED[2] m, float16[2] k> {
+              m = Cast <to: int = 1> (i) y = Mul (x, m) k = Cast <to: int = 1> (i) z = Relu (k) }"""
+        for declared, fits in (("float16", True), ("double", False), ("int64", False)):
+            with open(source, "w") as file:
+                file.write(model.replace("DECLARED", declared))
+            self.assertIn("'B' ('m')", self.fails(1, "check", source))
+            if not fits:
+                self.assertIn("'B' ('m')", self.fails(1, "simplify", source, "-o", out))
+                continue
+            said = text(self.ok("simplify", source, "-o", out).stdout)
+            self.assertIn("1 Cast gives another type than declared, such as 'm' float,", said)
+            self.assertIn("operators do not give, such as that of 'k': corrected", said)
+            self.ok("check", out)
+            with open(out) as file:
+                written = file.read()
+            self.assertIn("m = Cast <to = 10> (i)", written)
+            self.assertIn("k = Cast <to = 1> (i)", written)
+
 
 class Policies(Case):
     def policy(self, value):
