@@ -371,6 +371,22 @@ class Refusals(Case):
             self.assertIn("k = Cast <to = 1> (i)", written)
 
 
+    def test_int8_already(self):
+        source = self.path("integers.onnxtxt")
+        with open(source, "w") as file:
+            file.write("""<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x) => (float[2,4] y)
+                <uint8[4,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, float[4] b = {1, 2, 3, 4}> {
+                  q, scale, zero = DynamicQuantizeLinear (x) p = MatMulInteger (q, w, zero) f = Cast <to = 1> (p)
+                  m = Mul (f, scale) a = Add (m, b) k = Transpose (a) v = MatMul (a, k) y = MatMul (v, a) }""")
+        for to in ("float16", "bfloat16"):
+            said = text(self.ok("convert", source, "-n", "--to", to).stdout)
+            notes = [line for line in said.splitlines() if line.startswith("note: ")]
+            self.assertEqual(len(notes), 1, notes)
+            self.assertIn("already int8: 1 of 1 products with weights multiply integers", notes[0])
+            self.assertNotIn("already int8",
+                             text(self.ok("convert", source, "-n", "--to", to, "--only", "v").stdout))
+
+
 class Policies(Case):
     def policy(self, value):
         path = self.path("policy.json")
