@@ -108,22 +108,39 @@ static bool pool_takes(const Node *pool, const Padding *padding, bool own) {
     return true;
 }
 
+/* What pads itself by the sum of both, in *padding, where the Pad is gone. */
+static bool is_taken(const Use *use, const Value *result, Padding *padding) {
+    bool own;
+    const Node *node = use->node;
+    if (!node || node->graph != result->graph || use->index != 0 || !add_own(node, padding, &own))
+        return false;
+    return simplify_is(node, "Conv") ||
+           (simplify_is(node, "AveragePool") && pool_takes(node, padding, own));
+}
+
+static void take(Node *node, const Padding *padding) {
+    node_remove_attr(node, "auto_pad");
+    node_set_attr_ints(node, "pads", padding->items, 2 * padding->rank);
+    if (simplify_is(node, "AveragePool")) node_set_attr_int(node, "count_include_pad", 1);
+}
+
 static void visit(PassCtx *ctx, Node *pad, void *data) {
     (void)data;
-    Padding padding;
-    bool own;
+    Padding padding, sum;
     if (!simplify_is(pad, "Pad") || !fuse_record(pad) || !fuse_input(pad, 0)) return;
-    Node *node = fuse_reader(pad->outputs[0]);
-    const bool conv = node && simplify_is(node, "Conv"),
-               pool = node && simplify_is(node, "AveragePool");
-    if ((!conv && !pool) || fuse_input(node, 0) != pad->outputs[0] ||
-        !find_padding(ctx, pad, &padding) || !add_own(node, &padding, &own) ||
-        (pool && !pool_takes(node, &padding, own)))
-        return;
-    node_remove_attr(node, "auto_pad");
-    node_set_attr_ints(node, "pads", padding.items, 2 * padding.rank);
-    if (pool) node_set_attr_int(node, "count_include_pad", 1);
-    node_set_input(node, 0, pad->inputs[0].value);
+    const Value *result = pad->outputs[0];
+    if (result->referenced || !result->uses || !find_padding(ctx, pad, &padding)) return;
+    for (const Use *use = result->uses; use; use = use->next) {
+        sum = padding;
+        if (!is_taken(use, result, &sum)) return;
+    }
+    for (Use *use = result->uses, *next; use; use = next) {
+        next = use->next;
+        sum = padding;
+        if (!is_taken(use, result, &sum)) continue;
+        take(use->node, &sum);
+        use_set(use, pad->inputs[0].value);
+    }
     node_remove_unswept(pad);
     ctx->counts->rewrites++;
 }

@@ -168,7 +168,27 @@ static bool asks_for_same(PassCtx *ctx, const Node *node) {
     return open <= 1;
 }
 
-static bool only_reshapes(const Node *node);
+/* True of a Transpose that moves nothing but axes of one element: order stays. */
+static bool moves_ones(const Node *node) {
+    uint32_t count;
+    int64_t last = -1;
+    const int64_t *order = attr_ints(node_attr(node, "perm"), &count);
+    const Value *x = fuse_input(node, 0);
+    if (!simplify_is(node, "Transpose") || !order || !x || fuse_rank(x) != (int64_t)count)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (order[i] < 0 || fuse_dim(x, order[i]) == 1) continue;
+        if (order[i] < last) return false;
+        last = order[i];
+    }
+    return true;
+}
+
+static bool only_reshapes(const Node *node) {
+    if (moves_ones(node)) return true;
+    return op_record_has(fuse_record(node), OP_IN_ORDER) &&
+           op_has_flags(node_schema(node), OP_KEEPS_COUNT);
+}
 
 /* What the node before it reads, where both only reshape and come to the same shape; NULL where not. */
 static Value *undone(const Node *node) {
@@ -241,28 +261,6 @@ static void merge_transposes(PassCtx *ctx, Node *outer) {
     node_set_attr_ints(outer, "perm", both, count);
     node_set_input(outer, 0, inner->inputs[0].value);
     ctx->counts->rewrites++;
-}
-
-/* True of a Transpose that moves nothing but axes of one element: order stays. */
-static bool moves_ones(const Node *node) {
-    uint32_t count;
-    int64_t last = -1;
-    const int64_t *order = attr_ints(node_attr(node, "perm"), &count);
-    const Value *x = fuse_input(node, 0);
-    if (!simplify_is(node, "Transpose") || !order || !x || fuse_rank(x) != (int64_t)count)
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        if (order[i] < 0 || fuse_dim(x, order[i]) == 1) continue;
-        if (order[i] < last) return false;
-        last = order[i];
-    }
-    return true;
-}
-
-static bool only_reshapes(const Node *node) {
-    if (moves_ones(node)) return true;
-    return op_record_has(fuse_record(node), OP_IN_ORDER) &&
-           op_has_flags(node_schema(node), OP_KEEPS_COUNT);
 }
 
 /* True where what the node gives has the same size in that place as what it reads, which is open. */
