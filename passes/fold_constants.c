@@ -4,7 +4,8 @@
  *   Transpose (W), of a constant W that nothing else reads  ->  a constant
  *
  * Without inexact=true, only what every engine computes to the same bits: operators that move data,
- * those of integers, and those that round once as IEEE 754 has it (OP_SAME_BITS). Nothing is stored
+ * those of integers, those that round once as IEEE 754 has it (OP_SAME_BITS), and ranges of floats
+ * that round nothing. Nothing is stored
  * that takes more bytes than the constants that go with it and SIMPLIFY_GROW: a transposed copy of
  * what others still read is not made, nor a large constant of a small one. With weights=true, of
  * anything that products read as their weights, as a norm of them (g v / |v|) is. Nodes with graphs, random
@@ -14,6 +15,7 @@
 
 #include "checked.h"
 #include "constants.h"
+#include "exact_range.h"
 #include "lower_plan.h"
 #include "node_exclude.h"
 #include "op_facts.h"
@@ -46,6 +48,7 @@ static const PassOption options_table[] = {
 typedef struct Fold {
     PassCtx *ctx;
     bool inexact, weights, matrices;
+    bool again;      /* what is computed now tells whether more may be */
     uint32_t values; /* that there were when the pass began */
     bool *constant;  /* [values]: a constant, or what a node gives that may be executed */
     bool *chosen;    /* [model's nodes]: may be executed */
@@ -72,9 +75,33 @@ static bool is_open_cast(const Node *node) {
     return dtype_is_integer(to) || dtype_bits(to) <= 8;
 }
 
-static bool is_exact(const Node *node, const OpRecord *record) {
+/* Engines add operands from the first to the last; in 16 bit they round sums of three differently. */
+static bool is_open_sum(const Node *node) {
+    return simplify_is(node, "Sum") && node->input_count > 2 &&
+           dtype_bits(type_dtype(node->outputs[0]->type)) == 16;
+}
+
+/* A Range of floats depends on its numbers. Where they are computed in this run, it has to be looked at
+ * once more behind it. */
+static bool is_exact_range(Fold *fold, const Node *range) {
+    Arena *arena = &fold->ctx->model->arena;
+    int64_t count;
+    for (uint32_t i = 0; i < range->input_count; i++)
+        if (range->inputs[i].value && !value_is_constant(range->inputs[i].value))
+            fold->again = true;
+    if (!range_is_exact(fold->ctx, range, &count)) return false;
+    Dim *dim = ARENA_ARRAY(arena, Dim, 1);
+    *dim = (Dim){.kind = DIM_KNOWN, .size = count};
+    value_set_type(range->outputs[0],
+                   type_new_shaped(arena, type_dtype(range->outputs[0]->type), dim, 1));
+    return true;
+}
+
+static bool is_exact(Fold *fold, const Node *node, const OpRecord *record) {
     const OpSchema *schema = node_schema(node);
     if (!has_floats(node)) return true;
+    if (simplify_is(node, "Range")) return is_exact_range(fold, node);
+    if (is_open_sum(node)) return false;
     if (op_has_flags(schema, OP_MOVES) || op_has_flags(schema, OP_SHAPE_ONLY)) return true;
     return op_record_has(record, OP_SAME_BITS) && !is_open_cast(node);
 }
@@ -110,14 +137,14 @@ static bool keeps_form(const Fold *fold, const Node *node) {
            x && value_is_constant(x);
 }
 
-static bool may_execute(const Fold *fold, const Node *node) {
+static bool may_execute(Fold *fold, const Node *node) {
     const OpRecord *record = node_record(node);
     if (!record || !node_schema(node) || model_find_function(fold->ctx->model, node) ||
         op_record_has(record, OP_RANDOM) || op_record_has(record, OP_RANDOM_TRAINING) ||
         !node_may_become_constant(node) || !gives_tensors(node) || !lower_plan_has(node))
         return false;
     if (fold->weights && (keeps_form(fold, node) || fold->kept[node->id])) return false;
-    return !node_holds_graph(node) && (fold->inexact || is_exact(node, record));
+    return !node_holds_graph(node) && (fold->inexact || is_exact(fold, node, record));
 }
 
 static bool is_constant(const Fold *fold, const Value *value) {
@@ -420,8 +447,7 @@ static bool find_kept(Fold *fold, const FoldConstantsOptions *options, Err *err)
     return fold->excluded;
 }
 
-static bool run(PassCtx *ctx, const void *data, Err *err) {
-    const FoldConstantsOptions *options = data;
+static bool fold_once(PassCtx *ctx, const FoldConstantsOptions *options, bool *again, Err *err) {
     const uint32_t values = ctx->model->value_count;
     Fold fold = {.ctx = ctx,
                  .inexact = options->inexact || options->weights,
@@ -436,6 +462,7 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
     drop_costly(&fold);
     const LoweredNodes list = list_chosen(&fold);
     if (list.count == 0) return true;
+    *again = fold.again;
     const Tensor **results = ARENA_ARRAY(ctx->scratch, const Tensor *, values + 1);
     if (!lower_plan_execute(ctx, &list, results, err)) return false;
     size_t read;
@@ -445,6 +472,15 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
     if (fold.weights) drop_unread(initializers, read);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+    return true;
+}
+
+static bool run(PassCtx *ctx, const void *data, Err *err) {
+    bool again = true;
+    while (again) {
+        again = false;
+        if (!fold_once(ctx, data, &again, err)) return false;
+    }
     return true;
 }
 

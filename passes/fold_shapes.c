@@ -77,8 +77,9 @@ static void fold_node(PassCtx *ctx, Node *node, void *data) {
 
 /* The shape as a constant: known items; 0 where the operand has the same size in that place; -1 for
  * one that is left. False where that does not say the same: -1 stands for one size, and for none
- * where another one turns out to be 0. */
-static bool shape_numbers(const ShapeOperand *shape, const ShapeOperand *of, int64_t *numbers) {
+ * where another one turns out to be 0. Where the model's own 0 is a size (`allows_zero`), it stays. */
+static bool shape_numbers(const ShapeOperand *shape, const ShapeOperand *of, bool allows_zero,
+                          int64_t *numbers) {
     uint32_t open = 0, copied = 0, own = 0; /* own: the model's -1 */
     for (uint32_t i = 0; i < shape->item_count; i++) {
         const ShapeNum item = shape->items[i];
@@ -86,6 +87,7 @@ static bool shape_numbers(const ShapeOperand *shape, const ShapeOperand *of, int
         bool same = item.kind == SHAPE_SYMBOL && of && of->has_rank && i < of->rank &&
                     shape_num_same(of->dims[i], item);
         numbers[i] = known ? item.value : same ? 0 : -1;
+        if (known && item.value == 0 && allows_zero) return false;
         copied += same || numbers[i] == 0;
         open += !known && !same;
         own += known && item.value == -1;
@@ -111,15 +113,17 @@ static Value *new_shape(PassCtx *ctx, Node *reader, const int64_t *numbers, uint
 static void fold_reshape(PassCtx *ctx, Node *node, void *data) {
     const Fold *fold = data;
     if (!simplify_is(node, "Reshape") || node->input_count < 2 || !node->inputs[1].value ||
-        !node->inputs[0].value || node_attr(node, "allowzero"))
+        !node->inputs[0].value)
         return;
+    const bool allows_zero = node_attr_int(node, "allowzero", 0) != 0;
     const ShapeOperand *shape = known_of(fold, node->inputs[1].value);
     if (!node->inputs[1].value->producer || !shape || !shape->items || !shape->has_rank ||
         shape->rank != 1 || is_whole(shape) || shape->item_count > SIMPLIFY_GROW / 8)
         return;
     const ShapeOperand *of = known_of(fold, node->inputs[0].value);
     int64_t *numbers = ARENA_ARRAY(ctx->scratch, int64_t, shape->item_count + 1);
-    if (!shape_numbers(shape, of, numbers)) return;
+    if (!shape_numbers(shape, of, allows_zero, numbers)) return;
+    if (allows_zero) node_remove_attr(node, "allowzero");
     node_set_input(node, 1, new_shape(ctx, node, numbers, shape->item_count));
     ctx->counts->rewrites++;
 }

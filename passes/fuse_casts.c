@@ -11,8 +11,7 @@
  * own=true only casts that demi inserted are removed, so that a model without any is left alone,
  * and strip-casts can take back all that is done: an author's cast to float that only a cast of
  * demi's reads casts to that one's type itself, and is marked (demi.was) as insert-casts marks
- * such. Without, a cast of demi's that comes to stand for an author's loses its mark: it is to
- * stay.
+ * such. Without, a cast of demi's that comes to stand for an author's is marked likewise: it is to stay.
  */
 #include <stddef.h>
 
@@ -123,13 +122,21 @@ static void retype(Fuse *f, Node *inner, Node *outer) {
     inner->note = note;
 }
 
+/* A cast of demi's stands for an author's one, too: it is to stay. Where that gave float, it is marked as
+ * one that did, which strip-casts makes of it again. */
+static void take_place(const Node *inner, Node *outer) {
+    if (!node_is_own_cast(outer)) return;
+    node_remove_metadata(outer, "demi.inserted");
+    if (dtype_of(inner->outputs[0]) == DTYPE_FLOAT) node_add_metadata(outer, "demi.was", "to");
+}
+
 /* outer reads what inner reads. */
 static void skip_inner(Fuse *f, Node *inner, Node *outer) {
     Value *source = inner->inputs[0].value;
     if (dtype_of(source) == dtype_of(outer->outputs[0]) && may_remove(f, outer)) {
         if (!bypass(f, outer, source)) return;
     } else {
-        if (!node_is_own_cast(inner)) node_remove_metadata(outer, "demi.inserted");
+        if (!node_is_own_cast(inner)) take_place(inner, outer);
         node_set_input(outer, 0, source);
         f->ctx->counts->rewrites++;
     }

@@ -303,6 +303,16 @@ static void note_nodes(Realise *r, bool mincut) {
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
+static void note_integers(PassCtx *ctx, const ChosenNodes *chosen) {
+    Arena *arena = &ctx->model->arena;
+    pass_remark(
+        ctx->counts, arena,
+        arena_printf(arena,
+                     "already int8: %zu of %zu products with weights multiply integers; floats "
+                     "between them would gain nothing from 16 bits, and stay as they are",
+                     chosen->products.integers, chosen->products.all));
+}
+
 static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, PlacementRequest *request,
                          Err *err) {
     static const PlacementGuard guards[] = {GUARD_PIN, GUARD_CLAMP, GUARD_NONE, GUARD_LOOK};
@@ -313,12 +323,14 @@ static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, Placem
     ChosenNodes chosen;
     if (!node_choice_resolve(&options->nodes, model, target, ctx->scratch, &chosen, err))
         return false;
+    if (chosen.is_integer) note_integers(ctx, &chosen);
     *request = (PlacementRequest){
         .target = target,
         .policy = chosen.policy,
         .classes = chosen.classes,
         .io_low = options->io == 1,
         .excluded = chosen.excluded,
+        .is_integer = chosen.is_integer,
         .keep_defaults = options->keep_defaults,
         .guard = guards[options->overflow],
         /* float16's 11 bits of mantissa lose nothing there; the fast policy and the greedy placement,
@@ -371,7 +383,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     bool any = false;
     for (VarId v = 0; v < p.vars.count && !any; v++) any = placement_is_low(&p, v);
     if (any && !realise(&r, options->store, err)) return false;
-    if (options->store) weight_note(&p, ctx->counts);
+    if (options->store && !p.request.is_integer) weight_note(&p, ctx->counts);
     return true;
 }
 

@@ -8,26 +8,38 @@
  *   Reshape (Squeeze (x), shape)                                               ->  Reshape (x, shape)
  *   Transpose (Reshape (x)) that moves axes of one element                      ->  Reshape (x, shape)
  *   Slice (Slice (x)) along different axes                                     ->  Slice (x)
+ *   Concat (a, Concat (b, c)) along one axis                                   ->  Concat (a, b, c)
+ *   Squeeze (Unsqueeze (x)), Reshape (Flatten (x)) … to the shape that x has    ->  x
  *
  * All results are the same bits: x + 0 of floats is not x where that is -0, so only x - 0 and x + -0
- * go. Shapes have to be known to be the same, dim by dim, as numbers or names. What has a name that
- * is an interface's, and what a graph gives out that no node of it makes, stays.
+ * go, and x + 0 before a Softmax and the like, which give the same for both. Shapes have to be known to
+ * be the same, dim by dim, as numbers or names. What has a name that is an interface's, and what a graph
+ * gives out that no node of it makes, stays.
  */
 #include <math.h>
 #include <string.h>
 
 #include "constants.h"
 #include "fuse_graph.h"
+#include "merge_concats.h"
 #include "merge_slices.h"
 #include "op_facts.h"
 #include "simplify_graph.h"
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
+static bool are_all(PassCtx *ctx, const Tensor *tensor, uint64_t count, double number) {
+    float *floats = ARENA_ARRAY(ctx->scratch, float, count);
+    if (!tensor_read_floats(tensor, 0, count, floats, NULL)) return false;
+    for (uint64_t i = 0; i < count; i++)
+        if ((double)floats[i] != number || !signbit(floats[i]) != !signbit(number)) return false;
+    return true;
+}
+
 /* True where the value is a constant of nothing but this number, of integers or, with its sign, of
- * floats. `most` elements at most are looked at. */
+ * floats. The first element mostly tells; MOST elements at most are looked at. */
 static bool is_all(PassCtx *ctx, const Value *value, double number) {
-    enum { MOST = 1 << 16 };
+    enum { MOST = 1 << 22 };
     const Tensor *tensor =
         value && value_is_constant(value) ? constant_tensor(value, ctx->scratch) : NULL;
     int64_t *ints;
@@ -39,12 +51,8 @@ static bool is_all(PassCtx *ctx, const Value *value, double number) {
         return count > 0;
     }
     count = tensor_count(tensor);
-    if (!fuse_takes(value) || count == 0 || count > MOST) return false;
-    float *floats = ARENA_ARRAY(ctx->scratch, float, count);
-    if (!tensor_read_floats(tensor, 0, count, floats, NULL)) return false;
-    for (uint64_t i = 0; i < count; i++)
-        if ((double)floats[i] != number || !signbit(floats[i]) != !signbit(number)) return false;
-    return true;
+    return fuse_takes(value) && count > 0 && count <= MOST && are_all(ctx, tensor, 1, number) &&
+           are_all(ctx, tensor, count, number);
 }
 
 static bool is_float(const Value *value) {
@@ -141,6 +149,71 @@ static bool is_empty_pad(PassCtx *ctx, const Node *node) {
     return true;
 }
 
+/* A Reshape that asks for as many axes as there are, each of the size that it has but for one, which is
+ * -1: that is what it was, then. */
+static bool asks_for_same(PassCtx *ctx, const Node *node) {
+    enum { MOST_AXES = 64 };
+    const Value *x = node->inputs[0].value;
+    int64_t *items;
+    uint64_t count, open = 0;
+    if (!simplify_is(node, "Reshape") ||
+        !simplify_read_ints(ctx, fuse_input(node, 1), MOST_AXES, &items, &count) ||
+        fuse_rank(x) != (int64_t)count)
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        open += items[i] == -1;
+        const bool copied = items[i] == 0 && node_attr_int(node, "allowzero", 0) == 0;
+        if (!copied && items[i] != -1 && items[i] != fuse_dim(x, (int64_t)i)) return false;
+    }
+    return open <= 1;
+}
+
+/* True of a Transpose that moves nothing but axes of one element: order stays. */
+static bool moves_ones(const Node *node) {
+    uint32_t count;
+    int64_t last = -1;
+    const int64_t *order = attr_ints(node_attr(node, "perm"), &count);
+    const Value *x = fuse_input(node, 0);
+    if (!simplify_is(node, "Transpose") || !order || !x || fuse_rank(x) != (int64_t)count)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (order[i] < 0 || fuse_dim(x, order[i]) == 1) continue;
+        if (order[i] < last) return false;
+        last = order[i];
+    }
+    return true;
+}
+
+static bool only_reshapes(const Node *node) {
+    if (moves_ones(node)) return true;
+    return op_record_has(fuse_record(node), OP_IN_ORDER) &&
+           op_has_flags(node_schema(node), OP_KEEPS_COUNT);
+}
+
+/* What the node before it reads, where both only reshape and come to the same shape; NULL where not. */
+static Value *undone(const Node *node) {
+    const Node *inner = node->inputs[0].value->producer;
+    Value *source = inner ? fuse_input(inner, 0) : NULL;
+    return source && only_reshapes(node) && only_reshapes(inner) &&
+                   fuse_same_shape(source, node->outputs[0])
+               ? source
+               : NULL;
+}
+
+/* True where only operators read the value that give the same bits for 0 and -0. */
+static bool hides_zeros_sign(const Value *value) {
+    static const char *const ops[] = {"Softmax", "Exp",  "Abs",         "Cos",     "Cosh",
+                                      "IsNaN",   "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+                                      "Equal"};
+    for (const Use *use = value->uses; use; use = use->next) {
+        bool hides = false;
+        for (size_t i = 0; !hides && i < sizeof ops / sizeof *ops; i++)
+            hides = simplify_is(use->node, ops[i]);
+        if (!hides) return false;
+    }
+    return !value->referenced;
+}
+
 /* The operand that an elementwise operator of two gives, the other one being neutral. */
 static Value *not_neutral(PassCtx *ctx, const Node *node) {
     Value *a = fuse_input(node, 0), *b = fuse_input(node, 1);
@@ -150,6 +223,8 @@ static Value *not_neutral(PassCtx *ctx, const Node *node) {
     double neutral = mul || simplify_is(node, "Div") ? 1 : add && is_float(a) ? -0.0 : 0;
     Value *kept = is_all(ctx, b, neutral) ? a : NULL;
     if (!kept && !from_right && is_all(ctx, a, neutral)) kept = b;
+    if (!kept && add && is_float(a) && hides_zeros_sign(node->outputs[0]))
+        kept = is_all(ctx, b, 0) ? a : is_all(ctx, a, 0) ? b : NULL;
     return kept && fuse_same_shape(kept, node->outputs[0]) ? kept : NULL;
 }
 
@@ -160,7 +235,8 @@ static Value *same_value(PassCtx *ctx, const Node *node) {
     if (!x) return NULL;
     if (simplify_is(node, "Identity")) return x;
     if (op_record_has(record, OP_OF_ONE) && is_single(node)) return x;
-    if (op_record_has(record, OP_IN_ORDER)) return keeps_shape(node) ? x : NULL;
+    if (op_record_has(record, OP_IN_ORDER))
+        return keeps_shape(node) || asks_for_same(ctx, node) ? x : undone(node);
     if (simplify_is(node, "Dropout")) return is_dropout(ctx, node) ? x : NULL;
     if (simplify_is(node, "Transpose")) return is_ordered(node) ? x : NULL;
     if (simplify_is(node, "Slice")) return is_whole_slice(ctx, node) ? x : NULL;
@@ -187,42 +263,32 @@ static void merge_transposes(PassCtx *ctx, Node *outer) {
     ctx->counts->rewrites++;
 }
 
-/* True of a Transpose that moves nothing but axes of one element: order stays. */
-static bool moves_ones(const Node *node) {
+/* True where what the node gives has the same size in that place as what it reads, which is open. */
+static bool keeps_open_dim(const Node *node, uint64_t at) {
     uint32_t count;
-    int64_t last = -1;
-    const int64_t *order = attr_ints(node_attr(node, "perm"), &count);
-    const Value *x = fuse_input(node, 0);
-    if (!simplify_is(node, "Transpose") || !order || !x || fuse_rank(x) != (int64_t)count)
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        if (order[i] < 0 || fuse_dim(x, order[i]) == 1) continue;
-        if (order[i] < last) return false;
-        last = order[i];
+    const Type *from = value_shaped_type(node->inputs[0].value),
+               *to = value_shaped_type(node->outputs[0]);
+    if (!from || at >= from->rank || from->dims[at].kind == DIM_KNOWN) return false;
+    if (simplify_is(node, "Transpose")) {
+        const int64_t *order = attr_ints(node_attr(node, "perm"), &count);
+        return order && at < count && order[at] == (int64_t)at;
     }
-    return true;
+    return to && at < to->rank && dim_same(&from->dims[at], &to->dims[at]);
 }
 
-static bool only_reshapes(const Node *node) {
-    if (moves_ones(node)) return true;
-    return op_record_has(fuse_record(node), OP_IN_ORDER) &&
-           op_has_flags(node_schema(node), OP_KEEPS_COUNT);
-}
-
-/* The constant shape of a Reshape, with the operand's sizes where it asks for them, *asks then; NULL
- * where it is not constant or these are not known. */
-static int64_t *read_shape(PassCtx *ctx, const Node *reshape, uint64_t *count, bool *asks) {
+/* The constant shape of a Reshape, for what `inner`, which gives its operand, reads: with the operand's
+ * sizes where it asks for them and they are known, *asks then, and as it is where an open one is what
+ * `inner` reads of, too. NULL where it is not constant or does not say the same there. */
+static int64_t *read_shape(PassCtx *ctx, const Node *reshape, const Node *inner, uint64_t *count,
+                           bool *asks) {
     enum { MOST_DIMS = 1024 };
-    const Value *shape = fuse_input(reshape, 1);
-    const Tensor *tensor =
-        shape && value_is_constant(shape) ? constant_tensor(shape, ctx->scratch) : NULL;
     int64_t *items;
     *asks = false;
-    if (!tensor || !tensor_check(tensor, NULL) || node_attr(reshape, "allowzero") ||
-        !tensor_read_ints(tensor, ctx->scratch, MOST_DIMS, &items, count))
-        return NULL;
+    if (!simplify_read_ints(ctx, fuse_input(reshape, 1), MOST_DIMS, &items, count)) return NULL;
     for (uint64_t i = 0; i < *count; i++) {
         if (items[i] != 0) continue;
+        if (node_attr_int(reshape, "allowzero", 0)) return NULL;
+        if (keeps_open_dim(inner, i)) continue;
         items[i] = fuse_dim(reshape->inputs[0].value, (int64_t)i);
         if (items[i] <= 0) return NULL;
         *asks = true;
@@ -236,7 +302,7 @@ static void merge_reshapes(PassCtx *ctx, Node *outer) {
     uint64_t count;
     bool asks;
     if (!inner || !only_reshapes(inner) || !fuse_input(inner, 0)) return;
-    int64_t *items = read_shape(ctx, outer, &count, &asks);
+    int64_t *items = read_shape(ctx, outer, inner, &count, &asks);
     if (!items || (asks && !model_has_free_initializers(ctx->model))) return;
     if (asks) node_set_input(outer, 1, fuse_new_ints(&fuse, outer->graph, items, (uint32_t)count));
     node_set_input(outer, 0, inner->inputs[0].value);
@@ -294,6 +360,7 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
         if (simplify_is(node, "Reshape")) merge_reshapes(ctx, node);
         if (simplify_is(node, "Slice")) slices_merge(ctx, node);
     }
+    if (simplify_is(node, "Concat")) concats_merge(ctx, node);
     Value *same = same_value(ctx, node), *result = node->outputs[0];
     bool alike = same && type_same_dtypes(same->type, result->type);
     if (!alike || !result->uses || !value_bypass(result, same)) return;

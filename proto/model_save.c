@@ -31,6 +31,7 @@ struct ModelSave {
     OutFile *out, *data; /* data: NULL where there is none */
     ExportPlan *plan;
     char *data_name;   /* NULL when streaming */
+    bool named;        /* by the caller */
     VEC(char *) stale; /* data files that no other model names */
     Err *err;          /* of the call that is underway */
 };
@@ -131,24 +132,6 @@ static bool write_bytes(void *data, const void *bytes, size_t size, Err *err) {
     return outfile_write(data, bytes, size, err);
 }
 
-/* Writes the data file. Its name is known only then. */
-static bool save_data(Save *save) {
-    const OutFile *out = save->out;
-    const char *path = arena_printf(save->scratch, "%s/%s", out->folder_path, save->data_name);
-    OutFile *data = outfile_create(save->scratch, path, save->err);
-    const ByteSink sink = {.write = write_bytes, .data = data};
-    if (!data) return false;
-    data->path = out->path; /* what messages call it: the name above was never the file's */
-    if (!onnx_export_data(save->plan, &sink, save->err)) return false;
-    if (!outfile_finish(data, save->err)) return false;
-    sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name,
-            export_plan_data_hash(save->plan));
-    outfile_set_name(data, save->scratch, save->data_name);
-    data->first = true; /* a model on the device never names data that are not */
-    save->data = data;
-    return true;
-}
-
 /* `name` is NAME.<16 hex digits>.data, as save_data makes it. */
 static bool is_data_of(const char *name, const char *owner) {
     size_t length = strlen(owner);
@@ -203,6 +186,63 @@ static bool is_used(const Save *save, DIR *dir, const char *name) {
         used = may_be_other(dirfd(dir), save->out->name, entry->d_name) &&
                file_mentions(dirfd(dir), entry->d_name, name, save->scratch);
     return used;
+}
+
+static bool is_same_file(int folder, const char *a, const char *b, Arena *scratch) {
+    unsigned char *pieces = arena_alloc(scratch, (size_t)2 * PIECE);
+    struct stat one, other;
+    const int fds[2] = {openat(folder, a, O_RDONLY | O_CLOEXEC),
+                        openat(folder, b, O_RDONLY | O_CLOEXEC)};
+    bool same = fds[0] >= 0 && fds[1] >= 0 && fstat(fds[0], &one) == 0 &&
+                fstat(fds[1], &other) == 0 && one.st_size == other.st_size;
+    for (off_t at = 0; same && at < one.st_size;) {
+        const ssize_t got = pread(fds[0], pieces, PIECE, at);
+        same = got > 0 && pread(fds[1], pieces + PIECE, (size_t)got, at) == got &&
+               memcmp(pieces, pieces + PIECE, (size_t)got) == 0;
+        at += got > 0 ? got : 0;
+    }
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0) close(fds[i]);
+    return same;
+}
+
+/* Data that a caller names take no other's place: nothing is there, or the same, or what the model that is
+ * about to be replaced names alone. */
+static bool may_replace(Save *save) {
+    struct stat status;
+    const int folder = save->out->folder;
+    if (fstatat(folder, save->data_name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;
+    if (!S_ISREG(status.st_mode)) return false;
+    if (is_same_file(folder, save->data->temp, save->data_name, save->scratch)) return true;
+    if (!file_mentions(folder, save->out->name, save->data_name, save->scratch)) return false;
+    DIR *dir = opendir(save->out->folder_path);
+    const bool used = !dir || is_used(save, dir, save->data_name);
+    if (dir) closedir(dir);
+    return !used;
+}
+
+/* Writes the data file. Where a caller does not name it, its name is known only then. */
+static bool save_data(Save *save) {
+    const OutFile *out = save->out;
+    const char *path = arena_printf(save->scratch, "%s/%s", out->folder_path, save->data_name);
+    OutFile *data = outfile_create(save->scratch, path, save->err);
+    const ByteSink sink = {.write = write_bytes, .data = data};
+    if (!data) return false;
+    if (!save->named)
+        data->path = out->path; /* what messages call it: the name above was never the file's */
+    if (!onnx_export_data(save->plan, &sink, save->err)) return false;
+    if (!outfile_finish(data, save->err)) return false;
+    data->first = true; /* a model on the device never names data that are not */
+    save->data = data;
+    if (save->named)
+        return may_replace(save) ||
+               err_set(save->err, ERR_USAGE,
+                       "'%s' is there, and is not data of this file alone: give another name",
+                       save->data_name);
+    sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name,
+            export_plan_data_hash(save->plan));
+    outfile_set_name(data, save->scratch, save->data_name);
+    return true;
 }
 
 /* Files of the folder that have the form of the output's data files, less the new one. */
@@ -276,14 +316,37 @@ static bool put_model_file(Save *save) {
 
 /* ---- the two halves -------------------------------------------------------------------------- */
 
-ModelSave *model_save_write(const Model *model, OutFile *out, SavePlace place, Arena *arena,
-                            Err *err) {
+bool model_save_is_name(const char *name) {
+    return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+           strlen(name) < sizeof((SaveInfo *)NULL)->data_name;
+}
+
+/* What external data are called; NULL: there are none. */
+static void name_data(Save *save, const SaveOptions *options) {
+    save->named = options->data_name != NULL;
+    if (save->named)
+        save->data_name = arena_printf(save->scratch, "%s", options->data_name);
+    else if (!save->out->streaming && options->place != SAVE_INSIDE)
+        save->data_name =
+            arena_printf(save->scratch, "%s.%0*d.data", save->out->name, HASH_DIGITS, 0);
+}
+
+static bool takes_name(const Save *save) {
+    if (!save->named || (!save->out->streaming && model_save_is_name(save->data_name) &&
+                         strcmp(save->data_name, save->out->name) != 0))
+        return true;
+    return err_set(save->err, ERR_USAGE, "'%s' can't be what external data are called",
+                   save->data_name);
+}
+
+ModelSave *model_save_write(const Model *model, OutFile *out, const SaveOptions *options,
+                            Arena *arena, Err *err) {
     Save *save = ARENA_NEW(arena, Save);
     *save = (Save){.model = model, .scratch = arena, .out = out, .err = err};
-    if (!out->streaming && place != SAVE_INSIDE)
-        save->data_name = arena_printf(arena, "%s.%0*d.data", out->name, HASH_DIGITS, 0);
-    const ExportOptions options = {.external = place == SAVE_OUTSIDE, .data_name = save->data_name};
-    save->plan = onnx_export_plan(model, &options, arena, err);
+    name_data(save, options);
+    const ExportOptions as = {.external = options->place == SAVE_OUTSIDE,
+                              .data_name = save->data_name};
+    save->plan = takes_name(save) ? onnx_export_plan(model, &as, arena, err) : NULL;
     bool ok = save->plan && put_model_file(save) && outfile_finish(out, err);
     if (ok) return save;
     err_file(err, out->path);
@@ -327,7 +390,7 @@ const OutFile *model_save_out(const ModelSave *save) {
 static bool save_to(const Model *model, const char *path, const SaveOptions *options,
                     Arena *scratch, Err *err) {
     OutFile *out = outfile_create(scratch, path, err);
-    ModelSave *save = out ? model_save_write(model, out, options->place, scratch, err) : NULL;
+    ModelSave *save = out ? model_save_write(model, out, options, scratch, err) : NULL;
     if (!save || !model_save_commit(save, NULL, err)) return false;
     if (options->info) *options->info = save->info;
     return true;

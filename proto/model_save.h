@@ -13,6 +13,10 @@
  * old model's, unless it was copied, and what was left by a process that was killed between the two.
  * No other file is ever deleted, and none overwritten but one of equal content. A lock on the
  * folder keeps two processes that save to one name from deleting each other's data.
+ *
+ * Data that a caller names lose the first of this: between the two renames the old model is beside the new
+ * data. What has that name is overwritten where it is equal, or the old model's and no other's; else it is
+ * an error.
  */
 #ifndef DEMI_MODEL_SAVE_H
 #define DEMI_MODEL_SAVE_H
@@ -36,7 +40,9 @@ typedef enum SavePlace {
 
 typedef struct SaveOptions {
     SavePlace place;
-    SaveInfo *info;         /* filled on success; may be NULL */
+    const char
+        *data_name; /* what external data are called, beside the model; NULL: by their content */
+    SaveInfo *info; /* filled on success; may be NULL */
     uint64_t memory_budget; /* most bytes of scratch memory, beside the model read back; 0: any */
 } SaveOptions;
 
@@ -54,11 +60,14 @@ bool model_save(const Model *model, const char *path, const SaveOptions *options
  * that have to appear with it, or nothing to. */
 typedef struct ModelSave ModelSave;
 
-/* Writes the model to `out`, which outfile_create gave, and reads it back. Nothing is in place
- * then. All memory is of `arena`, which must live until the commit or the end without one; memory running
+/* True of what may be a file's name in a folder; data_name has to be. */
+bool model_save_is_name(const char *name);
+
+/* Writes the model to `out`, which outfile_create gave, and reads it back; of the options place and
+ * data_name count. Nothing is in place then. All memory is of `arena`, which must live until the commit or the end without one; memory running
  * out jumps to its trap. NULL on error. */
-ModelSave *model_save_write(const Model *model, OutFile *out, SavePlace place, Arena *arena,
-                            Err *err);
+ModelSave *model_save_write(const Model *model, OutFile *out, const SaveOptions *options,
+                            Arena *arena, Err *err);
 
 /* Puts these other files (NULL: none), the data and the model in place, all or none, as
  * outfile_commit_all, and deletes data files of that name that no model there names any more. */

@@ -116,6 +116,9 @@ Dtype type_dtype(const Type *type);
 bool dim_is_named(const Dim *dim);
 /* True where both are the same size for sure: known, or by their name. */
 bool dim_same(const Dim *a, const Dim *b);
+/* True where no tensor has both shapes: they are of another rank, or of another size along an axis that
+ * both know. */
+bool shapes_differ(const Type *a, const Type *b);
 /* The type of a value, of kind NONE where nothing is known of it, as of a custom operator's output;
  * never NULL. Passes and commands ask value_type(v)->kind and the like, never v->type->kind. NULL
  * is a value of which nothing is known. */

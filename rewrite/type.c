@@ -86,6 +86,16 @@ bool dim_same(const Dim *a, const Dim *b) {
     return b->kind == DIM_SYMBOL && a->symbol == b->symbol && dim_is_named(a);
 }
 
+bool shapes_differ(const Type *a, const Type *b) {
+    if (!a->has_shape || !b->has_shape) return false;
+    if (a->rank != b->rank) return true;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i].kind == DIM_KNOWN && b->dims[i].kind == DIM_KNOWN &&
+            a->dims[i].size != b->dims[i].size)
+            return true;
+    return false;
+}
+
 Dtype type_dtype(const Type *type) {
     while (type && type_wraps(type)) type = type->elem;
     if (!type || !type_has_leaf(type)) return DTYPE_UNDEFINED;

@@ -53,16 +53,6 @@ static void give_back(Repair *r, Value *value) {
 
 /* ---- declarations ---------------------------------------------------------------------------- */
 
-static bool shapes_differ(const Type *a, const Type *b) {
-    if (!a->has_shape || !b->has_shape) return false;
-    if (a->rank != b->rank) return true;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->dims[i].kind == DIM_KNOWN && b->dims[i].kind == DIM_KNOWN &&
-            a->dims[i].size != b->dims[i].size)
-            return true;
-    return false;
-}
-
 static bool contradicts(const Type *declared, const Type *is) {
     for (; declared && is; declared = declared->elem, is = is->elem) {
         if (declared->kind == TYPE_NONE || is->kind == TYPE_NONE) return false;
@@ -100,6 +90,82 @@ static void correct_graph(Repair *r, const Graph *graph) {
         value_remove_info(graph->infos.items[i]);
         r->dropped++;
     }
+}
+
+/* ---- what operators give --------------------------------------------------------------------- */
+
+/* What operators give, whatever is declared; false where that is not known for one that does not fit. */
+static bool infer(Repair *r) {
+    Err ignored = {0};
+    each_value(r, forget);
+    return strict_types_infer(r->ctx, &ignored) && infer_shapes_strict(r->ctx, &ignored);
+}
+
+/* ---- casts ----------------------------------------------------------------------------------- */
+
+/* A Cast to one type whose result is declared as another of the same kind, as converters leave them that
+ * lower declarations and forget the attribute. */
+typedef struct WrongCast {
+    Node *node;
+    Dtype to, declared;
+    bool changed;
+} WrongCast;
+
+typedef VEC(WrongCast) WrongCasts;
+
+static bool is_one_kind(Dtype a, Dtype b) {
+    return (dtype_is_float(a) && dtype_is_float(b)) || (dtype_is_integer(a) && dtype_is_integer(b));
+}
+
+static WrongCasts find_casts(const Repair *r) {
+    WrongCasts casts = {0};
+    const Type **declared = declared_types(r->ctx->model, true, r->ctx->scratch);
+    for (size_t g = 0; g < r->graphs.count; g++) {
+        const Graph *graph = r->graphs.items[g];
+        for (Node *node = graph->function ? NULL : graph->first; node; node = node_after(node)) {
+            if (!node_is_cast(node) || !is_operators(node->outputs[0])) continue;
+            WrongCast cast = {.node = node,
+                              .to = (Dtype)node_attr_int(node, "to", DTYPE_UNDEFINED),
+                              .declared = type_dtype(declared[node->outputs[0]->id])};
+            if (cast.to != cast.declared && is_one_kind(cast.to, cast.declared))
+                VEC_PUSH(r->ctx->scratch, &casts, cast);
+        }
+    }
+    return casts;
+}
+
+static void set_cast(WrongCast *cast, bool changed) {
+    node_set_attr_int(cast->node, "to", changed ? cast->declared : cast->to);
+    cast->changed = changed;
+}
+
+/* Where operators do not fit what Casts give, but do fit what is declared of it, that was meant. Every Cast
+ * that may stay as it is does: there the declaration alone is wrong. */
+static bool correct_casts(Repair *r, const char *when) {
+    enum { MOST_CASTS = 256 }; /* each is a look at the whole model */
+    WrongCasts casts = find_casts(r);
+    Arena *arena = &r->ctx->model->arena;
+    const WrongCast *first = NULL;
+    size_t count = 0;
+    if (casts.count == 0 || casts.count > MOST_CASTS) return false;
+    for (size_t i = 0; i < casts.count; i++) set_cast(&casts.items[i], true);
+    const bool fits = infer(r);
+    for (size_t i = 0; i < casts.count; i++) {
+        set_cast(&casts.items[i], false);
+        if (fits && !infer(r)) set_cast(&casts.items[i], true);
+        if (!casts.items[i].changed) continue;
+        if (!first) first = &casts.items[i];
+        count++;
+    }
+    if (!fits) return false;
+    pass_remark(
+        r->ctx->counts, arena,
+        arena_printf(arena,
+                     "%zu Cast%s another type than declared, such as '%s' %s, and what reads "
+                     "%s takes the declared type alone: corrected, %s",
+                     count, count == 1 ? " gives" : "s give", node_label(first->node),
+                     dtype_name(first->to), count == 1 ? "it" : "them", when));
+    return infer(r);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -141,12 +207,6 @@ static void remark(const Repair *r, const char *when) {
                          when));
 }
 
-/* What operators give, whatever is declared; false where that is not known for one that does not fit. */
-static bool infer(PassCtx *ctx) {
-    Err ignored = {0};
-    return strict_types_infer(ctx, &ignored) && infer_shapes_strict(ctx, &ignored);
-}
-
 bool repair_model(PassCtx *ctx, const char *when) {
     const Model *model = ctx->model;
     Repair r = {.ctx = ctx, .graphs = model_graphs(ctx->model, ctx->scratch)};
@@ -154,8 +214,7 @@ bool repair_model(PassCtx *ctx, const char *when) {
     r.by_name = ARENA_ARRAY(ctx->scratch, const Value *, model->syms.count + 1u);
     name_graphs(&r, when);
     each_value(&r, keep);
-    each_value(&r, forget);
-    const bool known = infer(ctx);
+    const bool known = infer(&r) || correct_casts(&r, when);
     if (known) {
         each_value(&r, correct_info);
         for (size_t g = 0; g < r.graphs.count; g++)

@@ -10,6 +10,8 @@
  *     they give;
  *   - value_info entries that repeat a name, or stand for a value of another graph, and say something else
  *     than what it has, are dropped;
+ *   - Casts whose results are declared as another type, where what reads them takes that alone, give it:
+ *     such as converters to float16 leave behind comparisons;
  *   - graphs without a name get one.
  * Each with a remark, which says that it was done `when`: "before the passes". False where operators
  * themselves do not fit: then nothing is changed but names. The caller checks again. */

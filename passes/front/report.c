@@ -378,7 +378,7 @@ static void take_advice(DemiReport *report, const PassCounts *counts) {
         for (int to = 0; to < 2; to++)
             add_row(report, to ? DEMI_REPORT_REMARKS : DEMI_REPORT_ADVICE, remark->text, "", "");
     report->facts.casts = report->totals.casts_remaining;
-    report->facts.smaller = report->totals.bytes_after < report->totals.bytes_before;
+    report->facts.smaller = report->totals.bytes_after < report->totals.bytes_before / 100 * 99;
     for (int kind = 0; kind < ADVICE_COUNT; kind++) {
         const char *text = advice_text(&report->facts, (Advice)kind, &report->arena);
         if (text) add_row(report, DEMI_REPORT_ADVICE, text, "", "");

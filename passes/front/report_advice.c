@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "integer_products.h"
 #include "isa.h"
 #include "op_class.h"
 #include "op_types.h"
@@ -84,6 +85,7 @@ void advice_take_node(AdviceFacts *facts, const Node *node) {
         quantized || node->note->dtype == DTYPE_FLOAT16 || node->note->dtype == DTYPE_BFLOAT16;
     facts->own_double += own && node->note->dtype == DTYPE_DOUBLE;
     facts->own_low += own && low;
+    facts->integer = facts->integer || node->note->reason == integer_products_reason;
     if (!low && node->note->dtype != DTYPE_FLOAT) return;
     uint64_t heavy = is_heavy(node) ? 1 : 0;
     facts->float16 += node->note->dtype == DTYPE_FLOAT16;
@@ -106,7 +108,7 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
     uint64_t heavy = facts->heavy_low + facts->heavy_full;
     switch (kind) {
     case ADVICE_NOTHING_LOW:
-        if (facts->low) return NULL;
+        if (facts->low || facts->integer) return NULL; /* a remark says why */
         if (facts->full) return "no node was lowered: the model will be no faster";
         if (facts->own_low)
             return arena_printf(arena, "nothing is lowered: the model's floats are %s already",
@@ -115,7 +117,7 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
                                    "float32 is converted"
                                  : NULL;
     case ADVICE_HEAVY_FULL:
-        if (!facts->low || facts->heavy_full * 2 <= heavy) return NULL;
+        if (!facts->low || facts->integer || facts->heavy_full * 2 <= heavy) return NULL;
         return arena_printf(arena,
                             "%llu of %llu convolutions and matrix products stay fp32: "
                             "expect little speed",

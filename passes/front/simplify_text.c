@@ -7,7 +7,8 @@
 
 #define ROUND(constants)                                                                           \
     "lift-constants,fold-shapes,inline-branches,fold-shapes,inline-branches,fold-shapes,"          \
-    "fold-constants" constants ",remove-identities,fuse-casts,merge-equal,eliminate-dead"
+    "fold-constants" constants                                                                     \
+    ",remove-identities,fold-pads,fuse-casts,merge-equal,eliminate-dead"
 #define BOTH(round) "infer-dtypes,infer-shapes," round "," round ",infer-shapes,correct-shapes"
 
 /* Inexact folding comes in the rounds, too: what it computes may be a condition. */

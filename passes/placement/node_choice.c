@@ -21,6 +21,12 @@ bool node_choice_resolve(const NodeChoice *choice, Model *model, Dtype target, A
     chosen->policy = policy_of(choice, target);
     chosen->classes = op_classes_new(chosen->policy, &lists, &model->arena, err);
     if (!chosen->classes) return false;
-    chosen->excluded = node_exclusions(model, &patterns, scratch, err);
-    return chosen->excluded != NULL;
+    const char **excluded = node_exclusions(model, &patterns, scratch, err);
+    if (!excluded) return false;
+    chosen->excluded = excluded;
+    chosen->products = integer_products_count(model, scratch);
+    chosen->is_integer = integer_products_are_most(chosen->products) && !choice->only.count &&
+                         !choice->lists.low.count;
+    if (chosen->is_integer) integer_products_exclude(model, excluded, scratch);
+    return true;
 }

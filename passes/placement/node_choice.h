@@ -6,6 +6,7 @@
 #ifndef DEMI_NODE_CHOICE_H
 #define DEMI_NODE_CHOICE_H
 
+#include "integer_products.h"
 #include "op_class.h"
 #include "pass.h"
 
@@ -21,6 +22,10 @@ typedef struct ChosenNodes {
     Policy policy;
     const OpClasses *classes;
     const char *const *excluded; /* [node_count]: why a node stays in fp32, or NULL */
+    IntegerProducts products;
+    bool
+        is_integer; /* nearly all of them are of integers, and the user names nothing to lower: all but
+                        tables of rows is excluded */
 } ChosenNodes;
 
 /* Resolves patterns and lists against the model; classes and reasons live in the model's arena, the

@@ -59,6 +59,7 @@ typedef struct PlacementRequest {
     bool io_low;              /* graph inputs and outputs become low too; or, by position, */
     const bool *low_inputs, *low_outputs; /* those of the main graph; NULL: none */
     const char *const *excluded;          /* [node_count]: why a node stays in fp32, or NULL */
+    bool is_integer;                      /* of nearly all, as the model is int8 already */
     PlacementGuard guard;
     bool keep_streams; /* what accumulates, and what only outputs depend on, stays fp32 */
 } PlacementRequest;

@@ -6,6 +6,7 @@
 
 #include "constants.h"
 #include "fused_ops.h"
+#include "integer_products.h"
 #include "op_facts.h"
 #include "op_record.h"
 #include "op_types.h"
@@ -266,7 +267,7 @@ static bool is_cast_behind(const NodeBuild *b) {
 
 static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     const char *excluded = b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
-    b->pin_kind = excluded ? NOTE_EXCLUDED : NOTE_POLICY;
+    b->pin_kind = excluded && excluded != integer_products_reason ? NOTE_EXCLUDED : NOTE_POLICY;
     if (excluded) return excluded;
     if (answer.op_class == CLASS_FP32) return answer.why ? answer.why : fp32_reason(b);
     if (answer.op_class == CLASS_NONE) return answer.why;

@@ -60,8 +60,9 @@ void weight_note(Placement *p, PassCounts *counts) {
         if (dtype == DTYPE_FLOAT) take(&w, value);
     }
     if (w.stay <= w.all / SHARE) return;
-    const char *text = arena_printf(arena, "weights are %.2f of their bytes, as some stay float:",
-                                    (double)(w.all + w.stay) / (2 * (double)w.all));
+    const char *text = arena_printf(
+        arena, "float weights are %.2f of their bytes, as %s stay float:",
+        (double)(w.all + w.stay) / (2 * (double)w.all), w.stay == w.all ? "they" : "some");
     size_t named = 0;
     while (named < NAMED && w.largest[named] &&
            placement_elements(w.largest[named]) > w.stay / SHARE) {

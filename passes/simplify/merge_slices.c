@@ -2,7 +2,6 @@
 /* One Slice of two; see merge_slices.h. Since opset 10, where places are operands. */
 #include "merge_slices.h"
 
-#include "constants.h"
 #include "fuse_graph.h"
 #include "simplify_graph.h"
 
@@ -11,22 +10,16 @@ enum { STARTS = 1, ENDS, AXES, STEPS, MOST_AXES = 64 };
 /* Where a Slice begins and ends, by axis. */
 typedef struct Places {
     uint64_t count;
-    int64_t *starts, *ends, *axes;
+    int64_t *starts, *ends, *axes, *steps;
 } Places;
-
-static bool read_ints(PassCtx *ctx, const Value *value, int64_t **items, uint64_t *count) {
-    const Tensor *tensor =
-        value && value_is_constant(value) ? constant_tensor(value, ctx->scratch) : NULL;
-    return tensor && tensor_check(tensor, NULL) &&
-           tensor_read_ints(tensor, ctx->scratch, MOST_AXES, items, count);
-}
 
 static bool read_axes(PassCtx *ctx, const Node *slice, Places *places) {
     const int64_t rank = fuse_rank(slice->inputs[0].value);
     uint64_t count = places->count;
     places->axes = ARENA_ARRAY(ctx->scratch, int64_t, MOST_AXES);
     for (uint64_t i = 0; i < count; i++) places->axes[i] = (int64_t)i;
-    if (fuse_input(slice, AXES) && !read_ints(ctx, fuse_input(slice, AXES), &places->axes, &count))
+    if (fuse_input(slice, AXES) &&
+        !simplify_read_ints(ctx, fuse_input(slice, AXES), MOST_AXES, &places->axes, &count))
         return false;
     for (uint64_t i = 0; i < count; i++) {
         if (places->axes[i] < 0 && rank < 0) return false;
@@ -36,17 +29,19 @@ static bool read_axes(PassCtx *ctx, const Node *slice, Places *places) {
 }
 
 static bool read_places(PassCtx *ctx, const Node *slice, Places *places) {
-    int64_t *steps;
-    uint64_t ends, count;
+    uint64_t ends, count = 0;
     if (!simplify_is(slice, "Slice") || fuse_opset(slice) < 10 || !fuse_input(slice, 0) ||
-        !read_ints(ctx, fuse_input(slice, STARTS), &places->starts, &places->count) ||
-        !read_ints(ctx, fuse_input(slice, ENDS), &places->ends, &ends) || ends != places->count ||
-        !read_axes(ctx, slice, places))
+        !simplify_read_ints(ctx, fuse_input(slice, STARTS), MOST_AXES, &places->starts,
+                            &places->count) ||
+        !simplify_read_ints(ctx, fuse_input(slice, ENDS), MOST_AXES, &places->ends, &ends) ||
+        ends != places->count || !read_axes(ctx, slice, places))
         return false;
-    if (!fuse_input(slice, STEPS)) return true;
-    if (!read_ints(ctx, fuse_input(slice, STEPS), &steps, &count)) return false;
-    for (uint64_t i = 0; i < count; i++)
-        if (steps[i] != 1) return false;
+    if (fuse_input(slice, STEPS))
+        return simplify_read_ints(ctx, fuse_input(slice, STEPS), MOST_AXES, &places->steps,
+                                  &count) &&
+               count == places->count;
+    places->steps = ARENA_ARRAY(ctx->scratch, int64_t, MOST_AXES);
+    for (uint64_t i = 0; i < places->count; i++) places->steps[i] = 1;
     return true;
 }
 
@@ -60,14 +55,22 @@ static bool join(PassCtx *ctx, const Places *a, const Places *b, Places *both) {
     both->starts = ARENA_ARRAY(ctx->scratch, int64_t, count + 1);
     both->ends = ARENA_ARRAY(ctx->scratch, int64_t, count + 1);
     both->axes = ARENA_ARRAY(ctx->scratch, int64_t, count + 1);
+    both->steps = ARENA_ARRAY(ctx->scratch, int64_t, count + 1);
     for (uint64_t i = 0; i < count; i++) {
         const Places *from = i < a->count ? a : b;
         uint64_t at = i < a->count ? i : i - a->count;
         both->starts[i] = from->starts[at];
         both->ends[i] = from->ends[at];
         both->axes[i] = from->axes[at];
+        both->steps[i] = from->steps[at];
     }
     return true;
+}
+
+static bool has_steps(const Places *places) {
+    for (uint64_t i = 0; i < places->count; i++)
+        if (places->steps[i] != 1) return true;
+    return false;
 }
 
 static bool is_read_by_slices(const Value *value) {
@@ -86,11 +89,13 @@ bool slices_merge(PassCtx *ctx, Node *outer) {
         !read_places(ctx, outer, &after) || !join(ctx, &before, &after, &both))
         return false;
     const uint32_t count = (uint32_t)both.count;
-    node_resize_inputs(outer, STEPS);
+    node_resize_inputs(outer, has_steps(&both) ? STEPS + 1 : STEPS);
     node_set_input(outer, 0, inner->inputs[0].value);
     node_set_input(outer, STARTS, fuse_new_ints(&fuse, outer->graph, both.starts, count));
     node_set_input(outer, ENDS, fuse_new_ints(&fuse, outer->graph, both.ends, count));
     node_set_input(outer, AXES, fuse_new_ints(&fuse, outer->graph, both.axes, count));
+    if (has_steps(&both))
+        node_set_input(outer, STEPS, fuse_new_ints(&fuse, outer->graph, both.steps, count));
     ctx->counts->rewrites++;
     return true;
 }

@@ -2,6 +2,7 @@
 /* Taking nodes out and putting constants in; see simplify_graph.h. */
 #include "simplify_graph.h"
 
+#include "constants.h"
 #include "op_types.h"
 
 enum { IR_FREE_INITIALIZERS = 4 };
@@ -81,6 +82,14 @@ bool name_is_single(const NameCounts *names, const Value *value) {
 
 bool model_has_free_initializers(const Model *model) {
     return model->has_ir_version && model->ir_version >= IR_FREE_INITIALIZERS;
+}
+
+bool simplify_read_ints(PassCtx *ctx, const Value *value, uint64_t most, int64_t **items,
+                        uint64_t *count) {
+    const Tensor *tensor =
+        value && value_is_constant(value) ? constant_tensor(value, ctx->scratch) : NULL;
+    return tensor && tensor_check(tensor, NULL) &&
+           tensor_read_ints(tensor, ctx->scratch, most, items, count);
 }
 
 bool node_may_become_constant(const Node *node) {

@@ -46,6 +46,11 @@ bool node_may_become_constant(const Node *node);
  * be inputs, Constant nodes. */
 void node_become_constant(PassCtx *ctx, Node *node, const Tensor *const *tensors);
 
+/* The numbers of a constant of integers, `most` at most, in scratch; false where it is not one, or
+ * longer, or damaged. `value` may be NULL. */
+bool simplify_read_ints(PassCtx *ctx, const Value *value, uint64_t most, int64_t **items,
+                        uint64_t *count);
+
 /* False where the model's initializers have to be inputs, too. */
 bool model_has_free_initializers(const Model *model);
 

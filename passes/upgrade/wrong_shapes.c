@@ -5,14 +5,8 @@
 #include "op_types.h"
 
 static bool contradicts(const Type *declared, const Type *found) {
-    bool tensors = declared && found && declared->kind == TYPE_TENSOR && found->kind == TYPE_TENSOR;
-    if (!tensors || !declared->has_shape || !found->has_shape) return false;
-    if (declared->rank != found->rank) return true;
-    for (uint32_t i = 0; i < found->rank; i++) {
-        const Dim *a = &declared->dims[i], *b = &found->dims[i];
-        if (a->kind == DIM_KNOWN && b->kind == DIM_KNOWN && a->size != b->size) return true;
-    }
-    return false;
+    return declared && found && declared->kind == TYPE_TENSOR && found->kind == TYPE_TENSOR &&
+           shapes_differ(declared, found);
 }
 
 static void take(PassCtx *ctx, Value *value, ValueDecl *decl, WrongShapes *found) {

@@ -39,6 +39,7 @@ typedef enum ShapeVariant {
     SHAPE_NOT,
     SHAPE_FLOOR,
     SHAPE_CEIL,
+    SHAPE_RELU,
     SHAPE_IDENTITY,
     /* where axes, sizes and the like come from */
     SHAPE_BY_ATTR,

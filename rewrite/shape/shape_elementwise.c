@@ -58,8 +58,10 @@ static ShapeNum symbol_binary(int32_t variant, ShapeNum a, ShapeNum b) {
         (a.kind == SHAPE_KNOWN && a.value < 0) || (b.kind == SHAPE_KNOWN && b.value < 0);
     switch (variant) {
     case SHAPE_DIV: return num_is(b, 1) ? a : unknown;
-    case SHAPE_MIN:
-    case SHAPE_MAX: return same ? a : unknown;
+    case SHAPE_MIN: return same ? a : unknown;
+    case SHAPE_MAX:
+        if (a.kind == SHAPE_KNOWN && a.value <= 0) return b;
+        return same || (b.kind == SHAPE_KNOWN && b.value <= 0) ? a : unknown;
     case SHAPE_EQUAL: return same ? boolean(true) : negative ? boolean(false) : unknown;
     }
     return unknown;
@@ -100,6 +102,9 @@ static ShapeNum unary(int32_t variant, ShapeNum a) {
     case SHAPE_ABS:
         if (real) return num_real(fabs(a.real));
         return known && a.value < 0 ? num_sub(num_known(0), a) : a;
+    case SHAPE_RELU:
+        if (real) return a.real > 0 ? a : a.real <= 0 ? num_real(0) : unknown;
+        return known && a.value < 0 ? num_known(0) : a;
     case SHAPE_NOT: return known ? boolean(!a.value) : unknown;
     case SHAPE_FLOOR: return real ? num_real(floor(a.real)) : unknown;
     case SHAPE_CEIL: return real ? num_real(ceil(a.real)) : unknown;
@@ -277,6 +282,22 @@ bool shape_mod(ShapeCall *call) {
     const ModAttrs *attrs = call->attrs;
     if (!broadcast_inputs(call)) return false;
     if (!attrs->fmod) broadcast_contents(call);
+    return true;
+}
+
+/* Since opset 11, with the bounds as operands, each of which may be left out. */
+bool shape_clip(ShapeCall *call) {
+    const ShapeOperand *x = shape_input(call, 0), *low = shape_input(call, 1),
+                       *high = shape_input(call, 2);
+    shape_same_as(call, 0, x);
+    if (!x->items) return true;
+    ShapeNum *items = ARENA_ARRAY(call->arena, ShapeNum, x->item_count);
+    for (uint32_t i = 0; i < x->item_count; i++) {
+        items[i] = x->items[i];
+        if (low->present) items[i] = binary(SHAPE_MAX, items[i], shape_single(low));
+        if (high->present) items[i] = binary(SHAPE_MIN, items[i], shape_single(high));
+    }
+    shape_contents(call, 0, x->dtype, items, x->item_count);
     return true;
 }
 

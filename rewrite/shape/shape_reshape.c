@@ -225,6 +225,26 @@ bool shape_unsqueeze(ShapeCall *call) {
 
 /* ---- Transpose ------------------------------------------------------------------------------- */
 
+/* Element `at` of the result, row-major, is which one of x; from[i]: the axis of x that axis i is. */
+static uint32_t transposed_place(const ShapeOperand *x, const uint32_t *from, uint32_t at) {
+    uint32_t place = 0;
+    for (uint32_t i = x->rank; i-- > 0;) {
+        const uint32_t size = (uint32_t)x->dims[from[i]].value;
+        uint32_t stride = 1;
+        for (uint32_t k = from[i] + 1; k < x->rank; k++) stride *= (uint32_t)x->dims[k].value;
+        place += at % size * stride;
+        at /= size;
+    }
+    return place;
+}
+
+static void transpose_contents(ShapeCall *call, const ShapeOperand *x, const uint32_t *from) {
+    if (!x->items) return;
+    ShapeNum *items = ARENA_ARRAY(call->arena, ShapeNum, x->item_count + 1u);
+    for (uint32_t i = 0; i < x->item_count; i++) items[i] = x->items[transposed_place(x, from, i)];
+    shape_contents(call, 0, x->dtype, items, x->item_count);
+}
+
 bool shape_transpose(ShapeCall *call) {
     const TransposeAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
@@ -233,6 +253,7 @@ bool shape_transpose(ShapeCall *call) {
         return shape_invalid(call, "perm has %u axes for rank %u", attrs->perm.count, x->rank);
     ShapeNum *dims = shape_output(call, 0, x->rank);
     bool *marked = ARENA_ARRAY(call->arena, bool, x->rank);
+    uint32_t *axes = ARENA_ARRAY(call->arena, uint32_t, x->rank + 1u);
     for (uint32_t i = 0; call->strict && i < attrs->perm.count; i++)
         if (attrs->perm.items[i] < 0)
             return shape_invalid(call, "axis %lld in perm", (long long)attrs->perm.items[i]);
@@ -242,8 +263,9 @@ bool shape_transpose(ShapeCall *call) {
         if (attrs->perm.present && !shape_axis(call, attrs->perm.items[i], x->rank, &from))
             return false;
         dims[i] = x->dims[from];
+        axes[i] = from;
     }
-    if (x->rank <= 1) keep_contents(call);
+    transpose_contents(call, x, axes);
     return true;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators that cut, join, repeat or extend along axes: Slice, Split, Concat, Tile, Pad,
- * CenterCropPad. One-dimensional contents follow, because shapes are cut and joined with them. */
+ * CenterCropPad. Contents follow, of those that join and split one-dimensional ones, because shapes are
+ * cut and joined with them. */
 #include <stddef.h>
 
 #include "shape_calc.h"
@@ -199,13 +200,21 @@ static bool cut_size(ShapeCall *call, const Cut *cut, ShapeNum size, ShapeNum *r
     return true;
 }
 
-static void slice_contents(ShapeCall *call, const ShapeOperand *x, const Cut *cut) {
-    int64_t first, count;
-    if (x->rank != 1 || !x->items || x->item_count == 0 || !cut_is_known(cut)) return;
-    cut_measure(cut, (int64_t)x->item_count, &first, &count);
-    ShapeNum *items = ARENA_ARRAY(call->arena, ShapeNum, (size_t)count);
-    for (int64_t i = 0; i < count; i++) items[i] = x->items[first + i * cut->step.value];
-    shape_contents(call, 0, x->dtype, items, (uint32_t)count);
+/* Contents of what one cut leaves. */
+static void slice_contents(ShapeCall *call, const ShapeOperand *x, uint32_t axis, const Cut *cut) {
+    int64_t first, count, inner = 1;
+    if (!x->items || x->item_count == 0 || !cut_is_known(cut)) return;
+    const int64_t size = x->dims[axis].value;
+    for (uint32_t i = axis + 1; i < x->rank; i++) inner *= x->dims[i].value;
+    const int64_t outer = (int64_t)x->item_count / (size * inner);
+    cut_measure(cut, size, &first, &count);
+    ShapeNum *items = ARENA_ARRAY(call->arena, ShapeNum, (size_t)(outer * count * inner));
+    uint32_t at = 0;
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t k = 0; k < inner; k++)
+                items[at++] = x->items[(o * size + first + i * cut->step.value) * inner + k];
+    shape_contents(call, 0, x->dtype, items, at);
 }
 
 typedef struct SliceArgs {
@@ -240,7 +249,7 @@ static bool slice_axes(ShapeCall *call, const ShapeOperand *x, const SliceArgs *
         Cut cut = {shape_item(args->starts, i), shape_item(args->ends, i), num_known(1)};
         if (args->steps->present) cut.step = shape_item(args->steps, i);
         if (!cut_size(call, &cut, x->dims[axis], &dims[axis])) return false;
-        slice_contents(call, x, &cut);
+        if (cuts == 1) slice_contents(call, x, axis, &cut);
     }
     if (cuts == 0 && x->items) shape_contents(call, 0, x->dtype, x->items, x->item_count);
     return true;

@@ -124,7 +124,7 @@ static bool unknown_command(const char *word, Err *err) {
 static bool place_weights(Program *program, const Parsed *parsed, Err *err) {
     if (!parsed_knows(parsed, "one-file")) return true;
     return outputs_place(program, parsed_flag(parsed, "one-file"), parsed_flag(parsed, "external"),
-                         err);
+                         parsed_value(parsed, "data-name"), err);
 }
 
 static bool run_command(Program *program, int count, char **words, Err *err) {

@@ -97,9 +97,12 @@ typedef struct CommandTable {
      NULL,                                                                                         \
      NULL,                                                                                         \
      "Write all weights into OUT, including those that IN keeps in separate files; up to 2 GiB."}, \
+        {"external", 0,    OPTION_ROW_FLAG,                                                        \
+         NULL,       NULL, "Write weights of 1 KiB or more to a file beside OUT."},                \
     {                                                                                              \
-        "external", 0, OPTION_ROW_FLAG, NULL, NULL,                                                \
-            "Write weights of 1 KiB or more to a file beside OUT."                                 \
+        "data-name", 0, OPTION_ROW_VALUE, "NAME", NULL,                                            \
+            "The same, to a file of this name. Without it the name is OUT's with a hash of the "   \
+            "weights, so that no other model's weights are ever overwritten."                      \
     }
 
 /* Which inputs with defaults become constants. */

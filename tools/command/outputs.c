@@ -43,7 +43,7 @@ struct Outputs {
     VEC(Destination) destinations;
     VEC(MadeFolder *) folders;
     const Program *program;
-    SavePlace place;      /* of the weights of models that are written */
+    SaveOptions saves;    /* where weights of models go that are written */
     bool saving;          /* what is read is what will be replaced, of which the saver takes care */
     pthread_mutex_t lock; /* of what follows: threads read, too */
     ReadFile *read;       /* [read_count], not of the arena, which is the main thread's */
@@ -93,8 +93,9 @@ static bool refuse(const Destination *to, const char *what, const char *name, Er
 }
 
 static bool is_output_option(const char *name) {
-    static const char *const names[] = {"output",     "report",     "json",        "trace",
-                                        "reproducer", "output-dir", "save-inputs", "policy-out"};
+    static const char *const names[] = {"output",      "report",     "json",
+                                        "trace",       "reproducer", "output-dir",
+                                        "save-inputs", "policy-out", "data-name"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -232,22 +233,39 @@ static bool note_file(void *data, const struct stat *status, const char *path, E
     return clear;
 }
 
-bool outputs_place(Program *program, bool inside, bool outside, Err *err) {
-    if (inside && outside)
-        return err_set(err, ERR_USAGE, "--one-file and --external exclude each other");
-    program->outputs->place = inside ? SAVE_INSIDE : outside ? SAVE_OUTSIDE : SAVE_AS_IT_WAS;
+bool outputs_place(Program *program, bool inside, bool outside, const char *name, Err *err) {
+    if (inside && (outside || name))
+        return err_set(err, ERR_USAGE, "--one-file and --%s exclude each other",
+                       name ? "data-name" : "external");
+    if (name && !model_save_is_name(name))
+        return err_set(err, ERR_USAGE,
+                       "--data-name '%s' is not a file's name: the file lies in OUT's folder",
+                       name);
+    program->outputs->saves = (SaveOptions){.place = inside            ? SAVE_INSIDE
+                                                     : outside || name ? SAVE_OUTSIDE
+                                                                       : SAVE_AS_IT_WAS,
+                                            .data_name = name};
     return true;
+}
+
+/* Data that have a name of the user's take the place of nothing that the command reads or writes. */
+static bool try_data_name(Program *program, const OutFile *file, const char *name, Err *err) {
+    if (!name) return true;
+    return outputs_try(program, "data-name",
+                       arena_printf(program->arena, "%s/%s", file->folder_path, name), err);
 }
 
 ModelSave *outputs_save(Program *program, const DemiModel *model, OutFile *file, Arena *arena,
                         Err *err) {
-    if (program->outputs->place == SAVE_OUTSIDE && file->streaming) {
-        err_set(err, ERR_USAGE, "--external needs an OUT that has a folder");
+    const SaveOptions *saves = &program->outputs->saves;
+    if (saves->place == SAVE_OUTSIDE && file->streaming) {
+        err_set(err, ERR_USAGE, "--%s needs an OUT that has a folder",
+                saves->data_name ? "data-name" : "external");
         return NULL;
     }
+    if (!try_data_name(program, file, saves->data_name, err)) return NULL;
     program->outputs->saving = true;
-    ModelSave *save =
-        model_save_write(demi_front_model(model), file, program->outputs->place, arena, err);
+    ModelSave *save = model_save_write(demi_front_model(model), file, saves, arena, err);
     program->outputs->saving = false;
     return save;
 }

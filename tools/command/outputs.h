@@ -39,8 +39,9 @@ typedef struct OutputFile {
 } OutputFile;
 bool outputs_write(void *output_file, const void *bytes, size_t size);
 
-/* Where weights of models go: into the file, or beside it; as they were where neither is asked for. */
-bool outputs_place(Program *program, bool inside, bool outside, Err *err);
+/* Where weights of models go: into the file, or beside it, into one of that name where it is not NULL; as
+ * they were where none of these is asked for. */
+bool outputs_place(Program *program, bool inside, bool outside, const char *name, Err *err);
 
 /* model_save_write, which reads what is there to know what goes with it. */
 ModelSave *outputs_save(Program *program, const DemiModel *model, OutFile *file, Arena *arena,

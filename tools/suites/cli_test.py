@@ -349,6 +349,43 @@ class Refusals(Case):
         self.assertFalse(result["valid"])
         self.assertEqual(result["fault"]["node"], "/act")
 
+    def test_casts_that_give_another_type_than_declared(self):
+        source, out = self.path("casts.onnxtxt"), self.path("casts_out.onnxtxt")
+        model = """<ir_version: 8, opset_import: ["" : 13]>
+            g (float16[2] x, bool[2] i) => (float16[2] y, float[2] z) <DECLARED[2] m, float16[2] k> {
+              m = Cast <to: int = 1> (i) y = Mul (x, m) k = Cast <to: int = 1> (i) z = Relu (k) }"""
+        for declared, fits in (("float16", True), ("double", False), ("int64", False)):
+            with open(source, "w") as file:
+                file.write(model.replace("DECLARED", declared))
+            self.assertIn("'B' ('m')", self.fails(1, "check", source))
+            if not fits:
+                self.assertIn("'B' ('m')", self.fails(1, "simplify", source, "-o", out))
+                continue
+            said = text(self.ok("simplify", source, "-o", out).stdout)
+            self.assertIn("1 Cast gives another type than declared, such as 'm' float,", said)
+            self.assertIn("operators do not give, such as that of 'k': corrected", said)
+            self.ok("check", out)
+            with open(out) as file:
+                written = file.read()
+            self.assertIn("m = Cast <to = 10> (i)", written)
+            self.assertIn("k = Cast <to = 1> (i)", written)
+
+
+    def test_int8_already(self):
+        source = self.path("integers.onnxtxt")
+        with open(source, "w") as file:
+            file.write("""<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x) => (float[2,4] y)
+                <uint8[4,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, float[4] b = {1, 2, 3, 4}> {
+                  q, scale, zero = DynamicQuantizeLinear (x) p = MatMulInteger (q, w, zero) f = Cast <to = 1> (p)
+                  m = Mul (f, scale) a = Add (m, b) k = Transpose (a) v = MatMul (a, k) y = MatMul (v, a) }""")
+        for to in ("float16", "bfloat16"):
+            said = text(self.ok("convert", source, "-n", "--to", to).stdout)
+            notes = [line for line in said.splitlines() if line.startswith("note: ")]
+            self.assertEqual(len(notes), 1, notes)
+            self.assertIn("already int8: 1 of 1 products with weights multiply integers", notes[0])
+            self.assertNotIn("already int8",
+                             text(self.ok("convert", source, "-n", "--to", to, "--only", "v").stdout))
+
 
 class Policies(Case):
     def policy(self, value):

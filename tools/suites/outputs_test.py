@@ -265,9 +265,40 @@ class Places(unittest.TestCase):
             self.assertFalse(list(place.glob("one.onnx.*.data")))
             self.assertEqual((place / "one.onnx").read_bytes(), (place / "in.onnx").read_bytes())
             for words, why in ((("-o", "a.onnx", "--one-file"), "exclude each other"), (("-o", "-"), "has a folder")):
-                code, text = demi("convert", "m.onnxtxt", *words, "--external")
-                self.assertEqual(code, 2)
-                self.assertIn(why, text)
+                for where in (("--external",), ("--data-name", "d")):
+                    code, text = demi("convert", "m.onnxtxt", *words, *where)
+                    self.assertEqual(code, 2)
+                    self.assertIn(why, text)
+
+    def test_names_of_data(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            def convert(out: str, name: str, *more: str) -> tuple[int, str]:
+                words = [DEMI, "convert", "m.onnxtxt", "-q", "-o", out, "--data-name", name, *more]
+                done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+                return done.returncode, done.stderr
+
+            place = pathlib.Path(folder)
+            numbers = ", ".join(str(i % 7) for i in range(1600))
+            (place / "m.onnxtxt").write_text(f"""<ir_version: 8, opset_import: ["" : 17]>
+                g (float[2,40] x) => (float[2,40] y) <float[40,40] w = {{{numbers}}}> {{ y = MatMul (x, w) }}""")
+            self.assertEqual(convert("a.onnx", "weights"), (0, ""))
+            self.assertEqual((place / "weights").stat().st_size, 3200)
+            onnx.checker.check_model(str(place / "a.onnx"))
+            self.assertEqual(convert("a.onnx", "weights", "--to", "bfloat16"), (0, ""))  # its own
+            onnx.checker.check_model(str(place / "a.onnx"))
+            self.assertEqual(convert("b.onnx", "weights", "--to", "bfloat16"), (0, ""))  # equal
+            (place / "notes").write_text("of somebody's")
+            before = {path.name: path.read_bytes() for path in place.iterdir()}
+            for out, name, why in (("a.onnx", "weights", "is not data of this file alone"),
+                                   ("c.onnx", "weights", "is not data of this file alone"),
+                                   ("c.onnx", "notes", "is not data of this file alone"),
+                                   ("c.onnx", "c.onnx", "same file"), ("c.onnx", "m.onnxtxt", "write over"),
+                                   ("c.onnx", "../w", "not a file's name"), ("c.onnx", "", "not a file's name")):
+                with self.subTest(out=out, name=name):
+                    code, text = convert(out, name)
+                    self.assertEqual(code, 2, text)
+                    self.assertIn(why, text)
+                    self.assertEqual({path.name: path.read_bytes() for path in place.iterdir()}, before)
 
 
 class SameFile(unittest.TestCase):
