@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the scripts of both pages use (report_page.html, search_page.html, in the place of @COMMON@):
+/* What the scripts of both pages use (report_page.html, search_page.html, at the mark COMMON):
  * elements, numbers, names of models, and marks of a precision's color. */
 const at = (id) => document.getElementById(id);
 const count = (n) => n.toLocaleString("en");
