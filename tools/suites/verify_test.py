@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import pathlib
+import platform
 import pty
 import re
 import signal
@@ -112,6 +113,14 @@ class Verify(unittest.TestCase):
         self.assertEqual(found["broken"], {"node": "up", "op_type": "MatMul", "value": "t",
                                            "nan": False})
         self.assertFalse((self.at / "out.onnx").exists())
+
+    def test_the_processor_is_judged_where_something_runs_on_it(self):
+        """A conversion alone may be for any machine."""
+        lacks = "avx512_fp16" not in pathlib.Path("/proc/cpuinfo").read_text()
+        lacks = lacks and platform.machine() == "x86_64"
+        for words, here in (([], False), (["--verify", "random"], True), (["--calibrate", "random"], True)):
+            notes = " ".join(self.convert("deep.onnx", *words)["notes"])
+            self.assertEqual("has no float16 arithmetic" in notes, here and lacks, words)
 
     def test_small_inputs_pin_nothing(self):
         small = self.data("small", np.ones((1, 8)))
