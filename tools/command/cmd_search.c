@@ -231,7 +231,7 @@ static bool fill_search(Job *job, Err *err) {
         !number_of(parsed, "max-cost", &o->most_cost, err))
         return false;
     if (parsed_flag(parsed, "target") && parsed_flag(parsed, "drop"))
-        return err_set(err, ERR_USAGE, "either '--target' or '--drop' is given");
+        return err_set(err, ERR_USAGE, "give '--target' or '--drop', not both");
     o->evaluations = (size_t)evaluations;
     o->probes = (size_t)probes;
     return read_labels(job, err) && read_supported(job, err);
