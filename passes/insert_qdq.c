@@ -176,13 +176,13 @@ static NodeNote note_quantized(const Realise *r, const Node *node, Dtype weights
     const Dtype dtype = r->plan->request.activations;
     Arena *arena = &r->ctx->model->arena;
     NodeNote note = {.dtype = dtype ? dtype : weights, .kind = NOTE_QUANTIZED};
-    if (r->plan->nodes[node->id].role != QDQ_PRODUCT)
+    if (weights && !dtype)
+        note.reason = arena_printf(arena, "its weights are %s", dtype_name(weights));
+    else if (r->plan->nodes[node->id].role != QDQ_PRODUCT)
         note.reason = "between quantized nodes";
     else if (weights && dtype)
         note.reason =
             arena_printf(arena, "%s values, %s weights", dtype_name(dtype), dtype_name(weights));
-    else if (weights)
-        note.reason = arena_printf(arena, "its weights are %s", dtype_name(weights));
     else
         note.reason = arena_printf(arena, "%s values", dtype_name(dtype));
     return note;

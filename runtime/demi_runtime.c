@@ -20,6 +20,7 @@
 #include "exec_memory.h"
 #include "input_use.h"
 #include "processors.h"
+#include "step_cost.h"
 #include "step_form.h"
 #include "step_replace.h"
 #include "step_share.h"
@@ -654,6 +655,7 @@ static void after_step(void *data, const LoadedStep *loaded, double start, doubl
                      .inputs = in.values,
                      .output_names = out.names,
                      .outputs = out.values};
+    step.multiplications = step_multiplications(&step, loaded->kernel_attrs);
     if (!loaded->exec && context->exec.progress.row) step.kernel = context->exec.progress.row->name;
     context->watched = loaded;
     context->watch(context->watch_user, &step);

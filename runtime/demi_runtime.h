@@ -404,6 +404,8 @@ typedef struct DemiStep {
     size_t input_count, output_count;
     const char *const *input_names, *const *output_names;
     const DemiData *inputs, *outputs; /* DEMI_DATA_NONE where omitted */
+    double multiplications; /* each with an addition: of convolutions, matrix products, attention
+                               and recurrent layers, from the shapes it ran on; 0 of all others */
 } DemiStep;
 
 typedef void (*DemiStepFn)(void *user, const DemiStep *step);

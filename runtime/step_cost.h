@@ -11,6 +11,13 @@ typedef struct StepCost {
                      and a multiplication as two; 0 for all others */
 } StepCost;
 
+/* What DemiStep's field says; attrs: as the step's kernels have them (kernel.h), of demi's own
+ * attention, or NULL. */
+double step_multiplications(const DemiStep *step, const void *attrs);
+
 StepCost step_cost(const DemiStep *step);
+
+/* Of a value's elements; of all that a sequence has. */
+double step_value_bytes(const DemiData *value);
 
 #endif

@@ -97,7 +97,7 @@ static bool check_options(const SearchJob *job, Err *err) {
     if ((unsigned)o->sensitivity > DEMI_SENSITIVITY_GRADIENT)
         return err_set(err, ERR_USAGE, "sensitivity is %d", (int)o->sensitivity);
     if (!isnan(o->target) && !isnan(o->drop))
-        return err_set(err, ERR_USAGE, "either a target or a drop is given");
+        return err_set(err, ERR_USAGE, "give a target or a drop, not both");
     if (o->parts > 1 && (!o->combine || o->part >= o->parts))
         return err_set(err, ERR_USAGE, "part %zu of %zu can't be put together", o->part, o->parts);
     return true;

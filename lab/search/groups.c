@@ -125,7 +125,8 @@ static bool is_product(const OpRecord *record) {
     case WORK_ATTENTION: return true;
     case WORK_FEW:
     case WORK_MOVES:
-    case WORK_LAYER: /* its weights are read with what it makes itself */
+    case WORK_LAYER:     /* its weights are read with what it makes itself */
+    case WORK_SEPARABLE: /* plans alone have it */
     case WORK_OTHER: return false;
     }
     return false;

@@ -187,13 +187,16 @@ typedef struct DemiDistance {
     double worst_got, worst_want;
     uint64_t special;         /* NaN or Inf on one side alone, or of other sign */
     uint64_t broken;          /* of these, where the expected one is a number */
-    double max_abs, mean_abs; /* of finite elements; max_abs is Inf where `special` is not 0 */
-    double scale;             /* the largest finite magnitude of what is expected */
+    double max_abs, mean_abs; /* of finite elements; Inf where `special` is not 0 */
+    double scale;             /* the largest finite magnitude of what is expected; Inf where no
+                                 element of it is finite */
     double error;             /* max_abs / scale: 0 where both are 0, Inf where only scale is */
-    double ulp;               /* largest distance in units in the last place */
+    double ulp;               /* largest distance in units in the last place; Inf as max_abs */
     int32_t ulp_of;           /* of this dtype */
-    double sqnr;              /* dB: 10 log10(sum want^2 / sum (got - want)^2), Inf where equal */
-    double cosine;            /* of the angle between them as vectors; NaN where one is 0 */
+    double sqnr;              /* dB: 10 log10(sum want^2 / sum (got - want)^2), Inf where equal,
+                                 -Inf where `special` is not 0 */
+    double cosine;            /* of the angle between them as vectors; NaN where one is 0, or
+                                 `special` is not */
 } DemiDistance;
 
 /* What an output may be off by. */

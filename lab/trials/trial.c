@@ -196,6 +196,7 @@ static bool run_set(Trials *t, Arena *within, Session *session, size_t i, TrialR
                          .picks = t->picks ? &set->picks : NULL,
                          .enough = t->enough};
     Judgement judgement;
+    session->data = set->from.path;
     if (!judge_run(&judge, session, &judgement, err)) return false;
     const char *path = set->from.path ? text_copy(result->arena, set->from.path) : "";
     judgement_add(result->arena, &result->judgement, &judgement, path);

@@ -39,11 +39,15 @@ bool lanes_run(Lanes *lanes, size_t first, LaneGive give, Err *err) {
     const unsigned count = left < lanes->count ? (unsigned)left : lanes->count;
     for (unsigned i = 0; i < count; i++)
         if (!give(lanes->trials, first + i, lanes->arena, lanes->sessions[i], err)) return false;
-    if (lanes->count == 1) return session_run(lanes->sessions[0], err);
+    if (lanes->count == 1) {
+        lanes->sessions[0]->data = lanes->trials->sets[first].from.path;
+        return session_run(lanes->sessions[0], err);
+    }
     workers_run(lanes->workers, count, run_lane, lanes);
     for (unsigned i = 0; i < count; i++) {
         if (error_take(err, lanes->statuses[i], &lanes->errors[i])) continue;
         err_file(err, lanes->sessions[i]->path);
+        session_blame_data(lanes->trials->sets[first + i].from.path, err);
         return false;
     }
     return true;

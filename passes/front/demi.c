@@ -536,6 +536,7 @@ static bool run_reported(Call *call, RunArgs *args) {
     DemiReport *report = args->report;
     PassCounts counts = {0};
     if (report) report_take_before(report, model);
+    if (report && args->options.runs_here) report_runs_here(report);
     if (args->pipeline.steps.count == 0) {
         if (report) report_take_after(report, model, &counts);
         return true;

@@ -234,10 +234,11 @@ typedef struct DemiRunOptions {
     bool
         unchecked; /* names and structure alone are checked, before and behind the passes: they take models
                        that demi_check refuses, and may give such */
+    bool runs_here; /* the model runs on this machine: the report tells what its processor lacks */
 } DemiRunOptions;
 
 #define DEMI_RUN_OPTIONS_INIT                                                                      \
-    { sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false }
+    { sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false }
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
  * is freed with demi_report_free; it is NULL on error. A model that demi_check refuses is refused, before the

@@ -364,6 +364,10 @@ void report_take_before(DemiReport *report, const Model *model) {
     take_model(report, model, BEFORE);
 }
 
+void report_runs_here(DemiReport *report) {
+    report->facts.here = true;
+}
+
 void report_take_pass(DemiReport *report, const char *name, uint64_t rewrites, double seconds) {
     DemiReportRow row = {.text_before = "", .text_after = "", .after = rewrites};
     row.name = arena_copy(&report->arena, name, strlen(name));

@@ -16,6 +16,9 @@ DemiReport *report_new(MemTrap *trap);
 /* Counts the model as it is before any pass. */
 void report_take_before(DemiReport *report, const Model *model);
 
+/* The model runs on this machine, so that what its processor lacks is told. */
+void report_runs_here(DemiReport *report);
+
 /* Appends one pass that ran. */
 void report_take_pass(DemiReport *report, const char *name, uint64_t rewrites, double seconds);
 

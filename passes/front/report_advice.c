@@ -127,6 +127,7 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
         return arena_printf(arena, "%llu casts for %llu %s nodes: they may cost what is gained",
                             (unsigned long long)facts->casts, (unsigned long long)facts->low, name);
     case ADVICE_PROCESSOR:
+        if (!facts->here) return NULL;
         if (!facts->float16 && !facts->bfloat16) return NULL; /* quantized nodes alone */
         if (!facts->low || (bfloat16 ? isa_has_bfloat16() : isa_has_float16())) return NULL;
         return arena_printf(arena,

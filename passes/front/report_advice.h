@@ -15,6 +15,7 @@ typedef struct AdviceFacts {
     uint64_t low, full;             /* nodes given the low precision, and float */
     uint64_t own_low, own_double;   /* nodes whose author gave them 16 bit, and double */
     bool smaller;                   /* than before */
+    bool here;                      /* it runs on this machine */
     uint64_t heavy_low, heavy_full; /* of them, convolutions and matrix products */
     uint64_t float16, bfloat16;     /* nodes given each */
     uint64_t casts;                 /* inserted casts left */

@@ -79,6 +79,8 @@ typedef enum OpWork {
     WORK_MATMUL,    /* every output element: the left operand's dim that is not the output's */
     WORK_GEMM,      /* every output element: what the left operand has for a row of the output */
     WORK_LAYER,     /* every step of time and sample: all weights */
+    WORK_SEPARABLE, /* a convolution by channel, and the products of each pixel's channels around it,
+                       which are operands 3 and 5 */
     WORK_ATTENTION, /* every query element and output element: all keys, those of the past too */
     WORK_OTHER,     /* grows faster than its operands, in a way that nobody counts yet */
 } OpWork;

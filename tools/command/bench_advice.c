@@ -14,6 +14,7 @@ typedef struct Shares {
     double sum;          /* seconds of all steps */
     double arithmetic;   /* of those near the arithmetic peak */
     double memory;       /* of those near that of memory, or past it */
+    double cache;        /* of those near that of the cache */
     double moving;       /* of those without arithmetic that are only moving data */
     double slow;         /* of steps with counted arithmetic, far from their roof */
     const char *slowest; /* operator of the longest of these */
@@ -31,6 +32,8 @@ static Shares find_shares(const Bench *bench) {
             shares.arithmetic += step->seconds;
         else if (roof.bound == BOUND_MEMORY && roof.share >= near_peak)
             shares.memory += step->seconds;
+        else if (roof.bound == BOUND_CACHE && roof.share >= near_peak)
+            shares.cache += step->seconds;
         else if (step->moves)
             shares.moving += step->seconds;
         else if (step->cost.flops > 0 && roof.bound != BOUND_NONE && roof.share < far_from_peak) {
@@ -57,13 +60,18 @@ static void advise_steps(const Bench *bench, const Shares *shares, BenchAdvice *
     if (shares->arithmetic > worth * sum)
         say(bench, advice,
             "may be bound by arithmetic: %.0f%% of the time is in steps near this "
-            "machine's %.0f GFLOP/s",
-            100 * shares->arithmetic / sum, bench->peak.flops / 1e9);
+            "machine's peak for their types",
+            100 * shares->arithmetic / sum);
     if (shares->memory > worth * sum)
         say(bench, advice,
             "may be bound by memory: %.0f%% of the time is in steps near its %.1f "
             "GB/s; smaller types or batches that share weights move less",
             100 * shares->memory / sum, bench->peak.bytes / 1e9);
+    if (shares->cache > worth * sum)
+        say(bench, advice,
+            "may be bound by the cache: %.0f%% of the time is in steps near the %.1f GB/s that "
+            "it gives; smaller types or batches that share weights move less",
+            100 * shares->cache / sum, bench->peak.cached / 1e9);
     if (shares->moving > worth * sum)
         say(bench, advice,
             "may be bound by data being moved about: %.0f%% of the time is in "

@@ -3,6 +3,7 @@
  * their number only here. */
 #include "bench_report.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +12,29 @@
 #include "report_out.h"
 #include "value_io.h"
 
+bool bench_in_cache(const Bench *bench) {
+    return bench->working_set && bench->working_set <= bench->cache;
+}
+
 BenchRoof bench_roof(const Bench *bench, const BenchStep *step) {
     BenchRoof roof = {BOUND_NONE, 0};
-    if (bench->peak.flops <= 0 || bench->peak.bytes <= 0 || step->seconds <= 0) return roof;
-    double arithmetic = step->cost.flops / bench->peak.flops;
-    double memory = step->cost.bytes / bench->peak.bytes;
+    const double flops = bench->peak.flops[step->type];
+    if (bench->peak.bytes <= 0 || step->seconds <= 0) return roof;
+    if (step->cost.flops > 0 && flops <= 0) return roof;
+    double arithmetic = step->cost.flops > 0 ? step->cost.flops / flops : 0;
+    const bool cached = bench_in_cache(bench) && bench->peak.cached > 0;
+    double memory = step->cost.bytes / (cached ? bench->peak.cached : bench->peak.bytes);
     if (arithmetic <= 0 && memory <= 0) return roof;
-    roof.bound = arithmetic > memory ? BOUND_ARITHMETIC : BOUND_MEMORY;
+    roof.bound = arithmetic > memory ? BOUND_ARITHMETIC : cached ? BOUND_CACHE : BOUND_MEMORY;
     roof.share = (arithmetic > memory ? arithmetic : memory) / step->seconds;
     return roof;
 }
 
 static const char *bound_name(BenchBound bound) {
-    static const char *const names[] = {
-        [BOUND_NONE] = "", [BOUND_ARITHMETIC] = "arithmetic", [BOUND_MEMORY] = "memory"};
+    static const char *const names[] = {[BOUND_NONE] = "",
+                                        [BOUND_ARITHMETIC] = "arithmetic",
+                                        [BOUND_MEMORY] = "memory",
+                                        [BOUND_CACHE] = "cache"};
     return names[bound];
 }
 
@@ -92,15 +102,31 @@ static void print_steps(const Bench *bench, FILE *out) {
     if (rest > 0) fprintf(out, "%10.4f %5.1f%%  all others\n", rest / runs * 1e3, 100 * rest / sum);
 }
 
-static void print_advice(const Bench *bench, const char *mark, FILE *out) {
+static void print_advice(const Bench *bench, FILE *out) {
     BenchAdvice advice = {0};
     bench_advise(bench, &advice);
     if (advice.count) fputc('\n', out);
     for (size_t i = 0; i < advice.count; i++) {
-        fputs(mark, out);
         report_puts(out, advice.items[i]);
         fputc('\n', out);
     }
+}
+
+/* Types whose peak is float's go without a word. */
+static void print_machine(const Bench *bench, FILE *out) {
+    const double *flops = bench->peak.flops;
+    if (bench->peak.bytes <= 0) return;
+    fprintf(out, "machine     %.0f GFLOP/s of float", flops[PEAK_FLOAT] / 1e9);
+    for (int type = PEAK_FLOAT + 1; type < PEAK_TYPES; type++)
+        if (flops[type] > 0 && flops[type] != flops[PEAK_FLOAT])
+            fprintf(out, ", %.0f of %s", flops[type] / 1e9, peak_type_name((PeakType)type));
+    fprintf(out, "; %.1f GB/s from memory\n", bench->peak.bytes / 1e9);
+    if (!bench->cache) return;
+    fprintf(out, "cache       %.4g MB, %s all that a run touches, %.4g MB",
+            (double)bench->cache / 1e6, bench_in_cache(bench) ? "which holds" : "less than",
+            (double)bench->working_set / 1e6);
+    if (bench->peak.cached > 0) fprintf(out, "; %.1f GB/s from it", bench->peak.cached / 1e9);
+    fputc('\n', out);
 }
 
 void bench_print_text(const Bench *bench, FILE *out) {
@@ -124,24 +150,30 @@ void bench_print_text(const Bench *bench, FILE *out) {
     fprintf(out, "memory      %.1f MB resident at most, %.1f MB of it for values\n",
             (double)bench->peak_resident / 1e6, (double)bench->peak_values / 1e6);
     if (bench->counted) fprintf(out, "%s\n", device_counts_text(bench->arena, &bench->counts));
-    if (bench->peak.flops > 0)
-        fprintf(out, "machine     %.0f GFLOP/s of float, %.1f GB/s from memory\n",
-                bench->peak.flops / 1e9, bench->peak.bytes / 1e9);
+    print_machine(bench, out);
     print_steps(bench, out);
-    print_advice(bench, "", out);
+    print_advice(bench, out);
 }
 
 /* ---- Markdown -------------------------------------------------------------------------------- */
 
-/* A cell's text: '|' would end it. */
+static bool is_word(char c) {
+    return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
+}
+
+/* Text of a model, in or out of a table: what Markdown gives a meaning has a backslash before it. That
+ * of '_' is at the ends of words alone. */
 static void put_cell(FILE *out, const char *text) {
-    for (size_t length; *text; text += length) {
-        length = strcspn(text, "|");
+    char before = 0;
+    while (*text) {
+        size_t length = strcspn(text, "|`\\<>&*[]_");
         report_put(out, text, length);
-        if (text[length] == '|') {
-            fputs("\\|", out);
-            length++;
-        }
+        if (length) before = text[length - 1];
+        text += length;
+        if (!*text) break;
+        if (*text != '_' || !is_word(before) || !is_word(text[1])) fputc('\\', out);
+        before = *text;
+        fputc(*text++, out);
     }
 }
 
@@ -185,14 +217,23 @@ void bench_print_markdown(const Bench *bench, FILE *out) {
         put_number(out, 0, 100 * bench_roof(bench, step).share);
         fputc('\n', out);
     }
-    print_advice(bench, "- ", out);
+    BenchAdvice advice = {0};
+    bench_advise(bench, &advice);
+    if (advice.count) fputc('\n', out);
+    for (size_t i = 0; i < advice.count; i++) {
+        fputs("- ", out);
+        put_cell(out, advice.items[i]);
+        fputc('\n', out);
+    }
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
-/* RFC 4180: in quotes, those within doubled. */
+/* RFC 4180: in quotes, those within doubled. Spreadsheets take what begins as a formula for one, in
+ * quotes, too: an apostrophe before it makes it text. */
 static void put_field(FILE *out, const char *text) {
     fputc('"', out);
+    if (*text && strchr("=+-@", *text)) fputc('\'', out);
     for (size_t length; *text; text += length) {
         length = strcspn(text, "\"");
         report_put(out, text, length);
@@ -252,6 +293,20 @@ static void json_steps(const Bench *bench, JsonWriter *json) {
     json_close(json, ']');
 }
 
+static void json_machine(const Bench *bench, JsonWriter *json) {
+    const double *flops = bench->peak.flops;
+    json_number(json, "machine_flops_per_s", flops[PEAK_FLOAT]);
+    json_open(json, "machine_flops_by_type", '{');
+    for (int type = 0; type < PEAK_TYPES; type++)
+        json_number(json, peak_type_name((PeakType)type), flops[type] > 0 ? flops[type] : NAN);
+    json_close(json, '}');
+    json_number(json, "machine_bytes_per_s", bench->peak.bytes);
+    json_number(json, "machine_cached_bytes_per_s",
+                bench->peak.cached > 0 ? bench->peak.cached : NAN);
+    json_number(json, "cache_bytes", bench->cache ? (double)bench->cache : NAN);
+    json_unsigned(json, "working_set_bytes", bench->working_set);
+}
+
 static void json_advice(const Bench *bench, JsonWriter *json) {
     BenchAdvice advice = {0};
     bench_advise(bench, &advice);
@@ -281,10 +336,7 @@ void bench_fill_json(JsonWriter *json, void *data) {
     if (bench->counted) device_counts_json(json, &bench->counts);
     json_unsigned(json, "threads", bench->session.threads);
     json_text(json, "isa", isa_name(isa_best()));
-    if (bench->peak.flops > 0) {
-        json_number(json, "machine_flops_per_s", bench->peak.flops);
-        json_number(json, "machine_bytes_per_s", bench->peak.bytes);
-    }
+    if (bench->peak.bytes > 0) json_machine(bench, json);
     json_unsigned(json, "runs", bench->seconds.count);
     json_unsigned(json, "profiled_runs", bench->profiled);
     json_steps(bench, json);

@@ -16,7 +16,8 @@ typedef struct BenchStep {
     const char *name, *op_type, *kernel;
     double seconds; /* without those of steps inside it */
     StepCost cost;
-    bool moves; /* it only moves or converts data */
+    bool moves;    /* it only moves or converts data */
+    PeakType type; /* that its arithmetic is in */
     uint64_t calls;
     size_t number;
 } BenchStep;
@@ -47,16 +48,20 @@ typedef struct Bench {
     uint64_t profiled;       /* runs */
     double profiled_seconds; /* of all of them */
     MachinePeak peak;        /* zero where it was not measured */
+    uint64_t working_set;    /* bytes that the steps of a run read and write, each once */
+    uint64_t cache;          /* bytes of the last-level cache; 0: not known */
     const char *onednn;      /* its version, or why it is not used */
 } Bench;
 
 /* Where a step stands under the roofline: the time that its operations or its bytes take at least
  * on this machine, whichever is longer. */
-typedef enum BenchBound { BOUND_NONE, BOUND_ARITHMETIC, BOUND_MEMORY } BenchBound;
+typedef enum BenchBound { BOUND_NONE, BOUND_ARITHMETIC, BOUND_MEMORY, BOUND_CACHE } BenchBound;
 typedef struct BenchRoof {
     BenchBound bound; /* NONE: no peak was measured, or it does neither */
     double share;     /* that least time by the time it took; past 1 where data came from caches */
 } BenchRoof;
+/* All that a run touches fits the last-level cache: that bounds its steps, and memory does not. */
+bool bench_in_cache(const Bench *bench);
 BenchRoof bench_roof(const Bench *bench, const BenchStep *step);
 
 /* "latency min ..." and the steps, the slowest first, and what the run may be bound by. */

@@ -34,7 +34,8 @@ static const OptionRow options[] = {
     {"format", 0, OPTION_ROW_VALUE, "FORMAT", "text markdown csv",
      "How the report is printed: text (default), markdown, or csv, which has every step."},
     {"no-peak", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Don't measure what the machine can do at most, which takes a tenth of a second and 256 MiB; "
+     "Don't measure what the machine can do at most, which takes two tenths of a second and 256 "
+     "MiB; "
      "then nothing is said of shares of that."},
     {"trace", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Write the last profiled run's steps as a trace, which chrome://tracing and Perfetto show."},
@@ -46,6 +47,11 @@ static const OptionRow options[] = {
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
 
+/* Of addresses. */
+typedef struct BenchRange {
+    uintptr_t start, end;
+} BenchRange;
+
 typedef struct Job {
     Program *program;
     const Parsed *parsed;
@@ -55,7 +61,8 @@ typedef struct Job {
     uint64_t warmup, runs;
     double duration;
     double inside[MOST_DEPTH]; /* seconds of steps at that depth since one around them ended */
-    bool tracing;
+    bool last, tracing;        /* it is the last profiled run; its steps are for the trace */
+    VEC(BenchRange) touched;   /* by steps of that run */
 } Job;
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -140,6 +147,53 @@ static const char *shapes_of(Arena *arena, const DemiStep *step) {
     return text;
 }
 
+static bool is_all(const DemiStep *step, const OpRecord *record, int32_t a, int32_t b) {
+    for (uint32_t i = 0; i <= record->weights; i += record->weights ? record->weights : 1) {
+        const DemiData *value = i < step->input_count ? &step->inputs[i] : NULL;
+        if (!value || (value->dtype != a && value->dtype != b)) return false;
+    }
+    return true;
+}
+
+/* Of its two factors: what an instruction for one type takes is of that type on both sides. */
+static PeakType peak_type(const DemiStep *step, const OpRecord *record) {
+    const int32_t left = step->input_count ? step->inputs[0].dtype : DEMI_FLOAT;
+    if (is_all(step, record, DEMI_UINT8, DEMI_INT8)) return PEAK_INT8;
+    if (is_all(step, record, DEMI_BFLOAT16, DEMI_BFLOAT16)) return PEAK_BFLOAT16;
+    return left == DEMI_DOUBLE ? PEAK_DOUBLE : PEAK_FLOAT;
+}
+
+static int by_start(const void *a, const void *b) {
+    const BenchRange *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Joins what overlaps. */
+static void join_ranges(Job *job) {
+    size_t count = 0;
+    BenchRange *ranges = job->touched.items;
+    if (job->touched.count) qsort(ranges, job->touched.count, sizeof *ranges, by_start);
+    for (size_t i = 0; i < job->touched.count; i++) {
+        if (!count || ranges[i].start > ranges[count - 1].end)
+            ranges[count++] = ranges[i];
+        else if (ranges[i].end > ranges[count - 1].end)
+            ranges[count - 1].end = ranges[i].end;
+    }
+    job->touched.count = count;
+}
+
+static void touch(Job *job, const DemiData *values, size_t count) {
+    enum { MANY = 1 << 16 };
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].kind == DEMI_DATA_SEQUENCE_KIND) touch(job, values[i].items, values[i].count);
+        const uintptr_t start = (uintptr_t)values[i].data;
+        if (values[i].kind != DEMI_DATA_TENSOR_KIND || !start) continue;
+        const BenchRange range = {start, start + (uintptr_t)step_value_bytes(&values[i])};
+        VEC_PUSH(job->bench.arena, &job->touched, range);
+    }
+    if (job->touched.count >= MANY) join_ranges(job);
+}
+
 static void after_step(void *user, const DemiStep *step) {
     Job *job = user;
     size_t number = step->number, depth = step->depth < MOST_DEPTH - 1 ? step->depth : 0;
@@ -154,6 +208,7 @@ static void after_step(void *user, const DemiStep *step) {
         profile->op_type = arena_copy(job->bench.arena, step->op_type, strlen(step->op_type));
         const OpRecord *record = op_record_find(step->domain, step->op_type);
         profile->moves = record && record->work == WORK_MOVES;
+        profile->type = record ? peak_type(step, record) : PEAK_FLOAT;
         profile->kernel = arena_copy(job->bench.arena, step->kernel, strlen(step->kernel));
     }
     double inside = job->inside[depth + 1];
@@ -162,6 +217,10 @@ static void after_step(void *user, const DemiStep *step) {
     job->inside[depth] += step->seconds;
     profile->cost.bytes += cost.bytes;
     profile->cost.flops += cost.flops;
+    if (job->last) {
+        touch(job, step->inputs, step->input_count);
+        touch(job, step->outputs, step->output_count);
+    }
     if (!job->tracing) return;
     BenchEvent event = {number, step->start, step->seconds, shapes_of(job->bench.arena, step)};
     VEC_PUSH(job->bench.arena, &job->bench.events, event);
@@ -182,6 +241,7 @@ static bool profile(Job *job, Err *err) {
         last = job->bench.profiled + 1 == PROFILE_RUNS ||
                job->bench.profiled + 1 >= job->bench.seconds.count ||
                start - begin > profile_seconds;
+        job->last = last;
         job->tracing = last && trace;
         memset(job->inside, 0, sizeof job->inside);
         if (!session_run(&job->bench.session, err)) return false;
@@ -218,7 +278,12 @@ static void find_peak(Job *job) {
     Arena scratch;
     if (parsed_flag(job->parsed, "no-peak") || job->bench.counted) return;
     arena_init(&scratch, job->program->arena->trap);
-    job->bench.peak = machine_peak(&scratch, job->bench.session.threads);
+    join_ranges(job);
+    for (size_t i = 0; i < job->touched.count; i++)
+        job->bench.working_set += job->touched.items[i].end - job->touched.items[i].start;
+    job->bench.cache = machine_cache();
+    job->bench.peak = machine_peak(&scratch, job->bench.session.threads,
+                                   bench_in_cache(&job->bench) ? job->bench.working_set : 0);
     arena_free(&scratch);
 }
 
@@ -287,11 +352,20 @@ const Command command_bench = {
         "those of a step's operands and results, each once.\n"
         "\n"
         "Last, what the machine can do with as many threads is measured: additions and "
-        "multiplications of float vectors in registers, and reading 256 MiB. A step needs at least "
-        "the time that its FLOPs or its bytes take at these rates, whichever is longer; '% peak' "
-        "is "
-        "that by the time it took. Data that is still in a cache is read faster than from memory, "
-        "so it may pass 100. Lines 'may be bound by' follow from these figures.",
+        "multiplications of vectors in registers, for each type that has instructions of its own, "
+        "and reading 256 MiB. A step needs at least the time that its FLOPs or its bytes take at "
+        "these rates, whichever is longer; '% peak' is that, relative to the time it took. Where "
+        "all that a run touches fits the last-level cache, the rate is that of reading so much "
+        "from "
+        "there, as little comes from memory. Otherwise it may pass 100, as some data is in a cache "
+        "still. Lines 'may be bound "
+        "by' follow from these figures.\n"
+        "\n"
+        "In Markdown, characters of names that have a meaning there are escaped; in CSV, a name "
+        "that "
+        "begins with =, +, - or @ gets an apostrophe before it, so that no spreadsheet takes it "
+        "for "
+        "a formula.",
     .examples = "demi bench model.onnx\n"
                 "demi bench model.plan --threads 1 --runs 200 --json bench.json\n"
                 "demi bench model.onnx --shape image=8x3x224x224 --trace trace.json\n"

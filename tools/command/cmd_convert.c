@@ -106,6 +106,8 @@ static bool fill_options(Job *job, Err *err) {
     job->run = (DemiRunOptions)DEMI_RUN_OPTIONS_INIT;
     job->run.verify_each = parsed_flag(job->parsed, "verify-each");
     job->run.unchecked = parsed_flag(job->parsed, "no-check");
+    job->run.runs_here =
+        parsed_flag(job->parsed, "verify") || parsed_flag(job->parsed, "calibrate");
     job->run.progress = console_progress;
     job->run.progress_user = job->program;
     if (!convert_options_fill(job->program->arena, job->parsed, &job->options, err)) return false;

@@ -231,7 +231,7 @@ static bool fill_search(Job *job, Err *err) {
         !number_of(parsed, "max-cost", &o->most_cost, err))
         return false;
     if (parsed_flag(parsed, "target") && parsed_flag(parsed, "drop"))
-        return err_set(err, ERR_USAGE, "either '--target' or '--drop' is given");
+        return err_set(err, ERR_USAGE, "give '--target' or '--drop', not both");
     o->evaluations = (size_t)evaluations;
     o->probes = (size_t)probes;
     return read_labels(job, err) && read_supported(job, err);
@@ -383,6 +383,7 @@ static bool write_result(Job *job, Err *err) {
     job->title.search = job->search;
     job->title.input = job->model.path;
     job->title.output = job->output;
+    job->title.cost = job->options.cost;
     const DemiSearchOutcome outcome = demi_search_totals(job->search)->outcome;
     if (outcome == DEMI_FOUND_NOTHING) drop_result(job);
     bool ok = write_policy(job, err) && write_plan(job, err) && write_reports(job, err);

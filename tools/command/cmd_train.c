@@ -156,7 +156,7 @@ static bool take_numbers(Job *job, Err *err) {
     const Parsed *parsed = job->parsed;
     DemiTrainOptions *how = &job->how;
     if (parsed_flag(parsed, "steps") && parsed_flag(parsed, "epochs"))
-        return err_set(err, ERR_USAGE, "either '--steps' or '--epochs' is given");
+        return err_set(err, ERR_USAGE, "give '--steps' or '--epochs', not both");
     if (!parsed_number(parsed, "steps", 1, &how->steps, 0, err) ||
         !parsed_number(parsed, "epochs", 1, &how->epochs, 0, err) ||
         !parsed_number(parsed, "batch", 1, &how->batch, 0, err) ||

@@ -4,12 +4,27 @@
 
 #include <string.h>
 
+#include "page_palette.h"
+
+/* tools/command/page_common.css and page_common.js (embed.cmake). */
+extern const unsigned char page_style[], page_common[];
+extern const size_t page_style_size, page_common_size;
+
 bool page_until(PageFile *page, const char *mark) {
     size_t length = strlen(mark), end = page->at;
     while (memcmp(page->text + end, mark, length) != 0) end++; /* it is there: cli_test */
     bool ok = outfile_write(page->file, page->text + page->at, end - page->at, page->err);
     page->at = end + length;
     return ok;
+}
+
+bool page_begin(PageFile *page) {
+    return page_until(page, "@STYLE@") && palette_write_variables(page_write, page) &&
+           page_write(page, page_style, page_style_size);
+}
+
+bool page_scripts(PageFile *page) {
+    return page_until(page, "@COMMON@") && page_write(page, page_common, page_common_size);
 }
 
 bool page_end(PageFile *page) {

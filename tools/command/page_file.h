@@ -13,6 +13,10 @@ typedef struct PageFile {
     size_t size, at;           /* at: what was written of it */
 } PageFile;
 
+/* Writes the template up to @STYLE@, and in its place the colors and the styles that all pages have. */
+bool page_begin(PageFile *page);
+/* Writes the template up to @COMMON@, and in its place what all pages' scripts use. */
+bool page_scripts(PageFile *page);
 /* Writes the template up to the mark, which it has, and moves behind it. */
 bool page_until(PageFile *page, const char *mark);
 /* What is left. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The drawing on the report's page (report_page.html, which has `report`, `kind`, `shown`, `at`,
- * `make`, `count` and `find`): the main graph in layers by precision on a canvas, folded into runs
+/* The drawing on the report's page (report_page.html and page_common.js have what it
+ * uses): the main graph in layers by precision on a canvas, folded into runs
  * of one scope where it has more nodes than a drawing can show, and a strip of all nodes. */
 "use strict";
 const FEW = 10000, MOST_BOXES = 1500, MOST_OPEN = 3000;
@@ -10,7 +10,6 @@ function readGraph(graph) {
   const numbers = (text) => (text ? text.split(" ").map(Number) : []);
   const op = numbers(graph.op), dtype = numbers(graph.dtype), row = numbers(graph.row);
   const reads = numbers(graph.reads), from = [];
-  const kinds = graph.dtypes.map(kind);
   for (let i = 0, at = 0; i < op.length; i++) {
     const number = reads[at++], list = [];
     for (let k = 0; k < number; k++) list.push(i - reads[at++]);
@@ -21,10 +20,12 @@ function readGraph(graph) {
   for (let i = 0; i < op.length; i++) {
     place.push(kept.length);
     if (graph.ops[op[i]] === "Constant") { place[i] = -1; continue; }
+    const node = row[i] ? report.nodes[row[i] - 1] : null, name = graph.ops[op[i]];
     kept.push({
-      op: graph.ops[op[i]], dtype: graph.dtypes[dtype[i]], kind: kinds[dtype[i]],
+      op: name, dtype: graph.dtypes[dtype[i]], node,
+      precision: node ? precisionOf(node)
+        : /QuantizeLinear$/.test(name) ? "other" : ofFloat(graph.dtypes[dtype[i]]),
       from: from[i].map((j) => place[j]).filter((j) => j >= 0),
-      node: row[i] ? report.nodes[row[i] - 1] : null,
     });
   }
   return kept;
@@ -63,8 +64,8 @@ function foldRuns(all) {
 function makeBoxes(all, runs, open) {
   const boxes = [], place = new Int32Array(all.length);
   const add = (first, end, name) => {
-    const share = { low: 0, float: 0, rest: 0 };
-    for (let i = first; i < end; i++) { share[all[i].kind]++; place[i] = boxes.length; }
+    const share = zeros();
+    for (let i = first; i < end; i++) { share[all[i].precision]++; place[i] = boxes.length; }
     boxes.push({ first, end, name, share, from: new Set() });
   };
   for (const run of runs || [{ first: 0, end: all.length, open: true }]) {
@@ -165,7 +166,7 @@ function startDrawing() {
   function drawBox(box, detail) {
     const total = box.end - box.first;
     let x = box.x;
-    for (const name of ["low", "float", "rest"]) {
+    for (const name of precisions) {
       const part = BOX.wide * box.share[name] / total;
       if (!part) continue;
       pen.fillStyle = color(name);
@@ -195,7 +196,7 @@ function startDrawing() {
     pen.translate(-view.x, -view.y);
     pen.font = "12px system-ui, sans-serif";
     pen.textBaseline = "middle";
-    pen.strokeStyle = color("rest");
+    pen.strokeStyle = color("other");
     pen.lineWidth = Math.max(1, 0.6 / view.scale);
     pen.globalAlpha = detail ? 0.8 : 0.45;
     pen.beginPath();
@@ -226,10 +227,10 @@ function startDrawing() {
     for (let x = 0; x < width; x++) {
       const first = Math.floor(all.length * x / width);
       const end = Math.max(first + 1, Math.floor(all.length * (x + 1) / width));
-      const share = { low: 0, float: 0, rest: 0 };
-      for (let i = first; i < Math.min(end, all.length); i++) share[all[i].kind]++;
+      const share = zeros();
+      for (let i = first; i < Math.min(end, all.length); i++) share[all[i].precision]++;
       let y = 0;
-      for (const name of ["low", "float", "rest"]) {
+      for (const name of precisions) {
         const part = 24 * share[name] / (end - first);
         context.fillStyle = color(name);
         context.fillRect(x, y, 1, part);
@@ -277,8 +278,7 @@ function startDrawing() {
     make("span", line, name, "mono");
     line.append(single ? " " + shown(item.op) + ", " + item.dtype + (item.node && item.node.reason
       ? ": " + shown(item.node.reason) : "")
-      : ": " + count(box.share.low) + " in 16 bit, " + count(box.share.float) + " fp32, " +
-        count(box.share.rest) + " other");
+      : ": " + saysShare(box.share));
     if (single && item.node)
       make("button", line, "Find it below").onclick = () => find(item.node.name);
     if (single || box.end - box.first > MOST_OPEN) return;

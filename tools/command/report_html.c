@@ -13,12 +13,12 @@ bool report_write_html(Arena *arena, const DemiReport *report, const ReportTitle
                        OutFile *file, Err *err) {
     PageFile page = {file, err, report_page, report_page_size, 0};
     JsonWriter *json = ARENA_NEW(arena, JsonWriter);
-    if (!page_until(&page, "@REPORT@")) return false;
+    if (!page_begin(&page) || !page_until(&page, "@REPORT@")) return false;
     json_start(json, page_write_json, &page);
     json_open(json, NULL, '{');
     report_write_fields(report, title, json);
     if (title->model) report_write_graph(report, title->model, arena, json);
     json_close(json, '}');
-    return json_finish(json) && page_until(&page, "@DRAWING@") &&
+    return json_finish(json) && page_scripts(&page) && page_until(&page, "@DRAWING@") &&
            outfile_write(file, report_drawing, report_drawing_size, err) && page_end(&page);
 }

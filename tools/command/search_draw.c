@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "page_palette.h"
 #include "search_out.h"
 #include "shown.h"
 
@@ -30,11 +31,11 @@ static void put(Drawing *d, const char *format, ...) {
         !d->write(d->user, text, (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
 }
 
-/* Text of a model within an element. */
-static void put_text(Drawing *d, const char *text, size_t most) {
+/* Text of a model within an element, at most so many characters of it. */
+static void put_text(Drawing *d, const char *text, size_t length, size_t most) {
     char safe[512];
     size_t used = 0, count = 0;
-    for (size_t left = strlen(text); left && used + SHOWN_MOST + 8 < sizeof safe;) {
+    for (size_t left = length; left && used + SHOWN_MOST + 8 < sizeof safe;) {
         char shown[SHOWN_MOST];
         size_t size, taken = shown_take(text, left, shown, &size);
         const char *entity = shown[0] == '<'   ? "&lt;"
@@ -58,13 +59,10 @@ static void begin(Drawing *d, int height, const char *label) {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
         "aria-label=\"%s\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n",
         WIDTH, height, label);
-    put(d, "<style>.ink{fill:#16202b}.soft{fill:#5b6875}.line{stroke:#c6ced6;stroke-width:1}"
-           ".front{fill:none;stroke:#0f7f78;stroke-width:2}.point{fill:#9aa5b1}"
-           ".on{fill:#0f7f78}.best{fill:none;stroke:#b3261e;stroke-width:2.5}"
-           ".target{stroke:#b3261e;stroke-dasharray:5 4}.c0{fill:#0f7f78}.c1{fill:#d08a1d}"
-           ".c2{fill:#0b6a8f}.c3{fill:#8a5606}.c4{fill:#65727f}"
-           "@media(prefers-color-scheme:dark){.ink{fill:#e6ebf0}.soft{fill:#9aa7b4}"
-           ".line{stroke:#2b3641}.front{stroke:#3cc4b8}.on{fill:#3cc4b8}}</style>\n");
+    put(d, "<style>\n.front{fill:none;stroke-width:2}.best{fill:none;stroke-width:2.5}"
+           ".target{stroke-dasharray:5 4}.line{stroke-width:1}\n");
+    d->failed = d->failed || !palette_write_classes(d->write, d->user);
+    put(d, "</style>\n");
 }
 
 /* ---- scales ---------------------------------------------------------------------------------- */
@@ -103,17 +101,17 @@ static void draw_axes(Drawing *d, const Axis *x, const Axis *y, const char *belo
     const double dx = step_of(x), dy = step_of(y);
     for (double at = ceil(x->low / dx) * dx; at <= x->high; at += dx)
         put(d,
-            "<line class=\"line\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>"
-            "<text class=\"soft\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
+            "<line class=\"line stroke-line\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>"
+            "<text class=\"fill-soft\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
             place(x, at), place(x, at), y->to, y->from, place(x, at), y->from + 17,
             fabs(at) < dx / 1e6 ? 0 : at);
     for (double at = ceil(y->low / dy) * dy; at <= y->high; at += dy)
         put(d,
-            "<line class=\"line\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
-            "<text class=\"soft\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
+            "<line class=\"line stroke-line\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
+            "<text class=\"fill-soft\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
             x->from, x->to, place(y, at), place(y, at), x->from - 6, place(y, at) + 4,
             fabs(at) < dy / 1e6 ? 0 : at);
-    put(d, "<text class=\"ink\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+    put(d, "<text class=\"fill-ink\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
         (x->from + x->to) / 2, y->from + 38, below);
 }
 
@@ -139,7 +137,7 @@ static void draw_line(Drawing *d, const DemiSearch *search, const Axis *x, const
             points[found++] = (ByCost){search_share(search, point), point->score};
     }
     if (points) qsort(points, found, sizeof *points, by_cost);
-    put(d, "<polyline class=\"front\" points=\"");
+    put(d, "<polyline class=\"front stroke-ink\" points=\"");
     double highest = -INFINITY; /* of what is cheaper: fronts are of a second cost, too */
     for (size_t i = 0; i < found; i++) {
         const bool last = i + 1 == found || points[i + 1].share != points[i].share;
@@ -151,6 +149,11 @@ static void draw_line(Drawing *d, const DemiSearch *search, const Axis *x, const
     put(d, "\"/>\n");
     free(points);
 }
+
+/* By DemiSearchCost. */
+static const char *const costs[] = {"BitOps, relative to the widest precisions",
+                                    "bytes, relative to the widest precisions",
+                                    "predicted time, relative to the widest precisions"};
 
 bool search_draw_front(const SearchTitle *title, DemiWriteFn write, void *user) {
     Drawing d = {write, user, false};
@@ -166,11 +169,12 @@ bool search_draw_front(const SearchTitle *title, DemiWriteFn write, void *user) 
     margin(&x);
     margin(&y);
     begin(&d, HEIGHT, "Scores by cost");
-    draw_axes(&d, &x, &y, "cost, by the widest candidate's");
-    put(&d, "<text class=\"ink\" x=\"%d\" y=\"%d\">%s</text>\n", x.from, TOP - 8, title->metric);
+    draw_axes(&d, &x, &y, costs[title->cost]);
+    put(&d, "<text class=\"fill-ink\" x=\"%d\" y=\"%d\">%s</text>\n", x.from, TOP - 8,
+        title->metric);
     if (isfinite(totals->target))
-        put(&d, "<line class=\"target\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n", x.from,
-            x.to, place(&y, totals->target), place(&y, totals->target));
+        put(&d, "<line class=\"target stroke-bad\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n",
+            x.from, x.to, place(&y, totals->target), place(&y, totals->target));
     draw_line(&d, search, &x, &y);
     for (size_t i = 0; i < demi_search_point_count(search); i++) {
         const DemiSearchPoint *point = demi_search_point(search, i);
@@ -179,11 +183,11 @@ bool search_draw_front(const SearchTitle *title, DemiWriteFn write, void *user) 
         put(&d,
             "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>%.4g at %.4g</title>"
             "</circle>\n",
-            point->on_front ? "on" : "point", place(&x, share), place(&y, point->score),
+            point->on_front ? "fill-ink" : "fill-other", place(&x, share), place(&y, point->score),
             point->on_front ? 4 : 3, point->score, share);
         if (i == totals->best)
-            put(&d, "<circle class=\"best\" cx=\"%.1f\" cy=\"%.1f\" r=\"8\"/>\n", place(&x, share),
-                place(&y, point->score));
+            put(&d, "<circle class=\"best stroke-link\" cx=\"%.1f\" cy=\"%.1f\" r=\"8\"/>\n",
+                place(&x, share), place(&y, point->score));
     }
     put(&d, "</svg>\n");
     return !d.failed;
@@ -194,6 +198,7 @@ bool search_draw_front(const SearchTitle *title, DemiWriteFn write, void *user) 
 typedef struct ByNoise {
     const DemiSearchGroup *group;
     double noise;
+    size_t left_out; /* of its name: what most begin with */
 } ByNoise;
 
 static int by_noise(const void *a, const void *b) {
@@ -211,26 +216,65 @@ static size_t sort_groups(const DemiSearch *search, ByNoise *sorted) {
         double most = -1;
         for (size_t c = 0; c < candidates; c++)
             if (group->noise[c] > most) most = group->noise[c];
-        if (most > 0) sorted[count++] = (ByNoise){group, most};
+        if (most > 0) sorted[count++] = (ByNoise){group, most, 0};
     }
     qsort(sorted, count, sizeof *sorted, by_noise);
     return count;
 }
 
+/* The length of a name's part that begins at `from`, up to behind its separators; 0 where none
+ * follows, or nothing follows it. */
+static size_t part_length(const char *name, size_t from) {
+    size_t end = from + strcspn(name + from, "/.:");
+    if (!name[end]) return 0;
+    end += strspn(name + end, "/.:");
+    return name[end] ? end - from : 0;
+}
+
+/* What four of five names or more begin with, up to a separator, as a length of *whose name; the
+ * same as commonPrefix in page_common.js. */
+static size_t common_prefix(const ByNoise *rows, size_t count, const char **whose) {
+    enum { LEAST = 4 };
+    size_t length = 0;
+    *whose = "";
+    for (size_t part = 1; part && count > 1; length += part) {
+        const char *name = *whose;
+        size_t most = 0, before = length;
+        part = 0;
+        for (size_t i = 0; i < count; i++) {
+            const char *at = rows[i].group->name;
+            if (strncmp(at, name, before) != 0) continue;
+            const size_t size = part_length(at, before);
+            size_t alike = 0;
+            for (size_t k = 0; size && k < count; k++)
+                alike += strncmp(rows[k].group->name, at, before + size) == 0;
+            if (alike <= most || 5 * alike < 4 * count) continue;
+            most = alike;
+            part = size;
+            *whose = at;
+        }
+    }
+    return length < LEAST ? 0 : length;
+}
+
 static void draw_group(Drawing *d, const DemiSearch *search, const ByNoise *row, const Axis *x,
                        int top) {
-    put(d, "<text class=\"ink\" x=\"%d\" y=\"%d\" text-anchor=\"end\">", x->from - 8, top + 13);
-    put_text(d, row->group->name, 30);
-    put(d, "</text>\n<line class=\"line\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n", x->from,
-        x->to, top + ROW / 2, top + ROW / 2);
+    put(d, "<text class=\"fill-ink\" x=\"%d\" y=\"%d\" text-anchor=\"end\">", x->from - 8,
+        top + 13);
+    put(d, "%s", row->left_out ? "\xe2\x80\xa6" : "");
+    const char *name = row->group->name + row->left_out;
+    put_text(d, name, strlen(name), 30);
+    put(d, "</text>\n<line class=\"line stroke-line\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n",
+        x->from, x->to, top + ROW / 2, top + ROW / 2);
     for (size_t c = 0; c < demi_search_candidate_count(search); c++) {
         const double noise = row->group->noise[c];
         if (!(noise > 0)) continue;
         put(d,
-            "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%d\" r=\"%d\"><title>%s: "
+            "<circle class=\"fill-%s\" cx=\"%.1f\" cy=\"%d\" r=\"%d\"><title>%s: "
             "%.3g</title></circle>\n",
-            c % 5, place(x, isfinite(noise) ? log10(noise) : x->high), top + ROW / 2,
-            row->group->candidate == c ? 6 : 4, demi_search_candidate(search, c), noise);
+            demi_search_candidate(search, c), place(x, isfinite(noise) ? log10(noise) : x->high),
+            top + ROW / 2, row->group->candidate == c ? 6 : 4, demi_search_candidate(search, c),
+            noise);
     }
 }
 
@@ -249,21 +293,37 @@ bool search_draw_groups(const SearchTitle *title, DemiWriteFn write, void *user)
     Axis y = {0, 1, height - BOTTOM, TOP};
     begin(&d, height, "What each group alone does to the outputs");
     for (double at = ceil(x.low); at <= x.high; at++)
-        put(&d, "<text class=\"soft\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">1e%g</text>\n",
+        put(&d,
+            "<text class=\"fill-soft\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">1e%g</text>\n",
             place(&x, at), y.from + 17, at);
     put(&d,
-        "<text class=\"ink\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">noise by signal of the "
-        "outputs</text>\n",
+        "<text class=\"fill-ink\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">noise of the outputs, "
+        "relative to their signal</text>\n",
         (x.from + x.to) / 2, y.from + 38);
     for (size_t c = 0, left = NAMES; c < demi_search_candidate_count(search); c++, left += 110)
         put(&d,
-            "<circle class=\"c%zu\" cx=\"%zu\" cy=\"12\" r=\"5\"/><text class=\"soft\" x=\"%zu\" "
+            "<circle class=\"fill-%s\" cx=\"%zu\" cy=\"12\" r=\"5\"/><text class=\"fill-soft\" "
+            "x=\"%zu\" "
             "y=\"16\">%s</text>\n",
-            c % 5, left, left + 9, demi_search_candidate(search, c));
-    for (size_t i = 0; i < count; i++) draw_group(&d, search, &sorted[i], &x, TOP + ROW * (int)i);
+            demi_search_candidate(search, c), left, left + 9, demi_search_candidate(search, c));
+    const char *prefix;
+    const size_t length = common_prefix(sorted, count, &prefix);
+    for (size_t i = 0; i < count; i++) {
+        sorted[i].left_out = strncmp(sorted[i].group->name, prefix, length) == 0 ? length : 0;
+        draw_group(&d, search, &sorted[i], &x, TOP + ROW * (int)i);
+    }
+    if (length) {
+        put(&d, "<text class=\"fill-soft\" x=\"%d\" y=\"%d\">\xe2\x80\xa6 stands for ", 4,
+            height - 24);
+        put_text(&d, prefix, length, 90);
+        put(&d, "</text>\n");
+    }
+    if (!count)
+        put(&d, "<text class=\"fill-soft\" x=\"%d\" y=\"%d\">no group was measured alone</text>\n",
+            4, height - 8);
     if (all > count)
-        put(&d, "<text class=\"soft\" x=\"%d\" y=\"%d\">%zu of %zu groups</text>\n", 4, height - 8,
-            count, all);
+        put(&d, "<text class=\"fill-soft\" x=\"%d\" y=\"%d\">%zu of %zu groups</text>\n", 4,
+            height - 8, count, all);
     put(&d, "</svg>\n");
     free(sorted);
     return !d.failed;

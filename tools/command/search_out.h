@@ -11,6 +11,7 @@
 typedef struct SearchTitle {
     const char *input, *output; /* output: NULL where nothing is written */
     const char *metric;         /* what scores are called */
+    DemiSearchCost cost;        /* what is minimized */
     double written_score;       /* of the file that was written, read back and run; NaN: none was */
     const DemiSearch *search;
 } SearchTitle;

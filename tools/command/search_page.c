@@ -11,11 +11,11 @@ extern const size_t search_page_size;
 bool search_write_page(const SearchTitle *title, Arena *arena, OutFile *file, Err *err) {
     PageFile page = {file, err, search_page, search_page_size, 0};
     JsonWriter *json = ARENA_NEW(arena, JsonWriter);
-    if (!page_until(&page, "@FRONT@") || !search_draw_front(title, page_write, &page) ||
-        !page_until(&page, "@GROUPS@") || !search_draw_groups(title, page_write, &page) ||
-        !page_until(&page, "@RESULT@"))
+    if (!page_begin(&page) || !page_until(&page, "@FRONT@") ||
+        !search_draw_front(title, page_write, &page) || !page_until(&page, "@GROUPS@") ||
+        !search_draw_groups(title, page_write, &page) || !page_until(&page, "@RESULT@"))
         return false;
     json_start(json, page_write_json, &page);
     search_write_json(title, json);
-    return json_finish(json) && page_end(&page);
+    return json_finish(json) && page_scripts(&page) && page_end(&page);
 }

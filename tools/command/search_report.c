@@ -147,6 +147,24 @@ void search_write_front(const SearchTitle *title, JsonWriter *json) {
     json_close(json, ']');
 }
 
+/* What the front is of, the metric first. */
+static void write_objectives(DemiSearchCost cost, JsonWriter *json) {
+    json_open(json, "objectives", '[');
+    json_text(json, NULL, "score");
+    switch (cost) {
+    case DEMI_COST_BITOPS:
+        json_text(json, NULL, "bitops");
+        json_text(json, NULL, "activation_bytes");
+        break;
+    case DEMI_COST_BYTES: json_text(json, NULL, "bytes"); break;
+    case DEMI_COST_LATENCY:
+        json_text(json, NULL, "latency");
+        json_text(json, NULL, "bytes");
+        break;
+    }
+    json_close(json, ']');
+}
+
 void search_write_json(const SearchTitle *title, JsonWriter *json) {
     const DemiSearch *search = title->search;
     const DemiSearchTotals *totals = demi_search_totals(search);
@@ -157,6 +175,7 @@ void search_write_json(const SearchTitle *title, JsonWriter *json) {
     json_text(json, "outcome", outcome_word(totals->outcome));
     json_text(json, "says", outcome_text(totals->outcome));
     json_text(json, "metric", title->metric);
+    write_objectives(title->cost, json);
     json_number(json, "target", totals->target);
     json_number(json, "float_score", totals->float_score);
     if (totals->float_seconds > 0) json_number(json, "float_seconds", totals->float_seconds);

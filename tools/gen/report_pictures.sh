@@ -21,7 +21,7 @@ shot() {
     }
 }
 
-build/release/demi convert "$model" -o "$folder/out.onnx" --report "$folder/report.html" --quiet
+build/release/demi convert "$model" -o "$folder/out.onnx" --report "$folder/report.html" --verify random --quiet
 sed -i "s|$folder/out.onnx|ch_PP-OCRv4_rec_infer.fp16.onnx|; s|$(dirname "$model")/||" \
     "$folder/report.html"
 {

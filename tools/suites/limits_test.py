@@ -2,7 +2,7 @@
 """Time limits and SIGINT end a run inside of a kernel whose work grows faster than its operands.
 
 Each of SLOW is a small model of one kernel that would run for half a minute to hours. With `--time 1`
-and demi's own kernels it must end with exit code 3 and one line that names the node, after less than
+and demi's own kernels, and each of ONEDNN with oneDNN's where that is installed, it must end with exit code 3 and one line that names the node, after less than
 10 s of the processor's time for each thread, that of making inputs included. SIGINT ends one of them as soon.
 
 usage: limits_test.py --demi DEMI [--only NAME]
@@ -142,6 +142,15 @@ SLOW = {
         "int64 n = {4611686018427387904}, bool t = {1}"),
 }
 
+# Of oneDNN's kernels: in pieces, or left to demi's own where a piece would be too large.
+ONEDNN = {
+    "MatMulInteger": graph("uint8[10000,60000] a, int8[60000,10000] b", "y = MatMulInteger (a, b)",
+                           output="int32[A,B] y"),
+    "ConvInteger": graph(
+        "uint8[1,64,1200,1200] x", f"y = ConvInteger <pads: ints = {numbers(4, '15')}> (x, w)",
+        f"int8[64,64,31,31] w = {{{', '.join(['3'] * (64 * 64 * 31 * 31))}}}", "int32[A,B,C,D] y"),
+}
+
 
 def measure(words: list[str], interrupt: float = 0) -> tuple[int, str, float]:
     """(exit code, standard error, seconds of the processor) of one run, which gets SIGINT after so long."""
@@ -159,15 +168,15 @@ def measure(words: list[str], interrupt: float = 0) -> tuple[int, str, float]:
     return child.returncode, text, usage.ru_utime + usage.ru_stime
 
 
-def judge(demi: str, name: str, text: str, folder: str) -> list[str]:
-    """What is wrong with the model's run."""
+def judge(demi: str, name: str, text: str, folder: str, kernels: str) -> list[str]:
+    """What is wrong with the model's run by kernels of that provider."""
     path = f"{folder}/slow.onnxtxt"
     pathlib.Path(path).write_text(text)
     found = []
 
     code, said, seconds = measure([demi, "run", path, "--random", "1", "--time", "1", "--quiet",
-                                   "--threads", str(THREADS), "--kernels", "own",
-                                   *(FAITHFUL if "groups" in name or "Pool" in name else [])])
+                                   "--threads", str(THREADS), "--kernels", kernels,
+                                   *(FAITHFUL if kernels == "own" and ("groups" in name or "Pool" in name) else [])])
     operator = {"Loop": "Neg|Identity", "a kernel in a Loop": "Inverse"}.get(name, name.split()[0])
     if code != 3 or not re.search(rf"\(({operator})(Last)?\): the run takes longer than it may\n$", said):
         found.append(f"{name}: exit code {code}: {said[:300]}")
@@ -184,10 +193,11 @@ def main() -> int:
     args = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in SLOW.items():
-            if args.only in (None, name):
-                found += judge(args.demi, name, text, folder)
-                print(name, flush=True)
+        for kernels, models in (("own", SLOW), ("onednn", ONEDNN)):
+            for name, text in models.items():
+                if args.only in (None, name, f"{kernels} {name}"):
+                    found += judge(args.demi, name, text, folder, kernels)
+                    print(kernels, name, flush=True)
         pathlib.Path(f"{folder}/slow.onnxtxt").write_text(SLOW["NonMaxSuppression"])
         code, _, seconds = measure([args.demi, "run", f"{folder}/slow.onnxtxt", "--random", "1"], 1)
         if code != -signal.SIGINT or seconds > SECONDS:

@@ -660,6 +660,29 @@ class Compare(Case):
         places = np.abs(want.view(np.int32) - got.astype(np.float32).view(np.int32))
         self.assertEqual(row["ulp"], places.max())
 
+    def test_what_is_not_finite_is_null(self) -> None:
+        """Infinite outputs have no measure, not one of 0; the scale is that of the reference."""
+        graph = """<ir_version: 8, opset_import: ["": 17]>
+g (float[4] x) => (float[4] y) <float[4] c = {%s}> { y = Div(x, c) }
+"""
+        names = {"plain": "1, 2, 1, 1", "one": "1, 0, 1, 1", "all": "0, 0, 0, 0"}
+        paths = {n: self.write(f"{n}.onnxtxt", graph % c) for n, c in names.items()}
+        os.mkdir(self.path("data"))
+        np.save(self.path("data/x.npy"), np.array([3, 1, 2, 1], np.float32))
+
+        def compared(a: str, b: str) -> dict:
+            return json.loads(self.run_demi("compare", paths[a], paths[b], "--data", "data",
+                                            "--json=-", "--quiet").stdout)["outputs"][0]
+        measures = ("max_error", "mean_error", "error", "ulp", "sqnr", "cosine")
+        for a, b, scale, special in (("plain", "one", 3, 1), ("one", "plain", 3, 1),
+                                     ("plain", "all", 3, 4), ("all", "plain", None, 4)):
+            row = compared(a, b)
+            self.assertEqual([row[key] for key in measures], [None] * len(measures), (a, b))
+            self.assertEqual((row["scale"], row["special"], row["beyond"]), (scale, special, True))
+        row = compared("all", "all")
+        self.assertEqual([row[key] for key in ("max_error", "error", "scale", "sqnr", "special")],
+                         [0, 0, None, None, 0])
+
     def test_tiny_values_may_be_off(self) -> None:
         """What float16 has no precision for is not a fault, unless --atol says so."""
         tiny = self.write("tiny.onnxtxt", STEPS.replace("3000, 1, 2, 5", "1e-3, 2e-4, 1e-4, 3e-4"))

@@ -119,6 +119,47 @@ class Search(Case):
                 if point["feasible"] and point["cost"] < best["cost"]:
                     self.fail("a cheaper one was good enough")
 
+    def test_pages_have_one_color_for_one_precision(self) -> None:
+        """Of reports and searches: one list of colors, and no color beside it."""
+        page = self.path("search.html")
+        self.search(0, self.net, "-c", "float,float16", "--evaluations", "4", "--report", page)
+        self.ok("convert", self.net, "-n", "--quiet", "--report", self.path("convert.html"))
+        texts = [pathlib.Path(path).read_text() for path in (page, self.path("convert.html"))]
+        lists = [re.findall(r":root \{\n(.*?)\}", text, re.S) for text in texts]
+        self.assertEqual(lists[0], lists[1])
+        self.assertEqual(len(lists[0]), 2, "light and dark")
+        for colors in lists[0]:
+            names = re.findall(r"--(\w+): #[0-9a-f]{6};", colors)
+            for name in ("float", "float16", "bfloat16", "a16w16", "a16w8", "a8w16", "a8w8", "w8",
+                         "w4", "other"):
+                self.assertIn(name, names)
+            values = re.findall(r"#[0-9a-f]{6}", colors)
+            self.assertEqual(len(values), len(set(values)))
+        for text in texts:
+            self.assertNotRegex(text, "@[A-Z]+@")
+            rest = re.sub(r":root \{.*?\}|\.fill-\w+\{fill:(#\w+)\}\.stroke-\w+\{stroke:\1\}", "", text,
+                          flags=re.S)
+            self.assertEqual(re.findall(r"#[0-9a-f]{6}\b", rest), [])
+
+    def test_front_says_its_objectives(self) -> None:
+        wanted = {"bitops": ["score", "bitops", "activation_bytes"],
+                  "latency": ["score", "latency", "bytes"], "bytes": ["score", "bytes"]}
+        for cost, names in wanted.items():
+            result = self.search(0, self.net, "-c", "float,a8w8", "--evaluations", "3", "--cost", cost)
+            self.assertEqual(result["objectives"], names)
+
+    def test_drawing_leaves_out_what_names_have_in_common(self) -> None:
+        model = chain(1, 2, 4, 1)
+        for node in model.graph.node:
+            for names in (node.input, node.output):
+                names[:] = [f"/net/block/{n}" if re.match("[mv][0-9]", n) else n for n in names]
+        path = self.write("names.onnx", model.SerializeToString())
+        self.search(0, path, "-c", "float,a8w8", "--evaluations", "6", "--output-dir", self.path("d"))
+        svg = pathlib.Path(self.path("d"), "sensitivity.svg").read_text()
+        self.assertIn(">\u2026 stands for /net/block/<", svg)
+        self.assertIn(">\u2026m1<", svg)
+        self.assertNotIn("/net/block/m1", svg)
+
     def test_score_is_onnxruntimes_too(self) -> None:
         data = self.folder / "data"
         data.mkdir()

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import pathlib
+import platform
 import pty
 import re
 import signal
@@ -112,6 +113,34 @@ class Verify(unittest.TestCase):
         self.assertEqual(found["broken"], {"node": "up", "op_type": "MatMul", "value": "t",
                                            "nan": False})
         self.assertFalse((self.at / "out.onnx").exists())
+
+    def test_the_processor_is_judged_where_something_runs_on_it(self):
+        """A conversion alone may be for any machine."""
+        lacks = "avx512_fp16" not in pathlib.Path("/proc/cpuinfo").read_text()
+        lacks = lacks and platform.machine() == "x86_64"
+        for words, here in (([], False), (["--verify", "random"], True), (["--calibrate", "random"], True)):
+            notes = " ".join(self.convert("deep.onnx", *words)["notes"])
+            self.assertEqual("has no float16 arithmetic" in notes, here and lacks, words)
+
+    def test_errors_name_the_set_at_fault(self):
+        """Of several sets, by the file; what a node refuses, too."""
+        (self.at / "pick.onnxtxt").write_text("""<ir_version: 8, opset_import: ["" : 17]>
+g (float[4] x, int64[1] i) => (float[1] y) { r = Mul(x, x)
+    y = Gather(r, i) }
+""")
+        good, x = {"x": np.ones(4, np.float32), "i": np.zeros(1, np.int64)}, np.ones(4, np.float32)
+        bad = {"shape": ({**good, "x": x[:3]}, "shape/b.npz: input 'x': wrong shape"),
+               "type": ({**good, "x": x.astype(np.int32)}, "type/b.npz: input 'x': wrong type"),
+               "name": ({**good, "z": x}, "name/b.npz: the model has no input 'z'"),
+               "index": ({**good, "i": np.full(1, 9)}, "its inputs are those of 'index/b.npz'")}
+        for name, (arrays, text) in bad.items():
+            (self.at / name).mkdir()
+            np.savez(self.at / name / "a.npz", **good)
+            np.savez(self.at / name / "b.npz", **arrays)
+            for words in (["--to=int8", "--calibrate"], ["--calibrate"], ["--verify"]):
+                done = self.run_demi("convert", "pick.onnxtxt", "-n", "-q", *words, name)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(text, done.stderr)
 
     def test_small_inputs_pin_nothing(self):
         small = self.data("small", np.ones((1, 8)))

@@ -2,6 +2,7 @@
 /* Chains of primitives; see onednn_chain.h. */
 #include "onednn_chain.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -9,19 +10,29 @@ enum { CHAIN_ALIGN = 64, RANK_MOST = 6 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Multiply-adds that are worth a part of their own. */
-static const double WORK_OF_PART = 1 << 20;
+/* Multiply-adds that are worth a part of their own; and as many as one may have, since nobody can
+ * end a primitive that runs: a second of float's, or some seconds on a slow processor. */
+static const double WORK_OF_PART = 1 << 20, MOST_OF_PART = 68719476736.0 /* 2^36 */;
+enum { PARTS_MOST = 256 };
 
 static uint64_t align(uint64_t size) {
     return (size + CHAIN_ALIGN - 1) / CHAIN_ALIGN * CHAIN_ALIGN;
 }
 
+/* 0: pieces are too large, and own kernels, which are asked whether they are to end, compute them. */
 static unsigned parts_of(const KernelCall *call, const OnednnWork *work, uint64_t items) {
     const double amount = (double)work->batches * (double)work->groups * (double)work->rows *
                           (double)work->columns * (double)work->depth;
     const bool asked = call->provider == KERNEL_PROVIDER_ONEDNN; /* tests ask, of small ones */
     uint64_t parts = kernel_threads(call);
     if (!asked && amount < (double)parts * WORK_OF_PART) parts = (uint64_t)(amount / WORK_OF_PART);
+    if (amount > MOST_OF_PART) {
+        const double together =
+            floor(MOST_OF_PART / (amount / (double)items)); /* items of a part */
+        const double least = together ? ceil((double)items / together) : INFINITY;
+        if (least > PARTS_MOST) return 0;
+        if ((double)parts < least) parts = (uint64_t)least;
+    }
     if (parts > items) parts = items;
     return parts ? (unsigned)parts : 1;
 }
@@ -30,7 +41,7 @@ void *onednn_chains_new(KernelCall *call, const OnednnWork *work, uint64_t items
     const Onednn *lib = onednn_get();
     const unsigned parts = parts_of(call, work, items);
     size = align(size);
-    OnednnChain *first = lib ? kernel_keep(call, parts * size) : NULL;
+    OnednnChain *first = lib && parts ? kernel_keep(call, parts * size) : NULL;
     if (!first) return NULL;
     first->part_size = size;
     first->parts = parts;

@@ -48,8 +48,9 @@ typedef struct ChainArg {
 } ChainArg;
 
 /* Chains for that much work, which can be cut into `items` pieces, in kernel_keep's memory of `size`
- * bytes each, of whose struct they are the first member; sets call->prepared, to the first. NULL:
- * decline. Whoever makes their primitives enters the library, as running does. */
+ * bytes each, of whose struct they are the first member; sets call->prepared, to the first. More than
+ * there are threads where one would run for long: between them the run may end. NULL: decline, as
+ * pieces that are too large for that do. Whoever makes their primitives enters the library, as running does. */
 void *onednn_chains_new(KernelCall *call, const OnednnWork *work, uint64_t items, uint64_t size);
 /* KernelPrepare.release of structs that begin with a chain. */
 void onednn_chains_release(void *prepared);

@@ -279,11 +279,16 @@ static void hint_at_inputs(const Session *s, Err *err) {
         err_hint(err, "its inputs were random: %s; %s", names[0] ? names : "all", way);
 }
 
+void session_blame_data(const char *data, Err *err) {
+    if (data && err->code == ERR_MODEL) err_hint(err, "its inputs are those of '%s'", data);
+}
+
 bool session_run(Session *s, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     s->ran = error_take(err, demi_context_run(s->context, &error), &error);
     if (s->ran) return true;
     err_file(err, s->path);
+    session_blame_data(s->data, err);
     if (s->made && err->code == ERR_MODEL) hint_at_inputs(s, err);
     return false;
 }

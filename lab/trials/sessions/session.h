@@ -41,6 +41,7 @@ typedef struct Session {
     unsigned set;               /* of random inputs: each set has a seed and sizes of its own */
     unsigned attempt; /* of sizes that are assumed (input_sizes.h): the first that the model took */
     bool made;        /* an input is random */
+    const char *data; /* where the inputs were read from, for messages; NULL: nowhere */
     bool *carried;    /* [input_count]: by the options' carries */
     bool ran;         /* so that carried inputs have what the last run gave */
 } Session;
@@ -111,6 +112,8 @@ bool session_take_inputs(Session *session, Arena *arena, const Session *from, Er
 bool session_bind(Session *session, Err *err);
 /* Runs it once. */
 bool session_run(Session *session, Err *err);
+/* Says in the error of a run which set of inputs it had; NULL: none that was read. */
+void session_blame_data(const char *data, Err *err);
 /* What the last run gave under that name; NULL where it has no such output. */
 const DemiData *session_output(const Session *session, const char *name);
 /* Before it runs again from where it began: carried inputs that grew are as long as they were given.
@@ -134,10 +137,10 @@ bool session_read_set(Session *session, Arena *arena, const char *set, Err *err)
 size_t session_input(const Session *session, const char *name);
 /* Says in the error which input it is about, and which there are. Returns false. */
 bool session_blame(const Session *session, Arena *arena, size_t input, Err *err);
-/* ERR_USAGE for a name that an option (NULL: a value of the caller's) has and the model lacks, with
- * the nearest as hint. */
-bool session_no_input(const Session *session, Arena *arena, const char *name, const char *option,
-                      Err *err);
+/* ERR_USAGE for a name that an option (NULL: a value of the caller's, or a file) has and the model
+ * lacks, with the nearest as hint; `file` is what the error is about. */
+bool session_no_input(const Session *session, Arena *arena, const char *file, const char *name,
+                      const char *option, Err *err);
 
 /* "x float[1,3], y int64[]". */
 const char *session_list(Arena *arena, const DemiPlanIo *ios, size_t count);

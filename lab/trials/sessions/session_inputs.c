@@ -24,7 +24,7 @@ static bool blame_input(Finder *f, size_t i) {
 }
 
 static bool unknown_input(Finder *f, const char *option, const char *name) {
-    return session_no_input(f->session, f->arena, name, option, f->err);
+    return session_no_input(f->session, f->arena, f->session->path, name, option, f->err);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -298,6 +298,7 @@ bool session_find_inputs(Session *s, Arena *arena, const SessionSet *set, Err *e
     memcpy(s->inputs, s->declared, s->input_count * sizeof *s->inputs);
     input_sizes_reset(&s->sizes);
     s->made = false;
+    s->data = set->path;
     return take_dims(&f) && take_shapes(&f) && take_files(&f) && take_values(&f, set->values) &&
            (!set->path || session_read_set(s, arena, set->path, err)) &&
            (!set->random || take_random(&f, f.options->seed)) && find_missing(&f);

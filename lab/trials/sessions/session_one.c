@@ -12,15 +12,15 @@ bool session_blame(const Session *s, Arena *arena, size_t input, Err *err) {
     return false;
 }
 
-bool session_no_input(const Session *s, Arena *arena, const char *name, const char *option,
-                      Err *err) {
+bool session_no_input(const Session *s, Arena *arena, const char *file, const char *name,
+                      const char *option, Err *err) {
     NearestName nearest = nearest_name_of(name);
     for (size_t i = 0; i < s->input_count; i++) nearest_name_try(&nearest, s->inputs[i].name);
     if (option)
         err_set(err, ERR_USAGE, "the model has no input '%s' that '--%s' names", name, option);
     else
         err_set(err, ERR_USAGE, "the model has no input '%s'", name);
-    err_file(err, s->path);
+    err_file(err, file);
     const char *list = session_list(arena, s->inputs, s->input_count);
     if (nearest.best)
         err_hint(err, "did you mean '%s'? the inputs are: %s", nearest.best, list);

@@ -141,7 +141,7 @@ bool session_read_archive(Session *s, Arena *arena, const char *path, bool outpu
         if (i < s->input_count)
             ok = session_read_input(s, arena, i, path, err);
         else if (!outputs || !is_output(s, name))
-            ok = session_no_input(s, arena, name, outputs ? "data" : "input", err);
+            ok = session_no_input(s, arena, path, name, NULL, err);
     }
     if (!ok) err_file(err, path);
     return ok;

@@ -19,8 +19,9 @@ enum { LANES = 8, BLOCK = 1024, PIECE = 32 * BLOCK, WAVE = 32 };
 
 typedef struct Sums {
     double absolute, squares, want, got, product;
-    double furthest; /* of |got - want| beyond its tolerance */
-    uint64_t finite;
+    double furthest;   /* of |got - want| beyond its tolerance */
+    uint64_t finite;   /* elements that are so on both sides */
+    uint64_t expected; /* that are so where they are expected */
 } Sums;
 
 typedef struct Pair {
@@ -177,6 +178,7 @@ static void compare_block(const Pair *p, const float *a, const float *b, uint64_
         if (l.furthest[k] > furthest) furthest = l.furthest[k];
     }
     sums->finite += count;
+    sums->expected += count;
     double scale = float_of(largest_bits(b, count));
     if (scale > diff->scale) diff->scale = scale;
     if (beyond > 0 && (furthest > sums->furthest || diff->beyond == 0)) {
@@ -206,9 +208,16 @@ static void note_worst(const Pair *p, uint64_t i, double beyond, Sums *sums, Dem
     diff->worst_want = value_item(p->want, i);
 }
 
+/* A finite number that is expected. */
+static void note_scale(double want, Sums *sums, DemiDistance *diff) {
+    if (fabs(want) > diff->scale) diff->scale = fabs(want);
+    sums->expected++;
+}
+
 static void compare_item(const Pair *p, uint64_t i, Sums *sums, DemiDistance *diff) {
     double a = value_item(p->got, i), b = value_item(p->want, i);
     if (!isfinite(a) || !isfinite(b)) {
+        if (isfinite(b)) note_scale(b, sums, diff);
         if ((isnan(a) && isnan(b)) || a == b) return;
         diff->special++;
         diff->broken += isfinite(b) != 0;
@@ -219,7 +228,7 @@ static void compare_item(const Pair *p, uint64_t i, Sums *sums, DemiDistance *di
     double allowed = p->exact ? 0 : p->tolerance->absolute + p->tolerance->relative * fabs(b);
     if (distance > allowed) note_worst(p, i, distance - allowed, sums, diff);
     if (distance > diff->max_abs) diff->max_abs = distance;
-    if (fabs(b) > diff->scale) diff->scale = fabs(b);
+    note_scale(b, sums, diff);
     if (ulp > diff->ulp) diff->ulp = ulp;
     sums->absolute += distance;
     sums->squares += distance * distance;
@@ -288,6 +297,7 @@ static void add_part(const Part *part, Sums *sums, DemiDistance *diff) {
     sums->got += s->got;
     sums->product += s->product;
     sums->finite += s->finite;
+    sums->expected += s->expected;
     diff->beyond += d->beyond;
     diff->special += d->special;
     diff->broken += d->broken;
@@ -371,13 +381,18 @@ void value_compare(Arena *arena, const DemiData *got, const DemiData *want,
     Pair pair = {.got = got, .want = want, .tolerance = tolerance, .workers = tolerance->workers};
     *diff = (DemiDistance){.mismatch = NULL};
     diff->mismatch = compare_values(arena, pair, &sums, diff);
-    if (diff->special || diff->mismatch) diff->max_abs = INFINITY;
-    diff->mean_abs = sums.finite ? sums.absolute / (double)sums.finite : 0;
-    diff->error = diff->max_abs == 0 ? 0 : diff->scale > 0 ? diff->max_abs / diff->scale : INFINITY;
-    diff->sqnr = diff->special || diff->mismatch ? -INFINITY
-                 : sums.squares == 0             ? INFINITY
-                                                 : 10 * log10(sums.want / sums.squares);
-    diff->cosine = sums.product / sqrt(sums.want) / sqrt(sums.got);
+    const bool broken = diff->special || diff->mismatch;
+    if (diff->count && !sums.expected) diff->scale = INFINITY;
+    if (broken) diff->max_abs = diff->ulp = INFINITY;
+    diff->mean_abs = broken ? INFINITY : sums.finite ? sums.absolute / (double)sums.finite : 0;
+    diff->error = broken             ? INFINITY
+                  : !diff->max_abs   ? 0
+                  : diff->scale == 0 ? INFINITY
+                                     : diff->max_abs / diff->scale;
+    diff->sqnr = broken              ? -INFINITY
+                 : sums.squares == 0 ? INFINITY
+                                     : 10 * log10(sums.want / sums.squares);
+    diff->cosine = broken ? NAN : sums.product / sqrt(sums.want) / sqrt(sums.got);
 }
 
 /* ---- one tensor ------------------------------------------------------------------------------ */

@@ -77,6 +77,7 @@ class DemiRunOptions(Sized):
     artifact: Any
     artifact_user: int | None
     unchecked: bool
+    runs_here: bool
 
 
 class DemiCompileOptions(Sized):
@@ -313,6 +314,7 @@ class DemiStep(Sized):
     output_names: Any
     inputs: Any
     outputs: Any
+    multiplications: float
 
 
 class DemiSource(Sized):
@@ -710,7 +712,7 @@ DemiRunOptions._fields_ = [
     ("size", c_uint32), ("verify_each", c_bool), ("text", DemiWriteFn), ("text_user", c_void_p),
     ("progress", DemiProgressFn), ("progress_user", c_void_p), ("print_after", c_char_p),
     ("passes", c_void_p), ("artifact", DemiWriteFn), ("artifact_user", c_void_p),
-    ("unchecked", c_bool)]
+    ("unchecked", c_bool), ("runs_here", c_bool)]
 DemiCompileOptions._fields_ = [
     ("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool), ("memory_budget", c_uint64),
     ("small", c_bool), ("isa", c_int), ("for_device", c_bool)]
@@ -791,7 +793,7 @@ DemiStep._fields_ = [
     ("domain", c_char_p), ("op_type", c_char_p), ("kernel", c_char_p), ("start", c_double),
     ("seconds", c_double), ("input_count", c_size_t), ("output_count", c_size_t),
     ("input_names", POINTER(c_char_p)), ("output_names", POINTER(c_char_p)),
-    ("inputs", POINTER(DemiData)), ("outputs", POINTER(DemiData))]
+    ("inputs", POINTER(DemiData)), ("outputs", POINTER(DemiData)), ("multiplications", c_double)]
 DemiSource._fields_ = [
     ("size", c_uint32), ("path", c_char_p), ("load", POINTER(DemiLoadOptions)),
     ("open", DemiOpenFn), ("open_user", c_void_p)]

@@ -190,7 +190,8 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
             verdict = runs.verify(chosen, max_error)
     guard = Guard()
     run = _abi.DemiRunOptions(unchecked=not check, progress=progress_callback(progress, guard),
-                              passes=passes_pointer())
+                              passes=passes_pointer(),
+                              runs_here=calibrate is not None or verdict is not None)
     chosen.value.run = ctypes.pointer(run)
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
