@@ -99,6 +99,7 @@ static DemiStatus make_plan(const void *bytes, size_t size, PlanFile *file, Demi
                             Err *err, DemiError *error) {
     DemiPlan *made = calloc(1, sizeof *made);
     *plan = NULL;
+    if (made) atomic_init(&made->holders, 1);
     if (!made) {
         err_out_of_memory(err);
     } else if ((uintptr_t)bytes % PLAN_ALIGN) {
@@ -144,10 +145,6 @@ DemiStatus demi_plan_own(PlanRoom *room, DemiPlan **plan, DemiError *error) {
     return status;
 }
 
-void demi_context_own(DemiContext *context, DemiPlan *plan) {
-    context->own_plan = plan;
-}
-
 const DemiPlan *demi_context_plan(const DemiContext *context) {
     return context->plan;
 }
@@ -166,8 +163,13 @@ DemiStatus demi_plan_verify(const DemiPlan *plan, DemiError *error) {
     return context_end(&err, error);
 }
 
+/* Nothing else of a plan ever changes, so that whoever has one may hold it. */
+static DemiPlan *plan_holder(const DemiPlan *plan) {
+    return (DemiPlan *)(uintptr_t)plan;
+}
+
 void demi_plan_free(DemiPlan *plan) {
-    if (!plan) return;
+    if (!plan || atomic_fetch_sub(&plan->holders, 1) > 1) return;
     plan_devices_free(plan->devices);
     plan_share_free(plan->loaded.share);
     arena_free(&plan->arena);
@@ -286,6 +288,7 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
         return context_end(&err, error);
     }
     made->plan = plan;
+    atomic_fetch_add(&plan_holder(plan)->holders, 1);
     if (setjmp(trap.env)) {
         err_out_of_memory(&made->err);
     } else {
@@ -305,7 +308,7 @@ void demi_context_free(DemiContext *context) {
     exec_free(&context->exec);
     arena_free(&context->result);
     arena_free(&context->arena);
-    demi_plan_free(context->own_plan);
+    demi_plan_free(plan_holder(context->plan));
     free(context);
 }
 
