@@ -334,6 +334,15 @@ static RtTensor *copy_strings(Pool *pool, const KernelTensor *from, Err *err) {
     return rt_tensor_in(pool, &to, buffer, err);
 }
 
+/* Whether there is memory for what is said to be there. */
+static bool has_elements(const KernelTensor *tensor) {
+    const KernelString *strings = tensor->data;
+    if (!tensor->data || tensor->dtype != DTYPE_STRING) return tensor->data;
+    for (uint64_t i = 0; i < tensor->count; i++)
+        if (strings[i].size && !strings[i].text) return false;
+    return true;
+}
+
 static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool borrow, Err *err) {
     Dtype dtype = (Dtype)value->dtype;
     Pool *pool = &context->exec.pool;
@@ -344,6 +353,10 @@ static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool b
                          .data = (void *)(uintptr_t)value->data};
     if (!kernel_element_size(dtype) || !checked_count(value->dims, value->rank, &view.count)) {
         err_set(err, ERR_USAGE, "a tensor of impossible type or shape");
+        return NULL;
+    }
+    if (view.count && !has_elements(&view)) {
+        err_set(err, ERR_USAGE, "a tensor without memory");
         return NULL;
     }
     if (borrow) return rt_tensor_borrow(pool, &view, err);
