@@ -581,6 +581,7 @@ class Conversions(unittest.TestCase):
         data = {"x": np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)}
         quantized, _ = demi.convert(CONV, to="int8", calibrate=data, calibration="minmax")
         self.assertIn(b"QuantizeLinear", quantized)
+        demi.convert(CONV, calibrate=data)  # the default method, of a 16-bit type
         _, report = demi.convert(CONV, max_error=1e-3, verify=[data, data])
         self.assertLessEqual(report.verdict.error, 1e-3)
         self.assertEqual(report.verdict.sets, 2)
