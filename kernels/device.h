@@ -86,6 +86,9 @@ struct DeviceKind {
     /* Memory of the device, aligned to DEVICE_ALIGN. NULL with ERR_ENV where there is not as much. */
     void *(*allocate)(Device *device, uint64_t size, Err *err);
     void (*release)(Device *device, void *memory);
+    /* Whether the caller's memory is the queue's device's to read and write: its own, or what all devices
+     * share. False with ERR_USAGE where it is another device's or the host's alone. */
+    bool (*reaches)(DeviceQueue *queue, const void *memory, Err *err);
     DeviceQueue *(*queue_new)(Device *device, const DeviceWish *wish, Err *err);
     void (*queue_free)(DeviceQueue *queue); /* waits */
     /* Whether the queue's stream takes work: false with ERR_USAGE where somebody else records what it

@@ -4,12 +4,15 @@
 #ifndef DEMI_CONTEXT_H
 #define DEMI_CONTEXT_H
 
+#include <stdatomic.h>
+
 #include "demi_runtime.h"
 #include "error_fill.h"
 #include "exec.h"
 #include "plan_devices.h"
 
 struct DemiPlan {
+    atomic_uint holders; /* the caller, and each context: the last one's end is the plan's */
     Arena arena;
     LoadedPlan loaded;
     PlanDevices *devices;
@@ -41,8 +44,7 @@ typedef struct ContextOwned {
 } ContextOwned;
 
 struct DemiContext {
-    const DemiPlan *plan;
-    DemiPlan *own_plan; /* demi_context_own's; NULL: the plan is the caller's */
+    const DemiPlan *plan; /* held */
     Arena arena;
     Exec exec;
     RtValue *inputs;   /* [input_count] */

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <string.h>
 
+#include "checked.h"
 #include "context.h"
 #include "exec_device.h"
 #include "exec_memory.h"
@@ -65,10 +66,15 @@ bool context_device_may_give(const DemiContext *context, const DemiData *value, 
     if (!has_device(context, err)) return false;
     if (value->kind != DEMI_DATA_TENSOR_KIND || value->dtype == DEMI_STRING)
         return err_set(err, ERR_USAGE, "only tensors lie on a device, of numbers");
-    if (!kernel_element_size((Dtype)value->dtype) || !value->data)
-        return err_set(err, ERR_USAGE, "a tensor of impossible type, or nowhere");
-    return is_aligned(value->data, (Dtype)value->dtype) ||
-           err_set(err, ERR_USAGE, "the memory is not aligned as its elements are");
+    uint64_t count;
+    if (!kernel_element_size((Dtype)value->dtype) ||
+        !checked_count(value->dims, value->rank, &count))
+        return err_set(err, ERR_USAGE, "a tensor of impossible type or shape");
+    if (!count) return true;
+    if (!value->data) return err_set(err, ERR_USAGE, "a tensor without memory");
+    if (!is_aligned(value->data, (Dtype)value->dtype))
+        return err_set(err, ERR_USAGE, "the memory is not aligned as its elements are");
+    return kind_of(&context->exec)->reaches(context->exec.device.queue, value->data, err);
 }
 
 /* The tables for it; false without memory for them. */
@@ -124,7 +130,7 @@ static bool may_bind(const DemiContext *context, size_t i, const void *data, Err
     for (size_t k = 0; k < context->carries.items.count; k++)
         if (context->carries.items.items[k].output == i)
             return err_set(err, ERR_USAGE, "it is carried to an input");
-    return true;
+    return kind_of(&context->exec)->reaches(context->exec.device.queue, data, err);
 }
 
 /* The value that the step copies to output i; PLAN_NONE where no step does. */

@@ -100,6 +100,7 @@ static DemiStatus make_plan(const void *bytes, size_t size, PlanFile *file, Demi
                             Err *err, DemiError *error) {
     DemiPlan *made = calloc(1, sizeof *made);
     *plan = NULL;
+    if (made) atomic_init(&made->holders, 1);
     if (!made) {
         err_out_of_memory(err);
     } else if ((uintptr_t)bytes % PLAN_ALIGN) {
@@ -145,10 +146,6 @@ DemiStatus demi_plan_own(PlanRoom *room, DemiPlan **plan, DemiError *error) {
     return status;
 }
 
-void demi_context_own(DemiContext *context, DemiPlan *plan) {
-    context->own_plan = plan;
-}
-
 const DemiPlan *demi_context_plan(const DemiContext *context) {
     return context->plan;
 }
@@ -167,8 +164,13 @@ DemiStatus demi_plan_verify(const DemiPlan *plan, DemiError *error) {
     return context_end(&err, error);
 }
 
+/* Nothing else of a plan ever changes, so that whoever has one may hold it. */
+static DemiPlan *plan_holder(const DemiPlan *plan) {
+    return (DemiPlan *)(uintptr_t)plan;
+}
+
 void demi_plan_free(DemiPlan *plan) {
-    if (!plan) return;
+    if (!plan || atomic_fetch_sub(&plan->holders, 1) > 1) return;
     plan_devices_free(plan->devices);
     plan_share_free(plan->loaded.share);
     arena_free(&plan->arena);
@@ -287,6 +289,7 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
         return context_end(&err, error);
     }
     made->plan = plan;
+    atomic_fetch_add(&plan_holder(plan)->holders, 1);
     if (setjmp(trap.env)) {
         err_out_of_memory(&made->err);
     } else {
@@ -306,7 +309,7 @@ void demi_context_free(DemiContext *context) {
     exec_free(&context->exec);
     arena_free(&context->result);
     arena_free(&context->arena);
-    demi_plan_free(context->own_plan);
+    demi_plan_free(plan_holder(context->plan));
     free(context);
 }
 
@@ -332,6 +335,15 @@ static RtTensor *copy_strings(Pool *pool, const KernelTensor *from, Err *err) {
     return rt_tensor_in(pool, &to, buffer, err);
 }
 
+/* Whether there is memory for what is said to be there. */
+static bool has_elements(const KernelTensor *tensor) {
+    const KernelString *strings = tensor->data;
+    if (!tensor->data || tensor->dtype != DTYPE_STRING) return tensor->data;
+    for (uint64_t i = 0; i < tensor->count; i++)
+        if (strings[i].size && !strings[i].text) return false;
+    return true;
+}
+
 static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool borrow, Err *err) {
     Dtype dtype = (Dtype)value->dtype;
     Pool *pool = &context->exec.pool;
@@ -342,6 +354,10 @@ static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool b
                          .data = (void *)(uintptr_t)value->data};
     if (!kernel_element_size(dtype) || !checked_count(value->dims, value->rank, &view.count)) {
         err_set(err, ERR_USAGE, "a tensor of impossible type or shape");
+        return NULL;
+    }
+    if (view.count && !has_elements(&view)) {
+        err_set(err, ERR_USAGE, "a tensor without memory");
         return NULL;
     }
     if (borrow) return rt_tensor_borrow(pool, &view, err);

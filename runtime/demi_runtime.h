@@ -21,6 +21,11 @@
  * Conventions are demi.h's: opaque handles with a free function that accepts NULL, a DemiStatus and
  * a DemiError of the caller's, structures that begin with their size.
  *
+ * Ownership: a context holds a counted reference to its plan, and outputs that are taken stand alone,
+ * so handles may be freed in any order, each once: a plan that was freed lives on until its last
+ * context is freed. What the caller lends (a plan's bytes, borrowed inputs, bound memory, an allocator)
+ * must stay as long as the last handle that uses it.
+ *
  * Threads: a plan never changes and may be used by any number of threads; a context belongs to one
  * thread at a time, but for demi_context_cancel. There is no global state. A context computes with as many threads as its
  * options say: the caller's, and others that begin with its first run, sleep between runs and end
@@ -78,7 +83,7 @@ typedef struct DemiData {
 typedef struct DemiPlan DemiPlan;
 
 /* Opens a plan file: tables and small constants are read, weights are mapped and never copied.
- * Makes a plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error
+ * Makes a plan in *plan, to be freed with demi_plan_free, before or after its contexts; on error
  * *plan is NULL. DEMI_ERR_USAGE where there is no such file; DEMI_ERR_MODEL where it is not a plan,
  * damaged, made by another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV
  * where it can't be read.
@@ -90,10 +95,11 @@ typedef struct DemiPlan DemiPlan;
 DEMI_API DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error);
 /* The same, but reads the whole file into memory: nothing that happens to it later matters. */
 DEMI_API DemiStatus demi_plan_read(const char *path, DemiPlan **plan, DemiError *error);
-/* The same of bytes, which are borrowed: they must stay, unchanged, until demi_plan_free.
- * DEMI_ERR_USAGE where they are not aligned to 64 bytes. */
+/* The same of bytes, which are borrowed: they must stay, unchanged, until the plan and all contexts
+ * of it are freed. DEMI_ERR_USAGE where they are not aligned to 64 bytes. */
 DEMI_API DemiStatus demi_plan_from_memory(const void *bytes, size_t size, DemiPlan **plan,
                                           DemiError *error);
+/* The caller's reference ends: no new context can be made of the plan. Contexts of it go on. */
 DEMI_API void demi_plan_free(DemiPlan *plan);
 
 /* Reads all bytes of the plan, weights too, and compares them with the hash (XXH64) that was written
@@ -201,13 +207,13 @@ typedef struct DemiContextOptions {
     }
 
 /* Makes a context in *context, what runs of a plan need: inputs, memory, outputs. It is freed with
- * demi_context_free, before the plan is; on error it is NULL. NULL options are the defaults.
+ * demi_context_free, before or after the plan; on error it is NULL. NULL options are the defaults.
  * DEMI_ERR_USAGE where `kernels` is none of its enumeration, or the allocator lacks a function. */
 DEMI_API DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *options,
                                      DemiContext **context, DemiError *error);
 DEMI_API void demi_context_free(DemiContext *context);
 
-/* The plan that the context is of. */
+/* The plan that the context is of, which it holds: good until demi_context_free. */
 DEMI_API const DemiPlan *demi_context_plan(const DemiContext *context);
 
 /* Sets an input by name; all of the value is copied. Inputs stay set for later runs, also after a

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans that hold their own bytes, and contexts that hold their plan: what is compiled and run within
- * one program. */
+/* Plans that hold their own bytes: what is compiled and run within one program. */
 #ifndef DEMI_PLAN_OWN_H
 #define DEMI_PLAN_OWN_H
 
@@ -9,8 +8,5 @@
 
 /* demi_plan_from_memory of what was written, which is the plan's then, and gone after an error. */
 DemiStatus demi_plan_own(PlanRoom *room, DemiPlan **plan, DemiError *error);
-
-/* The context's plan ends with it. */
-void demi_context_own(DemiContext *context, DemiPlan *plan);
 
 #endif

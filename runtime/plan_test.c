@@ -84,6 +84,51 @@ TEST(test_runs) {
     free(bytes.data);
 }
 
+/* A context made from the plan, and run. */
+static DemiContext *ready(const DemiPlan *plan) {
+    static const float x[] = {1, 2, 3, 4, 5, 6};
+    static const int64_t dims[] = {2, 3};
+    static const uint8_t c = true;
+    const DemiData inputs[] = {DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, x),
+                               DEMI_DATA_TENSOR(DEMI_BOOL, 0, NULL, &c)};
+    DemiContext *context;
+    assert_int_equal(demi_context_new(plan, NULL, &context, NULL), DEMI_OK);
+    assert_int_equal(demi_context_set_input(context, "x", &inputs[0], NULL), DEMI_OK);
+    assert_int_equal(demi_context_set_input(context, "c", &inputs[1], NULL), DEMI_OK);
+    assert_int_equal(demi_context_run(context, NULL), DEMI_OK);
+    return context;
+}
+
+/* A context holds its plan, and what was taken holds neither: sanitizers watch all orders. */
+TEST(test_freed_in_any_order) {
+    enum { PLAN, FIRST, SECOND, TAKEN, HANDLES };
+    Image bytes = make();
+    for (int order = 0; order < 1 << 2 * HANDLES; order++) {
+        int at[HANDLES], seen = 0; /* a permutation, or skipped */
+        for (int i = 0; i < HANDLES; i++) seen |= 1 << (at[i] = order >> 2 * i & 3);
+        if (seen != (1 << HANDLES) - 1) continue;
+        DemiPlan *plan;
+        DemiData *taken;
+        assert_int_equal(demi_plan_from_memory(bytes.data, bytes.size, &plan, NULL), DEMI_OK);
+        DemiContext *contexts[] = {ready(plan), ready(plan)};
+        assert_int_equal(demi_context_take_output(contexts[0], 0, &taken, NULL), DEMI_OK);
+        bool left[HANDLES] = {true, true, true, true};
+        for (int i = 0; i < HANDLES; i++) {
+            left[at[i]] = false;
+            if (at[i] == PLAN) demi_plan_free(plan);
+            if (at[i] == FIRST || at[i] == SECOND) demi_context_free(contexts[at[i] - FIRST]);
+            if (at[i] == TAKEN) demi_data_free(taken);
+            for (int j = 0; j < 2; j++) { /* what is left works */
+                if (!left[FIRST + j]) continue;
+                assert_int_equal(demi_plan_input_count(demi_context_plan(contexts[j])), 2);
+                assert_int_equal(demi_context_run(contexts[j], NULL), DEMI_OK);
+            }
+            if (left[TAKEN]) assert_int_equal(taken->dims[0], 6);
+        }
+    }
+    free(bytes.data);
+}
+
 TEST(test_every_flipped_bit) {
     Image bytes = make();
     uint32_t rank, refused = 0;

@@ -22,6 +22,7 @@ typedef struct CuGraphOpaque *CuGraph;
 typedef struct CuGraphExecOpaque *CuGraphExec;
 
 enum {
+    CU_INVALID_VALUE = 1,
     CU_OUT_OF_MEMORY = 2,
     CU_NO_DEVICE = 100,
     CU_NO_BINARY_FOR_GPU = 209,
@@ -30,6 +31,10 @@ enum {
     CU_ATTRIBUTE_MAJOR = 75,
     CU_ATTRIBUTE_MINOR = 76,
     CU_ATTRIBUTE_SHARED_OPTIN = 97, /* bytes that a block may have */
+    CU_POINTER_TYPE = 2,            /* cuPointerGetAttribute: unsigned, */
+    CU_POINTER_MANAGED = 8,         /* unsigned, */
+    CU_POINTER_DEVICE = 9,          /* int */
+    CU_MEMORY_HOST = 1,             /* a CU_POINTER_TYPE */
     CU_FUNCTION_SHARED = 8,         /* cuFuncSetAttribute: most dynamic shared bytes */
     CU_STREAM_NON_BLOCKING = 1,
     CU_CAPTURE_RELAXED = 2, /* what else the thread asks of the driver meanwhile is not refused */

@@ -30,6 +30,40 @@ static void cuda_unpin(Device *owner, void *memory) {
     cuda_leave(device);
 }
 
+/* Where an address lies; a CuResult. */
+typedef struct Place {
+    unsigned type, managed;
+    int device;
+} Place;
+
+static CuResult place_of(const CudaDriver *driver, CuAddress memory, Place *place) {
+    CuResult result = driver->pointer_attribute(&place->device, CU_POINTER_DEVICE, memory);
+    if (result == 0)
+        result = driver->pointer_attribute(&place->managed, CU_POINTER_MANAGED, memory);
+    return result ? result : driver->pointer_attribute(&place->type, CU_POINTER_TYPE, memory);
+}
+
+/* The host's memory is the device's, too, where it is pinned: the driver knows no other. */
+static bool cuda_reaches(DeviceQueue *queue, const void *memory, Err *err) {
+    CudaDevice *device = device_of(queue);
+    Place place = {0};
+    if (!cuda_enter(device, err)) return false;
+    const CuResult result = place_of(device->driver, (CuAddress)(uintptr_t)memory, &place);
+    cuda_leave(device);
+    if (result == 0 &&
+        ((unsigned)place.device == device->number || place.managed || place.type == CU_MEMORY_HOST))
+        return true;
+    if (result != 0 && result != CU_INVALID_VALUE)
+        return cuda_ok(device->driver, result, err, "an address");
+    err_set(err, ERR_USAGE, "its memory is on another device than the session");
+    err_expected(err, "memory of cuda:%u", device->number);
+    if (result == 0)
+        err_actual(err, "memory of cuda:%d", place.device);
+    else
+        err_actual(err, "an address that the driver does not know");
+    return false;
+}
+
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 static DeviceQueue *cuda_queue_new(Device *owner, const DeviceWish *wish, Err *err) {
@@ -203,6 +237,7 @@ const DeviceKind cuda_kind = {
     .find = cuda_find,
     .allocate = cuda_allocate,
     .release = cuda_release,
+    .reaches = cuda_reaches,
     .queue_new = cuda_queue_new,
     .queue_free = cuda_queue_free,
     .ready = cuda_ready,

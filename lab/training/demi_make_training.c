@@ -78,6 +78,7 @@ DemiStatus demi_make_training(DemiModel *model, const DemiTrainingOptions *optio
     MakeTraining make = {.model = model, .options = DEMI_TRAINING_OPTIONS_INIT};
     if (report) *report = NULL;
     options_copy(&call, &make.options, sizeof make.options, options);
+    demi_front_is_whole(model, &call.err);
     DemiStatus status = call_run(&call, text_body, &make, error);
     if (status == DEMI_OK)
         status = demi_run_pipeline(model, make.text, make.options.run, report, error);

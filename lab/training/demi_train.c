@@ -13,6 +13,7 @@
 #include "demi_call.h"
 #include "demi_front.h"
 #include "error_fill.h"
+#include "source.h"
 #include "train.h"
 #include "value_io.h"
 
@@ -193,8 +194,11 @@ static void train_body(Call *call, void *data) {
     Err *err = &call->err;
     t->arena = &call->scratch; /* which ends with the call, however that does */
     t->model = demi_front_lend(t->handle, &call->trap);
-    if (check_model(t, err) && train_initialize(t, err) && train_open_step(t, err) &&
-        take_data(t, err) && train_find_place(t, err) && train_check_first(t, err))
+    const Source *source = t->model->source;
+    if (!check_model(t, err))
+        err_file(err, source ? source->name : "model");
+    else if (train_initialize(t, err) && train_open_step(t, err) && take_data(t, err) &&
+             train_find_place(t, err) && train_check_first(t, err))
         run_steps(t, err);
 }
 
@@ -210,6 +214,7 @@ DemiStatus demi_train(DemiModel *model, const DemiTrainOptions *options, DemiTra
     options_copy(&call, &t.options, sizeof t.options, options);
     options_copy(&call, &t.how.compile, sizeof t.how.compile, t.options.compile);
     options_copy(&call, &t.how.context, sizeof t.how.context, t.options.context);
+    demi_front_is_whole(model, &call.err);
     const DemiStatus status = call_run(&call, train_body, &t, error);
     if (status != DEMI_OK && !t.saved) train_take_back(&t);
     if (trained) {

@@ -176,6 +176,31 @@ TEST(test_step) {
     demi_free(model);
 }
 
+/* A model that a cancelled pipeline left between two forms is not trained. */
+static bool stop_pipeline(void *user, const char *pass, size_t done, size_t total) {
+    (void)user, (void)pass, (void)done, (void)total;
+    return false;
+}
+
+TEST(test_half_rewritten) {
+    DemiRunOptions cancels = DEMI_RUN_OPTIONS_INIT;
+    cancels.progress = stop_pipeline;
+    DemiModel *model = load();
+    assert_int_equal(demi_run_pipeline(model, "infer-dtypes,infer-shapes", &cancels, NULL, NULL),
+                     DEMI_ERR_CANCELLED);
+    DemiTrainOptions options = DEMI_TRAIN_OPTIONS_INIT;
+    options.names = names;
+    options.data = data;
+    options.data_count = 2;
+    DemiError error = DEMI_ERROR_INIT;
+    assert_int_equal(demi_train(model, &options, NULL, &error), DEMI_ERR_USAGE);
+    assert_non_null(strstr(error.message, "half rewritten"));
+    error = (DemiError)DEMI_ERROR_INIT;
+    assert_int_equal(demi_make_training(model, NULL, NULL, &error), DEMI_ERR_USAGE);
+    assert_non_null(strstr(error.message, "half rewritten"));
+    demi_free(model);
+}
+
 /* In parts, with saves between, ended early and gone on with: the bits of a training at once. */
 TEST(test_parts) {
     DemiModel *whole = load(), *parts = load();

@@ -84,6 +84,8 @@ DemiStatus demi_diff(DemiModel *a, DemiModel *b, const DemiDiffOptions *options,
     Call call = {0};
     DiffArgs args = {&call, a, b, DEMI_DIFF_OPTIONS_INIT, visit, user, false};
     options_copy(&call, &args.options, sizeof args.options, options);
+    demi_front_is_whole(a, &call.err);
+    demi_front_is_whole(b, &call.err);
     return call_run(&call, diff_body, &args, error);
 }
 
@@ -214,5 +216,6 @@ DemiStatus demi_against(DemiModel *model, const DemiSource *reference,
     AgainstArgs args = {&call, model, DEMI_SOURCE_INIT, DEMI_AGAINST_OPTIONS_INIT, visit, user};
     options_copy(&call, &args.reference, sizeof args.reference, reference);
     options_copy(&call, &args.options, sizeof args.options, options);
+    demi_front_is_whole(model, &call.err);
     return call_run(&call, against_body, &args, error);
 }

@@ -56,6 +56,30 @@ TEST(test_differences) {
     demi_free(b);
 }
 
+static bool drop(void *user, const void *bytes, size_t size) {
+    (void)user, (void)bytes, (void)size;
+    return true;
+}
+
+/* A model that was used up is not compared, on either side. */
+TEST(test_used_up) {
+    DemiModel *gone = load(net), *whole = load(net);
+    const DemiSource source = source_of(net);
+    Seen seen = {0};
+    assert_int_equal(demi_compile(gone, NULL, drop, NULL, NULL), DEMI_OK);
+    for (int i = 0; i < 3; i++) {
+        DemiError error = DEMI_ERROR_INIT;
+        if (i == 0) demi_diff(gone, whole, NULL, count_difference, &seen, &error);
+        if (i == 1) demi_diff(whole, gone, NULL, count_difference, &seen, &error);
+        if (i == 2) demi_against(gone, &source, NULL, count_line, &seen, &error);
+        assert_int_equal(error.status, DEMI_ERR_USAGE);
+        assert_non_null(strstr(error.message, "compiled"));
+    }
+    assert_int_equal(seen.count, 0);
+    demi_free(gone);
+    demi_free(whole);
+}
+
 /* What a walk by names does not see is found by `strict` alone. */
 TEST(test_strict) {
     static const char renamed[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"

@@ -51,9 +51,6 @@ DemiStatus demi_context_open(const DemiSource *source, const DemiCompileOptions 
     *context = NULL;
     DemiStatus status = demi_plan_open(source, compile, &plan, error);
     if (status == DEMI_OK) status = demi_context_new(plan, options, context, error);
-    if (status == DEMI_OK)
-        demi_context_own(*context, plan);
-    else
-        demi_plan_free(plan);
+    demi_plan_free(plan); /* the context holds it */
     return status;
 }

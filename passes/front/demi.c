@@ -34,6 +34,7 @@ enum { NEWEST_OPSET = OPS_OPSET_ONNX, NEWEST_IR = 14 };
 struct DemiModel {
     Arena arena; /* owns this and input bytes that had to be read whole */
     Model *model;
+    const char *gone; /* what became of it that leaves demi_free alone; NULL: it is whole */
 };
 
 const char *demi_version(void) {
@@ -50,6 +51,13 @@ int64_t demi_newest_opset(void) {
 
 int64_t demi_newest_ir(void) {
     return NEWEST_IR;
+}
+
+bool demi_front_is_whole(const DemiModel *model, Err *err) {
+    if (!model->gone) return true;
+    err_set(err, ERR_USAGE, "%s", model->gone);
+    err_hint(err, "free it, and load it again");
+    return false;
 }
 
 const Model *demi_front_model(const DemiModel *model) {
@@ -347,6 +355,7 @@ DemiStatus demi_save_file(DemiModel *model, const char *path, const DemiSaveOpti
     Call call = {0};
     SaveArgs args = {.handle = model, .path = path, .options = DEMI_SAVE_OPTIONS_INIT};
     options_copy(&call, &args.options, sizeof args.options, options);
+    demi_front_is_whole(model, &call.err);
     return call_run(&call, save_body, &args, error);
 }
 
@@ -356,6 +365,7 @@ DemiStatus demi_save_callback(DemiModel *model, DemiWriteFn write, void *user,
     SaveArgs args = {.handle = model, .write = write, .user = user};
     args.options = (DemiSaveOptions)DEMI_SAVE_OPTIONS_INIT;
     options_copy(&call, &args.options, sizeof args.options, options);
+    demi_front_is_whole(model, &call.err);
     return call_run(&call, save_body, &args, error);
 }
 
@@ -363,6 +373,7 @@ DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user
                       DemiError *error) {
     Call call = {0};
     SaveArgs args = {.handle = model, .write = write, .user = user, .full = full};
+    demi_front_is_whole(model, &call.err);
     return call_run(&call, print_body, &args, error);
 }
 
@@ -376,6 +387,7 @@ static void check_body(Call *call, void *data) {
 
 DemiStatus demi_check(DemiModel *model, DemiError *error) {
     Call call = {0};
+    demi_front_is_whole(model, &call.err);
     return call_run(&call, check_body, model, error);
 }
 
@@ -545,9 +557,12 @@ static bool run_reported(Call *call, RunArgs *args) {
     args->unchecked = args->options.unchecked || !model_is_known(model, &ignored);
     const Check before = args->unchecked ? verify : check_all;
     const Check after = args->unchecked ? verify : check_after(&args->pipeline);
-    if (!sound_once_repaired(call, model, before, &counts, "before the passes") ||
-        !run_steps(call, args, &counts))
+    args->handle->gone = "the model was left half rewritten by a call that failed or was cancelled";
+    if (!sound_once_repaired(call, model, before, &counts, "before the passes")) {
+        args->handle->gone = NULL; /* no pass has run */
         return false;
+    }
+    if (!run_steps(call, args, &counts)) return false;
     if (!sound_once_repaired(call, model, after, &counts, "after the passes")) {
         err_hint(&call->err, has_step(&args->pipeline, "set-shapes")
                                  ? "the sizes that were given do not fit the model"
@@ -555,6 +570,7 @@ static bool run_reported(Call *call, RunArgs *args) {
         return false;
     }
     if (report) report_take_after(report, model, &counts);
+    args->handle->gone = NULL;
     return true;
 }
 
@@ -579,6 +595,7 @@ static void report_body(Call *call, void *data) {
 static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError *error) {
     if (report) *report = NULL;
     args->call = call;
+    demi_front_is_whole(args->handle, &call->err);
     if (report && call_run(call, report_body, &args->report, error) != DEMI_OK)
         return (DemiStatus)call->err.code;
     DemiStatus status = call_run(call, run_body, args, error);
@@ -623,7 +640,9 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
         memmove(text + strlen(frozen), text, strlen(text) + 1);
         memcpy(text, frozen, strlen(frozen));
     }
-    return run(&call, &args, NULL, error);
+    const DemiStatus status = run(&call, &args, NULL, error);
+    if (status == DEMI_OK) model->gone = "the model was compiled, which used it up";
+    return status;
 }
 
 /* ---- convert --------------------------------------------------------------------------------- */
@@ -667,6 +686,7 @@ static DemiStatus convert(ConvertArgs *args, const DemiConvertOptions *options, 
     if (report) *report = NULL;
     options_copy(&call, &args->options, sizeof args->options, options);
     options_copy(&call, &args->run.options, sizeof args->run.options, args->options.run);
+    demi_front_is_whole(args->run.handle, &call.err);
     DemiStatus status = call_run(&call, convert_text_body, args, error);
     args->run.text = args->text;
     if (status == DEMI_OK) status = run(&call, &args->run, report, error);
@@ -755,6 +775,7 @@ static void describe_body(Call *call, void *data) {
 DemiStatus demi_describe(DemiModel *model, DemiReport **report, DemiError *error) {
     Call call = {0};
     DescribeArgs args = {.handle = model};
+    demi_front_is_whole(model, &call.err);
     DemiStatus status = call_run(&call, describe_body, &args, error);
     if (status != DEMI_OK) demi_report_free(args.report);
     *report = status == DEMI_OK ? args.report : NULL;

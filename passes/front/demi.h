@@ -12,7 +12,8 @@
  *
  * Conventions
  * - Handles (DemiModel, DemiReport, DemiPasses) are opaque; each is made by one function and freed
- *   by its pair, which accepts NULL. None needs another: a report may outlive its model.
+ *   by its pair, once, which accepts NULL. None needs another, so they may be freed in any order: a
+ *   report may outlive its model.
  * - Functions that can fail return a DemiStatus and fill a DemiError of the caller's, which may be
  *   NULL. The first error wins: a DemiError that already holds one is left alone. Every such
  *   function may answer DEMI_ERR_ENV, where memory runs out, and DEMI_ERR_USAGE, where a structure
@@ -216,7 +217,8 @@ typedef struct DemiReport DemiReport;
 DEMI_API DemiStatus demi_check(DemiModel *model, DemiError *error);
 
 /* After step `done` of `total` of a pipeline. Return false to cancel: the call then returns
- * DEMI_ERR_CANCELLED, and the model is good only for demi_free. */
+ * DEMI_ERR_CANCELLED, and the model is good only for demi_free: what else is called with it, answers
+ * DEMI_ERR_USAGE. */
 typedef bool (*DemiProgressFn)(void *user, const char *pass, size_t done, size_t total);
 
 typedef struct DemiRunOptions {
@@ -246,7 +248,8 @@ typedef struct DemiRunOptions {
  * and shapes that are declared as operators do not give them, graphs without a name. That is repaired, and
  * the report says so. Inputs and outputs without a
  * declared shape, and deprecated operators, are taken as they are. A model newer than this library knows is checked as `unchecked` has it. After an error while a pass runs the model
- * is good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it
+ * is good only for demi_free: it may be half rewritten, and every other call with it is refused with
+ * DEMI_ERR_USAGE. A pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it
  * was. Other errors are the passes': DEMI_ERR_MODEL where one can't work with the model,
  * DEMI_ERR_USAGE where the model does not have what its options name, DEMI_ERR_ENV where a callback
  * fails. */
@@ -294,7 +297,7 @@ typedef struct DemiCompileOptions {
     { sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false, 0, false, DEMI_ISA_NATIVE, false }
 
 /* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece.
- * `options` may be NULL. The model is good only for demi_free afterwards. Errors: DEMI_ERR_MODEL
+ * `options` may be NULL. The model is good only for demi_free afterwards, and refused by every other call. Errors: DEMI_ERR_MODEL
  * where the model is not valid or has what plans do not, DEMI_ERR_ENV where `write` returns false.
  * That the runtime has a kernel for each operator is found when the plan is loaded. */
 DEMI_API DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options,

@@ -5,7 +5,12 @@
 
 #include "arena.h"
 #include "demi.h"
+#include "err.h"
 #include "graph.h"
+
+/* Whether the handle's model is whole. One that an error or a cancelled call left half rewritten, or
+ * that was compiled, is not: then false, with the error set. Every public function asks first. */
+bool demi_front_is_whole(const DemiModel *model, Err *err);
 
 /* The model behind the handle, owned by it; read-only for tools that print more than demi.h tells.
  */

@@ -30,6 +30,7 @@ static DemiStatus make_text(SimplifyArgs *args, const DemiSimplifyOptions *optio
     Call call = {0};
     args->options = (DemiSimplifyOptions)DEMI_SIMPLIFY_OPTIONS_INIT;
     options_copy(&call, &args->options, sizeof args->options, options);
+    if (args->model) demi_front_is_whole(args->model, &call.err);
     return call_run(&call, text_body, args, error);
 }
 

@@ -246,6 +246,64 @@ static bool stop_at_second(void *user, const char *pass, size_t done, size_t tot
     return done < 2;
 }
 
+static bool drop_bytes(void *user, const void *bytes, size_t size) {
+    (void)user, (void)bytes, (void)size;
+    return true;
+}
+
+/* Nothing but demi_free is left of such a model: every other call says why. */
+static void assert_gone(DemiModel *model, const char *why) {
+    DemiReport *report = NULL;
+    for (int i = 0; i < 9; i++) {
+        DemiError error = DEMI_ERROR_INIT;
+        switch (i) {
+        case 0: demi_check(model, &error); break;
+        case 1: demi_convert(model, NULL, &report, &error); break;
+        case 2: demi_simplify(model, NULL, &report, &error); break;
+        case 3: demi_run_pipeline(model, "", NULL, &report, &error); break;
+        case 4: demi_compile(model, NULL, drop_bytes, NULL, &error); break;
+        case 5: demi_describe(model, &report, &error); break;
+        case 6: demi_print(model, true, drop_bytes, NULL, &error); break;
+        case 7: demi_save_file(model, "/nowhere/m.onnx", NULL, &error); break;
+        case 8: demi_save_callback(model, drop_bytes, NULL, NULL, &error); break;
+        }
+        assert_int_equal(error.status, DEMI_ERR_USAGE);
+        assert_non_null(strstr(error.message, why));
+        assert_non_null(strstr(error.hint, "load it again"));
+        assert_null(report);
+    }
+}
+
+TEST(half_rewritten_models_are_refused) {
+    size_t calls = 0;
+    DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
+    run.progress = stop_at_second;
+    run.progress_user = &calls;
+    DemiModel *model = load_text(model_text);
+    assert_int_equal(demi_run_pipeline(model, "nothing", &run, NULL, NULL), DEMI_ERR_USAGE);
+    assert_int_equal(demi_check(model, NULL), DEMI_OK); /* no pass has run */
+    assert_int_equal(
+        demi_run_pipeline(model, "infer-dtypes,infer-shapes,infer-dtypes", &run, NULL, NULL),
+        DEMI_ERR_CANCELLED);
+    assert_gone(model, "half rewritten");
+    demi_free(model);
+    model = load_text(model_text); /* a pass that fails */
+    assert_int_equal(demi_run_pipeline(model, "infer-dtypes,set-shapes{shapes=[\"nobody=3\"]}",
+                                       NULL, NULL, NULL),
+                     DEMI_ERR_USAGE);
+    assert_gone(model, "half rewritten");
+    demi_free(model);
+    model = load_text(model_text);
+    assert_int_equal(demi_compile(model, NULL, drop_bytes, NULL, NULL), DEMI_OK);
+    assert_gone(model, "compiled");
+    demi_free(model);
+    model = load_text("<ir_version: 8, opset_import: [\"\" : 17]>\n"
+                      "g (float[3] x) => (float[3] y) { y = Relu (x, x) }\n");
+    assert_int_equal(demi_run_pipeline(model, "infer-dtypes", NULL, NULL, NULL), DEMI_ERR_MODEL);
+    assert_int_equal(demi_print(model, true, drop_bytes, NULL, NULL), DEMI_OK); /* refused before */
+    demi_free(model);
+}
+
 TEST(progress_can_cancel) {
     size_t calls = 0;
     DemiReport *report = NULL;

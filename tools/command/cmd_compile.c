@@ -35,7 +35,9 @@ static const OptionRow options[] = {
      "Measure on this machine, for 30 seconds at most or so many, which kernels and which of their "
      "ways are the fastest for each step, and keep that in the plan. It holds on machines with the "
      "same instruction set, with as many threads, and for the sizes that were measured; elsewhere "
-     "the plan runs as one that is not tuned. Of fast plans."},
+     "the plan runs as one that is not tuned. Of fast plans. With --device cuda it is measured on "
+     "the device, and only steps that the processor runs are tuned: the device's kernels leave "
+     "nothing to choose."},
     OPTION_HEADING("What --tune runs on"),
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,
      "Threads that the plan will run with; default: as many as there are processors to use."},
@@ -91,10 +93,15 @@ static bool check_tune(const Parsed *parsed, Err *err) {
     return true;
 }
 
-static void print_tuned(const DemiTuned *tuned, unsigned threads) {
-    printf("tuned for %u thread%s in %.1f s: ", threads, threads == 1 ? "" : "s", tuned->seconds);
+/* Of plans for a device it is only what stays on the processor that has choices. */
+static void print_tuned(const DemiTuned *tuned, unsigned threads, const char *device) {
+    printf("tuned ");
+    if (device) printf("the steps that the processor runs beside %s, ", device);
+    printf("for %u thread%s in %.1f s: ", threads, threads == 1 ? "" : "s", tuned->seconds);
     if (tuned->ended_early)
         printf("not enough time, nothing changed\n");
+    else if (device && !tuned->kinds)
+        printf("none of them has a choice, nothing changed\n");
     else if (!tuned->changed)
         printf("%zu kinds of steps timed, nothing is faster\n", tuned->kinds);
     else
@@ -120,7 +127,7 @@ static bool tune_session(Session *s, Program *program, const DemiTuneOptions *ho
         return false;
     }
     if (!parsed_flag(program->parsed, "quiet") && !output->file->streaming)
-        print_tuned(&tuned, s->threads);
+        print_tuned(&tuned, s->threads, run_options_device(program->parsed));
     return true;
 }
 

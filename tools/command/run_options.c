@@ -58,9 +58,13 @@ static bool device_memory_of(const Parsed *parsed, uint64_t *bytes, Err *err) {
     return false;
 }
 
-static bool on_device(const Parsed *parsed) {
+const char *run_options_device(const Parsed *parsed) {
     const char *device = value_of(parsed, "device");
-    return device && strcmp(device, "cpu") != 0;
+    return device && strcmp(device, "cpu") != 0 ? device : NULL;
+}
+
+static bool on_device(const Parsed *parsed) {
+    return run_options_device(parsed);
 }
 
 bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *options, Err *err) {

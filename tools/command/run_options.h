@@ -73,6 +73,8 @@
  * faithful, with every value kept. Where oneDNN is asked for and can't be had, a line says so, and
  * demi's own kernels run. ERR_USAGE where a word is not a number. */
 bool run_options_fill(const ConsoleModel *model, bool judged, SessionOptions *options, Err *err);
+/* What --device names; NULL where that is the processor. */
+const char *run_options_device(const Parsed *parsed);
 /* Those of compiling alone. */
 bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *options, Err *err);
 

@@ -107,6 +107,8 @@ bool fake_copy(uint64_t to, uint64_t from, uint64_t size);
 void *fake_pin(uint64_t size);
 bool fake_unpin(void *memory);
 bool fake_is_pinned(const void *memory, uint64_t size);
+/* The number of the device whose memory the address is in; -1: none's. */
+int fake_device_of(uint64_t address);
 
 /* ---- work (fake_stream.c) -------------------------------------------------------------------- */
 

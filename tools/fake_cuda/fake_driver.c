@@ -452,6 +452,22 @@ CuResult cuMemFreeHost(void *memory) {
     FAKE_RETURN(0);
 }
 
+/* Of its attributes those that say where memory is. */
+CuResult cuPointerGetAttribute(void *value, int attribute, CuAddress memory) {
+    enum { TYPE = 2, MANAGED = 8, ORDINAL = 9, HOST = 1, DEVICE = 2 };
+    BEGIN("cuPointerGetAttribute");
+    const int device = fake_device_of(memory);
+    const bool is_pinned = device < 0 && fake_is_pinned((const void *)(uintptr_t)memory, 1);
+    if (device < 0 && !is_pinned) FAKE_RETURN(FAKE_INVALID_VALUE);
+    switch (attribute) {
+    case TYPE: *(unsigned *)value = is_pinned ? HOST : DEVICE; break;
+    case MANAGED: *(unsigned *)value = 0; break;
+    case ORDINAL: *(int *)value = is_pinned ? fake_device() : device; break;
+    default: FAKE_RETURN(fake_complain(FAKE_INVALID_VALUE, "pointer attribute %d", attribute));
+    }
+    FAKE_RETURN(0);
+}
+
 /* ---- copies and launches --------------------------------------------------------------------- */
 
 static int put_copy(CuStream stream, FakeKind kind, uint64_t to, uint64_t from, uint64_t size) {

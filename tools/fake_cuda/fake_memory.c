@@ -67,6 +67,11 @@ static const Region *find(uint64_t address) {
     return n >= 0 && address - regions[n]->ptx.address < regions[n]->ptx.size ? regions[n] : NULL;
 }
 
+int fake_device_of(uint64_t address) {
+    const Region *r = find(address);
+    return r ? r->device : -1;
+}
+
 void fake_work_on(int device) {
     at_work = device;
 }

@@ -772,6 +772,17 @@ class Threads(OnDevice):
 class Models(OnDevice):
     """Trained ones, with what of them the processor has to do."""
 
+    def test_tune(self) -> None:
+        """It says what is tuned, and asks for the device, which it measures on."""
+        plan = self.folder / "tuned.plan"
+        words = [args.demi, "compile", MODEL, "--device", "cuda", "--tune=1", "--threads", "1", "-o", plan]
+        done = subprocess.run(words, env=settings(""), capture_output=True, text=True, check=False)
+        self.assertRegex(done.stdout, "^tuned the steps that the processor runs beside cuda, for 1 thread in .*: "
+                                      "none of them has a choice, nothing changed\n")
+        done = subprocess.run(words, env=settings("no-device"), capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("no CUDA", done.stderr)
+
     def outputs(self, model: pathlib.Path, device: str) -> dict[str, np.ndarray]:
         folder = self.folder / model.stem / device
         folder.mkdir(parents=True)

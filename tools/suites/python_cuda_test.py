@@ -41,9 +41,10 @@ class Interface:
     """A tensor as cupy and numba give theirs."""
 
     def __init__(self, pointer: int, like: np.ndarray, stream: int | None = None,
-                 strides: tuple[int, ...] | None = None) -> None:
+                 strides: tuple[int, ...] | None = None, read_only: bool = False, mask: object = None) -> None:
         self.__cuda_array_interface__ = {"version": 3, "shape": like.shape, "typestr": like.dtype.str,
-                                         "data": (pointer, False), "strides": strides, "stream": stream}
+                                         "data": (pointer, read_only), "strides": strides, "stream": stream,
+                                         "mask": mask}
 
 
 class Capsules:
@@ -59,13 +60,14 @@ class Capsules:
                     ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]
 
     def __init__(self, pointer: int, like: np.ndarray, offset: int = 0,
-                 strides: tuple[int, ...] | None = None) -> None:
+                 strides: tuple[int, ...] | None = None, device: int = 0, said: int | None = None) -> None:
+        self.said = device if said is None else said  # of __dlpack_device__
         self.streams: list[int] = []
         self.ended = 0
         self.shape = (ctypes.c_int64 * like.ndim)(*like.shape)
         self.strides = (ctypes.c_int64 * like.ndim)(*strides) if strides else None
         code, bits = self.KINDS[str(like.dtype)]
-        self.managed = self.Managed(pointer - offset, 2, 0, like.ndim, code, bits, 1, self.shape,
+        self.managed = self.Managed(pointer - offset, 2, device, like.ndim, code, bits, 1, self.shape,
                                     self.strides, offset)
         self.end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._end)
 
@@ -73,7 +75,7 @@ class Capsules:
         self.ended += 1
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 2, 0
+        return 2, self.said
 
     def __dlpack__(self, stream: int | None = None) -> object:
         self.streams.append(stream)
@@ -81,6 +83,27 @@ class Capsules:
         make.restype = ctypes.py_object
         make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return make(ctypes.addressof(self.managed), self.NAME, ctypes.cast(self.end, ctypes.c_void_p))
+
+
+class Since10(Capsules):
+    """As DLPack 1.0 has them, with flags."""
+
+    NAME = b"dltensor_versioned"
+    READ_ONLY, IS_COPIED = 1, 2
+
+    def __init__(self, pointer: int, like: np.ndarray, flags: int = 0) -> None:
+        super().__init__(pointer, like)
+        tensor = self.Managed
+
+        class Managed(ctypes.Structure):
+            _fields_ = [("version", ctypes.c_uint32 * 2), ("context", ctypes.c_void_p),
+                        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", tensor)]
+
+        self.managed = Managed((1, 0), None, None, flags, self.managed)
+
+    def __dlpack__(self, stream: int | None = None, max_version: tuple[int, int] | None = None) -> object:
+        assert max_version == (1, 0)
+        return super().__dlpack__(stream)
 
 
 class OnDevice(unittest.TestCase):
@@ -95,6 +118,12 @@ class OnDevice(unittest.TestCase):
         """Memory that is about to hold it: the copy is in the stream."""
         address = self.driver.room(array.nbytes)
         self.driver.send(address, array)
+        return address
+
+    def placed(self, array: np.ndarray) -> int:
+        """Memory that holds it."""
+        address = self.there(array)
+        self.driver.call("cuStreamSynchronize", self.driver.stream)
         return address
 
     def fetch(self, address: int, like: np.ndarray) -> np.ndarray:
@@ -287,14 +316,122 @@ class Refused(OnDevice):
         at = self.driver.room(X.nbytes)
         there = demi.DeviceArray(at, X.shape, X.dtype)
         processor = demi.Session(model())
-        self.refused("no device", lambda: processor.run(None, {"x": there}))
         binding = processor.io_binding()
+        for make in (lambda: there, lambda: Interface(at, X), lambda: Capsules(at, X), lambda: Since10(at, X)):
+            self.refused("input 'x': .*processor", lambda: processor.run(None, {"x": make()}))
+            self.refused("output 'y': .*processor", lambda: binding.bind_output("y", make()))
+        self.refused("device_stream: .*CUDA stream", lambda: demi.Session(model(), device="cuda", device_stream="s"))
+        self.refused("dtype: .*type of elements", lambda: demi.DeviceArray(at, X.shape, "float7"))
+        self.refused("shape: .*negative", lambda: demi.DeviceArray(at, (-1, 4), X.dtype))
+
+    def test_read_only(self) -> None:
+        """Is read, and refused where a run would write."""
+        session, wanted = demi.Session(model(), device="cuda"), demi.Session(model()).run(None, {"x": X})[0]
+        binding, at = session.io_binding(), self.placed(X)
+        for there in (Interface(at, X, read_only=True), Since10(at, X, Since10.READ_ONLY),
+                      Since10(at, X, Since10.IS_COPIED)):
+            np.testing.assert_allclose(session.run(None, {"x": there})[0], wanted, 1e-5)
+            self.refused("output 'y': .*writable", lambda: binding.bind_output("y", there))
+        binding.bind_output("y", Since10(at, X))
+        locked = X.copy()
+        locked.flags.writeable = False
+        for array in (locked, X[:, ::-1], X[::-1], np.broadcast_to(X[:1], X.shape), np.asfortranarray(X),
+                      np.ma.masked_array(X.copy(), X > 0), X.astype(np.float64), X.tolist()):
+            for device in ("cpu", "cuda"):
+                other = demi.Session(model(), device=device).io_binding()
+                self.refused("output 'y': .*writable", lambda: other.bind_output("y", array))
+
+    def test_masks(self) -> None:
+        """What is hidden has no value: a mask is refused, by itself and in an interface."""
+        session, at = demi.Session(model(), device="cuda"), self.placed(X)
+        hidden = np.ma.masked_array(X, X > 0)
+        self.refused("input 'x': .*mask", lambda: session.run(None, {"x": Interface(at, X, mask=hidden)}))
+        for device in ("cpu", "cuda"):
+            both = demi.Session(model(), device=device)
+            self.refused("input 'x': .*mask", lambda: both.run(None, {"x": hidden}))
+            wanted = both.run(None, {"x": X})[0]
+            np.testing.assert_array_equal(both.run(None, {"x": np.ma.masked_array(X)})[0], wanted)
+            np.testing.assert_array_equal(both.run(None, {"x": X[::-1, ::-1]})[0],
+                                          both.run(None, {"x": X[::-1, ::-1].copy()})[0])
+
+    def test_strides(self) -> None:
+        session, at = demi.Session(model(), device="cuda"), self.placed(X)
+        for there in (Interface(at + 44, X, strides=(-16, -4)), Interface(at + 32, X, strides=(-16, 4)),
+                      Interface(at, X, strides=(0, 4)), Capsules(at + 12, X, strides=(4, -1))):
+            self.refused("input 'x': .*contiguous", lambda: session.run(None, {"x": there}))
+        same = Interface(at, X, strides=(16, 4)), Capsules(at, X, strides=(4, 1))
+        for there in same:
+            np.testing.assert_allclose(session.run(None, {"x": there})[0],
+                                       demi.Session(model()).run(None, {"x": X})[0], 1e-5)
+
+
+class AnotherDevice(OnDevice):
+    """Memory of the second of two devices."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.first, self.driver = self.driver, Driver(1)
+        self.at = self.placed(X)
+
+    def tearDown(self) -> None:
+        super().tearDown()
+        self.driver = self.first
+        super().tearDown()
+
+    def all_forms(self) -> list[object]:
+        return [demi.DeviceArray(self.at, X.shape, X.dtype), Interface(self.at, X), Capsules(self.at, X, device=1)]
+
+    def test_inputs(self) -> None:
+        """Refused by sessions of the first, and taken by those of the second."""
+        wanted = demi.Session(model()).run(None, {"x": X})[0]
+        first, second = (demi.Session(model(), device=device) for device in ("cuda", "cuda:1"))
+        for x in self.all_forms():
+            with self.assertRaisesRegex(demi.UsageError, "input 'x': .*cuda:0.*cuda:1|input 'x': .*cuda:1.*cuda:0"):
+                first.run(None, {"x": x})
+            self.assertEqual(getattr(x, "streams", []), [])  # it was not made to wait for another device's
+            np.testing.assert_allclose(second.run(None, {"x": x})[0], wanted, 1e-5)
+        lies = Capsules(self.at, X, device=1, said=0)
+        with self.assertRaisesRegex(demi.UsageError, "input 'x': .*cuda:1"):
+            first.run(None, {"x": lies})
+        np.testing.assert_allclose(first.run(None, {"x": X})[0], wanted, 1e-5)
+
+    def test_outputs(self) -> None:
+        wanted = demi.Session(model()).run(None, {"x": X})[0]
+        for y in self.all_forms():
+            binding = (session := demi.Session(model(), device="cuda:0")).io_binding()
+            binding.bind_input("x", X)
+            with self.assertRaisesRegex(demi.UsageError, "output 'y': .*cuda:0.*cuda:1|output 'y': .*cuda:1.*cuda:0"):
+                binding.bind_output("y", y)
+                session.run_with_iobinding(binding)
+            binding = (session := demi.Session(model(), device="cuda:1")).io_binding()
+            binding.bind_input("x", X)
+            binding.bind_output("y", y)
+            session.run_with_iobinding(binding)
+            np.testing.assert_allclose(self.fetch(self.at, X), wanted, 1e-5)
+
+    def test_of_onnxruntime(self) -> None:
+        """The same by its names: values, and addresses."""
+        import demi_onnx.onnxruntime as ours
+        session = ours.InferenceSession(model(), providers=[("CUDAExecutionProvider", {"device_id": 0})])
+        value = ours.OrtValue.from_dlpack(Capsules(self.at, X, device=1))
+        for bind in (lambda b: b.bind_ortvalue_input("x", value),
+                     lambda b: b.bind_input("x", "cuda", 1, np.float32, X.shape, self.at)):
+            binding = session.io_binding()
+            bind(binding)
+            binding.bind_output("y")
+            with self.assertRaisesRegex(ours.InvalidArgument, "input 'x': .*cuda"):
+                session.run_with_iobinding(binding)
+
+    def test_the_hosts(self) -> None:
+        """An address that no device has."""
+        session = demi.Session(model(), device="cuda")
+        with self.assertRaisesRegex(demi.UsageError, "input 'x': .*does not know"):
+            session.run(None, {"x": demi.DeviceArray(X.ctypes.data, X.shape, X.dtype)})
+        binding = session.io_binding()
         binding.bind_input("x", X)
-        binding.bind_output("y", there)
-        self.refused("no device", lambda: processor.run_with_iobinding(binding))
-        self.refused("no CUDA stream", lambda: demi.Session(model(), device="cuda", device_stream="s"))
-        self.refused("no type of elements", lambda: demi.DeviceArray(at, X.shape, "float7"))
-        self.refused("not negative", lambda: demi.DeviceArray(at, (-1, 4), X.dtype))
+        binding.bind_output("y", demi.DeviceArray(np.zeros(12, np.float32).ctypes.data, X.shape, X.dtype))
+        with self.assertRaisesRegex(demi.UsageError, "output 'y': .*does not know"):
+            session.run_with_iobinding(binding)
 
 
 

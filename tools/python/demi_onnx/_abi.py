@@ -18,10 +18,19 @@ class Sized(Structure):
     _defaults: dict[str, Any] = {}
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**{"size": sizeof(self), **self._defaults, **given})
-        for name, value in given.items():  # ctypes cuts integers without a word
-            if type(value) is int and type(getattr(self, name)) is int and getattr(self, name) != value:
-                raise OverflowError(f"{name} is too large a number: {value}")
+        super().__init__(**{"size": sizeof(self), **self._defaults})
+        for name, value in given.items():
+            self.put(name, value)
+
+    def put(self, name: str, value: Any) -> None:
+        """Sets a member. ctypes cuts integers without a word, and does not say which member is wrong."""
+        from ._errors import UsageError
+        try:
+            setattr(self, name, value)
+        except TypeError as error:
+            raise UsageError(f"{name}: {error}", operand=name) from None
+        if type(value) is int and type(getattr(self, name)) is int and getattr(self, name) != value:
+            raise UsageError(f"{name}: {value} is outside the range of its type", operand=name)
 
 
 class DemiError(Sized):

@@ -10,6 +10,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _abi_constants as _codes
+from ._arguments import checked
 from ._errors import UsageError
 from ._models import Model
 from ._session import NodeArg, Session
@@ -44,6 +45,7 @@ def _random(arg: NodeArg, dims: Mapping[str, int], draw: np.random.Generator) ->
     return draw.standard_normal(shape).astype(dtype)
 
 
+@checked
 def bench(model: Model | Session, *, feeds: Mapping[str, Any] | None = None,
           dims: Mapping[str, int] | None = None, warmup: int = 3, runs: int = 0,
           duration: float = 3.0, seed: int = 0, **session: Any) -> Bench:
@@ -51,8 +53,8 @@ def bench(model: Model | Session, *, feeds: Mapping[str, Any] | None = None,
     Without `feeds` floats are random and integers 0 or 1; `dims` has the sizes that the model leaves
     open, 1 by default. `session` is what `Session` takes. `demi bench` says more: what runs are bound
     by, and how long each node takes."""
-    if warmup < 0 or runs < 0 or duration < 0:
-        raise UsageError("warmup, runs and duration are not negative")
+    if min(warmup, runs, duration, seed) < 0:
+        raise UsageError("warmup, runs, duration and seed are not negative")
     running = model if isinstance(model, Session) else Session(model, **session)
     if feeds is None:
         draw = np.random.default_rng(seed)

@@ -9,9 +9,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Mapping
 
 from . import _abi
+from ._arguments import checked, take_limit
 from ._errors import text_of
 from ._lib import Guard, call, lib
-from ._models import Data, Inputs, Model, Path, Progress, Source, progress_callback
+from ._models import (Data, Folder, Inputs, Model, Path, Progress, Source, inputs_how,
+                      progress_callback)
 from ._report import OutputError, finite, output_error_of, plain, table_html, table_text
 
 
@@ -140,19 +142,20 @@ def _gather(comparison: ctypes.c_void_p, advised: bool) -> Comparison:
                       _policy_of(comparison) if count.value else "", totals.sets, totals.set)
 
 
+@checked
 def compare(reference: Model, model: Model, *, data: Data = None, max_error: float | None = None,
             advise: bool = False, try_advice: bool = False, inputs: Mapping[str, Any] | None = None,
-            progress: Progress | None = None, data_root: Path | None = None) -> Comparison:
+            progress: Progress | None = None, data_root: Folder | None = None) -> Comparison:
     """Runs both models on the same inputs (`data` as `convert`'s) and holds every value of the second
     against that of the first. Of several sets all are run, and the one that is furthest off is what
     comes back. `advise` looks for the nodes that bring the
     error where an output is beyond the limit, and `try_advice` tries whether keeping them helps."""
     guard = Guard()
-    sources = Source(reference, data_root), Source(model, data_root)
-    given = Inputs(data, **dict(inputs or {}))
+    sources = Source(reference, data_root, "reference"), Source(model, data_root)
+    given = Inputs(data, **inputs_how(inputs))
     limit = _abi.DemiLimit()
     if max_error is not None:
-        limit.error = max_error
+        limit.error = take_limit(max_error)
     options = _abi.DemiCompareOptions(inputs=given.pointer, limit=ctypes.pointer(limit),
                                       progress=progress_callback(progress, guard))
     raw = ctypes.c_void_p()

@@ -10,17 +10,19 @@ from typing import Any, Mapping, Sequence, overload
 
 from . import _abi
 from . import _abi_constants as _codes
+from ._arguments import checked, take, take_limit
 from ._errors import ModelError, UsageError, text_of
 from ._lib import Guard, call, encode, lib
-from ._models import (Data, Handle, Inputs, Model, ModelProto, Path, Pointer, Progress, Source,
-                      Writer, choice, print_text, progress_callback, save_like, set_sizes, text_list,
+from ._models import (Data, Folder, Handle, Inputs, Model, ModelProto, Path, Pointer, Progress, Source,
+                      Writer, choice, inputs_how, print_text, progress_callback, save_like, set_sizes, text_list,
                       texts, write_file)
 from ._passes import passes_pointer
 from ._report import Report, Verdict, report_of, verdict_of
 
 # What of DemiConvertOptions is a plain text, number or truth: a new setting needs no line here.
-_PLAIN = {name: kind for name, kind, *_ in _abi.DemiConvertOptions._fields_
-          if kind in (ctypes.c_char_p, ctypes.c_int64, ctypes.c_bool) and name != "opset"}
+_KINDS = {ctypes.c_char_p: "str", ctypes.c_int64: "int64", ctypes.c_bool: "bool"}
+_PLAIN = {name: _KINDS[kind] for name, kind, *_ in _abi.DemiConvertOptions._fields_
+          if kind in _KINDS and name != "opset"}
 _ISAS = {"native": _codes.DEMI_ISA_NATIVE, "none": _codes.DEMI_ISA_NONE,
          "portable": _codes.DEMI_ISA_PORTABLE, "avx2": _codes.DEMI_ISA_AVX2, "avx512": _codes.DEMI_ISA_AVX512}
 _OPSETS = {"auto": _codes.DEMI_OPSET_AUTO, "keep": _codes.DEMI_OPSET_KEEP}
@@ -44,13 +46,11 @@ class ConvertOptions:
         elif name in _LISTS:
             self.set_list(name, text_list(value, name))
         elif name == "opset":
-            self.value.opset = value if isinstance(value, int) else choice(_OPSETS, value, name)
+            self.value.opset = (choice(_OPSETS, value, name) if isinstance(value, str)
+                                else take(name, "int64", value))
         elif name in _PLAIN:
-            try:
-                setattr(self.value, name,
-                        encode(value) if _PLAIN[name] is ctypes.c_char_p else value)
-            except TypeError as error:
-                raise UsageError(f"{name}: {error}") from None
+            taken = take(name, _PLAIN[name], value)
+            self.value.put(name, encode(taken) if isinstance(taken, str) else taken)
         else:
             known = [*_abi.CHOICES, *_LISTS, "opset", *_PLAIN]
             raise UsageError(f"there is no option {name!r}", hint=f"options are: {', '.join(known)}")
@@ -69,11 +69,11 @@ class _Runs:
     """What is run for a conversion: calibration before it, verification or a search for nodes to
     keep."""
 
-    def __init__(self, model: Model, data: Data, how: Mapping[str, Any], threads: int,
-                 progress: Progress | None, data_root: Path | None) -> None:
+    def __init__(self, model: Model, name: str, data: Data, how: Mapping[str, Any], threads: int,
+                 progress: Progress | None, data_root: Folder | None) -> None:
         self._guard = Guard()
         self._source = Source(model, data_root)
-        self._inputs = Inputs(data, **how)
+        self._inputs = Inputs(data, name=name, **how)
         self._progress = progress_callback(progress, self._guard)
         self._context = _abi.DemiContextOptions(threads=threads)
         self._options = _abi.DemiTrialOptions(inputs=self._inputs.pointer, progress=self._progress,
@@ -95,8 +95,10 @@ class _Runs:
     def calibrate(self, options: ConvertOptions, method: str) -> None:
         """Adds what values reach to the options."""
         quantizes = options.value.to == _codes.DEMI_TO_INT8
-        how = _abi.DemiCalibrateOptions(ends=quantizes, method=choice(_METHODS, method, "calibration"))
+        chosen = choice(_METHODS, method, "calibration")
+        how = _abi.DemiCalibrateOptions(ends=quantizes)  # a 16-bit type needs the largest values alone
         if quantizes:
+            how.method = chosen
             how.convert = ctypes.pointer(options.value)
             how.symmetric = options.value.symmetric
         ranges = ctypes.c_void_p()
@@ -147,22 +149,23 @@ def _save(model: Pointer, original: Model, out: Path | None) -> Any:
 @overload
 def convert(model: Model, out: Path, *, to: str = ..., verify: Data = ..., max_error: float | None = ...,
             calibrate: Data = ..., calibration: str = ..., inputs: Mapping[str, Any] | None = ...,
-            threads: int = ..., progress: Progress | None = ..., data_root: Path | None = ...,
+            threads: int = ..., progress: Progress | None = ..., data_root: Folder | None = ...,
             **options: Any) -> Report: ...
 @overload
 def convert(model: bytes, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
             inputs: Mapping[str, Any] | None = ..., threads: int = ..., check: bool = ...,
-            progress: Progress | None = ..., data_root: Path | None = ..., **options: Any) -> tuple[bytes, Report]: ...
+            progress: Progress | None = ..., data_root: Folder | None = ..., **options: Any) -> tuple[bytes, Report]: ...
 @overload
 def convert(model: Model, out: None = ..., *, to: str = ..., verify: Data = ...,
             max_error: float | None = ..., calibrate: Data = ..., calibration: str = ...,
             inputs: Mapping[str, Any] | None = ..., threads: int = ..., check: bool = ...,
-            progress: Progress | None = ..., data_root: Path | None = ..., **options: Any) -> tuple[Any, Report]: ...
+            progress: Progress | None = ..., data_root: Folder | None = ..., **options: Any) -> tuple[Any, Report]: ...
+@checked
 def convert(model: Model, out: Path | None = None, *, to: str = "float16", verify: Data = None,
             max_error: float | None = None, calibrate: Data = None, calibration: str = "best",
             inputs: Mapping[str, Any] | None = None, threads: int = 0, check: bool = True,
-            progress: Progress | None = None, data_root: Path | None = None, **options: Any) -> Any:
+            progress: Progress | None = None, data_root: Folder | None = None, **options: Any) -> Any:
     """Converts a model to mixed precision, or quantizes it.
 
     With `out`, a path, the result is written there and the Report given back; a path to a path is
@@ -180,14 +183,14 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
 
     `progress(what, done, total)` is called now and then; False, or an exception, ends the call."""
     chosen = ConvertOptions({"to": to, **options})
-    how = dict(inputs or {})
+    how = inputs_how(inputs)
     verdict = None
     if calibrate is not None:
-        with _Runs(model, calibrate, how, threads, progress, data_root) as runs:
+        with _Runs(model, "calibrate", calibrate, how, threads, progress, data_root) as runs:
             runs.calibrate(chosen, calibration)
     if verify is not None or max_error is not None:
-        with _Runs(model, verify, how, threads, progress, data_root) as runs:
-            verdict = runs.verify(chosen, max_error)
+        with _Runs(model, "verify", verify, how, threads, progress, data_root) as runs:
+            verdict = runs.verify(chosen, None if max_error is None else take_limit(max_error))
     guard = Guard()
     run = _abi.DemiRunOptions(unchecked=not check, progress=progress_callback(progress, guard),
                               passes=passes_pointer(),
@@ -225,9 +228,10 @@ def _asked(function: Any, options: ConvertOptions) -> str:
     return text_of(room.value)
 
 
+@checked
 def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path | None = None, *,
                verify_each: bool = False, check: bool = True, print: Any = None,
-               progress: Progress | None = None, data_root: Path | None = None) -> Any:
+               progress: Progress | None = None, data_root: Folder | None = None) -> Any:
     """Runs passes, such as "infer-dtypes,insert-casts{to=float16}" or a list of such, in order. Gives
     back what `convert` does. `check`: a model that `demi.check` refuses is refused, or repaired, before the passes
     and behind them; `verify_each`: behind each. `print` is called with what the print pass writes, as text."""
@@ -252,10 +256,11 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
     return report if out is not None else (made, report)
 
 
+@checked
 def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_notes: bool = False,
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
              freeze_inputs: bool = False, fed: Sequence[str] = (), verify_each: bool = False,
-             check: bool = True, progress: Progress | None = None, data_root: Path | None = None) -> Any:
+             check: bool = True, progress: Progress | None = None, data_root: Folder | None = None) -> Any:
     """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
     what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
     `strip_notes`: doc strings and metadata of nodes and values go, too.
@@ -318,7 +323,8 @@ class Pipeline:
 # ---- looking -------------------------------------------------------------------------------------------
 
 
-def describe(model: Model, *, data_root: Path | None = None) -> Report:
+@checked
+def describe(model: Model, *, data_root: Folder | None = None) -> Report:
     """What a model is: its report, in which before and after are the same."""
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
@@ -329,14 +335,16 @@ def describe(model: Model, *, data_root: Path | None = None) -> Report:
             lib.demi_report_free(raw)
 
 
-def show(model: Model, *, full: bool = False, data_root: Path | None = None) -> str:
+@checked
+def show(model: Model, *, full: bool = False, data_root: Folder | None = None) -> str:
     """The model as text; `full`: with all elements of constants, so that it can be read back."""
     with Handle(model, data_root) as handle:
         return print_text(handle, full)
 
 
+@checked
 def check(model: Model, *, against: Model | None = None, made_by: Mapping[str, Any] | None = None,
-          data_root: Path | None = None) -> list[str]:
+          data_root: Folder | None = None) -> list[str]:
     """Raises ModelError where the model is not valid. `against` a reference: what differs from it in
     more than precision, one line each; none: it is the reference but for precision. With `made_by`,
     options of `convert`, the model must also be what they make of the reference."""
@@ -356,7 +364,7 @@ def check(model: Model, *, against: Model | None = None, made_by: Mapping[str, A
                 found.append(text_of(difference))
                 return True
 
-            source = Source(against, data_root)
+            source = Source(against, data_root, "against")
             call(lib.demi_against, handle, source.ref, byref(how),
                  _abi.DemiAgainstFn(guard.wrap(see, False)), None, guard=guard)
     return found
@@ -379,7 +387,8 @@ class Difference:
 _CHANGES = ("removed", "added", "changed")
 
 
-def diff(a: Model, b: Model, *, strict: bool = False, data_root: Path | None = None) -> list[Difference]:
+@checked
+def diff(a: Model, b: Model, *, strict: bool = False, data_root: Folder | None = None) -> list[Difference]:
     """What differs between two models; `strict`: in anything that the files say."""
     found: list[Difference] = []
     guard = Guard()
@@ -392,15 +401,16 @@ def diff(a: Model, b: Model, *, strict: bool = False, data_root: Path | None = N
         return True
 
     options = _abi.DemiDiffOptions(strict=strict)
-    with Handle(a, data_root) as first, Handle(b, data_root) as second:
+    with Handle(a, data_root, "a") as first, Handle(b, data_root, "b") as second:
         call(lib.demi_diff, first, second, byref(options), _abi.DemiDiffFn(guard.wrap(see, False)),
              None, guard=guard)
     return found
 
 
+@checked
 def compile(model: Model, out: Path | None = None, *, numerics: str = "fast", keep_values: bool = False,
             small: bool = False, device: str = "cpu", isa: str = "native", memory_budget: int = 0,
-            data_root: Path | None = None) -> bytes | None:
+            data_root: Folder | None = None) -> bytes | None:
     """Compiles a model to a plan, which `Session` and `demi run` open at once: to the file `out`, or as
     bytes. `isa` is the instruction set that weights are laid out for: "native" (this machine's), "none",
     "portable", "avx2" or "avx512"; `memory_budget` the most bytes for what is computed in advance."""

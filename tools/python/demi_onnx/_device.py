@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
 from . import _abi
+from ._arguments import refuse, shown
 from ._errors import UsageError
 from ._values import Holder, dtype_of, number_of, set_dims
 
@@ -46,10 +48,10 @@ class DeviceCounts(NamedTuple):
     without: int = 0
 
     @classmethod
-    def of(cls, counts: _abi.DemiDeviceCounts) -> "DeviceCounts":
+    def _of(cls, counts: _abi.DemiDeviceCounts) -> "DeviceCounts":
         return cls(*(getattr(counts, name) for name in cls._fields))
 
-    def plus(self, other: "DeviceCounts") -> "DeviceCounts":
+    def _plus(self, other: "DeviceCounts") -> "DeviceCounts":
         return DeviceCounts(*(a + b for a, b in zip(self, other)))
 
 
@@ -58,11 +60,11 @@ class DeviceArray:
     a name such as "bfloat16"; `owner` is kept as long as this is."""
 
     def __init__(self, pointer: int, shape: Sequence[int], dtype: Any, owner: Any = None) -> None:
-        self.pointer, self.shape = int(pointer), tuple(int(size) for size in shape)
+        self.pointer, self.shape = _address_of(pointer), sizes_of(shape)
         self.dtype: np.dtype[Any] = _dtype_of(dtype)
         self.owner = owner
-        if self.pointer < 0 or any(size < 0 for size in self.shape):
-            raise UsageError("an address and sizes are not negative")
+        self.writable = True
+        self.device: int | None = None  # its number, where that is known
 
     @property
     def nbytes(self) -> int:
@@ -79,33 +81,64 @@ class DeviceArray:
         return f"DeviceArray({self.pointer:#x}, shape={self.shape}, dtype={self.dtype})"
 
 
+def _address_of(pointer: Any) -> int:
+    try:
+        address = operator.index(pointer)
+    except Exception:
+        address = -1
+    if not 0 <= address < 1 << 64:
+        raise refuse("pointer", "an address", pointer)
+    return address
+
+
+def sizes_of(shape: Any) -> tuple[int, ...]:
+    try:
+        sizes = tuple(operator.index(size) for size in shape)
+    except Exception:
+        sizes = (-1,)
+    if any(size < 0 for size in sizes) or math.prod(sizes) >= 1 << 60:
+        raise refuse("shape", "sizes, none of them negative", shape)
+    return sizes
+
+
 def _dtype_of(dtype: Any) -> np.dtype[Any]:
     """Also of names that numpy has with ml_dtypes alone."""
     try:
         plain: np.dtype[Any] = np.dtype(dtype)
-        return plain
-    except TypeError:
+        if dtype is not None:  # numpy's word for double
+            return plain
+    except Exception:  # whatever it is asked for
         pass
     try:
         import ml_dtypes
         named: np.dtype[Any] = np.dtype(getattr(ml_dtypes, str(dtype)))
         return named
-    except (ImportError, AttributeError, TypeError):
-        raise UsageError(f"{dtype!r} is no type of elements") from None
+    except Exception:
+        raise refuse("dtype", "a type of elements", dtype) from None
 
 
 def stream_of(stream: Any) -> int | None:
     """The handle of a stream: a number, or what has one (torch's, cupy's, `__cuda_stream__`)."""
     if stream is None:
         return None
-    if hasattr(stream, "__cuda_stream__"):
-        stream = stream.__cuda_stream__()[1]
-    for name in ("cuda_stream", "ptr"):
-        stream = getattr(stream, name, stream)
     try:
-        return int(stream) or _LEGACY
-    except (TypeError, ValueError):
-        raise UsageError(f"{stream!r} is no CUDA stream", expected="its handle, or what has one") from None
+        handle = stream.__cuda_stream__()[1] if hasattr(stream, "__cuda_stream__") else stream
+        for name in ("cuda_stream", "ptr"):
+            handle = getattr(handle, name, handle)
+        handle = operator.index(handle)
+    except Exception:  # whatever it is asked for
+        handle = -1
+    if not 0 <= handle < 1 << 64:
+        raise refuse("device_stream", "the handle of a CUDA stream, or what has one", stream)
+    return handle or _LEGACY
+
+
+def number_of_device(device: str) -> int | None:
+    """Of "cuda:1" the 1; None for the processor, and for what the library is to refuse."""
+    kind, _, number = device.partition(":")
+    if kind != "cuda" or not (number or "0").isdigit():
+        return None
+    return int(number or "0")
 
 
 class _DLTensor(ctypes.Structure):
@@ -124,61 +157,142 @@ class _DLTensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]
 
 
+class _Versioned(ctypes.Structure):
+    """A capsule since DLPack 1.0, up to its flags; the tensor follows."""
+
+    flags: int
+    _fields_ = [("version", ctypes.c_uint32 * 2), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                ("flags", ctypes.c_uint64)]
+
+
+_READ_ONLY, _IS_COPIED = 1, 2  # its flags
+
+
 def _refuse_strided(shape: Sequence[int], strides: Sequence[int] | None, unit: int) -> None:
     step = unit
     for size, stride in zip(reversed(shape), reversed(strides or ())):
         if size > 1 and stride != step and 0 not in shape:
             raise UsageError("a tensor on a device has to be contiguous", expected="contiguous memory",
-                             hint="make it so where it comes from")
+                             actual=f"strides of {tuple(strides or ())}", hint="make it so where it comes from")
         step *= size
 
 
-def _of_dlpack(value: Any, stream: int | None) -> DeviceArray:
+ANY_DEVICE = -1
+
+
+def _refuse_other(number: int, session: int | None) -> None:
+    """Memory of one device is not another's: nothing copies it."""
+    if session == ANY_DEVICE:
+        return
+    if session is None:
+        raise UsageError(f"the tensor is on cuda:{number}, and the session runs on the processor",
+                         expected="a tensor in the processor's memory", actual=f"one of cuda:{number}",
+                         hint=f"copy it, or make the session with device='cuda:{number}'")
+    if number != session:
+        raise UsageError(f"the tensor is on cuda:{number}, and the session on cuda:{session}",
+                         expected=f"a tensor of cuda:{session}", actual=f"one of cuda:{number}",
+                         hint="copy it to the session's device, or make the session on the tensor's")
+
+
+def _capsule_of(value: Any, stream: int | None) -> tuple[Any, Any, int]:
+    """The capsule, its tensor and flags. Who does not know DLPack 1.0 gives the older one."""
+    given = _NO_WAIT if stream is None else stream
+    try:
+        capsule = value.__dlpack__(stream=given, max_version=(1, 0))
+    except TypeError:
+        capsule = value.__dlpack__(stream=given)
+    try:
+        is_valid, pointer_of = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
+    except AttributeError:
+        raise UsageError("this Python has no capsules", hint="give a DeviceArray") from None
+    is_valid.restype, is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    for name in (b"dltensor_versioned", b"dltensor"):
+        if not is_valid(capsule, name):
+            continue
+        address, flags = pointer_of(capsule, name), 0
+        if name == b"dltensor_versioned":
+            flags = _Versioned.from_address(address).flags
+            address += ctypes.sizeof(_Versioned)
+        return capsule, _DLTensor.from_address(address), flags
+    raise UsageError(f"__dlpack__ gave {shown(capsule)}, which is not a DLPack capsule")
+
+
+def _of_dlpack(value: Any, stream: int | None, number: int | None) -> DeviceArray:
     """The capsule stays unused, so that its own end gives the tensor back."""
     if hasattr(value, "detach"):  # torch's tensors that gradients flow to give no memory
         value = value.detach()
-    capsule = value.__dlpack__(stream=_NO_WAIT if stream is None else stream)
-    try:
-        pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    except AttributeError:
-        raise UsageError("this Python has no capsules", hint="give a DeviceArray") from None
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = _DLTensor.from_address(pointer_of(capsule, b"dltensor"))
+    capsule, tensor, flags = _capsule_of(value, stream)
+    if tensor.kind != _CUDA_MANAGED:  # the capsule counts: what the object says may be something else
+        _refuse_other(tensor.device, number)
     shape = tensor.shape[:tensor.rank] if tensor.rank else []
     _refuse_strided(shape, tensor.strides[:tensor.rank] if tensor.rank and tensor.strides else None, 1)
     kind = _KINDS.get(tensor.code)
     if tensor.lanes != 1 or (kind is None and (tensor.code, tensor.bits) != (_BFLOAT, 16)):
         raise UsageError("elements of that kind are no values of models")
     dtype = "bfloat16" if kind is None else f"{kind}{tensor.bits // 8}"
-    return DeviceArray((tensor.data or 0) + tensor.offset, shape, dtype, capsule)
+    made = DeviceArray((tensor.data or 0) + tensor.offset, shape, dtype, capsule)
+    made.writable = not flags & (_READ_ONLY | _IS_COPIED)
+    made.device = tensor.device if tensor.kind == _CUDA else None
+    return made
 
 
 def _of_interface(value: Any, stream: int | None) -> DeviceArray:
-    said = value.__cuda_array_interface__
-    dtype, others = np.dtype(said["typestr"]), said.get("stream")
+    try:
+        said = value.__cuda_array_interface__
+        dtype, others = np.dtype(said["typestr"]), said.get("stream")
+        (pointer, read_only), shape, strides = said["data"], said["shape"], said.get("strides")
+        mask = said.get("mask")
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise UsageError(f"its __cuda_array_interface__ is not one: {error}") from error
+    if mask is not None:
+        raise UsageError("its __cuda_array_interface__ has a mask, which models have no values for",
+                         expected="a tensor without a mask", hint="fill what is masked before")
     if others is not None and others != stream:
         raise UsageError("its memory is being worked on in another stream",
                          expected="a tensor of the session's device_stream", actual=str(others),
                          hint="give that stream to the session, or wait and give a DeviceArray")
-    _refuse_strided(said["shape"], said.get("strides"), dtype.itemsize)
-    return DeviceArray(said["data"][0], said["shape"], dtype, value)
+    _refuse_strided(shape, strides, dtype.itemsize)
+    made = DeviceArray(pointer or 0, shape, dtype, value)
+    made.writable = not read_only
+    return made
 
 
-def device_array(value: Any, stream: int | None) -> DeviceArray | None:
-    """What lies on a CUDA device, of anything that says so; None: it is the processor's. What others
-    put into streams of theirs is ordered with `stream` as DLPack has it."""
-    if isinstance(value, (np.ndarray, DeviceArray)) or value is None:
-        return value if isinstance(value, DeviceArray) else None
-    if hasattr(value, "__dlpack_device__"):
-        if value.__dlpack_device__()[0] in (_CUDA, _CUDA_MANAGED):
-            return _of_dlpack(value, stream)
+def _refuse_here() -> UsageError:
+    return UsageError("the tensor is on a device, and the session runs on the processor",
+                      expected="a tensor in the processor's memory",
+                      hint="copy it, or make the session with device='cuda'")
+
+
+def device_array(value: Any, stream: int | None, number: int | None) -> DeviceArray | None:
+    """What lies on a CUDA device, of anything that says so; None: it is the processor's. `number` is the
+    session's device, None for the processor, where it must lie; ANY_DEVICE: that is not asked. What others put into streams of theirs is
+    ordered with `stream` as DLPack has it."""
+    if isinstance(value, np.ndarray) or value is None:
         return None
-    return _of_interface(value, stream) if hasattr(value, "__cuda_array_interface__") else None
+    if isinstance(value, DeviceArray):
+        if number is None:
+            raise _refuse_here()
+        if value.device is not None:
+            _refuse_other(value.device, number)
+        return value
+    if hasattr(value, "__dlpack_device__"):
+        kind, there = value.__dlpack_device__()
+        if kind in (_CUDA, _CUDA_MANAGED):
+            if kind == _CUDA or number is None:  # before it is asked to wait for a stream of another device
+                _refuse_other(there, number)
+            return _of_dlpack(value, stream, number)
+        return None
+    if not hasattr(value, "__cuda_array_interface__"):
+        return None
+    if number is None:
+        raise _refuse_here()
+    return _of_interface(value, stream)
 
 
 def value_there(array: DeviceArray, wanted: int) -> Holder:
     """The library's form of it."""
-    if not array.pointer:
+    if not array.pointer and array.nbytes:
         raise UsageError("a tensor on a device has no memory")
     holder = Holder()
     set_dims(holder, array.shape, number_of(array.dtype, wanted))

@@ -82,6 +82,16 @@ def error_of(status: int, error: _abi.DemiError) -> DemiError:
     return _BY_STATUS.get(status, DemiError)(message, **parts)
 
 
+def named(error: Exception, operand: str) -> DemiError:
+    """The error as one of that operand: a DemiError that names another keeps that, too."""
+    if not isinstance(error, DemiError):
+        text = str(error) or type(error).__name__
+        return UsageError(f"{operand}: {text}", operand=operand, what=text)
+    parts = {part: getattr(error, part) for part in _PARTS}
+    parts["operand"] = operand
+    return type(error)(f"{operand}: {error.message}", **parts)
+
+
 def take_error(status: int, error: _abi.DemiError) -> DemiError:
     """The same, of a structure that is used again: it is empty afterwards."""
     made = error_of(status, error)

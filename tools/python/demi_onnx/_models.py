@@ -12,7 +12,8 @@ from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Union
 
 from . import _abi
 from . import _abi_constants as _codes
-from ._errors import UsageError
+from ._arguments import refuse, take
+from ._errors import UsageError, named
 from ._large import LargeModel, Weights, is_large
 from ._lib import Guard, call, encode, find_onednn, lib
 from ._values import Holder, value_of
@@ -25,6 +26,7 @@ class ModelProto(Protocol):
 
 
 Path = Union[str, "os.PathLike[str]"]
+Folder = Path  # which may be empty: where the program is
 Model = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, ModelProto]
 # Called with what is under way, how many steps of it are done, and of how many. False ends the call.
 Progress = Callable[[str, int, int], Any]
@@ -45,8 +47,7 @@ def held(model: Any) -> bytes | LargeModel:
     if isinstance(model, (bytearray, memoryview)):
         return bytes(model)
     if not is_proto(model):
-        raise UsageError("a model is a path, bytes or an onnx.ModelProto, not a "
-                         + type(model).__name__)
+        raise refuse("model", "a path, bytes or an onnx.ModelProto", model)
     if is_large(model):
         return LargeModel(model)
     try:
@@ -57,8 +58,11 @@ def held(model: Any) -> bytes | LargeModel:
 
 
 
-def load_options(data_root: Path | None) -> _abi.DemiLoadOptions:
+def load_options(data_root: Folder | None, name: str = "") -> _abi.DemiLoadOptions:
+    """`name` is what errors call a model that comes from no path."""
     options = _abi.DemiLoadOptions()
+    if name:
+        options.name = name.encode()
     if data_root is not None:
         options.data_root = encode(data_root)
     return options
@@ -82,9 +86,9 @@ class Pointer(ctypes.c_void_p):
 class Handle:
     """A model of the library's, to be used in a `with`."""
 
-    def __init__(self, model: Model, data_root: Path | None = None) -> None:
+    def __init__(self, model: Model, data_root: Folder | None = None, name: str = "model") -> None:
         self.pointer = Pointer()
-        options = load_options(data_root)
+        options = load_options(data_root, "" if is_path(model) else name)
         if is_path(model):
             call(lib.demi_load_file, encode(model), ctypes.byref(options),  # type: ignore[arg-type]
                  ctypes.byref(self.pointer))
@@ -103,10 +107,10 @@ class Handle:
 class Source:
     """A DemiSource: a model that the library opens as often as it needs it, to run it."""
 
-    def __init__(self, model: Model | LargeModel, data_root: Path | None = None) -> None:
+    def __init__(self, model: Model | LargeModel, data_root: Folder | None = None, name: str = "model") -> None:
         find_onednn()
         self.value = _abi.DemiSource()
-        self._load = load_options(data_root)
+        self._load = load_options(data_root, "" if is_path(model) else name)
         self.value.load = ctypes.pointer(self._load)
         if is_path(model):
             self.value.path = encode(model)  # type: ignore[arg-type]
@@ -163,16 +167,13 @@ def texts(items: Iterable[str]) -> Any:
 
 
 def text_list(value: Any, name: str) -> list[str]:
-    items = [value] if isinstance(value, str) else list(value)
-    if not all(isinstance(item, str) for item in items):
-        raise UsageError(f"{name} is a list of texts")
-    return items
+    return take(name, "Sequence[str]", [value] if isinstance(value, str) else value)  # type: ignore[no-any-return]
 
 
 def choice(words: Mapping[str, int], value: Any, name: str) -> int:
     """The number that a word stands for."""
     if not isinstance(value, str) or value.replace("_", "-") not in words:
-        raise UsageError(f"{name} is one of {', '.join(words)}, not {value!r}")
+        raise refuse(name, f"one of {', '.join(words)}", value)
     return words[value.replace("_", "-")]
 
 
@@ -220,35 +221,59 @@ Data = Union[str, "os.PathLike[str]", Feeds, Sequence[Feeds], None]
 def set_sizes(options: Any, dims: Mapping[str, int] | None,
               shapes: Mapping[str, Sequence[int]] | None) -> None:
     """Of a structure with `dims` and `shapes`, which keeps their texts."""
-    options.dims, options.dim_count = texts([f"{k}={v}" for k, v in (dims or {}).items()]), len(dims or {})
-    options.shapes = texts([f"{k}=" + "x".join(map(str, v)) for k, v in (shapes or {}).items()])
-    options.shape_count = len(shapes or {})
+    dims = {name: take("dims", "int64", size) for name, size in take("dims", "Mapping", dims or {}).items()}
+    shapes = {name: take("shapes", "Sequence[int]", sizes)
+              for name, sizes in take("shapes", "Mapping", shapes or {}).items()}
+    options.dims, options.dim_count = texts([f"{k}={v}" for k, v in dims.items()]), len(dims)
+    options.shapes = texts([f"{k}=" + "x".join(map(str, v)) for k, v in shapes.items()])
+    options.shape_count = len(shapes)
+
+
+def inputs_how(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """How random inputs are made, as `Inputs` takes it."""
+    how = dict(inputs or {})
+    for name in how:
+        if name not in ("seed", "sets", "dims", "shapes"):
+            raise refuse("inputs", "seed, sets, dims or shapes", name)
+    return how
+
+
+def values_of(operand: str, feeds: Mapping[str, Any]) -> list[Holder]:
+    """The library's form of arrays; one that is none is named."""
+    made = []
+    for name, value in feeds.items():
+        try:
+            made.append(value_of(value, _codes.DEMI_FLOAT))
+        except (TypeError, ValueError, OverflowError, RuntimeError, BufferError, AttributeError) as error:
+            raise named(error, f"{operand}, array '{name}'") from error
+    return made
 
 
 class Inputs:
     """DemiInputOptions of what a caller gives: "random", a path, a set of arrays by name, or a list of
     such sets."""
 
-    def __init__(self, data: Data, *, seed: int = 0, sets: int = 0, dims: Mapping[str, int] | None = None,
+    def __init__(self, data: Data, *, name: str = "data", seed: int = 0, sets: int = 0, dims: Mapping[str, int] | None = None,
                  shapes: Mapping[str, Sequence[int]] | None = None) -> None:
-        self.value = _abi.DemiInputOptions(seed=seed, sets=sets)
+        self._name = name
+        self.value = _abi.DemiInputOptions(seed=take("seed", "int", seed), sets=take("sets", "int", sets))
         self.value.hint = b"give an array for the input NAME in `data`"
         self._kept: list[Any] = []
         if data is None or (isinstance(data, str) and data == "random"):
             self.value.random = True
         elif isinstance(data, (str, os.PathLike)):
-            self.value.data = encode(data)
+            self.value.data = encode(take(name, "Path", data))
         else:
-            self._set_values([data] if isinstance(data, Mapping) else list(data))
+            self._set_values([data] if isinstance(data, Mapping) else list(take(name, "Sequence", data)))
         set_sizes(self.value, dims, shapes)
 
     def _set_values(self, sets: list[Any]) -> None:
         holders: list[tuple[int, str, Holder]] = []
         for number, feeds in enumerate(sets):
             if not isinstance(feeds, Mapping):
-                raise UsageError("data is a path, arrays by name, or a list of such sets")
-            holders += [(number, name, value_of(value, _codes.DEMI_FLOAT))
-                        for name, value in feeds.items()]
+                raise refuse(self._name, "a path, arrays by name, or a list of such sets", feeds)
+            take(self._name, "Mapping", feeds)
+            holders += [(number, name, holder) for name, holder in zip(feeds, values_of(self._name, feeds))]
         values = (_abi.DemiInputValue * max(len(holders), 1))()
         for value, (number, name, holder) in zip(values, holders):
             value.set, value.name = number, encode(name)

@@ -17,17 +17,19 @@ once, as a PassError. Passes stay registered as long as the program runs.
 from __future__ import annotations
 
 import ctypes
-import operator
 import threading
 from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
 
 import numpy as np
 
 from . import _abi_constants as _codes
-from ._errors import UsageError, text_of
+from ._arguments import checked, refuse, take
+from ._errors import UsageError, named, text_of
 from ._lib import call, encode, lib, raised
+from ._models import Path
 from ._values import dtype_of, number_of
 
+_MOST_OUTPUTS = 1 << 16  # of a node
 _Int64s = ctypes.POINTER(ctypes.c_int64)
 _KINDS = {bool: _codes.DEMI_OPTION_BOOL, int: _codes.DEMI_OPTION_INT, str: _codes.DEMI_OPTION_STRING,
           list: _codes.DEMI_OPTION_STRINGS}
@@ -45,11 +47,14 @@ class PassError(Exception):
     """A pass asked for what can't be; the library's own error says what."""
 
 
+_OVER = "the pass has returned: what it was given of the model means nothing any more"
+
+
 class _Over:
     """The interface behind a pass's end."""
 
     def __getattr__(self, name: str) -> Any:
-        raise PassError("the pass has returned: what it was given of the model means nothing any more")
+        raise PassError(_OVER)
 
 
 class _Run:
@@ -72,10 +77,20 @@ class _Thing:
     """Something of a model: a handle of the library's."""
 
     def __init__(self, run: _Run, handle: int) -> None:
+        if not isinstance(run, _Run):
+            raise refuse("run", "what a pass is called with", run)
         self._run, self._it = run, handle
+
+    def _operand(self, thing: "_Thing | None", name: str) -> int | None:
+        """The handle of something that is given to one of this run's functions."""
+        if thing is not None and thing._run is not self._run:
+            raise refuse(name, "something of the model that this pass was called with", thing)
+        return thing._handle if thing is not None else None
 
     @property
     def _handle(self) -> int:
+        if isinstance(self._run.api, _Over):
+            raise PassError(_OVER)
         if self._it in self._run.removed:
             raise PassError("the node was removed")
         return self._it
@@ -98,6 +113,7 @@ class Value(_Thing):
         return text_of(self._run.api.value_name(self._handle))
 
     @name.setter
+    @checked
     def name(self, name: str) -> None:
         self._run.may_fail(self._run.api.value_rename(self._run.handle, self._handle, encode(name)))
 
@@ -152,10 +168,13 @@ class Value(_Thing):
         self._run.may_fail(tensor)
         return _array_of(self._run, tensor) if tensor else None
 
+    @checked
     def replace_with(self, other: "Value") -> None:
         """Has all that read it read the other one."""
-        self._run.may_fail(self._run.api.value_replace(self._run.handle, self._handle, other._handle))
+        self._run.may_fail(self._run.api.value_replace(self._run.handle, self._handle,
+                                                    self._operand(other, "other")))
 
+    @checked
     def set_constant(self, array: Any) -> None:
         tensor = _tensor_of(self._run, array)
         self._run.may_fail(self._run.api.constant_set(self._run.handle, self._handle, tensor))
@@ -172,6 +191,7 @@ class Node(_Thing):
         return text_of(self._run.api.node_name(self._handle))
 
     @name.setter
+    @checked
     def name(self, name: str) -> None:
         self._run.may_fail(self._run.api.node_set_name(self._run.handle, self._handle, encode(name)))
 
@@ -195,20 +215,25 @@ class Node(_Thing):
         return [_maybe(Value, self._run, api.node_output(self._handle, i))
                 for i in range(api.node_output_count(self._handle))]
 
+    @checked
     def set_op(self, op_type: str, domain: str = "") -> None:
         """Makes it a call of another operator, with the same operands and attributes."""
         self._run.may_fail(self._run.api.node_set_op(self._run.handle, self._handle, encode(domain),
                                                      encode(op_type)))
 
+    @checked
     def set_input(self, i: int, value: Value | None) -> None:
+        if not 0 <= i < self._run.api.node_input_count(self._handle):
+            raise refuse("i", f"the number of one of {len(self.inputs)} inputs", i)
         self._run.may_fail(self._run.api.node_set_input(
-            self._run.handle, self._handle, i, value._handle if value else None))
+            self._run.handle, self._handle, i, self._operand(value, "value")))
 
     def remove(self) -> None:
         """Takes the node away; nobody may read its outputs any more."""
         self._run.may_fail(self._run.api.node_remove(self._run.handle, self._handle))
         self._run.removed.add(self._it)
 
+    @checked
     def attribute(self, name: str, otherwise: Any = None) -> Any:
         """An attribute that is a number, text, list of these, or tensor."""
         api, attr = self._run.api, self._run.api.node_attr(self._handle, encode(name))
@@ -231,29 +256,30 @@ class Node(_Thing):
                     for i in range(count)]
         return otherwise
 
+    @checked
     def set_attribute(self, name: str, value: Any) -> None:
-        api, run, key = self._run.api, self._run, encode(name)
+        api, run, key, of = self._run.api, self._run, encode(name), f"the value of attribute '{name}'"
         if isinstance(value, (bool, int)):
-            made = api.node_set_int(run.handle, self._handle, key, _int64(value))
+            made = api.node_set_int(run.handle, self._handle, key, take(of, "int64", value))
         elif isinstance(value, float):
             made = api.node_set_float(run.handle, self._handle, key, value)
         elif isinstance(value, str):
-            made = api.node_set_string(run.handle, self._handle, key, encode(value))
+            made = api.node_set_string(run.handle, self._handle, key, encode(take(of, "str", value)))
         elif isinstance(value, np.ndarray):
-            made = api.node_set_tensor(run.handle, self._handle, key, _tensor_of(run, value))
+            made = api.node_set_tensor(run.handle, self._handle, key, _tensor_of(run, value, of))
         else:
-            made = self._set_list(key, list(value))
+            made = self._set_list(key, take(of, "Sequence", value), of)
         run.may_fail(made)
 
-    def _set_list(self, key: bytes, items: list[Any]) -> Any:
+    def _set_list(self, key: bytes, items: list[Any], of: str) -> Any:
         api, run, count = self._run.api, self._run, len(items)
         if items and all(isinstance(item, str) for item in items):
-            texts = (ctypes.c_char_p * count)(*[encode(item) for item in items])
+            texts = (ctypes.c_char_p * count)(*[encode(item) for item in take(of, "Sequence[str]", items)])
             return api.node_set_strings(run.handle, self._handle, key, texts, count)
         if any(isinstance(item, float) for item in items):
-            floats = (ctypes.c_float * count)(*items)
+            floats = (ctypes.c_float * count)(*[take(of, "real", item) for item in items])
             return api.node_set_floats(run.handle, self._handle, key, floats, count)
-        ints = (ctypes.c_int64 * max(count, 1))(*map(_int64, items))
+        ints = (ctypes.c_int64 * max(count, 1))(*take(of, "Sequence[int]", items))
         return api.node_set_ints(run.handle, self._handle, key, ints, count)
 
     def __repr__(self) -> str:
@@ -288,30 +314,34 @@ class Graph(_Thing):
         return [Value(self._run, api.use_value(api.graph_output(self._handle, i)))
                 for i in range(api.graph_output_count(self._handle))]
 
+    @checked
     def value(self, name: str) -> Value | None:
         """The value of that name that is defined in this graph."""
         return _maybe(Value, self._run, self._run.api.graph_find_value(self._handle, encode(name)))
 
+    @checked
     def opset(self, domain: str = "") -> int:
         return int(self._run.api.graph_opset(self._handle, encode(domain)))
 
+    @checked
     def add_initializer(self, name: str, array: Any) -> Value:
         made = self._run.api.initializer_new(self._run.handle, self._handle, encode(name),
                                              _tensor_of(self._run, array))
         return Value(self._run, self._run.may_fail(made))
 
+    @checked
     def add_node(self, op_type: str, inputs: Sequence[Value | None], outputs: Sequence[str] | int = 1, *,
                  domain: str = "", name: str = "", before: Node | None = None,
                  like: Value | None = None, **attributes: Any) -> Node:
         """A new node, at the graph's end or before another. `outputs` are names or how many there are;
         they get the type of `like`, where the pipeline needs types."""
-        names = [None] * outputs if isinstance(outputs, int) else list(outputs)
+        names: list[str | None] = _output_names(outputs)
         of = _plugin().DemiNewNode()
         of.size = ctypes.sizeof(of)
         of.op_type, of.domain = encode(op_type), encode(domain)
         of.name = encode(name) if name else None
-        of.before = before._handle if before else None
-        handles = (ctypes.c_void_p * max(len(inputs), 1))(*[v._handle if v else None for v in inputs])
+        of.before = self._operand(before, "before")
+        handles = (ctypes.c_void_p * max(len(inputs), 1))(*[self._operand(v, "inputs") for v in _values(inputs)])
         of.inputs = ctypes.cast(handles, type(of.inputs))
         of.input_count, of.output_count = len(inputs), len(names)
         texts = (ctypes.c_char_p * max(len(names), 1))(*[encode(n) if n else None for n in names])
@@ -322,27 +352,39 @@ class Graph(_Thing):
         for key, value in attributes.items():
             node.set_attribute(key, value)
         if like is not None:
-            found = self._run.api.value_type(like._handle)
+            found = self._run.api.value_type(self._operand(like, "like"))
             for output in node.outputs:
                 assert output is not None
                 self._run.may_fail(self._run.api.value_set_type(self._run.handle, output._handle, found))
         return node
 
+    @checked
     def changed(self, count: int = 1) -> None:
         """Counts changes, for reports."""
+        if count < 0:
+            raise refuse("count", "a number of changes", count)
         self._run.api.rewrote(self._run.handle, count)
 
+    @checked
     def print(self, text: str) -> None:
         """Text for the user, where the print pass writes."""
         self._run.may_fail(self._run.api.print(self._run.handle, encode(text).replace(b"%", b"%%")))
 
 
-def _int64(value: Any) -> int:
-    """The number, which ctypes would cut without a word."""
-    number = operator.index(value)
-    if not -1 << 63 <= number < 1 << 63:
-        raise UsageError(f"an attribute is of 64 bits, which {number} is not")
-    return number
+def _output_names(outputs: Any) -> list[str | None]:
+    """What a new node's outputs are called; None: the library finds a name."""
+    if isinstance(outputs, int):
+        if not 0 <= outputs <= _MOST_OUTPUTS:
+            raise refuse("outputs", f"0 to {_MOST_OUTPUTS} outputs", outputs)
+        return [None] * outputs
+    return [name or None for name in take("outputs", "Sequence[str]", outputs)]
+
+
+def _values(inputs: Any) -> list[Value | None]:
+    for value in take("inputs", "Sequence", inputs):
+        if value is not None and not isinstance(value, Value):
+            raise refuse("inputs", "values, or None where one is left out", value)
+    return list(inputs)
 
 
 def _maybe(kind: type[_Kind], run: _Run, handle: int | None) -> _Kind | None:
@@ -364,11 +406,14 @@ def _array_of(run: _Run, tensor: int) -> np.ndarray[Any, Any] | None:
     return made
 
 
-def _tensor_of(run: _Run, array: Any) -> int:
-    array = np.asarray(array)
-    number = number_of(array.dtype, _codes.DEMI_FLOAT)
+def _tensor_of(run: _Run, array: Any, of: str = "array") -> int:
+    try:
+        array = np.asarray(array)
+        number = number_of(array.dtype, _codes.DEMI_FLOAT)
+    except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
+        raise named(error, of) from error
     if number == _codes.DEMI_STRING:
-        raise UsageError("constants of passes are of numbers")
+        raise refuse(of, "numbers, which constants of passes are of", array)
     dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     raw = array.tobytes()
     return int(run.may_fail(run.api.tensor_new(run.handle, number, dims, array.ndim, raw)))
@@ -400,7 +445,8 @@ def passes_pointer() -> int | None:
     return _registry.pointer.value
 
 
-def load_passes(path: Any) -> None:
+@checked
+def load_passes(path: Path) -> None:
     """Adds the passes of a plug-in, a shared object, whose code runs with the program's rights."""
     with _registry.lock:
         call(lib.demi_passes_load, _registry.passes(), encode(path))
@@ -418,7 +464,7 @@ def _options_of(options: Mapping[str, Any]) -> Any:
     for row, (name, otherwise) in zip(array, options.items()):
         kind = otherwise if isinstance(otherwise, type) else type(otherwise)
         if kind not in _KINDS:
-            raise UsageError(f"option {name!r} is bool, int, str or list, or a default of these")
+            raise refuse("options", "bool, int, str or list, or a default of these, for each name", otherwise)
         row.size, row.kind = ctypes.sizeof(row), _KINDS[kind]
         row.name = encode(name.replace("_", "-"))
         if not isinstance(otherwise, type) and kind is not list:
@@ -464,6 +510,7 @@ def _runner_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Call
     return run
 
 
+@checked
 def register_pass(name: str, *, summary: str = "", scope: str = "model", needs: Sequence[str] = (),
                   gives: Sequence[str] = (), breaks: Sequence[str] = ("dtypes", "shapes"),
                   idempotent: bool = False,
@@ -472,12 +519,13 @@ def register_pass(name: str, *, summary: str = "", scope: str = "model", needs: 
     main one; "graphs": each), and with its options as keywords: `options` has a default, or the type
     bool, int, str or list, for each. `needs`, `gives` and `breaks` are facts: "dtypes", "shapes"."""
     declared = dict(options or {})
-    try:
-        facts = [sum(_FACTS[fact] for fact in set(given)) for given in (needs, gives, breaks)]
-    except KeyError as error:
-        raise UsageError(f"facts are {', '.join(_FACTS)}, not {error}") from None
+    facts = []
+    for what, given in (("needs", needs), ("gives", gives), ("breaks", breaks)):
+        if not set(given) <= set(_FACTS):
+            raise refuse(what, f"facts, which are {', '.join(_FACTS)}", given)
+        facts.append(sum(_FACTS[fact] for fact in set(given)))
     if scope not in _SCOPES:
-        raise UsageError(f"scope is one of {', '.join(_SCOPES)}")
+        raise refuse("scope", f"one of {', '.join(_SCOPES)}", scope)
 
     def register(function: Any) -> Any:
         made, rows = _plugin().DemiPluginPass(), _options_of(declared)

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, Iterable, TypeVar
 
 from . import _abi_constants as _codes
+from ._arguments import checked
 from ._errors import text_of
 from ._lib import lib
 
@@ -164,6 +165,7 @@ class Report:
     remarks: list[str]
     verdict: Verdict | None = field(default=None)
 
+    @checked
     def why(self, name: str) -> str:
         """Why the node of that name has its precision. KeyError where there is none."""
         for node in self.nodes:

@@ -10,10 +10,11 @@ from typing import Any, Callable, Mapping, Sequence
 
 from . import _abi
 from . import _abi_constants as _codes
+from ._arguments import checked
 from ._convert import ConvertOptions
 from ._errors import text_of
 from ._lib import Guard, call, encode, lib
-from ._models import (Data, Inputs, Model, Path, Progress, Source, Writer, choice, progress_callback,
+from ._models import (Data, Folder, Inputs, Model, Path, Progress, Source, Writer, choice, inputs_how, progress_callback,
                       text_list, texts)
 from ._report import finite, plain, table_html, table_text
 
@@ -127,6 +128,7 @@ def _score_callback(score: Callable[[bytes], float], guard: Guard) -> Any:
     return _abi.DemiScoreFn(guard.wrap(rate, _codes.DEMI_ERR_CANCELLED))
 
 
+@checked
 def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None = None,
            target: float | None = None, drop: float | None = None, most_cost: float | None = None,
            metric: str = "sqnr", labels: Sequence[int] | None = None,
@@ -135,7 +137,7 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
            seconds: float = 0.0,
            journal: Path | None = None, convert: Mapping[str, Any] | None = None,
            inputs: Mapping[str, Any] | None = None, progress: Progress | None = None,
-           data_root: Path | None = None) -> SearchResult:
+           data_root: Folder | None = None) -> SearchResult:
     """The cheapest precisions (`cost`: bitops, bytes or latency) with which the model still reaches
     `target`, or what it has as float less `drop`; neither: the whole curve. Good is what `metric`
     says: sqnr in dB, cosine, top1, accuracy (with `labels`), error, or `score`, a function of the
@@ -143,7 +145,7 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
     that all operators then must have (`sensitivity`). `convert` holds further options of conversions.
     With a `journal`, a file, a search that was ended goes on where it was."""
     guard = Guard()
-    source, given = Source(model, data_root), Inputs(data, **dict(inputs or {}))
+    source, given = Source(model, data_root), Inputs(data, **inputs_how(inputs))
     chosen = ConvertOptions(dict(convert or {}))
     options = _abi.DemiSearchOptions(
         convert=ctypes.pointer(chosen.value), inputs=given.pointer, seconds=seconds,

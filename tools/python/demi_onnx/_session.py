@@ -23,11 +23,13 @@ import numpy as np
 
 from . import _abi
 from . import _abi_constants as _codes
-from ._device import DeviceArray, DeviceCounts, device_array, is_of, stream_of, value_there
-from ._errors import Cancelled, DemiError, UsageError, take_error
+from ._arguments import checked, refuse
+from ._device import (DeviceArray, DeviceCounts, device_array, is_of, number_of_device, stream_of,
+                      value_there)
+from ._errors import Cancelled, DemiError, UsageError, named, take_error
 from ._lib import call, encode, find_onednn, lib
-from ._models import Model, Path, Source, choice, held, is_path
-from ._values import (NAMES, STRING, array_of, copy_of, dtype_of, shape_of, value_of, view_of)
+from ._models import Folder, Model, Path, Source, choice, held, is_path
+from ._values import (NAMES, STRING, Holder, array_of, copy_of, dtype_of, shape_of, value_of, view_of)
 
 if TYPE_CHECKING:
     from ._stateful import Stateful
@@ -40,6 +42,8 @@ _MAGIC = b"DEMIPLAN"  # what plans begin with (runtime/plan.h)
 _GoOn: Any = type(_abi.DemiContextOptions().go_on)
 _SMALL = 1 << 16  # bytes of an output that is copied rather than made anew
 _Place = Union["np.ndarray[Any, Any]", DeviceArray]  # where an output is to be
+# What objects raise that are asked for their elements in vain.
+_NOT_A_VALUE = (TypeError, ValueError, OverflowError, RuntimeError, BufferError, AttributeError)
 _Array = np.ndarray  # the type's own identity is looked at in every run
 NUMERICS = {"fast": _codes.DEMI_NUMERICS_FAST, "faithful": _codes.DEMI_NUMERICS_FAITHFUL}
 KERNELS = {"auto": _codes.DEMI_KERNELS_AUTO, "own": _codes.DEMI_KERNELS_OWN,
@@ -51,6 +55,8 @@ class NodeArg:
     """An input or output: its name, shape (a name or None where a size is open) and type."""
 
     def __init__(self, io: _abi.DemiPlanIo) -> None:
+        if not isinstance(io, _abi.DemiPlanIo):
+            raise refuse("io", "what a session says of an input or output", io)
         self.name: str = (io.name or b"").decode("utf-8", "surrogateescape")
         self.shape: list[int | str | None] = []
         self.has_shape: bool = bool(io.has_rank)
@@ -174,10 +180,9 @@ class _Runner:
     """A context: inputs and outputs of one run at a time."""
 
     def __init__(self, plan: "_Plan") -> None:
-        self._plan = plan  # which lives as long as its contexts
+        self._plan = plan  # whose memory the context reads
         self._interrupt = _Interrupt()
         self._context = ctypes.c_void_p()
-        self._handle = plan.handle.take()
         with plan.lock:  # contexts share the options
             plan.options.go_on = self._interrupt.callback
             call(lib.demi_context_new, plan.pointer, byref(plan.options), byref(self._context))
@@ -190,8 +195,6 @@ class _Runner:
     def __del__(self, free: Any = lib.demi_context_free) -> None:
         if getattr(self, "_context", None):
             free(self._context)
-        if hasattr(self, "_handle"):
-            self._handle.drop()
 
     # -- errors --
 
@@ -205,24 +208,17 @@ class _Runner:
     # -- inputs --
 
     def _set(self, slot: _Input, value: Any) -> Any:
-        """Any value, by the slow way. Gives what must stay during the run."""
+        """Any value, by the slow way. Gives what must stay during the run. Whatever is wrong with it names
+        the input; what the library says does already."""
         slot.shape = None
-        there = device_array(value, self._plan.stream)
-        if there is not None:
-            holder = value_there(there, slot.arg.number)
-            self._check(lib.demi_context_borrow_device_input(self._context, slot.c_name, byref(holder.data),
-                                                             self._error_ref))
-            slot.is_set = True
-            return holder
-        if isinstance(value, (list, tuple)) and slot.arg.kind == _codes.DEMI_DATA_TENSOR_KIND:
-            value = np.asarray(value, dtype=slot.dtype)
-        if value is not None and not isinstance(value, (list, tuple)):
-            value = array_of(value, slot.arg.number)
-        holder = value_of(value, slot.arg.number)
-        self._check(lib.demi_context_borrow_input(self._context, slot.c_name, byref(holder.data),
-                                                  self._error_ref))
+        try:
+            there, holder = self._form_of(slot, value)
+        except _NOT_A_VALUE as error:
+            raise named(error, f"input '{slot.name}'") from (error.__cause__ or error)
+        borrow = lib.demi_context_borrow_device_input if there else lib.demi_context_borrow_input
+        self._check(borrow(self._context, slot.c_name, byref(holder.data), self._error_ref))
         slot.is_set = True
-        if isinstance(value, _Array) and value.dtype == slot.dtype and holder.data.dtype != STRING:
+        if not there and len(holder.kept) == 2 and isinstance(value, _Array) and value is holder.kept[0]:
             dims = holder.kept[1]
             raw = slot.raw
             raw.size, raw.kind = ctypes.sizeof(_abi.RawDemiData), _codes.DEMI_DATA_TENSOR_KIND
@@ -231,6 +227,17 @@ class _Runner:
             slot.kept = dims
             slot.shape, slot.at = value.shape, holder.data.data
         return holder
+
+    def _form_of(self, slot: _Input, value: Any) -> tuple[bool, Holder]:
+        """Whether the value is on the device, and the library's form of it."""
+        there = device_array(value, self._plan.stream, self._plan.device)
+        if there is not None:
+            return True, value_there(there, slot.arg.number)
+        if isinstance(value, (list, tuple)) and slot.arg.kind == _codes.DEMI_DATA_TENSOR_KIND:
+            value = np.asarray(value, dtype=slot.dtype)
+        if value is not None and not isinstance(value, (list, tuple)):
+            value = array_of(value, slot.arg.number)
+        return False, value_of(value, slot.arg.number)
 
     def _miss(self, slot: _Input, feeds: Mapping[str, Any]) -> None:
         """An input that is not fed."""
@@ -312,8 +319,10 @@ class _Runner:
         for slot in self._inputs:
             try:
                 x = feeds[slot.name]
-            except (KeyError, TypeError):
+            except Exception as error:  # a KeyError, of what is a mapping
                 self._refuse_feeds(feeds)
+                if not isinstance(error, (KeyError, TypeError)):
+                    raise
                 self._miss(slot, feeds)
                 continue
             held.append(x)
@@ -398,7 +407,7 @@ class _Runner:
     def device_counts(self) -> DeviceCounts:
         counts = _abi.DemiDeviceCounts()
         lib.demi_context_device_counts(self._context, byref(counts))
-        return DeviceCounts.of(counts)
+        return DeviceCounts._of(counts)
 
     def _in_place(self, out: _Output, array: _Place) -> Any:
         shape = shape_of(lib.demi_context_output(self._context, out.number).contents)
@@ -409,7 +418,7 @@ class _Runner:
 
     def _refuse_feeds(self, feeds: Any) -> None:
         if not isinstance(feeds, Mapping):
-            raise UsageError("feeds are arrays by the names of inputs", hint=self._plan.say_inputs())
+            raise refuse("input_feed", "arrays by the names of inputs", feeds, hint=self._plan.say_inputs())
 
     def _end(self, status: int) -> BaseException:
         """What a run that failed ends with. Nothing it was given stays."""
@@ -432,35 +441,15 @@ def aligned(plan: bytes) -> np.ndarray[Any, Any]:
     return made
 
 
-class _Counted:
-    """A plan's handle, which goes with the last of those that use it. Neither the collector of cycles nor
-    the interpreter's end keeps to any order: a context's plan must still be there when it is freed."""
-
-    def __init__(self, pointer: ctypes.c_void_p, free: Any) -> None:
-        self._pointer, self._free, self._lock, self._users = pointer, free, threading.Lock(), 1
-
-    def take(self) -> "_Counted":
-        with self._lock:
-            self._users += 1
-        return self
-
-    def drop(self) -> None:
-        with self._lock:
-            self._users -= 1
-            last = self._users == 0
-        if last and self._pointer:
-            self._free(self._pointer)
-
-
 class _Plan:
     """A plan, and what contexts of it are made with."""
 
-    def __init__(self, model: Any, data_root: Path | None, compile_options: _abi.DemiCompileOptions,
-                 options: _abi.DemiContextOptions) -> None:
+    def __init__(self, model: Any, data_root: Folder | None, compile_options: _abi.DemiCompileOptions,
+                 options: _abi.DemiContextOptions, device: str) -> None:
         self.pointer = ctypes.c_void_p()
-        self.handle = _Counted(self.pointer, lib.demi_plan_free)
         self.options = options
         self.stream: int | None = options.device_stream
+        self.device = number_of_device(device)
         self.lock = threading.Lock()
         if isinstance(model, bytes) and model.startswith(_MAGIC):
             find_onednn()
@@ -473,9 +462,9 @@ class _Plan:
         self.outputs = args_of(self.pointer, lib.demi_plan_output_count, lib.demi_plan_output)
         self._numbers = {arg.name: i for i, arg in enumerate(self.outputs)}
 
-    def __del__(self) -> None:
-        if hasattr(self, "handle"):
-            self.handle.drop()
+    def __del__(self, free: Any = lib.demi_plan_free) -> None:
+        if getattr(self, "pointer", None):  # contexts hold it: whichever of them goes first
+            free(self.pointer)
 
     def say_inputs(self) -> str:
         if not self.inputs:
@@ -485,12 +474,12 @@ class _Plan:
     def wanted(self, names: Sequence[str]) -> list[int]:
         """The numbers of these outputs."""
         if isinstance(names, str):
-            raise UsageError("output_names is a list of names")
+            raise refuse("output_names", "a list of names", names)
         try:
             return [self._numbers[name] for name in names]
-        except (KeyError, TypeError):
-            raise UsageError(f"there is no such output among {names!r}",
-                             hint=f"the outputs are: {', '.join(self._numbers)}") from None
+        except Exception:
+            raise refuse("output_names", "names of outputs", names,
+                         hint=f"the outputs are: {', '.join(self._numbers)}") from None
 
 
 class Session:
@@ -515,18 +504,17 @@ class Session:
     made of: a path stays a path.
     """
 
+    @checked
     def __init__(self, model: Model, sess_options: Any = None,
                  providers: Sequence[Any] | None = None, provider_options: Any = None, *,
                  threads: int | None = None, numerics: str = "fast", kernels: str = "auto",
                  device: str | None = None, memory_budget: int = 0, time_limit: float = 0.0,
                  seed: int = 0, small: bool = False, keep_values: bool = False,
-                 data_root: Path | None = None, device_memory: int = 0, tf32: bool = False,
+                 data_root: Folder | None = None, device_memory: int = 0, tf32: bool = False,
                  device_stream: Any = None, device_graph: bool = True, step_limit: int = 0) -> None:
         del provider_options
         if threads is None:
-            threads = int(getattr(sess_options, "intra_op_num_threads", 0))
-        if min(threads, memory_budget, device_memory, step_limit) < 0:
-            raise UsageError("threads, memory_budget, device_memory and step_limit are not negative")
+            threads = _threads_of(sess_options)
         if device is None:
             device = _device_of(providers)
         self._model = model if is_path(model) else held(model)
@@ -536,20 +524,15 @@ class Session:
                      "device_memory": device_memory, "tf32": tf32, "device_graph": device_graph,
                      "step_limit": step_limit}
         self._device = encode(device)
-        try:
-            self._plan = _Plan(
-                self._model, data_root,
-                _abi.DemiCompileOptions(numerics=choice(NUMERICS, numerics, "numerics"), small=small,
-                                        keep_values=keep_values, for_device=device != "cpu"),
-                _abi.DemiContextOptions(threads=threads, kernels=choice(KERNELS, kernels, "kernels"),
-                                        seed=seed, small=small, memory_budget=memory_budget,
-                                        time_limit=time_limit, step_limit=step_limit,
-                                        device=self._device,
-                                        device_memory=device_memory, tf32=tf32,
-                                        device_stream=stream_of(device_stream),
-                                        device_steps=not device_graph))
-        except (TypeError, OverflowError) as error:  # a number that is none, or that is too large
-            raise UsageError(str(error)) from None
+        self._plan = _Plan(
+            self._model, data_root,
+            _abi.DemiCompileOptions(numerics=choice(NUMERICS, numerics, "numerics"), small=small,
+                                    keep_values=keep_values, for_device=device != "cpu"),
+            _abi.DemiContextOptions(threads=threads, kernels=choice(KERNELS, kernels, "kernels"),
+                                    seed=seed, small=small, memory_budget=memory_budget,
+                                    time_limit=time_limit, step_limit=step_limit, device=self._device,
+                                    device_memory=device_memory, tf32=tf32,
+                                    device_stream=stream_of(device_stream), device_steps=not device_graph), device)
         self._free: list[_Runner] = [_Runner(self._plan)]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -625,9 +608,10 @@ class Session:
         """What `run` had the device do so far; of runs that go on now in other threads nothing."""
         total = DeviceCounts()
         for runner in list(self._free):
-            total = total.plus(runner.device_counts())
+            total = total._plus(runner.device_counts())
         return total
 
+    @checked
     def stateful(self, carry: Mapping[str, str]) -> "Stateful":
         """Runs whose outputs are inputs of the next: {"present.*": "past.*"}, an output's name and the
         input's; '*' in both is any text. Caches grow in place, and are never copied. Any number of these
@@ -639,6 +623,7 @@ class Session:
         """Inputs and outputs in memory that stays the same for many runs."""
         return IoBinding(self)
 
+    @checked
     def run_with_iobinding(self, binding: "IoBinding", run_options: Any = None) -> None:
         binding._run(self)
 
@@ -647,6 +632,7 @@ class IoBinding:
     """Memory that inputs are read from and outputs are written to, run after run, without a copy: arrays, or
     tensors on the session's device."""
 
+    @checked
     def __init__(self, session: Session) -> None:
         self._plan = session._plan
         self._runner = _Runner(self._plan)
@@ -656,6 +642,7 @@ class IoBinding:
         self._started: tuple[list[int], dict[str, _Place]] | None = None
         self._outputs: list[Any] = []
 
+    @checked
     def bind_input(self, name: str, array: Any) -> None:
         """Runs read the array as it is then. One that is not contiguous is copied in every run; on a device
         it has to be."""
@@ -663,6 +650,7 @@ class IoBinding:
             raise UsageError(f"the model has no input {name!r}", hint=self._plan.say_inputs())
         self._inputs[name] = array
 
+    @checked
     def bind_output(self, name: str, array: Any = None) -> None:
         """Runs write to the array, or tensor on the device, contiguous and of the output's type; None: to new
         arrays."""
@@ -675,15 +663,17 @@ class IoBinding:
             self._wanted.append(number)
 
     def _place_of(self, arg: NodeArg, array: Any) -> _Place:
-        there = device_array(array, self._plan.stream)
+        try:
+            there = device_array(array, self._plan.stream, self._plan.device)
+        except _NOT_A_VALUE as error:
+            raise named(error, f"output '{arg.name}'") from (error.__cause__ or error)
         if there is not None:
-            if is_of(there, arg.number):
+            if is_of(there, arg.number) and there.writable:
                 return DeviceArray(there.pointer, there.shape, there.dtype, array)
-        elif (isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable
+        elif (isinstance(array, np.ndarray) and not hasattr(array, "mask") and array.flags.c_contiguous and array.flags.writeable
               and array.dtype == dtype_of(arg.number)):
             return array
-        raise UsageError(f"output '{arg.name}' is bound to a contiguous, writable array of "
-                         f"{dtype_of(arg.number)}")
+        raise refuse(f"output '{arg.name}'", f"a contiguous, writable array of {dtype_of(arg.number)}", array)
 
     def get_outputs(self) -> list[Any]:
         """Of the last run, in the order they were bound; what was bound is given as it was."""
@@ -723,14 +713,22 @@ class IoBinding:
         return self._runner.device_counts()
 
 
+def _threads_of(options: Any) -> int:
+    """Of onnxruntime's SessionOptions the number that counts."""
+    threads = getattr(options, "intra_op_num_threads", 0)
+    if not isinstance(threads, int):
+        raise refuse("sess_options", "intra_op_num_threads to be an integer", threads)
+    return threads
+
+
 def _device_of(providers: Sequence[Any] | None) -> str:
     """Of onnxruntime's providers the first that there is."""
     for provider in providers or ["CPUExecutionProvider"]:
-        name = provider[0] if isinstance(provider, (tuple, list)) else provider
-        if name in _PROVIDERS:
+        name = provider[0] if isinstance(provider, (tuple, list)) and provider else provider
+        if isinstance(name, str) and name in _PROVIDERS:
             return _PROVIDERS[name]
-    raise UsageError(f"none of the providers is there: {providers}",
-                     hint=f"there are: {', '.join(_PROVIDERS)}")
+    raise refuse("providers", "one that there is among them", providers,
+                 hint=f"there are: {', '.join(_PROVIDERS)}")
 
 
 def args_of(plan: ctypes.c_void_p, count: Any, get: Any) -> list[NodeArg]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from ._arguments import checked, refuse, take
 from ._errors import UsageError
 from ._lib import lib
 from ._session import _Input, _Output, _Plan, _Runner
@@ -17,7 +18,8 @@ from ._values import copy_of
 def _pairs_of(plan: _Plan, carry: Mapping[str, str]) -> list[tuple[str, str]]:
     """Names of outputs and inputs; a '*' in both stands for any text."""
     found: list[tuple[str, str]] = []
-    for output, name in carry.items():
+    for output, name in take("carry", "Mapping", carry).items():
+        take("carry", "str", name)
         if output.count("*") != name.count("*") or "*" in output.replace("*", "", 1):
             raise UsageError(f"carry: one '*' in both of {output!r} and {name!r}, or in none")
         before, star, after = output.partition("*")
@@ -68,6 +70,10 @@ class _Carrier(_Runner):
         return made
 
     def cut(self, name: str, axis: int, length: int) -> None:
+        if not 0 <= axis < 1 << 32:
+            raise refuse("axis", "the number of an axis", axis)
+        if not 0 <= length < 1 << 63:
+            raise refuse("length", "a number of slices", length)
         self._check(lib.demi_context_cut(self._context, name.encode("utf-8", "surrogateescape"), axis,
                                          length, self._error_ref))
 
@@ -98,6 +104,7 @@ class Stateful:
     def __call__(self, **feeds: Any) -> list[Any]:
         return self.run(None, feeds)
 
+    @checked
     def cut(self, name: str, axis: int, length: int) -> None:
         """Of a carried input keeps the first `length` slices of that axis: goes back to where the cache
         had that many."""

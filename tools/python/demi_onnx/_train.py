@@ -10,10 +10,10 @@ from typing import Any, Callable, Literal, Mapping, Sequence
 
 from . import _abi
 from . import _abi_constants as _codes
+from ._arguments import checked
 from ._errors import UsageError
 from ._lib import Guard, call, encode, lib
-from ._models import Handle, Model, Path, choice, save_like
-from ._values import value_of
+from ._models import Folder, Handle, Model, Path, choice, save_like, values_of
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,12 @@ _OPTIMIZERS = {"sgd": _codes.DEMI_OPTIMIZER_SGD, "momentum": _codes.DEMI_OPTIMIZ
                "adam": _codes.DEMI_OPTIMIZER_ADAM, "adagrad": _codes.DEMI_OPTIMIZER_ADAGRAD}
 
 
+@checked
 def make_training(model: Model, out: Path | None = None, *, loss: str = "cross-entropy",
                   optimizer: str = "sgd", rate: float = 0.01, momentum: float = 0.9,
                   decay: float = 0.0, scale: float | Literal["dynamic"] | None = None,
                   output: str | None = None, freeze: Sequence[str] = (), spelled: bool = False,
-                  data_root: Path | None = None) -> Any:
+                  data_root: Folder | None = None) -> Any:
     """Gives a model for inference a training_info, for `train`: a loss of its output (`output` where it has
     several) and of the input 'labels', its gradient with respect to all parameters but those of
     `freeze`, and an optimizer: sgd, momentum, adam or adagrad, `spelled` in operators that any runtime
@@ -89,12 +90,13 @@ def make_training(model: Model, out: Path | None = None, *, loss: str = "cross-e
     return None
 
 
+@checked
 def train(model: Model, data: Mapping[str, Any], out: Path | None = None, *, steps: int = 0,
           epochs: int = 0, batch: int = 0, seed: int = 0, in_order: bool = False,
           rate: float | None = None, keep_weights: bool = False, threads: int = 0,
           numerics: str = "fast",
           checkpoint: Path | None = None, every: int = 100, training: bool = False,
-          progress: Callable[[TrainStep], Any] | None = None, data_root: Path | None = None) -> Any:
+          progress: Callable[[TrainStep], Any] | None = None, data_root: Folder | None = None) -> Any:
     """Trains a model that has a training_info (make_training gives one) and gives back a Trained,
     with `out` alone, else (model, Trained), the model of the kind that was given.
 
@@ -109,7 +111,7 @@ def train(model: Model, data: Mapping[str, Any], out: Path | None = None, *, ste
         raise UsageError(f"numerics is fast or faithful, not {numerics!r}")
     guard = Guard()
     names = [encode(name) for name in data]
-    held = [value_of(array, _codes.DEMI_FLOAT) for array in data.values()]
+    held = values_of("data", data)
     compile_options = _abi.DemiCompileOptions(
         numerics=_codes.DEMI_NUMERICS_FAST if numerics == "fast" else _codes.DEMI_NUMERICS_FAITHFUL)
     context = _abi.DemiContextOptions(threads=threads)

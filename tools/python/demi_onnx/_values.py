@@ -82,6 +82,14 @@ class Holder:
         self.kept: list[Any] = []
 
 
+def _unmasked(value: Any) -> Any:
+    """A masked array without its mask, which hides nothing; models have no values for what it would."""
+    if np.any(value.mask):
+        raise UsageError("the array is masked, and models have no values for what its mask hides",
+                         expected="an array without a mask", hint="give its filled()")
+    return value.data
+
+
 def array_of(value: Any, wanted: int) -> np.ndarray[Any, Any]:
     """Anything that is a tensor as an array, contiguous and aligned, with the least copying: arrays
     and what has __dlpack__ are taken as they are."""
@@ -92,6 +100,8 @@ def array_of(value: Any, wanted: int) -> np.ndarray[Any, Any]:
             value = np.from_dlpack(value)
         else:
             value = np.asarray(value, dtype=dtype_of(wanted) if wanted else None)
+    if type(value) is not np.ndarray and hasattr(value, "mask"):
+        value = _unmasked(value)
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
     if not value.flags.c_contiguous or not value.flags.aligned:

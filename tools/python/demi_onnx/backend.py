@@ -12,6 +12,7 @@ from typing import Any, Sequence
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
+from ._arguments import checked, refuse
 from ._errors import UsageError
 from ._session import Session
 
@@ -19,6 +20,7 @@ from ._session import Session
 class DemiBackendRep(BackendRep):  # type: ignore[misc, unused-ignore]
     """A model that was prepared."""
 
+    @checked
     def __init__(self, model: onnx.ModelProto, **how: Any) -> None:
         self._all = [value.name for value in model.graph.input]
         constants = {value.name for value in model.graph.initializer}
@@ -40,21 +42,25 @@ class DemiBackend(Backend):  # type: ignore[misc, unused-ignore]
     """Runs models by `Session`."""
 
     @classmethod
+    @checked
     def supports_device(cls, device: str) -> bool:
         return device == "CPU"
 
     @classmethod
+    @checked
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **how: Any) -> DemiBackendRep:
         if not cls.supports_device(device):
-            raise UsageError(f"there is no device {device!r} here")
+            raise refuse("device", "CPU", device)
         return DemiBackendRep(model, **how)
 
     @classmethod
+    @checked
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU",
                   **how: Any) -> tuple[Any, ...]:
         return cls.prepare(model, device, **how).run(inputs)
 
     @classmethod
+    @checked
     def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",
                  outputs_info: Sequence[tuple[Any, Sequence[int]]] | None = None,
                  **how: Any) -> tuple[Any, ...]:
@@ -62,14 +68,22 @@ class DemiBackend(Backend):  # type: ignore[misc, unused-ignore]
         first input is."""
         import numpy as np
         from onnx import helper
-        arrays = [np.asarray(value) for value in inputs]
+        given_inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         number = helper.np_dtype_to_tensor_dtype
-        given = [helper.make_tensor_value_info(name, number(array.dtype), array.shape)
-                 for name, array in zip((name for name in node.input if name), arrays)]
-        made = [helper.make_tensor_value_info(
-            name, number(np.dtype(outputs_info[i][0]) if outputs_info else arrays[0].dtype),
-            list(outputs_info[i][1]) if outputs_info else None)
-            for i, name in enumerate(node.output) if name]
+        try:
+            arrays = [np.asarray(value) for value in given_inputs]
+            given = [helper.make_tensor_value_info(name, number(array.dtype), array.shape)
+                     for name, array in zip((name for name in node.input if name), arrays)]
+        except (TypeError, ValueError, KeyError) as error:
+            raise refuse("inputs", "arrays of types that ONNX has", inputs) from error
+        try:
+            made = [helper.make_tensor_value_info(
+                name, number(np.dtype(outputs_info[i][0]) if outputs_info else arrays[0].dtype),
+                list(outputs_info[i][1]) if outputs_info else None)
+                for i, name in enumerate(node.output) if name]
+        except (TypeError, ValueError, KeyError, IndexError):
+            raise refuse("outputs_info" if outputs_info else "inputs",
+                         "a type that ONNX has (and a shape) for each output", outputs_info or inputs) from None
         model = helper.make_model(helper.make_graph([node], "node", given, made))
         return cls.run_model(model, arrays, device, **how)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from .._convert import convert, describe
+from .._arguments import checked
 from .._errors import UsageError
 from .._models import Model, Path, is_path
 
@@ -60,7 +61,8 @@ def _refuse_converted(model: Model) -> None:
                          "what else it has")
 
 
-def convert_float_to_float16(model: Any, min_positive_val: float = _LEAST, max_finite_val: float = _MOST,
+@checked
+def convert_float_to_float16(model: Model, min_positive_val: float = _LEAST, max_finite_val: float = _MOST,
                              keep_io_types: bool | Sequence[str] = False,
                              disable_shape_infer: bool = False,
                              op_block_list: Sequence[str] | None = None,
@@ -75,6 +77,7 @@ def convert_float_to_float16(model: Any, min_positive_val: float = _LEAST, max_f
     return made
 
 
+@checked
 def convert_float_to_float16_model_path(model_path: Path, min_positive_val: float = _LEAST,
                                         max_finite_val: float = _MOST,
                                         keep_io_types: bool | Sequence[str] = False) -> Any:

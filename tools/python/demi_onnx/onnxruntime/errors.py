@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._arguments import checking
 from .._errors import Cancelled, DemiError, EnvironmentFailure, ModelError, UsageError
 
 
@@ -22,6 +23,9 @@ class EPFail(EnvironmentFailure):
 
 class InvalidArgument(UsageError):
     """A name, a shape or a type that a call was given is wrong."""
+
+
+checked = checking(InvalidArgument)
 
 
 class NoSuchFile(UsageError, FileNotFoundError):

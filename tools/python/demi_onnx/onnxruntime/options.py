@@ -5,9 +5,9 @@ cannot do is refused by name where a session is made."""
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Mapping
 
-from .errors import InvalidArgument, NotImplemented
+from .errors import InvalidArgument, NotImplemented, checked
 
 
 class GraphOptimizationLevel(enum.IntEnum):
@@ -55,7 +55,7 @@ class _Entries:
 
     def _get(self, key: str) -> str:
         if key not in self._entries:
-            raise InvalidArgument(f"no entry is called {key!r}")
+            raise InvalidArgument(f"key: no entry is called {key!r}")
         return self._entries[key]
 
 
@@ -83,16 +83,20 @@ class SessionOptions(_Entries):
         self._sizes: dict[str, int] = {}
         self._providers: list[tuple[str, dict[str, str]]] = []
 
+    @checked
     def add_session_config_entry(self, key: str, value: str) -> None:
         self._add(key, value)
 
+    @checked
     def get_session_config_entry(self, key: str) -> str:
         return self._get(key)
 
+    @checked
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
-        self._sizes[name] = int(size)
+        self._sizes[name] = size
 
-    def add_provider(self, name: str, options: dict[str, str]) -> None:
+    @checked
+    def add_provider(self, name: str, options: Mapping[str, str]) -> None:
         self._providers.append((name, dict(options)))
 
     def has_providers(self) -> bool:
@@ -133,9 +137,11 @@ class RunOptions(_Entries):
         self.terminate = False
         self.training_mode = False
 
+    @checked
     def add_run_config_entry(self, key: str, value: str) -> None:
         self._add(key, value)
 
+    @checked
     def get_run_config_entry(self, key: str) -> str:
         return self._get(key)
 

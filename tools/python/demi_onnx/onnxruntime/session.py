@@ -12,7 +12,9 @@ from typing import Any, Callable, Mapping, Sequence
 from .. import _convert
 from .._errors import DemiError, EnvironmentFailure
 from .._session import NodeArg, Session
-from .errors import Fail, InvalidArgument, as_onnxruntime
+from .._arguments import refuse, shown
+from .._models import Model
+from .errors import Fail, InvalidArgument, as_onnxruntime, checked
 from .meta import ModelMetadata, metadata_of
 from .options import RunOptions, SessionOptions, how_of
 from .values import IOBinding, OrtValue, of_value
@@ -26,6 +28,20 @@ _ELSEWHERE = {f"{name}ExecutionProvider" for name in (
     "TVM", "Nuphar", "Nnapi", "VSINPU")}
 
 
+def _options_of(options: Any) -> dict[str, Any]:
+    if not isinstance(options, Mapping):
+        raise refuse("provider_options", "options of each provider", options, kind=InvalidArgument)
+    return dict(options)
+
+
+def _pair_of(provider: Any) -> tuple[str, Mapping[str, Any]]:
+    """A provider's name and options, of either or of both."""
+    pair = tuple(provider) if isinstance(provider, (tuple, list)) else (provider, {})
+    if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
+        raise refuse("providers", "names, or pairs of a name and its options", provider, kind=InvalidArgument)
+    return pair
+
+
 def _listed(providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]] | None,
             from_options: list[tuple[str, dict[str, str]]]) -> list[tuple[str, dict[str, Any]]]:
     """(name, options) of the providers that there are, in their order; of others a warning says so."""
@@ -36,8 +52,8 @@ def _listed(providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]
             raise InvalidArgument("'provider_options' is as long as 'providers'")
         given = []
         for i, provider in enumerate(providers):
-            name, more = provider if isinstance(provider, (tuple, list)) else (provider, {})
-            given.append((str(name), {**dict(more), **(dict(options[i]) if options else {})}))
+            name, more = _pair_of(provider)
+            given.append((str(name), {**dict(more), **(_options_of(options[i]) if options else {})}))
     found = []
     for name, more in given:
         if name in ALL_PROVIDERS:
@@ -46,14 +62,35 @@ def _listed(providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]
             warnings.warn(f"Specified provider '{name}' is not in available provider names. "
                           f"Available providers: '{', '.join(ALL_PROVIDERS)}'", UserWarning, stacklevel=4)
         else:
-            raise InvalidArgument(f"no provider is called {name!r}", hint=f"there are: {', '.join(ALL_PROVIDERS)}")
+            raise InvalidArgument(f"providers: no provider is called {shown(name)}", hint=f"there are: {', '.join(ALL_PROVIDERS)}")
     return found or [(_CPU, {})]
+
+
+def _heed(options: RunOptions | None) -> None:
+    """Of a run that begins."""
+    if options is None:
+        return
+    if not isinstance(options, RunOptions):
+        raise refuse("run_options", "RunOptions", options, kind=InvalidArgument)
+    if options.terminate:
+        raise Fail("the run was ended: RunOptions.terminate is set")
+
+
+def _names_of(names: Any) -> list[str] | None:
+    """None stands for all outputs, and so does an empty list."""
+    if isinstance(names, str):
+        raise refuse("output_names", "a list of names", names, kind=InvalidArgument)
+    try:
+        return list(names) or None
+    except Exception:
+        raise refuse("output_names", "a list of names", names, kind=InvalidArgument) from None
 
 
 class InferenceSession(Session):
     """A model that is run, with onnxruntime's arguments, methods and errors."""
 
-    def __init__(self, path_or_bytes: Any, sess_options: SessionOptions | None = None,
+    @checked
+    def __init__(self, path_or_bytes: Model, sess_options: SessionOptions | None = None,
                  providers: Sequence[Any] | None = None,
                  provider_options: Sequence[Mapping[str, Any]] | None = None, **more: Any) -> None:
         more.pop("disabled_optimizers", None)
@@ -113,6 +150,7 @@ class InferenceSession(Session):
         said = {name: {key: str(value) for key, value in more.items()} for name, more in self._listed}
         return {name: said.get(name, {}) for name in self.get_providers()}
 
+    @checked
     def set_providers(self, providers: Sequence[Any] | None = None,
                       provider_options: Sequence[Mapping[str, Any]] | None = None) -> None:
         self._listed = _listed(providers, provider_options, [])
@@ -132,20 +170,20 @@ class InferenceSession(Session):
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
             run_options: RunOptions | None = None) -> list[Any]:
         """The outputs of these names; none, and no names, stand for all."""
-        if run_options is not None and run_options.terminate:
-            raise Fail("the run was ended: RunOptions.terminate is set")
+        _heed(run_options)
         if isinstance(input_feed, Mapping) and any(isinstance(value, OrtValue) for value in input_feed.values()):
             input_feed = {name: of_value(value) for name, value in input_feed.items()}
         try:
-            return Session.run(self, output_names if output_names is None else list(output_names) or None,
-                               input_feed)
+            return Session.run(self, output_names if output_names is None else _names_of(output_names), input_feed)
         except DemiError as error:
             raise as_onnxruntime(error, False) from error
 
+    @checked
     def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: RunOptions | None = None) -> list[OrtValue]:
         return [OrtValue(value) for value in self.run(output_names, input_dict_ort_values, run_options)]
 
+    @checked
     def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],  # type: ignore[override]
                   callback: Callable[[list[Any], Any, str], None], user_data: Any,
                   run_options: RunOptions | None = None) -> None:
@@ -165,8 +203,9 @@ class InferenceSession(Session):
 
     def run_with_iobinding(self, iobinding: IOBinding,  # type: ignore[override]
                            run_options: RunOptions | None = None) -> None:
-        if run_options is not None and run_options.terminate:
-            raise Fail("the run was ended: RunOptions.terminate is set")
+        _heed(run_options)
+        if not isinstance(iobinding, IOBinding):
+            raise refuse("iobinding", "an IOBinding", iobinding, kind=InvalidArgument)
         try:
             Session.run_with_iobinding(self, iobinding._binding)
         except DemiError as error:

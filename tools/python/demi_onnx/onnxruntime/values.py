@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
-from .._device import DeviceArray, device_array
+from .._arguments import refuse
+from .._device import ANY_DEVICE, DeviceArray, device_array, sizes_of
 from .._session import IoBinding
 from .._values import NAMES, dtype_of, number_of
-from .errors import InvalidArgument, NotImplemented
+from .errors import InvalidArgument, NotImplemented, checked
 
 if TYPE_CHECKING:
     from .session import InferenceSession
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 class OrtDevice:
     """Where a value lies."""
 
+    @checked
     def __init__(self, name: str, number: int = 0) -> None:
         if name not in ("cpu", "cuda"):
-            raise NotImplemented(f"there are no values on {name!r}")
-        self._name, self._number = name, int(number)
+            raise NotImplemented(f"name: there are no values on {name!r}")
+        self._name, self._number = name, number
 
     @staticmethod
+    @checked
     def make(name: str, number: int = 0) -> "OrtDevice":
         return OrtDevice(name, number)
 
@@ -48,37 +51,56 @@ class OrtDevice:
 
 def _type_of(element: Any) -> np.dtype[Any]:
     """Of numpy's types, or a number of onnx.TensorProto's."""
-    if isinstance(element, (int, np.integer)) and not isinstance(element, bool):
-        return dtype_of(int(element))
-    made: np.dtype[Any] = np.dtype(element)
-    return made
+    try:
+        if isinstance(element, (int, np.integer)) and not isinstance(element, bool):
+            return dtype_of(int(element))
+        made: np.dtype[Any] = np.dtype(element)
+        number_of(made, 0)
+        return made
+    except Exception:
+        raise refuse("element_type", "a type of numpy's, or a number of onnx.TensorProto's", element,
+                     kind=InvalidArgument) from None
+
+
+def _array_of(name: str, array: Any) -> Any:
+    try:
+        return np.ascontiguousarray(array).reshape(np.shape(array))
+    except Exception:
+        raise refuse(name, "an array", array, kind=InvalidArgument) from None
 
 
 class OrtValue:
     """A tensor, or what else a run gives."""
 
+    @checked
     def __init__(self, value: Any, device: str = "cpu", number: int = 0) -> None:
         self._value, self._device = value, OrtDevice(device, number)
 
     @staticmethod
+    @checked
     def ortvalue_from_numpy(array: Any, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
         if device_type != "cpu":
-            raise NotImplemented(f"a copy to {device_type!r}: give a tensor that lies there (DLPack)")
-        return OrtValue(np.ascontiguousarray(array).reshape(np.shape(array)))
+            raise NotImplemented(f"device_type: a copy to {device_type!r}: give a tensor that lies there (DLPack)")
+        return OrtValue(_array_of("array", array))
 
     @staticmethod
+    @checked
     def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any = np.float32,
                                      device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
         if device_type != "cpu":
-            raise NotImplemented(f"memory on {device_type!r}: give a tensor that lies there (DLPack)")
-        return OrtValue(np.zeros(tuple(shape), _type_of(element_type)))
+            raise NotImplemented(f"device_type: memory on {device_type!r}: give a tensor that lies there (DLPack)")
+        return OrtValue(np.zeros(sizes_of(shape), _type_of(element_type)))
 
     @staticmethod
+    @checked
     def from_dlpack(value: Any, is_bool_tensor: bool = False) -> "OrtValue":
-        there = device_array(value, None)
+        there = device_array(value, None, ANY_DEVICE)
         if there is not None:
-            return OrtValue(there, "cuda")
-        array = np.from_dlpack(value)
+            return OrtValue(there, "cuda", there.device or 0)
+        try:
+            array = np.from_dlpack(value)
+        except Exception as error:
+            raise refuse("value", "a tensor with __dlpack__", value, kind=InvalidArgument) from error
         return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
 
     def _array(self) -> Any:
@@ -139,10 +161,10 @@ class OrtValue:
         return False
 
     def update_inplace(self, array: Any) -> None:
-        mine = self.numpy()
-        if mine.shape != np.shape(array):
-            raise InvalidArgument(f"the value has shape {mine.shape}, the array {np.shape(array)}")
-        mine[...] = array
+        mine, given = self.numpy(), _array_of("array", array)
+        if mine.shape != given.shape or mine.dtype != given.dtype:
+            raise refuse("array", f"an array of {mine.dtype} and shape {mine.shape}", given, kind=InvalidArgument)
+        mine[...] = given
 
 
 def of_value(value: Any) -> Any:
@@ -150,11 +172,18 @@ def of_value(value: Any) -> Any:
     return value._value if isinstance(value, OrtValue) else value
 
 
+_LEAST_ADDRESS = 4096  # the first page is nobody's
+
+
 def memory_at(pointer: int, shape: Sequence[int], element_type: Any, device: str) -> Any:
     """The caller's memory as a tensor; who gives an address keeps what is there."""
-    dtype, shape = _type_of(element_type), tuple(int(size) for size in shape)
+    dtype, shape = _type_of(element_type), sizes_of(shape)
+    if device not in ("cpu", "cuda"):
+        raise refuse("device_type", "cpu or cuda", device, kind=InvalidArgument)
     if device != "cpu":
         return DeviceArray(pointer, shape, dtype)
+    if math.prod(shape) and not _LEAST_ADDRESS <= pointer < 1 << 63:
+        raise refuse("buffer_ptr", "an address", pointer, kind=InvalidArgument)
     room = (ctypes.c_char * max(1, math.prod(shape) * dtype.itemsize)).from_address(pointer)
     array: np.ndarray[Any, Any] = np.frombuffer(memoryview(room), dtype, math.prod(shape))
     return array.reshape(shape)
@@ -167,25 +196,30 @@ class IOBinding:
         self._session = session
         self._binding = IoBinding(session)
 
+    @checked
     def bind_cpu_input(self, name: str, array: Any) -> None:
-        self._binding.bind_input(name, np.asarray(array))
+        self._binding.bind_input(name, _array_of("array", array))
 
+    @checked
     def bind_ortvalue_input(self, name: str, value: OrtValue) -> None:
         self._binding.bind_input(name, of_value(value))
 
+    @checked
     def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
                    buffer_ptr: int) -> None:
         self._binding.bind_input(name, memory_at(buffer_ptr, shape, element_type, device_type))
 
+    @checked
     def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Sequence[int] | None = None, buffer_ptr: int | None = None) -> None:
         if buffer_ptr is None or shape is None:
             if device_type != "cpu":
-                raise NotImplemented("outputs in a device's memory that demi makes: give `buffer_ptr`")
+                raise NotImplemented("device_type: outputs in a device's memory that demi makes: give `buffer_ptr`")
             self._binding.bind_output(name)
         else:
             self._binding.bind_output(name, memory_at(buffer_ptr, shape, element_type, device_type))
 
+    @checked
     def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
         self._binding.bind_output(name, of_value(value))
 
@@ -196,7 +230,7 @@ class IOBinding:
         self._binding.wait()
 
     def get_outputs(self) -> list[OrtValue]:
-        return [OrtValue(v, "cuda" if device_array(v, None) else "cpu") if not isinstance(v, (list, type(None)))
+        return [OrtValue(v, "cuda" if device_array(v, None, ANY_DEVICE) else "cpu") if not isinstance(v, (list, type(None)))
                 else OrtValue(v) for v in self._binding.get_outputs()]
 
     def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
