@@ -124,10 +124,12 @@ static bool fuse_beside(Fuse *fuse, Node *cast) {
     return true;
 }
 
-/* An output's type is the first operand's where nothing else is said. */
-static bool may_read(const Node *kernel, const Value *value) {
-    bool second = kernel->output_count > 1 && kernel->outputs[1];
-    return is_kernel(kernel) && !(second && fuse_input(kernel, 0) == value);
+/* The outputs keep the types that they have from the first operand, where nothing else is said. */
+static void keep_types(Node *kernel) {
+    static const char *const names[] = {"to", "sum"}; /* of two outputs: LayerNormalization's */
+    for (uint32_t i = 0; i < kernel->output_count && i < 2; i++)
+        if (kernel->outputs[i] && !node_attr(kernel, names[i]))
+            node_set_attr_int(kernel, names[i], type_dtype(kernel->outputs[i]->type));
 }
 
 /* True where the value follows from constants alone, by few nodes: `left` may yet be looked at. */
@@ -140,13 +142,12 @@ static bool is_computed_ahead(const Value *value, int *left) {
     return true;
 }
 
-/* The kernel, the cast's one reader, reads what the cast does; its result keeps its type. */
+/* The kernel, the cast's one reader, reads what the cast does; its results keep their types. */
 static void read_before(Node *kernel, Node *cast) {
-    const Dtype dtype = type_dtype(kernel->outputs[0]->type);
     for (uint32_t i = 0; i < kernel->input_count; i++) {
         if (kernel->inputs[i].value != cast->outputs[0]) continue;
+        if (i == 0) keep_types(kernel);
         node_set_input(kernel, i, cast->inputs[0].value);
-        if (i == 0 && !node_attr(kernel, "to")) node_set_attr_int(kernel, "to", dtype);
     }
     node_remove_unswept(cast);
 }
@@ -163,10 +164,8 @@ static Value *behind_moves(Value *value) {
 
 /* The same where the cast's result is moved to be `moved`, which the kernel alone reads. */
 static void move_before(Fuse *fuse, Node *kernel, Node *cast, Value *moved) {
-    const Dtype dtype = type_dtype(kernel->outputs[0]->type);
     Value *x = cast->inputs[0].value, *wide = cast->outputs[0];
-    if (fuse_input(kernel, 0) == moved && !node_attr(kernel, "to"))
-        node_set_attr_int(kernel, "to", dtype);
+    if (fuse_input(kernel, 0) == moved) keep_types(kernel);
     retype(fuse, fuse_reader(wide)->outputs[0], moved, type_dtype(x->type));
     fuse_set_dtype(fuse, moved, type_dtype(x->type));
     node_set_input(fuse_reader(wide), 0, x);
@@ -179,7 +178,7 @@ static bool fuse_read(Fuse *fuse, Node *cast) {
     Node *kernel = fuse_reader(moved);
     int left = 64;
     if (type_dtype(wide->type) != DTYPE_FLOAT || is_computed_ahead(x, &left) || !kernel ||
-        !may_read(kernel, moved))
+        !is_kernel(kernel))
         return false;
     kernel = as_fused(fuse, kernel);
     if (!kernel) return false;
@@ -195,7 +194,7 @@ static bool fuse_rounding(Fuse *fuse, Node *cast) {
     Value *x = cast->inputs[0].value, *low = cast->outputs[0];
     Node *kernel = fuse_reader(low);
     if (fuse->faithful || type_dtype(x->type) != DTYPE_FLOAT || !kernel || !is_fused(kernel) ||
-        !sym_equals(kernel->op_type, "Attention") || !may_read(kernel, low))
+        !sym_equals(kernel->op_type, "Attention") || !is_kernel(kernel))
         return false;
     read_before(kernel, cast);
     return true;
