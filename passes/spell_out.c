@@ -16,9 +16,8 @@
  */
 #include <string.h>
 
-#include "call_size.h"
-#include "clone_nodes.h"
 #include "infer_shapes.h"
+#include "inline_calls.h"
 #include "op_types.h"
 #include "passes.h"
 #include "simplify_graph.h"
@@ -69,14 +68,6 @@ static bool is_as_defined(Spell *spell) {
 
 /* ---- bodies of functions --------------------------------------------------------------------- */
 
-/* The calls of functions whose bodies hold something to spell. */
-typedef struct InlineRun {
-    Err *err;
-    const bool *spelt; /* by the function's place in the model */
-    bool again;        /* what was put in may call functions, too */
-    bool failed;
-} InlineRun;
-
 static const Graph *outermost(const Graph *graph) {
     while (graph->parent) graph = graph->parent;
     return graph;
@@ -109,49 +100,6 @@ static const bool *find_spelt(PassCtx *ctx) {
     return any ? spelt : NULL;
 }
 
-/* The graph around may lack domains that the body imports. */
-static void import_as(Model *model, const Function *function, const Graph *graph) {
-    for (size_t i = 0; i < function->opsets.count; i++) {
-        const OpsetImport *import = &function->opsets.items[i];
-        if (opset_version(graph->opsets, import->domain) < 1)
-            model_import_opset(model, graph->opsets, import->domain, import->version);
-    }
-}
-
-static void inline_call(PassCtx *ctx, Node *node, void *data) {
-    InlineRun *in = data;
-    Model *model = ctx->model;
-    if (in->failed || !calls_spelt(model, node, in->spelt)) return;
-    const Function *function = model_find_function(model, node);
-    Value **outputs = ARENA_ARRAY(ctx->scratch, Value *, node->output_count + 1);
-    CloneNodes clone = clone_begin(model, ctx->scratch);
-    import_as(model, function, node->graph);
-    if (!clone_call(&clone, node, node, outputs)) {
-        in->failed = !node_error(node, in->err, ERR_MODEL,
-                                 "demi does not run operators of com.microsoft in functions that "
-                                 "import other opsets than the model");
-        return;
-    }
-    for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i] && outputs[i]) result_become(ctx, node, i, outputs[i]);
-    node_remove_unswept(node);
-    ctx->counts->rewrites++;
-    in->again = true;
-}
-
-static bool inline_calls(PassCtx *ctx, Err *err) {
-    InlineRun in = {.err = err, .spelt = find_spelt(ctx)};
-    if (!in.spelt) return true;
-    if (call_size_expanded(ctx->model, ctx->scratch) >
-        call_size_room(ctx->model, ctx->scratch) / sizeof(Node))
-        return err_set(err, ERR_MODEL, "calls of functions make too many nodes of it");
-    do {
-        in.again = false;
-        each_node(ctx, inline_call, &in);
-    } while (in.again && !in.failed);
-    return !in.failed;
-}
-
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static void visit(PassCtx *ctx, Node *node, void *data) {
@@ -173,7 +121,12 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     SpellRun spelt = {.options = options, .err = err};
     uint64_t before = ctx->counts->rewrites;
-    if (!inline_calls(ctx, err)) return false;
+    const bool *holds = find_spelt(ctx);
+    if (holds && !calls_inline(ctx, holds,
+                               "demi does not run operators of com.microsoft in functions that "
+                               "import other opsets than the model",
+                               err))
+        return false;
     if (ctx->counts->rewrites != before && !infer_again(ctx, err)) return false;
     before = ctx->counts->rewrites;
     each_node(ctx, visit, &spelt);

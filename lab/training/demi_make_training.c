@@ -65,7 +65,7 @@ static void text_body(Call *call, void *data) {
     if (opset > 0 && opset < LEAST_OPSET)
         pipeline_put_pass(
             &text, arena_printf(&make->arena, "infer-dtypes,upgrade-opset{to=%d}", RAISED_OPSET));
-    pipeline_put_pass(&text, "infer-dtypes,infer-shapes");
+    pipeline_put_pass(&text, "infer-dtypes,infer-shapes,inline-calls");
     put_training(&text, &make->options);
     put_scale(&text, &make->options);
     if (make->options.spelled) pipeline_put_pass(&text, "spell-optimizer");
