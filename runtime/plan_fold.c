@@ -247,7 +247,7 @@ static double common_dim(const KernelTensor *a, const KernelTensor *b) {
     double common = 0;
     for (uint32_t i = 0; i < a->rank; i++)
         for (uint32_t k = 0; k < b->rank; k++)
-            if (a->dims[i] == b->dims[k] && (!common || (double)a->dims[i] < common))
+            if (a->dims[i] == b->dims[k] && (common == 0 || (double)a->dims[i] < common))
                 common = (double)a->dims[i];
     return common > 1 ? common : 1;
 }
