@@ -11,6 +11,10 @@
  * that only such steps read goes when the last of them has run. What no step reads any more is
  * dropped from the plan.
  *
+ * Left alone, too, are steps whose operators' work grows faster than their operands (OpWork), where it
+ * may be beyond what is left of FOLD_WORK multiply-adds for all of them, a second or some: a megabyte
+ * of constants can ask for hours. It is a bound from the operands' sizes, the same on every machine.
+ *
  * A cast to float of what is 16 bit is not computed but declared: its result is the same data, in
  * the plan once, and the runtime widens it where it is read.
  */
@@ -24,6 +28,7 @@
 #include "step_form.h"
 
 enum { RESULT_FACTOR = 2, RESULT_BYTES = 1 << 20, TOTAL_BYTES = 8 << 20 };
+static const double FOLD_WORK = 17179869184.0;          /* 2^34 */
 enum { STEP_SHARE = 4, RESULT_SHARE = 1 + STEP_SHARE }; /* what a step needs besides a result */
 
 typedef struct Fold {
@@ -39,6 +44,7 @@ typedef struct Fold {
     uint32_t *wanted; /* [value_count]: by how many operands of steps that are yet to be executed */
     bool *stays;      /* [value_count]: something else reads it */
     uint64_t left;    /* bytes that results may still have */
+    double work_left; /* multiply-adds that steps may still take */
     RtValue *results; /* [value_count] */
 } Fold;
 
@@ -224,6 +230,66 @@ static bool allowed(const Fold *f, const Exec *exec, const LoadedStep *step, uin
     return true;
 }
 
+/* Product of dims [from, rank); 1 of no tensor. */
+static double span_of(const KernelTensor *tensor, uint32_t from) {
+    double span = 1;
+    for (uint32_t i = from; tensor && i < tensor->rank; i++) span *= (double)tensor->dims[i];
+    return span;
+}
+
+static const KernelTensor *operand_of(const Exec *exec, const LoadedStep *step, uint32_t i) {
+    if (i >= step->plan->inputs.count || step->inputs[i] == PLAN_NONE) return NULL;
+    return &exec->values[step->inputs[i]].tensor->tensor;
+}
+
+/* The smallest size that both have, at least 1: sums of products are along one of those. */
+static double common_dim(const KernelTensor *a, const KernelTensor *b) {
+    double common = 0;
+    for (uint32_t i = 0; i < a->rank; i++)
+        for (uint32_t k = 0; k < b->rank; k++)
+            if (a->dims[i] == b->dims[k] && (common == 0 || (double)a->dims[i] < common))
+                common = (double)a->dims[i];
+    return common > 1 ? common : 1;
+}
+
+/* Of products of matrices: batches that both have are not multiplied with each other. */
+static double matmul_work(const KernelTensor *a, const KernelTensor *b) {
+    if (b->rank < 2) return span_of(a, 0);
+    double shared = 1;
+    for (uint32_t i = 3; i <= a->rank && i <= b->rank; i++)
+        if (a->dims[a->rank - i] == b->dims[b->rank - i] && a->dims[a->rank - i])
+            shared *= (double)a->dims[a->rank - i];
+    const double batches = span_of(b, 0) / span_of(b, b->rank - 2);
+    return span_of(a, 0) * (double)b->dims[b->rank - 1] * batches / shared;
+}
+
+/* Multiply-adds that the step takes at most, of known operands and results of so many bytes; 0 where
+ * they are in proportion to these. */
+static double most_work(const Exec *exec, const LoadedStep *step, uint64_t bytes) {
+    const OpRecord *record = op_record_find(step->domain, step->op);
+    const KernelTensor *a = operand_of(exec, step, 0);
+    const KernelTensor *b = record ? operand_of(exec, step, record->weights) : NULL;
+    double most = 0;
+    if (!record || !a || !b) return 0;
+    for (uint32_t i = 0; i < step->plan->inputs.count; i++) {
+        const double count = span_of(operand_of(exec, step, i), 0);
+        if (count > most) most = count;
+    }
+    switch ((OpWork)record->work) {
+    case WORK_FEW:
+    case WORK_MOVES: return 0;
+    case WORK_MATMUL: return matmul_work(a, b);
+    case WORK_GEMM: return span_of(a, 0) * span_of(b, 0) / common_dim(a, b);
+    case WORK_CONV: return (double)bytes * span_of(b, 1);
+    case WORK_DECONV: return span_of(a, 0) * span_of(b, 1);
+    case WORK_LAYER: return span_of(a, 0) * most;
+    case WORK_SEPARABLE:
+    case WORK_ATTENTION:
+    case WORK_OTHER: return most * most;
+    }
+    return 0;
+}
+
 /* True for a cast of known 16-bit elements to float, whose result needs no data of its own. */
 static bool is_widening(const Fold *f, const Exec *exec, const LoadedStep *step) {
     const PlanValue *values = f->b->values.items;
@@ -258,6 +324,9 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
         if (!f->wanted[step->outputs[0]]) return; /* else others compute with it */
     }
     if (!allowed(f, exec, step, &most)) return;
+    const double work = most_work(exec, step, most);
+    if (work > f->work_left) return;
+    f->work_left -= work;
     /* operands and results may be widened for the kernel, which may need workspace */
     exec->pool.budget = exec->pool.used + STEP_SHARE * most;
     run->err = (Err){0};
@@ -422,7 +491,8 @@ bool plan_fold(PlanBuilder *builder, Err *err) {
               .alias = ARENA_ARRAY(arena, uint32_t, builder->values.count),
               .placed = ARENA_ARRAY(arena, uint32_t, builder->values.count),
               .wanted = ARENA_ARRAY(arena, uint32_t, builder->values.count),
-              .stays = ARENA_ARRAY(arena, bool, builder->values.count)};
+              .stays = ARENA_ARRAY(arena, bool, builder->values.count),
+              .work_left = FOLD_WORK};
     find_steps(&f);
     if (f.step_count == 0 || !set_limits(&f)) return true;
     find_staying(&f);

@@ -115,6 +115,33 @@ TEST(test_chain) {
     arena_free(&t.arena);
 }
 
+/* The determinant of a constant, as what it takes is at most its elements' number squared. */
+static void fold_det(int64_t side, bool folds) {
+    static float elements[1024 * 1024];
+    Bench t;
+    begin(&t);
+    PlanBuilder *b = &t.b;
+    const int64_t dims[] = {side, side};
+    for (int64_t i = 0; i < side; i++) elements[i * side + i] = 1;
+    uint32_t x = add_value(b, "x", DTYPE_FLOAT, NULL, 0),
+             c = add_value(b, "c", DTYPE_FLOAT, dims, 2);
+    uint32_t det = add_value(b, "d", DTYPE_FLOAT, NULL, 0);
+    plan_set_data(b, c, (uint64_t)(side * side) * sizeof *elements, read_memory, elements);
+    add_step(b, "Det", one(b, c), one(b, det), (PlanSpan){0});
+    uint32_t y = add_binary(b, "Add", x, det);
+    add_graph(b, x, &y, 1);
+    if (!plan_fold(b, &t.err)) fail_msg("%s", t.err.what);
+    assert_int_equal(b->steps.count, folds ? 1 : 2);
+    arena_free(&t.arena);
+    memset(elements, 0, sizeof elements);
+}
+
+/* However small a model is, making its plan takes seconds at most. */
+TEST(test_work_is_bounded) {
+    fold_det(64, true);
+    fold_det(1024, false);
+}
+
 /* What training draws differs from run to run; an input's default is read though a step that reads it is
  * folded. */
 TEST(test_what_stays) {

@@ -3,7 +3,8 @@
 
 Each of SLOW is a small model of one kernel that would run for half a minute to hours. With `--time 1`
 and demi's own kernels, and each of ONEDNN with oneDNN's where that is installed, it must end with exit code 3 and one line that names the node, after less than
-10 s of the processor's time for each thread, that of making inputs included. SIGINT ends one of them as soon.
+10 s of the processor's time for each thread, that of making inputs included. SIGINT ends one of them as
+soon. What depends on constants alone is not computed in advance where it would take as long.
 
 usage: limits_test.py --demi DEMI [--only NAME]
 """
@@ -151,6 +152,13 @@ ONEDNN = {
         f"int8[64,64,31,31] w = {{{', '.join(['3'] * (64 * 64 * 31 * 31))}}}", "int32[A,B,C,D] y"),
 }
 
+# Of constants: the plan is made without computing it.
+BOXES = ", ".join(f"{i}, {i}, {i + 1}, {i + 1}" for i in range(60000))  # none overlaps another
+CONSTANT = graph("float[1] x", "y = NonMaxSuppression (b, s, most, iou)\nz = Neg (x)",
+                 f"float[1,60000,4] b = {{{BOXES}}}, float[1,8,60000] s = "
+                 f"{{{', '.join(str(i % 100) for i in range(480000))}}}, "
+                 "int64[1] most = {60000}, float[1] iou = {0.999}", "int64[N,3] y, float[1] z")
+
 
 def measure(words: list[str], interrupt: float = 0) -> tuple[int, str, float]:
     """(exit code, standard error, seconds of the processor) of one run, which gets SIGINT after so long."""
@@ -198,6 +206,12 @@ def main() -> int:
                 if args.only in (None, name, f"{kernels} {name}"):
                     found += judge(args.demi, name, text, folder, kernels)
                     print(kernels, name, flush=True)
+        pathlib.Path(f"{folder}/constant.onnxtxt").write_text(CONSTANT)
+        for words, made in ((["compile"], "made.plan"), (["simplify", "--inexact"], "made.onnx")):
+            code, said, seconds = measure([args.demi, *words, f"{folder}/constant.onnxtxt", "--quiet",
+                                           "-o", f"{folder}/{made}"])
+            if code != 0 or seconds > SECONDS:
+                found.append(f"{words[0]} of constants: exit code {code} after {seconds:.1f} s: {said[:300]}")
         pathlib.Path(f"{folder}/slow.onnxtxt").write_text(SLOW["NonMaxSuppression"])
         code, _, seconds = measure([args.demi, "run", f"{folder}/slow.onnxtxt", "--random", "1"], 1)
         if code != -signal.SIGINT or seconds > SECONDS:

@@ -29,7 +29,7 @@ static unsigned parts_of(const KernelCall *call, const OnednnWork *work, uint64_
     if (amount > MOST_OF_PART) {
         const double together =
             floor(MOST_OF_PART / (amount / (double)items)); /* items of a part */
-        const double least = together ? ceil((double)items / together) : INFINITY;
+        const double least = together > 0 ? ceil((double)items / together) : INFINITY;
         if (least > PARTS_MOST) return 0;
         if ((double)parts < least) parts = (uint64_t)least;
     }

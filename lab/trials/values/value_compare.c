@@ -385,10 +385,10 @@ void value_compare(Arena *arena, const DemiData *got, const DemiData *want,
     if (diff->count && !sums.expected) diff->scale = INFINITY;
     if (broken) diff->max_abs = diff->ulp = INFINITY;
     diff->mean_abs = broken ? INFINITY : sums.finite ? sums.absolute / (double)sums.finite : 0;
-    diff->error = broken             ? INFINITY
-                  : !diff->max_abs   ? 0
-                  : diff->scale == 0 ? INFINITY
-                                     : diff->max_abs / diff->scale;
+    diff->error = broken               ? INFINITY
+                  : diff->max_abs == 0 ? 0
+                  : diff->scale == 0   ? INFINITY
+                                       : diff->max_abs / diff->scale;
     diff->sqnr = broken              ? -INFINITY
                  : sums.squares == 0 ? INFINITY
                                      : 10 * log10(sums.want / sums.squares);
