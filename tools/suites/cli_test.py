@@ -362,7 +362,7 @@ class Refusals(Case):
                 self.assertIn("'B' ('m')", self.fails(1, "simplify", source, "-o", out))
                 continue
             said = text(self.ok("simplify", source, "-o", out).stdout)
-            self.assertIn("1 Cast gives another type than declared, such as 'm' float,", said)
+            self.assertIn("1 Cast gives a type other than the one declared, such as 'm' (float),", said)
             self.assertIn("operators do not give, such as that of 'k': corrected", said)
             self.ok("check", out)
             with open(out) as file:
@@ -374,7 +374,7 @@ class Refusals(Case):
                 y = If (c) <then_branch = t () => (float16[2] p) <float16[2] m> {
                       m = Cast <to: int = 1> (i) p = Mul (x, m) },
                     else_branch = e () => (float16[2] q) { q = Neg (x) }> }""")
-        self.assertIn("1 Cast gives another type than declared",
+        self.assertIn("1 Cast gives a type other than the one declared",
                       text(self.ok("convert", source, "-o", self.path("branch.onnx")).stdout))
         self.ok("check", self.path("branch.onnx"))
 
