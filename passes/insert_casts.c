@@ -308,8 +308,8 @@ static void note_integers(PassCtx *ctx, const ChosenNodes *chosen) {
     pass_remark(
         ctx->counts, arena,
         arena_printf(arena,
-                     "already int8: %zu of %zu products with weights multiply integers; floats "
-                     "between them would gain nothing from 16 bits, and stay as they are",
+                     "already int8: %zu of %zu products with weights multiply integers; 16-bit "
+                     "floats between them would gain nothing, so these stay float32",
                      chosen->products.integers, chosen->products.all));
 }
 

@@ -39,13 +39,13 @@ static bool are_all(PassCtx *ctx, const Tensor *tensor, uint64_t count, double n
 /* True where the value is a constant of nothing but this number, of integers or, with its sign, of
  * floats. The first element mostly tells; MOST elements at most are looked at. */
 static bool is_all(PassCtx *ctx, const Value *value, double number) {
-    enum { MOST = 1 << 22 };
+    enum { MOST_INTS = 1 << 16, MOST = 1 << 22 };
     const Tensor *tensor =
         value && value_is_constant(value) ? constant_tensor(value, ctx->scratch) : NULL;
     int64_t *ints;
     uint64_t count;
     if (!tensor || !tensor_check(tensor, NULL)) return false;
-    if (tensor_read_ints(tensor, ctx->scratch, MOST, &ints, &count)) {
+    if (tensor_read_ints(tensor, ctx->scratch, MOST_INTS, &ints, &count)) {
         for (uint64_t i = 0; i < count; i++)
             if ((double)ints[i] != number) return false;
         return count > 0;

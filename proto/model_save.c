@@ -237,7 +237,7 @@ static bool save_data(Save *save) {
     if (save->named)
         return may_replace(save) ||
                err_set(save->err, ERR_USAGE,
-                       "'%s' is there, and is not data of this file alone: give another name",
+                       "'%s' exists and is not this model's own data file: choose another name",
                        save->data_name);
     sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name,
             export_plan_data_hash(save->plan));
@@ -335,7 +335,7 @@ static bool takes_name(const Save *save) {
     if (!save->named || (!save->out->streaming && model_save_is_name(save->data_name) &&
                          strcmp(save->data_name, save->out->name) != 0))
         return true;
-    return err_set(save->err, ERR_USAGE, "'%s' can't be what external data are called",
+    return err_set(save->err, ERR_USAGE, "'%s' can't be the name of the data file",
                    save->data_name);
 }
 

@@ -161,8 +161,8 @@ static bool correct_casts(Repair *r, const char *when) {
     pass_remark(
         r->ctx->counts, arena,
         arena_printf(arena,
-                     "%zu Cast%s another type than declared, such as '%s' %s, and what reads "
-                     "%s takes the declared type alone: corrected, %s",
+                     "%zu Cast%s a type other than the one declared, such as '%s' (%s), and what "
+                     "reads %s accepts only the declared one: corrected, %s",
                      count, count == 1 ? " gives" : "s give", node_label(first->node),
                      dtype_name(first->to), count == 1 ? "it" : "them", when));
     return infer(r);

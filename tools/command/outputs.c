@@ -239,7 +239,7 @@ bool outputs_place(Program *program, bool inside, bool outside, const char *name
                        name ? "data-name" : "external");
     if (name && !model_save_is_name(name))
         return err_set(err, ERR_USAGE,
-                       "--data-name '%s' is not a file's name: the file lies in OUT's folder",
+                       "--data-name '%s' is not a plain file name: the file goes into OUT's folder",
                        name);
     program->outputs->saves = (SaveOptions){.place = inside            ? SAVE_INSIDE
                                                      : outside || name ? SAVE_OUTSIDE

@@ -362,13 +362,21 @@ class Refusals(Case):
                 self.assertIn("'B' ('m')", self.fails(1, "simplify", source, "-o", out))
                 continue
             said = text(self.ok("simplify", source, "-o", out).stdout)
-            self.assertIn("1 Cast gives another type than declared, such as 'm' float,", said)
+            self.assertIn("1 Cast gives a type other than the one declared, such as 'm' (float),", said)
             self.assertIn("operators do not give, such as that of 'k': corrected", said)
             self.ok("check", out)
             with open(out) as file:
                 written = file.read()
             self.assertIn("m = Cast <to = 10> (i)", written)
             self.assertIn("k = Cast <to = 1> (i)", written)
+        with open(source, "w") as file:  # in a branch
+            file.write("""<ir_version: 8, opset_import: ["" : 13]> g (float16[2] x, bool[2] i, bool c) => (float16[2] y) {
+                y = If (c) <then_branch = t () => (float16[2] p) <float16[2] m> {
+                      m = Cast <to: int = 1> (i) p = Mul (x, m) },
+                    else_branch = e () => (float16[2] q) { q = Neg (x) }> }""")
+        self.assertIn("1 Cast gives a type other than the one declared",
+                      text(self.ok("convert", source, "-o", self.path("branch.onnx")).stdout))
+        self.ok("check", self.path("branch.onnx"))
 
 
     def test_int8_already(self):

@@ -289,11 +289,11 @@ class Places(unittest.TestCase):
             self.assertEqual(convert("b.onnx", "weights", "--to", "bfloat16"), (0, ""))  # equal
             (place / "notes").write_text("of somebody's")
             before = {path.name: path.read_bytes() for path in place.iterdir()}
-            for out, name, why in (("a.onnx", "weights", "is not data of this file alone"),
-                                   ("c.onnx", "weights", "is not data of this file alone"),
-                                   ("c.onnx", "notes", "is not data of this file alone"),
+            for out, name, why in (("a.onnx", "weights", "is not this model's own data file"),
+                                   ("c.onnx", "weights", "is not this model's own data file"),
+                                   ("c.onnx", "notes", "is not this model's own data file"),
                                    ("c.onnx", "c.onnx", "same file"), ("c.onnx", "m.onnxtxt", "write over"),
-                                   ("c.onnx", "../w", "not a file's name"), ("c.onnx", "", "not a file's name")):
+                                   ("c.onnx", "../w", "not a plain file name"), ("c.onnx", "", "not a plain file name")):
                 with self.subTest(out=out, name=name):
                     code, text = convert(out, name)
                     self.assertEqual(code, 2, text)
