@@ -16,6 +16,7 @@ import os
 from typing import Any, Callable, Mapping, TypeVar
 
 from ._errors import UsageError
+from ._large import LargeModel
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _Reader = Callable[[Any], Any]  # gives the argument as it is handed on; raises _Wrong
@@ -78,7 +79,7 @@ def _path(value: Any) -> Any:
 def _model(value: Any) -> Any:
     if isinstance(value, (str, os.PathLike)):
         return _path(value)
-    if isinstance(value, (bytes, bytearray, memoryview)) or hasattr(value, "SerializeToString"):
+    if isinstance(value, (bytes, bytearray, memoryview, LargeModel)) or hasattr(value, "SerializeToString"):
         return value
     raise _Wrong("a path, the bytes of a model or an onnx.ModelProto")
 
