@@ -59,8 +59,8 @@ add_custom_command(OUTPUT ${demi_archive}
 add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
 set(demi_headers passes/front/demi.h passes/front/demi_plugin.h rewrite/base/demi_dtype.h
-    rewrite/base/demi_error.h runtime/demi_runtime.h lab/trials/demi_trials.h
-    lab/search/demi_search.h lab/training/demi_train.h)
+    rewrite/base/demi_error.h runtime/demi_runtime.h tools/lab/trials/demi_trials.h
+    tools/lab/search/demi_search.h tools/lab/training/demi_train.h)
 foreach(header ${demi_headers})
     get_filename_component(name ${header} NAME)
     configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)

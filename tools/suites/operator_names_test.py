@@ -16,7 +16,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ["rewrite", "proto", "passes", "runtime", "kernels", "lab", "tools"]
+FOLDERS = ["rewrite", "proto", "passes", "runtime", "kernels", "tools"]
 SUFFIXES = {".c", ".h", ".inc"}
 MOST_COMPARED = 3
 # Lists whose words only look like operators: file, and why.
