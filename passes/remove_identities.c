@@ -202,15 +202,8 @@ static Value *undone(const Node *node) {
 
 /* True where only operators read the value that give the same bits for 0 and -0. */
 static bool hides_zeros_sign(const Value *value) {
-    static const char *const ops[] = {"Softmax", "Exp",  "Abs",         "Cos",     "Cosh",
-                                      "IsNaN",   "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
-                                      "Equal"};
-    for (const Use *use = value->uses; use; use = use->next) {
-        bool hides = false;
-        for (size_t i = 0; !hides && i < sizeof ops / sizeof *ops; i++)
-            hides = simplify_is(use->node, ops[i]);
-        if (!hides) return false;
-    }
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node || !op_record_has(fuse_record(use->node), OP_ZERO_SIGN)) return false;
     return !value->referenced;
 }
 

@@ -174,6 +174,7 @@ enum OpTrait {
         8192,        /* divides data by its own spread, row by row, or is the first step of what
                              does so in several operators (ReduceMean) */
     OP_SKIP = 16384, /* adds a residual, operand 1, to operand 0 before anything else */
+    OP_ZERO_SIGN = 32768, /* gives the same bits for 0 and -0 */
 };
 
 typedef struct OpRecord {
