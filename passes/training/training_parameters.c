@@ -278,6 +278,11 @@ bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameter
         if (!f.frozen_names[i])
             return err_set(err, ERR_USAGE, "make-training: there is no parameter '%s'",
                            ask->freeze->items[i]);
-    return parameters->count ||
-           err_set(err, ERR_MODEL, "'%s' is computed from no parameters", sym_text(ask->of->name));
+    if (parameters->count) return true;
+    err_set(err, ERR_MODEL, "'%s' is computed from no parameters", sym_text(ask->of->name));
+    if (ask->of->graph->model->functions.count)
+        err_hint(
+            err,
+            "the pass inline-calls puts what the model's functions do in place of their calls");
+    return false;
 }

@@ -46,6 +46,21 @@ def mlp(rng: np.random.Generator) -> onnx.ModelProto:
     return model_of(nodes, ["N", 8], ["N", 4], weights)
 
 
+def called(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same, whose layers are calls of a function with a call within."""
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+    body = [helper.make_node("Gemm", ["a", "w", "b"], ["g"])]
+    inner = helper.make_function("f", "Inner", ["a", "w", "b"], ["g"], body, imports[:1])
+    outer = helper.make_function("f", "Layer", ["a", "w", "b"], ["y"], [
+        helper.make_node("Inner", ["a", "w", "b"], ["y"], domain="f")], imports)
+    model.functions.extend([inner, outer])
+    model.opset_import.append(imports[1])
+    for node in model.graph.node:
+        if node.op_type == "Gemm":
+            node.op_type, node.domain = "Layer", "f"
+    return model
+
+
 def lenet(rng: np.random.Generator, norm: bool, dropout: bool = False) -> onnx.ModelProto:
     weights = {"k": rng.normal(0, 0.3, (4, 1, 3, 3)), "kb": np.zeros(4),
                "w": rng.normal(0, 0.3, (64, 4)), "b": np.zeros(4)}
@@ -325,6 +340,19 @@ class Training(unittest.TestCase):
                     "infer-dtypes,infer-shapes,make-training")
         self.assertEqual([line for line in (done.stdout + done.stderr).splitlines() if "trained" in line],
                          [f"note: {line}" for line in told])
+
+    def test_behind_calls(self) -> None:
+        """Layers that are calls of a model's functions are trained as if they stood there."""
+        data, losses = samples((8,), self.rng), []
+        for make in (lambda model: model, called):
+            self.assertEqual(self.told(make(mlp(np.random.default_rng(3)))), ["trained: 4 tensors, 160 elements"])
+            onnx.checker.check_model(onnx.load(self.path("train.onnx")))
+            losses.append([*self.losses(self.path("train.onnx"), self.save(data), "--steps", 20)])
+        self.assertEqual(*losses)
+        done = demi("opt", self.path("model.onnx"), "-o", self.path("other.onnx"), "--passes",
+                    "infer-dtypes,infer-shapes,make-training")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("hint: the pass inline-calls puts", done.stderr)
 
     def test_told_why(self) -> None:
         """Behind what has no gradient, a mask, where no parameter is, and what the output does not need."""
