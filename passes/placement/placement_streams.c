@@ -51,6 +51,7 @@ enum {
 typedef struct Streams {
     Placement *p;
     uint8_t *values; /* [value_count]: bits as above */
+    uint8_t *parts;  /* [node_count]: Parts */
 } Streams;
 
 static bool is_computed(const Placement *p, const Use *use) {
@@ -63,7 +64,7 @@ static bool adds_computed(const Placement *p, const Node *node) {
     return computed >= 2;
 }
 
-static Part part_of(const Streams *s, const Node *node) {
+static Part find_part(const Placement *p, const Node *node) {
     const OpSchema *schema = node_schema(node);
     const OpRecord *record = schema ? node_record(node) : NULL;
     if (!record || placement_holds_bodies(node)) return PART_PRODUCT; /* or anything else */
@@ -71,7 +72,7 @@ static Part part_of(const Streams *s, const Node *node) {
     if (op_record_has(record, OP_SKIP)) return PART_RESIDUAL;
     if (domain_is_default(node->domain) &&
         (sym_equals(node->op_type, "Add") || sym_equals(node->op_type, "Sum")))
-        return adds_computed(s->p, node) ? PART_RESIDUAL : PART_OTHER;
+        return adds_computed(p, node) ? PART_RESIDUAL : PART_OTHER;
     if (op_record_has(record, OP_NORMALIZES)) return PART_NORM;
     if (placement_node_squares(node)) return PART_SQUARE;
     return op_has_flags(schema, OP_MOVES) || node_is_cast(node) ? PART_MOVES : PART_OTHER;
@@ -95,7 +96,7 @@ static uint8_t bits_of_use(const Streams *s, const Use *use, const Graph *graph)
     const OpSchema *schema = node_schema(node);
     if (schema && op_has_flags(schema, OP_SHAPE_ONLY)) return 0;
     const uint8_t behind = results_of(s, node), kept = behind & (LATER_ADD | TO_INSIDE);
-    switch (part_of(s, node)) {
+    switch ((Part)s->parts[node->id]) {
     case PART_PRODUCT: return TO_PRODUCT | TO_INSIDE;
     case PART_RESIDUAL: return TO_ADD | LATER_ADD | kept;
     case PART_NORM: return TO_NORM | kept;
@@ -143,7 +144,7 @@ static bool rounds(Part part, const Node *node) {
 }
 
 static void visit(Streams *s, const Node *node) {
-    const Part part = part_of(s, node);
+    const Part part = (Part)s->parts[node->id];
     const uint8_t given = results_of(s, node);
     uint8_t read = 0, pass = 0;
     for (uint32_t i = 0; i < node->input_count; i++)
@@ -165,7 +166,12 @@ static void visit(Streams *s, const Node *node) {
 }
 
 void placement_keep_streams(Placement *p) {
-    Streams s = {.p = p, .values = ARENA_ARRAY(p->scratch, uint8_t, p->value_count)};
+    Streams s = {.p = p,
+                 .values = ARENA_ARRAY(p->scratch, uint8_t, p->value_count),
+                 .parts = ARENA_ARRAY(p->scratch, uint8_t, p->model->node_count + 1)};
+    for (size_t g = 0; g < p->graphs.count; g++)
+        for (const Node *node = p->graphs.items[g]->first; node; node = node_after(node))
+            s.parts[node->id] = (uint8_t)find_part(p, node);
     for (size_t g = 0; g < p->graphs.count; g++) {
         look_ahead(&s, p->graphs.items[g]);
         for (const Node *node = p->graphs.items[g]->first; node; node = node_after(node))
