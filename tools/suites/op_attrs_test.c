@@ -39,6 +39,7 @@ static const Excuse unread[] = {
     {"ConvTransposeLast", "to", "the plan has the outputs' types"},
     {"Gelu", "to", "the plan has the outputs' types"},
     {"LayerNormalization", "low", "the plan has the outputs' types"},
+    {"LayerNormalization", "sum", "the plan has the outputs' types"},
     {"LayerNormalization", "to", "the plan has the outputs' types"},
     {"MatMul", "to", "the plan has the outputs' types"},
     {"MatMulNBits", "accuracy_level", "rows stay float: a hint of how inexact it may be"},
