@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A list of shared memory under one lock, which is held while an entry is made: contexts that start
- * together want the same entries, so that waiting costs them nothing. */
+/* A hash table of shared memory under one lock, which is held while an entry is made: contexts that start
+ * together want the same entries, so that waiting costs them nothing. A context asks for each constant
+ * of its plan. */
 #include "plan_share.h"
 #include "value_store.h"
 
@@ -18,8 +19,11 @@ struct PlanShare {
     pthread_mutex_t lock;
     Device *device; /* NULL: the host */
     DeviceQueue *queue;
-    ShareEntry *entries;
+    ShareEntry **buckets; /* [1 << bits]: entries by hash; NULL before the first */
+    uint32_t bits, count;
 };
+
+enum { FIRST_BITS = 6, MOST_BITS = 28 };
 
 PlanShare *plan_share_new(Device *device) {
     PlanShare *share = calloc(1, sizeof *share);
@@ -40,11 +44,13 @@ static void release(PlanShare *share, void *bytes) {
 
 void plan_share_free(PlanShare *share) {
     if (!share) return;
-    for (ShareEntry *entry = share->entries, *next; entry; entry = next) {
-        next = entry->next;
-        release(share, entry->bytes);
-        free(entry);
-    }
+    for (uint64_t i = 0; share->buckets && i < UINT64_C(1) << share->bits; i++)
+        for (ShareEntry *entry = share->buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            release(share, entry->bytes);
+            free(entry);
+        }
+    free(share->buckets);
     if (share->queue) share->device->kind->queue_free(share->queue);
     pthread_mutex_destroy(&share->lock);
     free(share);
@@ -90,19 +96,56 @@ static ShareEntry *make(PlanShare *share, const ShareKey *key, const ShareFill *
     return NULL;
 }
 
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Most values have one entry: what else tells entries apart is left to `same`. */
+static ShareEntry **bucket_of(const PlanShare *share, const ShareKey *key) {
+    const uint64_t mixed = ((uint64_t)key->value + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return &share->buckets[mixed >> (64 - share->bits)];
+}
+
+static ShareEntry *find(const PlanShare *share, const ShareKey *key) {
+    ShareEntry *entry = share->buckets ? *bucket_of(share, key) : NULL;
+    while (entry && !same(&entry->key, key)) entry = entry->next;
+    return entry;
+}
+
+/* Room for one more, about one to a bucket; without memory for that the buckets stay as they are. */
+static bool grow(PlanShare *share) {
+    if (share->buckets && (share->count >> share->bits == 0 || share->bits == MOST_BITS))
+        return true;
+    PlanShare larger = *share;
+    larger.bits = share->buckets ? share->bits + 1 : FIRST_BITS;
+    larger.buckets = calloc((size_t)1 << larger.bits, sizeof(ShareEntry *));
+    if (!larger.buckets) return share->buckets;
+    for (uint64_t i = 0; share->buckets && i < UINT64_C(1) << share->bits; i++)
+        for (ShareEntry *entry = share->buckets[i], *next; entry; entry = next) {
+            ShareEntry **at = bucket_of(&larger, &entry->key);
+            next = entry->next;
+            entry->next = *at;
+            *at = entry;
+        }
+    free(share->buckets);
+    share->buckets = larger.buckets;
+    share->bits = larger.bits;
+    return true;
+}
+
+static ShareEntry *add(PlanShare *share, const ShareKey *key, const ShareFill *fill) {
+    ShareEntry *entry = grow(share) ? make(share, key, fill) : NULL;
+    if (!entry) return NULL;
+    ShareEntry **at = bucket_of(share, key);
+    entry->number = share->count++;
+    entry->next = *at;
+    *at = entry;
+    return entry;
+}
+
 const void *plan_share_get(PlanShare *share, const ShareKey *key, const ShareFill *fill,
                            uint32_t *number) {
     pthread_mutex_lock(&share->lock);
-    ShareEntry *entry = share->entries;
-    while (entry && !same(&entry->key, key)) entry = entry->next;
-    if (!entry && fill) {
-        entry = make(share, key, fill);
-        if (entry) {
-            entry->number = share->entries ? share->entries->number + 1 : 0;
-            entry->next = share->entries;
-            share->entries = entry;
-        }
-    }
+    ShareEntry *entry = find(share, key);
+    if (!entry && fill) entry = add(share, key, fill);
     pthread_mutex_unlock(&share->lock);
     if (entry) *number = entry->number;
     return entry ? entry->bytes : NULL;
