@@ -86,7 +86,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo inline_calls_pass = {
     .name = "inline-calls",
-    .summary = "put the bodies of the model's own functions in place of their calls",
+    .summary = "inline calls to the model's own functions",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .idempotent = true,

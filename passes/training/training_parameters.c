@@ -281,8 +281,6 @@ bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameter
     if (parameters->count) return true;
     err_set(err, ERR_MODEL, "'%s' is computed from no parameters", sym_text(ask->of->name));
     if (ask->of->graph->model->functions.count)
-        err_hint(
-            err,
-            "the pass inline-calls puts what the model's functions do in place of their calls");
+        err_hint(err, "run the pass inline-calls first, which inlines the model's functions");
     return false;
 }

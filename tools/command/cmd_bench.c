@@ -362,8 +362,8 @@ const Command command_bench = {
         "by' follow from these figures.\n"
         "\n"
         "In Markdown, characters of names that have a meaning there are escaped; in CSV, a name "
-        "that "
-        "begins with =, +, - or @ gets an apostrophe before it, so that no spreadsheet takes it "
+        "that begins with =, +, - or @ gets an apostrophe before it, so that no spreadsheet takes "
+        "it "
         "for "
         "a formula.",
     .examples = "demi bench model.onnx\n"

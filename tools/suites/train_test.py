@@ -352,7 +352,7 @@ class Training(unittest.TestCase):
         done = demi("opt", self.path("model.onnx"), "-o", self.path("other.onnx"), "--passes",
                     "infer-dtypes,infer-shapes,make-training")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("hint: the pass inline-calls puts", done.stderr)
+        self.assertIn("hint: run the pass inline-calls first", done.stderr)
 
     def test_told_why(self) -> None:
         """Behind what has no gradient, a mask, where no parameter is, and what the output does not need."""
