@@ -124,3 +124,15 @@ TEST(test_accepted) {
     };
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) check(accepted[i], NULL);
 }
+
+/* As many as one likes are more than any other count. */
+TEST(test_many_inputs) {
+    enum { MANY = 70000 };
+    Err err = {0};
+    Model *model = test_model("g (float[1] x) => (float[N] y) { y = Concat <axis = 0> (x) }");
+    Node *node = model->graph->first;
+    node_resize_inputs(node, MANY);
+    for (uint32_t i = 1; i < MANY; i++) node_set_input(node, i, node->inputs[0].value);
+    assert_true(model_check(model, &test_arena, &err));
+    model_free(model);
+}
