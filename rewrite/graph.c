@@ -76,6 +76,19 @@ Graph *graph_new(Model *model, Graph *parent) {
     return graph;
 }
 
+unsigned graph_nesting(const Graph *graph) {
+    unsigned around = 0;
+    while (around <= GRAPH_NESTING_MAX && (graph = graph->parent)) around++;
+    return around;
+}
+
+bool graph_nesting_error(Err *err, const char *file) {
+    err_set(err, ERR_MODEL, "graphs are nested more than %d deep", GRAPH_NESTING_MAX);
+    if (file) err_file(err, file);
+    err_hint(err, "branches and loops in each other; protobuf's readers take no more");
+    return false;
+}
+
 Value *value_new(Graph *graph, Sym name) {
     Model *model = graph->model;
     Value *value = arena_pool_alloc(&model->arena, &model->pools.values, sizeof *value);

@@ -351,6 +351,10 @@ enum { OPSET_IMPORTS_MAX = 1000 };
 
 typedef VEC(OpsetImport) OpsetImports;
 
+/* Most graphs around a graph: files nest three messages for each, and protobuf's readers take a hundred. What
+ * a graph holds takes five more. Readers, the check and writers refuse more in the same words. */
+enum { GRAPH_NESTING_MAX = 31 };
+
 struct Graph {
     Model *model;
     uint32_t id;          /* < model->graph_count; dense, for side tables of passes */
@@ -448,6 +452,11 @@ bool domain_is_default(Sym domain);
 void model_add_function(Model *model, Function *function);
 
 Graph *graph_new(Model *model, Graph *parent);
+
+/* How many graphs are around it, a little more than GRAPH_NESTING_MAX at most. */
+unsigned graph_nesting(const Graph *graph);
+/* The error that a graph is nested too deeply; `file` or NULL. Returns false. */
+bool graph_nesting_error(Err *err, const char *file);
 
 /* A new value without producer. name must not be in use in the graph: sym_fresh gives one. */
 Value *value_new(Graph *graph, Sym name);
