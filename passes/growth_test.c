@@ -54,9 +54,9 @@ static void put_weights(Text *t, unsigned n) {
 /* Each cast that changes nothing leaves an entry of value_info. */
 static void put_casts(Text *t, unsigned n) {
     put(t, HEADER, "", n);
-    EACH (i, n) put(t, "%sfloat[2,2] a%u", i ? ", " : "", i);
+    EACH(i, n) put(t, "%sfloat[2,2] a%u", i ? ", " : "", i);
     put(t, "> {\n");
-    EACH (i, n) put(t, "a%u = Cast <to = 1> (v%u)\nv%u = Relu (a%u)\n", i, i, i + 1, i);
+    EACH(i, n) put(t, "a%u = Cast <to = 1> (v%u)\nv%u = Relu (a%u)\n", i, i, i + 1, i);
     put(t, "}\n");
 }
 

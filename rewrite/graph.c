@@ -276,16 +276,6 @@ static void value_relist(Value *value, bool *lost) {
     *lost = false;
 }
 
-void model_batch_removals(Model *model) {
-    model->batch = true;
-}
-
-void model_sweep(Model *model, Arena *scratch) {
-    model->batch = false;
-    const GraphList graphs = model_graphs(model, scratch);
-    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
-}
-
 void value_set_init(Value *value, const Tensor *tensor) {
     Graph *graph = value->graph;
     const Tensor *was = value->init;
