@@ -32,9 +32,11 @@ typedef struct Layouts {
     const LayoutOptions *options;
     Graph *graph;
     Arena *scratch;
-    uint32_t values, nodes; /* ids before the pass */
-    uint32_t *vars;         /* [nodes]: of the network; 0: it can't */
-    Value **last;           /* [values]: with the channels last, where it is there */
+    uint32_t values, nodes;   /* ids before the graph's turn */
+    uint32_t *vars;           /* [nodes]: of the network; 0: it can't */
+    Value **last;             /* [values]: with the channels last, where it is there */
+    uint32_t room, node_room; /* of the two, which graphs share: `last` is NULL between them */
+    VEC(uint32_t) turned;     /* where it is not */
     FlowNetwork flow;
     int64_t infinite;
 } Layouts;
@@ -127,9 +129,14 @@ static void choose(Layouts *l) {
 
 /* ---- the change ------------------------------------------------------------------------------ */
 
+static void set_last(Layouts *l, const Value *value, Value *last) {
+    l->last[value->id] = last;
+    VEC_PUSH(l->scratch, &l->turned, value->id);
+}
+
 static Value *last_of(Layouts *l, Node *at, Value *value) {
     if (value->id >= l->values) return layout_turn(l->fuse, at, value, false);
-    if (!l->last[value->id]) l->last[value->id] = layout_turn(l->fuse, at, value, false);
+    if (!l->last[value->id]) set_last(l, value, layout_turn(l->fuse, at, value, false));
     return l->last[value->id];
 }
 
@@ -144,7 +151,7 @@ static void change(Layouts *l, Node *node) {
     const LayoutChange made = {l->fuse, node, inputs, outputs};
     layout_change(&made);
     for (uint32_t i = 0; i < count; i++)
-        if (before[i] && outputs[i]) l->last[before[i]->id] = outputs[i];
+        if (before[i] && outputs[i]) set_last(l, before[i], outputs[i]);
 }
 
 /* A Transpose of the model's that turns what is there already. */
@@ -172,41 +179,51 @@ static void turn_back(Layouts *l, Value *value) {
     node_set_output(turn, 0, value);
 }
 
-static void run_graph(Fuse *fuse, const LayoutOptions *options, Graph *graph) {
-    Arena *scratch = fuse->ctx->scratch;
-    Layouts l = {.fuse = fuse,
-                 .options = options,
-                 .graph = graph,
-                 .scratch = scratch,
-                 .values = fuse->ctx->model->value_count,
-                 .nodes = fuse->ctx->model->node_count};
-    l.vars = ARENA_ARRAY(scratch, uint32_t, l.nodes + 1);
-    l.last = ARENA_ARRAY(scratch, Value *, l.values + 1);
-    if (!sum_up(&l)) return;
-    choose(&l);
-    Node **nodes = ARENA_ARRAY(scratch, Node *, graph->node_count + 1);
-    Value **made = ARENA_ARRAY(scratch, Value *, l.values + 1);
-    size_t count = 0, values = 0;
-    for (Node *node = graph->first; node; node = node_after(node)) nodes[count++] = node;
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t var = l.vars[nodes[i]->id];
-        if (layout_is_turn(nodes[i], false)) skip_turn(&l, nodes[i]);
-        if (!var || !flow_on_source_side(&l.flow, var)) continue;
-        for (uint32_t k = 0; k < nodes[i]->output_count; k++)
-            if (nodes[i]->outputs[k] && layout_turns(nodes[i], k))
-                made[values++] = nodes[i]->outputs[k];
-        change(&l, nodes[i]);
+/* Tables for all ids that there are by now. What they held was of graphs before. */
+static void make_room(Layouts *l) {
+    l->values = l->fuse->ctx->model->value_count;
+    l->nodes = l->fuse->ctx->model->node_count;
+    if (l->values >= l->room) {
+        l->room = l->values + l->values / 2 + 1;
+        l->last = ARENA_ARRAY(l->scratch, Value *, l->room);
     }
-    for (size_t i = 0; i < values; i++) turn_back(&l, made[i]);
+    if (l->nodes >= l->node_room) {
+        l->node_room = l->nodes + l->nodes / 2 + 1;
+        l->vars = ARENA_ARRAY(l->scratch, uint32_t, l->node_room);
+    }
+}
+
+static void run_graph(Layouts *l, Graph *graph) {
+    VEC(Node *) nodes = {0};
+    VEC(Value *) made = {0};
+    l->graph = graph;
+    if (!sum_up(l)) return;
+    make_room(l);
+    choose(l);
+    for (Node *node = graph->first; node; node = node_after(node))
+        VEC_PUSH(l->scratch, &nodes, node);
+    for (size_t i = 0; i < nodes.count; i++) {
+        Node *node = nodes.items[i];
+        const uint32_t var = l->vars[node->id];
+        if (layout_is_turn(node, false)) skip_turn(l, node);
+        if (!var || !flow_on_source_side(&l->flow, var)) continue;
+        for (uint32_t k = 0; k < node->output_count; k++)
+            if (node->outputs[k] && layout_turns(node, k))
+                VEC_PUSH(l->scratch, &made, node->outputs[k]);
+        change(l, node);
+    }
+    for (size_t i = 0; i < made.count; i++) turn_back(l, made.items[i]);
+    for (size_t i = 0; i < l->turned.count; i++) l->last[l->turned.items[i]] = NULL;
+    l->turned.count = 0;
 }
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     Fuse fuse = {.ctx = ctx};
+    Layouts l = {.fuse = &fuse, .options = options, .scratch = ctx->scratch};
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     (void)err;
     for (size_t i = 0; i < graphs.count; i++)
-        if (graph_is_within(graphs.items[i], ctx->model->graph))
-            run_graph(&fuse, options, graphs.items[i]);
+        if (graph_is_within(graphs.items[i], ctx->model->graph)) run_graph(&l, graphs.items[i]);
     for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
     return true;
 }

@@ -239,8 +239,9 @@ static const float *find_peaks(const Affine *a, const Value *w) {
     if (!tensor) return NULL;
     float *peak = ARENA_ARRAY(scratch, float, a->channels);
     if (a->fuse->ctx->sketch) return peak;
-    float *window = ARENA_ARRAY(scratch, float, WINDOW);
-    const uint64_t count = tensor_count(tensor), filter = count / a->channels; /* elements of one */
+    const uint64_t count = tensor_count(tensor);
+    float *window = ARENA_ARRAY(scratch, float, count < WINDOW ? count : WINDOW);
+    const uint64_t filter = count / a->channels; /* elements of one */
     for (uint64_t first = 0, size; first < count; first += size) {
         size = count - first < WINDOW ? count - first : WINDOW;
         if (!tensor_read_floats(tensor, first, size, window, NULL)) return NULL;

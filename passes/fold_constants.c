@@ -469,9 +469,9 @@ static bool fold_once(PassCtx *ctx, const FoldConstantsOptions *options, bool *a
     Value **initializers = list_operands(&fold, &list, &read);
     for (size_t i = list.count; i-- > 0;)
         if (fold.chosen[list.nodes[i]->id]) settle(ctx, list.nodes[i], results);
+    model_batch_removals(ctx->model);
     if (fold.weights) drop_unread(initializers, read);
-    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
-    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+    model_sweep(ctx->model, ctx->scratch);
     return true;
 }
 

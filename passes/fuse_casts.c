@@ -241,8 +241,10 @@ bool fuse_casts(PassCtx *ctx, FuseRules rules) {
     fuse.seen = ARENA_ARRAY(ctx->scratch, Seen *, ctx->model->value_count);
     fuse.position = ARENA_ARRAY(ctx->scratch, uint32_t, ctx->model->node_count);
     NodeList casts = list_casts(&fuse);
+    model_batch_removals(ctx->model);
     for (size_t i = 0; i < casts.count; i++)
         if (stands(casts.items[i])) visit(&fuse, casts.items[i]); /* else removed with another */
+    model_sweep(ctx->model, ctx->scratch);
     return ctx->counts->rewrites != rewrites;
 }
 

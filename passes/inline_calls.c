@@ -27,13 +27,6 @@ typedef struct Inline {
     bool failed;
 } Inline;
 
-static bool is_chosen(const Inline *in, const Model *model, const Function *function) {
-    if (!in->chosen) return true;
-    for (size_t i = 0; i < model->functions.count; i++)
-        if (model->functions.items[i] == function) return in->chosen[i];
-    return false;
-}
-
 /* The graph around may lack domains that the body imports. */
 static void import_as(Model *model, const Function *function, const Graph *graph) {
     for (size_t i = 0; i < function->opsets.count; i++) {
@@ -47,7 +40,7 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
     Inline *in = data;
     Model *model = ctx->model;
     const Function *function = model_find_function(model, node);
-    if (in->failed || !function || !is_chosen(in, model, function)) return;
+    if (in->failed || !function || (in->chosen && !in->chosen[function->index])) return;
     Value **outputs = ARENA_ARRAY(ctx->scratch, Value *, node->output_count + 1);
     import_as(model, function, node->graph);
     if (!clone_call(&in->clone, node, node, outputs)) {

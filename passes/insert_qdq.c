@@ -313,7 +313,11 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     if (ok && !is_named(a.options) && !floats)
         pass_remark(ctx->counts, &ctx->model->arena,
                     "nothing is quantized: the model holds no float32 values");
-    while (ok && !a.done) ok = attempt(&a, ctx, err);
+    while (ok && !a.done) {
+        model_batch_removals(ctx->model);
+        ok = attempt(&a, ctx, err);
+        model_sweep(ctx->model, ctx->scratch);
+    }
     return ok;
 }
 

@@ -273,9 +273,11 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
         bool fused = fuse_casts(ctx, FUSE_EXACT);
         if (round > 0 && !fused && !again) break;
         Pairs pairs = pairs_of(ctx);
+        model_batch_removals(ctx->model);
         again = pairs.count > 1;
         moved = false;
         for (size_t i = 0; i < pairs.count; i++) moved |= move_pair(ctx, pairs.items[i], &again);
+        model_sweep(ctx->model, ctx->scratch);
     }
     return true;
 }

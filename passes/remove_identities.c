@@ -185,9 +185,10 @@ static bool moves_ones(const Node *node) {
 }
 
 static bool only_reshapes(const Node *node) {
+    const OpSchema *schema = node_schema(node); /* NULL for a fused operator that a plan has */
     if (moves_ones(node)) return true;
-    return op_record_has(fuse_record(node), OP_IN_ORDER) &&
-           op_has_flags(node_schema(node), OP_KEEPS_COUNT);
+    return schema && op_record_has(fuse_record(node), OP_IN_ORDER) &&
+           op_has_flags(schema, OP_KEEPS_COUNT);
 }
 
 /* What the node before it reads, where both only reshape and come to the same shape; NULL where not. */

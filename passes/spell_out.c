@@ -54,7 +54,8 @@ static bool is_as_defined(Spell *spell) {
     const Node *node = spell->node;
     const OpSchema *schema = node_schema(node);
     if (!schema) return spell_refuse(spell, "of this version");
-    if (node->input_count > schema->max_input || node->output_count > schema->max_output)
+    if (!op_allows(node->input_count, 0, schema->max_input) ||
+        !op_allows(node->output_count, 0, schema->max_output))
         return spell_refuse(spell, "with %u inputs and %u outputs", node->input_count,
                             node->output_count);
     for (uint32_t i = 0; i < schema->input_count; i++)
@@ -68,15 +69,14 @@ static bool is_as_defined(Spell *spell) {
 
 /* ---- bodies of functions --------------------------------------------------------------------- */
 
-static const Graph *outermost(const Graph *graph) {
-    while (graph->parent) graph = graph->parent;
-    return graph;
-}
-
 static bool calls_spelt(const Model *model, const Node *node, const bool *spelt) {
     const Function *function = model_find_function(model, node);
-    for (size_t i = 0; function && i < model->functions.count; i++)
-        if (model->functions.items[i] == function) return spelt[i];
+    return function && spelt[function->index];
+}
+
+static bool holds_spelt(const Model *model, const Graph *graph, const bool *spelt) {
+    for (const Node *node = graph->first; node; node = node->next)
+        if (recipe_of(node) || calls_spelt(model, node, spelt)) return true;
     return false;
 }
 
@@ -88,13 +88,12 @@ static const bool *find_spelt(PassCtx *ctx) {
     bool any = false, more = model->functions.count > 0;
     while (more) {
         more = false;
-        for (size_t f = 0; f < model->functions.count; f++)
-            for (size_t i = 0; !spelt[f] && i < graphs.count; i++) {
-                if (outermost(graphs.items[i]) != model->functions.items[f]->body) continue;
-                for (const Node *node = graphs.items[i]->first; node; node = node->next)
-                    if (recipe_of(node) || calls_spelt(model, node, spelt)) spelt[f] = true;
-                more |= spelt[f];
-            }
+        for (size_t i = 0; i < graphs.count; i++) {
+            const Function *function = graphs.items[i]->function;
+            if (!function || spelt[function->index]) continue;
+            spelt[function->index] = holds_spelt(model, graphs.items[i], spelt);
+            more |= spelt[function->index];
+        }
         any |= more;
     }
     return any ? spelt : NULL;

@@ -283,6 +283,7 @@ static void restore_constants(PassCtx *ctx, const GraphList *graphs, TypeClasses
     ValueList constants = low_constants(ctx, graphs);
     Originals originals = {.count = ctx->model->syms.count};
     originals.by_name = ARENA_ARRAY(ctx->scratch, Value *, originals.count);
+    model_batch_removals(ctx->model);
     for (size_t i = 0; i < constants.count; i++) {
         Value *value = constants.items[i];
         if (!was_narrowed(classes, value)) continue;
@@ -294,6 +295,7 @@ static void restore_constants(PassCtx *ctx, const GraphList *graphs, TypeClasses
         else
             widen(ctx, value);
     }
+    model_sweep(ctx->model, ctx->scratch);
 }
 
 /* ---- bringing types together again ----------------------------------------------------------- */

@@ -241,8 +241,9 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                 strip_weights(&s, node);
         }
     }
+    model_batch_removals(ctx->model);
     drop_unread(&s);
-    for (size_t g = 0; g < graphs.count; g++) graph_sweep(graphs.items[g]);
+    model_sweep(ctx->model, ctx->scratch);
     return true;
 }
 

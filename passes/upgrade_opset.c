@@ -295,7 +295,9 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
     } else if (!upgrade_check(&upgrade, err)) {
         return false;
     }
+    model_batch_removals(ctx->model);
     upgrade_apply(&upgrade);
+    model_sweep(ctx->model, ctx->scratch);
     return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "graph.h"
 #include "onnx.pb-c.h"
 #include "wire_read.h"
 #include "shadow_writer.h"
@@ -342,8 +343,21 @@ static ShadowRecord *graph_record(Guard *guard, Frame *parent,
     return record_new(guard); /* not reached: no message has more such fields */
 }
 
+/* Whether a graph in the message at hand is one of more in each other than may be; a function is one, too. */
+static bool nests_too_deeply(const Guard *guard) {
+    unsigned around = 0;
+    for (unsigned i = 0; i <= guard->depth; i++) {
+        const ProtobufCMessageDescriptor *descriptor = guard->frames[i].descriptor;
+        around += descriptor == &onnx__graph_proto__descriptor ||
+                  descriptor == &onnx__function_proto__descriptor ||
+                  descriptor == &onnx__training_info_proto__descriptor;
+    }
+    return around > GRAPH_NESTING_MAX;
+}
+
 /* A graph inside an attribute or training info: the piece gets the index of its record. */
 static bool enter_graph(Guard *guard, const ProtobufCFieldDescriptor *field) {
+    if (nests_too_deeply(guard)) return graph_nesting_error(guard->err, guard->reader.source->name);
     Frame *parent = top(guard), *frame = push(guard, field);
     bool known;
     if (!frame) return false;

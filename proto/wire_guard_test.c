@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The guard on hand-written bytes: what it refuses, and what the shadow holds. */
+#include "graph.h"
 #include "onnx.pb-c.h"
 #include "unit_test.h"
 #include "unpack.h"
@@ -117,20 +118,25 @@ TEST_WITH(test_group_depth, Fixture *fixture) {
     }
 }
 
+/* The innermost graph holds next to nothing: one more would still be fewer messages than may be. */
 TEST_WITH(test_graph_depth, Fixture *fixture) {
     Wire graph = {.arena = &test_arena};
     build_text(&graph, 2, "innermost");
-    for (int i = 0; i < 33; i++) { /* graph, node, attribute: 3 each, and the model's graph */
+    for (int i = 1; i <= GRAPH_NESTING_MAX + 1; i++) {
         Wire attribute = {.arena = &test_arena}, node = {.arena = &test_arena};
+        Wire model = {.arena = &test_arena};
         build_message(&attribute, 6, &graph);
         build_message(&node, 5, &attribute);
         graph = (Wire){.arena = &test_arena};
         build_message(&graph, 1, &node);
+        build_message(&model, 7, &graph);
+        if (i == GRAPH_NESTING_MAX) {
+            assert_true(guard_as(fixture, &onnx__model_proto__descriptor, &model, 0));
+            assert_int_equal(fixture->shadow.records.count, GRAPH_NESTING_MAX + 2);
+        } else if (i > GRAPH_NESTING_MAX) {
+            refuse(fixture, &model, "graphs are nested more than 31 deep");
+        }
     }
-    Wire model = {.arena = &test_arena};
-    build_message(&model, 7, &graph);
-    assert_true(guard_as(fixture, &onnx__model_proto__descriptor, &model, 0));
-    assert_int_equal(fixture->shadow.records.count, 35);
 }
 
 TEST_WITH(test_size_limit, Fixture *fixture) {

@@ -31,9 +31,9 @@ static bool check_counts(Check *c) {
     const OpSchema *s = c->schema;
     uint32_t inputs = c->node->input_count, outputs = c->node->output_count;
     /* Trailing optional operands may be left out or named "": only their presence counts below. */
-    if (inputs > s->max_input || inputs < s->min_input)
+    if (!op_allows(inputs, s->min_input, s->max_input))
         return count_error(c, "inputs", inputs, s->min_input, s->max_input);
-    if (outputs > s->max_output || outputs < s->min_output)
+    if (!op_allows(outputs, s->min_output, s->max_output))
         return count_error(c, "outputs", outputs, s->min_output, s->max_output);
     /* Its statistics come all or not at all, which the definition says beside its numbers. */
     bool norm = !s->domain[0] && strcmp(s->name, "BatchNormalization") == 0;

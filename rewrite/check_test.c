@@ -124,3 +124,48 @@ TEST(test_accepted) {
     };
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) check(accepted[i], NULL);
 }
+
+/* As many as one likes are more than any other count. */
+TEST(test_many_inputs) {
+    enum { MANY = 70000 };
+    Err err = {0};
+    Model *model = test_model("g (float[1] x) => (float[N] y) { y = Concat <axis = 0> (x) }");
+    Node *node = model->graph->first;
+    node_resize_inputs(node, MANY);
+    for (uint32_t i = 1; i < MANY; i++) node_set_input(node, i, node->inputs[0].value);
+    assert_true(model_check(model, &test_arena, &err));
+    model_free(model);
+}
+
+/* In the words of readers and writers. */
+TEST(test_graphs_in_each_other) {
+    for (int depth = GRAPH_NESTING_MAX; depth <= GRAPH_NESTING_MAX + 1; depth++) {
+        char text[8192];
+        size_t size = (size_t)snprintf(text, sizeof text, "%sg (float x, bool c) => (float y0) {",
+                                       TEST_HEADER);
+        for (int i = 0; i < depth; i++)
+            size +=
+                (size_t)snprintf(text + size, sizeof text - size,
+                                 " y%d = If (c) <then_branch = t () => (float y%d) {", i, i + 1);
+        size += (size_t)snprintf(text + size, sizeof text - size, " y%d = Relu (x) ", depth);
+        for (int i = 0; i < depth; i++)
+            size +=
+                (size_t)snprintf(text + size, sizeof text - size,
+                                 "}, else_branch = e () => (float e%d) { e%d = Exp (x) }> ", i, i);
+        size += (size_t)snprintf(text + size, sizeof text - size, "}");
+        Err err = {0};
+        Model *model = text_parse_model(text, size, &test_trap, &err);
+        if (depth > GRAPH_NESTING_MAX) {
+            assert_null(model);
+            assert_string_equal(err.what, "graphs are nested more than 31 deep");
+            break;
+        }
+        if (!model) fail_msg("%s", err.what);
+        if (!model_check_form(model, &test_arena, &err)) fail_msg("%s", err.what);
+        model->graph->parent = graph_new(model, NULL); /* as if all lay in one more */
+        assert_false(model_check_form(model, &test_arena, &err));
+        assert_string_equal(err.what, "graphs are nested more than 31 deep");
+        arena_free(&test_arena);
+        model_free(model);
+    }
+}

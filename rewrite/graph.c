@@ -76,6 +76,19 @@ Graph *graph_new(Model *model, Graph *parent) {
     return graph;
 }
 
+unsigned graph_nesting(const Graph *graph) {
+    unsigned around = 0;
+    while (around <= GRAPH_NESTING_MAX && (graph = graph->parent)) around++;
+    return around;
+}
+
+bool graph_nesting_error(Err *err, const char *file) {
+    err_set(err, ERR_MODEL, "graphs are nested more than %d deep", GRAPH_NESTING_MAX);
+    if (file) err_file(err, file);
+    err_hint(err, "branches and loops in each other; protobuf's readers take no more");
+    return false;
+}
+
 Value *value_new(Graph *graph, Sym name) {
     Model *model = graph->model;
     Value *value = arena_pool_alloc(&model->arena, &model->pools.values, sizeof *value);
@@ -233,15 +246,6 @@ void graph_declare_output(Graph *graph, uint32_t index, Dtype dtype) {
     decl_set_dtype(graph->model, graph->outputs.items[index]->decl, dtype);
 }
 
-/* Removes `value` from a list of its graph, keeping the order. */
-#define LIST_REMOVE(list, value)                                                                   \
-    do {                                                                                           \
-        size_t kept_ = 0;                                                                          \
-        for (size_t i_ = 0; i_ < (list)->count; i_++)                                              \
-            if ((list)->items[i_] != (value)) (list)->items[kept_++] = (list)->items[i_];          \
-        (list)->count = kept_;                                                                     \
-    } while (0)
-
 /* Removes the values whose field is NULL from a list of its graph, keeping the order. */
 #define LIST_KEEP(list, field)                                                                     \
     do {                                                                                           \
@@ -251,16 +255,44 @@ void graph_declare_output(Graph *graph, uint32_t index, Dtype dtype) {
         (list)->count = kept_;                                                                     \
     } while (0)
 
+void graph_sweep(Graph *graph) {
+    if (graph->unswept) LIST_KEEP(&graph->infos, info);
+    if (graph->dropped) {
+        LIST_KEEP(&graph->initializers, init);
+        LIST_KEEP(&graph->sparse_initializers, sparse_init);
+    }
+    graph->unswept = graph->dropped = false;
+}
+
+/* After a removal from one of the lists. */
+static void graph_removed(Graph *graph) {
+    if (!graph->model->batch) graph_sweep(graph);
+    model_touch(graph->model);
+}
+
+/* Who comes back into a list comes to its end. */
+static void value_relist(Value *value, bool *lost) {
+    if (*lost) graph_sweep(value->graph);
+    *lost = false;
+}
+
 void value_set_init(Value *value, const Tensor *tensor) {
     Graph *graph = value->graph;
-    if (tensor && !value->init) VEC_PUSH(&graph->model->arena, &graph->initializers, value);
-    if (!tensor && value->init) LIST_REMOVE(&graph->initializers, value);
+    const Tensor *was = value->init;
+    if (tensor && !was) {
+        value_relist(value, &value->lost_init);
+        VEC_PUSH(&graph->model->arena, &graph->initializers, value);
+    }
     value->init = tensor;
     model_touch(graph->model);
+    if (tensor || !was) return;
+    graph->dropped = value->lost_init = true;
+    graph_removed(graph);
 }
 
 void value_add_info(Value *value) {
     if (value->info) return;
+    value_relist(value, &value->lost_info);
     Arena *arena = &value->graph->model->arena;
     value->info = ARENA_NEW(arena, ValueDecl);
     value->info->type = value->type;
@@ -271,8 +303,8 @@ void value_add_info(Value *value) {
 void value_remove_info(Value *value) {
     if (!value->info) return;
     value->info = NULL;
-    LIST_KEEP(&value->graph->infos, info);
-    model_touch(value->graph->model);
+    value->graph->unswept = value->lost_info = true;
+    graph_removed(value->graph);
 }
 
 static void graph_unlink_uses(Graph *graph, void *data) {
@@ -290,22 +322,16 @@ void node_remove_unswept(Node *node) {
         Value *value = node->outputs[i];
         if (!value) continue;
         value_lose_producer(value);
-        if (value->info) node->graph->unswept = true;
+        if (value->info) node->graph->unswept = value->lost_info = true;
         value->info = NULL;
     }
     node_unlink(node);
     model_touch(node->graph->model);
 }
 
-void graph_sweep(Graph *graph) {
-    if (!graph->unswept) return;
-    LIST_KEEP(&graph->infos, info);
-    graph->unswept = false;
-}
-
 void node_remove(Node *node) {
     node_remove_unswept(node);
-    graph_sweep(node->graph);
+    graph_removed(node->graph);
 }
 
 void node_move_before(Node *node, Node *before) {
@@ -335,6 +361,7 @@ void graph_move_out(Graph *graph, Node *before) {
     LIST_MOVE(sparse_initializers, graph, to);
     LIST_MOVE(infos, graph, to);
     to->unswept = to->unswept || graph->unswept;
+    to->dropped = to->dropped || graph->dropped;
     while (graph->first) {
         Node *node = graph->first;
         node_unlink(node);
@@ -352,14 +379,13 @@ void graph_remove_initializers(Graph *graph, Value *const *values, size_t count)
     for (size_t i = 0; i < count; i++) {
         values[i]->init = NULL;
         values[i]->sparse_init = NULL;
+        values[i]->lost_init = true;
         if (!values[i]->info || values[i]->input) continue;
         values[i]->info = NULL;
         graph->unswept = true;
     }
-    LIST_KEEP(&graph->initializers, init);
-    LIST_KEEP(&graph->sparse_initializers, sparse_init);
-    graph_sweep(graph);
-    model_touch(graph->model);
+    graph->dropped = true;
+    graph_removed(graph);
 }
 
 void graph_remove_initializer(Value *value) {

@@ -162,8 +162,9 @@ struct Value {
     Node *producer;        /* NULL for inputs, initializers and undefined names */
     Use *uses;             /* in no promised order: sort by node where it matters */
     uint32_t use_count;
-    bool referenced;    /* named by a binding or a quantization annotation: must not disappear */
-    bool trained;       /* an initializer that a training gives other numbers: no constant */
+    bool referenced; /* named by a binding or a quantization annotation: must not disappear */
+    bool trained;    /* an initializer that a training gives other numbers: no constant */
+    bool lost_init, lost_info; /* may lie in a list that it is no more of, until graph_sweep */
     const Type *type;   /* what is known: declared by the file, then made exact by infer-dtypes and
                          refined by infer-shapes; NULL where unknown */
     const Tensor *init; /* an initializer's data (an input may have one too: a default) */
@@ -350,6 +351,10 @@ enum { OPSET_IMPORTS_MAX = 1000 };
 
 typedef VEC(OpsetImport) OpsetImports;
 
+/* Most graphs around a graph: files nest three messages for each, and protobuf's readers take a hundred. What
+ * a graph holds takes five more. Readers, the check and writers refuse more in the same words. */
+enum { GRAPH_NESTING_MAX = 31 };
+
 struct Graph {
     Model *model;
     uint32_t id;          /* < model->graph_count; dense, for side tables of passes */
@@ -363,7 +368,7 @@ struct Graph {
     VEC(Value *) initializers;  /* values with init, in file order */
     VEC(Value *) sparse_initializers;
     VEC(Value *) infos; /* values with info, in file order; also of what is nowhere (mentions.h) */
-    bool unswept;       /* there are values without info among them: graph_sweep */
+    bool unswept, dropped;  /* values without info, or init, are among them: graph_sweep */
     VEC(Value *) undefined; /* names that are read but defined nowhere in scope */
     VEC(QuantAnnotation) annotations;
     Node *first, *last;
@@ -403,6 +408,7 @@ struct Model {
     SymTable syms;
     uint32_t value_count, node_count, use_count, graph_count; /* ids given out so far */
     uint64_t edits;                                           /* changes made since it was read */
+    bool batch;    /* removals are between model_batch_removals and model_sweep */
     bool mentions; /* there may be value_info entries of no value of their graph: mentions.h */
     const Source *source;           /* the file it was read from; NULL where made or read as text */
     VEC(const Source *) data_files; /* that its external data lie in */
@@ -446,6 +452,11 @@ bool domain_is_default(Sym domain);
 void model_add_function(Model *model, Function *function);
 
 Graph *graph_new(Model *model, Graph *parent);
+
+/* How many graphs are around it, a little more than GRAPH_NESTING_MAX at most. */
+unsigned graph_nesting(const Graph *graph);
+/* The error that a graph is nested too deeply; `file` or NULL. Returns false. */
+bool graph_nesting_error(Err *err, const char *file);
 
 /* A new value without producer. name must not be in use in the graph: sym_fresh gives one. */
 Value *value_new(Graph *graph, Sym name);
@@ -507,6 +518,11 @@ void node_remove(Node *node);
  * stay in their graph's list until graph_sweep, which must come before anything reads it. */
 void node_remove_unswept(Node *node);
 void graph_sweep(Graph *graph);
+
+/* From here to model_sweep every removal is such a one, of initializers, too: they stay in their graph's
+ * list, without init. It comes at the end of a pass at the latest. */
+void model_batch_removals(Model *model);
+void model_sweep(Model *model, Arena *scratch);
 
 /* Moves a node within its graph, before `before` (last where NULL). */
 void node_move_before(Node *node, Node *before);

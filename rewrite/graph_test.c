@@ -367,6 +367,39 @@ TEST(test_remove_many) {
     model_free(model);
 }
 
+/* In a batch, lists keep what was taken out until it ends; who comes back comes last, as ever. */
+TEST(test_remove_in_batch) {
+    Model *model = test_model("g () => () {}");
+    Graph *graph = model->graph;
+    Arena scratch;
+    Value *values[4];
+    arena_init(&scratch, &test_trap);
+    for (int i = 0; i < 4; i++) {
+        values[i] = value_new(graph, sym_fresh(&model->syms, "c"));
+        value_set_init(values[i], tensor_new_float_scalar(&model->arena, (float)i));
+        value_add_info(values[i]);
+    }
+    model_batch_removals(model);
+    value_set_init(values[0], NULL);
+    value_remove_info(values[0]);
+    graph_remove_initializer(values[2]);
+    assert_int_equal(graph->initializers.count, 4);
+    assert_int_equal(graph->infos.count, 4);
+    value_set_init(values[0], tensor_new_float_scalar(&model->arena, 5));
+    value_add_info(values[0]);
+    value_set_init(values[1], NULL);
+    model_sweep(model, &scratch);
+    assert_int_equal(graph->initializers.count, 2);
+    assert_ptr_equal(graph->initializers.items[0], values[3]);
+    assert_ptr_equal(graph->initializers.items[1], values[0]);
+    assert_int_equal(graph->infos.count, 3);
+    assert_ptr_equal(graph->infos.items[2], values[0]);
+    value_set_init(values[3], NULL);
+    assert_int_equal(graph->initializers.count, 1);
+    arena_free(&scratch);
+    model_free(model);
+}
+
 TEST(test_share_lists) {
     Model *model = test_model("g () => () {}");
     Node *nodes[3];

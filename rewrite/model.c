@@ -106,6 +106,16 @@ GraphList model_graphs(const Model *model, Arena *arena) {
     return walk.list;
 }
 
+void model_batch_removals(Model *model) {
+    model->batch = true;
+}
+
+void model_sweep(Model *model, Arena *scratch) {
+    model->batch = false;
+    const GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+}
+
 bool graph_is_within(const Graph *inner, const Graph *outer) {
     while (inner && inner != outer) inner = inner->parent;
     return inner == outer;

@@ -81,7 +81,9 @@ static bool step_run(const PassStep *step, PassCtx *ctx, const PipelineOptions *
     ctx->counts->rewrites = 0;
     ctx->pass = step->info;
     uint64_t edits = ctx->model->edits;
-    if (!step->info->run(ctx, step->options, err)) return false;
+    const bool ran = step->info->run(ctx, step->options, err);
+    if (ctx->model->batch) model_sweep(ctx->model, ctx->scratch);
+    if (!ran) return false;
     if (ctx->model->mentions && ctx->model->edits != edits) mentions_sync(ctx->model, ctx->scratch);
     arena_free(ctx->scratch);
     double seconds = seconds_now() - start;

@@ -29,6 +29,7 @@ static bool stands(const Node *node) {
 
 void each_node(PassCtx *ctx, NodeVisit *visit, void *data) {
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    model_batch_removals(ctx->model);
     for (size_t i = 0; i < graphs.count; i++) {
         const Graph *graph = graphs.items[i];
         if (!graph_is_within(graph, ctx->model->graph)) continue;
@@ -38,7 +39,7 @@ void each_node(PassCtx *ctx, NodeVisit *visit, void *data) {
         for (size_t k = 0; k < count; k++)
             if (stands(nodes[k])) visit(ctx, nodes[k], data);
     }
-    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+    model_sweep(ctx->model, ctx->scratch);
 }
 
 /* One fusion over all nodes. */

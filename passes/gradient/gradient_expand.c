@@ -139,7 +139,7 @@ static void find_varying(GradientWalk *walk, const GradientNodes *nodes, Arena *
 static bool has_form(const OpSchema *schema, const Node *node) {
     for (const Attr *attr = node->attrs; attr; attr = attr->next)
         if (!op_schema_attr(schema, sym_text(attr->name))) return false;
-    return node->input_count >= schema->min_input && node->input_count <= schema->max_input;
+    return op_allows(node->input_count, schema->min_input, schema->max_input);
 }
 
 /* What a rule made must be there at the opset, and take these types. */
@@ -211,7 +211,7 @@ static void run_body(Grad *g, const GradientRow *row) {
 /* What rules take for granted; bodies make their outputs anew, and need none. */
 static void check_operands(Grad *g, const GradientRow *row) {
     const Node *node = g->node;
-    if (node->input_count > g->schema->max_input || node->input_count < g->schema->min_input)
+    if (!op_allows(node->input_count, g->schema->min_input, g->schema->max_input))
         grad_refuse(g, "it has %u operands", node->input_count);
     for (uint32_t i = 0; i < node->input_count; i++)
         if (op_schema_input_is_required(g->schema, i) && !grad_in(g, i))

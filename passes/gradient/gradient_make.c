@@ -405,6 +405,7 @@ static bool is_unused(const Node *node) {
 }
 
 void gradient_sweep(PassCtx *ctx, const Node *before, Node *at) {
+    model_batch_removals(ctx->model);
     for (Node *node = at->prev, *next; node && node != before; node = next) {
         next = node->prev;
         if (!is_unused(node)) continue;
@@ -418,5 +419,5 @@ void gradient_sweep(PassCtx *ctx, const Node *before, Node *at) {
                 graph_remove_initializer(value);
         }
     }
-    graph_sweep(at->graph);
+    model_sweep(ctx->model, ctx->scratch);
 }

@@ -16,6 +16,8 @@ typedef enum Cut { CUT_OUTER, CUT_AXIS, CUT_INNER } Cut;
 /* An item while it is worked at. */
 typedef struct Item {
     QdqNumbers *numbers;
+    QdqWeights layout; /* as it is cut */
+    bool looks;        /* only looks whether all are finite */
     Cut cut;
     uint64_t units, unit; /* in how many the axis can be cut, and elements of one */
     bool twice;           /* magnitudes before scales */
@@ -45,8 +47,12 @@ typedef struct Job {
 /* ---- cutting --------------------------------------------------------------------------------- */
 
 static Item item_of(QdqNumbers *numbers) {
-    const QdqWeights *w = &numbers->layout;
-    Item item = {.numbers = numbers, .cut = CUT_INNER, .units = w->inner, .unit = 1};
+    Item item = {.numbers = numbers, .layout = numbers->layout, .cut = CUT_INNER, .unit = 1};
+    QdqWeights *w = &item.layout;
+    item.looks = w->block && !numbers->bytes;
+    if (item.looks)
+        *w = (QdqWeights){.outer = 1, .axis = 1, .inner = tensor_count(numbers->tensor)};
+    item.units = w->inner;
     if (w->outer > 1) {
         item.cut = CUT_OUTER;
         item.units = w->outer;
@@ -74,7 +80,8 @@ static void cut(Job *job, Item *item, Arena *scratch) {
         VEC_PUSH(scratch, &job->pieces, piece);
         if (piece.count * item->unit > job->window) job->window = piece.count * item->unit;
     }
-    item->twice = !item->numbers->layout.block && item->cut != CUT_AXIS && item->units > units;
+    item->twice =
+        !item->looks && !item->layout.block && item->cut != CUT_AXIS && item->units > units;
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -87,7 +94,7 @@ typedef struct Place {
 
 static Place place_of(const Piece *piece, const float *window) {
     const Item *item = piece->item;
-    Place place = {.weights = item->numbers->layout, .element = piece->first * item->unit};
+    Place place = {.weights = item->layout, .element = piece->first * item->unit};
     QdqWeights *w = &place.weights;
     const uint64_t block = w->block ? w->block : 1, blocks = (w->axis + block - 1) / block;
     w->items = window;
@@ -153,6 +160,12 @@ static void add_drifts(const Piece *piece, const Place *place, Lane *lane, unsig
     }
 }
 
+/* Nothing is to be found by a second look, or after one that is not finite. */
+static bool is_done(const Item *item) {
+    const QdqNumbers *n = item->numbers;
+    return atomic_load(&item->bad) || (item->twice && !n->bytes && !n->drifts.count);
+}
+
 static void store_task(void *data, unsigned task, unsigned lane_number) {
     const Job *job = data;
     const Piece *piece = &job->pieces.items[task];
@@ -162,12 +175,13 @@ static void store_task(void *data, unsigned task, unsigned lane_number) {
     const QdqWeights *w = &place.weights;
     float *scales = n->scales + place.scale;
     uint8_t *zeros = n->zeros + place.scale;
-    if (atomic_load(&piece->item->bad) || !read_piece(piece, lane, &place)) return;
+    if (is_done(piece->item) || !read_piece(piece, lane, &place) || piece->item->looks) return;
     if (w->block)
         qdq_find_block_scales(w, scales, zeros);
     else if (!piece->item->twice)
         qdq_find_channel_scales(w, n->least ? n->least + place.scale : NULL, scales);
-    qdq_store_weights(w, scales, zeros, n->bytes + place.element * dtype_bits(w->dtype) / 8);
+    if (n->bytes)
+        qdq_store_weights(w, scales, zeros, n->bytes + place.element * dtype_bits(w->dtype) / 8);
     add_drifts(piece, &place, lane, lane_number);
 }
 

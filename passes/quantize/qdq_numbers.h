@@ -23,11 +23,12 @@ typedef struct QdqNumbers {
     const Tensor *tensor; /* float32, which has passed tensor_check */
     QdqWeights layout;    /* but for the items */
     const float *least;   /* [scales] or NULL, as qdq_scales_of_peaks has it; not of blocks */
-    float *scales;        /* [qdq_scale_count], to be filled */
+    float *scales;        /* [qdq_scale_count], to be filled; NULL: of blocks whose bytes are */
     uint8_t *zeros;       /* the same, of uint4 */
     VEC(QdqDrift) drifts; /* to be filled, of weights by channel: the sums that somebody asks for */
-    unsigned char *bytes; /* of all numbers, to be filled */
-    bool finite;          /* found: what is filled means nothing where not all weights are */
+    unsigned char
+        *bytes;  /* of all numbers, to be filled; NULL: they are made later (qdq_stream.h) */
+    bool finite; /* found: what is filled means nothing where not all weights are */
 } QdqNumbers;
 
 /* Finds the numbers of all items, the same whatever the number of threads. False with the error set

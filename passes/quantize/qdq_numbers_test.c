@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "qdq_numbers.h"
+#include "qdq_stream.h"
 #include "unit_test.h"
 
 typedef struct Case {
@@ -54,6 +54,47 @@ static void find_whole(const QdqWeights *w, const Found *f) {
     qdq_store_weights(w, f->scales, f->zeros, f->bytes);
 }
 
+/* Reads a part of a stream here and there, in pieces that begin at multiples of `unit` bytes. */
+static void check_part(QdqStream *stream, QdqPart part, const void *whole, uint64_t size,
+                       uint64_t unit) {
+    Source *source = qdq_stream_source(stream, part, size, "w");
+    const uint64_t steps[] = {size, 131072, 4092, 40};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const uint64_t step = steps[i] / unit * unit;
+        for (uint64_t at = 0, now, round = 0; step && at < size && round < 40; at += now, round++) {
+            unsigned char *bytes = malloc(step + 1);
+            now = size - at < step ? size - at : step;
+            assert_true(source_read(source, at, bytes, now, NULL));
+            assert_memory_equal(bytes, (const char *)whole + at, now);
+            free(bytes);
+        }
+    }
+}
+
+/* Made as they are read, they are the same; all the float weights were looked at before. */
+static void check_stream(const QdqNumbers *numbers, const Found *whole) {
+    const QdqWeights *w = &numbers->layout;
+    QdqStreams *streams = qdq_streams_new(&test_arena);
+    QdqNumbers later = *numbers;
+    uint64_t size;
+    later.bytes = NULL;
+    later.finite = false;
+    if (w->block) later.scales = NULL;
+    assert_true(qdq_numbers_find(&later, 1, &test_arena, NULL));
+    assert_true(later.finite);
+    QdqStream *stream = qdq_streams_add(streams, &later);
+    qdq_streams_begin(streams);
+    check_part(stream, QDQ_NUMBERS, whole->bytes, whole->size, dtype_bits(w->dtype) == 16 ? 2 : 1);
+    if (!w->block) return;
+    check_part(stream, QDQ_SCALES, whole->scales, whole->scale_count * sizeof(float),
+               sizeof(float));
+    dtype_bytes(w->dtype, whole->scale_count, &size);
+    unsigned char *zeros = arena_alloc(&test_arena, size);
+    for (uint64_t i = 0; w->dtype == DTYPE_UINT4 && i < whole->scale_count; i++)
+        zeros[i / 2] |= (unsigned char)(whole->zeros[i] << i % 2 * 4);
+    check_part(stream, QDQ_ZEROS, zeros, size, 1);
+}
+
 TEST(pieces_are_the_whole) {
     static const Case cases[] = {
         {1, 300, 700, 0, DTYPE_INT8},
@@ -75,6 +116,10 @@ TEST(pieces_are_the_whole) {
         {1000, 701, 1, 0, DTYPE_INT8},
         {1, 1000, 701, 32, DTYPE_UINT4},
         {1000, 701, 1, 32, DTYPE_INT4},
+        /* in tiles beside each other */
+        {1, 100, 20001, 32, DTYPE_UINT4},
+        {1, 70, 30000, 64, DTYPE_INT4},
+        {1, 3, 300001, 3, DTYPE_INT8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Case *c = &cases[i];
@@ -95,6 +140,7 @@ TEST(pieces_are_the_whole) {
         assert_memory_equal(whole.scales, found.scales, whole.scale_count * sizeof(float));
         assert_memory_equal(whole.zeros, found.zeros, whole.scale_count);
         assert_memory_equal(whole.bytes, found.bytes, whole.size);
+        if (qdq_can_stream(&w)) check_stream(&numbers, &whole);
         arena_free(&test_arena);
     }
 }

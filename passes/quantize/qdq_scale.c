@@ -105,21 +105,13 @@ void qdq_find_channel_scales(const QdqWeights *w, const float *least, float *sca
 
 /* ---- storing --------------------------------------------------------------------------------- */
 
-/* A row of elements next to each other: scale i * step and zero point likewise. */
-typedef struct Row {
-    const float *items, *scales;
-    const uint8_t *zeros; /* NULL: all 0 */
-    uint64_t count, step;
-    float low, high;
-} Row;
-
 enum { PIECE = 256 }; /* of a row, that becomes numbers at once */
 
 static inline float number_of(float item, float scale, float zero) {
     return round_nearest(round_clamp(item / scale, -65536, 65536)) + zero;
 }
 
-ROW_CLONES static void number_even(const Row *row, uint64_t first, uint64_t count,
+ROW_CLONES static void number_even(const QdqRow *row, uint64_t first, uint64_t count,
                                    int32_t *numbers) {
     const float *items = row->items + first;
     const float scale = *row->scales, zero = row->zeros ? (float)*row->zeros : 0;
@@ -129,7 +121,7 @@ ROW_CLONES static void number_even(const Row *row, uint64_t first, uint64_t coun
         numbers[i] = (int32_t)round_clamp(number_of(items[i], scale, zero), low, high);
 }
 
-ROW_CLONES static void number_each(const Row *row, uint64_t first, uint64_t count,
+ROW_CLONES static void number_each(const QdqRow *row, uint64_t first, uint64_t count,
                                    int32_t *numbers) {
     static const uint8_t none[PIECE];
     const float *items = row->items + first, *scales = row->scales + first;
@@ -152,7 +144,7 @@ static void store_words(const int32_t *numbers, uint64_t count, unsigned char *o
     }
 }
 
-/* Two in a byte, from element `at` on; what lies before it in its byte stays. */
+/* Two in a byte, from element `at` on; what lies beside them in a byte stays. */
 ROW_CLONES static void store_halves(const int32_t *numbers, uint64_t count, uint64_t at,
                                     unsigned char *out) {
     out += at / 2;
@@ -165,10 +157,11 @@ ROW_CLONES static void store_halves(const int32_t *numbers, uint64_t count, uint
     ROW_LOOP
     for (uint64_t i = 0; i < count / 2; i++)
         out[i] = (unsigned char)((numbers[2 * i] & 15) | (numbers[2 * i + 1] & 15) << 4);
-    if (count % 2) out[count / 2] = (unsigned char)(numbers[count - 1] & 15);
+    if (count % 2)
+        out[count / 2] = (unsigned char)((out[count / 2] & 0xf0) | (numbers[count - 1] & 15));
 }
 
-static void store_float8(const Row *row, Dtype dtype, unsigned char *out) {
+static void store_float8(const QdqRow *row, Dtype dtype, unsigned char *out) {
     for (uint64_t i = 0; i < row->count; i++) {
         uint64_t bits = 0;
         dtype_from_double(dtype, (double)(row->items[i] / row->scales[i * row->step]), &bits);
@@ -176,7 +169,8 @@ static void store_float8(const Row *row, Dtype dtype, unsigned char *out) {
     }
 }
 
-static void store_row(const Row *row, Dtype dtype, uint64_t first, unsigned char *out) {
+void qdq_store_row(const QdqRow *row, Dtype dtype, uint64_t first, void *bytes) {
+    unsigned char *out = bytes;
     int32_t numbers[PIECE];
     if (dtype_is_float(dtype)) {
         store_float8(row, dtype, out + first);
@@ -206,7 +200,7 @@ static uint64_t scale_at(const QdqWeights *w, uint64_t r) {
 }
 
 /* Without blocks, or of several elements inside the axis: all rows are equally long. */
-static void store_rows(const QdqWeights *w, Row row, const uint8_t *zeros, void *out) {
+static void store_rows(const QdqWeights *w, QdqRow row, const uint8_t *zeros, void *out) {
     const bool plain = w->inner == 1; /* a scale each, one after the other */
     const uint64_t rows = plain ? w->outer : w->outer * w->axis;
     const float *scales = row.scales;
@@ -216,12 +210,12 @@ static void store_rows(const QdqWeights *w, Row row, const uint8_t *zeros, void 
         row.items = w->items + r * row.count;
         row.scales = scales + scale_at(w, r);
         row.zeros = zeros ? zeros + scale_at(w, r) : NULL;
-        store_row(&row, w->dtype, r * row.count, out);
+        qdq_store_row(&row, w->dtype, r * row.count, out);
     }
 }
 
 /* Blocks that lie in one piece: of each axis the last may be shorter. */
-static void store_blocks(const QdqWeights *w, Row row, const uint8_t *zeros, void *out) {
+static void store_blocks(const QdqWeights *w, QdqRow row, const uint8_t *zeros, void *out) {
     const uint64_t blocks = (w->axis + w->block - 1) / w->block;
     const float *scales = row.scales;
     for (uint64_t r = 0; r < w->outer * blocks; r++) {
@@ -230,18 +224,28 @@ static void store_blocks(const QdqWeights *w, Row row, const uint8_t *zeros, voi
         row.items = w->items + first;
         row.scales = scales + r;
         row.zeros = zeros ? zeros + r : NULL;
-        store_row(&row, w->dtype, first, out);
+        qdq_store_row(&row, w->dtype, first, out);
     }
 }
 
+void qdq_set_limits(const QdqWeights *w, QdqRow *row) {
+    if (w->dtype == DTYPE_FLOAT8E4M3FN) return;
+    row->high = (float)qdq_most(w->dtype);
+    row->low = (float)qdq_least(w->dtype);
+    if (!w->block && row->low < 0) row->low = -row->high;
+}
+
+/* The half of the last byte that no element fills. */
+static void clear_end(const QdqWeights *w, unsigned char *out) {
+    const uint64_t count = w->outer * w->axis * w->inner;
+    if (dtype_bits(w->dtype) == 4 && count % 2) out[count / 2] = 0;
+}
+
 void qdq_store_weights(const QdqWeights *w, const float *scales, const uint8_t *zeros, void *out) {
-    Row row = {.scales = scales};
+    QdqRow row = {.scales = scales};
     if (w->dtype != DTYPE_UINT4) zeros = NULL;
-    if (w->dtype != DTYPE_FLOAT8E4M3FN) {
-        row.high = (float)qdq_most(w->dtype);
-        row.low = (float)qdq_least(w->dtype);
-        if (!w->block && row.low < 0) row.low = -row.high;
-    }
+    qdq_set_limits(w, &row);
+    clear_end(w, out);
     if (w->block && w->inner == 1)
         store_blocks(w, row, zeros, out);
     else

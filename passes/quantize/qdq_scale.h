@@ -57,6 +57,20 @@ void qdq_find_block_scales(const QdqWeights *weights, float *scales, uint8_t *ze
 void qdq_store_weights(const QdqWeights *weights, const float *scales, const uint8_t *zeros,
                        void *out);
 
+/* Elements that follow each other, of scales and zero points that do, or that share one (step 0). */
+typedef struct QdqRow {
+    const float *items, *scales;
+    const uint8_t *zeros; /* NULL: all 0 */
+    uint64_t count, step;
+    float low, high; /* of numbers: qdq_set_limits */
+} QdqRow;
+
+void qdq_set_limits(const QdqWeights *weights, QdqRow *row);
+
+/* Stores them as elements `first` and further of `out`. Of a byte that has another element, too, that one
+ * stays as it is. */
+void qdq_store_row(const QdqRow *row, Dtype dtype, uint64_t first, void *out);
+
 /* What the weights of a channel, and what storing adds to them, are multiplied by before they are added up:
  * item i is that of place i of (outer, inner), and after `group` of the axis' places follow those `stride`
  * further on. */

@@ -11,15 +11,21 @@
 #include "qdq_drift.h"
 #include "qdq_node.h"
 #include "qdq_numbers.h"
+#include "qdq_stream.h"
 
 /* A bias is a sum of products, of which the scale is that of both factors. Weights of a channel get
  * a scale with which its bias fits into 32 bits. */
 static const double BIAS_MOST = 2147483000;
 
+/* Bytes of numbers and scales that are found at once and held. What comes after them is made when the model
+ * is written, or read. */
+static const uint64_t HELD_MOST = 16 << 20;
+
 struct QdqGroup {
     const QdqStore *store;
     const QdqWeight *weight; /* the first; all others are like it */
     QdqNumbers *numbers;
+    QdqStream *stream; /* of numbers that are not held */
     uint64_t scale_count;
 };
 
@@ -134,9 +140,22 @@ static float *least_scales(const QdqGroup *group, Arena *scratch) {
     return least;
 }
 
+/* A tensor of which the stream makes a part. */
+static Tensor *streamed(const QdqGroup *group, QdqPart part, Dtype dtype, const int64_t *dims,
+                        uint32_t rank) {
+    Arena *arena = &group->store->ctx->model->arena;
+    Tensor *tensor = tensor_new_raw(arena, dtype, dims, rank, NULL, 0);
+    dtype_bytes(dtype, tensor_count(tensor), &tensor->size);
+    tensor->bytes = NULL;
+    tensor->source =
+        qdq_stream_source(group->stream, part, tensor->size, sym_text(group->weight->value->name));
+    return tensor;
+}
+
 /* Scales as a tensor: none for all, one for each channel, or as the weights with fewer along the
  * axis. */
-static Tensor *scale_tensor(const QdqGroup *group, Dtype dtype, const void *bytes, uint64_t size) {
+static Tensor *scale_tensor(const QdqGroup *group, QdqPart part, Dtype dtype, const void *bytes,
+                            uint64_t size) {
     Arena *arena = &group->store->ctx->model->arena;
     const Tensor *of = group->numbers->tensor;
     const QdqWeight *weight = group->weight;
@@ -147,6 +166,7 @@ static Tensor *scale_tensor(const QdqGroup *group, Dtype dtype, const void *byte
     for (uint32_t i = 0; i < of->rank; i++) dims[i] = of->dims[i];
     const uint64_t dim = (uint64_t)dims[weight->axis];
     dims[weight->axis] = (int64_t)((dim + weight->block - 1) / weight->block);
+    if (group->stream) return streamed(group, part, dtype, dims, of->rank);
     return tensor_new_raw(arena, dtype, dims, of->rank, bytes, size);
 }
 
@@ -154,16 +174,20 @@ static Tensor *scale_tensor(const QdqGroup *group, Dtype dtype, const void *byte
 static Tensor *zero_tensor(const QdqGroup *group, Arena *scratch) {
     const Dtype dtype = group->weight->dtype;
     uint64_t size;
+    if (group->stream && group->weight->block)
+        return scale_tensor(group, QDQ_ZEROS, dtype, NULL, 0);
     dtype_bytes(dtype, group->scale_count, &size);
     uint8_t *bytes = ARENA_ARRAY(scratch, uint8_t, size + 1);
     for (uint64_t i = 0; dtype == DTYPE_UINT4 && i < group->scale_count; i++)
         bytes[i / 2] |= (uint8_t)(group->numbers->zeros[i] << i % 2 * 4);
-    return scale_tensor(group, dtype, bytes, size);
+    return scale_tensor(group, QDQ_ZEROS, dtype, bytes, size);
 }
 
 /* Of the constant's dims, with the numbers. */
 static Tensor *stored_tensor(const QdqGroup *group) {
     const QdqNumbers *n = group->numbers;
+    if (group->stream)
+        return streamed(group, QDQ_NUMBERS, n->layout.dtype, n->tensor->dims, n->tensor->rank);
     Tensor *tensor = tensor_new_raw(&group->store->ctx->model->arena, n->layout.dtype,
                                     n->tensor->dims, n->tensor->rank, NULL, 0);
     dtype_bytes(n->layout.dtype, tensor_count(n->tensor), &tensor->size);
@@ -185,7 +209,7 @@ static void put_weights(const QdqGroup *group, Arena *scratch) {
     Value *result = take_over(ctx, value, count_uses(group));
     Value *stored = put_stored(ctx, value, result, stored_tensor(group));
     Value *scale = qdq_constant(ctx, value, "scale",
-                                scale_tensor(group, DTYPE_FLOAT, group->numbers->scales,
+                                scale_tensor(group, QDQ_SCALES, DTYPE_FLOAT, group->numbers->scales,
                                              group->scale_count * sizeof(float)));
     Value *zero = qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch));
     const QdqOperands operands = {scale, zero, group->weight->axis, group->weight->block};
@@ -265,17 +289,27 @@ static void ask_drift(const QdqGroup *group, const QdqWeight *weight, Arena *scr
     VEC_PUSH(scratch, &group->numbers->drifts, drift);
 }
 
-static void begin_numbers(QdqGroup *group, Arena *scratch) {
+/* Room for what is found of it, where it is held. Streams need scales by channels as long as they live. */
+static void make_room(QdqGroup *group, uint64_t *held, Arena *scratch) {
     QdqNumbers *n = group->numbers;
     Arena *arena = &group->store->ctx->model->arena;
     uint64_t size;
+    dtype_bytes(n->layout.dtype, tensor_count(n->tensor), &size);
+    *held += size + group->scale_count * (n->layout.block ? sizeof(float) : 0);
+    const bool holds = *held <= HELD_MOST || !qdq_can_stream(&n->layout);
+    if (holds) n->bytes = arena_alloc_raw(arena, size); /* threads fill it, to the last byte */
+    if (!holds && n->layout.block) return;
+    n->scales = ARENA_ARRAY(holds ? scratch : arena, float, group->scale_count);
+    n->zeros = ARENA_ARRAY(scratch, uint8_t, group->scale_count);
+}
+
+static void begin_numbers(QdqGroup *group, uint64_t *held, Arena *scratch) {
+    QdqNumbers *n = group->numbers;
+    Arena *arena = &group->store->ctx->model->arena;
     *n = (QdqNumbers){.tensor = constant_tensor(group->weight->value, arena)};
     n->layout = layout_of(group->weight, n->tensor);
     group->scale_count = qdq_scale_count(&n->layout);
-    dtype_bytes(n->layout.dtype, tensor_count(n->tensor), &size);
-    n->bytes = arena_alloc_raw(arena, size); /* threads fill it, to the last byte */
-    n->scales = ARENA_ARRAY(scratch, float, group->scale_count);
-    n->zeros = ARENA_ARRAY(scratch, uint8_t, group->scale_count);
+    make_room(group, held, scratch);
     if (!n->layout.block) n->least = least_scales(group, scratch);
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
         ask_drift(group, weight, scratch);
@@ -316,14 +350,27 @@ static void find_groups(QdqStore *store) {
                 (QdqGroup){.store = store, .weight = &plan->weights.items[i]};
 }
 
+/* Of all that are not held. */
+static void make_streams(const QdqStore *store) {
+    QdqStreams *streams = NULL;
+    for (size_t i = 0; i < store->count; i++) {
+        QdqGroup *group = &store->groups[i];
+        if (group->numbers->bytes) continue;
+        if (!streams) streams = qdq_streams_new(&store->ctx->model->arena);
+        group->stream = qdq_streams_add(streams, group->numbers);
+    }
+    if (streams) qdq_streams_begin(streams);
+}
+
 bool qdq_store_read(QdqStore *store, bool *broken, Err *err) {
     Arena *scratch = store->plan->scratch;
     bool all = true;
+    uint64_t held = 0;
     find_groups(store);
     QdqNumbers *numbers = ARENA_ARRAY(scratch, QdqNumbers, store->count + 1);
     for (size_t i = 0; i < store->count; i++) {
         store->groups[i].numbers = &numbers[i];
-        begin_numbers(&store->groups[i], scratch);
+        begin_numbers(&store->groups[i], &held, scratch);
     }
     if (!qdq_numbers_find(numbers, store->count, scratch, err)) return false;
     for (size_t i = 0; i < store->count; i++) {
@@ -332,6 +379,7 @@ bool qdq_store_read(QdqStore *store, bool *broken, Err *err) {
         all = false;
     }
     store->sound = all;
+    if (all) make_streams(store);
     return true;
 }
 

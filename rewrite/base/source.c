@@ -220,6 +220,15 @@ Source *source_from_reader(Arena *arena, const SourceReader *reader, uint64_t si
     return source;
 }
 
+Source *source_from_maker(Arena *arena, SourceMaker *make, void *maker, uint64_t size,
+                          const char *name) {
+    Source *source = source_new(arena, name);
+    source->make = make;
+    source->maker = maker;
+    source->size = size;
+    return source;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static bool out_of_range(const Source *source, Err *err) {
@@ -239,6 +248,7 @@ static bool read_reader(const Source *source, uint64_t offset, void *buffer, uin
 
 static bool read_file(const Source *source, uint64_t offset, void *buffer, uint64_t size,
                       Err *err) {
+    if (source->make) return source->make(source->maker, offset, buffer, size, err);
     if (source->reader.read) return read_reader(source, offset, buffer, size, err);
     if (source->growth && !growth_reaches(source->growth, offset + size))
         return out_of_range(source, err);

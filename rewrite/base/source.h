@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Source: random-access bytes a model or its weights are read from: an open file, memory, or what a
- * caller's function gives.
+/* Source: random-access bytes a model or its weights are read from: an open file, memory, what a
+ * caller's function gives, or what is made as it is read.
  *
  * Files are read with pread, never mapped: a file that shrinks while we work gives an error, not a
  * signal. Reading is safe from several threads at once.
@@ -24,12 +24,18 @@ typedef struct SourceReader {
     void *user;
 } SourceReader;
 
+/* Makes bytes [offset, offset + size), the same each time. It may be called in several threads at once;
+ * false with *err set where they can't be made. */
+typedef bool SourceMaker(void *user, uint64_t offset, void *buffer, uint64_t size, Err *err);
+
 typedef struct Source {
     const char *name;            /* path for messages, owned by the arena */
     uint64_t size;               /* bytes, as found when opened */
     const unsigned char *memory; /* the bytes, or NULL where fd is read */
     int fd;                      /* -1 where there is no file; closed by the arena that made it */
     SourceReader reader;         /* without a function where there is memory or a file */
+    SourceMaker *make;           /* NULL where bytes are there already */
+    void *maker;                 /* for it */
     uint64_t device, inode;      /* of a file, to recognise the same file under two names; else 0 */
     SourceWindow *window;        /* what was read ahead; NULL: nothing ever is */
     SourceGrowth *growth;        /* of a file that is being written; else NULL */
@@ -69,6 +75,10 @@ Source *source_from_memory(Arena *arena, const void *bytes, uint64_t size, const
 /* The reader's bytes of that name, which it must be able to give as long as the arena lives. */
 Source *source_from_reader(Arena *arena, const SourceReader *reader, uint64_t size,
                            const char *name);
+
+/* Bytes that are made as they are read, from what lives as long as the arena. */
+Source *source_from_maker(Arena *arena, SourceMaker *make, void *maker, uint64_t size,
+                          const char *name);
 
 /* Has small reads of a file that follow one another, as of a model's many small weights, be served
  * from a window of 64 KiB that is read at once. Before the first read; does nothing to memory. */

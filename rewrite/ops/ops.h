@@ -114,6 +114,11 @@ typedef enum OpDeterminism {
 
 enum { OP_UNBOUNDED = 0xFFFF }; /* max_input, max_output: as many as one likes */
 
+/* True where a schema's least and most allow so many operands. */
+static inline bool op_allows(uint32_t count, uint16_t least, uint16_t most) {
+    return count >= least && (count <= most || most == OP_UNBOUNDED);
+}
+
 /* One version of an operator. */
 typedef struct OpSchema {
     const char *domain; /* "", "ai.onnx.ml", … */
