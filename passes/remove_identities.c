@@ -7,7 +7,10 @@
  *   Transpose (Transpose (x))                                                  ->  Transpose (x), or x
  *   Reshape (Squeeze (x), shape)                                               ->  Reshape (x, shape)
  *   Transpose (Reshape (x)) that moves axes of one element                      ->  Reshape (x, shape)
+ *   Reshapes and Transposes in a row that fewer of them can stand for          ->  these
+ *   Gather (x, {0, 1, …}) of all places of an axis                             ->  Reshape (x, shape)
  *   Slice (Slice (x)) along different axes                                     ->  Slice (x)
+ *   Slice (x, 0, a), Slice (x, a, …) … that are all of x together              ->  Split (x)
  *   Concat (a, Concat (b, c)) along one axis                                   ->  Concat (a, b, c)
  *   Squeeze (Unsqueeze (x)), Reshape (Flatten (x)) … to the shape that x has    ->  x
  *
@@ -22,6 +25,7 @@
 #include "constants.h"
 #include "fuse_graph.h"
 #include "merge_concats.h"
+#include "merge_moves.h"
 #include "merge_slices.h"
 #include "op_facts.h"
 #include "simplify_graph.h"
@@ -303,16 +307,15 @@ static void merge_reshapes(PassCtx *ctx, Node *outer) {
     ctx->counts->rewrites++;
 }
 
-/* A Transpose that is a Reshape, behind another one: both are one. Sizes are known, but for one. */
-static Node *reshape_of(PassCtx *ctx, Node *transpose) {
-    const Node *inner = transpose->inputs[0].value->producer;
-    Value *result = transpose->outputs[0];
+/* A Reshape of `source` to the shape of the node's result takes the node's place. NULL, and nothing
+ * happens, where more than one size is open. */
+static Node *become_reshape(PassCtx *ctx, Node *node, Value *source) {
+    enum { SINCE = 5 };
+    Value *result = node->outputs[0];
     const int64_t rank = fuse_rank(result);
     Fuse fuse = {.ctx = ctx};
     uint32_t open = 0;
-    if (!model_has_free_initializers(ctx->model) || fuse_opset(transpose) < 5 ||
-        !moves_ones(transpose) || !inner || !only_reshapes(inner) || !fuse_input(inner, 0) ||
-        rank < 0)
+    if (!model_has_free_initializers(ctx->model) || fuse_opset(node) < SINCE || rank < 0)
         return NULL;
     int64_t *dims = ARENA_ARRAY(ctx->scratch, int64_t, (size_t)rank + 1);
     for (int64_t i = 0; i < rank; i++) {
@@ -321,17 +324,43 @@ static Node *reshape_of(PassCtx *ctx, Node *transpose) {
         if (dims[i] == 0 || open > 1) return NULL;
     }
     Sym op = sym_intern_cstr(&ctx->model->syms, "Reshape");
-    Node *reshape = node_new(transpose->graph, transpose, op, NULL);
-    reshape->name = transpose->name;
+    Node *reshape = node_new(node->graph, node, op, NULL);
+    reshape->name = node->name;
     node_resize_inputs(reshape, 2);
     node_resize_outputs(reshape, 1);
-    node_set_input(reshape, 0, inner->inputs[0].value);
-    node_set_input(reshape, 1, fuse_new_ints(&fuse, transpose->graph, dims, (uint32_t)rank));
-    node_set_output(transpose, 0, NULL);
+    node_set_input(reshape, 0, source);
+    node_set_input(reshape, 1, fuse_new_ints(&fuse, node->graph, dims, (uint32_t)rank));
+    node_set_output(node, 0, NULL);
     node_set_output(reshape, 0, result);
-    node_remove_unswept(transpose);
+    node_remove_unswept(node);
     ctx->counts->rewrites++;
     return reshape;
+}
+
+/* True of a Gather of all places along an axis of known size, each once and in order. */
+static bool gathers_all(PassCtx *ctx, const Node *node) {
+    enum { MOST_PLACES = 1 << 16 };
+    int64_t *items;
+    uint64_t count;
+    Value *x = fuse_input(node, 0);
+    if (!simplify_is(node, "Gather") || !x ||
+        !simplify_read_ints(ctx, fuse_input(node, 1), MOST_PLACES, &items, &count))
+        return false;
+    int64_t axis = node_attr_int(node, "axis", 0);
+    if (axis < 0) axis += fuse_rank(x);
+    if (axis < 0 || axis >= fuse_rank(x) || fuse_dim(x, axis) != (int64_t)count) return false;
+    for (uint64_t i = 0; i < count; i++)
+        if (items[i] != (int64_t)i && items[i] != (int64_t)i - (int64_t)count) return false;
+    return true;
+}
+
+/* The node as a Reshape, where it is one: a Transpose of axes of one element behind a Reshape, so that
+ * both are one, or a Gather of all there is. NULL where not. */
+static Node *reshape_of(PassCtx *ctx, Node *node) {
+    const Node *inner = node->inputs[0].value->producer;
+    if (gathers_all(ctx, node)) return become_reshape(ctx, node, node->inputs[0].value);
+    if (!moves_ones(node) || !inner || !only_reshapes(inner) || !fuse_input(inner, 0)) return NULL;
+    return become_reshape(ctx, node, inner->inputs[0].value);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -362,10 +391,36 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
     remove_unread(node);
 }
 
+/* Whole rows first: what is merged two by two leaves nodes behind that nothing reads, but that read. */
+static void visit_row(PassCtx *ctx, Node *node, void *data) {
+    (void)data;
+    if (fuse_record(node)) moves_merge(ctx, node);
+}
+
+typedef struct Slices {
+    VEC(Node *) nodes;
+} Slices;
+
+static void list_slice(PassCtx *ctx, Node *node, void *data) {
+    Slices *slices = data;
+    if (simplify_is(node, "Slice")) VEC_PUSH(ctx->scratch, &slices->nodes, node);
+}
+
+/* The last first: what Slices read is one of a Split only where these are Splits by then. */
+static void put_splits(PassCtx *ctx) {
+    Slices slices = {0};
+    each_node(ctx, list_slice, &slices);
+    for (size_t i = slices.nodes.count; i-- > 0;) slices_become_split(ctx, slices.nodes.items[i]);
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+}
+
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     (void)err;
+    each_node(ctx, visit_row, NULL);
     each_node(ctx, visit, NULL);
+    put_splits(ctx);
     return true;
 }
 

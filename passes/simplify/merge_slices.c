@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One Slice of two; see merge_slices.h. Since opset 10, where places are operands. */
+/* One Slice of two, one Split of several; see merge_slices.h. Since opset 10, where places are
+ * operands. */
 #include "merge_slices.h"
 
 #include "fuse_graph.h"
 #include "simplify_graph.h"
 
-enum { STARTS = 1, ENDS, AXES, STEPS, MOST_AXES = 64 };
+enum { STARTS = 1, ENDS, AXES, STEPS, MOST_AXES = 64, MOST_PARTS = 64, SPLIT_SINCE = 13 };
 
 /* Where a Slice begins and ends, by axis. */
 typedef struct Places {
@@ -97,5 +98,92 @@ bool slices_merge(PassCtx *ctx, Node *outer) {
     if (has_steps(&both))
         node_set_input(outer, STEPS, fuse_new_ints(&fuse, outer->graph, both.steps, count));
     ctx->counts->rewrites++;
+    return true;
+}
+
+/* ---- a Split --------------------------------------------------------------------------------- */
+
+/* One axis of a value, from place to place. */
+typedef struct Part {
+    int64_t axis, start, end;
+} Part;
+
+static int64_t clamp(int64_t place, int64_t size) {
+    if (place < 0) place += size;
+    return place < 0 ? 0 : place > size ? size : place;
+}
+
+static bool has_slicing_reader(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (simplify_is(use->node, "Slice") || simplify_is(use->node, "Squeeze")) return true;
+    return false;
+}
+
+/* What a Slice of one axis takes, where it is not empty. */
+static bool read_part(PassCtx *ctx, const Node *slice, Part *part) {
+    Places places;
+    if (!slice || !fuse_record(slice) || has_slicing_reader(slice->outputs[0]) ||
+        !read_places(ctx, slice, &places) || places.count != 1 || places.steps[0] != 1)
+        return false;
+    const int64_t size = fuse_dim(slice->inputs[0].value, places.axes[0]);
+    *part = (Part){places.axes[0], clamp(places.starts[0], size), clamp(places.ends[0], size)};
+    return size > 0 && part->start < part->end;
+}
+
+/* The Slice of x that begins at `start` of that axis; its end in *end. */
+static Node *find_part(PassCtx *ctx, const Value *x, const Node *like, int64_t axis, int64_t start,
+                       int64_t *end) {
+    for (const Use *use = x->uses; use; use = use->next) {
+        Part part;
+        if (use->index != 0 || !use->node || use->node->graph != like->graph ||
+            fuse_opset(use->node) != fuse_opset(like) || !read_part(ctx, use->node, &part) ||
+            part.axis != axis || part.start != start)
+            continue;
+        *end = part.end;
+        return use->node;
+    }
+    return NULL;
+}
+
+static void put_split(PassCtx *ctx, Value *x, int64_t axis, Node *const *slices,
+                      const int64_t *sizes, uint32_t count) {
+    Fuse fuse = {.ctx = ctx};
+    Node *first = x->producer ? node_after(x->producer) : x->graph->first;
+    Node *split = node_new(x->graph, first, sym_intern_cstr(&ctx->model->syms, "Split"), NULL);
+    split->name = slices[0]->name;
+    node_resize_inputs(split, 2);
+    node_resize_outputs(split, count);
+    node_set_input(split, 0, x);
+    node_set_input(split, 1, fuse_new_ints(&fuse, x->graph, sizes, count));
+    node_set_attr_int(split, "axis", axis);
+    for (uint32_t i = 0; i < count; i++) {
+        Value *result = slices[i]->outputs[0];
+        node_set_output(slices[i], 0, NULL);
+        node_set_output(split, i, result);
+        node_remove_unswept(slices[i]);
+    }
+    ctx->counts->rewrites++;
+}
+
+bool slices_become_split(PassCtx *ctx, const Node *slice) {
+    Node *slices[MOST_PARTS];
+    int64_t sizes[MOST_PARTS], at = 0;
+    uint32_t count = 0;
+    Part part;
+    if (!simplify_is(slice, "Slice") || fuse_opset(slice) < SPLIT_SINCE ||
+        !model_has_free_initializers(ctx->model) || !read_part(ctx, slice, &part))
+        return false;
+    Value *x = slice->inputs[0].value;
+    const int64_t size = fuse_dim(x, part.axis);
+    if (x->graph != slice->graph) return false;
+    while (at < size && count < MOST_PARTS) {
+        int64_t end;
+        slices[count] = find_part(ctx, x, slice, part.axis, at, &end);
+        if (!slices[count]) return false;
+        sizes[count++] = end - at;
+        at = end;
+    }
+    if (at != size || count < 2) return false;
+    put_split(ctx, x, part.axis, slices, sizes, count);
     return true;
 }

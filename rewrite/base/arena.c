@@ -243,7 +243,8 @@ void *arena_copy(Arena *arena, const void *bytes, size_t size) {
     return copy;
 }
 
-/* Most text fits into what the newest chunk has left and is formatted in place. */
+/* Most text fits into what the newest chunk has left and is formatted in place; what is large has memory of
+ * its own, wherever it would fit. */
 char *arena_vprintf(Arena *arena, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
@@ -252,10 +253,10 @@ char *arena_vprintf(Arena *arena, const char *format, va_list args) {
     if (length < 0) arena_exhausted(arena);
     size_t size = (size_t)length + 1;
     char *text = NULL;
-    if (size <= left) {
+    if (size <= left && !is_large(rounded(arena, size))) {
         text = arena_alloc(arena, size);
     } else {
-        if (left) memset(arena->next, 0, left);
+        if (left) memset(arena->next, 0, size < left ? size : left);
         text = arena_alloc(arena, size);
         vsnprintf(text, size, format, again);
     }

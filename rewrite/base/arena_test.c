@@ -150,6 +150,23 @@ TEST(test_text) {
     arena_free(&arena);
 }
 
+/* Whatever room the newest chunk has, more or less than the text takes. */
+TEST(test_large_text) {
+    enum { LENGTH = 300000, PART = 64 << 10, PARTS = 64 };
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    char *whole = arena_alloc(&arena, LENGTH + 1);
+    memset(whole, 'x', LENGTH);
+    for (int i = 0; i < PARTS; i++) {
+        const char *part = arena_alloc(&arena, PART);
+        for (int k = 0; k < PART; k++) assert_int_equal(part[k], 0);
+        assert_string_equal(arena_printf(&arena, "%s", whole), whole);
+    }
+    arena_free(&arena);
+}
+
 typedef struct Log {
     Arena *arena;
     char text[16];

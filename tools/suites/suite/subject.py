@@ -21,7 +21,7 @@ import zlib
 import numpy as np
 import onnx
 
-from suite import engines, random_calls, random_entries, random_graphs, random_operators, \
+from suite import engines, random_calls, random_entries, random_graphs, random_operators, random_rows, \
     random_scope, random_styles, real_uses, walk
 from suite.model import Model
 from suite.package import ROOT, demi
@@ -32,7 +32,8 @@ BUILDERS = {"graph": lambda seed: random_graphs.build(seed),
             "operator": lambda seed: random_operators.build(seed, DATA / "backend"),
             "style": lambda seed: random_styles.build(seed),
             "entries": lambda seed: random_entries.build(seed, DATA / "backend"),
-            "call": lambda seed: random_calls.build(seed)}
+            "call": lambda seed: random_calls.build(seed),
+            "row": lambda seed: random_rows.build(seed)}
 RANDOM_OPERATORS = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
                     "RandomUniformLike"}
 
