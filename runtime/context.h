@@ -17,6 +17,7 @@ struct DemiPlan {
     LoadedPlan loaded;
     PlanDevices *devices;
     DemiPlanIo *inputs, *outputs;
+    const DemiPlanIo **inputs_by_name, **outputs_by_name; /* the same, in the order of strcmp */
     size_t input_count, output_count;
     const void *bytes;
     uint64_t size;
@@ -89,8 +90,9 @@ static inline uint32_t context_output_value(const DemiContext *context, size_t i
 static inline bool context_is_there(const DemiContext *context, size_t i) {
     return context->owned.given_there && context->owned.given_there[i].data;
 }
-/* That input or output; count where there is none. */
-size_t context_find(const DemiPlanIo *list, size_t count, const char *name);
+/* That input or output; the count of them where there is none. */
+size_t plan_find_input(const DemiPlan *plan, const char *name);
+size_t plan_find_output(const DemiPlan *plan, const char *name);
 /* Has the value lie in memory that lasts beyond the run, from the next run on. */
 void context_let_last(DemiContext *context, uint32_t value);
 /* Of a run that succeeded: bound outputs are where they are to be, and `outputs` has them all. False

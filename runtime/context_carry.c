@@ -34,9 +34,8 @@ static bool types_fit(const DemiPlanIo *output, const DemiPlanIo *input, Err *er
 static bool find_pair(DemiContext *context, const char *output, const char *input,
                       ContextCarry *pair, Err *err) {
     const DemiPlan *plan = context->plan;
-    *pair =
-        (ContextCarry){.output = (uint32_t)context_find(plan->outputs, plan->output_count, output),
-                       .input = (uint32_t)context_find(plan->inputs, plan->input_count, input)};
+    *pair = (ContextCarry){.output = (uint32_t)plan_find_output(plan, output),
+                           .input = (uint32_t)plan_find_input(plan, input)};
     if (pair->input == plan->input_count) {
         err_set(err, ERR_USAGE, "the model has no such input");
         err_operand(err, "input '%s'", input);

@@ -178,7 +178,7 @@ static bool bind(DemiContext *context, size_t i, struct OwnMemory memory) {
 DemiStatus demi_context_bind_device_output(DemiContext *context, const char *name, void *data,
                                            uint64_t size, DemiError *error) {
     const DemiPlan *plan = context->plan;
-    const size_t i = context_find(plan->outputs, plan->output_count, name);
+    const size_t i = plan_find_output(plan, name);
     Err err = {0};
     if (!has_device(context, &err))
         ;

@@ -8,6 +8,7 @@
  * for a tensor that nobody else holds in memory of its own, which an output has from the run after it
  * was first taken on. */
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "carry.h"
@@ -15,10 +16,22 @@
 #include "context.h"
 #include "exec_memory.h"
 
-size_t context_find(const DemiPlanIo *list, size_t count, const char *name) {
-    size_t i = 0;
-    while (i < count && strcmp(list[i].name, name) != 0) i++;
-    return i;
+static int compare_name(const void *name, const void *io) {
+    return strcmp(name, (*(const DemiPlanIo *const *)io)->name);
+}
+
+size_t plan_find_input(const DemiPlan *plan, const char *name) {
+    const size_t count = plan->input_count;
+    const DemiPlanIo **at =
+        count ? bsearch(name, plan->inputs_by_name, count, sizeof *at, compare_name) : NULL;
+    return at ? (size_t)(*at - plan->inputs) : count;
+}
+
+size_t plan_find_output(const DemiPlan *plan, const char *name) {
+    const size_t count = plan->output_count;
+    const DemiPlanIo **at =
+        count ? bsearch(name, plan->outputs_by_name, count, sizeof *at, compare_name) : NULL;
+    return at ? (size_t)(*at - plan->outputs) : count;
 }
 
 void context_let_last(DemiContext *context, uint32_t value) {
@@ -66,7 +79,7 @@ static bool bind(DemiContext *context, size_t i, struct OwnMemory memory) {
 DemiStatus demi_context_bind_output(DemiContext *context, const char *name, void *data,
                                     uint64_t size, DemiError *error) {
     const DemiPlan *plan = context->plan;
-    const size_t i = context_find(plan->outputs, plan->output_count, name);
+    const size_t i = plan_find_output(plan, name);
     Err err = {0};
     if (i == plan->output_count)
         err_set(&err, ERR_USAGE, "the model has no such output");

@@ -67,6 +67,17 @@ static DemiPlanIo *ios_of(DemiPlan *plan, PlanSpan span, size_t *count) {
     return list;
 }
 
+static int compare_names(const void *a, const void *b) {
+    return strcmp((*(const DemiPlanIo *const *)a)->name, (*(const DemiPlanIo *const *)b)->name);
+}
+
+static const DemiPlanIo **by_name(DemiPlan *plan, const DemiPlanIo *list, size_t count) {
+    const DemiPlanIo **sorted = ARENA_ARRAY(&plan->arena, const DemiPlanIo *, count);
+    for (size_t i = 0; i < count; i++) sorted[i] = &list[i];
+    if (count) qsort(sorted, count, sizeof *sorted, compare_names);
+    return sorted;
+}
+
 static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) {
     Arena scratch;
     MemTrap trap;
@@ -89,6 +100,8 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) 
         const PlanGraph *main = &plan->loaded.plan.graphs[0];
         plan->inputs = ios_of(plan, main->inputs, &plan->input_count);
         plan->outputs = ios_of(plan, main->outputs, &plan->output_count);
+        plan->inputs_by_name = by_name(plan, plan->inputs, plan->input_count);
+        plan->outputs_by_name = by_name(plan, plan->outputs, plan->output_count);
         note_defaults(plan);
     }
     arena_free(&scratch);
@@ -411,7 +424,7 @@ static DemiStatus set_input(DemiContext *context, const char *name, const DemiDa
                             bool borrow, DemiError *error) {
     const DemiPlan *plan = context->plan;
     Err err = {0};
-    size_t i = context_find(plan->inputs, plan->input_count, name);
+    size_t i = plan_find_input(plan, name);
     if (replace_input(context, i, value, borrow, &err))
         context_device_give(context, i, NULL);
     else
@@ -432,7 +445,7 @@ DemiStatus demi_context_borrow_input(DemiContext *context, const char *name, con
 DemiStatus demi_context_borrow_device_input(DemiContext *context, const char *name,
                                             const DemiData *value, DemiError *error) {
     const DemiPlan *plan = context->plan;
-    const size_t i = context_find(plan->inputs, plan->input_count, name);
+    const size_t i = plan_find_input(plan, name);
     Err err = {0};
     if (context_device_may_give(context, value, &err) &&
         replace_input(context, i, value, true, &err) &&
@@ -445,7 +458,7 @@ DemiStatus demi_context_borrow_device_input(DemiContext *context, const char *na
 }
 
 DemiStatus demi_context_unset_input(DemiContext *context, const char *name, DemiError *error) {
-    const size_t i = context_find(context->plan->inputs, context->plan->input_count, name);
+    const size_t i = plan_find_input(context->plan, name);
     Err err = {0};
     if (i < context->plan->input_count) {
         rt_value_clear(&context->inputs[i]);

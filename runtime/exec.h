@@ -172,7 +172,8 @@ typedef struct ExecMemory {
     struct {
         char *at;
         uint64_t size;
-    } pieces[2]; /* of the host's memory, and of the device's */
+        Buffer *taken; /* what the pool's placed.taken points to */
+    } pieces[2];       /* of the host's memory, and of the device's */
 } ExecMemory;
 
 /* How the processor runs steps whose operands no kernel of the device takes (exec_here.h): by a second

@@ -186,10 +186,8 @@ static uint32_t shared_with(const Exec *exec, const LoadedStep *step) {
 /* Before anything ran: from the sizes that the plan declares. What is wrong costs memory and time
  * and nothing else, as a place is only taken while it is free and large enough. */
 static PlaceMap *guess(Exec *exec) {
-    enum { MOST_STEPS = 4096 }; /* memory_plan takes time by the square, and it may be one run */
     const Plan *plan = &exec->loaded->plan;
     const PlanSpan steps = plan->graphs[0].steps;
-    if (steps.count > MOST_STEPS) return NULL;
     uint64_t *sizes = ARENA_ARRAY(&exec->scratch, uint64_t, plan->value_count);
     uint32_t *last =
         arena_copy(&exec->scratch, exec->loaded->last, plan->value_count * sizeof *last);
@@ -225,12 +223,24 @@ static void end_piece(Exec *exec, bool remote) {
         allocator_give(&exec->pool.allocator, exec->memory.pieces[0].at,
                        piece_size(exec->memory.pieces[0].size));
     exec->memory.pieces[remote].at = NULL;
+    buffer_unref(exec->memory.pieces[remote].taken);
+    exec->memory.pieces[remote].taken = NULL;
+    pool_of(exec, remote)->placed.taken = NULL;
 }
 
 static void free_piece(Exec *exec, bool remote) {
     end_piece(exec, remote);
     pool_discharge(pool_of(exec, remote), exec->memory.pieces[remote].size);
     exec->memory.pieces[remote].size = 0;
+}
+
+/* Nothing lies in the piece yet; false without memory for saying what does. */
+static bool begin_taken(Exec *exec, uint64_t size, bool remote) {
+    const uint64_t bytes = buffer_taken_size(size);
+    Err ignored = {0};
+    Buffer *taken = exec->memory.pieces[remote].taken = buffer_new(&exec->pool, bytes, &ignored);
+    if (taken) pool_of(exec, remote)->placed.taken = memset(buffer_data(taken), 0, bytes);
+    return taken;
 }
 
 /* One piece of memory that is large enough, and not much larger; false where the budget has no
@@ -249,13 +259,15 @@ static bool get_piece(Exec *exec, uint64_t size, bool remote) {
     exec->memory.pieces[remote].at =
         remote ? pool->device->kind->allocate(pool->device, size, &ignored)
                : allocator_take(&exec->pool.allocator, piece_size(size), 64);
-    if (!exec->memory.pieces[remote].at) free_piece(exec, remote);
+    if (!exec->memory.pieces[remote].at || !begin_taken(exec, size, remote))
+        free_piece(exec, remote);
     return exec->memory.pieces[remote].at;
 }
 
 static bool get_pieces(Exec *exec, const PlaceMap *map) {
-    return map->totals[0] + map->totals[1] && !exec->pool.placed && !exec->device.pool.placed &&
-           get_piece(exec, map->totals[0], false) && get_piece(exec, map->totals[1], true);
+    return map->totals[0] + map->totals[1] && !exec->pool.placed.count &&
+           !exec->device.pool.placed.count && get_piece(exec, map->totals[0], false) &&
+           get_piece(exec, map->totals[1], true);
 }
 
 void exec_memory_begin(Exec *exec) {
@@ -331,12 +343,15 @@ void exec_memory_end(Exec *exec, bool ok) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* True where the place lies free. Few values live at a time. */
-static bool is_free(const Pool *pool, const Place *place) {
-    for (const Buffer *b = pool->placed; b; b = b->next)
-        if (place->offset < b->offset + b->size && b->offset < place->offset + place->size)
-            return false;
-    return true;
+/* The value's buffer in the planned memory; NULL where it has no place, or that is not free. */
+static Buffer *take_place(Exec *exec, Pool *pool, uint32_t value, uint64_t bytes) {
+    const Place *place = &exec->memory.map->places[value];
+    Buffer *buffer = &exec->memory.placed[value];
+    if (!bytes || bytes > place->size || buffer->refs) return NULL;
+    buffer->offset = place->offset;
+    buffer->size = place->size;
+    buffer->owner = value;
+    return buffer_place(pool, buffer) ? buffer : NULL;
 }
 
 /* The caller's, which the value's elements may be written to at once; NULL: there is none. What comes
@@ -363,15 +378,10 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
         tensor.data = own->data;
         return rt_tensor_borrow(&exec->pool, &tensor, exec->err);
     }
-    const Place *place = exec->memory.map && !lasts ? &exec->memory.map->places[value] : NULL;
     Pool *pool = exec_pool(exec, value);
-    Buffer *buffer = &exec->memory.placed[value];
-    if (place && bytes && bytes <= place->size && !buffer->refs && is_free(pool, place)) {
-        buffer->offset = place->offset;
-        buffer->size = place->size;
-        buffer->owner = value;
-        buffer_place(pool, buffer);
-        tensor.data = exec->memory.pieces[pool != &exec->pool].at + place->offset;
+    Buffer *buffer = exec->memory.map && !lasts ? take_place(exec, pool, value, bytes) : NULL;
+    if (buffer) {
+        tensor.data = exec->memory.pieces[pool != &exec->pool].at + buffer->offset;
     } else {
         buffer = buffer_new(pool, bytes, exec->err);
         if (!buffer) return NULL;

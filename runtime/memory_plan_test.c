@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The memory plan: on random lifetimes no two blocks that live together overlap, the size is that
  * of the furthest end, and is close to the bound; cases whose best is known come out best. */
+#include <time.h>
+
 #include "memory_plan.h"
 #include "unit_test.h"
 
@@ -62,6 +64,47 @@ TEST(test_random) {
         total += relative;
     }
     assert_true(total / TRIES < 1.05);
+}
+
+/* Thousands that live together: too many to be placed by size. */
+TEST(test_many) {
+    enum { COUNT = 6000, STEPS = 9000 };
+    MemoryBlock *blocks = ARENA_ARRAY(&test_arena, MemoryBlock, COUNT);
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        random_state = seed;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            const uint32_t first = random_below(STEPS - 4000);
+            blocks[i] =
+                (MemoryBlock){.size = seed ? random_below(random_below(2) ? 300 : 100000) : 64,
+                              .first = first,
+                              .last = first + random_below(random_below(2) ? 4000 : 30)};
+        }
+        const uint64_t size = memory_plan(blocks, COUNT, &test_arena);
+        check(blocks, COUNT, size);
+        assert_true((double)size < 1.4 * (double)memory_plan_bound(blocks, COUNT, &test_arena));
+    }
+}
+
+static double plan_time(uint32_t count) {
+    Arena arena;
+    arena_init(&arena, &test_trap);
+    MemoryBlock *blocks = ARENA_ARRAY(&arena, MemoryBlock, count);
+    double least = 1e9;
+    for (int turn = 0; turn < 5; turn++) {
+        for (uint32_t i = 0; i < count;
+             i++) /* all live until a half of them is there, and then end */
+            blocks[i] = (MemoryBlock){.size = 64 + i % 7 * 64, .first = i, .last = 2 * count - i};
+        const clock_t began = clock();
+        memory_plan(blocks, count, &arena);
+        const double took = (double)(clock() - began);
+        if (took < least) least = took;
+    }
+    arena_free(&arena);
+    return least;
+}
+
+TEST(test_grows_with_the_work) {
+    assert_true(plan_time(120000) < 6 * (plan_time(30000) + (double)CLOCKS_PER_SEC / 1000));
 }
 
 TEST(test_known) {

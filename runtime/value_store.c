@@ -178,11 +178,52 @@ void *buffer_data(Buffer *buffer) {
     return buffer->pool->device ? buffer->device : (char *)buffer + HEADER;
 }
 
+/* ---- planned memory -------------------------------------------------------------------------- */
+
+/* Units of the planned memory that a buffer lies in, of those that one word tells. */
+typedef struct Units {
+    uint64_t word, mask;
+} Units;
+
+enum { WORD_BITS = 64 };
+
+/* From *at on, which moves to the next word; false behind the last. */
+static bool next_units(const Buffer *buffer, uint64_t *at, Units *units) {
+    const uint64_t end = (buffer->offset + buffer->size + PLACE_UNIT - 1) / PLACE_UNIT;
+    if (*at >= end) return false;
+    const unsigned from = *at % WORD_BITS;
+    const uint64_t left = end - *at, most = WORD_BITS - from, count = left < most ? left : most;
+    *units = (Units){*at / WORD_BITS, (UINT64_MAX >> (WORD_BITS - count)) << from};
+    *at += count;
+    return true;
+}
+
+static bool is_free(const uint64_t *taken, const Buffer *buffer) {
+    Units units;
+    for (uint64_t at = buffer->offset / PLACE_UNIT; next_units(buffer, &at, &units);)
+        if (taken[units.word] & units.mask) return false;
+    return true;
+}
+
+static void mark(uint64_t *taken, const Buffer *buffer, bool as) {
+    Units units;
+    for (uint64_t at = buffer->offset / PLACE_UNIT; next_units(buffer, &at, &units);)
+        if (as)
+            taken[units.word] |= units.mask;
+        else
+            taken[units.word] &= ~units.mask;
+}
+
+uint64_t buffer_taken_size(uint64_t size) {
+    return (size / PLACE_UNIT / WORD_BITS + 1) * sizeof(uint64_t);
+}
+
 void buffer_unref(Buffer *buffer) {
     if (!buffer || --buffer->refs) return;
     Pool *pool = buffer->pool;
     if (buffer->size_class == BUFFER_PLACED) {
-        unlink_buffer(&pool->placed, buffer);
+        mark(pool->placed.taken, buffer, false);
+        pool->placed.count--;
         return;
     }
     unlink_buffer(&pool->live, buffer);
@@ -211,10 +252,14 @@ void buffer_unref_all(Buffer *first) {
     }
 }
 
-void buffer_place(Pool *pool, Buffer *buffer) {
+bool buffer_place(Pool *pool, Buffer *buffer) {
+    if (!is_free(pool->placed.taken, buffer)) return false;
     buffer->pool = pool;
     buffer->size_class = BUFFER_PLACED;
-    link_buffer(&pool->placed, buffer);
+    buffer->refs = 1;
+    mark(pool->placed.taken, buffer, true);
+    pool->placed.count++;
+    return true;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

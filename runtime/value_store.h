@@ -43,13 +43,18 @@ typedef struct Buffer {
     uint32_t owner; /* the value that it was made for, PLAN_NONE for others */
     /* data follows, 64-byte aligned, of those in the host's memory that are not placed */
 } Buffer;
-enum { BUFFER_PLACED = POOL_CLASSES };
+enum { BUFFER_PLACED = POOL_CLASSES, PLACE_UNIT = 64 };
 
 struct Pool {
     Device *device; /* whose memory it is; NULL: the host's */
     Allocator allocator;
     Buffer *free[POOL_CLASSES];
-    Buffer *live, *placed;
+    Buffer *live;
+    struct {
+        uint64_t
+            *taken; /* a bit for each PLACE_UNIT bytes of the planned memory: a buffer lies there */
+        uint64_t count; /* buffers that do */
+    } placed;
     uint64_t used, kept, peak,
         budget;         /* bytes: handed out, in free lists, most ever, most allowed */
     DeviceQueue *queue; /* whose work may still use what is free; NULL: none does */
@@ -85,8 +90,11 @@ bool buffer_is_apart(const Buffer *buffer, const void *data);
 void *buffer_release(Buffer *buffer, size_t *size);
 /* Ends a list by sibling. */
 void buffer_unref_all(Buffer *first);
-/* Begins the life of a placed buffer that has none, its size and offset being set. */
-void buffer_place(Pool *pool, Buffer *buffer);
+/* Begins the life of a placed buffer that has none, its size and offset being set; false where another
+ * one's memory is not free yet. */
+bool buffer_place(Pool *pool, Buffer *buffer);
+/* Bytes of pool->placed.taken for planned memory of `size` bytes. */
+uint64_t buffer_taken_size(uint64_t size);
 
 /* A counted tensor; `buffer` holds its data, or is NULL where that is borrowed. */
 typedef struct RtTensor {
