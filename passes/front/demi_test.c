@@ -239,6 +239,35 @@ TEST(reports_say_uneven) {
     demi_free(model);
 }
 
+/* Whether advice names --fold, for a normalization behind a convolution. */
+static bool names_fold(DemiTarget to, bool fold) {
+    static const char text[] =
+        "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+        "g (float[N,2,4,4] x) => (y) <float[2,2,1,1] c = {1, 2, 3, 4}, float[2] s = {1, 2}, "
+        "float[2] b = "
+        "{3, 4}, float[2] m = {5, 6}, float[2] v = {7, 8}>\n"
+        "{\n  f = Conv (x, c)\n  n = BatchNormalization (f, s, b, m, v)\n  y = Conv (n, c)\n}\n";
+    DemiReport *report = NULL;
+    DemiModel *model = load_text(text);
+    DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+    options.to = to;
+    options.fold = fold;
+    assert_int_equal(demi_convert(model, &options, &report, NULL), DEMI_OK);
+    bool named = false;
+    for (size_t i = 0; i < demi_report_row_count(report, DEMI_REPORT_ADVICE); i++)
+        named |= strncmp(demi_report_row(report, DEMI_REPORT_ADVICE, i)->name,
+                         "--fold computes 1 normalization into the convolution before,", 60) == 0;
+    demi_report_free(report);
+    demi_free(model);
+    return named;
+}
+
+TEST(reports_say_what_fold_would_do) {
+    assert_true(names_fold(DEMI_TO_BFLOAT16, false));
+    assert_false(names_fold(DEMI_TO_BFLOAT16, true));
+    assert_false(names_fold(DEMI_TO_FLOAT16, false));
+}
+
 static bool stop_at_second(void *user, const char *pass, size_t done, size_t total) {
     assert_non_null(pass);
     assert_true(done <= total);

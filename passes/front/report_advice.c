@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "constants.h"
+#include "fuse_graph.h"
 #include "integer_products.h"
 #include "isa.h"
 #include "op_class.h"
@@ -76,6 +78,20 @@ static const char *sizes_text(const AdviceFacts *facts, Arena *arena) {
     return text;
 }
 
+/* ---- what could be computed into weights ----------------------------------------------------- */
+
+/* Rounded to bfloat16 of their own, a normalization's factors move whole channels. */
+static bool may_fold(const Node *node) {
+    if (node->note->dtype != DTYPE_BFLOAT16 || !fuse_is(node, "BatchNormalization") ||
+        !fuse_is_inference(node))
+        return false;
+    for (uint32_t i = 1; i < node->input_count; i++)
+        if (!value_is_constant(node->inputs[i].value)) return false;
+    const Node *conv = node->inputs[0].value ? node->inputs[0].value->producer : NULL;
+    return conv && conv->note && fuse_is(conv, "Conv") && fuse_reader(conv->outputs[0]) == node &&
+           value_is_constant(conv->inputs[1].value);
+}
+
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 void advice_take_node(AdviceFacts *facts, const Node *node) {
@@ -93,6 +109,7 @@ void advice_take_node(AdviceFacts *facts, const Node *node) {
     if (node->note->dtype == DTYPE_FLOAT16 && peer_fault_transpose(node) && facts->faults++ == 0)
         facts->fault = node_label(node);
     take_sizes(facts, node);
+    facts->norms += may_fold(node);
     if (low && !own) {
         facts->low++;
         facts->heavy_low += heavy;
@@ -154,6 +171,14 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
                             (unsigned long long)facts->uneven, name,
                             facts->uneven == 1 ? " has" : "s have", facts->uneven_label,
                             sizes_text(facts, arena));
+    case ADVICE_FOLD:
+        if (!facts->norms) return NULL;
+        return arena_printf(
+            arena,
+            "--fold computes %llu normalization%s into the convolution%s before, whose "
+            "weights are then rounded once: more accurate in bfloat16",
+            (unsigned long long)facts->norms, facts->norms == 1 ? "" : "s",
+            facts->norms == 1 ? "" : "s");
     case ADVICE_COUNT: break;
     }
     return NULL;

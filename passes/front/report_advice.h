@@ -25,7 +25,8 @@ typedef struct AdviceFacts {
     uint64_t uneven_elements, low_elements; /* of weights: of these, and of all 16-bit products */
     const char *uneven_label;               /* what to call the largest of them, and its type */
     const Type *uneven_type;
-    bool integer; /* the model is int8 already, which a remark says */
+    uint64_t norms; /* in bfloat16, that --fold would compute into the convolution before */
+    bool integer;   /* the model is int8 already, which a remark says */
 } AdviceFacts;
 
 typedef enum Advice {
@@ -36,6 +37,7 @@ typedef enum Advice {
     ADVICE_BFLOAT16_CPU,
     ADVICE_FAULT,
     ADVICE_UNEVEN,
+    ADVICE_FOLD,
     ADVICE_COUNT
 } Advice;
 
