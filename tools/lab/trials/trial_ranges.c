@@ -17,6 +17,14 @@
 /* What is smaller is far from the end of any 16-bit type's range, whatever the margin. */
 static const double LEAST_RANGE = 64;
 
+static const char TRYING[] = "trying ranges";
+
+/* By how much whole ranges must be closer: about 1 dB. What two runtimes make of one conversion differs by
+ * as much, and where it decides nothing, finer steps are the safer ones. */
+static const double CLEARLY = 1.25;
+
+enum { METHOD_TRIALS = 2 * DEMI_CALIBRATION_BEST, WHOLE_TRIALS = 2 };
+
 static GraphList graphs_of(DemiModel *model, Arena *arena) {
     return model_graphs(demi_front_model(model), arena);
 }
@@ -148,24 +156,33 @@ static bool is_listed(const WatchedRanges *ranges, const WatchedRange *range) {
 typedef struct Choosing {
     const WatchedRanges *ranges;
     ValueChoice choice;
+    bool whole;        /* without limits */
     ValueEnds *chosen; /* [items.count] */
 } Choosing;
 
 static void choose_task(void *data, unsigned task, unsigned lane) {
+    static const ValueEnds all = {-INFINITY, INFINITY};
     const Choosing *c = data;
     const WatchedRange *range = &c->ranges->items.items[task];
     (void)lane;
     if (is_listed(c->ranges, range))
-        c->chosen[task] = value_histogram_choose(&range->values, &c->choice, range->limits);
+        c->chosen[task] =
+            value_histogram_choose(&range->values, &c->choice, c->whole ? all : range->limits);
 }
 
-/* `corrects`: with means, of which biases make up for rounded weights. */
-static void list_ranges(const WatchedRanges *ranges, DemiCalibration method, bool corrects,
-                        Arena *arena, RangeList *list) {
+/* How ranges are made. */
+typedef struct RangeWay {
+    DemiCalibration method;
+    bool corrects; /* with means, of which biases make up for rounded weights */
+    bool whole;    /* limits are not heeded: with what makes no difference, too */
+} RangeWay;
+
+static void list_ranges(const WatchedRanges *ranges, RangeWay way, Arena *arena, RangeList *list) {
     const DemiCalibrateOptions *options = ranges->options;
     const size_t count = ranges->items.count;
     Choosing choosing = {ranges,
-                         {method, options->percentile, options->levels, options->symmetric},
+                         {way.method, options->percentile, options->levels, options->symmetric},
+                         way.whole,
                          ARENA_ARRAY(ranges->counter.arena, ValueEnds, count + 1)};
     if (count) workers_run(ranges->counter.workers, (unsigned)count, choose_task, &choosing);
     for (size_t i = 0; i < count; i++) {
@@ -177,7 +194,7 @@ static void list_ranges(const WatchedRanges *ranges, DemiCalibration method, boo
                           .most = fmax(-ends.low, ends.high),
                           .low = choosing.chosen[i].low,
                           .high = choosing.chosen[i].high};
-        if (corrects && range->averaged) {
+        if (way.corrects && range->averaged) {
             item.means = channel_means_find(&range->means, arena);
             item.mean_count = item.means ? range->means.count : 0;
             item.axis = range->means.axis;
@@ -218,26 +235,76 @@ static bool measure_errors(Trials *t, const WatchedRanges *of, bool keep, Arena 
     return true;
 }
 
-/* The method whose ranges make a conversion that is the closest on these sets, with biases that make up for
- * rounding or without. */
+/* Whether what is quantized is anywhere cut off where it makes no difference. */
+static bool is_cut(const WatchedRanges *ranges) {
+    for (size_t i = 0; i < ranges->items.count; i++) {
+        const WatchedRange *range = &ranges->items.items[i];
+        const ValueEnds ends = range->values.ends, limits = range->limits;
+        if (range->wanted && is_listed(ranges, range) &&
+            (ends.low < limits.low || limits.high < ends.high))
+            return true;
+    }
+    return false;
+}
+
+typedef struct BestWay {
+    RangeWay way;
+    double noise; /* the least so far, of whole ranges CLEARLY times as much */
+    bool any;     /* false: nothing was tried */
+} BestWay;
+
+/* *found: the best one's ranges. */
+static bool try_way(Trials *t, const WatchedRanges *ranges, RangeWay way, Arena *arena,
+                    BestWay *best, RangeList *found, Err *err) {
+    RangeList list = {0};
+    double noise;
+    list_ranges(ranges, way, arena, &list);
+    if ((way.corrects && !measure_errors(t, ranges, true, arena, &list, err)) ||
+        !trials_fit(t, ranges->options->convert, &list, &noise, err))
+        return false;
+    if (way.whole) noise *= CLEARLY;
+    if (best->any && !(noise < best->noise)) return true;
+    *best = (BestWay){way, noise, true};
+    *found = list;
+    return true;
+}
+
+/* Each method within limits, with means and without. */
+static bool try_methods(Trials *t, const WatchedRanges *ranges, int count, Arena *arena,
+                        BestWay *best, RangeList *found, Err *err) {
+    for (int i = 0; i < METHOD_TRIALS; i++) {
+        const RangeWay way = {(DemiCalibration)(i / 2), i % 2 == 0, false};
+        if (!progress_tell(&t->progress, TRYING, (size_t)i, (size_t)count, err) ||
+            !try_way(t, ranges, way, arena, best, found, err))
+            return false;
+    }
+    return true;
+}
+
+/* Limits give the values between them finer steps, but a step more or less at a limit is then a difference
+ * for all that lies beyond it; which of the two counts more depends on the model. Tried of the best way so far
+ * and of plain ends. */
+static bool try_whole(Trials *t, const WatchedRanges *ranges, int count, Arena *arena,
+                      BestWay *best, RangeList *found, Err *err) {
+    const RangeWay ways[WHOLE_TRIALS] = {{best->way.method, best->way.corrects, true},
+                                         {DEMI_CALIBRATION_MINMAX, true, true}};
+    const bool same = best->way.method == DEMI_CALIBRATION_MINMAX && best->way.corrects;
+    for (int i = 0; i < WHOLE_TRIALS - same; i++)
+        if (!progress_tell(&t->progress, TRYING, (size_t)(METHOD_TRIALS + i), (size_t)count, err) ||
+            !try_way(t, ranges, ways[i], arena, best, found, err))
+            return false;
+    return true;
+}
+
+/* The way whose ranges make a conversion that is the closest on these sets. */
 static bool list_best(Trials *t, const WatchedRanges *ranges, Arena *arena, Calibrated *found,
                       Err *err) {
-    enum { TRIALS = 2 * DEMI_CALIBRATION_BEST };
-    double least = INFINITY;
-    bool ok = true;
-    for (int i = 0; ok && i < TRIALS; i++) {
-        const bool corrects = i % 2 == 0;
-        RangeList list = {0};
-        double noise;
-        list_ranges(ranges, (DemiCalibration)(i / 2), corrects, arena, &list);
-        ok = progress_tell(&t->progress, "trying ranges", (size_t)i, TRIALS, err) &&
-             (!corrects || measure_errors(t, ranges, true, arena, &list, err)) &&
-             trials_fit(t, ranges->options->convert, &list, &noise, err);
-        if (!ok || (i && !(noise < least))) continue;
-        least = noise;
-        found->list = list;
-        found->method = (DemiCalibration)(i / 2);
-    }
+    const bool cut = is_cut(ranges);
+    const int count = METHOD_TRIALS + (cut ? WHOLE_TRIALS : 0);
+    BestWay best = {.noise = INFINITY};
+    const bool ok = try_methods(t, ranges, count, arena, &best, &found->list, err) &&
+                    (!cut || try_whole(t, ranges, count, arena, &best, &found->list, err));
+    found->method = best.way.method;
     return ok;
 }
 
@@ -245,6 +312,7 @@ bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena,
                    Err *err) {
     Arena *within = arena_child(arena);
     const bool best = options->method == DEMI_CALIBRATION_BEST;
+    const RangeWay way = {.method = options->method, .corrects = true};
     WatchedRanges ranges = watched_ranges_new(options, within, t->reference->threads);
     const bool selects = options->ends && options->convert;
     bool ok = (!selects || find_wanted(t, &ranges, options->convert, err)) &&
@@ -254,7 +322,7 @@ bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena,
     if (ok && best) {
         ok = list_best(t, &ranges, arena, found, err);
     } else if (ok) {
-        list_ranges(&ranges, options->method, true, arena, &found->list);
+        list_ranges(&ranges, way, arena, &found->list);
         ok = !selects || measure_errors(t, &ranges, false, arena, &found->list, err);
     }
     if (best) trials_forget(t);
@@ -266,6 +334,7 @@ bool trials_ranges_of(Trials *t, const DemiCalibrateOptions *options, const Rang
                       Arena *arena, RangeList *lists, Err *err) {
     Arena *within = arena_child(arena);
     DemiCalibrateOptions width = *options;
+    const RangeWay way = {.method = options->method, .corrects = true};
     WatchedRanges ranges = watched_ranges_new(&width, within, t->reference->threads);
     for (size_t i = 0; i < widths->wanted->count; i++)
         watched_range(&ranges, widths->wanted->items[i])->wanted = true;
@@ -274,7 +343,7 @@ bool trials_ranges_of(Trials *t, const DemiCalibrateOptions *options, const Rang
     for (size_t i = 0; ok && i < widths->count; i++) {
         width.levels = widths->levels[i];
         ok = read_limits(t, &ranges, err);
-        if (ok) list_ranges(&ranges, options->method, true, arena, &lists[i]);
+        if (ok) list_ranges(&ranges, way, arena, &lists[i]);
     }
     arena_free(within);
     return ok;
