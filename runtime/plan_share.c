@@ -35,11 +35,19 @@ PlanShare *plan_share_new(Device *device) {
     return share;
 }
 
-static void release(PlanShare *share, void *bytes) {
+/* Weights are read again and again: in large pages, where they are large. */
+static const Allocator library = {NULL, NULL, NULL};
+
+/* What the host's memory for an entry takes. */
+static size_t room_of(const ShareKey *key) {
+    return (size_t)(key->size + 64) / 64 * 64;
+}
+
+static void release(PlanShare *share, const ShareEntry *entry) {
     if (share->device)
-        share->device->kind->release(share->device, bytes);
+        share->device->kind->release(share->device, entry->bytes);
     else
-        free(bytes);
+        allocator_give(&library, entry->bytes, room_of(&entry->key));
 }
 
 void plan_share_free(PlanShare *share) {
@@ -47,7 +55,7 @@ void plan_share_free(PlanShare *share) {
     for (uint64_t i = 0; share->buckets && i < UINT64_C(1) << share->bits; i++)
         for (ShareEntry *entry = share->buckets[i], *next; entry; entry = next) {
             next = entry->next;
-            release(share, entry->bytes);
+            release(share, entry);
             free(entry);
         }
     free(share->buckets);
@@ -75,23 +83,19 @@ static void *send(PlanShare *share, void *bytes, uint64_t size, Err *err) {
     return NULL;
 }
 
-/* Weights are read again and again: in large pages, where they are large. */
-static const Allocator library = {NULL, NULL, NULL};
-
 static ShareEntry *make(PlanShare *share, const ShareKey *key, const ShareFill *fill) {
     ShareEntry *entry = calloc(1, sizeof *entry);
     if (!entry) return NULL;
     entry->key = *key;
-    if (key->size <= SIZE_MAX - 64)
-        entry->bytes = allocator_take(&library, (size_t)(key->size + 64) / 64 * 64, 64);
+    if (key->size <= SIZE_MAX - 64) entry->bytes = allocator_take(&library, room_of(key), 64);
     if (entry->bytes && fill->function(fill->data, entry->bytes)) {
         if (!share->device) return entry;
         void *there = send(share, entry->bytes, key->size, fill->err);
-        free(entry->bytes);
+        allocator_give(&library, entry->bytes, room_of(key));
         entry->bytes = there;
         if (there) return entry;
     }
-    free(entry->bytes);
+    allocator_give(&library, entry->bytes, room_of(key));
     free(entry);
     return NULL;
 }

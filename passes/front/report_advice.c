@@ -5,7 +5,6 @@
 #include <stddef.h>
 
 #include "constants.h"
-#include "fuse_graph.h"
 #include "integer_products.h"
 #include "isa.h"
 #include "op_class.h"
@@ -80,16 +79,21 @@ static const char *sizes_text(const AdviceFacts *facts, Arena *arena) {
 
 /* ---- what could be computed into weights ----------------------------------------------------- */
 
+static bool is_op(const Node *node, const char *op) {
+    return node && node->note && domain_is_default(node->domain) && sym_equals(node->op_type, op) &&
+           !model_find_function(node->graph->model, node);
+}
+
 /* Rounded to bfloat16 of their own, a normalization's factors move whole channels. */
 static bool may_fold(const Node *node) {
-    if (node->note->dtype != DTYPE_BFLOAT16 || !fuse_is(node, "BatchNormalization") ||
-        !fuse_is_inference(node))
+    if (node->note->dtype != DTYPE_BFLOAT16 || !is_op(node, "BatchNormalization") ||
+        node->output_count != 1 || node_attr_int(node, "training_mode", 0))
         return false;
     for (uint32_t i = 1; i < node->input_count; i++)
         if (!value_is_constant(node->inputs[i].value)) return false;
-    const Node *conv = node->inputs[0].value ? node->inputs[0].value->producer : NULL;
-    return conv && conv->note && fuse_is(conv, "Conv") && fuse_reader(conv->outputs[0]) == node &&
-           value_is_constant(conv->inputs[1].value);
+    const Value *x = node->inputs[0].value;
+    return x && x->use_count == 1 && !x->referenced && is_op(x->producer, "Conv") &&
+           value_is_constant(x->producer->inputs[1].value);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ static bool visit(void *user, const TrialSet *set, const Session *session, Err *
     v->sums.sets++;
     for (size_t i = 0; i < reference->output_count; i++) {
         const DemiData *want = &set->outputs[i];
-        const DemiData *have = session_output(session, reference->outputs[i].name);
+        const DemiData *have = session_output(session, reference->outputs[i].name, i);
         if (!have)
             return err_set(err, ERR_MODEL, "the conversion has no output '%s'",
                            reference->outputs[i].name);

@@ -46,8 +46,7 @@ static bool read_output(Arena *arena, const char *folder, const DemiPlanIo *io, 
 
 static const DemiData *find_output(const OutputReference *reference, const Session *b, size_t i) {
     const Session *a = reference->session;
-    size_t k = 0;
-    while (k < a->output_count && strcmp(a->outputs[k].name, b->outputs[i].name) != 0) k++;
+    size_t k = session_find_io(a->outputs, a->output_count, b->outputs[i].name, i);
     if (k == a->output_count && a->output_count == b->output_count) k = i;
     if (k == a->output_count) return NULL;
     return reference->values ? &reference->values[k] : demi_context_output(a->context, k);

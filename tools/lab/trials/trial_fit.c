@@ -92,7 +92,7 @@ typedef struct Visiting {
 static bool visit(void *user, const TrialSet *set, const Session *session, Err *err) {
     Visiting *v = user;
     for (size_t i = 0; i < v->reference->output_count; i++) {
-        const DemiData *have = session_output(session, v->reference->outputs[i].name);
+        const DemiData *have = session_output(session, v->reference->outputs[i].name, i);
         if (!have)
             return err_set(err, ERR_MODEL, "the conversion has no output '%s'",
                            v->reference->outputs[i].name);

@@ -76,10 +76,16 @@ static void find_ios(Session *s, Arena *arena) {
 
 /* ---- what goes from run to run --------------------------------------------------------------- */
 
+size_t session_find_io(const DemiPlanIo *list, size_t count, const char *name, size_t first) {
+    for (size_t k = 0; k < count; k++) {
+        const size_t i = (first + k) % count;
+        if (strcmp(list[i].name, name) == 0) return i;
+    }
+    return count;
+}
+
 size_t session_input(const Session *s, const char *name) {
-    size_t i = 0;
-    while (i < s->input_count && strcmp(s->inputs[i].name, name) != 0) i++;
-    return i;
+    return session_find_io(s->inputs, s->input_count, name, 0);
 }
 
 /* What '*' of the pattern stands for in the text; "" where there is none and they are equal. NULL:
@@ -294,11 +300,9 @@ bool session_run(Session *s, Err *err) {
 }
 
 /* No axis but the one along which it grew has more slices, or fewer: that error means nothing. */
-const DemiData *session_output(const Session *session, const char *name) {
-    for (size_t i = 0; i < session->output_count; i++)
-        if (strcmp(session->outputs[i].name, name) == 0)
-            return demi_context_output(session->context, i);
-    return NULL;
+const DemiData *session_output(const Session *session, const char *name, size_t first) {
+    const size_t i = session_find_io(session->outputs, session->output_count, name, first);
+    return i < session->output_count ? demi_context_output(session->context, i) : NULL;
 }
 
 void session_rewind(Session *s) {

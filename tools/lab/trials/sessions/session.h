@@ -114,8 +114,9 @@ bool session_bind(Session *session, Err *err);
 bool session_run(Session *session, Err *err);
 /* Says in the error of a run which set of inputs it had; NULL: none that was read. */
 void session_blame_data(const char *data, Err *err);
-/* What the last run gave under that name; NULL where it has no such output. */
-const DemiData *session_output(const Session *session, const char *name);
+/* What the last run gave under that name, looked for from output `first` on; NULL where it has no such
+ * output. */
+const DemiData *session_output(const Session *session, const char *name, size_t first);
 /* Before it runs again from where it began: carried inputs that grew are as long as they were given.
  */
 void session_rewind(Session *session);
@@ -133,6 +134,9 @@ bool session_read_input(Session *session, Arena *arena, size_t i, const char *pa
 bool session_read_archive(Session *session, Arena *arena, const char *path, bool outputs, Err *err);
 /* Gives the inputs what a set of files holds. */
 bool session_read_set(Session *session, Arena *arena, const char *set, Err *err);
+/* The place of a name in a list of `count`; count where there is none. It is looked for from `first` on,
+ * and then before: two models mostly have the same names in the same order, and there it is at once. */
+size_t session_find_io(const DemiPlanIo *list, size_t count, const char *name, size_t first);
 /* The input of that name; input_count where there is none. */
 size_t session_input(const Session *session, const char *name);
 /* Says in the error which input it is about, and which there are. Returns false. */

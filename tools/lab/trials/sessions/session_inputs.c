@@ -307,8 +307,7 @@ bool session_find_inputs(Session *s, Arena *arena, const SessionSet *set, Err *e
 bool session_take_inputs(Session *s, Arena *arena, const Session *from, Err *err) {
     Finder f = {s, arena, NULL, err};
     for (size_t i = 0; i < s->input_count; i++) {
-        size_t k = 0;
-        while (k < from->input_count && strcmp(from->inputs[k].name, s->inputs[i].name) != 0) k++;
+        const size_t k = session_find_io(from->inputs, from->input_count, s->inputs[i].name, i);
         s->given[i] = k < from->input_count && from->given[k];
         if (!s->given[i]) continue;
         s->values[i] = value_convert(f.arena, &from->values[k], s->inputs[i].dtype);
