@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cost grows with the work and no faster: models of ten kinds (suite/growing_models.py), at n and 4 n nodes,
+through demi's commands and in sessions. Four times the work may take less than six times the processor's
+time and less than five times the memory, which leaves room for caches that no longer hold it; a list that
+is walked for each node takes sixteen. No bound is in seconds or bytes.
+
+A figure is the least of as many tries as it takes to be within the bound, up to TRIES: what another
+process costs only ever adds. Of commands it is all of the process beyond what one needs for a model of a
+few nodes; of sessions (demi_onnx) a run: the first, the second and third with the same shapes, and the
+same with new ones. The third run may be no dearer than the first.
+
+The table goes to stdout. --whole takes larger models.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+
+from suite import growing_models
+
+TIME, MEMORY, TRIES = 6, 5, 4
+FEW = 24  # nodes of the model that shows what a process needs anyway
+LEAST_SECONDS, LEAST_BYTES = .004, 4 << 20  # differences below are noise: they count as this much
+
+COMMANDS = {
+    "float16": ["convert", "IN", "-o", "OUT", "--quiet"],
+    "bfloat16": ["convert", "IN", "-o", "OUT", "--quiet", "--to", "bfloat16"],
+    "int8-weights": ["convert", "IN", "-o", "OUT", "--quiet", "--to", "int8-weights"],
+    "int4-weights": ["convert", "IN", "-o", "OUT", "--quiet", "--to", "int4-weights"],
+    "simplify": ["simplify", "IN", "-o", "OUT", "--quiet"],
+    "check": ["check", "IN"],
+    "compile": ["compile", "IN", "-o", "PLAN", "--quiet"],
+    "verify": ["convert", "IN", "-o", "OUT", "--quiet", "--verify", "random"],
+    "int8": ["convert", "IN", "-o", "OUT", "--quiet", "--to", "int8", "--calibrate", "random"],
+}
+LESS = {"verify", "int8"}  # commands that run the model several times
+
+
+# In a small process of its own: what a process had before exec counts as its own memory, too.
+MEASURE = """
+import os, sys
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, os.waitstatus_to_exitcode(status))
+"""
+
+
+def cost(command: list[str]) -> tuple[float, int]:
+    """Seconds of the processor, and most bytes in memory."""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", MEASURE, *command], capture_output=True, text=True,
+                          check=True)
+    seconds, size, code = done.stdout.split()[-3:]
+    if int(code):
+        sys.exit(f"growth_test: {' '.join(command)}: exit {code}: {done.stderr}")
+    return float(seconds), int(size)
+
+
+class Growth:
+    """What n and 4 n cost, beyond nothing."""
+
+    def __init__(self, measure, nothing: tuple[float, int]) -> None:  # noqa: ANN001
+        self.measure, self.nothing = measure, nothing
+        self.least: list[list[float]] = []
+
+    def look(self) -> None:
+        for i in range(2):
+            now = [max(least, value - base) for least, value, base
+                   in zip((LEAST_SECONDS, LEAST_BYTES), self.measure(i), self.nothing, strict=True)]
+            if len(self.least) == i:
+                self.least.append(now)
+            self.least[i] = [min(a, b) for a, b in zip(self.least[i], now, strict=True)]
+
+    def ratios(self) -> list[float]:
+        return [large / small for small, large in zip(*self.least, strict=True)]
+
+    def holds(self) -> bool:
+        return self.ratios()[0] < TIME and self.ratios()[1] < MEMORY
+
+
+def commands(args: argparse.Namespace, folder: pathlib.Path, kind: str, sizes: list[int]) -> list[str]:
+    make, failures = growing_models.KINDS[kind], []
+    files = {n: folder / f"{n}.onnx" for n in {FEW, *sizes, *(n // 4 for n in sizes)}}
+    for n, path in files.items():
+        onnx.save(make(n), path)
+    words = {"OUT": str(folder / "out.onnx"), "PLAN": str(folder / "out.plan")}
+    for name, command in COMMANDS.items():
+        if name == "int8" and kind in ("functions", "nests"):
+            continue  # values of subgraphs are not calibrated
+        part = 4 if name in LESS else 1
+
+        def run(n: int, command: list[str] = command) -> tuple[float, int]:
+            return cost([str(args.demi), *({**words, "IN": str(files[n])}.get(w, w) for w in command)])
+        nothing = run(FEW)
+        growth = Growth(lambda i, run=run, part=part: run(sizes[i] // part), nothing)
+        for _ in range(TRIES):
+            growth.look()
+            if growth.holds():
+                break
+        small, large = growth.least
+        times, memory = growth.ratios()
+        print(f"{kind:11} {name:13} {small[0] * 1e3:7.0f} {large[0] * 1e3:7.0f} ms {times:5.1f}   "
+              f"{small[1] / 1e6:7.1f} {large[1] / 1e6:7.1f} MB {memory:5.1f}", flush=True)
+        if not growth.holds():
+            failures.append(f"{kind}: {name} takes {times:.1f} times the time and {memory:.1f} times the memory")
+    return failures
+
+
+RUNS = ("first run", "second", "third", "first of a new shape", "second of it", "third of it")
+
+
+def session(demi_onnx, model: onnx.ModelProto) -> list[float]:  # noqa: ANN001
+    """Seconds of the processor of each of RUNS."""
+    runs = demi_onnx.Session(model.SerializeToString(), threads=1)
+    times = []
+    for rows in (2, 2, 2, 3, 3, 3):
+        feeds = {v.name: np.full((rows, growing_models.WIDTH), .5, np.float32) for v in model.graph.input}
+        began = time.process_time()
+        runs.run(None, feeds)
+        times.append(time.process_time() - began)
+    return times
+
+
+def sessions(demi_onnx, kind: str, sizes: list[int]) -> list[str]:  # noqa: ANN001
+    models = [growing_models.KINDS[kind](n) for n in sizes]
+    least = [[1e9] * len(RUNS) for _ in models]
+    wrong: list[str] = []
+    for _ in range(TRIES):
+        for i, model in enumerate(models):
+            least[i] = [min(a, b) for a, b in zip(least[i], session(demi_onnx, model), strict=True)]
+        wrong = [f"{kind}: the {name} takes {large / small:.1f} times the time" for name, small, large
+                 in zip(RUNS, *(map(lambda t: max(t, LEAST_SECONDS / 4), times) for times in least), strict=True)
+                 if large >= TIME * small]
+        if least[1][2] > least[1][0]:
+            wrong.append(f"{kind}: the third run takes {least[1][2] / least[1][0]:.1f} times the first")
+        if not wrong:
+            break
+    print(f"{kind:11} " + "   ".join(f"{name} {small * 1e3:.1f} {large * 1e3:.1f}" for name, small, large
+                                     in zip(RUNS, *least, strict=True)), "ms", flush=True)
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--demi", type=pathlib.Path, required=True)
+    parser.add_argument("--libdemi", type=pathlib.Path, required=True)
+    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("kinds", nargs="*", metavar="KIND")
+    args = parser.parse_args()
+    os.environ["DEMI_LIBRARY"] = str(args.libdemi)
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+    import demi_onnx
+    scale = 8 if args.whole else 1
+    failures = []
+    for kind in args.kinds or growing_models.KINDS:
+        with tempfile.TemporaryDirectory() as folder:
+            failures += commands(args, pathlib.Path(folder), kind, [2000 * scale, 8000 * scale])
+        failures += sessions(demi_onnx, kind, [2000 * scale, 8000 * scale])
+    for failure in failures:
+        print("growth_test:", failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
