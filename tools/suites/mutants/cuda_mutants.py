@@ -189,7 +189,7 @@ MUTANTS = (
     of_run("what runs a graph does not wait for it", "exec.c", "if (exec->device.pending && exec->progress.depth > 0)",
            "if (false)"),
     of_run("constants are not waited for", "plan_share.c", "device->kind->wait(share->queue, err))", "true)"),
-    of_run("constants are not given back", "plan_share.c", "share->device->kind->release(share->device, bytes);", ";"),
+    of_run("constants are not given back", "plan_share.c", "share->device->kind->release(share->device, entry->bytes);", ";"),
     of_run("a recording has its first inputs", "exec_record.c",
            "memcpy(staging->pinned, value->tensor->tensor.data, staging->size);", "continue;"),
     of_run("a recording does not see inputs behind Identities", "step_place.c", "source = handed_on(p, value), copy",
