@@ -20,18 +20,20 @@ static int compare_name(const void *name, const void *io) {
     return strcmp(name, (*(const DemiPlanIo *const *)io)->name);
 }
 
+/* The place in `list` of what `sorted` has under that name; count where there is none. */
+static size_t find(const DemiPlanIo *list, const DemiPlanIo *const *sorted, size_t count,
+                   const char *name) {
+    const DemiPlanIo *const *at =
+        count ? bsearch(name, sorted, count, sizeof *at, compare_name) : NULL;
+    return at ? (size_t)(*at - list) : count;
+}
+
 size_t plan_find_input(const DemiPlan *plan, const char *name) {
-    const size_t count = plan->input_count;
-    const DemiPlanIo **at =
-        count ? bsearch(name, plan->inputs_by_name, count, sizeof *at, compare_name) : NULL;
-    return at ? (size_t)(*at - plan->inputs) : count;
+    return find(plan->inputs, plan->inputs_by_name, plan->input_count, name);
 }
 
 size_t plan_find_output(const DemiPlan *plan, const char *name) {
-    const size_t count = plan->output_count;
-    const DemiPlanIo **at =
-        count ? bsearch(name, plan->outputs_by_name, count, sizeof *at, compare_name) : NULL;
-    return at ? (size_t)(*at - plan->outputs) : count;
+    return find(plan->outputs, plan->outputs_by_name, plan->output_count, name);
 }
 
 void context_let_last(DemiContext *context, uint32_t value) {

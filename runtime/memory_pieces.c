@@ -73,8 +73,9 @@ static void join(MemoryPieces *p, uint32_t number) {
 
 /* A free piece that is large enough: of the smallest class that has one; NO_PIECE: there is none. */
 static uint32_t find_piece(const MemoryPieces *p, uint64_t size) {
+    enum { TRIES = 8 }; /* in the class of `size` itself, where not all are large enough */
     unsigned bin = class_floor(size);
-    for (uint32_t at = p->heads[bin], tries = 0; at != NO_PIECE && tries < 8;
+    for (uint32_t at = p->heads[bin], tries = 0; at != NO_PIECE && tries < TRIES;
          at = p->items[at].next, tries++)
         if (p->items[at].size >= size) return at;
     for (bin++; bin < MEMORY_CLASSES; bin = (bin / 64 + 1) * 64) {

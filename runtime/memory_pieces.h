@@ -10,7 +10,7 @@
 #include "memory_plan.h"
 
 /* A piece of the memory, free or a block's. Free ones are in the list of their class of sizes: eight
- * classes for each power of two, so that what is taken is at most an eighth larger than need be. */
+ * classes for each power of two, so that what is found is near the size that is asked for. */
 typedef struct MemoryPiece {
     uint64_t offset, size;
     uint32_t before, behind; /* its neighbors in memory, NO_PIECE: none */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where values lie in one piece of memory, given how long each lives: plain numbers in, offsets
  * out. Greedy by size: the largest first, each into the smallest gap that fits between those
- * already placed that live at the same time. Where so many live together that this would take time by
- * the square of their number, in the order in which lives begin: each into a free piece of about its
- * size, as an allocator does it. */
+ * already placed that live at the same time. Where so many live together that this would take quadratic
+ * time, in the order in which lives begin: each into a free piece of about its size, as an allocator
+ * does it. */
 #ifndef DEMI_MEMORY_PLAN_H
 #define DEMI_MEMORY_PLAN_H
 

@@ -51,9 +51,8 @@ struct Pool {
     Buffer *free[POOL_CLASSES];
     Buffer *live;
     struct {
-        uint64_t
-            *taken; /* a bit for each PLACE_UNIT bytes of the planned memory: a buffer lies there */
-        uint64_t count; /* buffers that do */
+        uint64_t *taken; /* a bit for each PLACE_UNIT bytes of the planned memory that are in use */
+        uint64_t count;  /* buffers that lie there */
     } placed;
     uint64_t used, kept, peak,
         budget;         /* bytes: handed out, in free lists, most ever, most allowed */

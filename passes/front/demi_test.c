@@ -256,7 +256,7 @@ static bool names_fold(DemiTarget to, bool fold) {
     bool named = false;
     for (size_t i = 0; i < demi_report_row_count(report, DEMI_REPORT_ADVICE); i++)
         named |= strncmp(demi_report_row(report, DEMI_REPORT_ADVICE, i)->name,
-                         "--fold computes 1 normalization into the convolution before,", 60) == 0;
+                         "--fold folds 1 normalization into the preceding convolution,", 60) == 0;
     demi_report_free(report);
     demi_free(model);
     return named;

@@ -179,8 +179,8 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
         if (!facts->norms) return NULL;
         return arena_printf(
             arena,
-            "--fold computes %llu normalization%s into the convolution%s before, whose "
-            "weights are then rounded once: more accurate in bfloat16",
+            "--fold folds %llu normalization%s into the preceding convolution%s, whose weights "
+            "are then rounded only once: more accurate in bfloat16",
             (unsigned long long)facts->norms, facts->norms == 1 ? "" : "s",
             facts->norms == 1 ? "" : "s");
     case ADVICE_COUNT: break;

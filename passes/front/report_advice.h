@@ -25,7 +25,7 @@ typedef struct AdviceFacts {
     uint64_t uneven_elements, low_elements; /* of weights: of these, and of all 16-bit products */
     const char *uneven_label;               /* what to call the largest of them, and its type */
     const Type *uneven_type;
-    uint64_t norms; /* in bfloat16, that --fold would compute into the convolution before */
+    uint64_t norms; /* in bfloat16, that --fold would fold into the preceding convolution */
     bool integer;   /* the model is int8 already, which a remark says */
 } AdviceFacts;
 
