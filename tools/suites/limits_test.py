@@ -145,7 +145,7 @@ SLOW = {
 
 # Of oneDNN's kernels: in pieces, or left to demi's own where a piece would be too large.
 ONEDNN = {
-    "MatMulInteger": graph("uint8[10000,60000] a, int8[60000,10000] b", "y = MatMulInteger (a, b)",
+    "MatMulInteger": graph("uint8[18000,18000] a, int8[18000,18000] b", "y = MatMulInteger (a, b)",
                            output="int32[A,B] y"),
     "ConvInteger": graph(
         "uint8[1,64,1200,1200] x", f"y = ConvInteger <pads: ints = {numbers(4, '15')}> (x, w)",

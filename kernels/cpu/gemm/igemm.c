@@ -167,6 +167,7 @@ void igemm_pack(void *to, const IgemmWeights *w, IsaLevel level) {
 
 typedef struct Job {
     const Igemm *g;
+    const KernelCall *call; /* that may end between blocks; NULL: it does not */
     const IgemmIsa *isa;
     Panels panels;
     uint64_t groups;
@@ -427,6 +428,8 @@ static void run_share(const void *data, uint64_t first, uint64_t end, unsigned l
             run_block(&block, 0, job->panels.count);
         else
             run_block(&block, first, end);
+        /* few panels with many rows are a long part */
+        if (block.row + block.rows < row_end && job->call && kernel_ended(job->call, lane)) break;
     }
     if (job->isa->end) job->isa->end();
 }
@@ -459,6 +462,7 @@ bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
     const IgemmIsa *isa = igemm_isa_for(g->kind, level, g->rows);
     if (!g->rows || !g->columns) return true;
     Job job = {.g = g,
+               .call = call,
                .isa = isa,
                .panels = panels_of(isa, g->way, g->columns),
                .groups = g->groups ? g->groups : 1};
