@@ -8,6 +8,7 @@ can't run a model raises CannotRun with the reason.
 """
 
 import pathlib
+import re
 import warnings
 import zlib
 
@@ -26,6 +27,18 @@ ORT_TYPES = {
     TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
 }
 UNSET_SIZE = 2  # the size given to a dimension that the model leaves open
+
+
+def saturates() -> bool:
+    """Whether ONNX Runtime's products of uint8 and int8 are wrong on this processor: on x86 without VNNI it adds
+    pairs of them in 16 bits, which saturate. Without its optimizations it computes what is around QuantizeLinear
+    and DequantizeLinear in float, anywhere."""
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return False
+    return bool(flags) and not {"avx512_vnni", "avx_vnni"} & set(flags.group(1).split())
+
 
 
 class CannotRun(Exception):
