@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What goes from run to run is what the caller would have fed himself, whether it grows in place or
- * not, after cuts, new beginnings and failures; and what can't be carried is refused. */
+ * not, after cuts, new beginnings, failures and memory given back; and what can't be carried is refused. */
 #include "plan_make_test.h"
 
 #include "carry.h"
@@ -237,6 +237,34 @@ TEST_WITH(test_failure, Fixture *f) {
     assert_int_equal(demi_context_set_input(f->context, "state", &zero, &error), DEMI_OK);
     add(f, 2);
     check_rows(f, 0);
+}
+
+/* Memory is given back between runs, and inputs that were set and carried stay; so it is where a smaller
+ * budget than that of the last run comes and goes. */
+TEST_WITH(test_trimmed, Fixture *f) {
+    DemiError error = DEMI_ERROR_INIT;
+    add(f, 50);
+    for (int i = 0; i < 6; i++) {
+        const uint64_t held = demi_context_held(f->context);
+        demi_context_trim(f->context);
+        demi_context_trim(f->context);
+        assert_null(demi_context_output(f->context, 0));
+        assert_true(demi_context_held(f->context) < held);
+        add(f, i % 3);
+        check(f);
+    }
+    const uint64_t budget = demi_context_budget(f->context);
+    demi_context_set_budget(f->context, demi_context_held(f->context) + 100);
+    demi_context_trim(f->context);
+    static const float x[HEADS * MOST * SIZE];
+    set(f, "x", 1, x);
+    demi_context_set_budget(f->context, 1);
+    assert_int_equal(demi_context_run(f->context, &error), DEMI_ERR_ENV);
+    demi_context_set_budget(f->context, 0);
+    assert_int_equal(demi_context_budget(f->context), budget);
+    begin(f);
+    add(f, 2);
+    check(f);
 }
 
 TEST_WITH(test_refused, Fixture *f) {

@@ -236,7 +236,7 @@ static Allocator allocator_of(const DemiAllocator *given) {
 
 static void context_fill(DemiContext *context, const DemiContextOptions *options) {
     Exec *exec = &context->exec;
-    uint64_t budget = options->memory_budget ? options->memory_budget : default_budget();
+    const uint64_t budget = options->memory_budget ? options->memory_budget : default_budget();
     const LoadedPlan *loaded = &context->plan->loaded;
     if (options->device && strcmp(options->device, "cpu") != 0)
         loaded = plan_devices_get(context->plan->devices, loaded, options->device, &context->err);
@@ -604,6 +604,28 @@ void demi_context_cancel(DemiContext *context) {
 
 uint64_t demi_context_peak(const DemiContext *context) {
     return context->exec.pool.peak;
+}
+
+uint64_t demi_context_held(const DemiContext *context) {
+    return context->exec.pool.used + context->exec.pool.kept;
+}
+
+void demi_context_trim(DemiContext *context) {
+    Exec *exec = &context->exec;
+    if (exec_device_works(exec)) exec_device_wait(exec);
+    context->output_count = 0;
+    clear_values(context);
+    exec_memory_trim(exec);
+    pool_trim(&exec->pool);
+    pool_trim(&exec->device.pool);
+}
+
+void demi_context_set_budget(DemiContext *context, uint64_t bytes) {
+    context->exec.pool.budget = bytes ? bytes : default_budget();
+}
+
+uint64_t demi_context_budget(const DemiContext *context) {
+    return context->exec.pool.budget;
 }
 
 bool demi_context_device_counts(const DemiContext *context, DemiDeviceCounts *counts) {

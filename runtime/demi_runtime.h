@@ -291,6 +291,19 @@ DEMI_API void demi_data_free(DemiData *taken);
  * each. */
 DEMI_API uint64_t demi_context_peak(const DemiContext *context);
 
+/* Bytes that it holds now, counted as above: values, and memory that is kept for the next run. */
+DEMI_API uint64_t demi_context_held(const DemiContext *context);
+
+/* Gives back what it holds for the next run, which then costs what a first one does. Outputs of the last
+ * run are gone; inputs that were set or carried stay. A run that was started is waited for. */
+DEMI_API void demi_context_trim(DemiContext *context);
+
+/* The memory_budget of the options, from now on; 0: three quarters of the memory. What is held beyond it
+ * stays held until a run or demi_context_trim lets it go. For callers who share one budget among several
+ * contexts. */
+DEMI_API void demi_context_set_budget(DemiContext *context, uint64_t bytes);
+DEMI_API uint64_t demi_context_budget(const DemiContext *context);
+
 /* ---- devices --------------------------------------------------------------------------------- */
 
 /* All that a context has a device do goes through one stream, its own or the caller's, in order: copies

@@ -296,6 +296,14 @@ void exec_memory_forget(Exec *exec) {
     if (exec->device.queue) exec_device_forget(exec); /* what was recorded knows the places */
 }
 
+void exec_memory_trim(Exec *exec) {
+    for (unsigned remote = 0; remote < 2; remote++) {
+        if (!exec->memory.pieces[remote].at || pool_of(exec, remote)->placed.count) continue;
+        if (remote) exec_device_forget(exec); /* recorded work knows the piece */
+        free_piece(exec, remote);
+    }
+}
+
 DeviceRecord **exec_memory_record(Exec *exec) {
     ShapeSet *set = exec->memory.set;
     return set && set->noted && exec->memory.map ? &set->record : NULL;

@@ -24,6 +24,9 @@ void exec_memory_begin(Exec *exec);
 void exec_memory_note(Exec *exec, const LoadedStep *step);
 /* After a run. */
 void exec_memory_end(Exec *exec, bool ok);
+/* Between runs: gives back the pieces of memory that values have their places in, unless one of them is
+ * still in use. */
+void exec_memory_trim(Exec *exec);
 /* Notes everything anew, as steps will run another way from now on. */
 void exec_memory_forget(Exec *exec);
 void exec_memory_free(Exec *exec);
