@@ -90,7 +90,7 @@ typedef struct Tables {
 } Tables;
 
 ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most) {
-    return (ValueCounter){arena, workers, most, NULL, ARENA_ARRAY(arena, uint64_t, VALUE_BINS)};
+    return (ValueCounter){.arena = arena, .workers = workers, .most = most};
 }
 
 static int64_t bin_of(double number, int exponent) {
@@ -107,51 +107,146 @@ static int exponent_for(ValueEnds ends) {
     return exponent;
 }
 
+static void count_few(const ValueHistogram *h, const float *items, uint64_t count) {
+    const double by = ldexp(1, -h->exponent);
+    for (uint64_t i = 0; i < count; i++)
+        h->counts[(int64_t)floor((double)items[i] * by) - h->first]++;
+}
+
 /* Bin i of bins of an exponent, in h's, which are no finer and by so many bits coarser. */
 static void count_bin(const ValueHistogram *h, int64_t i, int coarser, uint64_t count) {
     const int64_t width = (int64_t)1 << coarser; /* rounded down, negative ones, too */
     if (count) h->counts[(i >= 0 ? i / width : -((width - 1 - i) / width)) - h->first] += count;
 }
 
-/* Counts move to where bins for `ends` have them. */
-static void grow(const ValueCounter *counter, ValueHistogram *h, ValueEnds ends) {
-    const int exponent = h->exponent;
-    const int64_t first = h->first;
+/* Bins for the ends, with nothing in them. */
+static void clear_bins(ValueHistogram *h, ValueEnds ends) {
     h->ends = ends;
     h->exponent = exponent_for(ends);
     h->first = bin_of(ends.low, h->exponent);
-    if (!h->counts) {
-        h->counts = ARENA_ARRAY(counter->arena, uint64_t, VALUE_BINS);
-        return;
-    }
-    if (exponent == h->exponent && first == h->first) return;
-    memcpy(counter->moved, h->counts, VALUE_BINS * sizeof *h->counts);
     memset(h->counts, 0, VALUE_BINS * sizeof *h->counts);
-    for (int64_t i = 0; i < VALUE_BINS; i++)
-        count_bin(h, first + i, h->exponent - exponent, counter->moved[i]);
 }
 
-/* False where the ends are none, or not finite: then there is nothing to count. */
-static bool take_ends(const ValueCounter *counter, ValueHistogram *h, ValueEnds ends) {
-    if (ends.low > ends.high) return false;
-    if (isfinite(ends.low) && isfinite(ends.high)) {
-        grow(counter, h, ends);
-        return true;
+/* Counts move to where bins for `ends` have them. */
+static void grow_bins(ValueHistogram *h, ValueEnds ends) {
+    uint64_t moved[VALUE_BINS];
+    const int exponent = h->exponent;
+    const int64_t first = h->first;
+    if (exponent_for(ends) == exponent && bin_of(ends.low, exponent) == first) {
+        h->ends = ends;
+        return;
     }
-    h->ends = ends;
+    memcpy(moved, h->counts, sizeof moved);
+    clear_bins(h, ends);
+    for (int64_t i = 0; i < VALUE_BINS; i++)
+        count_bin(h, first + i, h->exponent - exponent, moved[i]);
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+enum { LEAST_ROOM = 16 };
+_Static_assert(LEAST_ROOM << (VALUE_ROOMS - 1) == VALUE_BINS * sizeof(uint64_t),
+               "the last is of counts");
+
+/* The smallest that has so many bytes, of `size`. */
+static unsigned room_for(uint64_t bytes, uint64_t *size) {
+    unsigned room = 0;
+    for (*size = LEAST_ROOM; *size < bytes; *size *= 2) room++;
+    return room;
+}
+
+/* Not zeroed. */
+static void *take_room(ValueCounter *counter, uint64_t bytes) {
+    uint64_t size;
+    void **list = &counter->rooms[room_for(bytes, &size)], *room = *list;
+    if (room) {
+        memcpy(list, room, sizeof room);
+        return room;
+    }
+    counter->taken += size;
+    return arena_alloc_raw(counter->arena, size);
+}
+
+static void give_room(ValueCounter *counter, void *room, uint64_t bytes) {
+    uint64_t size;
+    void **list = &counter->rooms[room_for(bytes, &size)];
+    if (!room) return;
+    memcpy(room, list, sizeof room);
+    *list = room;
+}
+
+static void forget_few(ValueCounter *counter, ValueHistogram *h) {
+    give_room(counter, h->few, h->few_count * sizeof *h->few);
+    h->few = NULL;
+    h->few_count = 0;
+}
+
+/* Of a range that is not finite. */
+static void forget(ValueCounter *counter, ValueHistogram *h) {
+    forget_few(counter, h);
+    give_room(counter, h->counts, VALUE_BINS * sizeof *h->counts);
     h->counts = NULL;
+}
+
+static void keep(ValueCounter *counter, ValueHistogram *h, const float *items, uint64_t count) {
+    const uint64_t had = h->few_count * sizeof *items, more = count * sizeof *items;
+    uint64_t size = 0;
+    if (h->few) room_for(had, &size);
+    if (had + more > size) {
+        float *room = take_room(counter, had + more);
+        if (had) memcpy(room, h->few, had);
+        give_room(counter, h->few, had);
+        h->few = room;
+    }
+    memcpy(h->few + h->few_count, items, more);
+    h->few_count += (uint32_t)count;
+}
+
+/* Bins for `ends`, with all that there is. */
+static void take_bins(ValueCounter *counter, ValueHistogram *h, ValueEnds ends) {
+    if (h->counts) {
+        grow_bins(h, ends);
+        return;
+    }
+    h->counts = take_room(counter, VALUE_BINS * sizeof *h->counts);
+    clear_bins(h, ends);
+    count_few(h, h->few, h->few_count);
+    forget_few(counter, h);
+}
+
+/* False where there are no elements of these ends to count, or a range is not finite: then nothing is kept. */
+static bool take_ends(ValueCounter *counter, ValueHistogram *h, ValueEnds ends) {
+    const ValueEnds all = value_ends_join(h->ends, ends);
+    if (isfinite(all.low) && isfinite(all.high)) return ends.low <= ends.high;
+    h->ends = all;
+    forget(counter, h);
     return false;
 }
 
-void value_histogram_join(const ValueCounter *counter, ValueHistogram *h,
-                          const ValueHistogram *other) {
-    const ValueEnds ends = value_ends_join(h->ends, other->ends);
-    const bool counted = other->counts || h->counts;
-    if (!counted)
+/* Of a finite range; `ends` are those of all. */
+static void add_few(ValueCounter *counter, ValueHistogram *h, ValueEnds ends, const float *items,
+                    uint64_t count) {
+    if (!h->counts && h->few_count + count <= VALUE_FEW) {
         h->ends = ends;
-    else if (take_ends(counter, h, ends))
-        for (int64_t i = 0; other->counts && i < VALUE_BINS; i++)
+        keep(counter, h, items, count);
+        return;
+    }
+    take_bins(counter, h, ends);
+    count_few(h, items, count);
+}
+
+void value_histogram_join(ValueCounter *counter, ValueHistogram *h, const ValueHistogram *other) {
+    const ValueEnds ends = value_ends_join(h->ends, other->ends);
+    if (!take_ends(counter, h, other->ends)) return;
+    if (other->few_count) {
+        add_few(counter, h, ends, other->few, other->few_count);
+    } else if (other->counts) {
+        take_bins(counter, h, ends);
+        for (int64_t i = 0; i < VALUE_BINS; i++)
             count_bin(h, other->first + i, h->exponent - other->exponent, other->counts[i]);
+    } else {
+        h->ends = ends; /* of one that was never counted */
+    }
 }
 
 /* Bins of PIECE elements at once, which vectors make; counting them is one by one. */
@@ -198,12 +293,6 @@ ROW_CLONES static void add_tables(uint64_t *counts, const Tables *tables, uint64
     for (unsigned i = 0; i < VALUE_BINS; i++) counts[i] += tables->counts[t][i] * times;
 }
 
-static void count_few(const ValueHistogram *h, const float *items, uint64_t count) {
-    const double by = ldexp(1, -h->exponent);
-    for (uint64_t i = 0; i < count; i++)
-        h->counts[(int64_t)floor((double)items[i] * by) - h->first]++;
-}
-
 /* Of which at most PARTS_COUNTED * MOST_COUNTED are counted. */
 static void count_many(ValueCounter *counter, const ValueHistogram *h, const CountJob *of) {
     CountJob job = *of;
@@ -222,18 +311,36 @@ static void count_many(ValueCounter *counter, const ValueHistogram *h, const Cou
 void value_histogram_add(ValueCounter *counter, ValueHistogram *h, const DemiData *tensor) {
     const uint64_t count = elements(tensor);
     const float *items = tensor->data;
-    if (!take_ends(counter, h, value_ends_join(h->ends, value_ends(tensor, counter->workers))))
-        return;
+    const ValueEnds found = value_ends(tensor, counter->workers);
+    const ValueEnds ends = value_ends_join(h->ends, found);
+    if (!take_ends(counter, h, found)) return;
     if (count < VALUE_BINS) {
-        count_few(h, items, count);
+        add_few(counter, h, ends, items, count);
         return;
     }
+    take_bins(counter, h, ends);
     const uint64_t every = counter->most ? (count + counter->most - 1) / counter->most : 1;
     const uint64_t most = every * PARTS_COUNTED * (MOST_COUNTED - PIECE);
     for (uint64_t done = 0, n; done < count; done += n) {
         n = count - done < most ? count - done : most;
         count_many(counter, h, &(CountJob){.items = items + done, .count = n, .every = every});
     }
+}
+
+bool value_histogram_bins(const ValueHistogram *h, uint64_t *counts, int *exponent,
+                          int64_t *first) {
+    ValueHistogram made = *h;
+    if (!h->counts && !h->few_count) return false;
+    if (h->counts) {
+        memcpy(counts, h->counts, VALUE_BINS * sizeof *counts);
+    } else {
+        made.counts = counts;
+        clear_bins(&made, h->ends);
+        count_few(&made, h->few, h->few_count);
+    }
+    *exponent = made.exponent;
+    *first = made.first;
+    return true;
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -251,22 +358,28 @@ static double between(double number, double low, double high) {
     return number < low ? low : number > high ? high : number;
 }
 
-static void take_points(const ValueHistogram *h, ValueEnds limits, Points *p) {
+/* False where there is nothing to choose from. */
+static bool take_points(const ValueHistogram *h, ValueEnds limits, Points *p) {
+    uint64_t counts[VALUE_BINS];
+    int exponent;
+    int64_t first;
     p->count = 0;
     p->ends.low = between(h->ends.low, limits.low, limits.high);
     p->ends.high = between(h->ends.high, limits.low, limits.high);
     p->up_to[0] = p->sum[0] = p->squares[0] = 0;
+    if (!value_histogram_bins(h, counts, &exponent, &first)) return false;
     for (int64_t i = 0; i < VALUE_BINS; i++) {
-        if (!h->counts[i]) continue;
-        const double middle = ldexp((double)(h->first + i) + 0.5, h->exponent);
+        if (!counts[i]) continue;
+        const double middle = ldexp((double)(first + i) + 0.5, exponent);
         const unsigned k = p->count++;
         p->bins[k] = (unsigned)i;
         const double at = p->at[k] = between(middle, p->ends.low, p->ends.high);
-        const double elements = p->elements[k] = (double)h->counts[i];
+        const double elements = p->elements[k] = (double)counts[i];
         p->up_to[k + 1] = p->up_to[k] + elements;
         p->sum[k + 1] = p->sum[k] + elements * at;
         p->squares[k + 1] = p->squares[k] + elements * at * at;
     }
+    return true;
 }
 
 static ValueEnds choose_percentile(const Points *p, double percentile) {
@@ -453,12 +566,9 @@ static ValueEnds choose_mse(const Points *p, const ValueChoice *choice) {
 ValueEnds value_histogram_choose(const ValueHistogram *h, const ValueChoice *choice,
                                  ValueEnds limits) {
     Points points;
-    if (!h->counts)
-        return (ValueEnds){between(h->ends.low, limits.low, limits.high),
-                           between(h->ends.high, limits.low, limits.high)};
-    take_points(h, limits, &points);
+    if (!take_points(h, limits, &points)) return points.ends;
     const double width = points.ends.high - points.ends.low;
-    if (!(points.count && (float)width > 0)) return points.ends;
+    if (!((float)width > 0)) return points.ends;
     switch (choice->method) {
     case DEMI_CALIBRATION_MINMAX: break;
     case DEMI_CALIBRATION_PERCENTILE: return choose_percentile(&points, choice->percentile);

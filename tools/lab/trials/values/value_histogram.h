@@ -20,28 +20,34 @@ typedef struct ValueEnds {
 ValueEnds value_ends(const DemiData *tensor, Workers *workers);
 ValueEnds value_ends_join(ValueEnds a, ValueEnds b);
 
-enum { VALUE_BINS = 4096 };
+enum { VALUE_BINS = 4096, VALUE_FEW = 4096 };
 
-/* Counts by bins of 2^exponent, bin 0 of which begins at first * 2^exponent: bins that are doubled
- * are two that lay side by side, so counts depend on all that was added, and not on its order. */
+/* Up to VALUE_FEW elements of small tensors are kept as they are. More are counted by bins of
+ * 2^exponent, bin 0 of which begins at first * 2^exponent: bins that are doubled are two that lay side
+ * by side, so counts depend on all that was added, and not on its order or on when counting began. */
 typedef struct ValueHistogram {
-    ValueEnds ends; /* as value_ends joins them */
-    int exponent;
+    ValueEnds ends;   /* as value_ends joins them; where one is infinite, nothing else is kept */
+    float *few;       /* [few_count]; NULL: none, or counted by now */
+    uint64_t *counts; /* [VALUE_BINS]; NULL: not counted */
     int64_t first;
-    uint64_t *counts; /* [VALUE_BINS]; NULL before the first element, and where one is not finite */
+    int exponent;
+    uint32_t few_count;
 } ValueHistogram;
 
 #define VALUE_NO_HISTOGRAM                                                                         \
-    { VALUE_NO_ENDS, 0, 0, NULL }
+    { VALUE_NO_ENDS, NULL, NULL, 0, 0, 0 }
 
-/* What counting takes: threads and their tables. */
+enum { VALUE_ROOMS = 12 }; /* sizes of what histograms keep: 16 << i bytes */
+
+/* What counting takes: threads, their tables, and memory. */
 typedef struct ValueCounter {
-    Arena *arena; /* of counts, too */
+    Arena *arena; /* of all of it; what histograms outgrow is given to others */
     Workers *workers;
     uint64_t most; /* elements of a tensor that are counted, about; 0: all. Of more, pieces that lie
                       evenly in it count for those between them; ends are always those of all */
-    void *tables;  /* NULL: not needed so far */
-    uint64_t *moved; /* [VALUE_BINS] */
+    uint64_t taken;           /* bytes that histograms were given of the arena, all in all */
+    void *tables;             /* NULL: not needed so far */
+    void *rooms[VALUE_ROOMS]; /* lists of what was outgrown, by size */
 } ValueCounter;
 
 ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most);
@@ -50,8 +56,13 @@ ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most);
 void value_histogram_add(ValueCounter *counter, ValueHistogram *histogram, const DemiData *tensor);
 
 /* Adds another one's elements. */
-void value_histogram_join(const ValueCounter *counter, ValueHistogram *histogram,
+void value_histogram_join(ValueCounter *counter, ValueHistogram *histogram,
                           const ValueHistogram *other);
+
+/* How many elements lie in each bin, counts[VALUE_BINS], as if all had been counted from the first on;
+ * *exponent and *first as a ValueHistogram has them. False where there are none, or one is not finite. */
+bool value_histogram_bins(const ValueHistogram *histogram, uint64_t *counts, int *exponent,
+                          int64_t *first);
 
 typedef struct ValueChoice {
     DemiCalibration method;

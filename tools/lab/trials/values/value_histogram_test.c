@@ -42,11 +42,24 @@ static void add(Bench *b, ValueHistogram *h, float *items, int64_t count) {
     value_histogram_add(&b->counter, h, &tensor);
 }
 
+typedef struct Bins {
+    uint64_t counts[VALUE_BINS];
+    int exponent;
+    int64_t first;
+} Bins;
+
+static Bins bins_of(const ValueHistogram *h) {
+    Bins bins;
+    assert_true(value_histogram_bins(h, bins.counts, &bins.exponent, &bins.first));
+    return bins;
+}
+
 static void assert_same(const ValueHistogram *a, const ValueHistogram *b) {
+    const Bins x = bins_of(a), y = bins_of(b);
     assert_true(a->ends.low == b->ends.low && a->ends.high == b->ends.high);
-    assert_int_equal(a->exponent, b->exponent);
-    assert_true(a->first == b->first);
-    assert_memory_equal(a->counts, b->counts, VALUE_BINS * sizeof *a->counts);
+    assert_int_equal(x.exponent, y.exponent);
+    assert_true(x.first == y.first);
+    assert_memory_equal(x.counts, y.counts, sizeof x.counts);
 }
 
 static void try_order(const int round) {
@@ -66,7 +79,8 @@ static void try_order(const int round) {
     add(&two, &parts, items, cut);
     assert_same(&whole, &parts);
     uint64_t sum = 0;
-    for (int i = 0; i < VALUE_BINS; i++) sum += whole.counts[i];
+    const Bins bins = bins_of(&whole);
+    for (int i = 0; i < VALUE_BINS; i++) sum += bins.counts[i];
     assert_int_equal(sum, count);
     arena_free(&one.arena);
     arena_free(&two.arena);
@@ -91,9 +105,10 @@ TEST(test_pieces) {
     assert_same(&found[0], &found[1]);
     assert_true(found[0].ends.high == 70);
     uint64_t sum = 0, below = 0;
+    const Bins bins = bins_of(&found[0]);
     for (int64_t i = 0; i < VALUE_BINS; i++) {
-        sum += found[0].counts[i];
-        below += found[0].first + i < 0 ? found[0].counts[i] : 0;
+        sum += bins.counts[i];
+        below += bins.first + i < 0 ? bins.counts[i] : 0;
     }
     assert_in_range(sum, MOST - 256 * 8, MOST + 256 * 8);
     assert_in_range(below, MOST / 20 * 9, MOST / 20 * 11);
@@ -168,5 +183,61 @@ TEST(test_limits) {
         const ValueEnds at = value_histogram_choose(&one, &choice, everywhere);
         assert_true(at.low == -2.5 && at.high == -2.5);
     }
+    arena_free(&b.arena);
+}
+
+/* Small tensors one by one, kept as they are until there are too many, are counted as all of them at once
+ * are; so are two halves that are joined. What keeps them is about as large as they are. */
+static void try_small(const int round) {
+    static float items[3 * VALUE_FEW];
+    enum { PARTS = 3 };
+    Bench b, at_once;
+    begin(&b, 1);
+    begin(&at_once, 1);
+    const int64_t count =
+        1 + (int64_t)(uniform() * (double)(round % 2 ? VALUE_FEW : 3 * VALUE_FEW - 1));
+    ValueHistogram parts[PARTS] = {VALUE_NO_HISTOGRAM, VALUE_NO_HISTOGRAM, VALUE_NO_HISTOGRAM};
+    ValueHistogram whole = VALUE_NO_HISTOGRAM, joined = VALUE_NO_HISTOGRAM;
+    for (int64_t i = 0; i < count; i++)
+        items[i] = (float)(normal() * ldexp(1, (int)(i * 12 / count)));
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = 1 + (int64_t)(uniform() * 9);
+        if (n > count - i) n = count - i;
+        add(&b, &parts[i % PARTS], items + i, n);
+    }
+    if (count < VALUE_FEW / 8)
+        assert_true(b.counter.taken < 8 * (uint64_t)count * sizeof *items + 256);
+    for (int i = 0; i < PARTS; i++) value_histogram_join(&b.counter, &joined, &parts[i]);
+    for (int64_t i = 0; i < count; i += VALUE_FEW)
+        add(&at_once, &whole, items + i, count - i < VALUE_FEW ? count - i : VALUE_FEW);
+    assert_same(&whole, &joined);
+    arena_free(&b.arena);
+    arena_free(&at_once.arena);
+}
+
+TEST(test_small) {
+    for (int round = 0; round < 60; round++) try_small(round);
+}
+
+/* Where a number is not finite nothing is kept, and what was kept is there for others. */
+TEST(test_not_finite) {
+    static float items[VALUE_FEW];
+    Bench b;
+    begin(&b, 1);
+    ValueHistogram few = VALUE_NO_HISTOGRAM, many = VALUE_NO_HISTOGRAM, other = VALUE_NO_HISTOGRAM;
+    for (int i = 0; i < VALUE_FEW; i++) items[i] = (float)normal();
+    add(&b, &few, items, 1000);
+    add(&b, &many, items, VALUE_FEW);
+    const uint64_t taken = b.counter.taken;
+    items[0] = INFINITY;
+    add(&b, &few, items, 2);
+    add(&b, &many, items, VALUE_FEW);
+    assert_true(!few.few && !few.counts && !many.few && !many.counts);
+    items[0] = 1;
+    add(&b, &other, items, VALUE_FEW);
+    add(&b, &few, items, 1000);
+    assert_true(isinf(few.ends.high) && !few.few && b.counter.taken == taken);
+    value_histogram_join(&b.counter, &other, &many);
+    assert_true(isinf(other.ends.high) && !other.counts);
     arena_free(&b.arena);
 }
