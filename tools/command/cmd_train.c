@@ -88,9 +88,12 @@ typedef struct Arrays {
     VEC(DemiData) items;
 } Arrays;
 
-static bool add_array(Arena *arena, Arrays *arrays, const char *name, Bytes bytes, Err *err) {
+static bool add_array(Arena *arena, Arrays *arrays, const char *name, NpyBytes bytes, Err *err) {
     DemiData data = DEMI_DATA_INIT;
-    if (!npy_parse(arena, bytes, 0, &data, err)) return false;
+    NpyArray array;
+    if (!npy_open(arena, bytes, 0, &array, err) ||
+        !npy_read(arena, &array, (NpyRows){0, 0}, &data, err))
+        return false;
     VEC_PUSH(arena, &arrays->names, name);
     VEC_PUSH(arena, &arrays->items, data);
     return true;
@@ -101,8 +104,8 @@ static bool read_archive(Arena *arena, const char *path, Arrays *arrays, Err *er
     const Source *source = source_open(arena, path, 0, err);
     bool ok = source && npz_list(arena, source, &members, err);
     for (size_t i = 0; ok && i < members.count; i++) {
-        Bytes bytes;
-        ok = npz_read(arena, source, &members.items[i], &bytes, err) &&
+        NpyBytes bytes;
+        ok = npz_open(arena, source, &members.items[i], &bytes, err) &&
              add_array(arena, arrays, members.items[i].name, bytes, err);
     }
     return ok;
@@ -111,9 +114,8 @@ static bool read_archive(Arena *arena, const char *path, Arrays *arrays, Err *er
 /* NAME.npy. */
 static bool read_array(Arena *arena, const char *path, const char *name, Arrays *arrays, Err *err) {
     const Source *source = source_open(arena, path, 0, err);
-    unsigned char *data = source ? arena_alloc(arena, (size_t)source->size + 1) : NULL;
-    const bool ok = source && source_read(source, 0, data, source->size, err) &&
-                    add_array(arena, arrays, name, (Bytes){data, (size_t)source->size}, err);
+    const bool ok =
+        source && add_array(arena, arrays, name, (NpyBytes){source, 0, source->size}, err);
     if (!ok) err_file(err, path);
     return ok;
 }

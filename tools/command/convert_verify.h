@@ -29,7 +29,8 @@ typedef struct Verified {
     {"calibrate", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                         \
      "Run the model on these sets of inputs, or on random ones, and keep in float what comes near " \
      "the end of a 16-bit type's range; with --to int8, quantize values by what they reach. Sets " \
-     "are an .npz, a folder of NAME.npy or of ONNX's input_N.pb, or a folder of such."},           \
+     "are an .npz, a folder of NAME.npy or of ONNX's input_N.pb, or a folder of such. A file of "    \
+     "more than 8 MiB is read and run in parts where the model leaves the first axis open."},       \
     {"calibration", 0, OPTION_ROW_VALUE, "minmax|percentile|mse|best",                             \
      "minmax percentile mse best",                                                                 \
      "How --calibrate finds the ends of quantized values: the least and greatest number, those "   \
@@ -58,8 +59,8 @@ typedef struct Verified {
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
      "Threads to run with; default: as many as there are processors to use."},                     \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
-     "Most memory that values and workspace of runs may take, as 500M or 2G; default: three "      \
-     "quarters of the machine's."},                                                                \
+     "Most memory that values and workspace of runs may take, as 500M or 2G, with what is kept "   \
+     "of sets and counted of values; default: three quarters of the machine's."},                                                                \
     {"calibration-data", 0, OPTION_ROW_ALIAS, "calibrate", NULL, "Model-Optimizer"}
 // clang-format on
 

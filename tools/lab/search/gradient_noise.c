@@ -15,6 +15,7 @@
 #include "model_source.h"
 #include "pipeline_put.h"
 #include "training_nodes.h"
+#include "trial_memory.h"
 #include "value_io.h"
 #include "value_names.h"
 
@@ -336,10 +337,15 @@ static bool run_set(Noising *n, size_t i, Err *err) {
     const TrialSet *set = &asked->trials->sets[number];
     Arena *within = arena_child(n->arena);
     n->state = number << 32;
-    const bool ok =
-        progress_tell(&asked->trials->progress, "measuring gradients", i, asked->sets, err) &&
-        trials_bind(asked->trials, number, err) && open_session(n, set, err) &&
-        give_inputs(n, set, err) && run_directions(n, set, within, err);
+    asked->trials->others = (SessionList){&n->session, n->session != NULL};
+    bool ok = progress_tell(&asked->trials->progress, "measuring gradients", i, asked->sets, err) &&
+              trials_bind(asked->trials, number, err) && open_session(n, set, err);
+    if (ok) {
+        asked->trials->others.count = 1;
+        trials_turn_others(asked->trials);
+        ok = give_inputs(n, set, err) && run_directions(n, set, within, err);
+    }
+    asked->trials->others.count = 0;
     if (ok) trials_end_set(asked->trials, number);
     arena_free(within);
     return ok;

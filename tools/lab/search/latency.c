@@ -10,6 +10,7 @@
 #include "demi_front.h"
 #include "error_fill.h"
 #include "sym.h"
+#include "trial_memory.h"
 #include "value_io.h"
 
 enum { RUNS_LEAST = 5, RUNS_MOST = 40, ROUNDS_LEAST = 7, ROUNDS_MOST = 60 };
@@ -163,7 +164,10 @@ static bool measure_candidate(SearchModel *m, const Owners *owners, size_t c, co
     SessionOptions how;
     Timing timing = {.owners = owners, .arena = within, .deadline = found->deadline};
     Session *session = open_by(m, &options, &how, within, err);
+    m->trials.others = (SessionList){&session, session ? 1 : 0};
+    if (session) trials_turn_one(&m->trials, session);
     const bool ok = session && time_steps(session, &timing, err);
+    m->trials.others.count = 0;
     for (size_t i = 0; ok && i < timing.steps.count; i++) {
         const StepTime *step = &timing.steps.items[i];
         if (!step->seen) continue;
@@ -225,9 +229,11 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static bool run_round(Session *const *sessions, size_t count, double *times, size_t rounds,
-                      Err *err) {
-    for (size_t i = 0; i < count; i++) {
+/* Of the trials' others. */
+static bool run_round(const Trials *t, double *times, size_t rounds, Err *err) {
+    Session *const *sessions = t->others.items;
+    for (size_t i = 0; i < t->others.count; i++) {
+        trials_turn_one(t, sessions[i]);
         const double begun = clock_seconds();
         if (!session_run(sessions[i], err)) return false;
         times[i * ROUNDS_MOST + rounds] = clock_seconds() - begun;
@@ -246,18 +252,26 @@ bool latency_race(SearchModel *m, const uint8_t *const *assignments, size_t coun
         const DemiConvertOptions options = assignments[i]
                                                ? search_model_options(m, assignments[i], within)
                                                : search_model_unconverted(m, within);
+        m->trials.others = (SessionList){sessions, i};
         sessions[i] = open_by(m, &options, &hows[i], within, err);
-        ok = sessions[i] && session_run(sessions[i], err);
+        if (!sessions[i]) {
+            ok = false;
+            break;
+        }
+        m->trials.others.count++;
+        trials_turn_one(&m->trials, sessions[i]);
+        ok = session_run(sessions[i], err);
     }
     size_t rounds = 0;
     const double until = fmin(deadline, clock_seconds() + raced_seconds * (double)count);
     for (; ok && rounds < ROUNDS_MOST && (rounds < ROUNDS_LEAST || clock_seconds() < until);
          rounds++)
-        ok = run_round(sessions, count, times, rounds, err);
+        ok = run_round(&m->trials, times, rounds, err);
     for (size_t i = 0; ok && i < count; i++) {
         qsort(&times[i * ROUNDS_MOST], rounds, sizeof *times, by_size);
         seconds[i] = times[i * ROUNDS_MOST + rounds / 2];
     }
+    m->trials.others.count = 0;
     arena_free(within);
     return ok;
 }

@@ -36,8 +36,19 @@ static int32_t low_dtype(const DemiData *value) {
 
 /* ---- the reference --------------------------------------------------------------------------- */
 
+/* Room for a copy beside the run. */
+static bool reserve(Comparison *c, uint64_t bytes) {
+    c->kept += bytes;
+    return session_reserve(c->session, bytes) ||
+           err_set(&c->err, ERR_ENV,
+                   "keeping the reference's values takes more memory than the budget of %llu bytes "
+                   "allows",
+                   (unsigned long long)session_budget(c->session));
+}
+
 static void keep_value(Comparison *c, const char *text, const DemiData *value) {
     if (!text[0] || value->kind == DEMI_DATA_NONE) return;
+    if (c->err.code != ERR_NONE || !reserve(c, value_bytes(value))) return;
     uint32_t name = name_of(c, text);
     ReferenceValue kept = {.value = value_copy(c->arena, value)};
     VEC_PUSH(c->arena, &c->reference, kept);
@@ -65,8 +76,15 @@ static bool watched_run(Comparison *c, Session *session, DemiStepFn step, Err *e
            error_take(err, demi_context_watch(session->context, NULL, NULL, &error), &error);
 }
 
+/* Of the watched run, or else of what was done with its values. */
+static bool watched(const Comparison *c, bool ran, Err *err) {
+    if (ran && c->err.code != ERR_NONE) *err = c->err;
+    return ran && c->err.code == ERR_NONE;
+}
+
 bool comparison_reference(Comparison *c, Session *session, Err *err) {
-    return watched_run(c, session, keep_step, err);
+    c->session = session;
+    return watched(c, watched_run(c, session, keep_step, err), err);
 }
 
 /* NAME.npy of the folder. */
@@ -162,10 +180,7 @@ bool comparison_run(Comparison *c, Session *session, Err *err) {
     c->session = session;
     for (size_t i = 0; i < c->next_of.count; i++) c->next_of.items[i] = c->first_of.items[i];
     picks_begin(&c->picks);
-    if (!watched_run(c, session, compare_step, err)) return false;
-    if (c->err.code == ERR_NONE) return true;
-    *err = c->err;
-    return false;
+    return watched(c, watched_run(c, session, compare_step, err), err);
 }
 
 const DemiDistance *comparison_output(const Comparison *c, const char *name) {

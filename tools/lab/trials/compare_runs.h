@@ -50,6 +50,7 @@ typedef struct Comparison {
     SymTable names;
     const char *folder; /* of files as reference; else `reference` */
     VEC(ReferenceValue) reference;
+    uint64_t kept;                /* bytes of it */
     VEC(size_t) first_of;         /* by name: 1 + index in `reference` */
     VEC(size_t) last_of, next_of; /* next_of: the next to be held against */
     VEC(int32_t) dtypes;          /* by name: of the 16-bit value that a Cast made it of; else 0 */

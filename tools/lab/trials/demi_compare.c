@@ -39,9 +39,9 @@ static Session *first_session(const DemiComparison *c) {
 /* ---- running --------------------------------------------------------------------------------- */
 
 static bool find_inputs(DemiComparison *c, Err *err) {
-    SessionSets sets;
+    SessionSetList sets;
     Session *first = first_session(c);
-    if (!session_input_sets(first, &c->arena, &c->how.inputs, &sets, err)) return false;
+    if (!session_input_sets(first, &c->arena, &c->how.inputs, false, &sets, err)) return false;
     const SessionSet *set = &sets.items[c->totals.set];
     c->totals.sets = sets.count;
     c->totals.set_name = set->path ? session_set_name(&c->arena, set->path) : "";
@@ -98,6 +98,7 @@ static bool run_both(DemiComparison *c, Err *err) {
     if (c->folder) c->runs.folder = c->reference.path;
     if (!find_inputs(c, err)) return false;
     if (!c->folder && !comparison_reference(&c->runs, c->a, err)) return false;
+    if (!c->folder) session_reserve(c->b, c->runs.kept + demi_context_held(c->a->context));
     if (!comparison_run(&c->runs, c->b, err) || !measure_outputs(c, &reference, err)) return false;
     c->totals.quantized = c->runs.quantized && !c->runs.quantized_reference;
     limit_settle(&c->totals.limit, (ValueKinds){c->runs.low, c->totals.quantized});

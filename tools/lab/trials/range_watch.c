@@ -9,6 +9,7 @@
 #include "dtype.h"
 #include "error_fill.h"
 #include "trial_lanes.h"
+#include "trial_memory.h"
 #include "value_io.h"
 
 /* Squared errors are a mean, which so many elements a set are enough for; how few lie beyond a
@@ -94,7 +95,10 @@ typedef struct Watcher {
     MemTrap trap;
     Arena arena;
     WatchedRanges ranges;
+    Session *session;
+    uint64_t reserved; /* of what is counted: bytes of the session's share */
     bool failed;
+    bool beyond; /* what is counted is larger than the share */
 } Watcher;
 
 static void free_watcher(void *watcher) {
@@ -109,6 +113,20 @@ static void watch_step(void *user, const DemiStep *step) {
         return;
     }
     note_step(&w->ranges, step);
+    const uint64_t more = w->ranges.counter.taken - w->reserved;
+    w->reserved += more;
+    if (more && !session_reserve(w->session, more)) w->failed = w->beyond = true;
+}
+
+static bool watcher_failed(const Watcher *w, Err *err) {
+    if (!w->beyond) return err_out_of_memory(err);
+    err_set(err, ERR_ENV,
+            "counting what values hold takes more memory than the budget of %llu bytes allows",
+            (unsigned long long)session_budget(w->session));
+    err_hint(err,
+             "a larger budget, or the ends of values alone (--calibration minmax), which takes "
+             "none");
+    return false;
 }
 
 /* An input differs from set to set. */
@@ -126,6 +144,7 @@ static void forget_inputs(Watcher *w, const Session *s) {
 
 static void begin_watcher(Watcher *w, const DemiCalibrateOptions *options,
                           const WatchedRanges *asked, unsigned threads) {
+    w->session->reserved = 0;
     if (setjmp(w->trap.env)) {
         w->failed = true;
         return;
@@ -139,11 +158,12 @@ static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges, bool 
                           Watcher *watchers, Err *err) {
     for (unsigned i = 0; i < lanes->count; i++) {
         DemiError error = DEMI_ERROR_INIT;
-        Session *session = lanes->sessions[i];
-        arena_defer(lanes->arena, free_watcher, &watchers[i]);
+        Session *session = watchers[i].session = lanes->sessions[i];
+        /* what the first one has is taken over */
+        arena_defer(i ? lanes->arena : ranges->counter.arena, free_watcher, &watchers[i]);
         begin_watcher(&watchers[i], ranges->options, selects ? ranges : NULL,
                       lanes->count == 1 ? session->threads : 1);
-        if (watchers[i].failed) return err_out_of_memory(err);
+        if (watchers[i].failed) return watcher_failed(&watchers[i], err);
         const DemiStatus status =
             demi_context_watch(session->context, watch_step, &watchers[i], &error);
         if (!error_take(err, status, &error)) return false;
@@ -151,13 +171,17 @@ static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges, bool 
     return true;
 }
 
-static void join(WatchedRanges *ranges, const WatchedRanges *of) {
+/* `first`: of what is there by now nothing is counted, and memory of `of` lives as long. */
+static void join(WatchedRanges *ranges, const WatchedRanges *of, bool first) {
     for (size_t i = 0; i < of->items.count; i++) {
         const WatchedRange *from = &of->items.items[i];
         WatchedRange *range = watched_range(ranges, of->names.names[i]->text);
         range->made = range->made || from->made;
         range->input = range->input || from->input;
-        value_histogram_join(&ranges->counter, &range->values, &from->values);
+        if (first)
+            range->values = from->values;
+        else
+            value_histogram_join(&ranges->counter, &range->values, &from->values);
         channel_means_join(&range->means, &from->means, ranges->counter.arena);
     }
 }
@@ -172,21 +196,39 @@ static bool run_sets(Lanes *lanes, Watcher *watchers, bool keep, Err *err) {
             const Session *session = lanes->sessions[k - i];
             trials_take(t, k, session, keep);
             forget_inputs(&watchers[k - i], session);
-            if (watchers[k - i].failed) return err_out_of_memory(err);
+            if (watchers[k - i].failed) return watcher_failed(&watchers[k - i], err);
         }
     }
     return true;
 }
 
-bool watched_ranges_measure(WatchedRanges *ranges, Trials *t, bool selects, bool keep, Err *err) {
+typedef struct Measure {
+    bool selects, keep;
+} Measure;
+
+/* By so many lanes. *again: they had too little memory each. */
+static bool measure_by(WatchedRanges *ranges, Trials *t, const Measure *how, unsigned most,
+                       bool *again, Err *err) {
     Lanes lanes = {.count = 0};
     Arena *within = arena_child(t->arena);
-    bool ok = lanes_open(&lanes, t, t->reference, &t->how, within, err);
-    Watcher *watchers = ARENA_ARRAY(within, Watcher, lanes.count + 1);
-    ok = ok && open_watchers(&lanes, ranges, selects, watchers, err) &&
-         run_sets(&lanes, watchers, keep, err);
+    bool ok = lanes_open(&lanes, t, t->reference, &t->how, most, within, err);
+    Watcher *watchers = ARENA_ARRAY(ranges->counter.arena, Watcher, lanes.count + 1);
+    ok = ok && open_watchers(&lanes, ranges, how->selects, watchers, err) &&
+         run_sets(&lanes, watchers, how->keep, err);
     demi_context_watch(t->reference->context, NULL, NULL, NULL);
-    for (unsigned i = 0; ok && i < lanes.count; i++) join(ranges, &watchers[i].ranges);
+    t->reference->reserved = 0;
+    for (unsigned i = 0; ok && i < lanes.count; i++) join(ranges, &watchers[i].ranges, i == 0);
+    *again = !ok && lanes_lack_memory(&lanes, err);
+    if (!ok) arena_free(&watchers[0].arena);
+    lanes_end(&lanes);
     arena_free(within);
     return ok;
+}
+
+bool watched_ranges_measure(WatchedRanges *ranges, Trials *t, bool selects, bool keep, Err *err) {
+    const Measure how = {selects, keep};
+    bool again, ok = measure_by(ranges, t, &how, LANES_MOST, &again, err);
+    if (!again) return ok;
+    *err = (Err){.code = ERR_NONE};
+    return measure_by(ranges, t, &how, 1, &again, err);
 }

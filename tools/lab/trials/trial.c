@@ -10,16 +10,18 @@
 #include "error_fill.h"
 #include "kernel.h"
 #include "model_source.h"
+#include "trial_memory.h"
 #include "value_io.h"
 
-/* Most bytes of inputs and outputs that are kept from one trial to the next. */
-enum { MOST_KEPT = 512 << 20 };
+/* Most bytes of inputs and outputs that are kept from one trial to the next: so many, and no more than
+ * such a part of the memory that there is. */
+enum { MOST_KEPT = 512 << 20, KEPT_PART = 4 };
 
 /* ---- the model itself ------------------------------------------------------------------------ */
 
 static bool find_sets(Trials *t, Err *err) {
-    SessionSets sets;
-    if (!session_input_sets(t->reference, t->arena, &t->how.inputs, &sets, err)) return false;
+    SessionSetList sets;
+    if (!session_input_sets(t->reference, t->arena, &t->how.inputs, true, &sets, err)) return false;
     t->count = sets.count;
     t->sets = ARENA_ARRAY(t->arena, TrialSet, t->count);
     for (size_t i = 0; i < t->count; i++) t->sets[i].from = sets.items[i];
@@ -31,37 +33,36 @@ bool trials_open(Trials *t, Err *err) {
     t->reference = session_new(t->arena, &t->how);
     if (!session_open(t->reference, t->arena, &t->source, err) || !find_sets(t, err)) return false;
     t->picks = picks_are_made(t->reference);
+    t->memory = demi_context_budget(t->reference->context);
     return true;
 }
 
 void trials_lend(Trials *t, MemTrap *trap) {
     t->arena->trap = trap;
     t->progress.cancelled = t->searching = false;
+    t->others.count = 0;
     t->enough = 0;
     for (size_t i = 0; i < t->count; i++)
         if (t->sets[i].arena) t->sets[i].arena->trap = trap;
     if (t->reference) demi_context_watch(t->reference->context, NULL, NULL, NULL);
 }
 
-static size_t bytes_of(const DemiData *values, size_t count) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (values[i].kind == DEMI_DATA_TENSOR_KIND)
-            bytes += value_count(&values[i]) * kernel_element_size((Dtype)values[i].dtype);
-        else
-            bytes += bytes_of(values[i].items, values[i].count);
-    }
+static uint64_t bytes_of(const DemiData *values, size_t count) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) bytes += value_bytes(&values[i]);
     return bytes;
 }
 
-static size_t set_bytes(const Trials *t, const TrialSet *set) {
+static uint64_t set_bytes(const Trials *t, const TrialSet *set) {
     return bytes_of(set->values, t->reference->input_count) +
            bytes_of(set->outputs, t->reference->output_count);
 }
 
-static void let_go(TrialSet *set) {
+static void let_go(Trials *t, TrialSet *set) {
     if (set->arena) arena_free(set->arena);
     set->arena = NULL;
+    t->held -= set->bytes;
+    set->bytes = 0;
 }
 
 static void note_assumed(Trials *t, TrialSet *set) {
@@ -96,36 +97,37 @@ static bool begin_set(Trials *t, size_t i, Err *err) {
     return find_inputs(t, i, err);
 }
 
-static void take_outputs(TrialSet *set, const Session *s) {
+static void take_outputs(Trials *t, TrialSet *set, const Session *s) {
     for (size_t k = 0; k < s->output_count; k++)
         set->outputs[k] = value_copy(set->arena, demi_context_output(s->context, k));
+    set->bytes = set_bytes(t, set);
+    t->held += set->bytes;
 }
 
 static bool make_set(Trials *t, size_t i, Err *err) {
     Session *s = t->reference;
     TrialSet *set = &t->sets[i];
+    trials_turn_reference(t);
     if (!begin_set(t, i, err)) return false;
     if (!(t->picks ? picks_run_reference(&set->picks, s, err) : session_run(s, err))) return false;
-    take_outputs(set, s);
+    take_outputs(t, set, s);
     return true;
 }
 
-/* Has the reference run on set i; its values are the set's then. */
+/* Has the reference run on set i, unless it was kept; its values are the set's then, and it is the others'
+ * turn. */
 static bool run_reference(Trials *t, size_t i, Err *err) {
-    if (t->sets[i].arena || make_set(t, i, err)) return true;
-    let_go(&t->sets[i]);
-    return false;
+    const bool ok = t->sets[i].arena || make_set(t, i, err);
+    if (!ok) let_go(t, &t->sets[i]);
+    trials_turn_others(t);
+    return ok;
 }
 
 /* Of many and large sets the last are run anew each time. */
 static void end_set(Trials *t, TrialSet *set) {
-    size_t bytes = set_bytes(t, set);
-    if (set->counted) return;
-    set->counted = t->kept + bytes <= MOST_KEPT;
-    if (set->counted)
-        t->kept += bytes;
-    else
-        let_go(set);
+    if (set->stays) return;
+    set->stays = t->held <= MOST_KEPT && t->held <= t->memory / KEPT_PART;
+    if (!set->stays) let_go(t, set);
 }
 
 /* ---- a conversion ---------------------------------------------------------------------------- */
@@ -196,10 +198,10 @@ static bool run_set(Trials *t, Arena *within, Session *session, size_t i, TrialR
                          .picks = t->picks ? &set->picks : NULL,
                          .enough = t->enough};
     Judgement judgement;
-    session->data = set->from.path;
+    session->data = set->from.title;
     if (!judge_run(&judge, session, &judgement, err)) return false;
-    const char *path = set->from.path ? text_copy(result->arena, set->from.path) : "";
-    judgement_add(result->arena, &result->judgement, &judgement, path);
+    const char *title = set->from.title ? text_copy(result->arena, set->from.title) : "";
+    judgement_add(result->arena, &result->judgement, &judgement, title);
     end_set(t, set);
     return true;
 }
@@ -209,14 +211,21 @@ static bool tell_verifying(Trials *t, size_t i, Err *err) {
     return t->searching || progress_tell(&t->progress, "verifying", i, t->count, err);
 }
 
+/* It runs by turns with the reference from now on, or nobody does. */
+static void take_turns(Trials *t, Session *const *with) {
+    t->others = (SessionList){with, with ? 1 : 0};
+}
+
 bool trials_run(Trials *t, const DemiConvertOptions *options, TrialResult *result, Err *err) {
     Arena *within = arena_child(result->arena);
     Session *session = session_new(within, &t->how);
     bool ok = open_conversion(t, within, options, session, result, err);
+    take_turns(t, &session);
     for (size_t i = 0; ok && i < t->count; i++) {
         ok = tell_verifying(t, i, err) && run_set(t, within, session, i, result, err);
         if (t->enough > 0 && result->judgement.error > t->enough) break;
     }
+    take_turns(t, NULL);
     t->done++;
     arena_free(within);
     return ok;
@@ -247,9 +256,12 @@ static bool settle_limit(Trials *t, Arena *within, Session *session, DemiLimit *
     ValueKinds was = {false, false}, is = {false, false};
     if (limit->error >= 0 && limit->least >= 0) return true;
     if (!run_reference(t, 0, err) || !bind_set(t, 0, within, session, err) ||
-        !session_bind(t->reference, err) || !watch_types(t->reference, &was, err) ||
-        !watch_types(session, &is, err))
+        !session_bind(t->reference, err))
         return false;
+    trials_turn_reference(t);
+    if (!watch_types(t->reference, &was, err)) return false;
+    trials_turn_others(t);
+    if (!watch_types(session, &is, err)) return false;
     limit_settle(limit, (ValueKinds){was.low || is.low, is.quantized && !was.quantized});
     return true;
 }
@@ -258,11 +270,13 @@ bool trials_judge(Trials *t, const DemiSource *model, DemiLimit *limit, TrialRes
                   Err *err) {
     Arena *within = arena_child(result->arena);
     Session *session = session_new(within, &t->how);
-    bool ok =
-        session_open(session, within, model, err) && settle_limit(t, within, session, limit, err);
+    bool ok = session_open(session, within, model, err);
+    take_turns(t, &session);
+    ok = ok && settle_limit(t, within, session, limit, err);
     t->enough = limit->error;
     for (size_t i = 0; ok && i < t->count; i++)
         ok = tell_verifying(t, i, err) && run_set(t, within, session, i, result, err);
+    take_turns(t, NULL);
     t->enough = 0;
     t->done++;
     arena_free(within);
@@ -288,28 +302,27 @@ void trials_end_set(Trials *t, size_t i) {
 
 /* A session of the same plan takes the inputs as they are. */
 bool trials_prepare(Trials *t, size_t i, Arena *within, Session *session, Err *err) {
-    let_go(&t->sets[i]);
+    let_go(t, &t->sets[i]);
     if (begin_set(t, i, err) && (session == t->reference || bind_set(t, i, within, session, err)))
         return true;
-    let_go(&t->sets[i]);
+    let_go(t, &t->sets[i]);
     return false;
 }
 
 void trials_take(Trials *t, size_t i, const Session *session, bool keep) {
     if (keep) {
-        take_outputs(&t->sets[i], session);
+        take_outputs(t, &t->sets[i], session);
         end_set(t, &t->sets[i]);
     } else {
-        let_go(&t->sets[i]);
+        let_go(t, &t->sets[i]);
     }
 }
 
 void trials_forget(Trials *t) {
     for (size_t i = 0; i < t->count; i++) {
-        let_go(&t->sets[i]);
-        t->sets[i].counted = false;
+        let_go(t, &t->sets[i]);
+        t->sets[i].stays = false;
     }
-    t->kept = 0;
 }
 
 /* ---- what breaks ----------------------------------------------------------------------------- */
@@ -320,10 +333,12 @@ bool trials_find_broken(Trials *t, const DemiConvertOptions *options, Arena *are
     Session *session = session_new(within, &t->how);
     DemiBroken first = {.node = NULL};
     bool ok = open_conversion(t, within, options, session, NULL, err);
+    take_turns(t, &session);
     for (size_t i = 0; ok && !first.node && i < t->count; i++)
         ok = run_reference(t, i, err) && bind_set(t, i, within, session, err) &&
              session_bind(t->reference, err) &&
              nonfinite_find(within, t->reference, session, &first, err);
+    take_turns(t, NULL);
     *found = first;
     if (first.node) nonfinite_copy(arena, &first, found);
     arena_free(within);

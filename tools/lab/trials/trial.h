@@ -19,9 +19,15 @@ typedef struct TrialSet {
     bool *given;
     DemiData *outputs;
     Picks picks;
-    bool counted;     /* in Trials.kept: it stays */
+    uint64_t bytes;   /* of values and outputs, in Trials.held */
+    bool stays;       /* for the next trial */
     int64_t *assumed; /* sizes, as the session's input_sizes have them: -1 where not assumed */
 } TrialSet;
+
+typedef struct SessionList {
+    Session *const *items; /* [count] */
+    size_t count;
+} SessionList;
 
 typedef struct Trials {
     Arena *arena;       /* of what lives as long as the trials do */
@@ -34,7 +40,9 @@ typedef struct Trials {
     Session *reference; /* the model itself */
     bool picks;         /* it picks something (picks.h) */
     size_t done;        /* trials */
-    size_t kept;        /* bytes of sets */
+    uint64_t memory;    /* most bytes for all runs and sets together (trial_memory.h) */
+    uint64_t held;      /* bytes of sets, of that */
+    SessionList others; /* that run by turns with the reference now, one by one or side by side */
     double enough;      /* what is off by no more is not run again with the model's picks; a
                              conversion that is off by more ends its trial, if not 0 */
     bool searching;     /* which says itself how far it is */

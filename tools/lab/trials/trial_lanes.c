@@ -3,8 +3,7 @@
 #include "trial_lanes.h"
 
 #include "error_fill.h"
-
-enum { MOST_LANES = 8 };
+#include "trial_memory.h"
 
 /* Runs end by themselves: nothing of the caller's arena is used. */
 static void run_lane(void *data, unsigned task, unsigned lane) {
@@ -14,9 +13,9 @@ static void run_lane(void *data, unsigned task, unsigned lane) {
 }
 
 bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOptions *how,
-                Arena *arena, Err *err) {
-    const size_t most = session->threads < MOST_LANES ? session->threads : MOST_LANES;
-    const unsigned count = (unsigned)(trials->count < most ? trials->count : most);
+                unsigned most, Arena *arena, Err *err) {
+    if (most > session->threads) most = session->threads;
+    const unsigned count = trials->count < most ? (unsigned)trials->count : most;
     SessionOptions *alone = arena_copy(arena, how, sizeof *how);
     alone->context.threads = 1;
     *lanes = (Lanes){.trials = trials,
@@ -31,7 +30,18 @@ bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOpt
         lanes->sessions[i] = count > 1 ? session_twin(session, arena, alone, err) : session;
         if (!lanes->sessions[i]) return false;
     }
+    if (count > 1) demi_context_trim(session->context);
+    trials->others = (SessionList){lanes->sessions, count};
+    trials_turn_others(trials);
     return true;
+}
+
+void lanes_end(Lanes *lanes) {
+    if (lanes->trials) lanes->trials->others = (SessionList){NULL, 0};
+}
+
+bool lanes_lack_memory(const Lanes *lanes, const Err *err) {
+    return lanes->count > 1 && err->code == ERR_ENV;
 }
 
 bool lanes_run(Lanes *lanes, size_t first, LaneGive give, Err *err) {
@@ -39,15 +49,16 @@ bool lanes_run(Lanes *lanes, size_t first, LaneGive give, Err *err) {
     const unsigned count = left < lanes->count ? (unsigned)left : lanes->count;
     for (unsigned i = 0; i < count; i++)
         if (!give(lanes->trials, first + i, lanes->arena, lanes->sessions[i], err)) return false;
+    trials_turn_others(lanes->trials);
     if (lanes->count == 1) {
-        lanes->sessions[0]->data = lanes->trials->sets[first].from.path;
+        lanes->sessions[0]->data = lanes->trials->sets[first].from.title;
         return session_run(lanes->sessions[0], err);
     }
     workers_run(lanes->workers, count, run_lane, lanes);
     for (unsigned i = 0; i < count; i++) {
         if (error_take(err, lanes->statuses[i], &lanes->errors[i])) continue;
         err_file(err, lanes->sessions[i]->path);
-        session_blame_data(lanes->trials->sets[first + i].from.path, err);
+        session_blame_data(lanes->trials->sets[first + i].from.title, err);
         return false;
     }
     return true;

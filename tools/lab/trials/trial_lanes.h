@@ -20,10 +20,18 @@ typedef struct Lanes {
     unsigned count;
 } Lanes;
 
-/* Sessions of the plan that `session` has, with contexts as `how` says, though of one thread each; or
- * that session itself, where there is nothing to share out. Closed with the arena. */
+enum { LANES_MOST = 8 };
+
+/* Sessions of the plan that `session` has, with contexts as `how` says, though of one thread each; at most
+ * so many, each of which has its share of the memory; or that session itself, where there is nothing to
+ * share out. Closed with the arena. */
 bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOptions *how,
-                Arena *arena, Err *err);
+                unsigned most, Arena *arena, Err *err);
+/* Before the arena ends, also where opening failed. */
+void lanes_end(Lanes *lanes);
+
+/* Whether it was the share of the memory, perhaps, that did not suffice: one lane has more. */
+bool lanes_lack_memory(const Lanes *lanes, const Err *err);
 
 /* Gives a session what set i has. */
 typedef bool (*LaneGive)(Trials *trials, size_t i, Arena *within, Session *session, Err *err);

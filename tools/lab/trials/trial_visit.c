@@ -3,19 +3,50 @@
  * results do not depend on threads. */
 #include "trial_lanes.h"
 
+typedef struct Visit {
+    Trials *trials;
+    TrialVisit visit;
+    void *user;
+    size_t next; /* the first set that was not looked at */
+} Visit;
+
+static bool visit_all(Visit *v, Lanes *lanes, Err *err) {
+    Trials *t = v->trials;
+    while (v->next < t->count) {
+        const size_t first = v->next;
+        if (!lanes_run(lanes, first, trials_give, err)) return false;
+        for (; v->next < first + lanes->count && v->next < t->count; v->next++) {
+            const size_t i = v->next;
+            if (!v->visit(v->user, &t->sets[i], lanes->sessions[i - first], err)) return false;
+            trials_end_set(t, i);
+        }
+    }
+    return true;
+}
+
+/* By so many lanes. *again: they had too little memory each. */
+static bool visit_by(Visit *v, Session *session, unsigned most, bool *again, Err *err) {
+    Lanes lanes = {.count = 1};
+    Arena *within = arena_child(v->trials->arena);
+    const bool ok = lanes_open(&lanes, v->trials, session, session->how, most, within, err) &&
+                    visit_all(v, &lanes, err);
+    *again = !ok && lanes_lack_memory(&lanes, err);
+    lanes_end(&lanes);
+    arena_free(within);
+    return ok;
+}
+
 bool trials_visit(Trials *t, const DemiSource *model, const SessionOptions *how, TrialVisit visit,
                   void *user, Err *err) {
     Arena *within = arena_child(t->arena);
     Session *session = session_new(within, how);
-    Lanes lanes = {.count = 1};
-    bool ok = session_open(session, within, model, err) &&
-              lanes_open(&lanes, t, session, how, within, err);
-    for (size_t i = 0; ok && i < t->count; i += lanes.count) {
-        ok = lanes_run(&lanes, i, trials_give, err);
-        for (size_t k = i; ok && k < i + lanes.count && k < t->count; k++) {
-            ok = visit(user, &t->sets[k], lanes.sessions[k - i], err);
-            if (ok) trials_end_set(t, k);
-        }
+    Visit v = {t, visit, user, 0};
+    bool again = false;
+    bool ok =
+        session_open(session, within, model, err) && visit_by(&v, session, LANES_MOST, &again, err);
+    if (again) {
+        *err = (Err){.code = ERR_NONE};
+        ok = visit_by(&v, session, 1, &again, err);
     }
     t->done++;
     arena_free(within);

@@ -241,6 +241,17 @@ bool session_bind(Session *s, Err *err) {
     return true;
 }
 
+uint64_t session_budget(const Session *s) {
+    return demi_context_budget(s->context) + s->reserved;
+}
+
+bool session_reserve(Session *s, uint64_t bytes) {
+    const uint64_t budget = demi_context_budget(s->context);
+    s->reserved += bytes;
+    demi_context_set_budget(s->context, bytes < budget ? budget - bytes : 1);
+    return bytes < budget && demi_context_held(s->context) <= budget - bytes;
+}
+
 const char *session_assumed(const Session *s) {
     const char *text = input_sizes_text(&s->sizes, s->declared);
     return text[0] ? arena_printf(s->sizes.arena, "; sizes assumed: %s", text) : "";
@@ -296,6 +307,9 @@ bool session_run(Session *s, Err *err) {
     err_file(err, s->path);
     session_blame_data(s->data, err);
     if (s->made && err->code == ERR_MODEL) hint_at_inputs(s, err);
+    if (s->reserved && err->code == ERR_ENV)
+        err_hint(err, "%llu bytes more are taken by what is kept of values beside the run",
+                 (unsigned long long)s->reserved);
     return false;
 }
 

@@ -12,6 +12,7 @@
 #include "err.h"
 #include "input_sizes.h"
 #include "input_use.h"
+#include "npy.h"
 #include "vec.h"
 
 typedef struct SessionOptions {
@@ -21,6 +22,8 @@ typedef struct SessionOptions {
     const char *const *carries; /* [carry_count]: "OUTPUT=INPUT", see session_open */
     size_t carry_count;
 } SessionOptions;
+
+typedef struct SessionFile SessionFile;
 
 typedef struct Session {
     const char *path;
@@ -43,7 +46,9 @@ typedef struct Session {
     bool made;        /* an input is random */
     const char *data; /* where the inputs were read from, for messages; NULL: nowhere */
     bool *carried;    /* [input_count]: by the options' carries */
-    bool ran;         /* so that carried inputs have what the last run gave */
+    SessionFile *file; /* that is read in parts (session_parts.h); NULL: none is open */
+    uint64_t reserved; /* see session_reserve */
+    bool ran;          /* so that carried inputs have what the last run gave */
 } Session;
 
 /* Faithful, with every value kept: what models are judged by. */
@@ -86,20 +91,23 @@ const char *session_set_name(Arena *arena, const char *set);
 /* One set of inputs. */
 typedef struct SessionSet {
     const char *path;     /* of files; NULL: none */
+    const char *title;    /* what messages call it: its path, and which part it is */
+    NpyRows rows;         /* of a part; count 0: it is whole */
     const size_t *values; /* its number in the options' values; NULL: none */
     bool random;          /* what nothing gives is random, of `session->set`; else an error that
                                   lists the inputs */
 } SessionSet;
 
-typedef struct SessionSets {
-    SessionSet *items; /* [count] */
-    size_t count;
-} SessionSets;
+typedef VEC(SessionSet) SessionSetList;
 
 /* The sets that the options say: those of `values`, of `data`, or as many random ones as are asked
- * for; at least one. ERR_USAGE where values and data are both given, or there is no such data. */
+ * for; at least one. `parts`: large files are cut (session_parts.h). ERR_USAGE where values and data are
+ * both given, or there is no such data. */
 bool session_input_sets(const Session *session, Arena *arena, const DemiInputOptions *inputs,
-                        SessionSets *sets, Err *err);
+                        bool parts, SessionSetList *sets, Err *err);
+/* Where a set of files has input i: in an archive or file, or in a file of a folder, called like it. NULL:
+ * nowhere, or by position. */
+const char *session_file_of(const Session *session, Arena *arena, const char *set, size_t i);
 
 /* Fills `values` from the options and the set. Where sizes have to be assumed, the model is run to
  * see which it takes. */
@@ -112,6 +120,11 @@ bool session_take_inputs(Session *session, Arena *arena, const Session *from, Er
 bool session_bind(Session *session, Err *err);
 /* Runs it once. */
 bool session_run(Session *session, Err *err);
+/* Takes bytes out of its context's budget, for what its runs are watched for; false where what the context
+ * holds by now leaves no room. */
+bool session_reserve(Session *session, uint64_t bytes);
+/* What it was before any were taken. */
+uint64_t session_budget(const Session *session);
 /* Says in the error of a run which set of inputs it had; NULL: none that was read. */
 void session_blame_data(const char *data, Err *err);
 /* What the last run gave under that name, looked for from output `first` on; NULL where it has no such
@@ -127,6 +140,8 @@ const char *session_assumed(const Session *session);
 /* A run of the inputs that are set, on a context of its own: does the model take them? */
 bool session_probe(const Session *session);
 
+/* Input i has its value by now: sizes that are named in its shape are known. */
+void session_take_value(Session *session, size_t i);
 /* Gives input i what a file holds. */
 bool session_read_input(Session *session, Arena *arena, size_t i, const char *path, Err *err);
 /* Gives the inputs what an archive has arrays of; one that is neither input nor, where `outputs`,

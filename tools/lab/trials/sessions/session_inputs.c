@@ -6,7 +6,7 @@
 
 #include "checked.h"
 #include "random_values.h"
-#include "session.h"
+#include "session_parts.h"
 #include "text_distance.h"
 #include "value_io.h"
 
@@ -177,9 +177,7 @@ static bool take_value(Finder *f, const DemiInputValue *row) {
     if (s->given[i]) return true;
     s->values[i] = *row->value;
     if (!value_check(f->arena, &s->values[i], &s->inputs[i], f->err)) return blame_input(f, i);
-    s->given[i] = true;
-    if (row->value->kind == DEMI_DATA_TENSOR_KIND)
-        input_sizes_bind_shape(&s->sizes, i, &s->declared[i], row->value->dims, row->value->rank);
+    session_take_value(s, i);
     return true;
 }
 
@@ -292,16 +290,22 @@ static bool find_missing(Finder *f) {
     return true;
 }
 
+static bool take_set(Finder *f, const SessionSet *set) {
+    if (!set->path) return true;
+    return set->rows.count ? session_read_part(f->session, f->arena, set, f->err)
+                           : session_read_set(f->session, f->arena, set->path, f->err);
+}
+
 bool session_find_inputs(Session *s, Arena *arena, const SessionSet *set, Err *err) {
     Finder f = {s, arena, &s->how->inputs, err};
     memset(s->given, 0, s->input_count * sizeof *s->given);
     memcpy(s->inputs, s->declared, s->input_count * sizeof *s->inputs);
     input_sizes_reset(&s->sizes);
     s->made = false;
-    s->data = set->path;
+    s->data = set->title;
     return take_dims(&f) && take_shapes(&f) && take_files(&f) && take_values(&f, set->values) &&
-           (!set->path || session_read_set(s, arena, set->path, err)) &&
-           (!set->random || take_random(&f, f.options->seed)) && find_missing(&f);
+           take_set(&f, set) && (!set->random || take_random(&f, f.options->seed)) &&
+           find_missing(&f);
 }
 
 bool session_take_inputs(Session *s, Arena *arena, const Session *from, Err *err) {

@@ -29,6 +29,13 @@ bool session_no_input(const Session *s, Arena *arena, const char *file, const ch
     return false;
 }
 
+void session_take_value(Session *s, size_t i) {
+    const DemiData *value = &s->values[i];
+    s->given[i] = true;
+    if (value->kind == DEMI_DATA_TENSOR_KIND)
+        input_sizes_bind_shape(&s->sizes, i, &s->declared[i], value->dims, value->rank);
+}
+
 bool session_read_input(Session *s, Arena *arena, size_t i, const char *path, Err *err) {
     bool ok = value_read_file(arena, path, &s->inputs[i], &s->values[i], err) &&
               value_check(arena, &s->values[i], &s->inputs[i], err);
@@ -36,8 +43,6 @@ bool session_read_input(Session *s, Arena *arena, size_t i, const char *path, Er
         err_file(err, path);
         return session_blame(s, arena, i, err);
     }
-    s->given[i] = true;
-    if (s->values[i].kind == DEMI_DATA_TENSOR_KIND)
-        input_sizes_bind_shape(&s->sizes, i, &s->declared[i], s->values[i].dims, s->values[i].rank);
+    session_take_value(s, i);
     return true;
 }

@@ -14,13 +14,14 @@ enum { MOST_RANK = 64, PREFIX = 8 };
 
 /* ---- header ---------------------------------------------------------------------------------- */
 
-typedef struct Header {
+struct NpyHeader {
     char order, kind; /* '<', '>', '|', '='; 'f', 'i', … */
     uint32_t width;   /* of an element in bytes; of 'U', characters */
     bool fortran;
     uint32_t rank;
     int64_t dims[MOST_RANK];
-} Header;
+};
+typedef NpyHeader Header;
 
 typedef struct Cursor {
     const char *at, *end;
@@ -185,20 +186,21 @@ static DemiString text_of(Arena *arena, const Header *h, const unsigned char *fr
     return (DemiString){size, text};
 }
 
-/* As demi lays them out; the file's own bytes where that is how they are there. */
-static const void *elements(Arena *arena, const Header *h, Dtype dtype, Bytes data,
+/* Bytes of an element in the file. */
+static size_t width_of(const Header *h) {
+    return h->kind == 'U' ? (size_t)h->width * 4 : h->width;
+}
+
+/* As demi lays them out: `data` itself where that is how they are there. */
+static const void *elements(Arena *arena, const Header *h, Dtype dtype, unsigned char *data,
                             uint64_t count) {
-    size_t width = h->kind == 'U' ? (size_t)h->width * 4 : h->width;
-    bool text = dtype == DTYPE_STRING;
-    size_t size = text ? sizeof(DemiString) : width, unit = width;
-    if (!text && dtype != DTYPE_BOOL && !h->fortran && !is_swapped(h) &&
-        (uintptr_t)data.data % sizeof(uint64_t) == 0)
-        return data.data;
-    unsigned char *to = arena_array(arena, count + 1, size);
-    if (dtype == DTYPE_COMPLEX64 || dtype == DTYPE_COMPLEX128) unit = width / 2;
-    if (!text && !h->fortran && count) memcpy(to, data.data, count * width);
-    for (uint64_t i = 0; (text || h->fortran) && i < count; i++) {
-        const unsigned char *from = data.data + i * width;
+    const size_t width = width_of(h);
+    const bool text = dtype == DTYPE_STRING;
+    const size_t size = text ? sizeof(DemiString) : width;
+    const size_t unit = dtype == DTYPE_COMPLEX64 || dtype == DTYPE_COMPLEX128 ? width / 2 : width;
+    unsigned char *to = text || h->fortran ? arena_array(arena, count + 1, size) : data;
+    for (uint64_t i = 0; to != data && i < count; i++) {
+        const unsigned char *from = data + i * width;
         unsigned char *slot = to + (h->fortran ? row_major(h, i) : i) * size;
         DemiString string;
         if (text) string = text_of(arena, h, from);
@@ -211,41 +213,96 @@ static const void *elements(Arena *arena, const Header *h, Dtype dtype, Bytes da
     return to;
 }
 
-bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiData *value, Err *err) {
+/* Where the header's text begins, and how long it is. */
+static bool find_header(NpyBytes bytes, uint64_t *start, uint64_t *length, Err *err) {
     static const char magic[] = "\x93NUMPY";
-    const unsigned char *p = bytes.data;
-    if (bytes.size < PREFIX + 4 || memcmp(p, magic, 6) != 0)
-        return err_set(err, ERR_MODEL, "this is no .npy file");
-    size_t start = p[6] == 1 ? PREFIX + 2 : PREFIX + 4;
-    uint64_t length = p[8] | (uint64_t)p[9] << 8;
-    if (p[6] != 1) length |= (uint64_t)p[10] << 16 | (uint64_t)p[11] << 24;
+    unsigned char p[PREFIX + 4];
+    if (bytes.size < sizeof p) return err_set(err, ERR_MODEL, "this is no .npy file");
+    if (!source_read(bytes.source, bytes.at, p, sizeof p, err)) return false;
+    if (memcmp(p, magic, 6) != 0) return err_set(err, ERR_MODEL, "this is no .npy file");
+    *start = p[6] == 1 ? PREFIX + 2 : PREFIX + 4;
+    *length = p[8] | (uint64_t)p[9] << 8;
+    if (p[6] != 1) *length |= (uint64_t)p[10] << 16 | (uint64_t)p[11] << 24;
     if (p[6] < 1 || p[6] > 3)
         return err_set(err, ERR_MODEL, "a .npy file of version %u.%u", p[6], p[7]);
-    if (length > bytes.size - start) return err_set(err, ERR_MODEL, "the .npy file is cut off");
-    Header h = {.order = '<'};
-    const char *text = (const char *)p + start;
-    if (!parse_header((Cursor){text, text + length}, &h))
-        return err_set(err, ERR_MODEL, "the .npy file's header can't be read");
-    Dtype dtype = dtype_of(&h, wanted);
-    if (dtype == DTYPE_UNDEFINED) {
-        if (h.kind == 'O')
-            return err_set(err, ERR_MODEL, "its objects are pickled, demi reads numbers");
-        return err_set(err, ERR_MODEL, "the array's type '%c%u' has no counterpart in ONNX", h.kind,
-                       h.width);
-    }
+    return *length <= bytes.size - *start || err_set(err, ERR_MODEL, "the .npy file is cut off");
+}
+
+static bool check_dtype(const Header *h, Dtype dtype, Err *err) {
+    if (dtype != DTYPE_UNDEFINED) return true;
+    if (h->kind == 'O')
+        return err_set(err, ERR_MODEL, "its objects are pickled, demi reads numbers");
+    return err_set(err, ERR_MODEL, "the array's type '%c%u' has no counterpart in ONNX", h->kind,
+                   h->width);
+}
+
+static bool check_size(const Header *h, uint64_t has, Err *err) {
     uint64_t count, size;
-    bool fits = checked_count(h.dims, h.rank, &count) &&
-                checked_mul(count, h.kind == 'U' ? (uint64_t)h.width * 4 : h.width, &size);
-    if (!fits || size != bytes.size - start - length) {
-        err_set(err, ERR_MODEL, "the .npy file's length does not fit its shape");
-        if (fits) err_expected(err, "%llu bytes of data", (unsigned long long)size);
-        err_actual(err, "%llu", (unsigned long long)(bytes.size - start - length));
-        return false;
+    const bool fits =
+        checked_count(h->dims, h->rank, &count) && checked_mul(count, width_of(h), &size);
+    if (fits && size == has) return true;
+    err_set(err, ERR_MODEL, "the .npy file's length does not fit its shape");
+    if (fits) err_expected(err, "%llu bytes of data", (unsigned long long)size);
+    err_actual(err, "%llu", (unsigned long long)has);
+    return false;
+}
+
+bool npy_open(Arena *arena, NpyBytes bytes, int32_t wanted, NpyArray *array, Err *err) {
+    uint64_t start = 0, length = 0;
+    if (!find_header(bytes, &start, &length, err)) return false;
+    char *text = arena_alloc(arena, length + 1);
+    if (!source_read(bytes.source, bytes.at + start, text, length, err)) return false;
+    Header *h = ARENA_NEW(arena, Header);
+    h->order = '<';
+    if (!parse_header((Cursor){text, text + length}, h))
+        return err_set(err, ERR_MODEL, "the .npy file's header can't be read");
+    const Dtype dtype = dtype_of(h, wanted);
+    const uint64_t has = bytes.size - start - length;
+    if (!check_dtype(h, dtype, err) || !check_size(h, has, err)) return false;
+    *array = (NpyArray){.data = {bytes.source, bytes.at + start + length, has},
+                        .dtype = (int32_t)dtype,
+                        .rank = h->rank,
+                        .dims = h->dims,
+                        .header = h};
+    return true;
+}
+
+static bool read_elements(Arena *arena, const NpyArray *array, NpyBytes from, uint64_t count,
+                          const void **data, Err *err) {
+    unsigned char *bytes = arena_alloc_raw(arena, from.size + 1);
+    if (!source_read(from.source, from.at, bytes, from.size, err)) return false;
+    *data = elements(arena, array->header, (Dtype)array->dtype, bytes, count);
+    return true;
+}
+
+/* Bytes of a row as they were read, those of an array that is not there yet counted. */
+static size_t element_size(const NpyArray *array) {
+    return array->dtype == DTYPE_STRING ? sizeof(DemiString) : width_of(array->header);
+}
+
+bool npy_read(Arena *arena, const NpyArray *array, NpyRows rows, DemiData *value, Err *err) {
+    int64_t *dims = arena_copy(arena, array->dims, array->rank * sizeof *dims);
+    uint64_t count = 1, row = 1;
+    const void *data;
+    for (uint32_t i = 0; i < array->rank; i++) count *= (uint64_t)dims[i];
+    NpyBytes from = array->data;
+    if (rows.count) {
+        if (!array->rank || rows.first + rows.count > (uint64_t)dims[0])
+            return err_set(err, ERR_USAGE, "the array has fewer rows than others");
+        for (uint32_t i = 1; i < array->rank; i++) row *= (uint64_t)dims[i];
+        dims[0] = (int64_t)rows.count;
     }
-    Bytes data = {p + start + length, (size_t)size};
-    const int64_t *dims = arena_copy(arena, h.dims, h.rank * sizeof *h.dims);
-    DemiData made =
-        DEMI_DATA_TENSOR((int32_t)dtype, h.rank, dims, elements(arena, &h, dtype, data, count));
+    const bool part = rows.count && !array->header->fortran; /* whose rows lie apart */
+    if (part) {
+        const uint64_t bytes = row * width_of(array->header);
+        count = rows.count * row;
+        from.at += rows.first * bytes;
+        from.size = rows.count * bytes;
+    }
+    if (!read_elements(arena, array, from, count, &data, err)) return false;
+    if (rows.count && !part)
+        data = (const unsigned char *)data + rows.first * row * element_size(array);
+    const DemiData made = DEMI_DATA_TENSOR(array->dtype, array->rank, dims, data);
     *value = made;
     return true;
 }

@@ -16,9 +16,33 @@
 #include "source.h"
 #include "vec.h"
 
-/* The array in these bytes, on memory of the arena; bytes may go afterwards. `wanted` is the dtype
- * that opaque elements stand for, 0 where none is known. */
-bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiData *value, Err *err);
+/* Where the bytes of a .npy file lie. */
+typedef struct NpyBytes {
+    const Source *source;
+    uint64_t at, size;
+} NpyBytes;
+
+/* Rows along axis 0. */
+typedef struct NpyRows {
+    uint64_t first, count; /* 0: all of them */
+} NpyRows;
+
+typedef struct NpyHeader NpyHeader;
+
+/* An array whose elements were not read yet. */
+typedef struct NpyArray {
+    NpyBytes data; /* the elements */
+    int32_t dtype;
+    uint32_t rank;
+    const int64_t *dims;
+    const NpyHeader *header;
+} NpyArray;
+
+/* Reads the header. `wanted` is the dtype that opaque elements stand for, 0 where none is known. */
+bool npy_open(Arena *arena, NpyBytes bytes, int32_t wanted, NpyArray *array, Err *err);
+
+/* The elements, of those rows alone, on memory of the arena; ERR_USAGE where it has no such rows. */
+bool npy_read(Arena *arena, const NpyArray *array, NpyRows rows, DemiData *value, Err *err);
 
 /* A member of an archive: name without ".npy". */
 typedef struct NpzMember {
@@ -33,9 +57,11 @@ typedef VEC(NpzMember) NpzMembers;
 /* The members of an archive, from its directory at the end. */
 bool npz_list(Arena *arena, const Source *source, NpzMembers *members, Err *err);
 
-/* The bytes of a member, stored or deflated; ERR_MODEL where it is compressed otherwise, damaged,
- * or would become far larger than any data. */
-bool npz_read(Arena *arena, const Source *source, const NpzMember *member, Bytes *bytes, Err *err);
+/* Where a member's bytes lie, or are made as they are read, of one that is deflated; ERR_MODEL where it is
+ * compressed otherwise, damaged, or would become far larger than any data. What is deflated is read by one
+ * thread at a time, and from front to back without starting anew. */
+bool npz_open(Arena *arena, const Source *source, const NpzMember *member, NpyBytes *bytes,
+              Err *err);
 
 /* Writes a tensor as .npy, version 1 (2 where the header is long). Types that NumPy lacks: bfloat16
  * as "|V2", float8 and narrower floats as "|V1", narrow integers as 8-bit ones, strings as the

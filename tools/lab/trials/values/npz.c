@@ -114,6 +114,19 @@ bool npz_list(Arena *arena, const Source *source, NpzMembers *members, Err *err)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
+/* A deflated member, as bytes that are made as they are read: forward from where it is, or once more from
+ * the beginning. So nobody needs all of a large one in memory. */
+typedef struct Inflater {
+    Arena *arena, *stream_arena; /* of the stream, from each beginning on */
+    const Source *source;
+    NpzMember member;
+    uint64_t start; /* of its bytes in the archive */
+    z_stream stream;
+    uint32_t crc;      /* of what came out so far */
+    bool begun, whole; /* the end was reached, and what it says is right */
+    unsigned char chunk[CHUNK];
+} Inflater;
+
 static void *take_memory(void *arena, unsigned count, unsigned size) {
     return arena_array(arena, count, size);
 }
@@ -124,59 +137,103 @@ static void keep_memory(void *arena, void *memory) {
     (void)memory;
 }
 
-/* Gives the stream the next bytes of the member, which lie from `at` on. */
-static bool feed(z_stream *stream, const Source *source, uint64_t at, const NpzMember *member,
-                 unsigned char *chunk, Err *err) {
-    uint64_t left = member->packed - stream->total_in;
-    if (stream->avail_in || !left) return true;
-    stream->avail_in = (uInt)(left < CHUNK ? left : CHUNK);
-    stream->next_in = chunk;
-    return source_read(source, at + stream->total_in, chunk, stream->avail_in, err);
+static bool begin(Inflater *f, Err *err) {
+    if (f->stream_arena) arena_free(f->stream_arena);
+    f->stream_arena = arena_child(f->arena);
+    f->stream = (z_stream){.zalloc = take_memory, .zfree = keep_memory, .opaque = f->stream_arena};
+    f->crc = (uint32_t)crc32(0, NULL, 0);
+    f->whole = false;
+    f->begun = inflateInit2(&f->stream, -MAX_WBITS) == Z_OK; /* without zlib's own header */
+    return f->begun || err_set(err, ERR_ENV, "zlib does not work: %s", zlibVersion());
 }
 
-static bool inflate_all(z_stream *stream, const Source *source, uint64_t at,
-                        const NpzMember *member, Err *err) {
-    unsigned char chunk[CHUNK], *out = stream->next_out;
-    for (int status = Z_OK; status != Z_STREAM_END;) {
-        uint64_t left = member->size - stream->total_out;
-        stream->avail_out = (uInt)(left < CHUNK ? left : CHUNK);
-        unsigned room = stream->avail_out;
-        if (!feed(stream, source, at, member, chunk, err)) return false;
-        unsigned before = stream->avail_in;
-        status = inflate(stream, Z_NO_FLUSH);
+/* Gives the stream the next bytes of the member. */
+static bool feed(Inflater *f, Err *err) {
+    const uint64_t left = f->member.packed - f->stream.total_in;
+    if (f->stream.avail_in || !left) return true;
+    f->stream.avail_in = (uInt)(left < CHUNK ? left : CHUNK);
+    f->stream.next_in = f->chunk;
+    return source_read(f->source, f->start + f->stream.total_in, f->chunk, f->stream.avail_in, err);
+}
+
+/* The next bytes, up to CHUNK. What it says of its size and contents is checked at its end. */
+static bool inflate_some(Inflater *f, unsigned char *out, uint64_t size, Err *err) {
+    f->stream.next_out = out;
+    f->stream.avail_out = (uInt)size;
+    while (f->stream.avail_out) {
+        const unsigned room = f->stream.avail_out;
+        if (!feed(f, err)) return false;
+        const unsigned before = f->stream.avail_in;
+        const int status = inflate(&f->stream, Z_NO_FLUSH);
+        f->whole = f->whole || status == Z_STREAM_END;
         if (status == Z_STREAM_END) break;
-        /* more than it said, less than it said, or nonsense */
-        if (status != Z_OK || (stream->avail_in == before && stream->avail_out == room))
+        /* less than it said, or nonsense */
+        if (status != Z_OK || (f->stream.avail_in == before && f->stream.avail_out == room))
             return broken(err);
     }
-    uLong crc = crc32(0, NULL, 0);
-    for (uint64_t done = 0; done < member->size; done += CHUNK) {
-        uint64_t left = member->size - done;
-        crc = crc32(crc, out + done, (uInt)(left < CHUNK ? left : CHUNK));
-    }
-    return (stream->total_out == member->size && crc == member->crc) || broken(err);
+    f->crc = (uint32_t)crc32(f->crc, out, (uInt)size);
+    return !f->stream.avail_out || broken(err);
 }
 
-static bool read_deflated(Arena *arena, const Source *source, uint64_t at, const NpzMember *member,
-                          Bytes *bytes, Err *err) {
-    z_stream stream = {.zalloc = take_memory, .zfree = keep_memory, .opaque = arena};
+/* After the last byte: nothing may follow. */
+static bool check_end(Inflater *f, Err *err) {
+    unsigned char more;
+    f->stream.next_out = &more;
+    f->stream.avail_out = 1;
+    while (!f->whole) {
+        if (!feed(f, err)) return false;
+        const unsigned before = f->stream.avail_in;
+        const int status = inflate(&f->stream, Z_NO_FLUSH);
+        if ((status != Z_OK && status != Z_STREAM_END) || !f->stream.avail_out) return broken(err);
+        f->whole = status == Z_STREAM_END;
+        if (!f->whole && f->stream.avail_in == before) return broken(err);
+    }
+    return f->crc == f->member.crc || broken(err);
+}
+
+static bool make_bytes(void *user, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    Inflater *f = user;
+    unsigned char skipped[CHUNK / 4], *out = buffer;
+    if ((!f->begun || offset < f->stream.total_out) && !begin(f, err)) return false;
+    while (f->stream.total_out < offset) {
+        const uint64_t left = offset - f->stream.total_out;
+        if (!inflate_some(f, skipped, left < sizeof skipped ? left : sizeof skipped, err))
+            return false;
+    }
+    for (uint64_t done = 0; done < size;) {
+        const uint64_t n = size - done < CHUNK ? size - done : CHUNK;
+        if (!inflate_some(f, out + done, n, err)) return false;
+        done += n;
+    }
+    return f->stream.total_out < f->member.size || check_end(f, err);
+}
+
+/* What it claims to become is not believed. */
+static bool is_plausible(const NpzMember *member, Err *err) {
     if (member->size / MOST_RATIO > member->packed) return broken(err);
-    if (member->size > SMALL_MEMBER && member->size / MOST_LARGE_RATIO > member->packed) {
-        err_set(err, ERR_MODEL, "the archive's '%s' would become more than %d times as large",
-                member->name, MOST_LARGE_RATIO);
-        err_hint(err, "numpy.savez stores it as it is");
-        return false;
-    }
-    unsigned char *data = arena_alloc(arena, (size_t)member->size + 1);
-    *bytes = (Bytes){data, (size_t)member->size};
-    stream.next_out = data;
-    /* without zlib's own header */
-    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
-        return err_set(err, ERR_ENV, "zlib does not work: %s", zlibVersion());
-    return inflate_all(&stream, source, at, member, err);
+    if (member->size <= SMALL_MEMBER || member->size / MOST_LARGE_RATIO <= member->packed)
+        return true;
+    err_set(err, ERR_MODEL, "the archive's '%s' would become more than %d times as large",
+            member->name, MOST_LARGE_RATIO);
+    err_hint(err, "numpy.savez stores it as it is");
+    return false;
 }
 
-bool npz_read(Arena *arena, const Source *source, const NpzMember *member, Bytes *bytes, Err *err) {
+static bool open_deflated(Arena *arena, const Source *source, uint64_t start,
+                          const NpzMember *member, NpyBytes *bytes, Err *err) {
+    if (!is_plausible(member, err)) return false;
+    Inflater *f = ARENA_NEW(arena, Inflater);
+    f->arena = arena;
+    f->source = source;
+    f->member = *member;
+    f->start = start;
+    *bytes = (NpyBytes){source_from_maker(arena, make_bytes, f, member->size, source->name), 0,
+                        member->size};
+    return true;
+}
+
+bool npz_open(Arena *arena, const Source *source, const NpzMember *member, NpyBytes *bytes,
+              Err *err) {
     unsigned char local[LOCAL_SIZE];
     if (member->header > source->size || source->size - member->header < LOCAL_SIZE)
         return broken(err);
@@ -185,15 +242,13 @@ bool npz_read(Arena *arena, const Source *source, const NpzMember *member, Bytes
     if (memcmp(local, "PK\x03\x04", 4) != 0 || start > source->size ||
         member->packed > source->size - start)
         return broken(err);
-    if (member->method == DEFLATED) return read_deflated(arena, source, start, member, bytes, err);
+    if (member->method == DEFLATED) return open_deflated(arena, source, start, member, bytes, err);
     if (member->method != STORED) {
         err_set(err, ERR_MODEL, "the archive's '%s' is compressed by method %u", member->name,
                 member->method);
         err_hint(err, "demi reads what numpy.savez and savez_compressed write");
         return false;
     }
-    if (member->packed != member->size) return broken(err);
-    unsigned char *data = arena_alloc_raw(arena, (size_t)member->size + 1);
-    *bytes = (Bytes){data, (size_t)member->size};
-    return source_read(source, start, data, member->size, err);
+    *bytes = (NpyBytes){source, start, member->size};
+    return member->packed == member->size || broken(err);
 }

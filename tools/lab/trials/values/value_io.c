@@ -144,6 +144,14 @@ DemiData value_copy(Arena *arena, const DemiData *value) {
     return made;
 }
 
+uint64_t value_bytes(const DemiData *value) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; value->kind == DEMI_DATA_SEQUENCE_KIND && i < value->count; i++)
+        bytes += value_bytes(&value->items[i]);
+    if (value->kind == DEMI_DATA_TENSOR_KIND) bytes = value_count(value) * element_size(value);
+    return bytes;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static bool read_all(Arena *arena, const Source *source, Bytes *bytes, Err *err) {
@@ -171,21 +179,47 @@ bool value_is_archive(Arena *arena, const char *path) {
     return source && is_zip(source);
 }
 
-static bool read_archive(Arena *arena, const Source *source, const DemiPlanIo *io, DemiData *value,
-                         Err *err) {
-    NpzMembers members = {0};
-    Bytes bytes;
-    if (!npz_list(arena, source, &members, err)) return false;
-    const NpzMember *found = members.count == 1 ? &members.items[0] : NULL;
-    for (size_t i = 0; i < members.count; i++)
-        if (strcmp(members.items[i].name, io->name) == 0) found = &members.items[i];
+static bool has_ending(const char *path, const char *ending) {
+    size_t size = strlen(path), length = strlen(ending);
+    return size >= length && strcmp(path + size - length, ending) == 0;
+}
+
+static bool is_array(const Source *source, const char *path) {
+    return has_ending(path, ".npy") || starts(source, "\x93NUMPY", 6);
+}
+
+bool value_file_open(Arena *arena, const char *path, ValueFile *file, Err *err) {
+    *file = (ValueFile){.source = source_open(arena, path, MOST_FILE, err)};
+    if (!file->source) return false;
+    file->archive = is_zip(file->source);
+    if (file->archive) return npz_list(arena, file->source, &file->members, err);
+    return is_array(file->source, path) ||
+           err_set(err, ERR_USAGE, "this is neither a .npy file nor an .npz archive");
+}
+
+bool value_file_find(Arena *arena, const ValueFile *file, const DemiPlanIo *io, NpyArray *array,
+                     Err *err) {
+    const NpzMembers *members = &file->members;
+    NpyBytes bytes = {file->source, 0, file->source->size};
+    if (!file->archive) return npy_open(arena, bytes, io->dtype, array, err);
+    const NpzMember *found = members->count == 1 ? &members->items[0] : NULL;
+    for (size_t i = 0; i < members->count; i++)
+        if (strcmp(members->items[i].name, io->name) == 0) found = &members->items[i];
     if (!found) {
         err_set(err, ERR_USAGE, "the archive has no array '%s'", io->name);
-        if (members.count) err_hint(err, "its first one is '%s'", members.items[0].name);
+        if (members->count) err_hint(err, "its first one is '%s'", members->items[0].name);
         return false;
     }
-    return npz_read(arena, source, found, &bytes, err) &&
-           npy_parse(arena, bytes, io->dtype, value, err);
+    return npz_open(arena, file->source, found, &bytes, err) &&
+           npy_open(arena, bytes, io->dtype, array, err);
+}
+
+/* All of an array. */
+static bool read_array(Arena *arena, const ValueFile *file, const DemiPlanIo *io, DemiData *value,
+                       Err *err) {
+    NpyArray array;
+    return value_file_find(arena, file, io, &array, err) &&
+           npy_read(arena, &array, (NpyRows){0, 0}, value, err);
 }
 
 static bool wrong_size(Err *err, const Source *source, uint64_t expected) {
@@ -229,20 +263,16 @@ static bool read_bare(Arena *arena, const Source *source, const DemiPlanIo *io, 
     return true;
 }
 
-static bool has_ending(const char *path, const char *ending) {
-    size_t size = strlen(path), length = strlen(ending);
-    return size >= length && strcmp(path + size - length, ending) == 0;
-}
-
 bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiData *value,
                      Err *err) {
-    Bytes bytes;
     const Source *source = source_open(arena, path, MOST_FILE, err);
     bool ok = source;
     if (ok && is_zip(source)) {
-        ok = read_archive(arena, source, io, value, err);
-    } else if (ok && (has_ending(path, ".npy") || starts(source, "\x93NUMPY", 6))) {
-        ok = read_all(arena, source, &bytes, err) && npy_parse(arena, bytes, io->dtype, value, err);
+        ValueFile file = {source, true, {0}};
+        ok = npz_list(arena, source, &file.members, err);
+        ok = ok && read_array(arena, &file, io, value, err);
+    } else if (ok && is_array(source, path)) {
+        ok = read_array(arena, &(ValueFile){source, false, {0}}, io, value, err);
     } else if (ok && has_ending(path, ".npz")) {
         ok = err_set(err, ERR_MODEL, "this is no .npz archive");
     } else if (ok && has_ending(path, ".pb")) {

@@ -23,11 +23,27 @@ double value_item(const DemiData *tensor, uint64_t i);
 /* Text of the element. */
 const char *value_item_text(Arena *arena, const DemiData *tensor, uint64_t i);
 
+/* A file of arrays, .npy or .npz, whose elements are read later. */
+typedef struct ValueFile {
+    const Source *source;
+    bool archive;
+    NpzMembers members; /* of an archive */
+} ValueFile;
+
+/* ERR_USAGE where it is neither. */
+bool value_file_open(Arena *arena, const char *path, ValueFile *file, Err *err);
+/* The only array, or that called io->name. */
+bool value_file_find(Arena *arena, const ValueFile *file, const DemiPlanIo *io, NpyArray *array,
+                     Err *err);
+
 /* Reads .npy, .npz (the only member, or that called io->name), .pb, and anything else as the bare
  * elements, little-endian, whose type and shape `io` says. ERR_MODEL for what is wrong with the
  * file; err_file is its path. */
 bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiData *value,
                      Err *err);
+
+/* Bytes of its elements, those of a sequence's tensors together. */
+uint64_t value_bytes(const DemiData *value);
 
 /* True where the file begins like a ZIP archive. */
 bool value_is_archive(Arena *arena, const char *path);
