@@ -94,8 +94,8 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, size_t end
         err_hint(err, "compile it again");
     }
     ok = ok && plan_load(&plan->loaded, &plan->arena, err);
-    if (ok &&
-        (!(plan->loaded.share = plan_share_new(NULL)) || !(plan->devices = plan_devices_new())))
+    if (ok && (!(plan->loaded.share = plan_share_new(NULL, plan->loaded.plan.value_count)) ||
+               !(plan->devices = plan_devices_new())))
         ok = err_out_of_memory(err);
     if (ok) {
         const PlanGraph *main = &plan->loaded.plan.graphs[0];
