@@ -20,7 +20,8 @@
  * kernel_fail; it never reads or writes outside of its tensors.
  *
  * Memory: elements of every dtype fill whole bytes here, those of 2, 4 and 6 bits one byte each, in
- * its low bits. Data is 64-byte aligned; that of empty tensors may not be read. Inputs are never
+ * its low bits. Data is 64-byte aligned, but what callers lend, and constants that stay in a model's
+ * file, only as an element is, 8 bytes at most; that of empty tensors may not be read. Inputs are never
  * written. Several kernels may run at once on one plan: kernels hold no state.
  *
  * Preparing. Steps run again and again with the same shapes and weights. A row may name a

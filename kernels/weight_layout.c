@@ -117,6 +117,7 @@ typedef struct Panel {
     uint64_t words, width, columns; /* of a row of the panel, and those that are the constant's */
     uint64_t from;                  /* the constant's element that it begins with */
     uint64_t at;                    /* bytes behind the packed ones' beginning */
+    uint64_t number;                /* it is among all panels of all groups */
 } Panel;
 
 typedef void PanelVisitor(const Panel *panel, void *data);
@@ -134,6 +135,7 @@ static void each_panel(const WeightLayout *l, PanelVisitor *visit, void *data) {
             panel.from = g * l->group + first * l->column;
             visit(&panel, data);
             panel.at += panel.width * taps_of(l) * panel.words * WORD;
+            panel.number++;
         }
 }
 
@@ -491,10 +493,12 @@ static void unpack_bfloats(const Panel *p, const uint32_t *from, uint16_t *to) {
 typedef struct Job {
     const void *from;
     void *to;
+    uint64_t part, parts; /* of packing */
 } Job;
 
 static void pack_panel(const Panel *p, void *data) {
     const Job *job = data;
+    if (p->number % job->parts != job->part) return;
     char *to = (char *)job->to + p->at;
     if (weight_layout_loses(p->layout))
         pack_points(p, (const float *)job->from + p->from, (float *)(void *)to);
@@ -518,12 +522,13 @@ static void unpack_panel(const Panel *p, void *data) {
 }
 
 /* Whole words of bytes or bfloat16 that lie side by side, which move as floats do: a panel's
- * beginning is counted in what is moved, so elements must be whole words apart. */
-static bool as_floats(const WeightLayout *l, WeightLayout *floats) {
+ * beginning is counted in what is moved, so elements must be whole words apart, from one on that a float
+ * may lie at. */
+static bool as_floats(const WeightLayout *l, const void *from, WeightLayout *floats) {
     const uint64_t each = word_elements(l->word);
     const uint64_t steps = l->depth | l->column | l->group | (l->taps > 1 ? l->tap : 0);
     if ((l->word != WEIGHT_QUADS && l->word != WEIGHT_BFLOATS) || l->inner != l->depth ||
-        l->row != 1 || steps % each)
+        l->row != 1 || steps % each || (uintptr_t)from % sizeof(float))
         return false;
     *floats = *l;
     floats->word = WEIGHT_FLOATS;
@@ -535,16 +540,21 @@ static bool as_floats(const WeightLayout *l, WeightLayout *floats) {
 }
 
 void weight_layout_pack(const WeightLayout *l, const void *from, void *to) {
+    weight_layout_pack_part(l, from, to, 0, 1);
+}
+
+void weight_layout_pack_part(const WeightLayout *l, const void *from, void *to, unsigned part,
+                             unsigned parts) {
     WeightLayout floats;
-    Job job = {from, to};
-    each_panel(as_floats(l, &floats) ? &floats : l, pack_panel, &job);
-    if (!l->has_sums) return;
+    Job job = {from, to, part, parts};
+    each_panel(as_floats(l, from, &floats) ? &floats : l, pack_panel, &job);
+    if (!l->has_sums || part != parts - 1) return;
     const uint64_t end = weight_layout_group(l) * l->groups, sums = weight_layout_sums(l);
     memset((char *)to + end, 0, sums - end);
     sum_columns(l, from, (uint32_t *)(void *)((char *)to + sums));
 }
 
 void weight_layout_unpack(const WeightLayout *l, const void *from, void *to) {
-    Job job = {from, to};
+    Job job = {.from = from, .to = to};
     each_panel(l, unpack_panel, &job);
 }

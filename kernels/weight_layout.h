@@ -83,6 +83,9 @@ bool weight_layout_equals(const WeightLayout *a, const WeightLayout *b);
 /* From the constant's elements to `to`, 64-byte aligned; and back, of layouts that lose nothing:
  * nothing is written outside of the constant, whatever the packed bytes are. */
 void weight_layout_pack(const WeightLayout *layout, const void *from, void *to);
+/* One of `parts` that make the whole of it, in any order, or at once in several threads. */
+void weight_layout_pack_part(const WeightLayout *layout, const void *from, void *to, unsigned part,
+                             unsigned parts);
 void weight_layout_unpack(const WeightLayout *layout, const void *from, void *to);
 
 #endif

@@ -103,9 +103,11 @@ static void run(const WeightLayout *l) {
     uint64_t told;
     assert_true(weight_layout_fits(l, weight_layout_dtype(l), count, &told));
     assert_int_equal(told, size);
-    char *data = malloc(count * each), *again = malloc(count * each + 1);
+    char *room = malloc((count + 3) * each),
+         *data = room + below(4) * each; /* aligned as an element is */
+    char *again = malloc(count * each + 1);
     char *packed = aligned_alloc(64, (size + 64) / 64 * 64);
-    assert_true(data && again && packed);
+    assert_true(room && again && packed);
     for (uint64_t i = 0; i < count; i++) {
         const float real = (float)below(1 << 20) / 512 - 1000;
         if (each == sizeof real)
@@ -117,14 +119,21 @@ static void run(const WeightLayout *l) {
     }
     memset(packed, 0x55, size + 1);
     again[count * each] = 17;
-    weight_layout_pack(l, data, packed);
+    const unsigned parts = 1 + (unsigned)below(4);
+    for (unsigned i = parts; i > 0; i--) weight_layout_pack_part(l, data, packed, i - 1, parts);
     assert_int_equal(packed[size], 0x55);
+    char *whole = aligned_alloc(64, (size + 64) / 64 * 64); /* every byte is written */
+    assert_true(whole != NULL);
+    memset(whole, 0, size);
+    weight_layout_pack(l, data, whole);
+    assert_memory_equal(packed, whole, size);
+    free(whole);
     check_words(l, data, packed);
     if (each == 1) check_sums(l, (const int8_t *)data, packed);
     weight_layout_unpack(l, packed, again);
     assert_memory_equal(data, again, count * each);
     assert_int_equal(again[count * each], 17);
-    free(data);
+    free(room);
     free(again);
     free(packed);
 }

@@ -7,7 +7,8 @@
  * Calls of the model's functions are replaced by their bodies, each call's on its own: types and
  * shapes are inferred for that call, and attributes that refer to the function's parameters are looked up in
  * it. Constants go to the plan's data, sparse ones made dense; they are read only when it is
- * written, but for those that fold=true computes with (runtime/plan_fold.c). What calls and sparse
+ * written, but for those that fold=true computes with (runtime/plan_fold.c). A sink that maps files
+ * has them stay there, where kernels can read them so. What calls and sparse
  * constants make of a model has a bound (call_size.h), which counts before anything is made.
  */
 #include <stddef.h>
@@ -186,6 +187,8 @@ static bool add_tensor(Lower *l, const Tensor *tensor, bool again, uint32_t *num
     VEC_PUSH(l->ctx->scratch, &l->b.values, value);
     *number = (uint32_t)l->b.values.count - 1;
     plan_set_data(&l->b, *number, tensor_raw_size(data), read_tensor, (void *)(uintptr_t)data);
+    const bool is_raw = data->storage == TENSOR_RAW || data->storage == TENSOR_EXTERNAL;
+    if (is_raw && data->source && !data->cast_of) plan_note_file(&l->b, data->source, data->offset);
     return true;
 }
 
@@ -697,6 +700,15 @@ static const PassOption options_table[] = {
     {0},
 };
 
+static bool write_plan(PlanBuilder *b, const ArtifactSink *sink, Err *err) {
+    b->maps = sink->map != NULL;
+    if (!plan_pack(b, err)) return false;
+    if (b->files.count &&
+        !sink->map(sink->data, plan_set_files(b), b->files.items, b->files.count, err))
+        return false;
+    return plan_write(b, sink->write, sink->data, err);
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const LowerPlanOptions *options = opts;
     Model *model = ctx->model;
@@ -721,10 +733,9 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     l.shapes = shape_calls_new(ctx);
     if (!lower_graph(&l, model->graph, &first)) return false;
     if (!ctx->artifact) return true;
-    if (model->source && !source_hash(model->source, l.b.source, err)) return false;
+    if (model->source && !source_hash(model->source, ctx->scratch, l.b.source, err)) return false;
     if (options->fold && !plan_fold(&l.b, err)) return false;
-    if (!plan_pack(&l.b, err)) return false;
-    return plan_write(&l.b, ctx->artifact->write, ctx->artifact->data, err);
+    return write_plan(&l.b, ctx->artifact, err);
 }
 
 const PassInfo lower_plan_pass = {

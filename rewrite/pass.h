@@ -24,6 +24,7 @@
 
 #include "census.h"
 #include "graph.h"
+#include "source.h"
 #include "tensor_census.h"
 
 /* Facts about a model that a pass may need, give or break. */
@@ -74,9 +75,14 @@ void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss);
  * the pipeline. */
 void pass_remark(PassCounts *counts, Arena *arena, const char *text);
 
-/* Where a pass's one artifact goes, piece by piece: lower-plan's plan. */
+/* Where a pass's one artifact goes, piece by piece: lower-plan's plan. A sink that keeps it in this
+ * process's memory may have `map`, which is called once, before anything is written: files that the
+ * artifact, of `size` bytes, refers to instead of holding what they have. They lie behind it, in this
+ * order, each `at` that many bytes from its first one. */
 typedef struct ArtifactSink {
     bool (*write)(void *data, const void *bytes, size_t size, Err *err);
+    bool (*map)(void *data, uint64_t size, const MappedFile *files, size_t count,
+                Err *err); /* NULL: it holds all */
     void *data;
 } ArtifactSink;
 

@@ -21,7 +21,7 @@ struct DemiPlan {
     size_t input_count, output_count;
     const void *bytes;
     uint64_t size;
-    PlanFile file; /* where they lie, if they are not the caller's */
+    PlanFile file; /* where they lie, if they are not the caller's, and what lies behind them */
 };
 
 /* An output that is an input of the next run. */

@@ -78,7 +78,8 @@ static const DemiPlanIo **by_name(DemiPlan *plan, const DemiPlanIo *list, size_t
     return sorted;
 }
 
-static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) {
+/* `end`: of the files behind it, or of itself. */
+static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, size_t end, Err *err) {
     Arena scratch;
     MemTrap trap;
     if (setjmp(trap.env)) {
@@ -87,14 +88,14 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) 
     }
     arena_init(&scratch, &trap);
     arena_init(&plan->arena, &trap);
-    bool ok = plan_check(&plan->loaded.plan, bytes, size, &scratch, err);
+    bool ok = plan_check_here(&plan->loaded.plan, bytes, size, end, &scratch, err);
     if (ok && plan->loaded.plan.header->kernels != kernel_table_version()) {
         ok = err_set(err, ERR_MODEL, "the plan was made by another version of demi");
         err_hint(err, "compile it again");
     }
     ok = ok && plan_load(&plan->loaded, &plan->arena, err);
-    if (ok &&
-        (!(plan->loaded.share = plan_share_new(NULL)) || !(plan->devices = plan_devices_new())))
+    if (ok && (!(plan->loaded.share = plan_share_new(NULL, plan->loaded.plan.value_count)) ||
+               !(plan->devices = plan_devices_new())))
         ok = err_out_of_memory(err);
     if (ok) {
         const PlanGraph *main = &plan->loaded.plan.graphs[0];
@@ -108,7 +109,7 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) 
     return ok;
 }
 
-/* `file` holds the bytes, or is NULL; it is taken over. */
+/* `file` holds the bytes, and files that lie behind them, or is NULL; it is taken over. */
 static DemiStatus make_plan(const void *bytes, size_t size, PlanFile *file, DemiPlan **plan,
                             Err *err, DemiError *error) {
     DemiPlan *made = calloc(1, sizeof *made);
@@ -123,7 +124,7 @@ static DemiStatus make_plan(const void *bytes, size_t size, PlanFile *file, Demi
         made->size = size;
         made->loaded.changes = file && file->mapped;
         made->loaded.file = &made->file;
-        open_plan(made, bytes, size, err);
+        open_plan(made, bytes, size, file ? file->size : size, err);
     }
     if (made && file)
         made->file = *file;
@@ -153,8 +154,7 @@ static DemiStatus open_file(const char *path, bool copy, DemiPlan **plan, DemiEr
 
 DemiStatus demi_plan_own(PlanRoom *room, DemiPlan **plan, DemiError *error) {
     Err err = {0};
-    DemiStatus status =
-        make_plan(room->file.bytes, room->file.size, &room->file, plan, &err, error);
+    DemiStatus status = make_plan(room->file.bytes, room->written, &room->file, plan, &err, error);
     *room = (PlanRoom){.room = 0};
     return status;
 }

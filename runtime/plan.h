@@ -28,6 +28,9 @@
  *
  * The last 64 bytes are a PlanSum. What loads a plan does not look at it, as it reads no weights.
  *
+ * A plan that a process makes for itself need not hold what files have as kernels read it: these files
+ * lie behind it in memory (plan_end), mapped, and constants refer to them.
+ *
  * A plan is a cache: where format or kernel table differ it is recompiled, never migrated.
  */
 #ifndef DEMI_PLAN_H
@@ -40,6 +43,7 @@
 #include "dtype.h"
 #include "err.h"
 #include "isa.h"
+#include "source.h"
 #include "vec.h"
 #include "weight_layout.h"
 
@@ -48,9 +52,15 @@ enum {
     PLAN_ALIGN = 64, /* of DATA and every constant in it */
     PLAN_RANK_LIMIT = 1024,
     PLAN_SMALL = 4096, /* bytes of a constant up to which it is read where the plan is loaded */
+    /* What one call writes: a file system that keeps that in the memory of a large page gives it to
+     * processes that map it as such (ext4 from Linux 6.16 on). They come to the weights with a 500th of
+     * the faults, and read them without page walks. */
+    PLAN_BLOCK = 2 << 20,
 };
 #define PLAN_NONE    UINT32_MAX /* no value, no rank, no text */
 #define PLAN_NO_DATA UINT64_MAX /* no constant */
+/* In a builder, of a constant that is left in its file: `data` of the files' first byte. */
+#define PLAN_FILES (UINT64_C(1) << 62)
 
 typedef enum PlanSectionKind {
     PLAN_OPS,
@@ -213,6 +223,9 @@ typedef struct Plan {
  * that sizes fit dims and dtypes. `bytes` must be 8-byte aligned. Tables go to scratch. ERR_MODEL
  * where the bytes are not a plan, damaged, or made for another version ("recompile"). */
 bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err);
+/* The same of a plan of `size` bytes with files behind it, up to byte `end`. */
+bool plan_check_here(Plan *plan, const void *bytes, uint64_t size, uint64_t end, Arena *scratch,
+                     Err *err);
 
 /* The text that element i of a constant of strings is: some text, whatever its data became since it
  * was checked. */
@@ -238,13 +251,18 @@ void plan_show(const Plan *plan, const PlanSink *sink);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Gives the bytes [offset, offset + size) of a constant. */
+/* Gives the bytes [offset, offset + size) of a constant. It is called in several threads at once. */
 typedef bool (*PlanDataFn)(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err);
 
 typedef struct PlanConstant {
     uint64_t offset, size;
     PlanDataFn read;
     void *data;
+    const WeightLayout *layout; /* that it has in the plan; NULL: that which `read` gives */
+    uint64_t plain;             /* bytes that `read` gives */
+    bool whole;                 /* which it gives at once: `read` gets the whole range */
+    const Source *file;         /* whose bytes from `at` on it is; NULL: of none */
+    uint64_t at;
 } PlanConstant;
 
 /* A plan that is being made. Fill `source`, `numerics`, `small`, `isa` and `budget`; the rest is these
@@ -258,6 +276,7 @@ typedef struct PlanBuilder {
     PlanIsa tuned; /* the header's, and of how many threads, where there are choices */
     uint16_t threads;
     uint64_t budget; /* most bytes that plan_fold may take; 0: what the constants' sizes say */
+    bool maps;       /* plan_pack may leave constants in their files, by plan_set_files */
     VEC(PlanOp) ops;
     VEC(PlanValue) values;
     VEC(PlanGraph) graphs;
@@ -274,6 +293,8 @@ typedef struct PlanBuilder {
     uint32_t *text_slots;        /* open addressing by hash: 1 + index */
     size_t text_capacity;
     uint64_t data_size;
+    VEC(MappedFile) files; /* that constants are left in */
+    uint64_t files_size;   /* of what they take, from the first one on */
 } PlanBuilder;
 
 void plan_builder_init(PlanBuilder *builder, Arena *arena);
@@ -286,8 +307,17 @@ uint32_t plan_add_floats(PlanBuilder *builder, const float *items, size_t count)
 /* Gives value `value` constant data of `size` bytes, read when the plan is written. */
 void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanDataFn read,
                    void *data);
+/* The same of a constant that the builder has, or had. */
+void plan_set_constant(PlanBuilder *builder, uint32_t value, const PlanConstant *constant);
 /* Data that is no value's own; its offset. */
 uint64_t plan_add_data(PlanBuilder *builder, uint64_t size, PlanDataFn read, void *data);
+/* Data that is no value's own, the constant's in that layout; its offset. */
+uint64_t plan_add_packed(PlanBuilder *builder, const PlanConstant *plain,
+                         const WeightLayout *layout);
+/* Says that the data that was added last can be read as a whole only. */
+void plan_note_whole(PlanBuilder *builder);
+/* Says that the data that was added last are the file's, from that byte on. */
+void plan_note_file(PlanBuilder *builder, const Source *file, uint64_t at);
 /* Gives it the data that `other` has. */
 void plan_share_data(PlanBuilder *builder, uint32_t value, uint32_t other);
 
@@ -310,13 +340,31 @@ const PlanConstant *plan_constant_of(const PlanBuilder *builder, const PlanValue
 /* Packs constants of float and int8 that one kernel alone will read, or several in the same layout,
  * for builder->isa: it asks the kernels of all steps, by the dims that values are declared to have.
  * Behind plan_fold. Reads no large constant: they are packed when the plan is written. False where a
- * small one can't be read. */
+ * small one can't be read. With builder->maps, those that stay as they are, and are in large files at a
+ * multiple of their elements' size, are left there. */
 bool plan_pack(PlanBuilder *builder, Err *err);
 
-/* The whole plan, handed to `write` in blocks, the last one of which may be smaller: a file system that keeps
- * what one call writes in the memory of a large page gives it to processes that map it as such (ext4 from
- * Linux 6.16 on). They come to the weights with a 500th of the faults, and read them without page walks. */
-enum { PLAN_BLOCK = 2 << 20 };
+/* Behind plan_pack, where builder->files has any: decides where they lie in memory behind the plan, whose
+ * size it returns, each `at` bytes from the plan's first. Nothing is added from then on. */
+uint64_t plan_set_files(PlanBuilder *builder);
+/* The first byte behind a plan of so many bytes that a file may lie at. */
+static inline uint64_t plan_end(uint64_t size) {
+    return (size + PLAN_BLOCK - 1) / PLAN_BLOCK * PLAN_BLOCK;
+}
+
+/* Where each section begins, and what the file is as a whole. */
+typedef struct PlanSections {
+    struct {
+        const void *items; /* of DATA NULL: constants lie one by one */
+        uint64_t count, size;
+    } of[PLAN_SECTION_COUNT];
+    PlanSection places[PLAN_SECTION_COUNT];
+    uint64_t file_size;
+} PlanSections;
+PlanSections plan_sections(const PlanBuilder *builder);
+
+/* The whole plan, handed to `write`, in the caller's thread, in blocks of PLAN_BLOCK, the last one of which
+ * may be smaller. What is next is read and packed meanwhile (plan_stream.c). */
 typedef bool (*PlanWriteFn)(void *data, const void *bytes, size_t size, Err *err);
 bool plan_write(PlanBuilder *builder, PlanWriteFn write, void *data, Err *err);
 

@@ -13,9 +13,11 @@ typedef struct Check {
     uint64_t counts[PLAN_SECTION_COUNT];
     uint32_t packs;      /* of PACKS, how many were met */
     uint64_t packed_end; /* of the last one's data */
-    uint8_t *defined;    /* [value_count] */
-    uint8_t *held;       /* [graph_count]: graphs that a step holds, as each must be but once */
-    uint8_t *walked;     /* [step_count]: steps of some graph, as each must be of one */
+    uint64_t files,
+        end;          /* of files behind the plan, as offsets in DATA; UINT64_MAX: there are none */
+    uint8_t *defined; /* [value_count] */
+    uint8_t *held;    /* [graph_count]: graphs that a step holds, as each must be but once */
+    uint8_t *walked;  /* [step_count]: steps of some graph, as each must be of one */
     Arena *scratch;
     Err *err;
 } Check;
@@ -141,6 +143,14 @@ static bool is_data(const Check *c, uint64_t at, uint64_t size) {
     return at % PLAN_ALIGN == 0 && at <= c->counts[PLAN_DATA] && size <= c->counts[PLAN_DATA] - at;
 }
 
+/* In a file behind the plan, whose elements are aligned as in what callers lend. */
+static bool is_in_file(const Check *c, const PlanValue *value, size_t element) {
+    enum { ALIGN_MAX = 8 };
+    return !value->packed && value->dtype != DTYPE_STRING && value->data >= c->files &&
+           value->data <= c->end && value->size <= c->end - value->data &&
+           value->data % (element < ALIGN_MAX ? element : ALIGN_MAX) == 0;
+}
+
 /* The next of PACKS, where it is what lies beside this constant. */
 static bool check_beside(Check *c, const PlanValue *value, uint64_t count) {
     const PlanPack *pack = &c->plan->packs[c->packs];
@@ -159,7 +169,7 @@ static bool check_beside(Check *c, const PlanValue *value, uint64_t count) {
 static bool check_constant(Check *c, const PlanValue *value) {
     uint64_t count, bytes, size = stored_size(plan_stored(value));
     if (value->kind != PLAN_TENSOR || value->rank == PLAN_NONE || !size ||
-        !is_data(c, value->data, value->size) ||
+        !(is_data(c, value->data, value->size) || is_in_file(c, value, size)) ||
         !checked_count(c->plan->numbers + value->dims, value->rank, &count) ||
         !(value->packed ? check_pack(c, value, count, &bytes) : checked_mul(count, size, &bytes)) ||
         bytes != value->size || !check_beside(c, value, count))
@@ -336,10 +346,17 @@ static bool check_choices(Check *c) {
 }
 
 bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err) {
+    return plan_check_here(plan, bytes, size, size, scratch, err);
+}
+
+bool plan_check_here(Plan *plan, const void *bytes, uint64_t size, uint64_t end, Arena *scratch,
+                     Err *err) {
     Check c = {.plan = plan, .scratch = scratch, .err = err};
     *plan = (Plan){.header = bytes};
     if (!check_header(&c, bytes, size)) return false;
     set_views(plan, bytes);
+    c.end = end - plan->header->sections[PLAN_DATA].offset;
+    c.files = end > size ? plan_end(size) - plan->header->sections[PLAN_DATA].offset : UINT64_MAX;
     c.defined = ARENA_ARRAY(scratch, uint8_t, plan->value_count);
     c.walked = ARENA_ARRAY(scratch, uint8_t, plan->step_count);
     c.held = ARENA_ARRAY(scratch, uint8_t, plan->graph_count);

@@ -64,7 +64,7 @@ static bool fill(PlanDevice *placed, const LoadedPlan *plan, Err *err) {
     loaded->origins = placement.origins;
     if (!plan_load(loaded, &placed->arena, err)) return false;
     loaded->share = plan->share; /* values that both know have the same numbers */
-    loaded->remote_share = plan_share_new(loaded->device);
+    loaded->remote_share = plan_share_new(loaded->device, loaded->plan.value_count);
     return loaded->remote_share || err_out_of_memory(err);
 }
 

@@ -56,6 +56,16 @@ static void *reserve(size_t size) {
     return all + before;
 }
 
+/* The file's bytes from `from` on, where they lie in a range that `reserve` gave. */
+static bool map_file(int fd, void *to, size_t from, size_t size, Err *err) {
+    if (mmap(to, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, (off_t)from) == MAP_FAILED)
+        return err_errno(err, errno, "can't be mapped");
+#ifdef MADV_HUGEPAGE /* no more than a hint, for what is not in memory yet */
+    madvise(to, size, MADV_HUGEPAGE);
+#endif
+    return true;
+}
+
 static bool fill(int fd, PlanFile *file, bool copy, Err *err) {
     size_t split;
     if (!find_split(fd, file, copy, &split, err)) return false;
@@ -67,13 +77,7 @@ static bool fill(int fd, PlanFile *file, bool copy, Err *err) {
     if (!read_whole(fd, all, split, err)) return false;
     if (mprotect(all, split, PROT_READ) != 0) return err_errno(err, errno, "can't be read");
     file->mapped = file->size - split;
-    if (file->mapped && mmap((char *)all + split, file->mapped, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-                             fd, (off_t)split) == MAP_FAILED)
-        return err_errno(err, errno, "can't be mapped");
-#ifdef MADV_HUGEPAGE /* no more than a hint, for what is not in memory yet */
-    if (file->mapped) madvise((char *)all + split, file->mapped, MADV_HUGEPAGE);
-#endif
-    return true;
+    return !file->mapped || map_file(fd, (char *)all + split, split, file->mapped, err);
 }
 
 bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err) {
@@ -103,10 +107,17 @@ void plan_file_forget(const PlanFile *file, const void *bytes, size_t size) {
     if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
+/* ---- plans in memory of the process ---------------------------------------------------------- */
+
+static size_t pages(size_t size) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size + page - 1) / page * page;
+}
+
 /* In whole pages, so that closing `size` bytes ends all that there is memory for. */
 static bool grow(PlanRoom *to, size_t need) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), old = to->room;
-    const size_t room = (need + page - 1) / page * page;
+    const size_t old = to->room, room = pages(need);
+    if (to->file.mapped) return false; /* it is larger than was said */
     void *bytes =
         old ? mremap(to->file.bytes, old, room, MREMAP_MAYMOVE)
             : mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -118,11 +129,46 @@ static bool grow(PlanRoom *to, size_t need) {
 
 bool plan_room_write(void *room, const void *bytes, size_t size) {
     PlanRoom *to = room;
-    const size_t end = to->file.size + size;
-    if (end < size || end > SIZE_MAX / 2 || (end > to->room && !grow(to, end))) return false;
-    memcpy((char *)to->file.bytes + to->file.size, bytes, size);
-    to->file.size = end;
+    const size_t end = to->written + size;
+    if (end < size || end > SIZE_MAX / 2 || (end > to->room && !grow(to, end))) {
+        to->exhausted = true;
+        return false;
+    }
+    memcpy((char *)to->file.bytes + to->written, bytes, size);
+    to->written = end;
+    if (!to->file.mapped) to->file.size = end;
     return true;
+}
+
+/* Memory for the plan, and addresses for what lies behind it up to `end`. */
+static bool make_room(PlanRoom *to, size_t size, size_t end, Err *err) {
+    void *all = reserve(end);
+    if (all == MAP_FAILED) return err_errno(err, errno, "files can't be mapped");
+    to->file = (PlanFile){all, end, end - plan_end(size)};
+    to->room = pages(size);
+    return mprotect(all, to->room, PROT_READ | PROT_WRITE) == 0 ||
+           err_errno(err, errno, "there is no memory for the plan");
+}
+
+/* A source's file, as long as it was when that was opened. */
+static bool map_source(const Source *source, void *to, Err *err) {
+    struct stat status;
+    bool ok = fstat(source->fd, &status) == 0 && (uint64_t)status.st_size >= source->size;
+    if (!ok) err_set(err, ERR_MODEL, "it became shorter while it was read");
+    ok = ok && map_file(source->fd, to, 0, (size_t)source->size, err);
+    if (!ok) err_file(err, source->name);
+    return ok;
+}
+
+bool plan_room_map(void *room, uint64_t size, const MappedFile *files, size_t count, Err *err) {
+    PlanRoom *to = room;
+    const MappedFile *last = &files[count - 1];
+    const uint64_t end = last->at + last->source->size;
+    if (end > SIZE_MAX / 2) return err_out_of_memory(err);
+    bool ok = make_room(to, (size_t)size, (size_t)end, err);
+    for (size_t i = 0; ok && i < count; i++)
+        ok = map_source(files[i].source, (char *)to->file.bytes + files[i].at, err);
+    return ok;
 }
 
 void plan_file_close(PlanFile *file) {

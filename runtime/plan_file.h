@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "err.h"
+#include "source.h"
 
 enum { PLAN_FILE_SMALL = 4 << 20 };
 
@@ -27,13 +28,18 @@ bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err);
 void plan_file_close(PlanFile *file);
 
 /* A plan that is written piece by piece into memory of the process, as a file that is read whole
- * lies there. `file` is all 0 at first, and is closed also after a failure. */
+ * lies there, and files of weights behind it, which are mapped as those of a plan file are. All 0 at
+ * first; `file` is closed also after a failure. */
 typedef struct PlanRoom {
     PlanFile file;
-    size_t room; /* bytes that there is memory for */
+    size_t room, written; /* bytes that there is memory for, and that were put into it */
+    bool exhausted;       /* memory ran out */
 } PlanRoom;
 /* A DemiWriteFn of a PlanRoom: false where memory runs out. */
 bool plan_room_write(void *room, const void *bytes, size_t size);
+/* An ArtifactSink's `map` of a PlanRoom. ERR_MODEL where a file became shorter since its source was opened,
+ * ERR_ENV where it can't be mapped. */
+bool plan_room_map(void *room, uint64_t size, const MappedFile *files, size_t count, Err *err);
 
 /* Says that bytes of the file are not wanted for now: whole pages of them that are mapped leave the
  * process's memory, and come again where they are read. */

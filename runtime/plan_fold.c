@@ -444,7 +444,7 @@ static void move_value(Fold *f, uint32_t from, uint32_t to, const PlanConstant *
     else if (known)
         plan_set_data(b, to, bytes_of(result), read_result, &result->tensor->tensor);
     else if (constant)
-        plan_set_data(b, to, constant->size, constant->read, constant->data);
+        plan_set_constant(b, to, constant);
     else
         return;
     f->placed[of] = to;

@@ -6,7 +6,8 @@
 #include "demi_runtime.h"
 #include "plan_file.h"
 
-/* demi_plan_from_memory of what was written, which is the plan's then, and gone after an error. */
+/* demi_plan_from_memory of what was written, and of the files that it refers to: all is the plan's then,
+ * and gone after an error. */
 DemiStatus demi_plan_own(PlanRoom *room, DemiPlan **plan, DemiError *error);
 
 #endif

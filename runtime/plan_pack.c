@@ -12,6 +12,7 @@
 #include "checked.h"
 #include "exec.h"
 #include "plan.h"
+#include "plan_file.h"
 #include "step_form.h"
 
 enum { OPEN_SIZE = 64 }; /* of a dimension that is not known */
@@ -238,47 +239,40 @@ static bool ask(Packer *p, Err *err) {
     return true;
 }
 
-/* ---- packing --------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
-/* A constant as it is packed where the plan is written: in memory from its first piece to its last. */
-typedef struct PackedConstant {
-    Arena *arena;
-    PlanConstant plain;
-    WeightLayout layout;
-    uint64_t size;
-    void *bytes; /* of an allocation with room for PLAN_ALIGN more */
-} PackedConstant;
-
-static char *aligned(void *bytes) {
-    return (char *)bytes + -(uintptr_t)bytes % PLAN_ALIGN;
+/* Where a constant lies among the builder's files, one more if need be. */
+static uint64_t place_in_file(PlanBuilder *b, const PlanConstant *constant) {
+    size_t i = b->files.count;
+    while (i > 0 && b->files.items[i - 1].source != constant->file) i--;
+    if (i > 0) return b->files.items[i - 1].at + constant->at;
+    const uint64_t at = b->files_size;
+    VEC_PUSH(b->arena, &b->files, ((MappedFile){constant->file, at}));
+    b->files_size = plan_end(at + constant->file->size);
+    return at + constant->at;
 }
 
-static bool make_packed(PackedConstant *c, Err *err) {
-    const size_t size = (size_t)c->plain.size;
-    void *plain = arena_alloc(c->arena, size);
-    bool ok = c->plain.read(c->plain.data, 0, plain, size, err);
-    if (ok) {
-        c->bytes = arena_alloc(c->arena, (size_t)c->size + PLAN_ALIGN);
-        weight_layout_pack(&c->layout, plain, aligned(c->bytes));
+/* Whether kernels can read a constant where its file has it: as they do inputs that are lent to them, in
+ * whole elements. Small files, and small constants, are read whole, as those of plans are. */
+static bool stays(const PlanBuilder *b, const PlanValue *value, const PlanConstant *constant) {
+    enum { ALIGN_MAX = 8 };
+    if (!b->maps || !constant->file || constant->size <= PLAN_SMALL ||
+        constant->file->size <= PLAN_FILE_SMALL || !source_is_file(constant->file))
+        return false;
+    const uint64_t size = kernel_element_size(plan_stored(value));
+    return size && constant->at % (size < ALIGN_MAX ? size : ALIGN_MAX) == 0;
+}
+
+/* ---- all constants --------------------------------------------------------------------------- */
+
+/* A constant as it is, in its file or in the plan. */
+static void place_plain(PlanBuilder *b, uint32_t i, const PlanConstant *plain) {
+    PlanValue *value = &b->values.items[i];
+    if (stays(b, value, plain)) {
+        value->data = PLAN_FILES + place_in_file(b, plain);
+        return;
     }
-    arena_release(c->arena, plain, size);
-    return ok;
-}
-
-static bool read_packed(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
-    PackedConstant *c = data;
-    if (!c->bytes && !make_packed(c, err)) return false;
-    memcpy(buffer, aligned(c->bytes) + offset, size);
-    if (offset + size < c->size) return true;
-    arena_release(c->arena, c->bytes, (size_t)c->size + PLAN_ALIGN);
-    c->bytes = NULL;
-    return true;
-}
-
-static PackedConstant *packed_of(Packer *p, const PlanConstant *plain, const WeightLayout *layout) {
-    PackedConstant *c = ARENA_NEW(p->b->arena, PackedConstant);
-    *c = (PackedConstant){p->b->arena, *plain, *layout, weight_layout_size(layout), NULL};
-    return c;
+    plan_set_constant(b, i, plain);
 }
 
 /* Gives a value its data anew, and what is beside it. */
@@ -286,16 +280,16 @@ static void place_constant(Packer *p, uint32_t i, const PlanConstant *plain) {
     PlanBuilder *b = p->b;
     const Wish *wish = &p->wishes[i];
     if (wish->state == PACK_LAYOUT) {
-        PackedConstant *c = packed_of(p, plain, &wish->layout);
-        plan_set_data(b, i, c->size, read_packed, c);
-        b->values.items[i].packed = 1;
-        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, b->values.items[i].data, wish->layout}));
+        PlanValue *value = &b->values.items[i];
+        value->data = plan_add_packed(b, plain, &wish->layout);
+        value->size = weight_layout_size(&wish->layout);
+        value->packed = 1;
+        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, value->data, wish->layout}));
     } else {
-        plan_set_data(b, i, plain->size, plain->read, plain->data);
+        place_plain(b, i, plain);
     }
     if (wish->has_beside) {
-        PackedConstant *c = packed_of(p, plain, &wish->beside);
-        const uint64_t at = plan_add_data(b, c->size, read_packed, c);
+        const uint64_t at = plan_add_packed(b, plain, &wish->beside);
         VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, at, wish->beside}));
     }
 }
@@ -324,12 +318,12 @@ static void place_constants(Packer *p) {
 }
 
 bool plan_pack(PlanBuilder *b, Err *err) {
-    if (b->isa == PLAN_ISA_NONE) return true;
+    if (b->isa == PLAN_ISA_NONE && !b->maps) return true;
     Packer *p = ARENA_NEW(b->arena, Packer);
     p->b = b;
     p->wishes = ARENA_ARRAY(b->arena, Wish, b->values.count + 1);
     arena_defer(b->arena, packer_free, p);
-    if (!ask(p, err)) return false;
+    if (b->isa != PLAN_ISA_NONE && !ask(p, err)) return false;
     place_constants(p);
     return true;
 }

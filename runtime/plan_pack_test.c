@@ -3,9 +3,14 @@
  * are packed; those of this machine take no memory of their own; who reads elements, watches or has
  * other operands than declared sees the same numbers; and whatever a bit of such a plan says, it is
  * refused or runs within its memory (run under sanitizers). */
+#define _GNU_SOURCE /* ftruncate, mkstemp */
 #include "plan_make_test.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "demi_runtime.h"
+#include "plan_own.h"
 
 enum {
     ROWS = 3,
@@ -258,4 +263,124 @@ TEST(test_wrong_packs) {
     packs[3] = last[1];
     assert_true(run(&image, ROWS, false, &ignored));
     free(image.data);
+}
+
+/* ---- constants that stay in a file ----------------------------------------------------------- */
+
+enum { FILE_SIZE = 5 << 20, TABLE_ROWS = 600, TABLE_COLUMNS = 7 };
+
+typedef struct Filed {
+    const Source *source;
+    uint64_t at;
+    PlanRoom room;
+} Filed;
+
+static bool read_filed(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    const Filed *filed = data;
+    return source_read(filed->source, filed->at + offset, buffer, size, err);
+}
+
+/* y = a table's rows i, the table being the file's bytes from `at` on. */
+static void build_filed(PlanBuilder *b, Filed *filed) {
+    const int64_t table[] = {TABLE_ROWS, TABLE_COLUMNS}, rows[] = {-1, TABLE_COLUMNS},
+                  many[] = {-1};
+    uint32_t i = add_value(b, "i", DTYPE_INT64, many, 1),
+             y = add_value(b, "y", DTYPE_FLOAT, rows, 2);
+    uint32_t w = add_value(b, "w", DTYPE_FLOAT, table, 2);
+    plan_set_data(b, w, TABLE_ROWS * TABLE_COLUMNS * sizeof(float), read_filed, filed);
+    plan_note_file(b, filed->source, filed->at);
+    add_step(b, "Gather", plan_add_operands(b, (uint32_t[]){w, i}, 2), one(b, y), (PlanSpan){0});
+    PlanGraph graph = {.inputs = one(b, i), .outputs = one(b, y), .steps = {0, 1}};
+    Err err = {0};
+    VEC_PUSH(b->arena, &b->graphs, graph);
+    b->isa = PLAN_ISA_NONE;
+    b->maps = true;
+    assert_true(plan_pack(b, &err));
+}
+
+static bool write_filed(void *data, const void *bytes, size_t size, Err *err) {
+    (void)err;
+    return plan_room_write(&((Filed *)data)->room, bytes, size);
+}
+
+static void check_row(const DemiPlan *plan, const float *row, int64_t number) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiContext *context = NULL;
+    const int64_t one_[] = {1};
+    const DemiData i = DEMI_DATA_TENSOR(DEMI_INT64, 1, one_, &number);
+    assert_int_equal(demi_context_new(plan, NULL, &context, &error), DEMI_OK);
+    assert_int_equal(demi_context_set_input(context, "i", &i, &error), DEMI_OK);
+    assert_int_equal(demi_context_run(context, &error), DEMI_OK);
+    assert_memory_equal(demi_context_output(context, 0)->data, row, TABLE_COLUMNS * sizeof *row);
+    demi_context_free(context);
+}
+
+/* Where elements are aligned the file is mapped, and read where it is; elsewhere they are copied. */
+static void run_filed(Arena *arena, const Source *source, uint64_t at, const char *bytes) {
+    Filed filed = {.source = source, .at = at};
+    PlanBuilder b;
+    Err err = {0};
+    DemiError error = DEMI_ERROR_INIT;
+    DemiPlan *plan = NULL;
+    plan_builder_init(&b, arena);
+    build_filed(&b, &filed);
+    const bool stays = at % sizeof(float) == 0;
+    assert_int_equal(b.files.count, stays);
+    if (stays) assert_true(plan_room_map(&filed.room, plan_set_files(&b), b.files.items, 1, &err));
+    assert_true(plan_write(&b, write_filed, &filed, &err));
+    if (demi_plan_own(&filed.room, &plan, &error) != DEMI_OK) fail_msg("%s", error.message);
+    assert_int_equal(demi_plan_verify(plan, &error), DEMI_OK);
+    float row[TABLE_COLUMNS];
+    memcpy(row, bytes + at + (size_t)(TABLE_ROWS - 1) * sizeof row, sizeof row);
+    check_row(plan, row, TABLE_ROWS - 1);
+    demi_plan_free(plan);
+}
+
+/* A value that reaches behind the last file, or lies where none is, is refused. */
+static void refuse_filed(Arena *arena, const Source *source, uint64_t at, uint64_t move) {
+    Filed filed = {.source = source, .at = at};
+    PlanBuilder b;
+    Err err = {0};
+    DemiError error = DEMI_ERROR_INIT;
+    DemiPlan *plan = NULL;
+    plan_builder_init(&b, arena);
+    build_filed(&b, &filed);
+    assert_true(plan_room_map(&filed.room, plan_set_files(&b), b.files.items, 1, &err));
+    for (size_t i = 0; i < b.values.count; i++)
+        if (b.values.items[i].data != PLAN_NO_DATA) b.values.items[i].data += move;
+    assert_true(plan_write(&b, write_filed, &filed, &err));
+    assert_int_equal(demi_plan_own(&filed.room, &plan, &error), DEMI_ERR_MODEL);
+    assert_null(plan);
+}
+
+TEST(test_files) {
+    char path[512];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/demi-weights-XXXXXX", folder ? folder : "/tmp");
+    int fd = mkstemp(path);
+    char *bytes = malloc(FILE_SIZE);
+    const uint64_t last = FILE_SIZE - TABLE_ROWS * TABLE_COLUMNS * sizeof(float);
+    assert_true(fd >= 0 && bytes);
+    for (size_t i = 0; i < FILE_SIZE; i++) bytes[i] = (char)(i * 37 >> 3 & 0x3f);
+    assert_int_equal(write(fd, bytes, FILE_SIZE), FILE_SIZE);
+    Arena arena;
+    Err err = {0};
+    arena_init(&arena, &test_trap);
+    const Source *source = source_open(&arena, path, INT32_MAX, &err);
+    assert_non_null(source);
+    for (uint64_t at = 4000; at < 4008; at++) run_filed(&arena, source, at, bytes);
+    run_filed(&arena, source, last, bytes);
+    refuse_filed(&arena, source, last, 4);
+    refuse_filed(&arena, source, 0, 2);
+    refuse_filed(&arena, source, 0, (uint64_t)-4);
+    assert_int_equal(ftruncate(fd, FILE_SIZE - 1), 0);
+    const MappedFile gone = {source, PLAN_BLOCK};
+    PlanRoom room = {.room = 0};
+    assert_false(plan_room_map(&room, 100, &gone, 1, &err));
+    assert_int_equal(err.code, ERR_MODEL);
+    plan_file_close(&room.file);
+    arena_free(&arena);
+    free(bytes);
+    close(fd);
+    unlink(path);
 }

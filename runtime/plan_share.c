@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A hash table of shared memory under one lock, which is held while an entry is made: contexts that start
- * together want the same entries, so that waiting costs them nothing. A context asks for each constant
- * of its plan. */
+/* Lists of shared memory, one for each value, under one lock, which is held while an entry is made: contexts that
+ * start together want the same entries, so that waiting costs them nothing. A context asks for each constant
+ * of its plan, in the order of its steps, so small ones lie one behind the other. */
 #include "plan_share.h"
 #include "value_store.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct ShareEntry {
     struct ShareEntry *next;
@@ -15,23 +16,36 @@ typedef struct ShareEntry {
     void *bytes;
 } ShareEntry;
 
+/* Memory for small entries, which go when all do. */
+typedef struct Slab {
+    struct Slab *next;
+} Slab;
+
 struct PlanShare {
     pthread_mutex_t lock;
     Device *device; /* NULL: the host */
     DeviceQueue *queue;
-    ShareEntry **buckets; /* [1 << bits]: entries by hash; NULL before the first */
-    uint32_t bits, count;
+    ShareEntry **lists; /* [values]: the entries of each; NULL before the first */
+    uint32_t values, count;
+    Slab *slabs; /* newest first */
+    char *free;  /* of the newest one */
+    size_t left;
 };
 
-enum { FIRST_BITS = 6, MOST_BITS = 28 };
+enum {
+    SLAB = 1 << 18,
+    SMALL = 1 << 12,
+    LINE = 64
+}; /* bytes; SMALL: the most that lies in a slab */
 
-PlanShare *plan_share_new(Device *device) {
+PlanShare *plan_share_new(Device *device, uint32_t values) {
     PlanShare *share = calloc(1, sizeof *share);
     if (share && pthread_mutex_init(&share->lock, NULL) != 0) {
         free(share);
         return NULL;
     }
     if (share) share->device = device;
+    if (share) share->values = values;
     return share;
 }
 
@@ -40,25 +54,47 @@ static const Allocator library = {NULL, NULL, NULL};
 
 /* What the host's memory for an entry takes. */
 static size_t room_of(const ShareKey *key) {
-    return (size_t)(key->size + 64) / 64 * 64;
+    return (size_t)(key->size + LINE) / LINE * LINE;
+}
+
+static bool is_small(const PlanShare *share, const ShareKey *key) {
+    return !share->device && key->size < SMALL;
+}
+
+/* Zeroed memory for as long as there are entries, aligned to a line; NULL out of memory. */
+static void *take_small(PlanShare *share, size_t size) {
+    size = (size + LINE - 1) / LINE * LINE;
+    if (share->left < size) {
+        Slab *slab = allocator_take(&library, SLAB, LINE);
+        if (!slab) return NULL;
+        slab->next = share->slabs;
+        share->slabs = slab;
+        share->free = (char *)slab + LINE;
+        share->left = SLAB - LINE;
+    }
+    void *taken = memset(share->free, 0, size);
+    share->free += size;
+    share->left -= size;
+    return taken;
 }
 
 static void release(PlanShare *share, const ShareEntry *entry) {
     if (share->device)
         share->device->kind->release(share->device, entry->bytes);
-    else
+    else if (!is_small(share, &entry->key))
         allocator_give(&library, entry->bytes, room_of(&entry->key));
 }
 
 void plan_share_free(PlanShare *share) {
     if (!share) return;
-    for (uint64_t i = 0; share->buckets && i < UINT64_C(1) << share->bits; i++)
-        for (ShareEntry *entry = share->buckets[i], *next; entry; entry = next) {
-            next = entry->next;
+    for (uint32_t i = 0; share->lists && i < share->values; i++)
+        for (const ShareEntry *entry = share->lists[i]; entry; entry = entry->next)
             release(share, entry);
-            free(entry);
-        }
-    free(share->buckets);
+    for (Slab *slab = share->slabs, *next; slab; slab = next) {
+        next = slab->next;
+        allocator_give(&library, slab, SLAB);
+    }
+    free(share->lists);
     if (share->queue) share->device->kind->queue_free(share->queue);
     pthread_mutex_destroy(&share->lock);
     free(share);
@@ -83,65 +119,46 @@ static void *send(PlanShare *share, void *bytes, uint64_t size, Err *err) {
     return NULL;
 }
 
-static ShareEntry *make(PlanShare *share, const ShareKey *key, const ShareFill *fill) {
-    ShareEntry *entry = calloc(1, sizeof *entry);
-    if (!entry) return NULL;
-    entry->key = *key;
-    if (key->size <= SIZE_MAX - 64) entry->bytes = allocator_take(&library, room_of(key), 64);
-    if (entry->bytes && fill->function(fill->data, entry->bytes)) {
-        if (!share->device) return entry;
-        void *there = send(share, entry->bytes, key->size, fill->err);
-        allocator_give(&library, entry->bytes, room_of(key));
-        entry->bytes = there;
-        if (there) return entry;
+/* Memory of the host's for the entry's bytes. */
+static void *take_bytes(PlanShare *share, const ShareKey *key) {
+    if (is_small(share, key)) return take_small(share, room_of(key));
+    return key->size <= SIZE_MAX - LINE ? allocator_take(&library, room_of(key), LINE) : NULL;
+}
+
+static void give_bytes(PlanShare *share, const ShareKey *key, void *bytes) {
+    if (!is_small(share, key)) allocator_give(&library, bytes, room_of(key));
+}
+
+/* The entry's bytes; NULL where they can't be made. */
+static void *make(PlanShare *share, const ShareKey *key, const ShareFill *fill) {
+    void *bytes = take_bytes(share, key);
+    if (bytes && fill->function(fill->data, bytes)) {
+        if (!share->device) return bytes;
+        void *there = send(share, bytes, key->size, fill->err);
+        give_bytes(share, key, bytes);
+        return there;
     }
-    allocator_give(&library, entry->bytes, room_of(key));
-    free(entry);
+    give_bytes(share, key, bytes);
     return NULL;
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
-
-/* Most values have one entry: what else tells entries apart is left to `same`. */
-static ShareEntry **bucket_of(const PlanShare *share, const ShareKey *key) {
-    const uint64_t mixed = ((uint64_t)key->value + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    return &share->buckets[mixed >> (64 - share->bits)];
-}
+/* ---- the lists ------------------------------------------------------------------------------- */
 
 static ShareEntry *find(const PlanShare *share, const ShareKey *key) {
-    ShareEntry *entry = share->buckets ? *bucket_of(share, key) : NULL;
+    ShareEntry *entry =
+        share->lists && key->value < share->values ? share->lists[key->value] : NULL;
     while (entry && !same(&entry->key, key)) entry = entry->next;
     return entry;
 }
 
-/* Room for one more, about one to a bucket; without memory for that the buckets stay as they are. */
-static bool grow(PlanShare *share) {
-    if (share->buckets && (share->count >> share->bits == 0 || share->bits == MOST_BITS))
-        return true;
-    PlanShare larger = *share;
-    larger.bits = share->buckets ? share->bits + 1 : FIRST_BITS;
-    larger.buckets = calloc((size_t)1 << larger.bits, sizeof(ShareEntry *));
-    if (!larger.buckets) return share->buckets;
-    for (uint64_t i = 0; share->buckets && i < UINT64_C(1) << share->bits; i++)
-        for (ShareEntry *entry = share->buckets[i], *next; entry; entry = next) {
-            ShareEntry **at = bucket_of(&larger, &entry->key);
-            next = entry->next;
-            entry->next = *at;
-            *at = entry;
-        }
-    free(share->buckets);
-    share->buckets = larger.buckets;
-    share->bits = larger.bits;
-    return true;
-}
-
 static ShareEntry *add(PlanShare *share, const ShareKey *key, const ShareFill *fill) {
-    ShareEntry *entry = grow(share) ? make(share, key, fill) : NULL;
-    if (!entry) return NULL;
-    ShareEntry **at = bucket_of(share, key);
-    entry->number = share->count++;
-    entry->next = *at;
-    *at = entry;
+    if (!share->lists) share->lists = calloc(share->values, sizeof *share->lists);
+    const bool has = share->lists && key->value < share->values;
+    ShareEntry *entry = has ? take_small(share, sizeof *entry) : NULL;
+    void *bytes = entry ? make(share, key, fill) : NULL;
+    if (!bytes) return NULL;
+    *entry = (ShareEntry){share->lists[key->value], *key, share->count++, bytes};
+    share->lists[key->value] = entry;
     return entry;
 }
 

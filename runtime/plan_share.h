@@ -27,8 +27,8 @@ typedef struct ShareFill {
 } ShareFill;
 
 /* Of the host's memory, or of a device's, where `fill` writes to the host's and what it wrote is
- * copied. NULL out of memory. */
-PlanShare *plan_share_new(Device *device);
+ * copied; for a plan of so many values. NULL out of memory. */
+PlanShare *plan_share_new(Device *device, uint32_t values);
 void plan_share_free(PlanShare *share); /* NULL is fine */
 
 /* The entry's key.size bytes, made by `fill` if they are not there: other threads wait meanwhile.

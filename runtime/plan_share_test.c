@@ -8,7 +8,7 @@
 
 #include "unit_test.h"
 
-enum { VALUES = 3000, FORMS = 3, SIZE = 16 };
+enum { VALUES = 3000, FORMS = 3, SIZE = 16, LARGE = 5000 };
 
 typedef struct Filler {
     uint32_t made, mark;
@@ -22,11 +22,11 @@ static bool fill(void *data, void *to) {
 }
 
 static ShareKey key_of(uint32_t value, uint32_t form) {
-    return (ShareKey){.value = value, .variant = form, .size = SIZE};
+    return (ShareKey){.value = value, .variant = form, .size = form == FORMS - 1 ? LARGE : SIZE};
 }
 
 TEST(test_many) {
-    PlanShare *share = plan_share_new(NULL);
+    PlanShare *share = plan_share_new(NULL, VALUES * 7);
     Filler filler = {0};
     bool *numbers = calloc(VALUES * FORMS, sizeof *numbers);
     assert_non_null(share);
@@ -39,6 +39,7 @@ TEST(test_many) {
             const void *bytes =
                 plan_share_get(share, &key, &(ShareFill){fill, &filler, NULL}, &number);
             assert_non_null(bytes);
+            assert_int_equal((uintptr_t)bytes % 64, 0);
             memcpy(&mark, bytes, sizeof mark);
             assert_int_equal(mark, i); /* in the second round, too: it was not made again */
             assert_true(number < VALUES * FORMS && numbers[number] == (round == 1));

@@ -28,30 +28,16 @@ static bool read_plain(void *data, uint64_t offset, void *buffer, uint64_t size,
     return true;
 }
 
-/* A packed constant in the order of its elements: in memory from its first piece to its last. */
+/* A packed constant in the order of its elements: no part of it is made alone. */
 typedef struct Unpacked {
-    Arena *arena;
     const WeightLayout *layout;
     const void *from;
-    uint64_t size;
-    char *elements;
 } Unpacked;
 
 static bool read_unpacked(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
-    Unpacked *c = data;
-    (void)err;
-    if (size == c->size) {
-        weight_layout_unpack(c->layout, c->from, buffer);
-        return true;
-    }
-    if (!c->elements) {
-        c->elements = arena_alloc(c->arena, (size_t)c->size);
-        weight_layout_unpack(c->layout, c->from, c->elements);
-    }
-    memcpy(buffer, c->elements + offset, size);
-    if (offset + size < c->size) return true;
-    arena_release(c->arena, c->elements, (size_t)c->size);
-    c->elements = NULL;
+    const Unpacked *c = data;
+    (void)err, (void)offset, (void)size;
+    weight_layout_unpack(c->layout, c->from, buffer);
     return true;
 }
 
@@ -73,8 +59,9 @@ static void take_constant(PlanBuilder *b, const LoadedPlan *loaded, const Taken 
     const KernelTensor *tensor = &loaded->constants[taken->value];
     const uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
     Unpacked *c = ARENA_NEW(b->arena, Unpacked);
-    *c = (Unpacked){b->arena, layout, from, size, NULL};
+    *c = (Unpacked){layout, from};
     plan_set_data(b, taken->value, size, read_unpacked, c);
+    plan_note_whole(b);
     b->values.items[taken->value].packed = 0;
 }
 

@@ -116,7 +116,7 @@ static void begin(Bench *b, Image image) {
     if (!plan_check(&b->loaded.plan, image.data, image.size, &b->arena, &b->err) ||
         !plan_load(&b->loaded, &b->arena, &b->err))
         fail_msg("%s", b->err.what);
-    b->loaded.share = plan_share_new(NULL);
+    b->loaded.share = plan_share_new(NULL, b->loaded.plan.value_count);
     for (uint32_t i = 0; i < b->loaded.plan.step_count; i++) {
         b->loaded.steps[i].rows = rows;
         b->loaded.steps[i].row_count = ROWS;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Building and writing plans; see plan.h. Sections are written in order, each 64-byte aligned, and
- * constants are read from their source only then, so that no plan is in memory as a whole. */
+/* Building plans; see plan.h. Sections are in order, each 64-byte aligned; plan_stream.c writes them. */
 #include <string.h>
 
-#include "hash64.h"
-#include "kernel.h"
 #include "plan.h"
 
-enum { FIRST_TEXTS = 256, CHUNK = 1 << 20 };
+enum { FIRST_TEXTS = 256 };
 
 void plan_builder_init(PlanBuilder *b, Arena *arena) {
     *b = (PlanBuilder){.arena = arena};
@@ -90,7 +87,8 @@ static uint64_t aligned(uint64_t size) {
 }
 
 uint64_t plan_add_data(PlanBuilder *b, uint64_t size, PlanDataFn read, void *data) {
-    PlanConstant constant = {b->data_size, size, read, data};
+    PlanConstant constant = {
+        .offset = b->data_size, .size = size, .plain = size, .read = read, .data = data};
     b->data_size = aligned(b->data_size + size);
     VEC_PUSH(b->arena, &b->constants, constant);
     return constant.offset;
@@ -112,6 +110,31 @@ const PlanConstant *plan_constant_of(const PlanBuilder *b, const PlanValue *valu
     }
     while (b->constants.items[low].size != value->size) low++; /* empty ones lie where others do */
     return &b->constants.items[low];
+}
+
+void plan_note_file(PlanBuilder *b, const Source *file, uint64_t at) {
+    PlanConstant *last = &b->constants.items[b->constants.count - 1];
+    last->file = file;
+    last->at = at;
+}
+
+void plan_note_whole(PlanBuilder *b) {
+    b->constants.items[b->constants.count - 1].whole = true;
+}
+
+void plan_set_constant(PlanBuilder *b, uint32_t value, const PlanConstant *constant) {
+    plan_set_data(b, value, constant->size, constant->read, constant->data);
+    plan_note_file(b, constant->file, constant->at);
+    if (constant->whole) plan_note_whole(b);
+}
+
+uint64_t plan_add_packed(PlanBuilder *b, const PlanConstant *plain, const WeightLayout *layout) {
+    const uint64_t at = plan_add_data(b, weight_layout_size(layout), plain->read, plain->data);
+    PlanConstant *last = &b->constants.items[b->constants.count - 1];
+    last->layout = arena_copy(b->arena, layout, sizeof *layout);
+    last->plain = plain->size;
+    last->whole = plain->whole;
+    return at;
 }
 
 void plan_share_data(PlanBuilder *b, uint32_t value, uint32_t other) {
@@ -139,103 +162,40 @@ Plan plan_of_builder(const PlanBuilder *b) {
                   .choice_count = (uint32_t)b->choices.count};
 }
 
-/* What is put goes on in blocks of PLAN_BLOCK. */
-typedef struct Output {
-    PlanWriteFn write;
-    void *data;
-    uint64_t position;
-    Hash64 hash;  /* of what was put */
-    char *buffer; /* [PLAN_BLOCK + CHUNK] */
-    size_t used;  /* less than PLAN_BLOCK between calls */
-    Err *err;
-} Output;
-
-/* The next bytes, which are at the end of the buffer; at most CHUNK of them. */
-static bool add(Output *out, size_t size) {
-    hash64_update(&out->hash, out->buffer + out->used, size);
-    out->position += size;
-    out->used += size;
-    if (out->used < PLAN_BLOCK) return true;
-    out->used -= PLAN_BLOCK;
-    if (!out->write(out->data, out->buffer, PLAN_BLOCK, out->err)) return false;
-    memcpy(out->buffer, out->buffer + PLAN_BLOCK, out->used); /* no more than CHUNK */
-    return true;
-}
-
-static bool put(Output *out, const void *bytes, uint64_t size) {
-    for (uint64_t at = 0; at < size; at += CHUNK) {
-        const size_t piece = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
-        memcpy(out->buffer + out->used, (const char *)bytes + at, piece);
-        if (!add(out, piece)) return false;
-    }
-    return true;
-}
-
-static bool put_rest(Output *out) {
-    return !out->used || out->write(out->data, out->buffer, out->used, out->err);
-}
-
-static bool pad(Output *out) {
-    static const char zeros[PLAN_ALIGN];
-    return put(out, zeros, aligned(out->position) - out->position);
-}
-
-static bool put_constant(Output *out, const PlanConstant *constant) {
-    for (uint64_t at = 0; at < constant->size; at += CHUNK) {
-        uint64_t size = constant->size - at < CHUNK ? constant->size - at : CHUNK;
-        char *to = out->buffer + out->used;
-        if (!constant->read(constant->data, at, to, size, out->err) || !add(out, (size_t)size))
-            return false;
-    }
-    return pad(out);
-}
-
-bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
-    const struct {
-        const void *items;
-        uint64_t count, size;
-    } sections[PLAN_SECTION_COUNT] = {
-        [PLAN_OPS] = {b->ops.items, b->ops.count, sizeof(PlanOp)},
-        [PLAN_VALUES] = {b->values.items, b->values.count, sizeof(PlanValue)},
-        [PLAN_GRAPHS] = {b->graphs.items, b->graphs.count, sizeof(PlanGraph)},
-        [PLAN_STEPS] = {b->steps.items, b->steps.count, sizeof(PlanStep)},
-        [PLAN_ATTRS] = {b->attrs.items, b->attrs.count, sizeof(PlanAttr)},
-        [PLAN_OPERANDS] = {b->operands.items, b->operands.count, sizeof(uint32_t)},
-        [PLAN_NUMBERS] = {b->numbers.items, b->numbers.count, sizeof(int64_t)},
-        [PLAN_FLOATS] = {b->floats.items, b->floats.count, sizeof(float)},
-        [PLAN_TEXTS] = {b->texts.items, b->texts.count, sizeof(PlanSpan)},
-        [PLAN_CHARS] = {b->chars.items, b->chars.count, 1},
-        [PLAN_PACKS] = {b->packs.items, b->packs.count, sizeof(PlanPack)},
-        [PLAN_CHOICES] = {b->choices.items, b->choices.count, sizeof(PlanChoice)},
-        [PLAN_DATA] = {NULL, b->data_size, 1}, /* constants, below */
-    };
-    PlanHeader header = {.magic = PLAN_MAGIC,
-                         .version = PLAN_VERSION,
-                         .numerics = (uint8_t)b->numerics,
-                         .small = b->small,
-                         .header_size = sizeof header,
-                         .kernels = kernel_table_version(),
-                         .source = {b->source[0], b->source[1]},
-                         .isa = b->isa,
-                         .tuned = b->choices.count ? (uint16_t)b->tuned : 0,
-                         .threads = b->choices.count ? b->threads : 0};
-    uint64_t offset = aligned(sizeof header);
+PlanSections plan_sections(const PlanBuilder *b) {
+    PlanSections s = {
+        .of = {
+            [PLAN_OPS] = {b->ops.items, b->ops.count, sizeof(PlanOp)},
+            [PLAN_VALUES] = {b->values.items, b->values.count, sizeof(PlanValue)},
+            [PLAN_GRAPHS] = {b->graphs.items, b->graphs.count, sizeof(PlanGraph)},
+            [PLAN_STEPS] = {b->steps.items, b->steps.count, sizeof(PlanStep)},
+            [PLAN_ATTRS] = {b->attrs.items, b->attrs.count, sizeof(PlanAttr)},
+            [PLAN_OPERANDS] = {b->operands.items, b->operands.count, sizeof(uint32_t)},
+            [PLAN_NUMBERS] = {b->numbers.items, b->numbers.count, sizeof(int64_t)},
+            [PLAN_FLOATS] = {b->floats.items, b->floats.count, sizeof(float)},
+            [PLAN_TEXTS] = {b->texts.items, b->texts.count, sizeof(PlanSpan)},
+            [PLAN_CHARS] = {b->chars.items, b->chars.count, 1},
+            [PLAN_PACKS] = {b->packs.items, b->packs.count, sizeof(PlanPack)},
+            [PLAN_CHOICES] = {b->choices.items, b->choices.count, sizeof(PlanChoice)},
+            [PLAN_DATA] = {NULL, b->data_size, 1}, /* constants, one by one */
+        }};
+    uint64_t offset = aligned(sizeof(PlanHeader));
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {
-        header.sections[i] = (PlanSection){offset, sections[i].count};
-        offset = aligned(offset + sections[i].count * sections[i].size);
+        s.places[i] = (PlanSection){offset, s.of[i].count};
+        offset = aligned(offset + s.of[i].count * s.of[i].size);
     }
-    header.file_size = offset + sizeof(PlanSum);
-    const size_t room = PLAN_BLOCK + CHUNK;
-    char *buffer = arena_alloc_raw(b->arena, room);
-    Output out = {.write = write, .data = data, .buffer = buffer, .err = err};
-    hash64_init(&out.hash, 0);
-    bool ok = put(&out, &header, sizeof header) && pad(&out);
-    for (int i = 0; ok && i < PLAN_DATA; i++)
-        ok = put(&out, sections[i].items, sections[i].count * sections[i].size) && pad(&out);
-    for (size_t i = 0; ok && i < b->constants.count; i++)
-        ok = put_constant(&out, &b->constants.items[i]);
-    PlanSum sum = {.magic = PLAN_SUM_MAGIC, .hash = hash64_final(&out.hash)};
-    ok = ok && put(&out, &sum, sizeof sum) && put_rest(&out);
-    arena_release(b->arena, buffer, room);
-    return ok;
+    s.file_size = offset + sizeof(PlanSum);
+    return s;
+}
+
+uint64_t plan_set_files(PlanBuilder *b) {
+    const PlanSections sections = plan_sections(b);
+    const uint64_t first = plan_end(sections.file_size);
+    for (size_t i = 0; i < b->files.count; i++) b->files.items[i].at += first;
+    for (size_t i = 0; i < b->values.count; i++) {
+        PlanValue *value = &b->values.items[i];
+        if (value->data != PLAN_NO_DATA && value->data >= PLAN_FILES)
+            value->data += first - sections.places[PLAN_DATA].offset - PLAN_FILES;
+    }
+    return sections.file_size;
 }

@@ -143,7 +143,7 @@ static void begin(Bench *b, Dtype dtype, uint64_t budget) {
     if (!plan_check(&b->loaded.plan, b->image.data, b->image.size, &b->arena, &b->err) ||
         !plan_load(&b->loaded, &b->arena, &b->err))
         fail_msg("%s", b->err.what);
-    b->loaded.share = plan_share_new(NULL);
+    b->loaded.share = plan_share_new(NULL, b->loaded.plan.value_count);
     b->loaded.steps[0].rows = rows;
     b->loaded.steps[0].row_count = 2;
     assert_true(exec_init(&b->exec, &b->loaded, &(PoolFrom){.budget = budget}, &b->arena, &b->err));

@@ -253,6 +253,17 @@ static void output_text(void *data, const char *text, size_t size) {
     if (!output->failed && size) output->failed = !output->write(output->user, text, size);
 }
 
+/* A DemiMapFn of what the same callback writes. */
+typedef struct Artifact {
+    Output output;
+    DemiMapFn *map;
+} Artifact;
+
+static bool output_map(void *data, uint64_t size, const MappedFile *files, size_t count, Err *err) {
+    const Artifact *artifact = data;
+    return artifact->map(artifact->output.user, size, files, count, err);
+}
+
 static bool output_bytes(void *data, const void *bytes, size_t size, Err *err) {
     Output *output = data;
     if (output->write(output->user, bytes, size)) return true;
@@ -418,6 +429,7 @@ typedef struct RunArgs {
     Arena passes; /* scratch of the passes, emptied after each */
     Pipeline pipeline;
     size_t done;
+    DemiMapFn *map; /* beside options.artifact; NULL: it holds all */
     bool sketch, unchecked;
 } RunArgs;
 
@@ -485,13 +497,15 @@ static bool check_types(Model *model, Arena *scratch, Err *err) {
 
 static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
     Output output = {.write = args->options.text, .user = args->options.text_user};
-    Output artifact = {.write = args->options.artifact, .user = args->options.artifact_user};
+    Artifact artifact = {{.write = args->options.artifact, .user = args->options.artifact_user},
+                         args->map};
     TextSink sink = {.write = output_text, .data = &output};
-    ArtifactSink bytes = {.write = output_bytes, .data = &artifact};
+    ArtifactSink bytes = {
+        .write = output_bytes, .map = args->map ? output_map : NULL, .data = &artifact};
     PassCtx ctx = {.model = args->handle->model,
                    .scratch = &args->passes,
                    .text = output.write ? &sink : NULL,
-                   .artifact = artifact.write ? &bytes : NULL,
+                   .artifact = artifact.output.write ? &bytes : NULL,
                    .counts = counts,
                    .census = census_memo_new(&call->scratch),
                    .sketch = args->sketch};
@@ -615,16 +629,17 @@ DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiR
     return run(&call, &args, report, error);
 }
 
-DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, DemiWriteFn write,
-                        void *user, DemiError *error) {
+DemiStatus demi_front_compile(DemiModel *model, const DemiCompileOptions *options,
+                              const DemiPlanSink *sink, DemiError *error) {
     Call call = {0};
     static const char frozen[] = "freeze-inputs,";
     char text[COMPILE_TEXT + sizeof frozen];
     DemiCompileOptions known = DEMI_COMPILE_OPTIONS_INIT;
     RunArgs args = {.handle = model, .text = text, .options = DEMI_RUN_OPTIONS_INIT};
     options_copy(&call, &known, sizeof known, options);
-    args.options.artifact = write;
-    args.options.artifact_user = user;
+    args.options.artifact = sink->write;
+    args.options.artifact_user = sink->user;
+    args.map = sink->map;
     args.options.unchecked = true; /* what runs is a plan, and kernels check what they are given */
     if (known.numerics > DEMI_NUMERICS_FAITHFUL) {
         err_set(&call.err, ERR_USAGE, "numerics %u is none", (unsigned)known.numerics);
@@ -643,6 +658,12 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
     const DemiStatus status = run(&call, &args, NULL, error);
     if (status == DEMI_OK) model->gone = "the model was compiled, which used it up";
     return status;
+}
+
+DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, DemiWriteFn write,
+                        void *user, DemiError *error) {
+    const DemiPlanSink sink = {.write = write, .user = user};
+    return demi_front_compile(model, options, &sink, error);
 }
 
 /* ---- convert --------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "demi.h"
 #include "err.h"
 #include "graph.h"
+#include "source.h"
 
 /* Whether the handle's model is whole. One that an error or a cancelled call left half rewritten, or
  * that was compiled, is not: then false, with the error set. Every public function asks first. */
@@ -22,5 +23,16 @@ Model *demi_front_lend(DemiModel *model, MemTrap *trap);
 /* demi_convert for who asks what it does to the graph: nodes and values are what they would be, all
  * weights being finite, and constants may hold anything. */
 DemiStatus demi_front_sketch(DemiModel *model, const DemiConvertOptions *options, DemiError *error);
+
+/* demi_compile to memory of this process, if `map` is set: files that constants stay in lie behind the
+ * plan, as an ArtifactSink's `map` has it. */
+typedef bool DemiMapFn(void *user, uint64_t size, const MappedFile *files, size_t count, Err *err);
+typedef struct DemiPlanSink {
+    DemiWriteFn write;
+    DemiMapFn *map; /* NULL: the plan holds all */
+    void *user;     /* of both */
+} DemiPlanSink;
+DemiStatus demi_front_compile(DemiModel *model, const DemiCompileOptions *options,
+                              const DemiPlanSink *sink, DemiError *error);
 
 #endif

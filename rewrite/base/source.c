@@ -13,6 +13,7 @@
 
 #include "hash64.h"
 #include "vec.h"
+#include "workers.h"
 
 enum { FIRST_READ = 1 << 16, WINDOW = 1 << 16, SMALL_READ = WINDOW / 16, NEAR = WINDOW / 4 };
 
@@ -311,16 +312,56 @@ bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t s
     return read_file(source, offset, buffer, size, err);
 }
 
-bool source_hash(const Source *source, uint64_t hash[2], Err *err) {
-    unsigned char piece[1 << 14];
-    Hash64 sums[2];
-    for (uint64_t i = 0; i < 2; i++) hash64_init(&sums[i], i);
-    for (uint64_t at = 0; at < source->size;) {
-        uint64_t left = source->size - at, now = left < sizeof piece ? left : sizeof piece;
-        if (!source_read(source, at, piece, now, err)) return false;
-        for (int i = 0; i < 2; i++) hash64_update(&sums[i], piece, (size_t)now);
-        at += now;
+bool source_is_file(const Source *source) {
+    return source->fd >= 0 && !source->memory && !source->growth;
+}
+
+/* ---- hashing --------------------------------------------------------------------------------- */
+
+enum { HASH_PIECE = 1 << 20, HASHES = 2, SHORT = 8 * HASH_PIECE };
+
+/* While a piece is hashed, once for each seed, the next one is read. */
+typedef struct Hashing {
+    const Source *source;
+    unsigned char *pieces[2];
+    uint64_t at; /* of the piece that is read, into pieces[at / HASH_PIECE % 2] */
+    Hash64 sums[HASHES];
+    bool read;
+    Err *err;
+} Hashing;
+
+static size_t piece_at(const Hashing *h, uint64_t at) {
+    const uint64_t left = at < h->source->size ? h->source->size - at : 0;
+    return left < HASH_PIECE ? (size_t)left : HASH_PIECE;
+}
+
+static unsigned char *piece_of(const Hashing *h, uint64_t at) {
+    return h->pieces[at / HASH_PIECE % 2];
+}
+
+static void hash_task(void *data, unsigned task, unsigned lane) {
+    Hashing *h = data;
+    (void)lane;
+    if (task == 0) {
+        const size_t size = piece_at(h, h->at);
+        h->read = !size || source_read(h->source, h->at, piece_of(h, h->at), size, h->err);
+        return;
     }
-    for (int i = 0; i < 2; i++) hash[i] = hash64_final(&sums[i]);
-    return true;
+    const uint64_t at = h->at - HASH_PIECE;
+    hash64_update(&h->sums[task - 1], piece_of(h, at), piece_at(h, at));
+}
+
+bool source_hash(const Source *source, Arena *scratch, uint64_t hash[2], Err *err) {
+    Hashing h = {.source = source, .err = err};
+    Workers *workers =
+        source->size > SHORT ? workers_new_streaming(scratch) : workers_new(scratch, 1);
+    for (int i = 0; i < 2; i++) h.pieces[i] = arena_alloc_raw(scratch, piece_at(&h, 0) + 1);
+    for (uint64_t i = 0; i < HASHES; i++) hash64_init(&h.sums[i], i);
+    do {
+        workers_run(workers, h.at ? 1 + HASHES : 1, hash_task, &h);
+        h.at += HASH_PIECE;
+    } while (h.read && h.at < source->size + HASH_PIECE);
+    for (int i = 0; i < HASHES; i++) hash[i] = hash64_final(&h.sums[i]);
+    for (int i = 0; i < 2; i++) arena_release(scratch, h.pieces[i], piece_at(&h, 0) + 1);
+    return h.read;
 }

@@ -2,8 +2,8 @@
 /* Source: random-access bytes a model or its weights are read from: an open file, memory, what a
  * caller's function gives, or what is made as it is read.
  *
- * Files are read with pread, never mapped: a file that shrinks while we work gives an error, not a
- * signal. Reading is safe from several threads at once.
+ * Files are read with pread, not mapped: a file that shrinks while we work gives an error, not a
+ * signal. Reading is safe from several threads at once. Who runs a model maps its weights (MappedFile).
  */
 #ifndef DEMI_BASE_SOURCE_H
 #define DEMI_BASE_SOURCE_H
@@ -88,7 +88,17 @@ void source_read_ahead(Source *source, Arena *arena);
  * file has shrunk, ERR_ENV where reading fails. */
 bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t size, Err *err);
 
-/* Two hash64 of all bytes, of seeds 0 and 1: what a plan knows its model by. */
-bool source_hash(const Source *source, uint64_t hash[2], Err *err);
+/* Whether its bytes are a file's that is not being written: what may be mapped, by its descriptor. */
+bool source_is_file(const Source *source);
+
+/* A file that lies in memory as it is, at that distance from what else is there. */
+typedef struct MappedFile {
+    const Source *source;
+    uint64_t at;
+} MappedFile;
+
+/* Two hash64 of all bytes, of seeds 0 and 1: what a plan knows its model by. Large sources are read and
+ * hashed by several threads, which end with `scratch`. */
+bool source_hash(const Source *source, Arena *scratch, uint64_t hash[2], Err *err);
 
 #endif

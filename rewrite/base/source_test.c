@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hash64.h"
 #include "source.h"
 #include "test_folder.h"
 #include "unit_test.h"
@@ -202,6 +203,27 @@ static void *write_file(void *data) {
 
 /* What is read of a file that grows is what was written, however early; and where it ends too soon,
  * that is an error. With and without the window. */
+/* Pieces and threads leave no trace in it. */
+TEST(test_hash) {
+    static const size_t sizes[] = {0, 1, 1 << 20, (1 << 20) + 1, 3 << 20, (9 << 20) + 5};
+    const size_t most = sizes[sizeof sizes / sizeof *sizes - 1];
+    unsigned char *bytes = malloc(most);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < most; i++) bytes[i] = (unsigned char)(i * 2654435761U >> 13);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        Arena arena;
+        Err err = {0};
+        uint64_t hash[2];
+        arena_init(&arena, &test_trap);
+        const Source *source = source_from_memory(&arena, bytes, sizes[i], "bytes");
+        assert_true(source_hash(source, &arena, hash, &err));
+        for (uint64_t seed = 0; seed < 2; seed++)
+            assert_true(hash[seed] == hash64_bytes(bytes, sizes[i], seed));
+        arena_free(&arena);
+    }
+    free(bytes);
+}
+
 TEST(test_file_that_grows) {
     static unsigned char part[4096];
     for (int round = 0; round < 40; round++) {

@@ -106,7 +106,7 @@ static bool check_source(Program *program, const DemiPlan *plan, const char *aga
     uint64_t made_of[2] = {0}, hash[2] = {0};
     demi_plan_source(plan, made_of);
     Source *source = source_open(program->arena, against, INT32_MAX, err);
-    if (!source || !source_hash(source, hash, err)) return false;
+    if (!source || !source_hash(source, program->arena, hash, err)) return false;
     if (memcmp(hash, made_of, sizeof hash) == 0) return true;
     err_set(err, ERR_MODEL, "the plan was not made of '%s' as it is now", against);
     err_hint(err, "compile it again");

@@ -218,7 +218,7 @@ static bool check_origin(Job *job, DemiModel *in, Err *err) {
         err_set(err, ERR_USAGE, "this is not a checkpoint of a training");
         err_hint(err, "give '--checkpoint' another name");
     } else if (from && source) {
-        if (!source_hash(source, hash, err)) return false;
+        if (!source_hash(source, job->program->arena, hash, err)) return false;
         snprintf(now, sizeof now, TRAINING_FROM_FORMAT, (unsigned long long)hash[0],
                  (unsigned long long)hash[1]);
         if (strcmp(now, from) == 0) return true;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan files that change: while they are in use, and on disk before they are checked.
+"""Weights that are mapped, of plans and of models that run without one: what of them is in the process's
+own memory, and files that change, while they are in use, and on disk before they are checked.
 
-A large plan (weights are mapped, all else is read) is cut or overwritten under a running command:
+A large file (weights are mapped, all else is read) is cut or overwritten under a running command:
 it ends with exit code 3 and one line, or with other numbers, and by no signal. Bits of weights that
 flipped on disk are found by `check`, in the plan by default, in the model's external data by
 --full.
@@ -21,13 +22,14 @@ import onnx.parser
 from onnx import numpy_helper
 
 from suite import fail_call
-from suite.package import library_option
+from suite.package import library_option, session
 from suite.runtime import PlanRunner
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEVER_DONE = 1 << 40
 LOOKS = 100 # at the clock: a few loops
 COLUMNS = 1 << 21 # 8 MiB of weights: more than what is read whole
+WEIGHTS, SESSIONS = 4 * COLUMNS, 30
 args = argparse.Namespace()
 
 # Constants of every kind that something else is looked up by: shapes, indices, text; small and not.
@@ -54,6 +56,8 @@ g (float[8] x, int64 trips) => (float[a] y, string[b] z, int64[c] k) {
 }""".replace("sum = Add (w, v0)\n        v0 = Gather (v, zero)",
              "v0 = Gather (v, zero)\n        sum = Add (w, v0)")
 
+
+KEPT = MODEL.replace("Slice (w,", "Slice (x,").replace("Gather (w,", "Gather (sum,")  # nothing is known in advance
 
 # Kernels that read packed weights: convolutions, by channel, in groups and by tiles, too, and
 # products; of floats and of bytes.
@@ -98,8 +102,8 @@ def packed_model() -> onnx.ModelProto:
     return made
 
 
-def model() -> onnx.ModelProto:
-    made = onnx.parser.parse_model(MODEL)
+def model(text: str = MODEL) -> onnx.ModelProto:
+    made = onnx.parser.parse_model(text)
     random = np.random.default_rng(2)
     weights = {"w": random.standard_normal(COLUMNS, np.float32), "zero": np.array([0]),
                "eight": np.array([8]), "shape": np.array([8]),
@@ -108,6 +112,78 @@ def model() -> onnx.ModelProto:
     for name, value in weights.items():
         made.graph.initializer.append(numpy_helper.from_array(value, name))
     return made
+
+
+def save_aligned(made: onnx.ModelProto, path: pathlib.Path, name: str, rest: int) -> None:
+    """Has the initializer's bytes begin at a multiple of 8, and `rest`, of the file: the producer's name, which
+    comes before them, is as long as it takes. (Its length, and the graph's, have as many bytes as before.)"""
+    data = next(t.raw_data for t in made.graph.initializer if t.name == name)
+    made.producer_name = "p" * 8
+    made.producer_name = "p" * (8 + (rest - made.SerializeToString().index(data)) % 8)
+    assert made.SerializeToString().index(data) % 8 == rest
+    onnx.save(made, path)
+
+
+def save_outside(made: onnx.ModelProto, path: pathlib.Path, first: int = 0) -> pathlib.Path:
+    """Its initializers in a file beside it, one behind the other, from byte `first` on."""
+    beside, at = path.with_suffix(".bin"), first
+    with beside.open("wb") as file:
+        file.write(bytes(first))
+        for tensor in made.graph.initializer:
+            if not tensor.raw_data:
+                continue
+            file.write(tensor.raw_data)
+            onnx.external_data_helper.set_external_data(tensor, beside.name, at, len(tensor.raw_data))
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            at += len(tensor.raw_data)
+            tensor.ClearField("raw_data")
+    onnx.save(made, path)
+    return beside
+
+
+# What reads constants as they are stored: tables, operands of elements, what is normalized by, of all widths; and
+# products and convolutions, whose weights are packed, some of which read them in other ways, too.
+READERS = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+g (int64[n] i, float[n,96] x, float[1,96,16,16] p)
+  => (float[n,k] a, float[n,l] b, float16[n,m] h, float[n,96] c, float[n,o] e, float[n,q] f, float[1,r,s,t] v,
+      double[n,u] w, uint8[n,y] z, float[n,d] nb) {
+    a = Gather (table, i)
+    h = Gather (halves, i)
+    w = Gather (doubles, i)
+    z = Gather (bytes, i)
+    b0 = MatMul (x, weights)
+    b = Add (b0, more)
+    c0 = LayerNormalization <axis = -1> (x, scale, shift)
+    c1 = Mul (c0, factors)
+    c = PRelu (c1, scale)
+    e = Gemm <transB = 1> (x, turned)
+    dq = DequantizeLinear <axis = 1> (int8s, scales)
+    f = MatMul (x, dq)
+    v = Conv <pads = [1,1,1,1]> (p, taps)
+    nb = com.microsoft.MatMulNBits <K = 96, N = 300, bits = 4, block_size = 32> (x, nibbles, steps)
+}"""
+
+
+def readers_model() -> onnx.ModelProto:
+    made = onnx.parser.parse_model(READERS)
+    random = np.random.default_rng(6)
+    shapes = {"table": (9000, 130), "weights": (96, 1500), "more": (1500,), "scale": (96,), "shift": (96,),
+              "factors": (1, 96), "turned": (1300, 96), "scales": (1100,), "taps": (70, 96, 3, 3), "steps": (900,)}
+    weights = {n: random.standard_normal(s, np.float32) for n, s in shapes.items()}
+    weights |= {"halves": random.standard_normal((300, 77)).astype(np.float16),
+                "doubles": random.standard_normal((300, 33)),
+                "bytes": random.integers(0, 256, (3000, 31)).astype(np.uint8),
+                "int8s": random.integers(-128, 128, (96, 1100)).astype(np.int8),
+                "nibbles": random.integers(0, 256, (300, 3, 16)).astype(np.uint8)}
+    for name, value in weights.items():
+        made.graph.initializer.append(numpy_helper.from_array(value, name))
+    return made
+
+
+def own_memory(pid: int | str = "self") -> int:
+    """Bytes that no file has."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text().split()
+    return int(status[status.index("RssAnon:") + 1]) << 10
 
 
 def demi(*words: object) -> subprocess.CompletedProcess:
@@ -126,48 +202,116 @@ class PlanFiles(unittest.TestCase):
         np.save(self.folder / "x.npy", np.arange(8, dtype=np.float32))
         self.shim = fail_call.build(self.folder)
 
-    def running(self, change, threads: int, trips: int) -> tuple[int, str]:  # noqa: ANN001
-        """Exit code and stderr of a run whose plan is changed while it stands still: a run that has a
-        limit of time looks at the clock before each step, and at one of these looks it is stopped."""
+    def running(self, path: pathlib.Path, change, threads: int, trips: int,  # noqa: ANN001
+                mapped: pathlib.Path | None = None) -> tuple[int, str]:
+        """Exit code and stderr of a run of the plan or model, of which `mapped` (else itself) is changed while it
+        stands still: a run that has a limit of time looks at the clock before each step, and at one of these
+        looks it is stopped."""
         np.save(self.folder / "trips.npy", np.array(trips, np.int64))
         process = subprocess.Popen(
-            [args.demi, "run", self.plan, "--input", f"x={self.folder / 'x.npy'}", "--input",
+            [args.demi, "run", path, "--input", f"x={self.folder / 'x.npy'}", "--input",
              f"trips={self.folder / 'trips.npy'}", "--threads", str(threads), "--time", "1e6"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=fail_call.environment(
                 self.shim, FAIL_NAME="clock_gettime", FAIL_AT=LOOKS, FAIL_WITH=-signal.SIGSTOP))
         ended = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         self.assertEqual(ended.si_code, os.CLD_STOPPED, "the run ended before anything was changed")
-        self.assertIn(str(self.plan), pathlib.Path(f"/proc/{process.pid}/maps").read_text())
-        change()
+        self.assertIn(str(mapped or path), pathlib.Path(f"/proc/{process.pid}/maps").read_text())
+        change(process.pid)
         process.send_signal(signal.SIGCONT)
         _, errors = process.communicate()
         return process.returncode, errors
 
+    def places(self, text: str = MODEL) -> dict[pathlib.Path, pathlib.Path]:
+        """What is run, and the file that has its weights: a plan, a model that has them itself, where elements are
+        aligned, and one that has them beside it."""
+        made, outside = model(text), self.folder / "outside.onnx"
+        save_aligned(made, self.model, "w", 4)
+        return {self.plan: self.plan, self.model: self.model, outside: save_outside(made, outside, 4)}
+
     def test_cut(self):
-        for threads in (1, 2):
-            for size in (0, 4096, self.plan.stat().st_size // 2):
-                data = self.plan.read_bytes()
-                code, errors = self.running(lambda s=size: os.truncate(self.plan, s), threads,
-                                            NEVER_DONE)
-                with self.subTest(threads=threads, size=size):
+        for path, file in self.places().items():
+            for threads, size in ((1, 0), (1, 4096), (2, 0), (2, file.stat().st_size // 2)):
+                data = file.read_bytes()
+                code, errors = self.running(path, lambda _, f=file, s=size: os.truncate(f, s), threads, NEVER_DONE,
+                                            file)
+                with self.subTest(file.name, threads=threads, size=size):
                     self.assertEqual((code, errors.count("\n")), (3, 1), errors)
                     self.assertIn("became shorter", errors)
-                self.plan.unlink()
-                self.plan.write_bytes(data)
+                file.unlink()
+                file.write_bytes(data)
 
     def test_overwritten(self):
-        size = self.plan.stat().st_size
-        for filler in (b"\xff", b"\x00", bytes(range(255))):
-            data = self.plan.read_bytes()
+        for path, file in self.places().items():
+            size = file.stat().st_size
+            for filler in (b"\xff", b"\x00", bytes(range(255))):
+                data = file.read_bytes()
 
-            def change(text: bytes = filler * (size // len(filler))) -> None:
-                with self.plan.open("r+b") as file:
-                    file.write(text)
+                def change(_: int, file: pathlib.Path = file, text: bytes = filler * (size // len(filler))) -> None:
+                    with file.open("r+b") as opened:
+                        opened.write(text)
 
-            code, errors = self.running(change, 2, LOOKS)
-            with self.subTest(filler=filler[:1]):
-                self.assertEqual((code, errors), (0, ""))
-            self.plan.write_bytes(data)
+                code, errors = self.running(path, change, 2, LOOKS, file)
+                with self.subTest(file.name, filler=filler[:1]):
+                    self.assertEqual((code, errors), (0, ""))
+                file.write_bytes(data)
+
+    def test_replaced(self):
+        """By a file of the same name, as programs should: the run goes on with the old one."""
+        for path, file in self.places().items():
+            def change(_: int, file: pathlib.Path = file) -> None:
+                other = self.folder / "other"
+                other.write_bytes(b"\xff" * 100)
+                other.rename(file)
+            with self.subTest(file.name):
+                self.assertEqual(self.running(path, change, 2, LOOKS, file), (0, ""))
+
+    def test_own_memory(self):
+        """Of 8 MiB of weights nothing is copied that kernels read where it is. (What is computed of them in
+        advance is read for that.)"""
+        found: dict[pathlib.Path, int] = {}
+
+        def look(pid: int) -> None:
+            found[path] = own_memory(pid)
+
+        for path, file in self.places(KEPT).items():
+            self.assertEqual(self.running(path, look, 1, LOOKS, file), (0, ""))
+        for path, size in found.items():
+            with self.subTest(path.name):
+                self.assertLess(size, found[self.plan] + WEIGHTS // 2)
+
+    def test_sessions(self):
+        """Sessions of one model, opened apart, have its weights in memory once, whatever becomes of the file's name."""
+        path = next(iter(list(self.places())[1:]))
+        before, sessions = own_memory(), []
+        for _ in range(SESSIONS):
+            sessions.append(session(str(path)))
+        self.assertLess(own_memory() - before, SESSIONS * WEIGHTS // 8)
+        path.unlink()
+        feeds = {"x": np.arange(8, dtype=np.float32), "trips": np.array(1)}
+        first, *rest = (s.run(["y"], feeds)[0] for s in sessions)
+        for one in rest:
+            np.testing.assert_array_equal(one, first)
+
+    def test_readers(self):
+        """However a model's file has its weights, results are its plan's, to the bit."""
+        made = readers_model()
+        random = np.random.default_rng(7)
+        feeds = {"i": np.arange(0, 300, 7), "x": random.standard_normal((43, 96), np.float32),
+                 "p": random.standard_normal((1, 96, 16, 16), np.float32)}
+        onnx.save(made, self.model)
+        self.assertEqual(demi("compile", self.model, "-o", self.plan).returncode, 0)
+        expected = session(str(self.plan)).run(None, feeds)
+        for first in range(9):
+            rest = first % 8
+            if first < 8:
+                save_outside(readers_model(), self.model, first)
+            else:
+                save_aligned(made, self.model, "table", rest)
+            for threads in (1, 2):
+                with self.subTest(first=first, threads=threads):
+                    for one, other in zip(session(str(self.model), threads=threads).run(None, feeds), expected,
+                                          strict=True):
+                        np.testing.assert_array_equal(one, other)
 
     def test_read_whole(self):
         """demi_plan_read: the file may go."""

@@ -169,7 +169,7 @@ static bool take_updates(Train *t, uint64_t steps, Err *err) {
     KeyValue *from = NULL;
     uint64_t hash[2];
     if (!train_steps_behind(t) && t->model->source) {
-        if (!source_hash(t->model->source, hash, err)) return false;
+        if (!source_hash(t->model->source, t->arena, hash, err)) return false;
         from = new_mark(t->model, TRAINING_FROM_KEY,
                         arena_printf(t->arena, TRAINING_FROM_FORMAT, (unsigned long long)hash[0],
                                      (unsigned long long)hash[1]));

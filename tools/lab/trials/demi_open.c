@@ -4,8 +4,8 @@
 
 #include "demi_trials.h"
 #include "error_fill.h"
+#include "model_plan.h"
 #include "model_source.h"
-#include "plan_own.h"
 #include "session.h"
 
 static DemiStatus fail(const Err *err, DemiError *error) {
@@ -32,15 +32,12 @@ DemiStatus demi_plan_open(const DemiSource *source, const DemiCompileOptions *op
                           DemiPlan **plan, DemiError *error) {
     Err err = {0};
     DemiModel *model = NULL;
-    PlanRoom room = {.room = 0};
     *plan = NULL;
     if (is_plan(source, &err)) return demi_plan_load(source->path, plan, error);
     if (err.code == ERR_NONE) model_open(source, &model, &err);
     if (err.code != ERR_NONE) return fail(&err, error);
-    DemiStatus status = demi_compile(model, options, plan_room_write, &room, error);
+    DemiStatus status = model_plan(model, options, plan, error);
     demi_free(model);
-    if (status == DEMI_OK) return demi_plan_own(&room, plan, error);
-    plan_file_close(&room.file);
     return status;
 }
 

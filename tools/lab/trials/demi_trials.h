@@ -47,8 +47,9 @@ typedef struct DemiSource {
 #define DEMI_SOURCE_INIT                                                                           \
     { sizeof(DemiSource), NULL, NULL, NULL, NULL }
 
-/* The source's model, compiled, as a plan that holds all it needs; or the plan at its path, mapped. It
- * is freed with demi_plan_free; on error *plan is NULL. `options` may be NULL, and mean nothing where
+/* The source's model, compiled, as a plan; or the plan at its path, mapped. Large files of the model
+ * are mapped, too, and weights stay there where kernels read them as they are: what demi_plan_load says of
+ * changes to a plan's file holds for them. It is freed with demi_plan_free; on error *plan is NULL. `options` may be NULL, and mean nothing where
  * there is a plan. Errors: the source's; those of demi_compile and demi_plan_load. */
 DEMI_API DemiStatus demi_plan_open(const DemiSource *source, const DemiCompileOptions *options,
                                    DemiPlan **plan, DemiError *error);

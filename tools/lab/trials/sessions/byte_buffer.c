@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Room for so many bytes behind those that are there; false where memory runs out. */
-static bool has_room(ByteBuffer *buffer, size_t size, bool just_so) {
+static bool has_room(ByteBuffer *buffer, size_t size) {
     MemTrap here, *outer = buffer->arena->trap;
     const size_t wanted = buffer->bytes.count + size;
     if (buffer->bytes.capacity >= wanted) return true;
@@ -15,11 +15,6 @@ static bool has_room(ByteBuffer *buffer, size_t size, bool just_so) {
         return false;
     }
     buffer->arena->trap = &here;
-    if (just_so) {
-        buffer->bytes.items =
-            arena_resize(buffer->arena, buffer->bytes.items, buffer->bytes.capacity, wanted);
-        buffer->bytes.capacity = wanted;
-    }
     while (buffer->bytes.capacity < wanted)
         buffer->bytes.items =
             vec_grow(buffer->arena, buffer->bytes.items, &buffer->bytes.capacity, 1);
@@ -27,13 +22,9 @@ static bool has_room(ByteBuffer *buffer, size_t size, bool just_so) {
     return true;
 }
 
-bool byte_buffer_reserve(ByteBuffer *buffer, size_t size) {
-    return has_room(buffer, size, true);
-}
-
 bool byte_buffer_write(void *user, const void *bytes, size_t size) {
     ByteBuffer *buffer = user;
-    if (!has_room(buffer, size, false)) return false;
+    if (!has_room(buffer, size)) return false;
     memcpy(buffer->bytes.items + buffer->bytes.count, bytes, size);
     buffer->bytes.count += size;
     return true;

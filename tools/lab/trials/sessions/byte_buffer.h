@@ -17,10 +17,6 @@ typedef struct ByteBuffer {
 /* A DemiWriteFn, which must not jump: false where memory runs out. */
 bool byte_buffer_write(void *buffer, const void *bytes, size_t size);
 
-/* Has memory for so many more bytes at once, where their number is known: growing copies. False where
- * it runs out. */
-bool byte_buffer_reserve(ByteBuffer *buffer, size_t size);
-
 /* After the call: jumps where memory ran out within it. */
 void byte_buffer_end(const ByteBuffer *buffer);
 

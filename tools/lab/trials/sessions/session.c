@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "byte_buffer.h"
 #include "device.h"
 #include "error_fill.h"
+#include "model_plan.h"
 #include "model_source.h"
 #include "plan.h"
 #include "processors.h"
@@ -15,31 +15,6 @@
 #include "value_io.h"
 
 /* ---- opening --------------------------------------------------------------------------------- */
-
-/* A DemiWriteFn: a plan's first bytes say how many they are. The plan is to begin where that is
- * aligned. */
-static bool write_plan(void *user, const void *bytes, size_t size) {
-    ByteBuffer *room = user;
-    PlanHeader header;
-    if (!room->bytes.capacity && size >= sizeof header) {
-        memcpy(&header, bytes, sizeof header);
-        if (header.file_size > SIZE_MAX / 2) return false;
-        if (!byte_buffer_reserve(room, (size_t)header.file_size + PLAN_ALIGN)) return false;
-        room->bytes.count = (size_t)(-(uintptr_t)room->bytes.items % PLAN_ALIGN);
-    }
-    return byte_buffer_write(room, bytes, size);
-}
-
-static bool make_plan(Session *s, Arena *arena, DemiModel *model, Err *err) {
-    ByteBuffer room = {.arena = arena};
-    DemiError error = DEMI_ERROR_INIT;
-    DemiStatus status = demi_compile(model, &s->how->compile, write_plan, &room, &error);
-    byte_buffer_end(&room);
-    if (!error_take(err, status, &error)) return false;
-    const size_t at = (size_t)(-(uintptr_t)room.bytes.items % PLAN_ALIGN);
-    status = demi_plan_from_memory(room.bytes.items + at, room.bytes.count - at, &s->plan, &error);
-    return error_take(err, status, &error);
-}
 
 bool session_is_plan(Arena *arena, const char *path) {
     char magic[sizeof PLAN_MAGIC - 1];
@@ -185,8 +160,10 @@ static bool hold_device(const char *name, Device **device, Err *err) {
 
 bool session_open_model(Session *s, Arena *arena, DemiModel *model, Err *err) {
     Device *device = NULL;
+    DemiError error = DEMI_ERROR_INIT;
     bool ok = hold_device(s->how->context.device, &device, err) &&
-              make_plan(s, arena, model, err) && make_context(s, arena, err);
+              error_take(err, model_plan(model, &s->how->compile, &s->plan, &error), &error) &&
+              make_context(s, arena, err);
     if (!ok && s->path) err_file(err, s->path);
     if (device) device->kind->close(device); /* who runs on it has it, too */
     return ok;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Plans of models that run in this process: compiled into its memory, with weights left in their files
+ * where kernels can read them there. */
+#ifndef DEMI_MODEL_PLAN_H
+#define DEMI_MODEL_PLAN_H
+
+#include "demi.h"
+#include "demi_runtime.h"
+
+/* demi_compile, which uses the model up, to a plan in *plan; NULL on error. Large files of the model are
+ * mapped, so that what demi_plan_load says of changes to a plan's file holds for them. Errors:
+ * demi_compile's, and DEMI_ERR_ENV where a file can't be mapped. */
+DemiStatus model_plan(DemiModel *model, const DemiCompileOptions *options, DemiPlan **plan,
+                      DemiError *error);
+
+#endif
