@@ -286,7 +286,7 @@ static const struct Kind {
     {"low inputs", NULL, put_inputs, 4000, put_low},
     {"dims", NULL, put_inputs, 4000, put_dims},
     {"shapes", NULL, put_inputs, 4000, put_shapes},
-    {"gradient", "infer-dtypes,infer-shapes,expand-gradient", put_gradient, 2000, NULL},
+    {"gradient", "infer-dtypes,infer-shapes,expand-gradient", put_gradient, 4000, NULL},
     {"parameters", "infer-dtypes,infer-shapes,make-training{loss=mse}", put_parameters, 2000, NULL},
     {"mentions", "infer-dtypes,infer-shapes,repair", put_mentions, 4000, NULL},
     {"plug-in", "infer-dtypes,drop-identities", put_identities, 4000, NULL},
