@@ -34,11 +34,9 @@ typedef struct Named {
 
 /* ---- what it names --------------------------------------------------------------------------- */
 
-static Value **values_named(PassCtx *ctx, const Node *node, const char *list, uint32_t *count) {
+static Value **list_named(PassCtx *ctx, const Node *node, const char *list, uint32_t *count) {
     const Bytes *names = attr_strings(node_attr(node, list), count);
-    Value **values = ARENA_ARRAY(ctx->scratch, Value *, *count + 1);
-    for (uint32_t i = 0; i < *count; i++) values[i] = value_named(node->graph, names[i]);
-    return values;
+    return values_named(node->graph, names, *count, ctx->scratch);
 }
 
 static bool check_named(const Named *named, const char *list, Value *const *values, uint32_t count,
@@ -53,16 +51,15 @@ static bool check_named(const Named *named, const char *list, Value *const *valu
     return true;
 }
 
-static bool check_twice(const Named *named, Err *err) {
-    const uint32_t count = named->x_count + named->z_count;
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < i; k++) {
-            const Value *a = i < named->x_count ? named->xs[i] : named->zs[i - named->x_count];
-            const Value *b = k < named->x_count ? named->xs[k] : named->zs[k - named->x_count];
-            if (a == b)
-                return node_error(named->node, err, ERR_MODEL, "it names '%s' twice",
-                                  sym_text(a->name));
-        }
+static bool check_twice(PassCtx *ctx, const Named *named, Err *err) {
+    bool *met = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1);
+    for (uint32_t i = 0; i < named->x_count + named->z_count; i++) {
+        const Value *value = i < named->x_count ? named->xs[i] : named->zs[i - named->x_count];
+        if (met[value->id])
+            return node_error(named->node, err, ERR_MODEL, "it names '%s' twice",
+                              sym_text(value->name));
+        met[value->id] = true;
+    }
     return true;
 }
 
@@ -81,10 +78,10 @@ static bool read_names(PassCtx *ctx, Named *named, Err *err) {
     if (!attr_string(node_attr(node, "y"), &y) || !(named->y = value_named(node->graph, y)))
         return node_error(node, err, ERR_MODEL, "its y names '%.*s', which there is not",
                           (int)y.size, y.size ? (const char *)y.data : "");
-    named->xs = values_named(ctx, node, "xs", &named->x_count);
-    named->zs = values_named(ctx, node, "zs", &named->z_count);
+    named->xs = list_named(ctx, node, "xs", &named->x_count);
+    named->zs = list_named(ctx, node, "zs", &named->z_count);
     if (!check_named(named, "xs", named->xs, named->x_count, err) ||
-        !check_named(named, "zs", named->zs, named->z_count, err) || !check_twice(named, err))
+        !check_named(named, "zs", named->zs, named->z_count, err) || !check_twice(ctx, named, err))
         return false;
     const uint32_t inputs = named->x_count + named->z_count;
     if (node->input_count != inputs || node->output_count > named->x_count)
@@ -203,12 +200,15 @@ static Value *put_output(PassCtx *ctx, Node *node, uint32_t i, Value *value, uin
 
 static void put_outputs(PassCtx *ctx, const Named *named, Value **gradients, uint32_t made) {
     Node *node = named->node;
+    const uint32_t count = ctx->model->value_count;
+    Value **became = ARENA_ARRAY(ctx->scratch, Value *, count); /* by what was made: an output */
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (!node->outputs[i]) continue;
         Value *value = gradients[i] ? gradients[i] : zeros_of(ctx, node, named->xs[i]);
+        const uint32_t id = value->id;
+        if (id < count && became[id]) value = became[id];
         Value *result = put_output(ctx, node, i, value, made);
-        for (uint32_t k = i + 1; k < named->x_count; k++)
-            if (gradients[k] == value && value->id >= made) gradients[k] = result;
+        if (id < count && id >= made && !became[id]) became[id] = result;
     }
 }
 

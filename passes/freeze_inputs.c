@@ -28,22 +28,23 @@ static const PassOption options_table[] = {
     {0},
 };
 
-static bool is_named(const PassStrings *names, const Value *value) {
-    for (size_t i = 0; i < names->count; i++)
-        if (strcmp(names->items[i], sym_text(value->name)) == 0) return true;
-    return false;
-}
-
-static bool check_names(const Graph *graph, const PassStrings *names, Err *err) {
+/* By an input's place: it is among the names. NULL, with an error, where a name is no input's. */
+static const bool *find_named(PassCtx *ctx, const PassStrings *names, Err *err) {
+    const Graph *graph = ctx->model->graph;
+    const SymTable *syms = &ctx->model->syms;
+    uint32_t *place = ARENA_ARRAY(ctx->scratch, uint32_t, syms->count + 1); /* + 1, by number */
+    bool *named = ARENA_ARRAY(ctx->scratch, bool, graph->inputs.count + 1);
+    for (size_t i = graph->inputs.count; i-- > 0;)
+        place[graph->inputs.items[i]->name->number] = (uint32_t)i + 1;
     for (size_t i = 0; i < names->count; i++) {
-        bool found = false;
-        for (size_t k = 0; k < graph->inputs.count && !found; k++)
-            found = strcmp(names->items[i], sym_text(graph->inputs.items[k]->name)) == 0;
-        if (!found)
+        const Sym name = sym_find(syms, names->items[i], strlen(names->items[i]));
+        if (!name || !place[name->number])
             return err_set(err, ERR_USAGE, "the model has no input '%s' to leave to its callers",
-                           names->items[i]);
+                           names->items[i]),
+                   NULL;
+        named[place[name->number] - 1] = true;
     }
-    return true;
+    return named;
 }
 
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
@@ -52,10 +53,11 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     Graph *graph = model->graph;
     const bool old = model->ir_version < IR_DEFAULTS;
     size_t kept = 0, frozen = 0;
-    if (!check_names(graph, &options->fed, err)) return false;
+    const bool *fed = find_named(ctx, &options->fed, err);
+    if (!fed) return false;
     for (size_t i = 0; (old || options->all) && i < graph->inputs.count; i++) {
         Value *value = graph->inputs.items[i];
-        const bool stays = !value->init || is_named(&options->fed, value);
+        const bool stays = !value->init || fed[i];
         if (stays) graph->inputs.items[kept++] = value;
         if (!stays) value->input = NULL;
         frozen += !stays;

@@ -36,8 +36,22 @@ typedef struct Size {
 typedef struct Set {
     PassCtx *ctx;
     VEC(Size) sizes;
+    size_t name_count;
+    uint32_t *size_at; /* by a name's number: its place in sizes, + 1 */
+    Value **inputs;    /* by a name's number */
     Err *err;
 } Set;
+
+/* `more` names may come. */
+static Set set_new(PassCtx *ctx, size_t more, Err *err) {
+    const Graph *graph = ctx->model->graph;
+    Set set = {.ctx = ctx, .name_count = ctx->model->syms.count + more, .err = err};
+    set.size_at = ARENA_ARRAY(ctx->scratch, uint32_t, set.name_count + 1);
+    set.inputs = ARENA_ARRAY(ctx->scratch, Value *, set.name_count + 1);
+    for (size_t i = graph->inputs.count; i-- > 0;)
+        set.inputs[graph->inputs.items[i]->name->number] = graph->inputs.items[i];
+    return set;
+}
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
@@ -57,14 +71,19 @@ static bool take_size(const char **text, int64_t *size) {
     return errno == 0;
 }
 
+static Size *size_named(const Set *set, Sym name) {
+    const uint32_t at = set->size_at[name->number];
+    return at ? &set->sizes.items[at - 1] : NULL;
+}
+
 static bool set_size(Set *set, Sym name, int64_t size) {
-    for (size_t i = 0; i < set->sizes.count; i++) {
-        if (set->sizes.items[i].name != name) continue;
-        if (set->sizes.items[i].size == size) return true;
-        return err_set(set->err, ERR_USAGE, "'%s' is to be both %lld and %lld", sym_text(name),
-                       (long long)set->sizes.items[i].size, (long long)size);
-    }
+    const Size *have = size_named(set, name);
+    if (have)
+        return have->size == size ||
+               err_set(set->err, ERR_USAGE, "'%s' is to be both %lld and %lld", sym_text(name),
+                       (long long)have->size, (long long)size);
     VEC_PUSH(set->ctx->scratch, &set->sizes, ((Size){.name = name, .size = size}));
+    set->size_at[name->number] = (uint32_t)set->sizes.count;
     return true;
 }
 
@@ -80,12 +99,10 @@ static bool take_dim(Set *set, const char *text) {
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 static Value *find_input(Set *set, const char *name, size_t length) {
-    const Graph *graph = set->ctx->model->graph;
-    Sym wanted = sym_find(&set->ctx->model->syms, name, length);
-    for (size_t i = 0; wanted && i < graph->inputs.count; i++)
-        if (graph->inputs.items[i]->name == wanted) return graph->inputs.items[i];
-    err_set(set->err, ERR_USAGE, "the model has no input '%.*s'", (int)length, name);
-    return NULL;
+    const Sym wanted = sym_find(&set->ctx->model->syms, name, length);
+    Value *input = wanted ? set->inputs[wanted->number] : NULL;
+    if (!input) err_set(set->err, ERR_USAGE, "the model has no input '%.*s'", (int)length, name);
+    return input;
 }
 
 /* A size below 0, which exporters write for an open one, is one. */
@@ -150,10 +167,7 @@ static bool take_shape(Set *set, const char *text) {
 /* ---- names of sizes everywhere --------------------------------------------------------------- */
 
 static Size *size_of(Set *set, const Dim *dim) {
-    if (!dim_is_named(dim)) return NULL;
-    for (size_t i = 0; i < set->sizes.count; i++)
-        if (set->sizes.items[i].name == dim->symbol) return &set->sizes.items[i];
-    return NULL;
+    return dim_is_named(dim) ? size_named(set, dim->symbol) : NULL;
 }
 
 /* The type with known sizes in place of names, inside sequences and optionals, too; itself where
@@ -203,7 +217,7 @@ static void resolve_graph(Set *set, Graph *graph) {
 
 static bool run(PassCtx *ctx, const void *data, Err *err) {
     const SetShapesOptions *options = data;
-    Set set = {.ctx = ctx, .err = err};
+    Set set = set_new(ctx, options->dims.count, err);
     for (size_t i = 0; i < options->dims.count; i++)
         if (!take_dim(&set, options->dims.items[i])) return false;
     size_t named = set.sizes.count;

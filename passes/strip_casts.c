@@ -33,31 +33,48 @@ static bool is_low(Dtype dtype) {
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
+typedef struct Restore {
+    PassCtx *ctx;
+    Value **mentions; /* [value_count], by the id of what had the entry; NULL: there are none yet */
+    uint32_t value_count;
+} Restore;
+
 /* An entry for an output that a cast gave its name to is not demi's: the file had two of it, and
- * the other one is with the value that the cast reads. It stays, as a mention (mentions.h). */
-static void keep_repeated_info(Value *result) {
+ * the other one is with the value that the cast reads. It stays, as a mention (mentions.h), which
+ * takes its place when the graph's casts are gone. */
+static void keep_repeated_info(Restore *r, Value *result) {
     Graph *graph = result->graph;
+    if (!r->mentions) {
+        r->value_count = graph->model->value_count;
+        r->mentions = ARENA_ARRAY(r->ctx->scratch, Value *, r->value_count);
+    }
     Value *mention = value_new(graph, result->name);
     mention->info = result->info;
     mention->type = result->type;
-    for (size_t i = 0; i < graph->infos.count; i++)
-        if (graph->infos.items[i] == result) graph->infos.items[i] = mention;
+    r->mentions[result->id] = mention;
     result->info = NULL;
     graph->model->mentions = true;
 }
 
-static void remove_cast(PassCtx *ctx, Node *cast) {
+static void list_mentions(const Restore *r, Graph *graph) {
+    for (size_t i = 0; r->mentions && i < graph->infos.count; i++) {
+        const uint32_t id = graph->infos.items[i]->id;
+        if (id < r->value_count && r->mentions[id]) graph->infos.items[i] = r->mentions[id];
+    }
+}
+
+static void remove_cast(Restore *r, Node *cast) {
     Value *result = cast->outputs[0], *source = cast->inputs[0].value;
     if (value_is_named_output(result)) {
         if (source->input || source->graph != result->graph || value_is_named_output(source))
             return;
-        if (result->info && source->info) keep_repeated_info(result);
+        if (result->info && source->info) keep_repeated_info(r, result);
         value_swap_names(result, source);
     }
     value_replace_uses(result, source);
     node_remove_unswept(cast);
-    ctx->counts->casts_removed++;
-    ctx->counts->rewrites++;
+    r->ctx->counts->casts_removed++;
+    r->ctx->counts->rewrites++;
 }
 
 /* The one number that a tensor had: its bits in hex, '#' in raw_data or '~' in float_data. */
@@ -371,14 +388,16 @@ static void lower_outputs(PassCtx *ctx, Graph *graph) {
 }
 
 static void restore_nodes(PassCtx *ctx, const GraphList *graphs) {
+    Restore r = {.ctx = ctx};
     for (size_t i = 0; i < graphs->count; i++) {
         for (Node *node = graphs->items[i]->first, *next; node; node = next) {
             next = node->next;
             if (node_is_own_cast(node))
-                remove_cast(ctx, node);
+                remove_cast(&r, node);
             else
                 restore_attrs(ctx, node);
         }
+        list_mentions(&r, graphs->items[i]);
         graph_sweep(graphs->items[i]);
     }
 }
@@ -406,9 +425,8 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
     for (size_t i = 0; i < graphs.count; i++) declared_types_follow(graphs.items[i]);
     lower_outputs(ctx, ctx->model->graph);
-    for (size_t i = 0; i < graphs.count; i++)
-        default_import_restore(ctx->model, &graphs, graphs.items[i]->opsets);
-    while (model_take_mark(ctx->model, &ctx->model->opsets, "demi.was", CONSTANTS_MARK)) {
+    default_imports_restore(ctx->model);
+    while (model_take_mark(ctx->model, NULL, "demi.was", CONSTANTS_MARK)) {
     }
     return !sound || check_result(ctx, err); /* what was wrong before may stay so */
 }

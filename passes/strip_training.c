@@ -18,7 +18,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
         next = entry->next;
         if (sym_equals(entry->key, TRAINING_STEPS_KEY) ||
             sym_equals(entry->key, TRAINING_RUN_KEY) || sym_equals(entry->key, TRAINING_FROM_KEY))
-            model_take_mark(model, &model->opsets, sym_text(entry->key), sym_text(entry->value));
+            model_take_mark(model, NULL, sym_text(entry->key), sym_text(entry->value));
     }
     training_forget_domain(model, ctx->scratch);
     return true;

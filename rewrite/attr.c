@@ -235,12 +235,8 @@ void node_add_metadata(Node *node, const char *key, const char *value) {
     add_metadata(node->graph->model, &node->metadata, key, value);
 }
 
-/* Where the model, or the function, that has these imports keeps its metadata. */
-static KeyValue **marks_of(Model *model, const OpsetImports *opsets) {
-    for (size_t i = 0; i < model->functions.count; i++)
-        if (&model->functions.items[i]->opsets == opsets)
-            return &model->functions.items[i]->metadata;
-    return &model->metadata;
+static KeyValue **marks_of(Model *model, Function *function) {
+    return function ? &function->metadata : &model->metadata;
 }
 
 static void remove_metadata(Model *model, KeyValue **list, const char *key) {
@@ -259,12 +255,12 @@ void node_remove_metadata(Node *node, const char *key) {
     remove_metadata(node->graph->model, &node->metadata, key);
 }
 
-void model_mark(Model *model, OpsetImports *opsets, const char *key, const char *value) {
-    add_metadata(model, marks_of(model, opsets), key, value);
+void model_mark(Model *model, Function *function, const char *key, const char *value) {
+    add_metadata(model, marks_of(model, function), key, value);
 }
 
-bool model_take_mark(Model *model, OpsetImports *opsets, const char *key, const char *value) {
-    for (KeyValue **at = marks_of(model, opsets); *at; at = &(*at)->next) {
+bool model_take_mark(Model *model, Function *function, const char *key, const char *value) {
+    for (KeyValue **at = marks_of(model, function); *at; at = &(*at)->next) {
         if (!sym_equals((*at)->key, key) || !sym_equals((*at)->value, value)) continue;
         *at = (*at)->next;
         model_touch(model);

@@ -145,40 +145,74 @@ static void value_lose_producer(Value *value) {
     value->output_index = 0;
 }
 
+/* The room of an array that has `was` items and grows to `count`: twice as much as it needs at most, so that n
+ * items that come one by one cost no more than those that come at once. */
+static uint8_t room_of(uint32_t was, uint32_t count) {
+    uint8_t room = was ? 2 : 0;
+    while (was && UINT64_C(1) << room < count) room++;
+    return room;
+}
+
+static bool has_room(uint8_t room, uint32_t count) {
+    return room && count <= UINT64_C(1) << room;
+}
+
+static size_t room_size(uint8_t room, uint32_t count) {
+    return room ? (size_t)1 << room : count;
+}
+
+static void inputs_grow(Node *node, uint32_t count) {
+    Model *model = node->graph->model;
+    if (has_room(node->input_room, count)) return;
+    node->input_room = room_of(node->input_count, count);
+    const size_t size = room_size(node->input_room, count);
+    Use *grown = arena_pool_array(&model->arena, &model->pools.uses, size, sizeof *grown);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        grown[i] = node->inputs[i];
+        use_relocated(&grown[i]);
+    }
+    node->inputs = grown;
+}
+
+/* Before more inputs come: their numbers are to be in a row. */
+static void inputs_renumber(Node *node) {
+    Model *model = node->graph->model;
+    if (!node->input_count || node->inputs[0].id + node->input_count == model->use_count) return;
+    for (uint32_t i = 0; i < node->input_count; i++) node->inputs[i].id = model->use_count++;
+}
+
 void node_resize_inputs(Node *node, uint32_t count) {
     Model *model = node->graph->model;
     if (count == node->input_count) return;
     for (uint32_t i = count; i < node->input_count; i++) use_unlink(&node->inputs[i]);
     if (count > node->input_count) {
-        Use *grown = arena_pool_array(&model->arena, &model->pools.uses, count, sizeof *grown);
-        for (uint32_t i = 0; i < count; i++) {
-            if (i < node->input_count) {
-                grown[i] = node->inputs[i];
-                use_relocated(&grown[i]);
-            }
-            grown[i].node = node;
-            grown[i].index = i;
-            grown[i].id = model->use_count++;
-        }
-        node->inputs = grown;
+        inputs_grow(node, count);
+        inputs_renumber(node);
     }
+    for (uint32_t i = node->input_count; i < count; i++)
+        node->inputs[i] = (Use){.node = node, .index = i, .id = model->use_count++};
     node->input_count = count;
     model_touch(model);
 }
 
-void node_resize_outputs(Node *node, uint32_t count) {
+static void outputs_grow(Node *node, uint32_t count) {
     Model *model = node->graph->model;
+    if (has_room(node->output_room, count)) return;
+    node->output_room = room_of(node->output_count, count);
+    const size_t size = room_size(node->output_room, count);
+    Value **grown = arena_pool_array(&model->arena, &model->pools.outputs, size, sizeof *grown);
+    if (node->output_count) memcpy(grown, node->outputs, node->output_count * sizeof *grown);
+    node->outputs = grown;
+}
+
+void node_resize_outputs(Node *node, uint32_t count) {
     if (count == node->output_count) return;
     for (uint32_t i = count; i < node->output_count; i++)
         if (node->outputs[i]) value_lose_producer(node->outputs[i]);
-    if (count > node->output_count) {
-        Value **grown =
-            arena_pool_array(&model->arena, &model->pools.outputs, count, sizeof *grown);
-        if (node->output_count) memcpy(grown, node->outputs, node->output_count * sizeof *grown);
-        node->outputs = grown;
-    }
+    if (count > node->output_count) outputs_grow(node, count);
+    for (uint32_t i = node->output_count; i < count; i++) node->outputs[i] = NULL;
     node->output_count = count;
-    model_touch(model);
+    model_touch(node->graph->model);
 }
 
 void node_set_input(Node *node, uint32_t i, Value *value) {
@@ -264,6 +298,14 @@ void graph_sweep(Graph *graph) {
     graph->unswept = graph->dropped = false;
 }
 
+static void graph_lost_info(Graph *graph) {
+    graph->unswept = graph->model->unswept = true;
+}
+
+static void graph_lost_init(Graph *graph) {
+    graph->dropped = graph->model->unswept = true;
+}
+
 /* After a removal from one of the lists. */
 static void graph_removed(Graph *graph) {
     if (!graph->model->batch) graph_sweep(graph);
@@ -286,7 +328,8 @@ void value_set_init(Value *value, const Tensor *tensor) {
     value->init = tensor;
     model_touch(graph->model);
     if (tensor || !was) return;
-    graph->dropped = value->lost_init = true;
+    value->lost_init = true;
+    graph_lost_init(graph);
     graph_removed(graph);
 }
 
@@ -303,7 +346,8 @@ void value_add_info(Value *value) {
 void value_remove_info(Value *value) {
     if (!value->info) return;
     value->info = NULL;
-    value->graph->unswept = value->lost_info = true;
+    value->lost_info = true;
+    graph_lost_info(value->graph);
     graph_removed(value->graph);
 }
 
@@ -322,8 +366,10 @@ void node_remove_unswept(Node *node) {
         Value *value = node->outputs[i];
         if (!value) continue;
         value_lose_producer(value);
-        if (value->info) node->graph->unswept = value->lost_info = true;
+        if (!value->info) continue;
         value->info = NULL;
+        value->lost_info = true;
+        graph_lost_info(node->graph);
     }
     node_unlink(node);
     model_touch(node->graph->model);
@@ -382,9 +428,9 @@ void graph_remove_initializers(Graph *graph, Value *const *values, size_t count)
         values[i]->lost_init = true;
         if (!values[i]->info || values[i]->input) continue;
         values[i]->info = NULL;
-        graph->unswept = true;
+        graph_lost_info(graph);
     }
-    graph->dropped = true;
+    graph_lost_init(graph);
     graph_removed(graph);
 }
 

@@ -292,6 +292,7 @@ struct Node {
     uint32_t id;       /* < model->node_count; dense, for side tables of passes */
     uint32_t input_count, output_count;
     bool shares_lists; /* attrs and metadata are another node's too: attr.c copies, then writes */
+    uint8_t input_room, output_room; /* 2 to that is what the arrays hold; 0: the counts, they never grew */
     Sym name;          /* often absent: node_label gives something to call it by */
     Sym op_type, domain;
     Use *inputs;     /* [input_count]; inputs[i].value is NULL where omitted */
@@ -400,6 +401,16 @@ typedef struct TrainingInfo {
     Bytes rest;
 } TrainingInfo;
 
+typedef VEC(Graph *) GraphList;
+
+/* The graphs that model_graphs found, and what there was then: they are the same until something changes. */
+typedef struct GraphsFound {
+    GraphList list;
+    uint64_t edits;
+    uint32_t graph_count;
+    size_t function_count, training_count;
+} GraphsFound;
+
 struct Model {
     Arena arena; /* owns everything below */
     struct {
@@ -409,6 +420,7 @@ struct Model {
     uint32_t value_count, node_count, use_count, graph_count; /* ids given out so far */
     uint64_t edits;                                           /* changes made since it was read */
     bool batch;    /* removals are between model_batch_removals and model_sweep */
+    bool unswept;  /* graphs may be */
     bool mentions; /* there may be value_info entries of no value of their graph: mentions.h */
     const Source *source;           /* the file it was read from; NULL where made or read as text */
     VEC(const Source *) data_files; /* that its external data lie in */
@@ -419,9 +431,11 @@ struct Model {
     OpsetImports opsets;
     Sym producer_name, producer_version, domain, doc;
     Graph *graph;              /* never NULL */
+    GraphsFound *found;        /* model_graphs', also of a const Model */
     VEC(Function *) functions; /* grown by model_add_function alone */
     Function **function_slots; /* by what calls name them; open addressing, a power of two */
     size_t function_capacity;
+    bool shadowing; /* a function is of ONNX's own domain */
     VEC(TrainingInfo *) training;
     KeyValue *metadata;
     /* Operators of the user's own, so that node_schema finds them; nothing a file says. */
@@ -607,10 +621,10 @@ void node_add_metadata(Node *node, const char *key, const char *value);
 Sym node_metadata(const Node *node, const char *key);
 /* Drops every entry of that key. */
 void node_remove_metadata(Node *node, const char *key);
-/* Appends key = value to the metadata of the model, or of the function, whose imports these are.
+/* Appends key = value to the metadata of a function of the model, or where NULL of the model itself.
  * The second takes such an entry away; false where there is none. */
-void model_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
-bool model_take_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
+void model_mark(Model *model, Function *function, const char *key, const char *value);
+bool model_take_mark(Model *model, Function *function, const char *key, const char *value);
 /* Gives a key its value, adding it where it is new. */
 void node_set_metadata(Node *node, const char *key, const char *value);
 /* The same for what declares an input, output or inner value. */
@@ -618,9 +632,9 @@ void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const cha
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-typedef VEC(Graph *) GraphList;
 /* Every graph of the model, outer before inner: the main graph and its nested graphs in node order,
- * then each function's body, then training graphs. In `arena`. */
+ * then each function's body, then training graphs. In `arena`. Nodes are looked through once per edit,
+ * so attributes that hold graphs are changed by the functions above, or before anybody asks. */
 GraphList model_graphs(const Model *model, Arena *arena);
 
 typedef void (*GraphVisitor)(Graph *graph, void *data);
@@ -644,7 +658,11 @@ const char *node_label(const Node *node);
 /* err_set, with the node's label, operator and graph path filled in. Returns false. */
 bool node_error(const Node *node, Err *err, ErrCode code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Fills graph path (the names of enclosing nodes' attributes) of an error just set. */
+/* What to call a graph: the names of the nodes around it with their attributes, and of its function; "" for the
+ * main graph. A long path lacks what is in its middle. */
+enum { GRAPH_PATH = sizeof((Err *)NULL)->graph };
+void graph_path(const Graph *graph, char path[GRAPH_PATH]);
+/* Fills the graph's path of an error just set. */
 void err_graph(Err *err, const Graph *graph);
 
 #endif

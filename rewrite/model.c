@@ -24,6 +24,7 @@ Model *model_new(MemTrap *trap) {
     model->arena = arena;
     sym_table_init(&model->syms, &model->arena);
     model->graph = graph_new(model, NULL);
+    model->found = ARENA_NEW(&model->arena, GraphsFound);
     model->arena.trap = trap;
     return model;
 }
@@ -78,23 +79,25 @@ void model_drop_import(Model *model, OpsetImports *opsets, Sym domain) {
     opsets->count = kept;
 }
 
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
 typedef struct Walk {
-    const Model *model;
-    GraphList list;
-    Arena *arena;
+    Model *model;
+    GraphList *list;
 } Walk;
 
 static void walk_graph(Graph *graph, void *data) {
     Walk *walk = data;
-    VEC_PUSH(walk->arena, &walk->list, graph);
+    VEC_PUSH(&walk->model->arena, walk->list, graph);
     /* All graphs there are: no need to look for more in each node. */
-    if (walk->list.count == walk->model->graph_count) return;
+    if (walk->list->count == walk->model->graph_count) return;
     for (const Node *node = graph->first; node; node = node_after(node))
         if (node->attrs) node_each_graph(node, walk_graph, walk);
 }
 
-GraphList model_graphs(const Model *model, Arena *arena) {
-    Walk walk = {.model = model, .arena = arena};
+static void walk_model(Model *model) {
+    Walk walk = {model, &model->found->list};
+    walk.list->count = 0;
     walk_graph(model->graph, &walk);
     for (size_t i = 0; i < model->functions.count; i++)
         walk_graph(model->functions.items[i]->body, &walk);
@@ -103,7 +106,28 @@ GraphList model_graphs(const Model *model, Arena *arena) {
         if (info->initialization) walk_graph(info->initialization, &walk);
         if (info->algorithm) walk_graph(info->algorithm, &walk);
     }
-    return walk.list;
+}
+
+static bool is_found(const Model *model) {
+    const GraphsFound *found = model->found;
+    return found->list.count && found->edits == model->edits &&
+           found->graph_count == model->graph_count &&
+           found->function_count == model->functions.count &&
+           found->training_count == model->training.count;
+}
+
+GraphList model_graphs(const Model *model, Arena *arena) {
+    GraphsFound *found = model->found;
+    if (!is_found(model)) {
+        walk_model(model->graph->model);
+        found->edits = model->edits;
+        found->graph_count = model->graph_count;
+        found->function_count = model->functions.count;
+        found->training_count = model->training.count;
+    }
+    GraphList list = {.count = found->list.count, .capacity = found->list.count};
+    list.items = arena_copy(arena, found->list.items, list.count * sizeof *list.items);
+    return list;
 }
 
 void model_batch_removals(Model *model) {
@@ -112,6 +136,8 @@ void model_batch_removals(Model *model) {
 
 void model_sweep(Model *model, Arena *scratch) {
     model->batch = false;
+    if (!model->unswept) return;
+    model->unswept = false;
     const GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
 }
@@ -138,8 +164,10 @@ static Function **function_slot(const Model *model, const Callee *callee) {
     uint64_t hash = callee->name ? sym_hash(callee->name) : 0;
     hash = hash * 0x9e3779b1u + (domain_is_default(callee->domain) ? 0 : sym_hash(callee->domain));
     hash = hash * 0x9e3779b1u + (sym_is_empty(callee->overload) ? 0 : sym_hash(callee->overload));
+    hash *= UINT64_C(
+        0x9e3779b97f4a7c15); /* names of one stem are neighbours, and would lie in one row */
     size_t mask = model->function_capacity - 1;
-    for (size_t i = (hash ^ hash >> 32) & mask;; i = (i + 1) & mask) {
+    for (size_t i = hash >> 32 & mask;; i = (i + 1) & mask) {
         Function **slot = &model->function_slots[i];
         if (!*slot || callee_is(callee, *slot)) return slot;
     }
@@ -153,6 +181,7 @@ static void function_index(Model *model, Function *function) {
 
 void model_add_function(Model *model, Function *function) {
     function->index = (uint32_t)model->functions.count;
+    model->shadowing |= domain_is_default(function->domain);
     VEC_PUSH(&model->arena, &model->functions, function);
     if (model->functions.count * 2 <= model->function_capacity) {
         function_index(model, function);
@@ -166,6 +195,7 @@ void model_add_function(Model *model, Function *function) {
 
 Function *model_find_function(const Model *model, const Node *node) {
     if (!model->function_capacity) return NULL;
+    if (!model->shadowing && domain_is_default(node->domain)) return NULL;
     const Callee callee = {node->op_type, node->domain, node_extra(node)->overload};
     return *function_slot(model, &callee);
 }
@@ -188,33 +218,53 @@ const char *node_label(const Node *node) {
     return "";
 }
 
+/* Appends the text's first bytes, `most` of them; returns the length. */
+static size_t path_put(char *path, size_t length, const char *text, size_t most) {
+    for (size_t i = 0; i < most && text[i]; i++) path[length++] = text[i];
+    path[length] = '\0';
+    return length;
+}
+
 /* Which attribute of its owner holds the graph: "then_branch", "graphs[2]". */
-static void graph_role(const Graph *graph, char *buffer, size_t size) {
+static void graph_role(const Graph *graph, char role[64]) {
     for (const Attr *attr = graph->owner->attrs; attr; attr = attr->next) {
         if (attr->type == ATTR_GRAPH && attr->v.g == graph)
-            snprintf(buffer, size, "%s", sym_text(attr->name));
+            path_put(role, 0, sym_text(attr->name), 63);
         for (uint32_t i = 0; attr->type == ATTR_GRAPHS && i < attr->count; i++)
             if (attr->v.graphs[i] == graph)
-                snprintf(buffer, size, "%s[%u]", sym_text(attr->name), (unsigned)i);
+                snprintf(role, 64, "%s[%u]", sym_text(attr->name), (unsigned)i);
+    }
+}
+
+/* A graph's own part of its path. */
+static void graph_part(const Graph *graph, char part[GRAPH_PATH]) {
+    if (!graph->owner) {
+        const size_t length = path_put(part, 0, "function ", GRAPH_PATH);
+        path_put(part, length, sym_text(graph->function->name), 120);
+        return;
+    }
+    char role[64] = "";
+    graph_role(graph, role);
+    size_t length = path_put(part, 0, node_label(graph->owner), 80);
+    length = path_put(part, length, "/", 1);
+    path_put(part, length, role, sizeof role);
+}
+
+void graph_path(const Graph *graph, char path[GRAPH_PATH]) {
+    enum { HALF = GRAPH_PATH / 2 - 2 };
+    path[0] = '\0';
+    for (; graph && (graph->owner || (graph->function && !graph->parent)); graph = graph->parent) {
+        char part[GRAPH_PATH], inner[HALF + 1];
+        path_put(inner, 0, path, HALF);
+        graph_part(graph, part);
+        size_t length = path_put(path, 0, part, HALF);
+        if (inner[0]) length = path_put(path, length, "/", 1);
+        path_put(path, length, inner, HALF);
     }
 }
 
 void err_graph(Err *err, const Graph *graph) {
-    if (!err || err->graph[0]) return;
-    for (; graph; graph = graph->parent) {
-        char part[sizeof err->graph] = "", path[sizeof err->graph];
-        if (graph->owner) {
-            char role[64] = "";
-            graph_role(graph, role, sizeof role);
-            snprintf(part, sizeof part, "%.80s/%s", node_label(graph->owner), role);
-        } else if (graph->function && !graph->parent) {
-            snprintf(part, sizeof part, "function %.120s", sym_text(graph->function->name));
-        } else {
-            return;
-        }
-        snprintf(path, sizeof path, "%.78s%s%.78s", part, err->graph[0] ? "/" : "", err->graph);
-        memcpy(err->graph, path, sizeof path);
-    }
+    if (err && !err->graph[0]) graph_path(graph, err->graph);
 }
 
 bool node_error(const Node *node, Err *err, ErrCode code, const char *format, ...) {

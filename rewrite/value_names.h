@@ -9,6 +9,8 @@
 /* What a name means in a graph: its value, or that of the nearest graph around it; NULL where there is
  * none. O(values of these graphs). */
 Value *value_named(const Graph *graph, Bytes name);
+/* The same of `count` names in one walk: an array in `scratch`. */
+Value **values_named(const Graph *graph, const Bytes *names, uint32_t count, Arena *scratch);
 
 /* True for a Gradient node. */
 bool node_names_values(const Node *node);

@@ -54,7 +54,8 @@ Value *cast_insert(PassCtx *ctx, Value *value, const Type *type, Node **like) {
     Model *model = graph->model;
     char few[FEW];
     SymKey stem = cast_name(ctx, value, to, few);
-    default_import_for_cast(ctx, graph);
+    if (!like || !*like || (*like)->graph->opsets != graph->opsets)
+        default_import_for_cast(ctx, graph); /* else done, and it may take a walk */
     Node *before = value->producer ? value->producer->next : graph->first;
     Node *cast = node_new(graph, before, sym_intern_cstr(&model->syms, "Cast"), NULL);
     node_resize_inputs(cast, 1);
@@ -112,5 +113,5 @@ void casts_leave_mark(PassCtx *ctx) {
     if (casts_left_mark(ctx->model, &main_graph)) return; /* mostly among the first nodes */
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     if (!casts_left_mark(ctx->model, &graphs))
-        model_mark(ctx->model, &ctx->model->opsets, "demi.was", CONSTANTS_MARK);
+        model_mark(ctx->model, NULL, "demi.was", CONSTANTS_MARK);
 }

@@ -34,15 +34,60 @@ static void import(Model *model, OpsetImports *opsets, int64_t version) {
     model_import_opset(model, opsets, sym_intern_cstr(&model->syms, ""), version);
 }
 
-/* True where the operators that are called under these imports are the same at both versions. */
-static bool are_same(const GraphList *graphs, const OpsetImports *opsets, int64_t a, int64_t b) {
-    for (size_t i = 0; i < graphs->count; i++)
-        for (const Node *node = graphs->items[i]->first; node; node = node_after(node))
-            if (graphs->items[i]->opsets == opsets && domain_is_default(node->domain) &&
-                ops_find_sym(NULL, node->op_type, a) != ops_find_sym(NULL, node->op_type, b))
-                return false;
-    return true;
+/* ---- what is called -------------------------------------------------------------------------- */
+
+/* Whose imports they are: a function's, or where it is NULL the model's. */
+typedef struct Importer {
+    Model *model;
+    Function *function;
+    OpsetImports *opsets;
+} Importer;
+
+static Importer importer_of(Model *model, Function *function) {
+    return (Importer){model, function, function ? &function->opsets : &model->opsets};
 }
+
+typedef struct Calls {
+    int64_t a, b;     /* versions */
+    bool any, differ; /* operators of ONNX are called; one of them is another in b than in a */
+} Calls;
+
+static void add_calls(Graph *graph, void *data) {
+    Calls *calls = data;
+    for (const Node *node = graph->first; node && !calls->differ; node = node_after(node)) {
+        if (domain_is_default(node->domain)) {
+            calls->any = true;
+            calls->differ = ops_find_sym(NULL, node->op_type, calls->a) !=
+                            ops_find_sym(NULL, node->op_type, calls->b);
+        }
+        node_each_graph(node, add_calls, calls);
+    }
+}
+
+/* What is called under these imports, of which the graphs are walked and no others. */
+static Calls calls_under(const Importer *importer, int64_t a, int64_t b) {
+    Calls calls = {.a = a, .b = b};
+    const Model *model = importer->model;
+    add_calls(importer->function ? importer->function->body : model->graph, &calls);
+    for (size_t i = 0; !importer->function && i < model->training.count; i++) {
+        const TrainingInfo *info = model->training.items[i];
+        if (info->initialization) add_calls(info->initialization, &calls);
+        if (info->algorithm) add_calls(info->algorithm, &calls);
+    }
+    return calls;
+}
+
+/* True where the operators that are called under these imports are the same at both versions. */
+static bool are_same(const Importer *importer, int64_t a, int64_t b) {
+    return !calls_under(importer, a, b).differ;
+}
+
+/* True where a node under these imports calls ONNX's operators. */
+static bool has_calls(const Importer *importer) {
+    return calls_under(importer, 1, 1).any;
+}
+
+/* ---- imports --------------------------------------------------------------------------------- */
 
 /* True where both import the default domain, and a Cast is not the same in the model. */
 static bool is_apart(const Model *model, const OpsetImports *opsets) {
@@ -50,14 +95,20 @@ static bool is_apart(const Model *model, const OpsetImports *opsets) {
     return own && main && own != main && ops_find("", "Cast", own) != ops_find("", "Cast", main);
 }
 
-/* A function that is apart comes to import what the model does. */
-static void follow_model(Model *model, const GraphList *graphs, OpsetImports *opsets) {
-    const int64_t own = opset_version(opsets, NULL), main = opset_version(&model->opsets, NULL);
-    if (!is_apart(model, opsets) || !are_same(graphs, opsets, own, main)) return;
+static void leave_mark(const Importer *importer, int64_t version) {
     Mark mark;
-    mark_of(mark, own);
-    import(model, opsets, main);
-    model_mark(model, opsets, key, mark);
+    mark_of(mark, version);
+    model_mark(importer->model, importer->function, key, mark);
+}
+
+/* A function that is apart comes to import what the model does. */
+static void follow_model(const Importer *importer) {
+    Model *model = importer->model;
+    const int64_t own = opset_version(importer->opsets, NULL);
+    const int64_t main = opset_version(&model->opsets, NULL);
+    if (!is_apart(model, importer->opsets) || !are_same(importer, own, main)) return;
+    import(model, importer->opsets, main);
+    leave_mark(importer, own);
 }
 
 /* What a graph without an import comes to have: what others of the model have. */
@@ -70,39 +121,38 @@ static int64_t common_version(const Model *model) {
 
 void default_import_for_cast(PassCtx *ctx, Graph *graph) {
     Model *model = ctx->model;
-    const bool own = opset_version(graph->opsets, NULL);
-    if (own && !is_apart(model, graph->opsets)) return;
-    const GraphList graphs = model_graphs(model, ctx->scratch);
-    if (own) {
-        follow_model(model, &graphs, graph->opsets);
+    const Importer importer = importer_of(model, graph->function);
+    if (opset_version(graph->opsets, NULL)) {
+        follow_model(&importer);
         return;
     }
-    Mark mark;
-    mark_of(mark, 0);
     import(model, graph->opsets, common_version(model));
-    model_mark(model, graph->opsets, key, mark);
-    for (size_t i = 0; graph->opsets == &model->opsets && i < graphs.count; i++)
-        if (graphs.items[i]->opsets != &model->opsets)
-            follow_model(model, &graphs, graphs.items[i]->opsets);
+    leave_mark(&importer, 0);
+    for (size_t i = 0; !graph->function && i < model->functions.count; i++) {
+        const Importer function = importer_of(model, model->functions.items[i]);
+        follow_model(&function);
+    }
 }
 
-/* True where a node under these imports calls ONNX's operators. */
-static bool has_calls(const GraphList *graphs, const OpsetImports *opsets) {
-    for (size_t i = 0; i < graphs->count; i++)
-        for (const Node *node = graphs->items[i]->first; node; node = node_after(node))
-            if (graphs->items[i]->opsets == opsets && domain_is_default(node->domain)) return true;
-    return false;
-}
-
-void default_import_restore(Model *model, const GraphList *graphs, OpsetImports *opsets) {
-    const int64_t own = opset_version(opsets, NULL);
+static void restore(const Importer *importer) {
+    Model *model = importer->model;
+    const int64_t own = opset_version(importer->opsets, NULL);
     Mark mark;
     mark_of(mark, 0);
-    if (model_take_mark(model, opsets, key, mark) && !has_calls(graphs, opsets))
-        model_drop_import(model, opsets, NULL);
+    if (model_take_mark(model, importer->function, key, mark) && !has_calls(importer))
+        model_drop_import(model, importer->opsets, NULL);
     for (int64_t was = 1; was <= ops_latest_opset(""); was++) {
         mark_of(mark, was);
-        if (model_take_mark(model, opsets, key, mark) && are_same(graphs, opsets, own, was))
-            import(model, opsets, was);
+        if (model_take_mark(model, importer->function, key, mark) && are_same(importer, own, was))
+            import(model, importer->opsets, was);
+    }
+}
+
+void default_imports_restore(Model *model) {
+    Importer importer = importer_of(model, NULL);
+    restore(&importer);
+    for (size_t i = 0; i < model->functions.count; i++) {
+        importer = importer_of(model, model->functions.items[i]);
+        restore(&importer);
     }
 }

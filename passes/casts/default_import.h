@@ -11,7 +11,7 @@
  * a Cast is put into it. What was imported is left in metadata (demi.was). */
 void default_import_for_cast(PassCtx *ctx, Graph *graph);
 
-/* The reverse, once casts are gone. `graphs` are all of the model. */
-void default_import_restore(Model *model, const GraphList *graphs, OpsetImports *opsets);
+/* The reverse for the model and its functions, once casts are gone. */
+void default_imports_restore(Model *model);
 
 #endif

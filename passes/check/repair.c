@@ -216,9 +216,11 @@ bool repair_model(PassCtx *ctx, const char *when) {
     each_value(&r, keep);
     const bool known = infer(&r) || correct_casts(&r, when);
     if (known) {
+        model_batch_removals(ctx->model);
         each_value(&r, correct_info);
         for (size_t g = 0; g < r.graphs.count; g++)
             if (!r.graphs.items[g]->function) correct_graph(&r, r.graphs.items[g]);
+        model_sweep(ctx->model, ctx->scratch);
         remark(&r, when);
     }
     each_value(&r, give_back);

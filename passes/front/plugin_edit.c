@@ -338,8 +338,10 @@ static bool name_is_free(const DemiPassRun *run, const char *text) {
     Sym name = sym_find(&model->syms, text, strlen(text));
     if (!name) return true;
     GraphList graphs = model_graphs(model, plugin_scratch(run));
-    for (size_t i = 0; i < graphs.count; i++)
+    for (size_t i = 0; i < graphs.count; i++) {
+        graph_sweep(graphs.items[i]);
         if (graph_has_name(graphs.items[i], name)) return false;
+    }
     return true;
 }
 

@@ -122,8 +122,14 @@ static const DemiType *api_graph_output_type(const DemiGraph *graph, size_t i) {
     return output ? type_out(output->decl->type) : NULL;
 }
 
+/* Removals are swept where somebody looks. */
+static const Graph *swept(const DemiGraph *graph) {
+    graph_sweep(graph_in((DemiGraph *)graph));
+    return graph_of(graph);
+}
+
 static size_t api_graph_initializer_count(const DemiGraph *graph) {
-    return graph ? graph_of(graph)->initializers.count : 0;
+    return graph ? swept(graph)->initializers.count : 0;
 }
 
 static DemiValue *api_graph_initializer(const DemiGraph *graph, size_t i) {
@@ -139,7 +145,7 @@ static Value *find_among(Value *const *items, size_t count, const char *name) {
 
 static DemiValue *api_graph_find_value(const DemiGraph *handle, const char *name) {
     if (!handle || !name) return NULL;
-    const Graph *graph = graph_of(handle);
+    const Graph *graph = swept(handle);
     Value *found = find_among(graph->inputs.items, graph->inputs.count, name);
     if (!found) found = find_among(graph->initializers.items, graph->initializers.count, name);
     for (const Node *node = graph->first; node && !found; node = node_after(node))

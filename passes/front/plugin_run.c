@@ -40,9 +40,11 @@ static bool run_plugin(DemiPassRun *run) {
         VEC_PUSH(run->ctx->scratch, &graphs, model->graph);
     MemTrap *model_trap = model->arena.trap, *scratch_trap = run->ctx->scratch->trap;
     model->arena.trap = run->ctx->scratch->trap = &run->trap;
+    model_batch_removals(model); /* many nodes may go, one by one */
     bool ok = run_graphs(run, &graphs) && run->err.code == ERR_NONE;
     model->arena.trap = model_trap;
     run->ctx->scratch->trap = scratch_trap;
+    model_sweep(model, run->ctx->scratch);
     return ok || err_set(&run->err, ERR_MODEL, "failed without saying why");
 }
 

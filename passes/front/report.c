@@ -268,18 +268,16 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
 }
 
 /* The path that messages name the graph by. */
-static const char *graph_path(DemiReport *report, const Graph *graph) {
-    if (!graph->parent && !graph->function) return "";
-    Err err = {0};
-    err_set(&err, ERR_MODEL, "path");
-    err_graph(&err, graph);
-    return arena_copy(&report->arena, err.graph, strlen(err.graph));
+static const char *path_of(DemiReport *report, const Graph *graph) {
+    char path[GRAPH_PATH];
+    graph_path(graph, path);
+    return *path ? arena_copy(&report->arena, path, strlen(path)) : "";
 }
 
 /* ---- whole models ---------------------------------------------------------------------------- */
 
 static void count_graph(DemiReport *report, const Graph *graph, Column column) {
-    const char *path = column == AFTER ? graph_path(report, graph) : "";
+    const char *path = column == AFTER ? path_of(report, graph) : "";
     for (size_t i = 0; i < graph->initializers.count; i++)
         count_tensor(report, graph->initializers.items[i]->init, column);
     for (size_t i = 0; i < graph->sparse_initializers.count; i++)

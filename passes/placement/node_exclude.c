@@ -3,6 +3,8 @@
  * here matches become words, which nodes that match alike share. */
 #include "node_exclude.h"
 
+#include <string.h>
+
 #include "text_distance.h"
 
 static const char by_name[] = "kept by name";
@@ -56,24 +58,19 @@ static const Value *io_value(const Graph *graph, size_t i, bool outputs) {
     return outputs ? graph->outputs.items[i]->use.value : graph->inputs.items[i];
 }
 
-static bool no_such_io(const Graph *graph, const char *name, bool outputs, Err *err) {
+static void no_such_io(const Graph *graph, const char *name, bool outputs, Err *err) {
     size_t count = outputs ? graph->outputs.count : graph->inputs.count;
     NearestName nearest = nearest_name_of(name);
     for (size_t i = 0; i < count; i++)
         nearest_name_try(&nearest, sym_text(io_value(graph, i, outputs)->name));
     err_set(err, ERR_USAGE, "the model has no %s '%s'", outputs ? "output" : "input", name);
     if (nearest.best) err_hint(err, "did you mean '%s'?", nearest.best);
-    return false;
 }
 
-static bool mark_named(const Graph *graph, const char *name, bool outputs, bool *named) {
-    size_t count = outputs ? graph->outputs.count : graph->inputs.count;
-    bool any = false;
-    for (size_t i = 0; i < count; i++) {
-        if (!sym_equals(io_value(graph, i, outputs)->name, name)) continue;
-        named[i] = any = true;
-    }
-    return any;
+/* Its name's number; one that no name has, where it has none. */
+static size_t io_number(const Graph *graph, size_t i, bool outputs) {
+    const Sym name = io_value(graph, i, outputs)->name;
+    return name ? name->number : graph->model->syms.count;
 }
 
 bool *node_named_io(const Model *model, const PassStrings *names, bool outputs, Arena *scratch,
@@ -81,10 +78,15 @@ bool *node_named_io(const Model *model, const PassStrings *names, bool outputs, 
     const Graph *graph = model->graph;
     size_t count = outputs ? graph->outputs.count : graph->inputs.count;
     bool *named = ARENA_ARRAY(scratch, bool, count);
+    bool *there = ARENA_ARRAY(scratch, bool, model->syms.count + 1); /* by a name's number */
+    bool *wanted = ARENA_ARRAY(scratch, bool, model->syms.count + 1);
+    for (size_t i = 0; i < count; i++) there[io_number(graph, i, outputs)] = true;
     for (size_t i = 0; i < names->count; i++) {
-        if (mark_named(graph, names->items[i], outputs, named)) continue;
-        no_such_io(graph, names->items[i], outputs, err);
-        return NULL;
+        const char *name = names->items[i];
+        const Sym sym = sym_find(&model->syms, name, strlen(name));
+        if (!sym || !there[sym->number]) return no_such_io(graph, name, outputs, err), NULL;
+        wanted[sym->number] = true;
     }
+    for (size_t i = 0; i < count; i++) named[i] = wanted[io_number(graph, i, outputs)];
     return named;
 }

@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matching of PATTERNs with the nodes of all graphs; see node_pattern.h for what they look like.
- * Names that a converted model's casts took over count as they did before. */
+ * Names that a converted model's casts took over count as they did before. Who has a whole name is looked
+ * up, as searches keep thousands of nodes by theirs; the other patterns are held against each node. */
 #include "node_pattern.h"
 
 #include <string.h>
 
+#include "hash64.h"
 #include "op_types.h"
 #include "ops.h"
 #include "regex_match.h"
 #include "text_distance.h"
 
+typedef struct Named {
+    struct Named *next;
+    const char *name;
+    const Node *node;
+} Named;
+
+/* Nodes by names; a node may have several, a name several nodes. */
+typedef struct NameIndex {
+    Named **slots; /* [a power of two], lists; NULL: not made yet */
+    size_t mask;
+} NameIndex;
+
 typedef struct Match {
     const Model *model;
     const GraphList *graphs;
     const char **matched;
+    NameIndex labels, outputs;
     Regex *regex; /* of the pattern being matched */
     Arena *scratch;
     Err *err;
@@ -80,8 +95,8 @@ typedef enum MatchKind { MATCH_EXACT, MATCH_GLOB, MATCH_REGEX, MATCH_OUTPUT, MAT
 static bool label_matches(const Match *m, const char *label, const char *text, MatchKind kind) {
     switch (kind) {
     case MATCH_REGEX: return regex_matches(m->regex, label, strlen(label));
-    case MATCH_EXACT: return strcmp(label, text) == 0;
     case MATCH_GLOB: return glob_match(text, label);
+    case MATCH_EXACT: /* looked up */
     case MATCH_OUTPUT:
     case MATCH_OP: break;
     }
@@ -96,7 +111,69 @@ static bool node_matches(const Match *m, const Node *node, const char *text, Mat
     return before && label_matches(m, before, text, kind);
 }
 
+/* ---- whole names ----------------------------------------------------------------------------- */
+
+static Named **slot_of(const NameIndex *index, const char *name) {
+    return &index->slots[hash64_bytes(name, strlen(name), 0) & index->mask];
+}
+
+static void index_name(Match *m, NameIndex *index, const char *name, const Node *node) {
+    if (!name) return;
+    Named **slot = slot_of(index, name);
+    Named *named = ARENA_NEW(m->scratch, Named);
+    *named = (Named){.next = *slot, .name = name, .node = node};
+    *slot = named;
+}
+
+static void index_labels(Match *m, const Node *node) {
+    index_name(m, &m->labels, node_label(node), node);
+    index_name(m, &m->labels, label_before(node), node);
+}
+
+static void index_outputs(Match *m, const Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (!node->outputs[i]) continue;
+        index_name(m, &m->outputs, sym_text(node->outputs[i]->name), node);
+        index_name(m, &m->outputs, name_before(node->outputs[i]), node);
+    }
+}
+
+static void index_make(Match *m, NameIndex *index, void (*add)(Match *m, const Node *node)) {
+    size_t size = 16;
+    while (size < m->model->node_count) size *= 2;
+    index->slots = ARENA_ARRAY(m->scratch, Named *, size);
+    index->mask = size - 1;
+    for (size_t i = 0; i < m->graphs->count; i++)
+        for (const Node *node = m->graphs->items[i]->first; node; node = node_after(node))
+            add(m, node);
+}
+
+static bool mark_named(Match *m, const char *pattern, const char *name, MatchKind kind) {
+    const bool outputs = kind == MATCH_OUTPUT;
+    NameIndex *index = outputs ? &m->outputs : &m->labels;
+    bool any = false;
+    if (!index->slots) index_make(m, index, outputs ? index_outputs : index_labels);
+    for (const Named *named = *slot_of(index, name); named; named = named->next) {
+        if (strcmp(named->name, name) != 0) continue;
+        any = true;
+        if (!m->matched[named->node->id]) m->matched[named->node->id] = pattern;
+    }
+    return any;
+}
+
+/* ---- marking --------------------------------------------------------------------------------- */
+
+static bool has_wildcard(const char *text) {
+    return strpbrk(text, "*?");
+}
+
+static bool is_whole_name(const char *text, MatchKind kind) {
+    return kind == MATCH_EXACT ||
+           ((kind == MATCH_GLOB || kind == MATCH_OUTPUT) && !has_wildcard(text));
+}
+
 static bool mark(Match *m, const char *pattern, const char *text, MatchKind kind) {
+    if (is_whole_name(text, kind)) return mark_named(m, pattern, text, kind);
     bool any = false;
     for (size_t i = 0; i < m->graphs->count; i++)
         for (const Node *node = m->graphs->items[i]->first; node; node = node_after(node)) {
@@ -107,11 +184,13 @@ static bool mark(Match *m, const char *pattern, const char *text, MatchKind kind
     return any;
 }
 
+/* Says what comes near, unless nobody will read it. Returns false. */
 static bool unmatched(Match *m, const char *pattern, const char *text, MatchKind kind) {
+    if (!m->err) return false;
     err_set(m->err, ERR_USAGE, "no %s matches '%s'", kind == MATCH_OP ? "operator" : "node",
             pattern);
     NearestName nearest = nearest_name_of(text);
-    bool glob = (kind == MATCH_GLOB || kind == MATCH_OUTPUT) && strpbrk(text, "*?");
+    bool glob = (kind == MATCH_GLOB || kind == MATCH_OUTPUT) && has_wildcard(text);
     void (*try)(NearestName *, const char *) = glob ? nearest_name_try_glob : nearest_name_try;
     for (size_t i = 0; i < m->graphs->count; i++)
         for (const Node *node = m->graphs->items[i]->first; node; node = node_after(node)) {
@@ -259,7 +338,7 @@ static const char *behind(const char *pattern, const char *prefix) {
 }
 
 const char *node_pattern_exact(const char *label, Arena *arena) {
-    bool plain = !strpbrk(label, "*?") && !behind(label, name_prefix) &&
+    bool plain = !has_wildcard(label) && !behind(label, name_prefix) &&
                  !behind(label, output_prefix) && !behind(label, range_prefix) &&
                  !behind(label, regex_prefix);
     return plain ? label : arena_printf(arena, "%s%s", name_prefix, label);
@@ -288,8 +367,7 @@ const char **node_patterns_match(const Model *model, const NodePatterns *pattern
     GraphList graphs = model_graphs(model, scratch);
     Match m = {.model = model, .graphs = &graphs, .scratch = scratch, .err = err};
     m.matched = ARENA_ARRAY(scratch, const char *, model->node_count + 1u);
-    Err unused = {0};
-    if (patterns->allow_unmatched) m.err = &unused;
+    if (patterns->allow_unmatched) m.err = NULL;
     for (size_t i = 0; i < patterns->keep.count; i++)
         if (!match_pattern(&m, patterns->keep.items[i]) && !patterns->allow_unmatched) return NULL;
     for (size_t i = 0; i < patterns->keep_ops.count; i++) {

@@ -3,6 +3,8 @@
  * to what is no layer of one output, is part of a formula, no parameter. */
 #include "training_parameters.h"
 
+#include <string.h>
+
 #include "constants.h"
 #include "op_types.h"
 #include "simplify_graph.h"
@@ -71,22 +73,51 @@ static GradientNodes nodes_of(PassCtx *ctx, Value *of) {
     return reached.nodes;
 }
 
-static bool is_output(const Value *value) {
-    const Graph *graph = value->graph;
-    for (size_t i = 0; i < graph->outputs.count; i++)
-        if (graph->outputs.items[i]->use.value == value) return true;
-    return false;
+static bool may_move_out(const TrainingPlace *place) {
+    const Value *value = place->source;
+    return value->init && value->graph->parent && !value->input && is_parameter(place, value->init);
 }
 
-/* Moves an initializer of a branch, or of a body, to the model's graph, which alone has parameters. */
-static void move_out(PassCtx *ctx, const NameCounts *names, Value *value) {
-    const Tensor *tensor = value->init;
-    value_remove_info(value);
-    value_set_init(value, NULL);
+/* By value: what a graph gives out. */
+static const bool *graph_outputs(PassCtx *ctx) {
+    const GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    bool *given = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count + 1);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (size_t i = 0; i < graphs.items[g]->outputs.count; i++)
+            given[graphs.items[g]->outputs.items[i]->use.value->id] = true;
+    return given;
+}
+
+typedef struct Moving {
+    Value *value;
+    const Tensor *tensor;
+} Moving;
+
+typedef VEC(Moving) MovingList;
+
+/* Takes initializers of branches and bodies out of their graphs. */
+static MovingList take_out(PassCtx *ctx, const TrainingPlaces *places) {
+    const bool *given = graph_outputs(ctx);
+    MovingList moving = {0};
+    model_batch_removals(ctx->model);
+    for (size_t i = 0; i < places->count; i++) {
+        Value *value = places->items[i].source;
+        if (!may_move_out(&places->items[i]) || given[value->id]) continue;
+        VEC_PUSH(ctx->scratch, &moving, ((Moving){value, value->init}));
+        value_remove_info(value);
+        value_set_init(value, NULL);
+    }
+    model_sweep(ctx->model, ctx->scratch);
+    return moving;
+}
+
+/* To the model's graph, which alone has parameters. */
+static void move_out(PassCtx *ctx, const NameCounts *names, const Moving *moving) {
+    Value *value = moving->value;
     if (!name_is_single(names, value))
         value_rename(value, sym_fresh(&ctx->model->syms, sym_text(value->name)));
     value->graph = ctx->model->graph;
-    value_set_init(value, tensor);
+    value_set_init(value, moving->tensor);
     ctx->counts->rewrites++;
 }
 
@@ -102,14 +133,7 @@ static bool lift_constant(PassCtx *ctx, const TrainingPlace *place, bool all) {
         !is_parameter(place, tensor))
         return false;
     node_become_constant(ctx, made_by, &tensor);
-    graph_sweep(made_by->graph);
     return true;
-}
-
-static bool may_move_out(const TrainingPlace *place) {
-    const Value *value = place->source;
-    return value->init && value->graph->parent && !value->input && !is_output(value) &&
-           is_parameter(place, value->init);
 }
 
 /* Tensors where parameters may be, whatever they are. */
@@ -144,14 +168,12 @@ static bool lift(PassCtx *ctx, const GradientNodes *nodes, bool all) {
         if (done[id] || !lift_constant(ctx, &places.items[i], all)) continue;
         done[id] = any = true; /* and the value may be gone */
     }
+    for (size_t i = 0; any && i < places.count; i++) graph_sweep(places.items[i].source->graph);
     const NameCounts names = names_count(ctx);
     places = tensors_of(ctx, nodes);
-    for (size_t i = 0; i < places.count; i++) {
-        if (!may_move_out(&places.items[i])) continue;
-        move_out(ctx, &names, places.items[i].source);
-        any = true;
-    }
-    return any;
+    const MovingList moving = take_out(ctx, &places);
+    for (size_t i = 0; i < moving.count; i++) move_out(ctx, &names, &moving.items[i]);
+    return any || moving.count;
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -197,20 +219,20 @@ static bool find_places(PassCtx *ctx, const GradientNodes *nodes, TrainingPlaces
 typedef struct Finding {
     PassCtx *ctx;
     const TrainingAsk *ask;
-    bool *frozen_names; /* by name to be left out: there is one */
+    size_t name_count;
+    bool *left_out, *met; /* by a name's number: it is to be left out; there is such a parameter */
     GradientNodes nodes;
     TrainingPlaces places;
 } Finding;
 
 /* By value: which parameters are to be left out. */
 static bool *frozen_of(Finding *f) {
-    const PassStrings *freeze = f->ask->freeze;
     bool *frozen = ARENA_ARRAY(f->ctx->scratch, bool, f->ctx->model->value_count + 1);
     for (size_t i = 0; i < f->places.count; i++) {
         const TrainingPlace *place = &f->places.items[i];
-        for (size_t k = 0; k < freeze->count && !place->statistic; k++)
-            if (sym_equals(place->source->name, freeze->items[k]))
-                f->frozen_names[k] = frozen[place->source->id] = true;
+        const size_t number = place->source->name->number;
+        if (place->statistic || number >= f->name_count || !f->left_out[number]) continue;
+        f->met[number] = frozen[place->source->id] = true;
     }
     return frozen;
 }
@@ -267,17 +289,35 @@ static bool take_all(Finding *f, const bool *frozen, TrainingParameters *paramet
     return true;
 }
 
+static Finding finding_new(PassCtx *ctx, const TrainingAsk *ask) {
+    const SymTable *syms = &ctx->model->syms;
+    Finding f = {.ctx = ctx, .ask = ask, .name_count = syms->count};
+    f.left_out = ARENA_ARRAY(ctx->scratch, bool, syms->count + 1);
+    f.met = ARENA_ARRAY(ctx->scratch, bool, syms->count + 1);
+    for (size_t i = 0; i < ask->freeze->count; i++) {
+        const char *name = ask->freeze->items[i];
+        const Sym sym = sym_find(syms, name, strlen(name));
+        if (sym) f.left_out[sym->number] = true;
+    }
+    return f;
+}
+
+/* Names to be left out of which there is no parameter. */
+static bool check_freeze(const Finding *f, Err *err) {
+    for (size_t i = 0; i < f->ask->freeze->count; i++) {
+        const char *name = f->ask->freeze->items[i];
+        const Sym sym = sym_find(&f->ctx->model->syms, name, strlen(name));
+        if (!sym || sym->number >= f->name_count || !f->met[sym->number])
+            return err_set(err, ERR_USAGE, "make-training: there is no parameter '%s'", name);
+    }
+    return true;
+}
+
 bool training_parameters(PassCtx *ctx, const TrainingAsk *ask, TrainingParameters *parameters,
                          Err *err) {
-    Finding f = {.ctx = ctx,
-                 .ask = ask,
-                 .frozen_names = ARENA_ARRAY(ctx->scratch, bool, ask->freeze->count + 1)};
+    Finding f = finding_new(ctx, ask);
     const bool *frozen = find_all(&f);
-    if (!take_all(&f, frozen, parameters, err)) return false;
-    for (size_t i = 0; i < ask->freeze->count; i++)
-        if (!f.frozen_names[i])
-            return err_set(err, ERR_USAGE, "make-training: there is no parameter '%s'",
-                           ask->freeze->items[i]);
+    if (!take_all(&f, frozen, parameters, err) || !check_freeze(&f, err)) return false;
     if (parameters->count) return true;
     err_set(err, ERR_MODEL, "'%s' is computed from no parameters", sym_text(ask->of->name));
     if (ask->of->graph->model->functions.count)

@@ -4,12 +4,14 @@ through demi's commands and in sessions. Four times the work may take less than 
 time and less than five times the memory, which leaves room for caches that no longer hold it; a list that
 is walked for each node takes sixteen. No bound is in seconds or bytes.
 
-A figure is the least of as many tries as it takes to be within the bound, up to TRIES: what another
-process costs only ever adds. Of commands it is all of the process beyond what one needs for a model of a
-few nodes; of sessions (demi_onnx) a run: the first, the second and third with the same shapes, and the
-same with new ones. The third run may be no dearer than the first.
+What other processes cost, in caches above all, lasts for more than one measurement: a ratio is that of two
+which follow each other, and the least of as many tries as it takes to be within the bound, up to TRIES. Of
+commands a cost is all of the process beyond what one needs for a model of a few nodes; of sessions
+(demi_onnx) it is that of a run: the first, the second and third with the same shapes, and the same with new
+ones. The third run may be no dearer than the first.
 
-The table goes to stdout. --whole takes larger models.
+The table goes to stdout. --whole takes larger models, at which a list that is walked for each node shows
+where it is cheap at first.
 """
 
 import argparse
@@ -25,7 +27,7 @@ import onnx
 
 from suite import growing_models
 
-TIME, MEMORY, TRIES = 6, 5, 4
+TIME, MEMORY, TRIES = 6, 5, 6
 FEW = 24  # nodes of the model that shows what a process needs anyway
 LEAST_SECONDS, LEAST_BYTES = .004, 4 << 20  # differences below are noise: they count as this much
 
@@ -40,7 +42,7 @@ COMMANDS = {
     "verify": ["convert", "IN", "-o", "OUT", "--quiet", "--verify", "random"],
     "int8": ["convert", "IN", "-o", "OUT", "--quiet", "--to", "int8", "--calibrate", "random"],
 }
-LESS = {"verify", "int8"}  # commands that run the model several times
+PARTS = {"verify": 4, "int8": 16}  # of the nodes, for commands that run the model several times
 
 
 # In a small process of its own: what a process had before exec counts as its own memory, too.
@@ -67,33 +69,32 @@ class Growth:
 
     def __init__(self, measure, nothing: tuple[float, int]) -> None:  # noqa: ANN001
         self.measure, self.nothing = measure, nothing
-        self.least: list[list[float]] = []
+        self.costs = [[float("inf")] * 2] * 2  # of small and large: the least seconds, the least bytes
+        self.ratios = [float("inf")] * 2  # of seconds, of bytes
+
+    def beyond(self, i: int) -> list[float]:
+        return [max(least, value - base) for least, value, base
+                in zip((LEAST_SECONDS, LEAST_BYTES), self.measure(i), self.nothing, strict=True)]
 
     def look(self) -> None:
-        for i in range(2):
-            now = [max(least, value - base) for least, value, base
-                   in zip((LEAST_SECONDS, LEAST_BYTES), self.measure(i), self.nothing, strict=True)]
-            if len(self.least) == i:
-                self.least.append(now)
-            self.least[i] = [min(a, b) for a, b in zip(self.least[i], now, strict=True)]
-
-    def ratios(self) -> list[float]:
-        return [large / small for small, large in zip(*self.least, strict=True)]
+        now = [self.beyond(0), self.beyond(1)]
+        self.costs = [list(map(min, least, cost)) for least, cost in zip(self.costs, now, strict=True)]
+        self.ratios = [min(ratio, large / small) for ratio, small, large in zip(self.ratios, *now, strict=True)]
 
     def holds(self) -> bool:
-        return self.ratios()[0] < TIME and self.ratios()[1] < MEMORY
+        return self.ratios[0] < TIME and self.ratios[1] < MEMORY
 
 
 def commands(args: argparse.Namespace, folder: pathlib.Path, kind: str, sizes: list[int]) -> list[str]:
     make, failures = growing_models.KINDS[kind], []
-    files = {n: folder / f"{n}.onnx" for n in {FEW, *sizes, *(n // 4 for n in sizes)}}
+    files = {n: folder / f"{n}.onnx" for n in {FEW, *(n // part for n in sizes for part in (1, *PARTS.values()))}}
     for n, path in files.items():
         onnx.save(make(n), path)
     words = {"OUT": str(folder / "out.onnx"), "PLAN": str(folder / "out.plan")}
     for name, command in COMMANDS.items():
         if name == "int8" and kind in ("functions", "nests"):
             continue  # values of subgraphs are not calibrated
-        part = 4 if name in LESS else 1
+        part = PARTS.get(name, 1)
 
         def run(n: int, command: list[str] = command) -> tuple[float, int]:
             return cost([str(args.demi), *({**words, "IN": str(files[n])}.get(w, w) for w in command)])
@@ -103,8 +104,8 @@ def commands(args: argparse.Namespace, folder: pathlib.Path, kind: str, sizes: l
             growth.look()
             if growth.holds():
                 break
-        small, large = growth.least
-        times, memory = growth.ratios()
+        small, large = growth.costs
+        times, memory = growth.ratios
         print(f"{kind:11} {name:13} {small[0] * 1e3:7.0f} {large[0] * 1e3:7.0f} ms {times:5.1f}   "
               f"{small[1] / 1e6:7.1f} {large[1] / 1e6:7.1f} MB {memory:5.1f}", flush=True)
         if not growth.holds():
@@ -129,14 +130,16 @@ def session(demi_onnx, model: onnx.ModelProto) -> list[float]:  # noqa: ANN001
 
 def sessions(demi_onnx, kind: str, sizes: list[int]) -> list[str]:  # noqa: ANN001
     models = [growing_models.KINDS[kind](n) for n in sizes]
-    least = [[1e9] * len(RUNS) for _ in models]
+    least = [[float("inf")] * len(RUNS) for _ in models]
+    ratios = least[0]
     wrong: list[str] = []
     for _ in range(TRIES):
-        for i, model in enumerate(models):
-            least[i] = [min(a, b) for a, b in zip(least[i], session(demi_onnx, model), strict=True)]
-        wrong = [f"{kind}: the {name} takes {large / small:.1f} times the time" for name, small, large
-                 in zip(RUNS, *(map(lambda t: max(t, LEAST_SECONDS / 4), times) for times in least), strict=True)
-                 if large >= TIME * small]
+        now = [session(demi_onnx, model) for model in models]
+        least = [list(map(min, a, b)) for a, b in zip(least, now, strict=True)]
+        ratios = [min(ratio, large / max(small, LEAST_SECONDS / 4)) for ratio, small, large
+                  in zip(ratios, *now, strict=True)]
+        wrong = [f"{kind}: the {name} takes {ratio:.1f} times the time"
+                 for name, ratio in zip(RUNS, ratios, strict=True) if ratio >= TIME]
         if least[1][2] > least[1][0]:
             wrong.append(f"{kind}: the third run takes {least[1][2] / least[1][0]:.1f} times the first")
         if not wrong:
