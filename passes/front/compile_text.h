@@ -5,7 +5,7 @@
 
 #include "demi.h"
 
-enum { COMPILE_TEXT = 1280 };
+enum { COMPILE_TEXT = 2048 };
 
 /* Writes the pipeline of these options, whose `numerics` is one of its enumeration. */
 void compile_text(const DemiCompileOptions *options, char text[COMPILE_TEXT]);
