@@ -29,16 +29,16 @@ typedef struct Attribute {
     int64_t value;
 } Attribute;
 
-typedef struct Call {
+typedef struct SpoiltCall {
     const char *op;
     bool all_required; /* none of its inputs may be left out */
     Part inputs[OPERANDS], outputs[RESULTS];
     Attribute attrs[ATTRS];
     uint32_t attr_count;
     uint64_t state;
-} Call;
+} SpoiltCall;
 
-static inline uint64_t draw(Call *c, uint64_t below) {
+static inline uint64_t draw(SpoiltCall *c, uint64_t below) {
     c->state = c->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (c->state >> 33) % below;
 }
@@ -50,7 +50,7 @@ static inline void set(Part *part, Dtype dtype, uint32_t rank, const int64_t *di
 #define SET(part, dtype, ...)                                                                      \
     set(part, DTYPE_##dtype, sizeof((int64_t[]){__VA_ARGS__}) / 8, (const int64_t[]){__VA_ARGS__})
 
-static inline void attribute(Call *c, const char *name, int64_t value) {
+static inline void attribute(SpoiltCall *c, const char *name, int64_t value) {
     c->attrs[c->attr_count++] = (Attribute){.name = name, .value = value};
 }
 
@@ -63,7 +63,7 @@ static const int64_t odd_numbers[] = {-1, 0, 1, 2, 3, 7, 1 << 30, INT32_MAX, INT
 static const int64_t odd_attrs[] = {-1, 0, 1, 2, 3, 5, 1 << 30, INT64_MAX, INT64_MIN + 1};
 #define PICK(c, list) (list)[draw(c, sizeof(list) / sizeof *(list))]
 
-static inline Part *any_part(Call *c) {
+static inline Part *any_part(SpoiltCall *c) {
     for (;;) {
         const uint64_t i = draw(c, OPERANDS + RESULTS);
         Part *part = i < OPERANDS ? &c->inputs[i] : &c->outputs[i - OPERANDS];
@@ -71,7 +71,7 @@ static inline Part *any_part(Call *c) {
     }
 }
 
-static inline void spoil(Call *c, int64_t *number) {
+static inline void spoil(SpoiltCall *c, int64_t *number) {
     Part *part = any_part(c);
     switch (draw(c, 6)) {
     case 0:
@@ -98,7 +98,7 @@ static inline void spoil(Call *c, int64_t *number) {
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* False where the tensor is too large to be made. */
-static inline bool fill(Call *c, Part *part, KernelTensor *t) {
+static inline bool fill(SpoiltCall *c, Part *part, KernelTensor *t) {
     enum { MOST = 1 << 12 };
     const size_t element = kernel_element_size(part->dtype);
     *t = (KernelTensor){
@@ -120,7 +120,8 @@ static inline bool fill(Call *c, Part *part, KernelTensor *t) {
     return true;
 }
 
-static inline void fill_attrs(const Call *c, const KernelRow *row, void *attrs, Arena *arena) {
+static inline void fill_attrs(const SpoiltCall *c, const KernelRow *row, void *attrs,
+                              Arena *arena) {
     for (uint32_t i = 0; i < c->attr_count; i++) {
         const char *text = c->attrs[i].text;
         PlainAttr attr = {.kind = PLAIN_INT, .v.i = c->attrs[i].value};
@@ -134,7 +135,7 @@ static inline void fill_attrs(const Call *c, const KernelRow *row, void *attrs, 
 }
 
 /* True where it ran to its end. */
-static inline bool run(Call *c) {
+static inline bool run(SpoiltCall *c) {
     Err err = {0};
     MemTrap trap;
     Arena arena;
@@ -170,10 +171,10 @@ static inline bool run(Call *c) {
     return good;
 }
 
-static inline void try_all(void (*make)(Call *)) {
+static inline void try_all(void (*make)(SpoiltCall *)) {
     unsigned ran = 0;
     for (uint64_t seed = 0; seed < ROUNDS; seed++) {
-        Call c = {.state = seed * 2 + 1};
+        SpoiltCall c = {.state = seed * 2 + 1};
         int64_t number = 0;
         draw(&c, 2);
         make(&c);

@@ -33,7 +33,7 @@ static void free_nothing(Exec *exec) {
 }
 static const DeclinedSteps nowhere = {run_nowhere, free_nothing};
 
-static bool begin(Asking *a, const Placement *placement, const DeviceKind *kind, Arena *arena) {
+static bool begin(Asking *a, const StepPlacement *placement, const DeviceKind *kind, Arena *arena) {
     const PoolFrom unbounded = {.budget = UINT64_MAX};
     const ExecDeviceOptions options = {.memory = UINT64_MAX, .steps = true, .declined = &nowhere};
     LoadedPlan *loaded = &a->loaded;
@@ -95,7 +95,7 @@ static const char *ask(Asking *a, const LoadedStep *step, int64_t open) {
     return memo->forms ? memo->forms->declined : NULL;
 }
 
-const char *const *place_declined(const Placement *placement, const DeviceKind *kind,
+const char *const *place_declined(const StepPlacement *placement, const DeviceKind *kind,
                                   Arena *arena) {
     static const int64_t sizes[] = {1, 64};
     enum { SIZES = sizeof sizes / sizeof *sizes };

@@ -10,6 +10,7 @@
 
 /* [plan.step_count], in `arena`: why the device declines the step; NULL: it does not, or that is not
  * known. */
-const char *const *place_declined(const Placement *placement, const DeviceKind *kind, Arena *arena);
+const char *const *place_declined(const StepPlacement *placement, const DeviceKind *kind,
+                                  Arena *arena);
 
 #endif

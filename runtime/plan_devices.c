@@ -51,7 +51,7 @@ static bool fill(PlanDevice *placed, const LoadedPlan *plan, Err *err) {
     MemTrap trap;
     if (setjmp(trap.env)) return err_out_of_memory(err);
     arena_init(&placed->arena, &trap);
-    Placement placement;
+    StepPlacement placement;
     step_place(&plan->plan, placed->kind, &placement, &placed->arena);
     LoadedPlan *loaded = &placed->loaded;
     loaded->plan = placement.plan;

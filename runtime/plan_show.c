@@ -18,7 +18,7 @@ enum { SHOWN_ITEMS = 16 };
 typedef struct Show {
     const Plan *plan;
     const PlanSink *sink;
-    const Placement *placed;     /* NULL: all steps are the processor's */
+    const StepPlacement *placed; /* NULL: all steps are the processor's */
     const char *const *declined; /* [step_count], where placed: place_declined's */
 } Show;
 
@@ -364,7 +364,7 @@ void plan_show(const Plan *plan, const PlanSink *sink) {
 
 void plan_show_placed(const Plan *plan, const DeviceKind *kind, const PlanSink *sink,
                       Arena *arena) {
-    Placement placed;
+    StepPlacement placed;
     step_place(plan, kind, &placed, arena);
     show_plan(&(Show){.plan = &placed.plan,
                       .sink = sink,

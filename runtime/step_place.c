@@ -14,7 +14,7 @@ enum { FEW = 64 }; /* elements of a float that shapes may follow from */
 
 typedef struct Placer {
     const Plan *from;
-    Placement *to;
+    StepPlacement *to;
     const DeviceKind *kind;
     Arena *arena;
     const char **domains, **names; /* [op_count] */
@@ -756,7 +756,7 @@ static void drop_casts(Placer *p, Plan *without) {
     note_producers(p);
 }
 
-void step_place(const Plan *plan, const DeviceKind *kind, Placement *placement, Arena *arena) {
+void step_place(const Plan *plan, const DeviceKind *kind, StepPlacement *placement, Arena *arena) {
     Placer p = {.from = plan,
                 .to = placement,
                 .kind = kind,

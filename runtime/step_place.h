@@ -32,17 +32,17 @@ typedef enum PlaceReason {
 } PlaceReason;
 const char *place_reason(PlaceReason reason);
 
-typedef struct Placement {
+typedef struct StepPlacement {
     Plan plan;              /* with the copies; its choices are gone, as steps have other numbers */
     const uint8_t *reasons; /* [plan.step_count]: a PlaceReason */
     const uint32_t *origins; /* [plan.step_count]: the step that it was; PLAN_NONE of copies */
     const bool *remote;      /* [plan.value_count]: it lives on the device */
     bool repeats; /* what the processor does in a run depends on sizes alone: the device's
                                work can be recorded */
-} Placement;
+} StepPlacement;
 
 /* Places a checked plan, whose memory it goes on referring to; tables lie in `arena`. */
-void step_place(const Plan *plan, const DeviceKind *kind, Placement *placement, Arena *arena);
+void step_place(const Plan *plan, const DeviceKind *kind, StepPlacement *placement, Arena *arena);
 
 /* plan_show of the plan as it is placed: where each step runs, and why. No device is opened. */
 void plan_show_placed(const Plan *plan, const DeviceKind *kind, const PlanSink *sink, Arena *arena);

@@ -613,7 +613,7 @@ JOIN_ROWS(x4, uint32_t)
 
 /* ---- rotary angles --------------------------------------------------------------------------- */
 
-extern "C" __global__ void __launch_bounds__(256) turn_heads(TurnArgs a) {
+extern "C" __global__ void __launch_bounds__(256) turn_heads(RotaryArgs a) {
     begin();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {

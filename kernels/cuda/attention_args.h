@@ -57,7 +57,7 @@ typedef struct JoinArgs {
 
 /* y: heads of rows x, whose first 2 half elements are pairs that are turned by the angles of a row of
  * cosines and sines; x and y lie alike, by steps. */
-typedef struct TurnArgs {
+typedef struct RotaryArgs {
     const void *x, *cosines, *sines;
     const int64_t *positions; /* a row for each token; NULL: they have one each, in order */
     void *y;
@@ -66,7 +66,7 @@ typedef struct TurnArgs {
     int32_t heads, first; /* there is one position, that of all sequences' first token */
     int32_t interleaved;  /* pairs lie side by side; else `half` apart */
     int32_t x_type, cosine_type, sine_type, y_type;
-} TurnArgs;
+} RotaryArgs;
 
 /* y = x c + rotated(x) s, rotated(x) = (-second half, first half) of each row; by strides. */
 typedef struct RotateArgs {

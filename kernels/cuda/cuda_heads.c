@@ -194,28 +194,28 @@ bool cuda_attention(KernelCall *call) {
 static bool turn(KernelCall *call, const HeadRotary *rotary) {
     const HeadView *x = &rotary->x;
     const KernelTensor *c = rotary->caches[0], *s = rotary->caches[1], *y = &call->outputs[0];
-    const TurnArgs args = {.x = x->data,
-                           .cosines = c->data,
-                           .sines = s->data,
-                           .positions = rotary->positions ? rotary->positions->data : NULL,
-                           .y = y->data,
-                           .count = (int64_t)y->count,
-                           .rows = (int64_t)x->rows,
-                           .size = (int64_t)x->size,
-                           .half = (int64_t)rotary->half,
-                           .places = !rotary->positions        ? (int64_t)(x->batches * x->rows)
-                                     : c->dims[0] < s->dims[0] ? c->dims[0]
-                                                               : s->dims[0],
-                           .batch = (int64_t)x->batch,
-                           .head = (int64_t)x->head,
-                           .row = (int64_t)x->row,
-                           .heads = (int32_t)x->heads,
-                           .first = rotary->first,
-                           .interleaved = rotary->interleaved,
-                           .x_type = (int32_t)call->inputs[0].dtype,
-                           .cosine_type = (int32_t)c->dtype,
-                           .sine_type = (int32_t)s->dtype,
-                           .y_type = (int32_t)y->dtype};
+    const RotaryArgs args = {.x = x->data,
+                             .cosines = c->data,
+                             .sines = s->data,
+                             .positions = rotary->positions ? rotary->positions->data : NULL,
+                             .y = y->data,
+                             .count = (int64_t)y->count,
+                             .rows = (int64_t)x->rows,
+                             .size = (int64_t)x->size,
+                             .half = (int64_t)rotary->half,
+                             .places = !rotary->positions        ? (int64_t)(x->batches * x->rows)
+                                       : c->dims[0] < s->dims[0] ? c->dims[0]
+                                                                 : s->dims[0],
+                             .batch = (int64_t)x->batch,
+                             .head = (int64_t)x->head,
+                             .row = (int64_t)x->row,
+                             .heads = (int32_t)x->heads,
+                             .first = rotary->first,
+                             .interleaved = rotary->interleaved,
+                             .x_type = (int32_t)call->inputs[0].dtype,
+                             .cosine_type = (int32_t)c->dtype,
+                             .sine_type = (int32_t)s->dtype,
+                             .y_type = (int32_t)y->dtype};
     return launch(call, "turn_heads", y->count, &args);
 }
 

@@ -54,13 +54,13 @@ static bool run_strided(KernelCall *call, Strided *s, Dtype dtype) {
 
 /* Whether it exchanges two axes behind batches: y's axes, merged, are (batches, columns, rows) with x's
  * strides (rows * columns, 1, columns). */
-static bool is_turn(const BroadcastArgs *a, TurnArgs *turn) {
+static bool is_turn(const BroadcastArgs *a, TransposeArgs *turn) {
     const int32_t last = a->rank - 1;
     if (a->rank < 2 || a->rank > 3 || a->strides[0][last - 1] != 1) return false;
     const int64_t columns = a->sizes[last - 1], rows = a->sizes[last];
     if (a->strides[0][last] != columns) return false;
     if (a->rank == 3 && a->strides[0][0] != rows * columns) return false;
-    *turn = (TurnArgs){a->inputs[0], a->y, a->rank == 3 ? a->sizes[0] : 1, rows, columns};
+    *turn = (TransposeArgs){a->inputs[0], a->y, a->rank == 3 ? a->sizes[0] : 1, rows, columns};
     return true;
 }
 
@@ -68,7 +68,7 @@ bool cuda_transpose(KernelCall *call) {
     const TransposeAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     Strided s = strided(x->data, y->data);
-    TurnArgs turn;
+    TransposeArgs turn;
     if (attrs->perm.present && attrs->perm.count != x->rank)
         return kernel_fail(call, "perm has not the input's rank");
     for (uint32_t i = 0; i < x->rank; i++) {

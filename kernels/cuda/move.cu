@@ -24,7 +24,7 @@ template <typename T> static __device__ void rows(const PartsArgs &all) {
 enum { TILE = 32, ROWS = 8 };
 
 /* A tile a block of (TILE, ROWS) threads: both sides are read and written in runs. */
-template <typename T> static __device__ void turn(const TurnArgs &a) {
+template <typename T> static __device__ void turn(const TransposeArgs &a) {
     __shared__ T tile[TILE][TILE + 1];
     const int64_t tiles_x = (a.columns + TILE - 1) / TILE, tiles_y = (a.rows + TILE - 1) / TILE;
     for (int64_t t = blockIdx.x; t < tiles_x * tiles_y * a.batches; t += gridDim.x) {
@@ -44,7 +44,7 @@ template <typename T> static __device__ void turn(const TurnArgs &a) {
 }
 
 /* The same of few rows: pictures' channels. Tiles of 32 rows would be nearly empty. */
-template <typename T> static __device__ void turn_few(const TurnArgs &a) {
+template <typename T> static __device__ void turn_few(const TransposeArgs &a) {
     EACH(i, a.batches * a.columns) {
         const int64_t batch = i / a.columns, column = i % a.columns;
         const T *x = (const T *)a.x + batch * a.rows * a.columns + column;
@@ -122,11 +122,11 @@ template <typename T> static __device__ void triangle(const TriangleArgs &a) {
         begin();                                                                                   \
         triangle<T>(a);                                                                            \
     }                                                                                              \
-    extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TurnArgs a) {                  \
+    extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TransposeArgs a) {                  \
         begin();                                                                                   \
         turn<T>(a);                                                                                \
     }                                                                                              \
-    extern "C" __global__ void __launch_bounds__(256) turn_few_##suffix(TurnArgs a) {              \
+    extern "C" __global__ void __launch_bounds__(256) turn_few_##suffix(TransposeArgs a) {              \
         begin();                                                                                   \
         turn_few<T>(a);                                                                            \
     }

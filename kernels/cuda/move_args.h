@@ -19,11 +19,11 @@ typedef struct PartsArgs {
 } PartsArgs;
 
 /* y (batches, columns, rows) of x (batches, rows, columns). */
-typedef struct TurnArgs {
+typedef struct TransposeArgs {
     const void *x;
     void *y;
     int64_t batches, rows, columns;
-} TurnArgs;
+} TransposeArgs;
 
 enum { PAD_RANK = 8 };
 

@@ -100,14 +100,14 @@ Value *spell_channels(Spell *spell, Value *x, uint32_t rank, bool first);
 void spell_give(Spell *spell, uint32_t output, Value *value);
 
 /* A product of bytes: the operands, their zero points and scales; NULL where there is none. */
-typedef struct ByteProduct {
+typedef struct SpellProduct {
     Value *a, *b, *a_zero, *b_zero, *a_scale, *b_scale, *bias;
     float alpha;
     Value *whole; /* integers that are added to the product of integers */
-} ByteProduct;
+} SpellProduct;
 
 /* The product as floats. */
-Value *spell_byte_product(Spell *spell, const ByteProduct *job);
+Value *spell_byte_product(Spell *spell, const SpellProduct *job);
 
 /* ---- recipes --------------------------------------------------------------------------------- */
 

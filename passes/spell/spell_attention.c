@@ -115,14 +115,14 @@ bool spell_q_attention(Spell *spell) {
     static const Places places = {.bias = 2, .mask = 5, .past = 8};
     if (!is_known(spell, &places) || !spell_needs(spell, INTEGERS_SINCE)) return false;
     Value *a_scale = spell_wide(spell, INPUT_SCALE), *b_scale = spell_wide(spell, WEIGHT_SCALE);
-    const ByteProduct job = {.a = spell_input(spell, 0),
-                             .b = spell_input(spell, 1),
-                             .a_scale = a_scale,
-                             .b_scale = b_scale,
-                             .a_zero = spell_input(spell, INPUT_ZERO),
-                             .b_zero = spell_input(spell, WEIGHT_ZERO),
-                             .bias = spell_wide(spell, places.bias),
-                             .alpha = 1};
+    const SpellProduct job = {.a = spell_input(spell, 0),
+                              .b = spell_input(spell, 1),
+                              .a_scale = a_scale,
+                              .b_scale = b_scale,
+                              .a_zero = spell_input(spell, INPUT_ZERO),
+                              .b_zero = spell_input(spell, WEIGHT_ZERO),
+                              .bias = spell_wide(spell, places.bias),
+                              .alpha = 1};
     attend(spell, &places, spell_byte_product(spell, &job));
     return true;
 }

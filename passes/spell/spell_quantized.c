@@ -157,7 +157,7 @@ bool spell_q_average_pool(Spell *spell) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-Value *spell_byte_product(Spell *spell, const ByteProduct *job) {
+Value *spell_byte_product(Spell *spell, const SpellProduct *job) {
     const uint32_t operands = job->b_zero ? 4 : job->a_zero ? 3 : 2;
     Node *product = spell_plain(spell, "MatMulInteger", operands, DTYPE_INT32);
     Value *const inputs[] = {job->a, job->b, job->a_zero, job->b_zero};
@@ -176,14 +176,14 @@ bool spell_matmul_integer_to_float(Spell *spell) {
     if (!spell_needs(spell, ZERO_OF_ITS_TYPE)) return false;
     Value *a_scale = spell_wide(spell, 2);
     Value *b_scale = spell_wide(spell, 3);
-    const ByteProduct job = {.a = spell_input(spell, 0),
-                             .b = spell_input(spell, 1),
-                             .a_scale = a_scale,
-                             .b_scale = b_scale,
-                             .a_zero = spell_input(spell, 4),
-                             .b_zero = spell_input(spell, 5),
-                             .bias = spell_wide(spell, 6),
-                             .alpha = 1};
+    const SpellProduct job = {.a = spell_input(spell, 0),
+                              .b = spell_input(spell, 1),
+                              .a_scale = a_scale,
+                              .b_scale = b_scale,
+                              .a_zero = spell_input(spell, 4),
+                              .b_zero = spell_input(spell, 5),
+                              .bias = spell_wide(spell, 6),
+                              .alpha = 1};
     spell_give(spell, 0, spell_byte_product(spell, &job));
     return true;
 }
@@ -195,14 +195,14 @@ bool spell_dynamic_quantize_matmul(Spell *spell) {
     node_set_input(bytes, 0, spell_input(spell, 0));
     Value *scale = spell_output(spell, bytes, DTYPE_FLOAT);
     Value *zero = spell_output(spell, bytes, DTYPE_UINT8);
-    const ByteProduct job = {.a = bytes->outputs[0],
-                             .a_scale = scale,
-                             .a_zero = zero,
-                             .b = spell_input(spell, 1),
-                             .b_scale = spell_input(spell, 2),
-                             .b_zero = spell_input(spell, 3),
-                             .bias = spell_input(spell, 4),
-                             .alpha = 1};
+    const SpellProduct job = {.a = bytes->outputs[0],
+                              .a_scale = scale,
+                              .a_zero = zero,
+                              .b = spell_input(spell, 1),
+                              .b_scale = spell_input(spell, 2),
+                              .b_zero = spell_input(spell, 3),
+                              .bias = spell_input(spell, 4),
+                              .alpha = 1};
     spell_give(spell, 0, spell_byte_product(spell, &job));
     return true;
 }
@@ -216,14 +216,14 @@ static Value *maybe_turned(Spell *spell, uint32_t i, const char *turn) {
 /* QGemm of integers. */
 static Value *gemm_of_bytes(Spell *spell) {
     Value *a = maybe_turned(spell, 0, "transA");
-    const ByteProduct job = {.a = a,
-                             .a_scale = spell_input(spell, 1),
-                             .a_zero = spell_input(spell, 2),
-                             .b = maybe_turned(spell, 3, "transB"),
-                             .b_scale = spell_input(spell, 4),
-                             .b_zero = spell_input(spell, 5),
-                             .whole = spell_input(spell, 6),
-                             .alpha = spell_real(spell, "alpha", 1)};
+    const SpellProduct job = {.a = a,
+                              .a_scale = spell_input(spell, 1),
+                              .a_zero = spell_input(spell, 2),
+                              .b = maybe_turned(spell, 3, "transB"),
+                              .b_scale = spell_input(spell, 4),
+                              .b_zero = spell_input(spell, 5),
+                              .whole = spell_input(spell, 6),
+                              .alpha = spell_real(spell, "alpha", 1)};
     return spell_byte_product(spell, &job);
 }
 

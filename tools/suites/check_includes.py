@@ -19,7 +19,7 @@ passes/front/policy.c and tools/lab/search/journal.c, zlib in tools/lab/trials/v
 cmocka in tests, none in a public header. Every header of ours is included by its bare name. Attributes'
 values are read by attr_tensor and the like (graph.h), values' types by value_type: no pass can take a
 union for another of its members, or follow a type that is not known. Structs of operators' attributes,
-and their layouts, are defined in op_attrs.def alone. `--self-test` shows that each rule can fail. Exit 1
+and their layouts, are defined in op_attrs.def alone, and no two headers define one type. `--self-test` shows that each rule can fail. Exit 1
 names every breach.
 """
 
@@ -148,6 +148,7 @@ ATTR_WHOLE = {"rewrite/attr.c", "rewrite/model.c", "rewrite/compare.c", "rewrite
 ATTR_TOPS = ("passes/", "proto/", "rewrite/", "tools/", "tools/lab/trials/")
 ATTR_OTHERS = ("rewrite/base/", "rewrite/shape/")  # no graph there
 # A struct whose name says that it holds an operator's attributes, or a layout that fills one.
+TYPE = re.compile(r"^typedef (?:struct|enum|union) (\w+) \{", re.MULTILINE)
 ATTR_STRUCT = re.compile(r"\bstruct\s+\w*Attrs\s*\{|\}\s*\w*Attrs\s*;|"
                          r"\bAttrLayout\s+(?!op_attrs_)\w+\s*=")
 TYPE_MEMBER = re.compile(r"->type->\w+")
@@ -261,6 +262,16 @@ def name_problems(paths: list[str]) -> list[str]:
     return found
 
 
+def type_problems(path: str, text: str, seen: dict[str, str]) -> list[str]:
+    """Types of headers that another header defines, too: no file could include both, and readers take one for
+    the other. `seen` has those of the files before."""
+    if not path.endswith(".h"):
+        return []
+    found = [f"{path}: {name} is a type of {seen[name]}, too" for name in TYPE.findall(text) if name in seen]
+    seen.update(dict.fromkeys(TYPE.findall(text), path))
+    return found
+
+
 def check(root: pathlib.Path) -> list[str]:
     """Every breach under root."""
     skipped = {"build", ".git", "__pycache__"}
@@ -270,10 +281,11 @@ def check(root: pathlib.Path) -> list[str]:
             {s[1:] for s in SOURCES}]
     by_name = {p.rsplit("/", 1)[-1]: p for p in ours}
     found = name_problems([p for p in paths if room_of(p)])
+    types: dict[str, str] = {}
     for path in ours:
         text = (root / path).read_text(errors="replace")
         found += include_problems(path, text, by_name) + read_problems(path, text)
-        found += struct_problems(path, text)
+        found += struct_problems(path, text) + type_problems(path, text, types)
     return found
 
 
@@ -337,6 +349,9 @@ CASES = [  # (file, text, must be found or None)
     ("kernels/k3.c", "typedef struct ConvAttrs {\n    int64_t group;\n} X;\n", "op_attrs.def"),
     ("kernels/k4.c", "typedef struct {\n    int64_t group;\n} ConvAttrs;\n", "op_attrs.def"),
     ("kernels/k5.c", "const AttrLayout conv = {0};\n", "op_attrs.def"),
+    ("kernels/k7.h", "typedef struct Graph {\n    int x;\n} Graph;\n", "Graph is a type of"),
+    ("kernels/k8.h", "typedef struct Graph Graph;\n", None),
+    ("kernels/k9.c", "typedef struct Graph {\n    int x;\n} Graph;\n", None),
     ("kernels/k6.c", "const ConvAttrs *attrs = call->attrs;\n", None),
     ("kernels/k5.c", "const AttrLayout conv = {0};\n", "op_attrs.def"),
 ]
@@ -348,13 +363,16 @@ SMALL_TREE = ("rewrite/base/a.h", "rewrite/base/a.c", "rewrite/g.h", "rewrite/gr
               "passes/front/demi.h", "tools/command/cmd.h")
 
 
+GRAPH_TYPE = "typedef struct Graph {\n    int nodes;\n} Graph;\n"
+
+
 def self_test() -> int:
     """Each case alone in a small tree: breaches are found, and nothing else is."""
     failures = 0
     for path, text, wanted in CASES:
         with tempfile.TemporaryDirectory() as place:
             root = pathlib.Path(place)
-            for name, content in {**dict.fromkeys(SMALL_TREE, ""), path: text}.items():
+            for name, content in {**dict.fromkeys(SMALL_TREE, ""), "rewrite/graph.h": GRAPH_TYPE, path: text}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(content)
             found = check(root)

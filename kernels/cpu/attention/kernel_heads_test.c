@@ -7,7 +7,7 @@
 
 static const int64_t twos[] = {2};
 
-static void multi_head(Call *c) {
+static void multi_head(SpoiltCall *c) {
     const int64_t b = 1 + (int64_t)draw(c, 2), s = 1 + (int64_t)draw(c, 3), n = 2, h = 4,
                   p = (int64_t)draw(c, 3), keys = s + p;
     const bool shared = p && draw(c, 2);
@@ -47,7 +47,7 @@ static void multi_head(Call *c) {
 }
 
 /* Caches of few bits, with a scale for all, or for each element of all heads. */
-static void quantize(Call *c, int64_t bits, int64_t elements) {
+static void quantize(SpoiltCall *c, int64_t bits, int64_t elements) {
     const bool each = draw(c, 2);
     attribute(c, "kv_cache_bit_width", bits);
     attribute(c, "k_quant_type", 0);
@@ -57,7 +57,7 @@ static void quantize(Call *c, int64_t bits, int64_t elements) {
     for (int i = 12; i < 14; i++) SET(&c->inputs[i], FLOAT, each ? elements : 1);
 }
 
-static void group(Call *c) {
+static void group(SpoiltCall *c) {
     static const int64_t totals[] = {1, 2, 3, 4, 5, 6},
                          lengths[][2] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}};
     const int64_t b = 1 + (int64_t)draw(c, 2), s = 1 + (int64_t)draw(c, 2), k = 2, n = 4, h = 4,
@@ -105,7 +105,7 @@ static void group(Call *c) {
     SET(&c->outputs[3], FLOAT, b, n, s, total);
 }
 
-static void rotary(Call *c) {
+static void rotary(SpoiltCall *c) {
     const int64_t b = 1 + (int64_t)draw(c, 2), s = 1 + (int64_t)draw(c, 3), n = 2, h = 8;
     const bool partly = draw(c, 2);
     c->op = "RotaryEmbedding";

@@ -3,13 +3,14 @@
  * (spoilt_call_test.h). What is computed right is tools/suites/contrib_test.py's. */
 #include "spoilt_call_test.h"
 
-static void text(Call *c, const char *name, const char *value) {
+static void text(SpoiltCall *c, const char *name, const char *value) {
     attribute(c, name, 0);
     c->attrs[c->attr_count - 1].text = value;
 }
 
 /* The router, what is common to all, and rows of the first layer. */
-static int64_t mixture(Call *c, int64_t tokens, int64_t width, int64_t inner, int64_t experts) {
+static int64_t mixture(SpoiltCall *c, int64_t tokens, int64_t width, int64_t inner,
+                       int64_t experts) {
     static const char *const kinds[] = {"relu", "gelu", "silu", "identity", "swiglu"};
     const uint64_t kind = draw(c, 5);
     const bool pairs = kind == 4;
@@ -26,7 +27,7 @@ static int64_t mixture(Call *c, int64_t tokens, int64_t width, int64_t inner, in
     return pairs ? 2 * inner : inner;
 }
 
-static void plain(Call *c) {
+static void plain(SpoiltCall *c) {
     const int64_t t = 1 + (int64_t)draw(c, 3), h = 4, i = 6, e = 2 + (int64_t)draw(c, 2);
     const int64_t rows = mixture(c, t, h, i, e);
     c->op = "MoE";
@@ -38,7 +39,7 @@ static void plain(Call *c) {
 }
 
 /* A layer of bytes at inputs [at, at + 3), its zero points at `zeros`. */
-static void layer(Call *c, int at, int zeros, const int64_t sizes[5]) {
+static void layer(SpoiltCall *c, int at, int zeros, const int64_t sizes[5]) {
     const int64_t e = sizes[0], rows = sizes[1], columns = sizes[2], bits = sizes[3],
                   block = sizes[4];
     const int64_t each = 8 / bits, blocks = block ? columns / block : 1;
@@ -55,7 +56,7 @@ static void layer(Call *c, int at, int zeros, const int64_t sizes[5]) {
         SET(&c->inputs[zeros], UINT8, e, (rows + each - 1) / each);
 }
 
-static void bytes(Call *c) {
+static void bytes(SpoiltCall *c) {
     const int64_t t = 1 + (int64_t)draw(c, 3), h = 16, i = 32, e = 2 + (int64_t)draw(c, 2),
                   bits = INT64_C(2) << draw(c, 3), block = draw(c, 2) ? 0 : 16;
     const int64_t rows = mixture(c, t, h, i, e);
@@ -68,7 +69,7 @@ static void bytes(Call *c) {
     if (draw(c, 2)) SET(&c->inputs[14], FLOAT, t, e);
 }
 
-static void table(Call *c) {
+static void table(SpoiltCall *c) {
     const bool packed = draw(c, 2);
     const int64_t rows = 2 + (int64_t)draw(c, 3), bits = packed ? INT64_C(2) << draw(c, 3) : 4,
                   each = packed ? 8 / bits : 1, width = 16 * (1 + (int64_t)draw(c, 3)),

@@ -210,7 +210,8 @@ static bool add_packed(const Recurrent *recurrent, const Dots *dots) {
 }
 
 static bool add_bytes(const Recurrent *recurrent, const Dots *dots) {
-    const ByteProduct product = {dots->vectors, dots->vector_count, dots->to, recurrent->width};
+    const RecurrentProduct product = {dots->vectors, dots->vector_count, dots->to,
+                                      recurrent->width};
     return byte_matrix_add(recurrent->call, dots->bytes, &product);
 }
 

@@ -176,7 +176,7 @@ static void find(const void *source, uint64_t first, uint32_t count, const void 
 }
 
 /* The rows as bytes, all by one scale. */
-static Rows quantize(const ByteMatrix *m, const ByteProduct *p, DynamicScale *by) {
+static Rows quantize(const ByteMatrix *m, const RecurrentProduct *p, DynamicScale *by) {
     *by = dynamic_scale(dynamic_range(p->x, p->rows * m->depth));
     for (uint64_t r = 0; r < p->rows; r++)
         dynamic_bytes(m->bytes + r * m->padded, p->x + r * m->depth, m->depth, *by);
@@ -201,7 +201,8 @@ static bool multiply(KernelCall *call, const ByteMatrix *m, const Igemm *piece,
     return igemm_run(call, &product, m->level);
 }
 
-static bool add_pieces(KernelCall *call, const ByteMatrix *m, const ByteProduct *p, Rows rows) {
+static bool add_pieces(KernelCall *call, const ByteMatrix *m, const RecurrentProduct *p,
+                       Rows rows) {
     for (uint64_t r = 0, count; r < p->rows; r += count, rows.first += count * rows.step) {
         count = p->rows - r < PIECE ? p->rows - r : PIECE;
         const Igemm piece = {.rows = count, .source = &rows, .y = m->products};
@@ -212,7 +213,7 @@ static bool add_pieces(KernelCall *call, const ByteMatrix *m, const ByteProduct 
     return true;
 }
 
-bool byte_matrix_add(KernelCall *call, const ByteMatrix *m, const ByteProduct *p) {
+bool byte_matrix_add(KernelCall *call, const ByteMatrix *m, const RecurrentProduct *p) {
     DynamicScale by;
     const Rows rows = quantize(m, p, &by);
     const Igemm one = {.rows = 1, .source = &rows, .y = p->to};

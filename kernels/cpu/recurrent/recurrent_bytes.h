@@ -42,12 +42,12 @@ bool byte_matrix_begin(KernelCall *call, const ByteWeights *weights, uint64_t di
 
 /* to[r * to_row + n] += x[r] . column n, for all columns; x is [rows][depth]. False with the error
  * set past the memory budget. */
-typedef struct ByteProduct {
+typedef struct RecurrentProduct {
     const float *x;
     uint64_t rows;
     float *to;
     uint64_t to_row;
-} ByteProduct;
-bool byte_matrix_add(KernelCall *call, const ByteMatrix *matrix, const ByteProduct *product);
+} RecurrentProduct;
+bool byte_matrix_add(KernelCall *call, const ByteMatrix *matrix, const RecurrentProduct *product);
 
 #endif

@@ -98,14 +98,14 @@ static const ComparedStep *follow_back(const Comparison *c, const ComparedStep *
 }
 
 /* Adds patterns that are not there yet; true where there was one. */
-static bool add_pattern(Advice *advice, Arena *arena, const char *pattern) {
+static bool add_pattern(ComparisonAdvice *advice, Arena *arena, const char *pattern) {
     for (size_t i = 0; i < advice->keep.count; i++)
         if (strcmp(advice->keep.items[i], pattern) == 0) return false;
     VEC_PUSH(arena, &advice->keep, pattern);
     return true;
 }
 
-static void note_first(const Comparison *c, const ComparedStep *step, Advice *advice) {
+static void note_first(const Comparison *c, const ComparedStep *step, ComparisonAdvice *advice) {
     const ComparedStep *maker = &c->steps.items[step->blamed];
     const ComparedValue *value = &c->values.items[step->first];
     for (size_t i = 1; i < step->count; i++)
@@ -120,7 +120,7 @@ static void note_first(const Comparison *c, const ComparedStep *step, Advice *ad
     found->before = fmin(step->error_before, maker->error_before);
 }
 
-static bool add_causes(const AdviceCase *ac, Advice *advice) {
+static bool add_causes(const AdviceCase *ac, ComparisonAdvice *advice) {
     Comparison *c = ac->comparison;
     const bool *wanted = find_wanted(ac);
     bool added = false;
@@ -139,7 +139,7 @@ static bool add_causes(const AdviceCase *ac, Advice *advice) {
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-static void set_options(const AdviceCase *ac, Advice *advice) {
+static void set_options(const AdviceCase *ac, ComparisonAdvice *advice) {
     static DemiConvertOptions const plain = DEMI_CONVERT_OPTIONS_INIT;
     bool low_inputs = false;
     advice->options = plain;
@@ -155,7 +155,7 @@ static void set_options(const AdviceCase *ac, Advice *advice) {
 }
 
 /* Converts the reference so; false, with nothing said, where that can't be done. */
-static bool open_trial(const AdviceCase *ac, Arena *within, const Advice *advice,
+static bool open_trial(const AdviceCase *ac, Arena *within, const ComparisonAdvice *advice,
                        Session *session) {
     DemiError ignored = DEMI_ERROR_INIT;
     DemiModel **model = model_hold(within);
@@ -199,7 +199,7 @@ static bool run_trial(const AdviceCase *ac, Session *session, double *error, boo
 
 typedef enum TrialEnd { TRIAL_IMPOSSIBLE, TRIAL_BEYOND, TRIAL_WITHIN } TrialEnd;
 
-static TrialEnd try_advice(const AdviceCase *ac, Advice *advice) {
+static TrialEnd try_advice(const AdviceCase *ac, ComparisonAdvice *advice) {
     Arena *within = arena_child(ac->comparison->arena);
     Session *session = session_new(within, ac->reference->how);
     TrialEnd end = TRIAL_IMPOSSIBLE;
@@ -212,7 +212,7 @@ static TrialEnd try_advice(const AdviceCase *ac, Advice *advice) {
 }
 
 /* Where causes are not to be seen: by trial alone, on the set that was compared. */
-static void search(const AdviceCase *ac, Advice *advice) {
+static void search(const AdviceCase *ac, ComparisonAdvice *advice) {
     Arena *arena = ac->comparison->arena;
     Trials trials = {.arena = arena_child(arena),
                      .how = *ac->reference->how,
@@ -235,7 +235,7 @@ static void search(const AdviceCase *ac, Advice *advice) {
         VEC_PUSH(arena, &advice->keep, advice->options.keep[i]);
 }
 
-static void try_rounds(const AdviceCase *ac, Advice *advice, bool added) {
+static void try_rounds(const AdviceCase *ac, ComparisonAdvice *advice, bool added) {
     Err none = {.code = ERR_NONE};
     for (size_t round = 0; added && round < ROUNDS; round++) {
         set_options(ac, advice);
@@ -250,9 +250,9 @@ static void try_rounds(const AdviceCase *ac, Advice *advice, bool added) {
     search(ac, advice);
 }
 
-void compare_advise(const AdviceCase *ac, Advice *advice) {
+void compare_advise(const AdviceCase *ac, ComparisonAdvice *advice) {
     Comparison *c = ac->comparison, found = *c;
-    *advice = (Advice){.found = {.state = DEMI_ADVICE_NONE}};
+    *advice = (ComparisonAdvice){.found = {.state = DEMI_ADVICE_NONE}};
     bool added = ac->beyond && add_causes(ac, advice);
     set_options(ac, advice);
     if (!c->low_type || !ac->beyond) return;

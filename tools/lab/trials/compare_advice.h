@@ -13,11 +13,11 @@
 #include "compare_runs.h"
 #include "progress.h"
 
-typedef struct Advice {
+typedef struct ComparisonAdvice {
     DemiAdvice found;
     Words keep;                 /* patterns, as DemiConvertOptions.keep takes them */
     DemiConvertOptions options; /* of a conversion with these kept */
-} Advice;
+} ComparisonAdvice;
 
 typedef struct AdviceCase {
     Comparison *comparison; /* of both models, judged */
@@ -31,6 +31,6 @@ typedef struct AdviceCase {
 
 /* What the comparison has found stays. Where the caller cancels, the advice is what was found by
  * then, and the progress says so. */
-void compare_advise(const AdviceCase *ac, Advice *advice);
+void compare_advise(const AdviceCase *ac, ComparisonAdvice *advice);
 
 #endif

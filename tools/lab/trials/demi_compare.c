@@ -22,7 +22,7 @@ struct DemiComparison {
     PickRows picks;
     VEC(DemiComparedValue) values;
     const DemiComparedValue *first;
-    Advice advice;
+    ComparisonAdvice advice;
     Progress progress;
 };
 
