@@ -29,7 +29,7 @@ static struct {
     bool shared, yields; /* the main thread's: standard output is a terminal, too; text has come */
     atomic_bool shown;
     double started;
-} line = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends = PTHREAD_COND_INITIALIZER};
+} line = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
@@ -130,7 +130,7 @@ static void *redraw(void *unused) {
     (void)unused;
     pthread_mutex_lock(&line.lock);
     while (!line.ended) {
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += REDRAW * 1000000L;
         until.tv_sec += until.tv_nsec / 1000000000L;
         until.tv_nsec %= 1000000000L;
@@ -165,8 +165,18 @@ static void clear(void *unused) {
     end_line(false);
 }
 
+/* Waits by the clock that nobody sets. */
+static bool init_ends(void) {
+    pthread_condattr_t by;
+    if (pthread_condattr_init(&by) != 0) return false;
+    const bool ok = pthread_condattr_setclock(&by, CLOCK_MONOTONIC) == 0 &&
+                    pthread_cond_init(&line.ends, &by) == 0;
+    pthread_condattr_destroy(&by);
+    return ok;
+}
+
 void progress_line_start(double started) {
-    if (!isatty(STDERR_FILENO)) return;
+    if (!isatty(STDERR_FILENO) || !init_ends()) return;
     line.started = started;
     line.ended = line.silent = line.yields = false;
     line.shared = isatty(STDOUT_FILENO);
@@ -184,6 +194,7 @@ void progress_line_end(void) {
     pthread_cond_signal(&line.ends);
     pthread_mutex_unlock(&line.lock);
     pthread_join(line.thread, NULL);
+    pthread_cond_destroy(&line.ends);
     line.runs = false;
 }
 
