@@ -19,6 +19,7 @@
 #include "onnx_import.h"
 #include "wire_guard.h"
 #include "outfile.h"
+#include "under_way.h"
 
 enum { PIECE = 1 << 17, HASH_DIGITS = 16 };
 
@@ -308,9 +309,12 @@ static bool write_and_check(Save *save) {
 static bool put_model_file(Save *save) {
     SaveInfo *info = &save->info;
     info->data_bytes = export_plan_data_size(save->plan);
+    const unsigned piece =
+        under_way_begin("writing", export_plan_size(save->plan) + info->data_bytes, WAY_WRITTEN);
     info->copied = export_plan_is_unchanged(save->plan) && info->data_bytes == 0;
     bool same = info->copied ? copy_and_check(save) : write_and_check(save);
     info->model_bytes = save->out->size;
+    under_way_end(piece);
     return same && outfile_sync(save->out, save->err);
 }
 

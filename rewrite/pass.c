@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "mentions.h"
+#include "under_way.h"
 #include "verify.h"
 
 const PassInfo *pass_find(const PassTable *table, const char *name, size_t length) {
@@ -98,11 +99,14 @@ bool pipeline_run(const Pipeline *pipeline, PassCtx *ctx, const PipelineOptions 
     if (!pipeline_check(pipeline, err)) return false;
     bool ok = true;
     ctx->facts = 0;
+    const unsigned piece = under_way_begin("", pipeline->steps.count, WAY_PARTS);
     for (size_t i = 0; ok && i < pipeline->steps.count; i++) {
         const PassInfo *pass = pipeline->steps.items[i].info;
+        under_way_turn(piece, pass->name, i, pipeline->steps.count);
         ok = step_run(&pipeline->steps.items[i], ctx, options, err);
         ctx->facts = (ctx->facts & ~pass->breaks) | pass->gives;
     }
+    under_way_end(piece);
     arena_free(ctx->scratch);
     return ok;
 }

@@ -6,6 +6,7 @@
 #include "exec_device.h"
 #include "exec_memory.h"
 #include "step_form.h"
+#include "under_way.h"
 
 enum { DEPTH_LIMIT = 128 };
 
@@ -120,11 +121,15 @@ bool exec_graph(Exec *exec, uint32_t graph) {
     exec->progress.depth++;
     bool ok = plan->steps.count || may_go_on(exec);
     if (!plan->steps.count) arena_reset(&exec->scratch);
+    const bool shown = exec->progress.depth == 1 && plan->steps.count > 1;
+    const unsigned piece = shown ? under_way_begin("running", plan->steps.count, WAY_STEPS) : 0;
     for (uint32_t i = 0; ok && i < plan->steps.count; i++) {
+        under_way_at(piece, i);
         const LoadedStep *step = &exec->loaded->steps[plan->steps.first + i];
         ok = again ? run_again(exec, step) : run_step(exec, step);
         arena_reset(&exec->scratch);
     }
+    under_way_end(piece);
     exec->progress.depth--;
     if (exec->device.pending && exec->progress.depth > 0)
         ok = exec_device_wait(exec) && ok; /* what runs a graph reads its outputs */

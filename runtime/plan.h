@@ -309,8 +309,6 @@ void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanData
                    void *data);
 /* The same of a constant that the builder has, or had. */
 void plan_set_constant(PlanBuilder *builder, uint32_t value, const PlanConstant *constant);
-/* Data that is no value's own; its offset. */
-uint64_t plan_add_data(PlanBuilder *builder, uint64_t size, PlanDataFn read, void *data);
 /* Data that is no value's own, the constant's in that layout; its offset. */
 uint64_t plan_add_packed(PlanBuilder *builder, const PlanConstant *plain,
                          const WeightLayout *layout);

@@ -7,6 +7,7 @@
 #include "checked.h"
 #include "hash64.h"
 #include "plan.h"
+#include "under_way.h"
 
 typedef struct Check {
     Plan *plan;
@@ -363,12 +364,25 @@ bool plan_check_here(Plan *plan, const void *bytes, uint64_t size, uint64_t end,
     return check_texts(&c) && check_values(&c) && check_graphs(&c) && check_choices(&c);
 }
 
+static uint64_t hash_of(const char *bytes, uint64_t size) {
+    enum { PIECE = 1 << 24 };
+    Hash64 hash;
+    const unsigned piece = under_way_begin("reading the plan", size, WAY_BYTES);
+    hash64_init(&hash, 0);
+    for (uint64_t at = 0; at < size; at += PIECE) {
+        under_way_at(piece, at);
+        hash64_update(&hash, bytes + at, size - at < PIECE ? (size_t)(size - at) : PIECE);
+    }
+    under_way_end(piece);
+    return hash64_final(&hash);
+}
+
 bool plan_check_sum(const void *bytes, uint64_t size, Err *err) {
     PlanSum sum = {.magic = ""};
     bool has = size >= sizeof(PlanHeader) + sizeof sum;
     if (has) memcpy(&sum, (const char *)bytes + size - sizeof sum, sizeof sum);
     if (has && memcmp(sum.magic, PLAN_SUM_MAGIC, sizeof sum.magic) == 0 &&
-        sum.hash == hash64_bytes(bytes, (size_t)(size - sizeof sum), 0))
+        sum.hash == hash_of(bytes, size - sizeof sum))
         return true;
     err_set(err, ERR_MODEL, "its bytes are not those that were written");
     err_hint(err, "compile it again");

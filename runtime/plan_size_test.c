@@ -12,6 +12,7 @@
 
 #include "demi_runtime.h"
 #include "plan_file.h"
+#include "under_way.h"
 
 enum { STEPS = 1000, WEIGHT = 1 << 19, MOST_FAULTS = 400 };
 #define MOST_SECONDS 0.01 /* of the processor */
@@ -122,12 +123,23 @@ static bool read_words(void *data, uint64_t offset, void *buffer, uint64_t size,
 typedef struct Blocks {
     int fd;
     bool ended;
+    uint64_t done; /* as it is said to be under way */
 } Blocks;
+
+static void be_idle(void *user) {
+    ++*(unsigned *)user;
+}
 
 static bool write_block(void *data, const void *bytes, size_t size, Err *err) {
     Blocks *blocks = data;
     (void)err;
     assert_false(blocks->ended);
+    WayPiece pieces[WAY_DEPTH];
+    assert_int_equal(under_way_pieces(pieces), 1);
+    assert_string_equal(pieces[0].what, "writing the plan");
+    assert_true(pieces[0].unit == WAY_BYTES && pieces[0].done >= blocks->done);
+    assert_true(pieces[0].total > CONSTANTS * WORDS * sizeof(int32_t));
+    blocks->done = pieces[0].done;
     assert_true(size && size <= PLAN_BLOCK);
     blocks->ended = size < PLAN_BLOCK;
     return write(blocks->fd, bytes, size) == (ssize_t)size;
@@ -150,7 +162,11 @@ static void write_words(int fd) {
     }
     PlanGraph graph = {.outputs = one(&b, value)};
     VEC_PUSH(&arena, &b.graphs, graph);
+    unsigned idle = 0;
+    under_way_listen(be_idle, &idle);
     assert_true(plan_write(&b, write_block, &blocks, &err));
+    under_way_listen(NULL, NULL);
+    assert_true(idle == 1 && blocks.done > 0);
     arena_free(&arena);
 }
 

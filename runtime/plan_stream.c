@@ -12,6 +12,7 @@
 #include "hash64.h"
 #include "kernel.h"
 #include "plan.h"
+#include "under_way.h"
 #include "workers.h"
 
 enum {
@@ -43,6 +44,7 @@ typedef struct Stream {
     Room batches[2];
     unsigned current;    /* of batches, the one that is filled */
     uint64_t start;      /* of it, in the file */
+    unsigned piece;      /* under_way_begin's */
     const char *pending; /* the other one, where it is to be hashed and written yet */
     size_t pending_size;
     bool wrote;
@@ -245,6 +247,7 @@ static void turn(Stream *s, uint64_t end) {
     s->pending_size = (size_t)(end - s->start);
     s->current ^= 1;
     s->start = end;
+    under_way_at(s->piece, end);
 }
 
 /* The last batch, and the sum of all behind it. */
@@ -293,7 +296,10 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
     for (int i = 0; i < (s.body > BATCH ? 2 : 1); i++)
         room_for(&s, &s.batches[i], least(s.body, BATCH) + sizeof(PlanSum));
     hash64_init(&s.hash, 0);
+    s.piece =
+        under_way_begin(b->maps ? "laying out weights" : "writing the plan", s.body, WAY_BYTES);
     const bool ok = stream(&s, err);
+    under_way_end(s.piece);
     Room *const rooms[] = {&s.batches[0], &s.batches[1], &s.plain, &s.packed};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
         arena_release(b->arena, rooms[i]->items, rooms[i]->size);

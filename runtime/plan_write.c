@@ -86,7 +86,7 @@ static uint64_t aligned(uint64_t size) {
     return (size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-uint64_t plan_add_data(PlanBuilder *b, uint64_t size, PlanDataFn read, void *data) {
+static uint64_t add_data(PlanBuilder *b, uint64_t size, PlanDataFn read, void *data) {
     PlanConstant constant = {
         .offset = b->data_size, .size = size, .plain = size, .read = read, .data = data};
     b->data_size = aligned(b->data_size + size);
@@ -95,7 +95,7 @@ uint64_t plan_add_data(PlanBuilder *b, uint64_t size, PlanDataFn read, void *dat
 }
 
 void plan_set_data(PlanBuilder *b, uint32_t value, uint64_t size, PlanDataFn read, void *data) {
-    b->values.items[value].data = plan_add_data(b, size, read, data);
+    b->values.items[value].data = add_data(b, size, read, data);
     b->values.items[value].size = size;
 }
 
@@ -129,7 +129,7 @@ void plan_set_constant(PlanBuilder *b, uint32_t value, const PlanConstant *const
 }
 
 uint64_t plan_add_packed(PlanBuilder *b, const PlanConstant *plain, const WeightLayout *layout) {
-    const uint64_t at = plan_add_data(b, weight_layout_size(layout), plain->read, plain->data);
+    const uint64_t at = add_data(b, weight_layout_size(layout), plain->read, plain->data);
     PlanConstant *last = &b->constants.items[b->constants.count - 1];
     last->layout = arena_copy(b->arena, layout, sizeof *layout);
     last->plain = plain->size;

@@ -4,6 +4,7 @@
 
 #include "infer_shapes.h"
 #include "strict_types.h"
+#include "under_way.h"
 #include "verify.h"
 
 typedef void (*ValueVisitor)(Value *value, const Type **types);
@@ -44,7 +45,7 @@ static bool check_types(PassCtx *ctx, bool shapes, Err *err) {
     return ok;
 }
 
-bool strict_check(Model *model, unsigned parts, Arena *scratch, Err *err) {
+static bool check_all(Model *model, unsigned parts, Arena *scratch, Err *err) {
     if (!model_verify(model, scratch, err) ||
         (parts & STRICT_FORMAL && (!model_check_interface(model, scratch, err) ||
                                    !model_check_deprecated(model, scratch, err))) ||
@@ -58,5 +59,12 @@ bool strict_check(Model *model, unsigned parts, Arena *scratch, Err *err) {
     each_value(&graphs, declare, declared_types(model, true, scratch));
     bool ok = check_types(&ctx, parts & STRICT_SHAPES, err);
     each_value(&graphs, give_back, before);
+    return ok;
+}
+
+bool strict_check(Model *model, unsigned parts, Arena *scratch, Err *err) {
+    const unsigned piece = under_way_begin("checking the model", 0, WAY_PARTS);
+    const bool ok = check_all(model, parts, scratch, err);
+    under_way_end(piece);
     return ok;
 }

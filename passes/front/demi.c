@@ -28,6 +28,7 @@
 #include "text.h"
 #include "text_distance.h"
 #include "verify.h"
+#include "under_way.h"
 
 enum { NEWEST_OPSET = OPS_OPSET_ONNX, NEWEST_IR = 14 };
 
@@ -202,7 +203,9 @@ static DemiStatus load(LoadArgs *args, const DemiLoadOptions *options, DemiModel
     Call call = {0};
     args->options = (DemiLoadOptions)DEMI_LOAD_OPTIONS_INIT;
     options_copy(&call, &args->options, sizeof args->options, options);
+    const unsigned piece = under_way_begin("reading the model", 0, WAY_PARTS);
     DemiStatus status = call_run(&call, load_body, args, error);
+    under_way_end(piece);
     if (!args->handle) arena_free(&args->arena);
     *model = args->handle;
     return status;

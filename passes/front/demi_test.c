@@ -6,6 +6,7 @@
 
 #include "demi.h"
 #include "unit_test.h"
+#include "under_way.h"
 
 static const char model_text[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                                  "g (float[N,3] x) => (float[N,3] y)\n"
@@ -331,6 +332,36 @@ TEST(half_rewritten_models_are_refused) {
     assert_int_equal(demi_run_pipeline(model, "infer-dtypes", NULL, NULL, NULL), DEMI_ERR_MODEL);
     assert_int_equal(demi_print(model, true, drop_bytes, NULL, NULL), DEMI_OK); /* refused before */
     demi_free(model);
+}
+
+/* A DemiProgressFn: what is under way is the pass that has just run. */
+static bool see_pass(void *user, const char *pass, size_t done, size_t total) {
+    WayPiece pieces[WAY_DEPTH];
+    size_t *calls = user;
+    assert_true(under_way_pieces(pieces) >= 1);
+    assert_string_equal(pieces[0].what, pass);
+    assert_true(pieces[0].done + 1 == done && pieces[0].total == total);
+    ++*calls;
+    return true;
+}
+
+static void be_idle(void *user) {
+    ++*(size_t *)user;
+}
+
+TEST(passes_say_what_is_under_way) {
+    size_t calls = 0, idle = 0;
+    DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
+    run.progress = see_pass;
+    run.progress_user = &calls;
+    under_way_listen(be_idle, &idle);
+    DemiModel *model = load_text(model_text);
+    assert_int_equal(demi_run_pipeline(model, "infer-dtypes,infer-shapes", &run, NULL, NULL),
+                     DEMI_OK);
+    demi_free(model);
+    under_way_listen(NULL, NULL);
+    assert_int_equal(calls, 2);
+    assert_true(idle >= 2); /* behind the passes, and the checks around them */
 }
 
 TEST(progress_can_cancel) {

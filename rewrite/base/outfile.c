@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "outfile_parts.h"
+#include "under_way.h"
 
 enum { LINK_HOPS = 40, CREATE_TRIES = 16, COPY_BUFFER = 1 << 20 };
 enum { SYNC_STEP = 1 << 23 }; /* bytes after which writing to the device begins */
@@ -175,6 +176,7 @@ void outfile_start_sync(OutFile *file) {
 }
 
 bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
+    const size_t written = size;
     file->synced = false;
     for (const char *from = bytes; size > 0;) {
         ssize_t count = write(file->fd, from, size);
@@ -184,6 +186,7 @@ bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
         size -= (size_t)count;
         file->size += (uint64_t)count;
     }
+    under_way_wrote(written);
     if (file->size - file->started >= SYNC_STEP) outfile_start_sync(file);
     return true;
 }
@@ -199,6 +202,7 @@ static uint64_t copy_in_kernel(OutFile *file, int fd, uint64_t offset, uint64_t 
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) break;
         done += (uint64_t)count;
+        under_way_wrote((uint64_t)count);
     }
     file->size += done;
     return done;

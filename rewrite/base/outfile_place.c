@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "outfile_parts.h"
+#include "under_way.h"
 
 enum { EXCHANGE = 2, NO_REPLACE = 1 }; /* flags of renameat2 */
 
@@ -38,8 +39,22 @@ bool outfile_is_gone(const Err *err) {
 
 /* ---- finishing what was written -------------------------------------------------------------- */
 
+/* For who is shown it, piece by piece; no more than a hint, as in outfile_start_sync. */
+static void wait_for_disk(const OutFile *file) {
+    enum { PIECE = 32 << 20 };
+    const unsigned flags =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    const unsigned piece = under_way_begin("waiting for the disk", file->size, WAY_BYTES);
+    for (uint64_t at = 0; piece && at < file->size; at += PIECE) {
+        under_way_at(piece, at);
+        if (sync_file_range(file->fd, (off_t)at, PIECE, flags) != 0) break;
+    }
+    under_way_end(piece);
+}
+
 bool outfile_sync(OutFile *file, Err *err) {
     if (file->streaming || file->synced) return true;
+    wait_for_disk(file);
     while (fsync(file->fd) != 0)
         if (errno != EINTR) return outfile_error(file, err, errno, "cannot sync");
     file->synced = true;

@@ -108,8 +108,6 @@ static bool fill_options(Job *job, Err *err) {
     job->run.unchecked = parsed_flag(job->parsed, "no-check");
     job->run.runs_here =
         parsed_flag(job->parsed, "verify") || parsed_flag(job->parsed, "calibrate");
-    job->run.progress = console_progress;
-    job->run.progress_user = job->program;
     if (!convert_options_fill(job->program->arena, job->parsed, &job->options, err)) return false;
     job->options.freeze_inputs = parsed_flag(job->parsed, "freeze-inputs");
     job->options.fed = parsed_list(job->parsed, "fed")->items;
@@ -241,7 +239,6 @@ static bool convert(Job *job, Err *err) {
     job->run.text_user = job->program;
     DemiReport **report = wants_report(job) ? &job->report : NULL;
     DemiStatus status = demi_convert(job->model, &job->options, report, &error);
-    console_progress_end(job->program);
     if (!error_take(err, status, &error)) {
         err_file(err, job->input);
         Err unused = {.code = ERR_NONE};

@@ -75,11 +75,8 @@ static bool make(Program *program, const Parsed *parsed, const char *output, Out
     if (!take_options(parsed, &how, err)) return false;
     run.verify_each = parsed_flag(parsed, "verify-each");
     run.unchecked = parsed_flag(parsed, "no-check");
-    run.progress = console_progress;
-    run.progress_user = program;
     how.run = &run;
     const DemiStatus status = demi_make_training(model, &how, &report, &error);
-    console_progress_end(program);
     bool ok = error_take(err, status, &error);
     if (!ok && err->code != ERR_USAGE) err_file(err, parsed_argument(parsed, 0));
     ok = ok && console_write_model(program, model, file, &save, err) &&

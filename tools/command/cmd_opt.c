@@ -87,11 +87,8 @@ static bool rewrite(Job *job, Err *err) {
     run.text = job->plan.results == stdout ? console_write : console_write_error;
     run.text_user = job->program;
     run.print_after = parsed_value(job->parsed, "print-after");
-    run.progress = console_progress;
-    run.progress_user = job->program;
     run.passes = job->passes;
     DemiStatus status = demi_run_pipeline(job->model, job->pipeline, &run, &job->report, &error);
-    console_progress_end(job->program);
     if (!error_take(err, status, &error)) {
         if (err->code != ERR_USAGE) err_file(err, job->input);
         reproducer_write(job->program, job->parsed, job->pipeline, err);

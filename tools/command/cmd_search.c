@@ -403,9 +403,7 @@ static bool tell(void *user, const char *what, size_t done, size_t total) {
     RunProgress *progress = user;
     if (!progress->holds) progress->holds = interrupt_hold();
     if (interrupt_came()) return false;
-    if (!done || total != progress->total) progress->started = console_seconds();
-    progress->total = total;
-    console_progress_since(progress->program, what, done, total, progress->started);
+    console_progress(progress->program, what, done, total);
     return true;
 }
 

@@ -114,11 +114,8 @@ static bool simplify(Job *job, Err *err) {
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     run.verify_each = parsed_flag(job->parsed, "verify-each");
     run.unchecked = parsed_flag(job->parsed, "no-check");
-    run.progress = console_progress;
-    run.progress_user = job->program;
     job->how.run = &run;
     DemiStatus status = demi_simplify(job->model, &job->how, &job->report, &error);
-    console_progress_end(job->program);
     if (!error_take(err, status, &error)) {
         const char *pipeline = pipeline_of(job, &(Err){0});
         if (err->code != ERR_USAGE) err_file(err, job->input);

@@ -13,6 +13,7 @@
 #include "interrupt.h"
 #include "npy.h"
 #include "outputs.h"
+#include "progress_line.h"
 #include "run_options.h"
 #include "source.h"
 #include "training_marks.h"
@@ -291,6 +292,7 @@ static bool tell(void *user, const DemiTrainStep *step) {
     Job *job = user;
     const uint64_t each = step->steps > LINES ? step->steps / LINES : 1;
     if (!job->quiet && (step->step % each == 0 || step->step == step->steps || step->step == 1)) {
+        progress_line_clear();
         fprintf(text_of(job), "step %" PRIu64 " of %" PRIu64 ", epoch %" PRIu64 "   loss %.6g",
                 step->step, step->steps, step->epoch, step->loss);
         for (size_t i = 1; i < step->loss_count; i++)

@@ -13,7 +13,9 @@
 
 #include "demi_front.h"
 #include "outputs.h"
+#include "progress_line.h"
 #include "session.h"
+#include "under_way.h"
 
 double console_seconds(void) {
     struct timespec now;
@@ -70,12 +72,14 @@ static void output_failed(Program *program) {
 
 bool console_write(void *data, const void *bytes, size_t size) {
     Program *program = data;
+    progress_line_yield(true);
     if (!program->output_error && fwrite(bytes, 1, size, stdout) != size) output_failed(program);
     return !program->output_error || program->output_error == EPIPE;
 }
 
 bool console_write_error(void *program, const void *bytes, size_t size) {
     (void)program;
+    progress_line_yield(false);
     return fwrite(bytes, 1, size, stderr) == size;
 }
 
@@ -90,32 +94,15 @@ bool console_finish(Program *program, Err *err) {
     return false;
 }
 
-bool console_progress(void *data, const char *pass, size_t done, size_t total) {
-    static const double patience = 1.0; /* seconds before anything is shown */
-    Program *program = data;
-    if (console_seconds() - program->started < patience || !isatty(STDERR_FILENO)) return true;
-    fprintf(stderr, "\r\033[K[%zu/%zu] %s", done, total, pass);
-    program->progress_shown = true;
-    return true;
-}
-
-void console_progress_since(Program *program, const char *what, size_t done, size_t total,
-                            double started) {
-    double spent = console_seconds() - started, left = 0;
-    char text[160];
-    if (done && total > done) left = spent / (double)done * (double)(total - done);
-    if (!done)
-        snprintf(text, sizeof text, "%s", what);
-    else if (left < 90)
-        snprintf(text, sizeof text, "%s, about %.0f s left", what, left);
-    else
-        snprintf(text, sizeof text, "%s, about %.0f min left", what, left / 60);
-    console_progress(program, text, done, total);
+void console_progress(Program *program, const char *what, size_t done, size_t total) {
+    if (!program->piece) program->piece = under_way_begin(what, total, WAY_STEPS);
+    under_way_turn(program->piece, what, done, total);
 }
 
 void console_progress_end(Program *program) {
-    if (program->progress_shown) fputs("\r\033[K", stderr);
-    program->progress_shown = false;
+    under_way_end(program->piece);
+    program->piece = 0;
+    progress_line_clear();
 }
 
 /* ---- files that are read --------------------------------------------------------------------- */

@@ -27,9 +27,9 @@ struct Program {
     struct Outputs *outputs; /* the files it writes: outputs.h */
     int output_error;        /* errno of the first write to standard output that failed, else 0 */
     int exit_code;           /* of a command that succeeded: diff's answer */
-    bool progress_shown;
-    bool inputs_found; /* all files that the words name were there */
-    double started;    /* seconds, console_seconds' clock */
+    bool inputs_found;       /* all files that the words name were there */
+    unsigned piece;          /* console_progress's, of under_way.h */
+    double started;          /* seconds, console_seconds' clock */
 };
 
 /* Seconds of a clock that only runs forward. */
@@ -41,12 +41,10 @@ bool console_write(void *program, const void *bytes, size_t size);
 /* A DemiWriteFn to standard error. */
 bool console_write_error(void *program, const void *bytes, size_t size);
 
-/* A DemiProgressFn: a line on standard error if that is a terminal and the work is long. */
-bool console_progress(void *program, const char *pass, size_t done, size_t total);
-/* The same of work that began at `started`, console_seconds' clock: with the time that remains. */
-void console_progress_since(Program *program, const char *what, size_t done, size_t total,
-                            double started);
-/* Takes the line away. */
+/* Says what the command is at, on the progress line: so many of the total are done, which take much the
+ * same each. */
+void console_progress(Program *program, const char *what, size_t done, size_t total);
+/* That it has ended. */
 void console_progress_end(Program *program);
 
 /* Colours, which say nothing that the words do not. */

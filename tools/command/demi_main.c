@@ -22,6 +22,7 @@
 #include "help.h"
 #include "outfile.h"
 #include "outputs.h"
+#include "progress_line.h"
 #include "text_distance.h"
 
 static const Command *const commands[] = {
@@ -35,6 +36,7 @@ static const CommandTable table = {commands, sizeof commands / sizeof commands[0
 /* While files are being put in place the signal is kept, and raised again when they are. */
 static void end_by_signal(int number) {
     if (!outfile_end_by(number)) return;
+    progress_line_leave();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -52,6 +54,7 @@ static void end_by_bad_map(int number) {
     static atomic_flag ending = ATOMIC_FLAG_INIT;
     (void)number;
     while (atomic_flag_test_and_set(&ending)) pause();
+    progress_line_leave();
     outfile_remove_all();
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(ERR_ENV);
     _exit(ERR_ENV);
@@ -127,6 +130,14 @@ static bool place_weights(Program *program, const Parsed *parsed, Err *err) {
                          parsed_value(parsed, "data-name"), err);
 }
 
+/* On a terminal it says what it is at. */
+static bool run_shown(const Command *command, Program *program, Err *err) {
+    const Parsed *parsed = program->parsed;
+    const bool quiet = parsed_knows(parsed, "quiet") && parsed_flag(parsed, "quiet");
+    if (!quiet) progress_line_start(program->started);
+    return command->run(program, parsed, err);
+}
+
 static bool run_command(Program *program, int count, char **words, Err *err) {
     const char *word = words[0];
     const Command *command = command_find(&table, word);
@@ -144,7 +155,7 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
     program->parsed = parsed;
     program->outputs = outputs_new(program);
     if (!parsed_flag(parsed, "help"))
-        return place_weights(program, parsed, err) && command->run(program, parsed, err);
+        return place_weights(program, parsed, err) && run_shown(command, program, err);
     if (parsed->brief)
         help_print_brief(command, stdout);
     else
@@ -160,7 +171,7 @@ static int run(Program *program, MemTrap *trap, int count, char **words) {
         err_out_of_memory(error);
     else
         run_command(program, count, words, error);
-    console_progress_end(program);
+    progress_line_end();
     bool flushed = console_finish(program, &written);
     bool color = console_has_color(program, stderr); /* the words end with the arena */
     arena_free(program->arena);

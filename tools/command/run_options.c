@@ -139,9 +139,7 @@ bool run_progress(void *user, const char *what, size_t done, size_t total) {
     bool searches = strcmp(what, "looking for nodes to keep") == 0;
     if (searches && !progress->holds) progress->holds = interrupt_hold();
     if (progress->holds && interrupt_came()) return false;
-    if (!done || total != progress->total) progress->started = console_seconds();
-    progress->total = total;
-    console_progress_since(progress->program, what, done, total, progress->started);
+    console_progress(progress->program, what, done, total);
     return true;
 }
 

@@ -88,9 +88,7 @@ DemiSource run_source(ConsoleModel *model);
  * ends that search with the best so far. */
 typedef struct RunProgress {
     Program *program;
-    double started; /* console_seconds' clock */
-    size_t total;   /* of the work that began then */
-    bool holds;     /* Ctrl-C waits to be asked for */
+    bool holds; /* Ctrl-C waits to be asked for */
 } RunProgress;
 /* A DemiProgressFn; `progress` is a RunProgress. */
 bool run_progress(void *progress, const char *what, size_t done, size_t total);

@@ -108,6 +108,7 @@ EXTRA = {
     "tools/lab/trials/diff": {"tools/lab/trials/demi_trials.h"},
     "tools/lab/trials/sessions": {"tools/lab/trials/demi_trials.h"},
     "tools/lab/trials/values": {"tools/lab/trials/demi_trials.h"},
+    "tools/lab/trials/sessions/model_plan.c": {"passes/front/demi_front.h"},
     "tools/lab/trials/values/value_pb.c": {"proto/onnx_import.h", "proto/wire_read.h", "rewrite/graph.h"},
     "tools/fuzz/hostile_commands.c": {"tools/command/commands.h", "tools/command/console.h",
                                       "tools/command/outputs.h"},

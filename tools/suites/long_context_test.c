@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -368,12 +369,50 @@ static void test_contexts(void **state) {
     finish(&f);
 }
 
+/* Bytes that are allocated, whatever the allocator keeps beside them; 0 where it does not say. */
+static size_t allocated(void) {
+#if defined __GLIBC__ && __GLIBC_PREREQ(2, 33)
+    return mallinfo2().uordblks;
+#else
+    return 0;
+#endif
+}
+
+/* Plans, each with a context that has run, which are there at one time. */
+static void open_together(const Fixture *of) {
+    enum { TOGETHER = SANITIZED ? 50 : 1000 };
+    static Fixture all[TOGETHER];
+    for (unsigned i = 0; i < TOGETHER; i++) {
+        all[i].image.bytes = NULL;
+        assert_int_equal(demi_plan_from_memory(of->image.bytes, of->image.size, &all[i].plan, NULL),
+                         DEMI_OK);
+        all[i].context = new_context(all[i].plan);
+        change_shape(&all[i], i);
+    }
+    for (unsigned i = 0; i < TOGETHER; i++) finish(&all[i]);
+}
+
+/* What is left of a thousand sessions is the allocator's. */
+static void test_together(void **state) {
+    enum { LEFT = 8 << 10 }; /* bytes: blocks that a thread keeps for itself count, too */
+    (void)state;
+    Fixture f;
+    begin(&f, "(float[n,8] x) => (float[n,8] y) { t = Softmax (x) y = Add (t, x) }");
+    open_together(&f);
+    const size_t before = allocated();
+    for (int round = 0; round < 2; round++) open_together(&f);
+    const size_t after = allocated();
+    finish(&f);
+    if (!SANITIZED && after > before + LEFT) fail_msg("%zu bytes were not freed", after - before);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strings),      cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_outputs_stay), cmocka_unit_test(test_budget),
         cmocka_unit_test(test_errors),       cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_values),       cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_together),
     };
     for (int i = 0; i < LETTERS; i++) letters[i] = (char)('a' + i % 26);
     if (argc > 1) calls = strtoul(argv[1], NULL, 10);

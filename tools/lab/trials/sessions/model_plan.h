@@ -4,8 +4,7 @@
 #ifndef DEMI_MODEL_PLAN_H
 #define DEMI_MODEL_PLAN_H
 
-#include "demi.h"
-#include "demi_runtime.h"
+#include "demi_trials.h"
 
 /* demi_compile, which uses the model up, to a plan in *plan; NULL on error. Large files of the model are
  * mapped, so that what demi_plan_load says of changes to a plan's file holds for them. Errors:
