@@ -5,6 +5,7 @@
 
 #include "demi_call.h"
 #include "keep_search.h"
+#include "memory_return.h"
 #include "model_source.h"
 #include "trial_fit.h"
 #include "trial.h"
@@ -80,6 +81,7 @@ void demi_trials_free(DemiTrials *trials) {
     if (!trials) return;
     Arena arena = trials->arena; /* the handle itself lies in it */
     arena_free(&arena);
+    memory_return(); /* what lanes' threads had is of no use to others */
 }
 
 size_t demi_trials_set_count(const DemiTrials *trials) {

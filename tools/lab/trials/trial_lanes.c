@@ -3,6 +3,7 @@
 #include "trial_lanes.h"
 
 #include "error_fill.h"
+#include "memory_return.h"
 #include "trial_memory.h"
 
 /* Runs end by themselves: nothing of the caller's arena is used. */
@@ -30,7 +31,10 @@ bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOpt
         lanes->sessions[i] = count > 1 ? session_twin(session, arena, alone, err) : session;
         if (!lanes->sessions[i]) return false;
     }
-    if (count > 1) demi_context_trim(session->context);
+    if (count > 1) {
+        demi_context_trim(session->context);
+        memory_return(); /* lanes' threads can't use what was freed in this one */
+    }
     trials->others = (SessionList){lanes->sessions, count};
     trials_turn_others(trials);
     return true;
