@@ -115,12 +115,28 @@ static bool init_is_constant(const Infer *infer, const Value *value) {
     return value->init && (!value->input || required_input || infer->defaults);
 }
 
+/* True where nobody makes a size of the contents: quantized weights, of which models have as many as nodes,
+ * are small sometimes. */
+static bool is_quantized(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node || !sym_equals(use->node->op_type, "DequantizeLinear") ||
+            !domain_is_default(use->node->domain) ||
+            model_find_function(value->graph->model, use->node))
+            return false;
+    return value->uses;
+}
+
+static ShapeOperand operand_of_constant(Infer *infer, const Value *value) {
+    return is_quantized(value) ? shape_args_of_dims(value->init, infer->scratch)
+                               : shape_args_of_tensor(value->init, infer->scratch);
+}
+
 static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
     static const ShapeOperand absent = {.present = false};
     if (!value) return &absent;
     if (infer->known[value->id]) return infer->known[value->id];
     ShapeOperand found = {.present = true};
-    if (init_is_constant(infer, value)) found = shape_args_of_tensor(value->init, infer->scratch);
+    if (init_is_constant(infer, value)) found = operand_of_constant(infer, value);
     return learn(infer, value, &found);
 }
 

@@ -67,8 +67,7 @@ static void put_graph_fields(ExportPlan *plan, const Graph *graph) {
 
 void put_graph(ExportPlan *plan, uint32_t number, const Graph *graph) {
     writer_open(&plan->w, number, &onnx__graph_proto__descriptor, graph->rest);
-    if (!plan->w.failed && graph_nesting(graph) > GRAPH_NESTING_MAX)
-        plan->w.failed = !graph_nesting_error(plan->w.err, NULL);
+    if (!plan->w.failed) plan->w.failed = !graph_check_nesting(graph, plan->w.err);
     if (!plan->w.failed) put_graph_fields(plan, graph); /* nor deeper than the writer can hold */
     writer_close(&plan->w);
 }

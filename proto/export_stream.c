@@ -80,7 +80,7 @@ typedef struct Stream {
     uint64_t reading;            /* where the piece at hand begins; the one before it is written */
     bool writes, wrote;          /* there is one before it; it was */
     uint64_t sum;
-    ChunkResult chunks[CHUNKS];
+    ChunkResult *chunks; /* [CHUNKS] */
     Err *err;
 } Stream;
 
@@ -112,6 +112,7 @@ static void take_chunk(Stream *s, unsigned number) {
     size_t size = left < CHUNK ? (size_t)left : CHUNK;
     unsigned char *buffer = s->memory ? NULL : piece_buffer(s, s->reading) + number * CHUNK;
     const unsigned char *bytes = s->memory ? s->memory + offset : buffer;
+    chunk->err.code = ERR_NONE;
     if (buffer && !tensor_read_raw(s->tensor, offset, buffer, size, &chunk->err)) return;
     chunk->sum = chunk_sum(bytes, size, offset);
 }
@@ -157,7 +158,13 @@ static void make_buffers(ExportPlan *plan) {
 bool export_stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled *what, Err *err) {
     const Tensor *tensor = what->tensor;
     if (!plan->workers) make_buffers(plan);
-    Stream s = {.plan = plan, .sink = sink, .tensor = tensor, .size = what->size, .err = err};
+    ChunkResult chunks[CHUNKS]; /* not cleared: they are much larger than a small tensor */
+    Stream s = {.plan = plan,
+                .sink = sink,
+                .tensor = tensor,
+                .size = what->size,
+                .chunks = chunks,
+                .err = err};
     bool stored = tensor->storage == TENSOR_RAW || tensor->storage == TENSOR_EXTERNAL;
     if (stored && !tensor->cast_of) s.memory = tensor->bytes;
     return stream_pieces(&s);

@@ -318,6 +318,7 @@ static void nest_graphs(Fixture *f, unsigned levels) {
     Graph *graph = f->model->graph;
     for (unsigned i = 0; i < levels; i++) {
         Node *node = node_new(graph, NULL, name(f, "If"), NULL);
+        if (!i) node->name = name(f, "outermost");
         node_set_attr_int(node, "then_branch", 0);
         Graph *inner = graph_new(f->model, graph);
         inner->owner = node;
@@ -338,6 +339,8 @@ TEST_WITH(test_nesting_is_limited, Fixture *f) {
     model_free(again);
     nest_graphs(f, 50000); /* deeper than the stack, if it were walked */
     expect_refused(f, ERR_MODEL, "graphs are nested more than 31 deep");
+    assert_string_equal(f->err.node, "outermost");
+    assert_string_equal(f->err.op_type, "If");
 }
 
 TEST_WITH(test_deep_types_are_refused, Fixture *f) {

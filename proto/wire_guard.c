@@ -19,8 +19,17 @@ enum {
     GRAPHS_OF_A_MESSAGE = 2, /* most singular GraphProto fields: TrainingInfoProto has two */
     TENSOR_RAW_DATA = 9,
     GRAPH_NAME = 2,
+    NODE_OUTPUT = 2,
+    NODE_NAME = 3,
+    NODE_OP_TYPE = 4,
+    TEXT_SHOWN = 120,    /* bytes of a node's name */
     PART_COST = 1 << 20, /* estimated bytes of objects that are given away at a time */
 };
+
+/* Where a text lies in the file: its length, and its bytes. */
+typedef struct Place {
+    uint64_t at, end; /* 0: nowhere */
+} Place;
 
 typedef struct Frame {
     const ProtobufCMessageDescriptor *descriptor;
@@ -36,6 +45,7 @@ typedef struct Frame {
         uint32_t field;
         ShadowRecord *record;
     } graphs[GRAPHS_OF_A_MESSAGE]; /* of singular fields: a second part goes to the same record */
+    Place label, op_type;          /* of a node, so far */
 } Frame;
 
 typedef struct Guard {
@@ -272,6 +282,13 @@ static bool copy_packed(Guard *guard, const ProtobufCFieldDescriptor *field, uin
     return true;
 }
 
+/* What a message about the node may call it by: its name, else its first output. */
+static void note_text(Frame *node, uint32_t field, Place place) {
+    if (place.end - place.at <= 1) return; /* empty */
+    if (field == NODE_NAME || (field == NODE_OUTPUT && !node->label.end)) node->label = place;
+    if (field == NODE_OP_TYPE) node->op_type = place;
+}
+
 /* A field of the schema that is not a submessage. */
 static bool copy_known(Guard *guard, const ProtobufCFieldDescriptor *field, uint64_t tag) {
     enum { FIELD_COST = 16, ITEM_COST = 96 };
@@ -282,7 +299,11 @@ static bool copy_known(Guard *guard, const ProtobufCFieldDescriptor *field, uint
         return copy_raw_data(guard);
     if (wire_tag_type(tag) != field_wire_type(field)) return copy_packed(guard, field, tag);
     shadow_put_varint(writer_of(guard, frame), tag);
-    return copy_value(guard, wire_tag_type(tag));
+    Place place = {.at = reader_position(&guard->reader)};
+    if (!copy_value(guard, wire_tag_type(tag))) return false;
+    place.end = reader_position(&guard->reader);
+    if (frame->descriptor == &onnx__node_proto__descriptor) note_text(top(guard), field->id, place);
+    return true;
 }
 
 /* ---- submessages ----------------------------------------------------------------------------- */
@@ -355,9 +376,36 @@ static bool nests_too_deeply(const Guard *guard) {
     return around > GRAPH_NESTING_MAX;
 }
 
+/* The text's beginning, "" where it is nowhere or can't be read. */
+static void text_at(const Guard *guard, Place place, char text[TEXT_SHOWN + 1]) {
+    unsigned char bytes[TEXT_SHOWN + 10];
+    size_t size = (size_t)(place.end - place.at), at = 0;
+    text[0] = '\0';
+    if (size > sizeof bytes) size = sizeof bytes;
+    if (!size || !source_read(guard->reader.source, place.at, bytes, size, NULL)) return;
+    while (at < size && bytes[at] & 0x80) at++; /* its length */
+    if (at == size) return;
+    size -= at + 1;
+    if (size > TEXT_SHOWN) size = TEXT_SHOWN;
+    memcpy(text, bytes + at + 1, size);
+    text[size] = '\0';
+}
+
+/* Names the outermost node, as graph_check_nesting does. */
+static bool refuse_nest(Guard *guard) {
+    char label[TEXT_SHOWN + 1] = "", op_type[TEXT_SHOWN + 1] = "";
+    unsigned i = 0;
+    while (i < guard->depth && guard->frames[i].descriptor != &onnx__node_proto__descriptor) i++;
+    text_at(guard, guard->frames[i].label, label);
+    text_at(guard, guard->frames[i].op_type, op_type);
+    graph_nesting_error(guard->err, label, op_type);
+    err_file(guard->err, guard->reader.source->name);
+    return false;
+}
+
 /* A graph inside an attribute or training info: the piece gets the index of its record. */
 static bool enter_graph(Guard *guard, const ProtobufCFieldDescriptor *field) {
-    if (nests_too_deeply(guard)) return graph_nesting_error(guard->err, guard->reader.source->name);
+    if (nests_too_deeply(guard)) return refuse_nest(guard);
     Frame *parent = top(guard), *frame = push(guard, field);
     bool known;
     if (!frame) return false;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The guard on hand-written bytes: what it refuses, and what the shadow holds. */
+#include <stdio.h>
+
 #include "graph.h"
 #include "onnx.pb-c.h"
 #include "unit_test.h"
@@ -125,7 +127,12 @@ TEST_WITH(test_graph_depth, Fixture *fixture) {
     for (int i = 1; i <= GRAPH_NESTING_MAX + 1; i++) {
         Wire attribute = {.arena = &test_arena}, node = {.arena = &test_arena};
         Wire model = {.arena = &test_arena};
+        char name[16];
+        snprintf(name, sizeof name, "node%d", i);
         build_message(&attribute, 6, &graph);
+        build_text(&node, 2, "output");
+        if (i % 2 == 0) build_text(&node, 3, name);
+        build_text(&node, 4, "If");
         build_message(&node, 5, &attribute);
         graph = (Wire){.arena = &test_arena};
         build_message(&graph, 1, &node);
@@ -135,6 +142,8 @@ TEST_WITH(test_graph_depth, Fixture *fixture) {
             assert_int_equal(fixture->shadow.records.count, GRAPH_NESTING_MAX + 2);
         } else if (i > GRAPH_NESTING_MAX) {
             refuse(fixture, &model, "graphs are nested more than 31 deep");
+            assert_string_equal(fixture->err.node, "node32"); /* the outermost one */
+            assert_string_equal(fixture->err.op_type, "If");
         }
     }
 }

@@ -284,7 +284,7 @@ static bool check_infos(Form *f, const Graph *graph) {
 
 static bool check_graph(Form *f, const Graph *graph) {
     bool whole = !graph->function || graph->owner; /* a function's body has no name */
-    if (graph_nesting(graph) > GRAPH_NESTING_MAX) return graph_nesting_error(f->err, NULL);
+    if (!graph_check_nesting(graph, f->err)) return false;
     if (whole && sym_is_empty(graph->name))
         return form_error(f, graph, "a graph without a name", NULL);
     if (!check_initializers(f, graph) || !check_infos(f, graph)) return false;

@@ -158,6 +158,8 @@ TEST(test_graphs_in_each_other) {
         if (depth > GRAPH_NESTING_MAX) {
             assert_null(model);
             assert_string_equal(err.what, "graphs are nested more than 31 deep");
+            assert_string_equal(err.node, "y0"); /* the outermost node */
+            assert_string_equal(err.op_type, "If");
             break;
         }
         if (!model) fail_msg("%s", err.what);
@@ -165,6 +167,7 @@ TEST(test_graphs_in_each_other) {
         model->graph->parent = graph_new(model, NULL); /* as if all lay in one more */
         assert_false(model_check_form(model, &test_arena, &err));
         assert_string_equal(err.what, "graphs are nested more than 31 deep");
+        assert_string_equal(err.node, "y0");
         arena_free(&test_arena);
         model_free(model);
     }

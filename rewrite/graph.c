@@ -3,6 +3,7 @@
  * else in demi writes to a Use's links, a Value's producer or a Node's neighbours. */
 #include "graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void use_unlink(Use *use) {
@@ -76,16 +77,27 @@ Graph *graph_new(Model *model, Graph *parent) {
     return graph;
 }
 
-unsigned graph_nesting(const Graph *graph) {
+static bool nests_too_deeply(const Graph *graph) {
     unsigned around = 0;
     while (around <= GRAPH_NESTING_MAX && (graph = graph->parent)) around++;
-    return around;
+    return around > GRAPH_NESTING_MAX;
 }
 
-bool graph_nesting_error(Err *err, const char *file) {
+bool graph_nesting_error(Err *err, const char *label, const char *op_type) {
+    if (!err || err->code != ERR_NONE) return false;
     err_set(err, ERR_MODEL, "graphs are nested more than %d deep", GRAPH_NESTING_MAX);
-    if (file) err_file(err, file);
+    snprintf(err->node, sizeof err->node, "%s", label);
+    snprintf(err->op_type, sizeof err->op_type, "%s", op_type);
     err_hint(err, "branches and loops in each other; protobuf's readers take no more");
+    return false;
+}
+
+bool graph_check_nesting(const Graph *graph, Err *err) {
+    if (!nests_too_deeply(graph)) return true;
+    while (graph->parent && graph->parent->owner) graph = graph->parent;
+    const Node *node = graph->owner;
+    graph_nesting_error(err, node ? node_label(node) : "", node ? sym_text(node->op_type) : "");
+    if (node) err_graph(err, node->graph);
     return false;
 }
 

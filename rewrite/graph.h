@@ -292,8 +292,9 @@ struct Node {
     uint32_t id;       /* < model->node_count; dense, for side tables of passes */
     uint32_t input_count, output_count;
     bool shares_lists; /* attrs and metadata are another node's too: attr.c copies, then writes */
-    uint8_t input_room, output_room; /* 2 to that is what the arrays hold; 0: the counts, they never grew */
-    Sym name;          /* often absent: node_label gives something to call it by */
+    uint8_t input_room,
+        output_room; /* 2 to that is what the arrays hold; 0: the counts, they never grew */
+    Sym name;        /* often absent: node_label gives something to call it by */
     Sym op_type, domain;
     Use *inputs;     /* [input_count]; inputs[i].value is NULL where omitted */
     Value **outputs; /* [output_count]; NULL where omitted */
@@ -467,10 +468,13 @@ void model_add_function(Model *model, Function *function);
 
 Graph *graph_new(Model *model, Graph *parent);
 
-/* How many graphs are around it, a little more than GRAPH_NESTING_MAX at most. */
-unsigned graph_nesting(const Graph *graph);
-/* The error that a graph is nested too deeply; `file` or NULL. Returns false. */
-bool graph_nesting_error(Err *err, const char *file);
+/* False, with an error that names the outermost node that the graph lies in, where more than
+ * GRAPH_NESTING_MAX graphs are around it: that node is found in the file, and holds all of them. */
+bool graph_check_nesting(const Graph *graph, Err *err);
+/* The same of all graphs of a model, as whoever writes it will ask. */
+bool model_check_nesting(const Model *model, Arena *scratch, Err *err);
+/* That error, of a node of this label and operator; "" where they are not known. Returns false. */
+bool graph_nesting_error(Err *err, const char *label, const char *op_type);
 
 /* A new value without producer. name must not be in use in the graph: sym_fresh gives one. */
 Value *value_new(Graph *graph, Sym name);

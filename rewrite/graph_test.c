@@ -99,6 +99,34 @@ TEST(test_outputs) {
     model_free(model);
 }
 
+/* Many that come one by one take no more than twice the memory of those that come at once, and inputs keep
+ * their numbers in a row. */
+TEST(test_operands_come_one_by_one) {
+    enum { MANY = 20000 };
+    Model *model = test_model(small);
+    Node *mul = test_node(model->graph, "b"), *add = test_node(model->graph, "a");
+    Value *x = test_value(model->graph, "x");
+    const uint64_t before = model->arena.used;
+    for (uint32_t i = 2; i < MANY; i++) {
+        node_resize_inputs(mul, i + 1);
+        node_set_input(mul, i, x);
+        if (i % 1000 == 0) node_resize_inputs(add, 2 + i % 2000 / 1000); /* numbers between */
+        node_resize_outputs(mul, i);
+    }
+    assert_in_range(model->arena.used - before, MANY, 8 * MANY * (sizeof(Use) + sizeof(Value *)));
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_ptr_equal(mul->inputs[i].node, mul);
+        assert_int_equal(mul->inputs[i].index, i);
+        assert_int_equal(mul->inputs[i].id, mul->inputs[0].id + i);
+    }
+    assert_in_range(mul->inputs[0].id + MANY, MANY, model->use_count);
+    node_resize_outputs(mul, 1);
+    node_resize_outputs(mul, 3); /* in the same memory: what was dropped does not come back */
+    assert_null(mul->outputs[2]);
+    test_verify(model);
+    model_free(model);
+}
+
 TEST(test_uses_move) {
     Model *model = test_model(nested);
     Value *p = test_value(model->graph, "p"), *x = test_value(model->graph, "x");

@@ -130,6 +130,13 @@ GraphList model_graphs(const Model *model, Arena *arena) {
     return list;
 }
 
+bool model_check_nesting(const Model *model, Arena *scratch, Err *err) {
+    const GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        if (!graph_check_nesting(graphs.items[i], err)) return false;
+    return true;
+}
+
 void model_batch_removals(Model *model) {
     model->batch = true;
 }

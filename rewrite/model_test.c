@@ -155,6 +155,34 @@ TEST(test_each_graph) {
     model_free(model);
 }
 
+static size_t count_graphs(const Model *model) {
+    return model_graphs(model, &test_arena).count;
+}
+
+/* The list is made once; it follows what nodes come to hold, and what goes. */
+TEST(test_graphs_follow_edits) {
+    Model *model = test_model(text);
+    Node *cond = test_node(model->graph, "b");
+    const size_t graphs = count_graphs(model);
+    const GraphList mine = model_graphs(model, &test_arena);
+    Node *other = node_new(model->graph, model->graph->first, test_name(model, "If"), NULL);
+    Graph *body = graph_new(model, model->graph);
+    body->owner = other;
+    assert_int_equal(count_graphs(model), graphs);
+    node_set_attr_graph(other, "then_branch", body);
+    assert_int_equal(count_graphs(model), graphs + 1);
+    assert_ptr_equal(model_graphs(model, &test_arena).items[1], body);
+    assert_ptr_not_equal(mine.items[1], body); /* a list that somebody has stays as it was */
+    node_move_before(other, NULL);
+    assert_ptr_not_equal(model_graphs(model, &test_arena).items[1], body);
+    node_remove(other);
+    assert_int_equal(count_graphs(model), graphs);
+    node_resize_outputs(cond, 0);
+    node_remove(cond);
+    assert_in_range(count_graphs(model), 1, graphs - 1);
+    model_free(model);
+}
+
 static size_t count_attrs(const Node *node) {
     size_t count = 0;
     for (const Attr *attr = node->attrs; attr; attr = attr->next) count++;

@@ -149,7 +149,7 @@ static void read_items(const Tensor *tensor, Arena *arena, ShapeOperand *operand
     operand->item_count = (uint32_t)count;
 }
 
-ShapeOperand shape_args_of_tensor(const Tensor *tensor, Arena *arena) {
+ShapeOperand shape_args_of_dims(const Tensor *tensor, Arena *arena) {
     ShapeOperand operand = {.present = true};
     if (tensor->dtype > 0 && tensor->dtype < DTYPE_COUNT) operand.dtype = (Dtype)tensor->dtype;
     if (tensor->rank > SHAPE_RANK_LIMIT) return operand;
@@ -161,7 +161,13 @@ ShapeOperand shape_args_of_tensor(const Tensor *tensor, Arena *arena) {
     operand.has_rank = true;
     operand.rank = tensor->rank;
     operand.dims = dims;
-    if (operand.dtype && tensor_check(tensor, NULL)) read_items(tensor, arena, &operand);
+    return operand;
+}
+
+ShapeOperand shape_args_of_tensor(const Tensor *tensor, Arena *arena) {
+    ShapeOperand operand = shape_args_of_dims(tensor, arena);
+    if (operand.has_rank && operand.dtype && tensor_check(tensor, NULL))
+        read_items(tensor, arena, &operand);
     return operand;
 }
 

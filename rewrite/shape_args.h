@@ -27,6 +27,8 @@ ShapeOperand shape_args_of_type(const Type *type, Arena *arena);
 
 /* A constant's shape, and its contents where it is small: integers, bools, and floats. */
 ShapeOperand shape_args_of_tensor(const Tensor *tensor, Arena *arena);
+/* Its shape alone. */
+ShapeOperand shape_args_of_dims(const Tensor *tensor, Arena *arena);
 
 /* `type` with its innermost tensor's shape replaced where `shape` differs; dtype, kinds, and what
  * else is known of equal dims stay. `type` itself where nothing changes. NULL and TYPE_NONE become

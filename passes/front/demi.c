@@ -586,6 +586,8 @@ static bool run_reported(Call *call, RunArgs *args) {
                                  : "the passes left the model invalid; please report this");
         return false;
     }
+    if (!model_check_nesting(model, &call->scratch, &call->err))
+        return false; /* it can't be written */
     if (report) report_take_after(report, model, &counts);
     args->handle->gone = NULL;
     return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The library's front as a C program sees it: errors, options of other versions, callbacks,
  * reports. What a conversion does to a model is tested with the passes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -362,6 +363,47 @@ TEST(passes_say_what_is_under_way) {
     under_way_listen(NULL, NULL);
     assert_int_equal(calls, 2);
     assert_true(idle >= 2); /* behind the passes, and the checks around them */
+}
+
+/* Ifs in each other around what the innermost one computes of x. */
+static size_t put_nest(char *text, size_t size, const char *prefix, const char *innermost) {
+    enum { DEEP = 20 };
+    size_t at = 0;
+    for (int i = 0; i < DEEP; i++)
+        at +=
+            (size_t)snprintf(text + at, size - at, "%s%d = If (c) <then_branch = t () => (%s%d) { ",
+                             prefix, i, prefix, i + 1);
+    at += (size_t)snprintf(text + at, size - at, "%s%d = %s ", prefix, DEEP, innermost);
+    for (int i = DEEP; i-- > 0;)
+        at += (size_t)snprintf(text + at, size - at,
+                               "}, else_branch = e () => (%se%d) { %se%d = Exp (x) }> ", prefix, i,
+                               prefix, i);
+    return at;
+}
+
+/* Whether the model is to be written or not: inlined bodies nest as deeply as both do, in a model of operators
+ * that demi does not know, too. */
+TEST(nests_of_inlined_bodies_are_refused) {
+    static const char *const operators[] = {"Relu (x)", "own.Op (x)"};
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
+        char text[1 << 14];
+        size_t at = (size_t)snprintf(text, sizeof text,
+                                     "<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1, "
+                                     "\"own\" : 1]>\ng (float[2] x, bool c) => (float[2] y0) { ");
+        at += put_nest(text + at, sizeof text - at, "y", "f.F (x, c)");
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "}\n<domain: \"f\", opset_import: [\"\" : 21, \"own\" : 1]>\n"
+                               "F (x, c) => (z0) { ");
+        at += put_nest(text + at, sizeof text - at, "z", operators[i]);
+        snprintf(text + at, sizeof text - at, "}\n");
+        DemiModel *model = load_text(text);
+        DemiError error = DEMI_ERROR_INIT;
+        assert_int_equal(demi_run_pipeline(model, "infer-dtypes,inline-calls", NULL, NULL, &error),
+                         DEMI_ERR_MODEL);
+        if (!strstr(error.message, "node 'y0' (If): graphs are nested more than 31 deep"))
+            fail_msg("%s", error.message);
+        demi_free(model);
+    }
 }
 
 TEST(progress_can_cancel) {

@@ -28,7 +28,7 @@ typedef struct Blocks {
     uint64_t counts[LANES];
     uint64_t lanes, step, most; /* the longest one's count */
     bool beside;                /* each begins one element behind the one before */
-    float buffer[TILE * LANES];
+    float *buffer;              /* [TILE * LANES] */
 } Blocks;
 
 ROW_CLONES static void copy_rows(float *to, const float *from, uint64_t rows, uint64_t step) {
@@ -183,7 +183,8 @@ static void find_lanes(Blocks *b, const QdqWeights *w, float *scales, uint8_t *z
 
 void qdq_find_block_scales(const QdqWeights *w, float *scales, uint8_t *zeros) {
     const uint64_t blocks = (w->axis + w->block - 1) / w->block, all = qdq_scale_count(w);
-    Blocks b = {.step = w->inner};
+    float buffer[TILE * LANES]; /* not cleared: most weights fill little of it */
+    Blocks b = {.step = w->inner, .buffer = buffer};
     for (uint64_t at = 0; at < all; at += b.lanes) {
         const uint64_t left = w->inner == 1 ? all - at : w->inner - at % w->inner;
         b.lanes = left < LANES ? left : LANES;

@@ -324,7 +324,7 @@ bool parser_graph(Parser *p, Node *owner, Graph **result) {
     Scope *outer = p->scope;
     Graph *graph = graph_new(p->model, outer->graph);
     graph->owner = owner;
-    if (graph_nesting(graph) > GRAPH_NESTING_MAX) return graph_nesting_error(p->err, NULL);
+    if (!graph_check_nesting(graph, p->err)) return false;
     p->scope = scope_new(p->scratch, graph, outer);
     bool ok = parser_enter(p) && parser_name(p, &graph->name) && parser_signature(p) &&
               parser_body(p, graph);

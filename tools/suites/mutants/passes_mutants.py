@@ -93,4 +93,12 @@ MUTANTS = (
            "if (weight->product) drift", "calibration"),
     Mutant("a router's scores are rounded", "passes/quantize/qdq_picks.c",
            "record->exact == EXACT_ENDS || record->layout", "record->layout", "calibration"),
+    Mutant("dry runs nest as deeply as they like", "passes/front/demi.c",
+           "    if (!model_check_nesting(model, &call->scratch, &call->err))\n        return false;", "", "demi_test"),
+    Mutant("a node's name before a cast took it over is none", "passes/placement/node_pattern.c",
+           "    index_name(m, &m->labels, label_before(node), node);\n", "", "node_pattern_test golden"),
+    Mutant("what plug-ins take away is looked for each time", "passes/front/plugin_run.c",
+           "    model_batch_removals(model); /* many nodes may go, one by one */\n", "", "growth_test"),
+    Mutant("a node without a definition has flags", "passes/remove_identities.c",
+           "return schema && op_record_has(", "return op_record_has(", "remove_identities_test"),
 )
