@@ -229,6 +229,7 @@ static void end_piece(Exec *exec, bool remote) {
 }
 
 static void free_piece(Exec *exec, bool remote) {
+    if (remote) exec_device_forget(exec); /* recorded work knows the piece that there was */
     end_piece(exec, remote);
     pool_discharge(pool_of(exec, remote), exec->memory.pieces[remote].size);
     exec->memory.pieces[remote].size = 0;
@@ -249,7 +250,6 @@ static bool get_piece(Exec *exec, uint64_t size, bool remote) {
     Pool *pool = pool_of(exec, remote);
     const uint64_t has = exec->memory.pieces[remote].size;
     if (!size || (has >= size && has / 4 <= size)) return true;
-    if (remote) exec_device_forget(exec); /* recorded work knows the piece that there was */
     free_piece(exec, remote);
     if (size > SIZE_MAX / 2) return false;
     pool_trim(pool); /* what the first run needed instead */
@@ -299,7 +299,6 @@ void exec_memory_forget(Exec *exec) {
 void exec_memory_trim(Exec *exec) {
     for (unsigned remote = 0; remote < 2; remote++) {
         if (!exec->memory.pieces[remote].at || pool_of(exec, remote)->placed.count) continue;
-        if (remote) exec_device_forget(exec); /* recorded work knows the piece */
         free_piece(exec, remote);
     }
 }
