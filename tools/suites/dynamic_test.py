@@ -21,11 +21,13 @@ import unittest
 
 import numpy as np
 import onnx
+import onnx.reference
 import onnxruntime as ort
 import quantized_test
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import quantization
 
+from suite.engines import saturates
 from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -40,6 +42,24 @@ def by_ort(model: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     options.log_severity_level = 3
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return session.run(None, feeds)
+
+
+def by_definition(model: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Where ONNX Runtime's products of bytes saturate: what ONNX's definitions say. An LSTM of bytes is there a float
+    one of the same weights, from which rounding of what it reads differs by far less than NEAR."""
+    made = onnx.load_model_from_string(model)
+    constants = {t.name: numpy_helper.to_array(t) for t in made.graph.initializer}
+    for node in made.graph.node:
+        if node.op_type != "DynamicQuantizeLSTM":
+            continue
+        for i, name in ((1, "w"), (2, "r")):
+            scale, zero = (constants[node.input[k + 2 * i]].reshape(-1, 1, 1) for k in (6, 7))
+            weights = (constants[node.input[i]].astype(np.float32) - zero) * scale
+            made.graph.initializer.append(numpy_helper.from_array(weights.transpose(0, 2, 1).copy(), name))
+            node.input[i] = name
+        node.op_type, node.domain = "LSTM", ""
+        del node.input[8:]
+    return onnx.reference.ReferenceEvaluator(made).run(None, feeds)
 
 
 class Float:
@@ -122,7 +142,8 @@ class Dynamic(unittest.TestCase):
         source, model = made
         written = self.quantized(model, *way)
         exact = by_ort(model.SerializeToString(), source.feeds)
-        want = by_ort(written, source.feeds)
+        peer = by_ort(written, source.feeds)
+        want = by_definition(written, source.feeds) if saturates() and not way[2] else peer
         for numerics in ("fast", "faithful"):
             plan = demi.compile(written, numerics=numerics)
             if numerics == "fast":
@@ -130,9 +151,9 @@ class Dynamic(unittest.TestCase):
                          for s in quantized_test.steps(plan))
                 self.assertEqual([step for step in found if step not in BESIDE], steps)
             outputs = session(plan).run(None, source.feeds)
-            for ours, theirs, true in zip(outputs, want, exact, strict=True):
+            for ours, right, theirs, true in zip(outputs, want, peer, exact, strict=True):
                 most = float(np.max(np.abs(true)))
-                np.testing.assert_allclose(ours, theirs, rtol=0, atol=NEAR * most)
+                np.testing.assert_allclose(ours, right, rtol=0, atol=NEAR * most)
                 error, theirs_error = (np.sqrt(np.mean((a - true)**2)) for a in (ours, theirs))
                 self.assertLess(error, 1.1 * theirs_error + 1e-3 * most)
 
