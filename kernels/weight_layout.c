@@ -201,18 +201,21 @@ static void turn_columns(const Panel *p, ColumnOrder order, uint64_t n, const fl
     }
 }
 
-static void pack_floats(const Panel *p, const float *from, float *to) {
+/* Words [first, end) of each tap; all of them where columns are turned. */
+static void pack_floats(const Panel *p, uint64_t first, uint64_t end, const float *from,
+                        float *to) {
     const WeightLayout *l = p->layout;
     const ColumnOrder order = order_of(l);
     const bool turns = l->column != 1 && order != COLUMN_APART;
     for (uint64_t n = 0; turns && n < p->columns; n += TILE) turn_columns(p, order, n, from, to);
     for (uint64_t t = 0; t < l->taps; t++)
-        for (uint64_t k = 0; k < p->words; k++, to += p->width) {
+        for (uint64_t k = first; k < end; k++) {
             const float *row = from + t * l->tap + depth_at(l, k);
-            memset(to + p->columns, 0, (p->width - p->columns) * sizeof *to);
+            float *at = to + (t * p->words + k) * p->width;
+            memset(at + p->columns, 0, (p->width - p->columns) * sizeof *at);
             if (turns) continue;
-            if (l->column == 1) memcpy(to, row, p->columns * sizeof *to);
-            for (uint64_t n = 0; l->column != 1 && n < p->columns; n++) to[n] = row[n * l->column];
+            if (l->column == 1) memcpy(at, row, p->columns * sizeof *at);
+            for (uint64_t n = 0; l->column != 1 && n < p->columns; n++) at[n] = row[n * l->column];
         }
 }
 
@@ -493,7 +496,8 @@ static void unpack_bfloats(const Panel *p, const uint32_t *from, uint16_t *to) {
 typedef struct Job {
     const void *from;
     void *to;
-    uint64_t part, parts; /* of packing */
+    uint64_t part, parts; /* of packing: of the panels */
+    uint64_t first, end;  /* words of each tap, of floats */
 } Job;
 
 static void pack_panel(const Panel *p, void *data) {
@@ -503,7 +507,8 @@ static void pack_panel(const Panel *p, void *data) {
     if (weight_layout_loses(p->layout))
         pack_points(p, (const float *)job->from + p->from, (float *)(void *)to);
     else if (p->layout->word == WEIGHT_FLOATS)
-        pack_floats(p, (const float *)job->from + p->from, (float *)(void *)to);
+        pack_floats(p, job->first, job->end, (const float *)job->from + p->from,
+                    (float *)(void *)to);
     else if (p->layout->word == WEIGHT_BFLOATS)
         pack_bfloats(p, (const uint16_t *)job->from + p->from, (uint32_t *)(void *)to);
     else
@@ -539,6 +544,27 @@ static bool as_floats(const WeightLayout *l, const void *from, WeightLayout *flo
     return true;
 }
 
+/* Rows whose elements lie side by side are read one behind the other, some of them for all panels: panel by
+ * panel, each would be touched again and again, a little at a time. */
+static void pack_elements(const WeightLayout *l, const void *from, void *to, unsigned part,
+                          unsigned parts) {
+    enum { ROWS = 32 };
+    const bool by_rows = l->word == WEIGHT_FLOATS && l->column == 1;
+    const uint64_t words = words_of(l);
+    Job job = {.from = from, .to = to, .part = part, .parts = parts, .end = words};
+    if (!by_rows) {
+        each_panel(l, pack_panel, &job);
+        return;
+    }
+    job.part = 0;
+    job.parts = 1;
+    for (uint64_t i = part; i * ROWS < words; i += parts) {
+        job.first = i * ROWS;
+        job.end = least(words, job.first + ROWS);
+        each_panel(l, pack_panel, &job);
+    }
+}
+
 void weight_layout_pack(const WeightLayout *l, const void *from, void *to) {
     weight_layout_pack_part(l, from, to, 0, 1);
 }
@@ -546,8 +572,7 @@ void weight_layout_pack(const WeightLayout *l, const void *from, void *to) {
 void weight_layout_pack_part(const WeightLayout *l, const void *from, void *to, unsigned part,
                              unsigned parts) {
     WeightLayout floats;
-    Job job = {from, to, part, parts};
-    each_panel(as_floats(l, from, &floats) ? &floats : l, pack_panel, &job);
+    pack_elements(as_floats(l, from, &floats) ? &floats : l, from, to, part, parts);
     if (!l->has_sums || part != parts - 1) return;
     const uint64_t end = weight_layout_group(l) * l->groups, sums = weight_layout_sums(l);
     memset((char *)to + end, 0, sums - end);
