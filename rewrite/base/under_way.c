@@ -136,3 +136,12 @@ unsigned under_way_pieces(WayPiece pieces[WAY_DEPTH]) {
     pthread_mutex_unlock(&way.lock);
     return depth;
 }
+
+double under_way_left(const WayPiece *pieces, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        const WayPiece *p = &pieces[i];
+        if (p->unit == WAY_PARTS || p->done <= p->first || p->total <= p->done) continue;
+        return p->seconds / (double)(p->done - p->first) * (double)(p->total - p->done);
+    }
+    return -1;
+}

@@ -45,6 +45,10 @@ extern atomic_bool under_way_heard; /* somebody listens; for what follows alone 
  * thread. */
 unsigned under_way_pieces(WayPiece pieces[WAY_DEPTH]);
 
+/* Seconds that the outermost of these pieces takes on, as far as what was done of it since it was first asked
+ * for tells; negative where it does not, as parts differ. */
+double under_way_left(const WayPiece *pieces, unsigned count);
+
 /* Begins a piece inside those that are open; a number for the other functions. 0, which they ignore: nobody
  * listens. */
 unsigned under_way_begin_heard(const char *what, uint64_t total, WayUnit unit);

@@ -50,6 +50,24 @@ TEST(test_nests) {
     assert_int_equal(idle, 1);
 }
 
+/* The outermost piece whose steps are alike tells, by what was done of it while it was looked at. */
+TEST(test_time_left) {
+    enum { PARTS, STEPS, BYTES, COUNT };
+    WayPiece pieces[COUNT] = {
+        [PARTS] = {.unit = WAY_PARTS, .done = 3, .total = 4, .seconds = 100},
+        [STEPS] = {.unit = WAY_STEPS, .done = 10, .first = 4, .total = 64, .seconds = 3},
+        [BYTES] = {.unit = WAY_BYTES, .done = 500, .first = 0, .total = 1500, .seconds = 8}};
+    assert_true(under_way_left(pieces, 0) < 0);
+    assert_true(under_way_left(pieces, 1) < 0);
+    assert_true(under_way_left(pieces, COUNT) == 27);
+    pieces[STEPS].first = 10; /* nothing was done of it since */
+    assert_true(under_way_left(pieces, COUNT) == 16);
+    pieces[BYTES].total = 0; /* nobody knows */
+    assert_true(under_way_left(pieces, COUNT) < 0);
+    pieces[BYTES].total = pieces[BYTES].done;
+    assert_true(under_way_left(pieces, COUNT) < 0);
+}
+
 /* What was left open ends with what is around it; and what has no place does no harm. */
 TEST(test_left_open) {
     WayPiece pieces[WAY_DEPTH];

@@ -73,19 +73,12 @@ static void put_piece(Text *text, const WayPiece *piece, bool inner) {
     }
 }
 
-/* By the outermost piece whose steps tell. */
 static void put_left(Text *text, const WayPiece *pieces, unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        const WayPiece *p = &pieces[i];
-        if (p->unit == WAY_PARTS || p->done <= p->first || p->total <= p->done) continue;
-        const double each = p->seconds / (double)(p->done - p->first);
-        const double left = each * (double)(p->total - p->done);
-        if (left < 90)
-            put(text, ", about %.0f s left", left);
-        else
-            put(text, ", about %.0f min left", left / 60);
-        return;
-    }
+    const double left = under_way_left(pieces, count);
+    if (left >= 90)
+        put(text, ", about %.0f min left", left / 60);
+    else if (left >= 0)
+        put(text, ", about %.0f s left", left);
 }
 
 /* The outermost piece and the innermost one. */
