@@ -5,7 +5,7 @@
  * g * group + t * tap + k / inner * outer + k % inner * row + n * column. Columns are `lanes` a
  * vector, the last one filled up with 0, and vectors are panels of at most `vecs`, shared out
  * evenly. Each group is [panel][tap][word of depth][columns of the panel]; a word is one element of
- * float, or neighbouring k of int8 or bfloat16, where the last word of a tap is filled up with 0.
+ * float, or neighboring k of int8 or bfloat16, where the last word of a tap is filled up with 0.
  * Behind all
  * groups there may be the sums of columns. So nothing is lost: where another order is wanted, the
  * constant is made of it again.

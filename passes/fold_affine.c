@@ -10,7 +10,7 @@
  * once; they become constants when the plan is folded. With store=true they are constants at once,
  * where the old ones are float32: for models that are quantized. All operands but X are constant and hold one
  * number a channel or (of Mul and Add) one for all; what lies between is read by nothing else; a
- * normalisation is inference by channel with one output; the new weights are finite in the type of
+ * normalization is inference by channel with one output; the new weights are finite in the type of
  * the old ones. Those that were widened (widen_values.c) stay float: rounding them to 16 bit once
  * more would make the error of conversion half as large again. Opset 7 and up. Not in faithful
  * plans, as the weights are rounded anew.
@@ -322,7 +322,7 @@ static const PassOption options_table[] = {
 
 const PassInfo fold_affine_pass = {
     .name = "fold-affine",
-    .summary = "compute normalisations, scales and shifts into convolutions' weights, for plans",
+    .summary = "compute normalizations, scales and shifts into convolutions' weights, for plans",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fuse-affine: a batch normalisation that no convolution took into its weights, and the activation
+/* fuse-affine: a batch normalization that no convolution took into its weights, and the activation
  * behind it, become one step.
  *
  *   Relu(BatchNormalization(X, scale, bias, mean, var))
@@ -42,4 +42,4 @@ static void visit(Fuse *fuse, Node *norm) {
 }
 
 FUSE_PASS(fuse_affine, "fuse-affine",
-          "make batch normalisations and their activations one step, for plans", visit);
+          "make batch normalizations and their activations one step, for plans", visit);

@@ -461,5 +461,5 @@ static void visit(Fuse *fuse, Node *softmax) {
 
 FUSE_PASS(
     fuse_attention, "fuse-attention",
-    "recognise attention in its parts, which one kernel computes without all scores, for plans",
+    "recognize attention in its parts, which one kernel computes without all scores, for plans",
     visit);

@@ -195,4 +195,4 @@ static void visit(Fuse *fuse, Node *node) {
     }
 }
 
-FUSE_PASS(fuse_gelu, "fuse-gelu", "recognise GELU in its parts, for plans", visit);
+FUSE_PASS(fuse_gelu, "fuse-gelu", "recognize GELU in its parts, for plans", visit);

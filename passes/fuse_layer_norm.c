@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fuse-layer-norm: layer normalisation in its parts becomes one node, and takes the sum before it.
+/* fuse-layer-norm: layer normalization in its parts becomes one node, and takes the sum before it.
  *
  *   m = ReduceMean(x)   d = Sub(x, m)   v = ReduceMean(d d)   s = Sqrt(v + epsilon)
  *   Add(Mul(d / s, Scale), Bias)            ->  demi.fused.LayerNormalization(x, , Scale, Bias)
@@ -57,7 +57,7 @@ static int64_t axes_of(const Fuse *fuse, const Node *mean) {
 }
 
 /* x of x - mean(x) over that many last axes. */
-static Value *centred(const Fuse *fuse, const Value *difference, int64_t *axes) {
+static Value *centered(const Fuse *fuse, const Value *difference, int64_t *axes) {
     const Node *sub = difference ? difference->producer : NULL;
     if (!fuse_is(sub, "Sub") || sub->input_count != 2 || !sub->inputs[1].value) return NULL;
     const Node *mean = sub->inputs[1].value->producer;
@@ -94,7 +94,7 @@ static bool find_deviation(const Fuse *fuse, const Node *root, Norm *norm) {
     const Node *mean = variance ? variance->producer : NULL;
     if (!fuse_is(mean, "ReduceMean") || !fuse_input(mean, 0)) return false;
     norm->difference = square_root_of(mean->inputs[0].value);
-    norm->x = centred(fuse, norm->difference, &norm->axes);
+    norm->x = centered(fuse, norm->difference, &norm->axes);
     norm->rms = !norm->x;
     if (norm->rms) {
         norm->x = norm->difference;
@@ -107,7 +107,7 @@ static bool find_deviation(const Fuse *fuse, const Node *root, Norm *norm) {
 static bool is_difference(const Fuse *fuse, const Value *value, const Norm *norm) {
     int64_t axes = 0;
     if (value == norm->difference) return true;
-    return value && !norm->rms && centred(fuse, value, &axes) == norm->x && axes == norm->axes;
+    return value && !norm->rms && centered(fuse, value, &axes) == norm->x && axes == norm->axes;
 }
 
 /* The quotient of the difference and `deviation`; NULL where there is none. */
@@ -176,16 +176,16 @@ static bool is_read_later(const Value *sum, const Node *norm) {
     return true;
 }
 
-/* What the node normalises, before a cast that widens it for the node alone. */
-static const Value *normalised(const Node *norm) {
+/* What the node normalizes, before a cast that widens it for the node alone. */
+static const Value *normalized(const Node *norm) {
     const Value *x = fuse_input(norm, 0);
     const Node *cast = x ? x->producer : NULL;
     return fuse_is_widening(cast) && fuse_reader(x) ? cast->inputs[0].value : x;
 }
 
-/* The sum of two values of one shape that the node normalises; NULL where it does not. */
+/* The sum of two values of one shape that the node normalizes; NULL where it does not. */
 static Node *find_sum(const Node *norm) {
-    const Value *x = normalised(norm);
+    const Value *x = normalized(norm);
     Node *add = x ? x->producer : NULL;
     if (!fuse_is(add, "Add") || add->graph != norm->graph || add->input_count != 2) return NULL;
     const Value *p = add->inputs[0].value, *q = add->inputs[1].value;
@@ -243,5 +243,5 @@ static void visit_sum(Fuse *fuse, Node *node) {
 
 FUSE_PASS(
     fuse_layer_norm, "fuse-layer-norm",
-    "recognise layer normalisation and root mean squares in parts, with the sum before, for plans",
+    "recognize layer normalization and root mean squares in parts, with the sum before, for plans",
     visit_parts, visit_sum);

@@ -9,7 +9,7 @@
  *   Q(act(DQ(A) * DQ(B)))                 ->  demi.fused.QMul
  *   Q(DQ(A) / DQ(B))                      ->  demi.fused.QDiv
  *   Q(AveragePool(DQ(X)))                 ->  demi.fused.QAveragePool
- *   Q(Resize(DQ(X)))                      ->  demi.fused.QResize, of one axis or two neighbours, by
+ *   Q(Resize(DQ(X)))                      ->  demi.fused.QResize, of one axis or two neighbors, by
  *                                             interpolation; nearest elements have moved before
  *   Q(ReduceMean(DQ(X)))                  ->  demi.fused.QMean, also of GlobalAveragePool, ReduceSum
  *   DQ(Q(X)), what is left               ->  demi.fused.RoundSteps, also of int16 and uint16
@@ -21,7 +21,7 @@
  * scale and zero point for all, weights a scale for all or for each channel (column). Weights less
  * their zero point are int8: constants that are stored otherwise are stored anew where they fit,
  * others have zero point 0 as they are. A sum has at most DEPTH_MOST products, so that it stays
- * within 32 bits. A normalisation is inference by channel, of constants, as bias is then. What Q gives differs by one at most, where rounding decides; faithful plans have
+ * within 32 bits. A normalization is inference by channel, of constants, as bias is then. What Q gives differs by one at most, where rounding decides; faithful plans have
  * nothing of this.
  */
 #include <math.h>
@@ -433,7 +433,7 @@ static float *read_channels(const Fuse *fuse, const Value *value, uint64_t chann
     return items;
 }
 
-/* The normalisation as y = k x + shift by channel. */
+/* The normalization as y = k x + shift by channel. */
 static bool read_norm(const Fuse *fuse, const Node *norm, uint64_t channels, float *by[2]) {
     enum { SCALE = 1, BIAS, MEAN, VAR, NORM_OPERANDS };
     const float *factors[NORM_OPERANDS];
@@ -453,7 +453,7 @@ static bool read_norm(const Fuse *fuse, const Node *norm, uint64_t channels, flo
     return true;
 }
 
-/* A normalisation that follows the convolution goes into its factors and shifts. */
+/* A normalization that follows the convolution goes into its factors and shifts. */
 static void take_norm(Fuse *fuse, Product *p, Scaling *to) {
     Node *norm = fuse_reader(p->root->outputs[0]);
     const uint64_t channels = (uint64_t)fuse_dim(p->w.bytes, p->channels_axis);

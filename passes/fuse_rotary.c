@@ -109,4 +109,4 @@ static void visit(Fuse *fuse, Node *add) {
     }
 }
 
-FUSE_PASS(fuse_rotary, "fuse-rotary", "recognise rotary embedding in its parts, for plans", visit);
+FUSE_PASS(fuse_rotary, "fuse-rotary", "recognize rotary embedding in its parts, for plans", visit);

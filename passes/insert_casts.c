@@ -54,7 +54,7 @@ static const PassOption options_table[] = {
     {0},
 };
 
-typedef struct Realise {
+typedef struct Realize {
     PassCtx *ctx;
     Placement *p;
     Dtype target;
@@ -63,7 +63,7 @@ typedef struct Realise {
     const bool *makers;        /* [node_count]: they compute weights */
     Node *last_cast[2];        /* to float and to the target: others share its attributes */
     const NodeNote *notes[64]; /* some of those given last, by reason */
-} Realise;
+} Realize;
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
@@ -72,14 +72,14 @@ static bool is_named_output(const Use *use) {
     return !use->node && !use_graph(use)->owner;
 }
 
-static Value *insert_cast(Realise *r, Value *value, Dtype to) {
+static Value *insert_cast(Realize *r, Value *value, Dtype to) {
     Arena *arena = &value->graph->model->arena;
     return cast_insert(r->ctx, value, type_memo_with_dtype(&r->types, arena, value->type, to),
                        &r->last_cast[to == r->target]);
 }
 
 /* Gives every use of value that needs the other precision one shared cast. */
-static void realise_value(Realise *r, uint32_t id) {
+static void realize_value(Realize *r, uint32_t id) {
     Value *value = r->p->values[id];
     bool low = placement_is_low(r->p, r->p->value_vars[id]);
     Value *cast = NULL;
@@ -102,7 +102,7 @@ static void realise_value(Realise *r, uint32_t id) {
 /* In which precisions nodes read a constant. */
 typedef enum ReadIn { READ_OTHER, READ_LOW, READ_AS_WEIGHT } ReadIn;
 
-static ReadIn read_in(const Realise *r, const Value *value) {
+static ReadIn read_in(const Realize *r, const Value *value) {
     ReadIn all = value->uses ? READ_LOW : READ_OTHER;
     for (const Use *use = value->uses; use; use = use->next) {
         VarId var = placement_use_var(r->p, use);
@@ -119,7 +119,7 @@ static ReadIn read_in(const Realise *r, const Value *value) {
 
 /* Counts as one cast, inserted and folded. A weight that is read in fp32 gets its cast with the
  * other values, since it is low now. */
-static bool store_constants(Realise *r, Err *err) {
+static bool store_constants(Realize *r, Err *err) {
     Placement *p = r->p;
     VarId low = placement_new_var(p, NULL);
     p->vars.items[low].low = true;
@@ -148,7 +148,7 @@ static void mark_interface(const Graph *graph, ValueDecl *decl) {
     if (graph == graph->model->graph) decl_add_metadata(graph->model, decl, "demi.was", "float");
 }
 
-static void lower_value(Realise *r, Value *value) {
+static void lower_value(Realize *r, Value *value) {
     Arena *arena = &value->graph->model->arena;
     value_set_type(value, type_memo_with_dtype(&r->types, arena, value->type, r->target));
     r->ctx->counts->rewrites++;
@@ -160,13 +160,13 @@ static void lower_value(Realise *r, Value *value) {
 }
 
 /* strip-casts reads demi.was: the attribute, followed by "=" where the node did not have it. */
-static const char *without(const Realise *r, const char *attr) {
+static const char *without(const Realize *r, const char *attr) {
     return arena_printf(r->ctx->scratch, "%s=", attr);
 }
 
 /* A number that is rounded is written down: #BITS where it lies in raw_data, ~BITS in
  * float_data. */
-static const char *with_number(const Realise *r, const char *name, const Attr *attr) {
+static const char *with_number(const Realize *r, const char *name, const Attr *attr) {
     const Tensor *tensor = attr_tensor(attr);
     float number;
     uint32_t bits;
@@ -180,7 +180,7 @@ static const char *with_number(const Realise *r, const char *name, const Attr *a
 }
 
 /* Rewrites the attribute that says the type of output `i`, where one does. */
-static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, uint32_t i) {
+static void realize_output_type(Realize *r, Node *node, const OpSchema *schema, uint32_t i) {
     VarId var = r->p->value_vars[node->outputs[i]->id];
     const OpParam *param = op_schema_output(schema, i);
     if (var == VAR_NONE || var == VAR_FP32 || !param) return;
@@ -214,12 +214,12 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     }
 }
 
-static void realise_node(Realise *r, Node *node) {
+static void realize_node(Realize *r, Node *node) {
     const OpSchema *schema = node_schema(node);
     if (!schema || model_find_function(node->graph->model, node)) return;
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i] && !r->p->constant[node->outputs[i]->id])
-            realise_output_type(r, node, schema, i);
+            realize_output_type(r, node, schema, i);
     /* Scores of a low Attention are summed over long rows: its softmax keeps fp32, but where the
      * policy leaves that to the kernels. */
     bool attention = r->p->request.policy != POLICY_FAST &&
@@ -232,7 +232,7 @@ static void realise_node(Realise *r, Node *node) {
     }
 }
 
-static void declare_outputs(Realise *r, Graph *graph) {
+static void declare_outputs(Realize *r, Graph *graph) {
     for (size_t i = 0; i < graph->outputs.count; i++)
         if (placement_is_low(r->p, *placement_output_var(r->p, graph, i))) {
             graph_declare_output(graph, (uint32_t)i, r->target);
@@ -240,11 +240,11 @@ static void declare_outputs(Realise *r, Graph *graph) {
         }
 }
 
-static bool realise(Realise *r, bool store, Err *err) {
+static bool realize(Realize *r, bool store, Err *err) {
     Placement *p = r->p;
     for (size_t i = 0; i < p->graphs.count; i++)
         for (Node *node = p->graphs.items[i]->first; node; node = node_after(node))
-            realise_node(r, node);
+            realize_node(r, node);
     for (uint32_t id = 0; id < p->value_count; id++) {
         Value *value = placement_value(p, id);
         if (value && placement_is_low(p, p->value_vars[id])) lower_value(r, value);
@@ -254,7 +254,7 @@ static bool realise(Realise *r, bool store, Err *err) {
     /* Each cast goes right behind its producer, or first in the graph: backwards, casts of several
      * inputs or outputs end up in their order. */
     for (uint32_t id = p->value_count; id-- > 0;)
-        if (p->values[id] && p->value_vars[id] != VAR_NONE) realise_value(r, id);
+        if (p->values[id] && p->value_vars[id] != VAR_NONE) realize_value(r, id);
     for (size_t i = 0; i < p->graphs.count; i++) declare_outputs(r, p->graphs.items[i]);
     return true;
 }
@@ -262,14 +262,14 @@ static bool realise(Realise *r, bool store, Err *err) {
 /* ---- notes ----------------------------------------------------------------------------------- */
 
 /* True where no class, exclusion or law decided the variable: it followed its surroundings. */
-static bool is_free(Realise *r, VarId var) {
+static bool is_free(Realize *r, VarId var) {
     if (var == VAR_NONE || var == VAR_FP32) return false;
     const PlaceVar *own = &r->p->vars.items[var],
                    *root = &r->p->vars.items[placement_root(r->p, var)];
     return !own->pinned && !root->pinned && !root->wants_low;
 }
 
-static bool is_settled(Realise *r, const Node *node) {
+static bool is_settled(Realize *r, const Node *node) {
     const VarId *uses = placement_node_vars(r->p, node);
     for (uint32_t i = 0; i < node->input_count; i++)
         if (is_free(r, uses[i])) return false;
@@ -277,7 +277,7 @@ static bool is_settled(Realise *r, const Node *node) {
 }
 
 /* The note in the model's memory: most nodes share theirs. */
-static const NodeNote *kept_note(Realise *r, const NodeNote *note) {
+static const NodeNote *kept_note(Realize *r, const NodeNote *note) {
     uint64_t hash = ((uint64_t)(uintptr_t)note->reason ^ (uint64_t)note->kind << 48) *
                     UINT64_C(0x9e3779b97f4a7c15);
     const NodeNote **at = &r->notes[hash >> 58];
@@ -289,7 +289,7 @@ static const NodeNote *kept_note(Realise *r, const NodeNote *note) {
     return *at;
 }
 
-static void note_nodes(Realise *r, bool mincut) {
+static void note_nodes(Realize *r, bool mincut) {
     PlacementReasons *reasons = placement_reasons_new(r->p, mincut);
     for (size_t i = 0; i < r->p->graphs.count; i++)
         for (Node *node = r->p->graphs.items[i]->first; node; node = node_after(node)) {
@@ -374,7 +374,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         return false;
     solve(&p, options);
     if (!placement_guard_refuse(&p, err)) return false;
-    Realise r = {.ctx = ctx,
+    Realize r = {.ctx = ctx,
                  .p = &p,
                  .target = p.request.target,
                  .store = {.ctx = ctx, .clamp = p.request.guard == GUARD_CLAMP}};
@@ -382,7 +382,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     if (options->store) r.makers = placement_weight_makers(&p);
     bool any = false;
     for (VarId v = 0; v < p.vars.count && !any; v++) any = placement_is_low(&p, v);
-    if (any && !realise(&r, options->store, err)) return false;
+    if (any && !realize(&r, options->store, err)) return false;
     if (options->store && !p.request.is_integer) weight_note(&p, ctx->counts);
     return true;
 }

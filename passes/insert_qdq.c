@@ -58,12 +58,12 @@ static const PassOption options_table[] = {
                 {0},
 };
 
-typedef struct Realise {
+typedef struct Realize {
     PassCtx *ctx;
     QdqPlan *plan;
     QdqScale *scales;            /* [value_count]: of values that are quantized */
     Value **scale_of, **zero_of; /* [value_count]: of whose scale others have; NULL: not made yet */
-} Realise;
+} Realize;
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -74,7 +74,7 @@ static Tensor *zero_tensor(Arena *arena, Dtype dtype, int32_t zero) {
 
 /* The constants of a value's scale, which those that have the same share: they lie where all see them
  * (qdq_plan_link). */
-static QdqOperands operands_of(Realise *r, const QdqValue *at) {
+static QdqOperands operands_of(Realize *r, const QdqValue *at) {
     Arena *arena = &r->ctx->model->arena;
     uint32_t id = qdq_plan_scale_of(r->plan, at->value->id);
     const QdqScale *scale = &r->scales[at->value->id];
@@ -89,13 +89,13 @@ static QdqOperands operands_of(Realise *r, const QdqValue *at) {
 }
 
 /* Does what reads the value there compute with what was quantized? */
-static bool takes(const Realise *r, const QdqValue *at, const Use *use) {
+static bool takes(const Realize *r, const QdqValue *at, const Use *use) {
     if (!use->node) return at->as_output;
     if (at->for_all) return true;
     return r->plan->nodes[use->node->id].role == QDQ_PRODUCT && use->index == 0;
 }
 
-static void quantize_value(Realise *r, const QdqValue *at) {
+static void quantize_value(Realize *r, const QdqValue *at) {
     Value *value = at->value;
     bool named = false;
     VEC(Use *) uses = {0};
@@ -118,7 +118,7 @@ static void quantize_value(Realise *r, const QdqValue *at) {
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-static void find_scales(Realise *r) {
+static void find_scales(Realize *r) {
     for (uint32_t id = 0; id < r->plan->value_count; id++) {
         QdqValue *at = &r->plan->values[id];
         if (!at->dtype) continue;
@@ -128,7 +128,7 @@ static void find_scales(Realise *r) {
     }
 }
 
-static void realise(Realise *r, const QdqStore *store) {
+static void realize(Realize *r, const QdqStore *store) {
     qdq_store_put(store);
     /* each goes right behind its producer, or first in the graph: backwards they end up in order */
     for (uint32_t id = r->plan->value_count; id-- > 0;)
@@ -146,7 +146,7 @@ static bool holds_float(const Node *node) {
 }
 
 /* Of a node that stays float. */
-static NodeNote note_float(const Realise *r, const Node *node) {
+static NodeNote note_float(const Realize *r, const Node *node) {
     const QdqNode *at = &r->plan->nodes[node->id];
     NodeNote note = {.dtype = DTYPE_FLOAT, .kind = at->kind, .reason = at->reason};
     if (!holds_float(node))
@@ -172,7 +172,7 @@ static NodeNote note_float(const Realise *r, const Node *node) {
     return note;
 }
 
-static NodeNote note_quantized(const Realise *r, const Node *node, Dtype weights) {
+static NodeNote note_quantized(const Realize *r, const Node *node, Dtype weights) {
     const Dtype dtype = r->plan->request.activations;
     Arena *arena = &r->ctx->model->arena;
     NodeNote note = {.dtype = dtype ? dtype : weights, .kind = NOTE_QUANTIZED};
@@ -189,7 +189,7 @@ static NodeNote note_quantized(const Realise *r, const Node *node, Dtype weights
 }
 
 /* Told by names, nodes are what their values are. */
-static void find_named_roles(Realise *r) {
+static void find_named_roles(Realize *r) {
     for (size_t g = 0; g < r->plan->graphs.count; g++)
         for (const Node *node = r->plan->graphs.items[g]->first; node; node = node_after(node))
             for (uint32_t i = 0; i < node->output_count; i++)
@@ -198,7 +198,7 @@ static void find_named_roles(Realise *r) {
                     r->plan->nodes[node->id].role = QDQ_FLOW;
 }
 
-static void note_nodes(Realise *r) {
+static void note_nodes(Realize *r) {
     Model *model = r->ctx->model;
     Dtype *weights = ARENA_ARRAY(r->ctx->scratch, Dtype, r->plan->node_count);
     for (size_t i = 0; i < r->plan->weights.count; i++)
@@ -285,7 +285,7 @@ typedef struct Attempt {
 static bool attempt(Attempt *a, PassCtx *ctx, Err *err) {
     QdqPlan plan = {.model = ctx->model, .scratch = ctx->scratch, .request = a->request};
     if (!make_plan(&plan, a->options, err)) return false;
-    Realise r = {.ctx = ctx,
+    Realize r = {.ctx = ctx,
                  .plan = &plan,
                  .scales = ARENA_ARRAY(ctx->scratch, QdqScale, plan.value_count),
                  .scale_of = ARENA_ARRAY(ctx->scratch, Value *, plan.value_count),
@@ -300,7 +300,7 @@ static bool attempt(Attempt *a, PassCtx *ctx, Err *err) {
     if (!a->done) return true;
     if (is_named(a->options)) find_named_roles(&r);
     note_nodes(&r);
-    realise(&r, &store);
+    realize(&r, &store);
     return true;
 }
 

@@ -6,14 +6,14 @@
  * The algorithm has an input `labels` (cross-entropy: int64, of the scores' shape without the classes'
  * axis; mse: of the output's type and shape), the loss of the model's output, a Gradient of it with
  * respect to the parameters, and the optimizer. Parameters are initializers of floats that products,
- * normalisations, recurrent layers, tables and sums read, or what moves data to these, in branches and
+ * normalizations, recurrent layers, tables and sums read, or what moves data to these, in branches and
  * bodies, too, from which they move to the model's graph: training_parameters.h. They and the optimizer's state, which begins with 0,
  * have update_bindings; so has the number of steps.
  *
  * cross-entropy is that of scores before a Softmax: where the output is one's, of what it reads, along
  * its axis; else of the output, whose classes are along axis 1.
  *
- * Where the model has batch normalisations or dropouts the algorithm has nodes of its own from the
+ * Where the model has batch normalizations or dropouts the algorithm has nodes of its own from the
  * inputs to the output, in training mode: statistics are the batch's, and running ones are updated.
  * The model's graph stays as it was, for inference. In branches and bodies they are as they are in
  * inference.
@@ -133,7 +133,7 @@ static bool is_other(const Node *node) {
                                                sym_equals(node->op_type, "Dropout"));
 }
 
-/* A normalisation's running statistics, which operands 3 and 4 are, become its further results. */
+/* A normalization's running statistics, which operands 3 and 4 are, become its further results. */
 static void train_norm(Making *m, Node *node) {
     static const char *const stems[] = {"mean", "var"};
     node_set_attr_int(node, "training_mode", 1);

@@ -160,7 +160,7 @@ static void point_reader(Move *m, const Moved *moved, const MoveReader *reader, 
     use_set(reader->use, then);
 }
 
-static void realise(Move *m, const Moved *moved) {
+static void realize(Move *m, const Moved *moved) {
     PassCtx *ctx = m->plan.ctx;
     Value *fresh = NULL;
     for (size_t i = 0; i < moved->reader_count; i++)
@@ -185,7 +185,7 @@ static bool move_pair(PassCtx *ctx, Pair pair, bool *chained) {
     for (size_t i = 0; i < m->plan.values.count; i++) list_value(m, i);
     for (size_t i = 0; i < m->plan.sites.count; i++)
         if (flips(m, m->plan.sites.items[i].node)) flip_node(m, &m->plan.sites.items[i]);
-    for (size_t i = 0; i < m->moved.count; i++) realise(m, &m->moved.items[i]);
+    for (size_t i = 0; i < m->moved.count; i++) realize(m, &m->moved.items[i]);
     return true;
 }
 

@@ -7,7 +7,7 @@
  * DQ is DequantizeLinear of int8 or uint8 with one scale and zero point for all, Q a QuantizeLinear
  * likewise. What moves data gives elements of its first operand: reshapes, slices, transpositions;
  * MaxPool and the largest or smallest over axes, as scales are positive; Pad by 0, which becomes the zero point, and Resize of nearest
- * neighbours. What makes more elements than it reads moves only where a Q follows. Concat's operands
+ * neighbors. What makes more elements than it reads moves only where a Q follows. Concat's operands
  * are brought to its Q's scale where there is one, or have one scale already. Q(DQ(X)) is then left
  * to fuse-tables. The operator must take bytes at the model's version. What only constants are moved
  * to is folded anyway and stays. All is exact; faithful plans have nothing of this all the same.

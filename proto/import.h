@@ -49,9 +49,9 @@ typedef struct Import {
     MemTrap trap;
     VEC(PendingGraph) graphs; /* filled in this order */
     size_t graphs_done;
-    VEC(PendingUse) uses;        /* of the graph being filled */
-    VEC(NameRef *) references;   /* of the graph being filled */
-    VEC(ShadowPiece) unmodelled; /* pieces of the record being read that go to its rest */
+    VEC(PendingUse) uses;       /* of the graph being filled */
+    VEC(NameRef *) references;  /* of the graph being filled */
+    VEC(ShadowPiece) unmodeled; /* pieces of the record being read that go to its rest */
 } Import;
 
 /* What a model is read from: path or memory. */
@@ -81,7 +81,7 @@ ProtobufCMessage *import_unpack_with(Import *import, Unpacker *unpacker,
                                      const ProtobufCMessageDescriptor *descriptor,
                                      ShadowPiece piece);
 /* Everything of a record but its pieces, as one message, with the pieces listed in
- * import->unmodelled, which is emptied. */
+ * import->unmodeled, which is emptied. */
 ProtobufCMessage *import_remainder(Import *import, const ProtobufCMessageDescriptor *descriptor,
                                    const ShadowRecord *record);
 /* What is left of a message, as wire bytes in the model's arena. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The importer's small change: strings, key-value lists, and the bytes of what is not modelled. */
+/* The importer's small change: strings, key-value lists, and the bytes of what is not modeled. */
 #include <string.h>
 
 #include "import.h"
@@ -35,8 +35,8 @@ ProtobufCMessage *import_remainder(Import *import, const ProtobufCMessageDescrip
                                    const ShadowRecord *record) {
     size_t size = 0;
     for (size_t i = 0; i < record->remainder.count; i++) size += record->remainder.items[i].size;
-    for (size_t i = 0; i < import->unmodelled.count; i++)
-        size += import->unmodelled.items[i].size + 2 * WIRE_VARINT_MAX;
+    for (size_t i = 0; i < import->unmodeled.count; i++)
+        size += import->unmodeled.items[i].size + 2 * WIRE_VARINT_MAX;
     unpacker_reset(&import->unpacker);
     unsigned char *bytes = unpacker_alloc(&import->unpacker, size);
     size = 0;
@@ -45,14 +45,14 @@ ProtobufCMessage *import_remainder(Import *import, const ProtobufCMessageDescrip
         memcpy(bytes + size, part.data, part.size);
         size += part.size;
     }
-    for (size_t i = 0; i < import->unmodelled.count; i++) {
-        ShadowPiece piece = import->unmodelled.items[i];
+    for (size_t i = 0; i < import->unmodeled.count; i++) {
+        ShadowPiece piece = import->unmodeled.items[i];
         size += wire_put_varint(bytes + size, (uint64_t)piece.field << 3 | WIRE_BYTES);
         size += wire_put_varint(bytes + size, piece.size);
         memcpy(bytes + size, piece.at.data, piece.size);
         size += piece.size;
     }
-    import->unmodelled.count = 0;
+    import->unmodeled.count = 0;
     ProtobufCMessage *message =
         unpacker_unpack(&import->unpacker, descriptor, (Bytes){bytes, size});
     if (!message) unpack_failed(import, descriptor);

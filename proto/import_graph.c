@@ -122,7 +122,7 @@ static bool read_info(Import *import, Scope *scope, ShadowPiece piece) {
     Sym name = import_name(import, proto->has_name, proto->name);
     Value *value = scope_find(scope, name);
     if (!proto->has_name) { /* means nothing: kept as it is */
-        VEC_PUSH(&import->scratch, &import->unmodelled, piece);
+        VEC_PUSH(&import->scratch, &import->unmodeled, piece);
         return true;
     }
     bool own = value && !value->info && value_is_defined(value);

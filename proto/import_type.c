@@ -76,7 +76,7 @@ static void import_element(Import *import, Onnx__TypeProto **element, Type *type
     *element = NULL;
 }
 
-/* Fills kind and contents; what is modelled is cleared, the case too where all of it is. */
+/* Fills kind and contents; what is modeled is cleared, the case too where all of it is. */
 static void import_type_value(Import *import, Onnx__TypeProto *proto, Type *type,
                               TypeExtra *extra) {
     switch (proto->value_case) {

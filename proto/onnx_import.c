@@ -99,7 +99,7 @@ static bool read_model_fields(Import *import, const ShadowRecord *record) {
     Model *model = import->model;
     for (size_t i = 0; i < record->pieces.count; i++)
         if (record->pieces.items[i].field == MODEL_CONFIGURATION)
-            VEC_PUSH(&import->scratch, &import->unmodelled, record->pieces.items[i]);
+            VEC_PUSH(&import->scratch, &import->unmodeled, record->pieces.items[i]);
     Onnx__ModelProto *proto =
         (Onnx__ModelProto *)import_remainder(import, &onnx__model_proto__descriptor, record);
     if (!proto) return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From an ONNX file to a Model.
  *
- * Nothing is lost: for every message the modelled fields are taken over and cleared, and what then
+ * Nothing is lost: for every message the modeled fields are taken over and cleared, and what then
  * remains, unknown fields included, is packed into the object's `rest`. Large weights stay in the
- * file. The model counts no edits. Two things of invalid files are normalised when a changed model
+ * file. The model counts no edits. Two things of invalid files are normalized when a changed model
  * is written: an absent name of an input, output or initializer becomes an empty one, and empty
  * entries follow protobuf's rules for non-canonical files.
  *

@@ -107,10 +107,10 @@ TEST_WITH(test_nodes, Fixture *f) {
         node->metadata = NULL;
     }
     expect_same(f);
-    Node *node = node_at(f, 2500), *neighbour = node->next;
-    node_move_before(neighbour, node);
+    Node *node = node_at(f, 2500), *neighbor = node->next;
+    node_move_before(neighbor, node);
     expect_different(f, "node name differs");
-    node_move_before(node, neighbour);
+    node_move_before(node, neighbor);
     expect_same(f);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The primitives that change graphs. Each keeps the use lists right and counts an edit; nothing
- * else in demi writes to a Use's links, a Value's producer or a Node's neighbours. */
+ * else in demi writes to a Use's links, a Value's producer or a Node's neighbors. */
 #include "graph.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ void use_set(Use *use, Value *value) {
     model_touch(use_graph(use)->model);
 }
 
-/* A Use moved in memory: its neighbours must point at the new place. */
+/* A Use moved in memory: its neighbors must point at the new place. */
 static void use_relocated(Use *use) {
     if (!use->value) return;
     if (use->prev)

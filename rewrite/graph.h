@@ -232,7 +232,7 @@ struct Attr {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* NodeDeviceConfigurationProto: the tensor names are modelled, the remainder kept. */
+/* NodeDeviceConfigurationProto: the tensor names are modeled, the remainder kept. */
 typedef struct ShardingSpec {
     NameRef tensor;
     Bytes rest;

@@ -172,7 +172,7 @@ static Function **function_slot(const Model *model, const Callee *callee) {
     hash = hash * 0x9e3779b1u + (domain_is_default(callee->domain) ? 0 : sym_hash(callee->domain));
     hash = hash * 0x9e3779b1u + (sym_is_empty(callee->overload) ? 0 : sym_hash(callee->overload));
     hash *= UINT64_C(
-        0x9e3779b97f4a7c15); /* names of one stem are neighbours, and would lie in one row */
+        0x9e3779b97f4a7c15); /* names of one stem are neighbors, and would lie in one row */
     size_t mask = model->function_capacity - 1;
     for (size_t i = hash >> 32 & mask;; i = (i + 1) & mask) {
         Function **slot = &model->function_slots[i];

@@ -40,7 +40,7 @@ typedef enum TensorStorage {
 typedef struct TensorExtra {
     Sym doc;
     const KeyValue *metadata;
-    Bytes rest; /* fields of the TensorProto that are not modelled, as wire bytes */
+    Bytes rest; /* fields of the TensorProto that are not modeled, as wire bytes */
 } TensorExtra;
 
 typedef struct Tensor {

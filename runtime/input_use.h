@@ -5,7 +5,7 @@
  *
  * It is found from the operators that read an input, directly or behind operators that only move,
  * cast, shift or compare values; never from a run. The same model gives the same answer however it
- * was compiled: what is fused are products and normalisations, which end the search anyway.
+ * was compiled: what is fused are products and normalizations, which end the search anyway.
  */
 #ifndef DEMI_INPUT_USE_H
 #define DEMI_INPUT_USE_H

@@ -5,7 +5,7 @@
  * Steps that compute the same (operator, attributes, and operands' dtypes, dims and which of them
  * are constant) are of one kind. First a run by the rules finds the kinds and asks all rows which
  * ways they can go. Then whole runs are timed step by step: in turn of turns, each kind goes its
- * next way, so that caches, threads and neighbours are as they will be, and all kinds are measured
+ * next way, so that caches, threads and neighbors are as they will be, and all kinds are measured
  * at once. tune_rule.h says when a way is faster. Last, runs with all that won and runs by the rules
  * are timed by turns: by the same rule the whole run has to be faster, else everything is dropped, and
  * of single kinds what is not faster again.

@@ -10,7 +10,7 @@
 enum { SIZE = 4 };
 
 static struct Counts { unsigned declined, made, packed, ran, released, live; } counts;
-static enum { MAKE, FAIL, JUMP } behaviour;
+static enum { MAKE, FAIL, JUMP } behavior;
 
 typedef struct Ready {
     const float *packed; /* twice the weights */
@@ -57,8 +57,8 @@ static KernelReady make(KernelCall *call) {
     if (!ready) return KERNEL_DECLINED;
     counts.live++;
     counts.made++;
-    if (behaviour == JUMP) arena_exhausted(call->scratch);
-    if (behaviour == FAIL) return kernel_fail(call, "as asked") ? KERNEL_READY : KERNEL_FAILED;
+    if (behavior == JUMP) arena_exhausted(call->scratch);
+    if (behavior == FAIL) return kernel_fail(call, "as asked") ? KERNEL_READY : KERNEL_FAILED;
     ready->packed = kernel_share(call, 1, pack, 7, SIZE * SIZE * sizeof(float));
     if (!ready->packed) return KERNEL_DECLINED;
     kernel_set_unread(call, 1);
@@ -136,7 +136,7 @@ static void build(PlanBuilder *b, void *data) {
 static void begin(Bench *b, Dtype dtype, uint64_t budget) {
     memset(b, 0, sizeof *b);
     memset(&counts, 0, sizeof counts);
-    behaviour = MAKE;
+    behavior = MAKE;
     b->dtype = dtype;
     b->image = make_image(build, &b->dtype);
     arena_init(&b->arena, &test_trap);
@@ -235,12 +235,12 @@ TEST(test_bounded) {
 TEST(test_fails) {
     Bench b;
     begin(&b, DTYPE_FLOAT, 1 << 20);
-    behaviour = FAIL;
+    behavior = FAIL;
     assert_false(run_once(&b, 2));
     assert_string_equal(b.err.what, "as asked");
     assert_int_equal(counts.live, 0);
     b.err = (Err){0};
-    behaviour = MAKE;
+    behavior = MAKE;
     assert_true(run_once(&b, 2));
     end(&b);
 }
@@ -249,7 +249,7 @@ TEST(test_jumps) {
     static Bench b;
     begin(&b, DTYPE_FLOAT, 1 << 20);
     uint64_t used = b.exec.pool.used;
-    behaviour = JUMP;
+    behavior = JUMP;
     if (!setjmp(test_trap.env)) {
         run_once(&b, 2);
         fail_msg("it did not jump");
@@ -262,7 +262,7 @@ TEST(test_jumps) {
     assert_true(b.exec.pool.used <= used + 1024); /* the input, and what was noted of its shape */
     if (setjmp(test_trap.env)) fail_msg("out of memory");
     b.exec.progress.depth = 0;
-    behaviour = MAKE;
+    behavior = MAKE;
     assert_true(run_once(&b, 2));
     end(&b);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How tensors that broadcast lie: axes of a result, and an operand's strides along them, with
- * neighbours merged that no operand tells apart. */
+ * neighbors merged that no operand tells apart. */
 #ifndef DEMI_CUDA_BROADCAST_H
 #define DEMI_CUDA_BROADCAST_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Softmax and normalisations on a CUDA device. */
+/* Softmax and normalizations on a CUDA device. */
 #include "cuda_epilogue.h"
 #include "cuda_functions.h"
 #include "norm_args.h"
@@ -269,7 +269,7 @@ bool cuda_affine(KernelCall *call) {
     return !x->count || cuda_launch(call, &launch);
 }
 
-/* ---- neighbours, lines ----------------------------------------------------------------------- */
+/* ---- neighbors, lines ----------------------------------------------------------------------- */
 
 bool cuda_lrn(KernelCall *call) {
     const LrnAttrs *attrs = call->attrs;

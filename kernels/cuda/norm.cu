@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Softmax and normalisations. Sums are float; variances are those of what is left when the mean is
+/* Softmax and normalizations. Sums are float; variances are those of what is left when the mean is
  * taken away, so that large means cost no accuracy. */
 #include "cuda_types.cuh"
 #include "norm_args.h"
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax_columns(SoftmaxArgs a)
     }
 }
 
-/* What is normalised; the sum is as it is stored, where it is. */
+/* What is normalized; the sum is as it is stored, where it is. */
 static __device__ __forceinline__ float element(const RowNormArgs &a, int64_t i) {
     float x = load_any(a.x, a.x_type, i);
     if (a.skip) x += load_any(a.skip, a.skip_type, i);

@@ -155,7 +155,7 @@ static __device__ double reflected(double x, double low, double high) {
 }
 
 /* The coordinate, -1 to 1, in elements, as the processor's kernel rounds it. */
-static __device__ __forceinline__ float denormalised(float n, float size, int align) {
+static __device__ __forceinline__ float denormalized(float n, float size, int align) {
     return align ? __fmul_rn((n + 1) / 2, size - 1) : (__fmul_rn(n + 1, size) - 1) / 2;
 }
 
@@ -211,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(128) grid_sample(GridArgs a) {
             taps[k].count = 1, taps[k].at[0] = 0, taps[k].weight[0] = 1;
             if (k < GRID_SPATIAL - a.spatial) continue;
             const float n = load_any(a.grid, a.grid_type, at + GRID_SPATIAL - 1 - k);
-            find_taps(a, denormalised(n, (float)a.sizes[k], a.align), a.sizes[k], taps[k]);
+            find_taps(a, denormalized(n, (float)a.sizes[k], a.align), a.sizes[k], taps[k]);
         }
         float sum = 0;
 #pragma unroll

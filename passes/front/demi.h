@@ -346,7 +346,7 @@ typedef enum DemiPlacement {
     DEMI_PLACEMENT_DEFAULT = 0,
     DEMI_PLACEMENT_MINCUT = 1, /* default: of all decisions the rules allow, the one that converts
                                   least when the model runs */
-    DEMI_PLACEMENT_GREEDY = 2, /* whatever may follow a neighbour in the target type does */
+    DEMI_PLACEMENT_GREEDY = 2, /* whatever may follow a neighbor in the target type does */
 } DemiPlacement;
 
 /* Constants that are read in the target type. */
@@ -431,7 +431,7 @@ typedef struct DemiConvertOptions {
     const char *const *weights;
     size_t weight_count;
     bool
-        fold; /* normalisations, scales and shifts behind convolutions are computed into their weights
+        fold; /* normalizations, scales and shifts behind convolutions are computed into their weights
                   before; names are those that are left then */
     bool simplify; /* what demi_simplify does by default comes before; names as with `fold` */
     bool
@@ -473,7 +473,7 @@ DEMI_API size_t demi_convert_policy(const DemiConvertOptions *options, char *buf
 
 typedef struct DemiSimplifyOptions {
     uint32_t size;
-    bool inexact; /* also what may round otherwise than the model did: normalisations, scales and
+    bool inexact; /* also what may round otherwise than the model did: normalizations, scales and
                      shifts are computed into convolutions' weights, products and their biases
                      joined, and constants computed of which operator soever. Else all results are
                      the same bits */

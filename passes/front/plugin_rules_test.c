@@ -176,13 +176,13 @@ TEST(removed_graphs_are_skipped) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const char *const colours[] = {"red", "green", NULL};
+static const char *const colors[] = {"red", "green", NULL};
 static const DemiPluginOption all_options[] = {
     {DEMI_PLUGIN_OPTION_INIT, .name = "flag", .kind = DEMI_OPTION_BOOL, .otherwise = "true"},
     {DEMI_PLUGIN_OPTION_INIT, .name = "number", .kind = DEMI_OPTION_INT, .otherwise = "-5"},
     {DEMI_PLUGIN_OPTION_INIT, .name = "text", .kind = DEMI_OPTION_STRING},
     {DEMI_PLUGIN_OPTION_INIT, .name = "list", .kind = DEMI_OPTION_STRINGS, .help = "items"},
-    {DEMI_PLUGIN_OPTION_INIT, .name = "colour", .kind = DEMI_OPTION_CHOICE, .choices = colours},
+    {DEMI_PLUGIN_OPTION_INIT, .name = "color", .kind = DEMI_OPTION_CHOICE, .choices = colors},
 };
 
 static bool print_options(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
@@ -192,7 +192,7 @@ static bool print_options(const DemiApi *api, DemiPassRun *run, DemiGraph *graph
     (void)graph;
     api->print(run, "%d %d %s %zu%s %zu\n", (int)api->option_bool(run, "flag"),
                (int)api->option_int(run, "number"), text ? text : "none", count,
-               count ? list[count - 1] : "", api->option_choice(run, "colour"));
+               count ? list[count - 1] : "", api->option_choice(run, "color"));
     return true;
 }
 
@@ -202,10 +202,10 @@ TEST(options_are_given) {
     described.pass.option_count = sizeof all_options / sizeof *all_options;
     run_on(CHAIN, "test-pass");
     assert_string_equal(outcome.printed.bytes, "1 -5 none 0 0\n");
-    run_on(CHAIN, "test-pass{flag=false,number=7,text=\"a b\",list=[x,yz],colour=green}");
+    run_on(CHAIN, "test-pass{flag=false,number=7,text=\"a b\",list=[x,yz],color=green}");
     assert_string_equal(outcome.printed.bytes, "0 7 a b 2yz 1\n");
-    run_on(CHAIN, "test-pass{colour=blue}");
-    expect_error("option 'colour' has a wrong value: expected red or green, got 'blue'");
+    run_on(CHAIN, "test-pass{color=blue}");
+    expect_error("option 'color' has a wrong value: expected red or green, got 'blue'");
     run_on(CHAIN, "test-pass{nunber=1}");
     assert_string_equal(outcome.error.hint, "did you mean 'number'?");
 }

@@ -6,7 +6,7 @@
  *       "policy": "float16",                  shipped lists to start from: float16, bfloat16, fast
  *       "to": "float16",                      or "bfloat16", "int8", "int8-weights", …
  *       "activations": "uint8", "symmetric": false, "block": 0,    of quantized models
- *       "fold": false,                        normalisations are computed into weights first
+ *       "fold": false,                        normalizations are computed into weights first
  *       "simplify": false,                    what demi simplify does comes first
  *       "values": {"h": "int8"}, "weights": {"w": "int4"},         what alone is quantized
  *       "opset": "keep",                      or "auto", or a number

@@ -80,7 +80,7 @@ const OpRecord *fuse_record(const Node *node);
 /* The version of ai.onnx that the node is of. */
 int64_t fuse_opset(const Node *node);
 
-/* True where a BatchNormalization normalises each channel by running statistics, and gives nothing else. */
+/* True where a BatchNormalization normalizes each channel by running statistics, and gives nothing else. */
 bool fuse_is_inference(const Node *norm);
 
 /* True of a ConvTranspose that there are kernels of by phases (conv_phases.h): of one group, whose

@@ -191,7 +191,7 @@ static bool axis_stays(const Fuse *fuse, const Node *node, uint32_t i) {
     return in >= 0 && in == out;
 }
 
-/* What changes lies along one axis, or two that are neighbours. */
+/* What changes lies along one axis, or two that are neighbors. */
 static bool has_two_axes(const Fuse *fuse, const Node *node) {
     uint32_t first = 0, changed = 0;
     for (uint32_t i = 0; i < (uint32_t)fuse_rank(fuse_input(node, 0)); i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Normalisations, made again of operators that have gradients. 16-bit operands are widened: sums and
+/* Normalizations, made again of operators that have gradients. 16-bit operands are widened: sums and
  * squares of many are no numbers of 16 bits, and kernels compute them in float, as definitions do
  * that have a stash_type. */
 #include "gradient_rule.h"
@@ -9,7 +9,7 @@ static Value *mean(Grad *g, Value *value, const int64_t *axes, uint32_t count) {
 }
 
 /* (x - mean) / sqrt(variance + epsilon) over axes, which are kept. */
-static Value *normalised(Grad *g, Value *x, const int64_t *axes, uint32_t count) {
+static Value *normalized(Grad *g, Value *x, const int64_t *axes, uint32_t count) {
     Value *middle = GRAD(g, "Sub", x, mean(g, x, axes, count));
     Value *variance = mean(g, GRAD(g, "Mul", middle, middle), axes, count);
     return GRAD_CALC(g, "p / Sqrt(q + $epsilon)", middle, variance);
@@ -75,7 +75,7 @@ void gradient_batch_normalization(Grad *g, Value **outputs, uint32_t count) {
         op_schema_attr(g->schema, "training_mode") && grad_int(g, "training_mode");
     int64_t *axes;
     const uint32_t others = axes_from(g, x, 0, 1, &axes);
-    Value *normal = training ? normalised(g, wide, axes, others) : batch_inference(g, wide, rank);
+    Value *normal = training ? normalized(g, wide, axes, others) : batch_inference(g, wide, rank);
     outputs[0] = scaled_by_channel(g, normal, rank);
 }
 
@@ -119,7 +119,7 @@ void gradient_instance_normalization(Grad *g, Value **outputs, uint32_t count) {
     Value *x = grad_in(g, 0);
     int64_t *axes;
     const uint32_t rank = grad_rank(g, x), over = axes_from(g, x, 2, UINT32_MAX, &axes);
-    outputs[0] = scaled_by_channel(g, normalised(g, widened(g, x), axes, over), rank);
+    outputs[0] = scaled_by_channel(g, normalized(g, widened(g, x), axes, over), rank);
 }
 
 void gradient_group_normalization(Grad *g, Value **outputs, uint32_t count) {
@@ -130,7 +130,7 @@ void gradient_group_normalization(Grad *g, Value **outputs, uint32_t count) {
     static const int64_t last = 2;
     Value *parts = GRAD(g, "Reshape", wide, grad_ints(g, groups, 3));
     outputs[0] =
-        scaled_by_channel(g, grad_reshape_like(g, normalised(g, parts, &last, 1), x), rank);
+        scaled_by_channel(g, grad_reshape_like(g, normalized(g, parts, &last, 1), x), rank);
 }
 
 /* The definition adds 1e-9 to the deviation. */
@@ -150,7 +150,7 @@ void gradient_mean_variance_normalization(Grad *g, Value **outputs, uint32_t cou
     outputs[0] = grad_cast(g, normal, type_dtype(x->type));
 }
 
-/* ---- over neighbours ------------------------------------------------------------------------- */
+/* ---- over neighbors ------------------------------------------------------------------------- */
 
 /* Squares are averaged over channels as an AveragePool of (N, 1, C, rest) does it. */
 void gradient_lrn(Grad *g, Value **outputs, uint32_t count) {

@@ -37,7 +37,7 @@ static Value *as_taps(Grad *g, Value *const *weights, uint32_t count) {
 }
 
 /* `first` and the next elements: (taps, samples…). */
-static Value *neighbours(Grad *g, Value *first, uint32_t count) {
+static Value *neighbors(Grad *g, Value *first, uint32_t count) {
     Value *taps[4];
     taps[0] = first;
     for (uint32_t i = 1; i < count; i++) taps[i] = GRAD(g, "Add", first, grad_number(g, i, first));
@@ -65,13 +65,13 @@ SampleTaps sample_border(Grad *g, Value *at, Value *length) {
     at = GRAD_CALC(g, "Where(p >= 0, p, 0)", at);
     at = GRAD_CALC(g, "Where(p > q - 1, q - 1, p)", at, length);
     Value *base = GRAD(g, "Floor", at);
-    return (SampleTaps){sample_places(g, neighbours(g, base, 2), length),
+    return (SampleTaps){sample_places(g, neighbors(g, base, 2), length),
                         linear_weights(g, at, base)};
 }
 
 /* As sample_border, where elements outside of the axis are 0. */
 static SampleTaps sample_zeros(Grad *g, Value *at, Value *length) {
-    Value *base = GRAD(g, "Floor", at), *taps = neighbours(g, base, 2);
+    Value *base = GRAD(g, "Floor", at), *taps = neighbors(g, base, 2);
     return (SampleTaps){sample_places(g, taps, length),
                         weights_inside(g, linear_weights(g, at, base), taps, length)};
 }
@@ -171,7 +171,7 @@ static SampleTaps grid_taps(const GridAxis *axis, Value *at) {
         weights = zeros ? grad_fill(g, 1, taps) : NULL;
     } else {
         Value *base = GRAD(g, "Floor", at);
-        taps = neighbours(g, GRAD_CALC(g, "p - 1", base), 4);
+        taps = neighbors(g, GRAD_CALC(g, "p - 1", base), 4);
         weights = cubic_weights(g, GRAD(g, "Sub", at, base));
         if (reflects) taps = reflected(axis, taps);
     }

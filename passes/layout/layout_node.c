@@ -9,9 +9,9 @@ enum {
     WINDOW_RANK_MOST = 4,   /* there are kernels for one and two spatial axes */
     MACS_PER_ELEMENT = 300, /* of a convolution, whose time is less by that of moving an element */
     MACS_OF_TILES = 80,     /* the same of 3x3 taps that are computed by tiles, */
-    MACS_OF_COLOURS = 40,   /* and of an image's: taps of a row are one product, there */
+    MACS_OF_COLORS = 40,    /* and of an image's: taps of a row are one product, there */
     TILE_CHANNELS = 32,     /* least that they are made of (winograd.c) */
-    COLOURS = 4,            /* most channels of an image */
+    COLORS = 4,             /* most channels of an image */
     LEAST_MACS = 1 << 20,   /* of both: less is not worth a step more */
     GROUP_LEAST = 4,        /* channels of a group that are worth it, where it is not one alone */
 };
@@ -61,7 +61,7 @@ static bool has_axis(const Node *node, int64_t rank) {
     return known && (!attr || attr_int(attr, &axis)) && axis >= -rank && axis < rank;
 }
 
-/* Normalisations over what follows the axis, as softmax was before version 13, are none. */
+/* Normalizations over what follows the axis, as softmax was before version 13, are none. */
 static bool axis_can(const Node *node, int64_t rank) {
     const OpSchema *schema = node_schema(node);
     const bool moves = fuse_record(node)->work == WORK_MOVES;
@@ -242,9 +242,9 @@ static bool is_of_tiles(const Node *node, const Value *w) {
 }
 
 static int macs_per_element(const Node *node, const Value *w) {
-    const bool image = node_attr_int(node, "group", 1) == 1 && fuse_dim(w, 1) <= COLOURS &&
+    const bool image = node_attr_int(node, "group", 1) == 1 && fuse_dim(w, 1) <= COLORS &&
                        fuse_dim(w, fuse_rank(w) - 1) > 1;
-    if (image) return MACS_OF_COLOURS;
+    if (image) return MACS_OF_COLORS;
     return is_of_tiles(node, w) ? MACS_OF_TILES : MACS_PER_ELEMENT;
 }
 

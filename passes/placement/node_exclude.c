@@ -25,7 +25,7 @@ static void explain_names(const GraphList *graphs, const char **table) {
         }
 }
 
-/* Turns patterns into reasons. Neighbours usually match the same one: its text is shared. */
+/* Turns patterns into reasons. Neighbors usually match the same one: its text is shared. */
 static void explain(Model *model, const char **table, Arena *scratch) {
     const char *last = NULL, *reason = NULL;
     GraphList graphs = model_graphs(model, scratch);

@@ -314,7 +314,7 @@ static bool is_plain_constant(const Node *node, const Value *value) {
 
 /* float -> integer, bool, string reads fp32, and integer -> float writes it: rounding to 16 bits on
  * the way would change the result. double -> float would lose the author's rounding. A constant
- * that CastLike gives the type of its neighbours is one of them: it follows them, as other
+ * that CastLike gives the type of its neighbors is one of them: it follows them, as other
  * constants do. */
 static OpClassAnswer cast_class(const Node *node) {
     Dtype from = input_dtype(node, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Recognises them; see peer_fault.h. */
+/* Recognizes them; see peer_fault.h. */
 #include "peer_fault.h"
 
 #include "constants.h"

@@ -8,7 +8,7 @@
 
 /* True for a Transpose that, once it is float16, ends ONNX Runtime 1.31 with SIGSEGV while its
  * optimizer fuses it into the MatMul that reads it (MatmulTransposeFusion; found by trying all
- * permutations of ranks 3 and 4 and their neighbours): one that moves the first dimension behind
+ * permutations of ranks 3 and 4 and their neighbors): one that moves the first dimension behind
  * the other batch dimensions, [1,0,2], [1,2,0], [1,2,0,3], …, and is read by a MatMul whose other
  * operand is a constant matrix. In float32 the same is fused and runs. */
 bool peer_fault_transpose(const Node *node);

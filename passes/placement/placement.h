@@ -8,7 +8,7 @@
  * must agree, and both ends of a sequence, are tied: one decision for all.
  *
  * placement_build makes the problem (classes, legality, exclusions, value guard), a solver decides,
- * insert_casts.c realises. A solver only sets `low`.
+ * insert_casts.c realizes. A solver only sets `low`.
  */
 #ifndef DEMI_PLACEMENT_H
 #define DEMI_PLACEMENT_H
@@ -102,7 +102,7 @@ void placement_solve_greedy(Placement *placement);
 void placement_solve_mincut(Placement *placement);
 
 /* What a node got, and why; a node is fp32 where none of its variables is low. Ask between solving
- * and realising: names are those of the source. */
+ * and realizing: names are those of the source. */
 typedef struct PlacementReasons PlacementReasons;
 PlacementReasons *placement_reasons_new(Placement *placement, bool mincut);
 NodeNote placement_note(PlacementReasons *reasons, const Node *node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a placement of casts costs: the measure that the exact solver minimises and that reports
+/* What a placement of casts costs: the measure that the exact solver minimizes and that reports
  * show.
  *
  *     cost = bytes_converted + 4096 a cast + bytes of constants in fp32

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Constants that count cells, and what is computed with them.
  *
- *     boxes = Mul(Add(centres, offsets), strides)        centres: 0.5, 1.5, 2.5, …
+ *     boxes = Mul(Add(centers, offsets), strides)        centers: 0.5, 1.5, 2.5, …
  *
- * A tensor of many different multiples of one half is a ramp of places: the centres of a detector's
+ * A tensor of many different multiples of one half is a ramp of places: the centers of a detector's
  * cells, positions, time steps. No layer's weights are that. Arithmetic on it gives coordinates, of
  * hundreds of pixels, where a 16-bit type has steps of half a pixel (float16) or four (bfloat16):
  * it stays fp32, up to the first operator that computes something else of it. A product of matrices

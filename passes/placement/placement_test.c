@@ -426,7 +426,7 @@ static unsigned real_casts(Model *model, Arena *scratch) {
     return count;
 }
 
-static void check_realised(const Maker *m, Model *model, unsigned casts, bool low_io) {
+static void check_realized(const Maker *m, Model *model, unsigned casts, bool low_io) {
     char text[300];
     PassCounts counts = {0};
     Err err = {0};
@@ -479,7 +479,7 @@ TEST(test_random_graphs) {
         unsigned expected = expected_casts(&first);
         casts += expected;
         for (VarId v = 0; v < first.vars.count; v++) lows += placement_is_low(&first, v);
-        check_realised(&m, a, expected, low_io);
+        check_realized(&m, a, expected, low_io);
         arena_free(&test_arena);
         model_free(a);
         model_free(b);

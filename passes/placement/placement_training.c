@@ -4,7 +4,7 @@
  * What an algorithm computes forward (its own nodes, where some are others in training) and backward
  * (where its Gradients are expanded) is decided. The update stays in fp32: what a binding is given, and
  * from there backwards what moves or computes element by element, up to a product, a sum or a
- * normalisation. So masters, the optimizer's state, gradients' unscaling, clipping and checks are
+ * normalization. So masters, the optimizer's state, gradients' unscaling, clipping and checks are
  * never rounded, while products before them may be. So do operators of ai.onnx.preview.training, and
  * initializations, which run once. */
 #include "op_types.h"
@@ -45,7 +45,7 @@ static void keep_before(Updating *u, const Node *node) {
     }
 }
 
-/* A further result of a node, as a normalisation's running statistics, stays by itself. */
+/* A further result of a node, as a normalization's running statistics, stays by itself. */
 static void keep_updates(Updating *u, const TrainingInfo *info) {
     for (size_t i = 0; i < info->update_bindings.count; i++) {
         const Value *value = info->update_bindings.items[i].value.value;

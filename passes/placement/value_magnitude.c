@@ -2,7 +2,7 @@
 /* Estimates typical magnitudes and pins the impossible; see value_magnitude.h.
  *
  * A magnitude is a root mean square, carried forward through the graph. It begins at
- * normalisations, whose scale and shift say what comes out whatever goes in, and at activations
+ * normalizations, whose scale and shift say what comes out whatever goes in, and at activations
  * with bounds; inputs of the model are unknown, and so is what is computed of them before. A
  * product with a matrix of weights multiplies it by the weights' own and by the root of the sum's
  * length, as for uncorrelated terms. It is rough, and rougher with each such step: after DEEPEST of
@@ -22,7 +22,7 @@
 #include "op_types.h"
 
 enum { RUN = 64, RUNS = 32, SAMPLES = RUN * RUNS };
-enum { DEEPEST = 2 }; /* products since the last normalisation; constant factors do not count */
+enum { DEEPEST = 2 }; /* products since the last normalization; constant factors do not count */
 
 static const double LARGEST_FLOAT16 = 65504;
 /* Constants beyond this are masks, not weights: nothing is estimated of them. */
@@ -35,7 +35,7 @@ typedef struct Magnitudes {
     Placement *p;
     double *of;      /* [value_count]: NAN where unknown */
     uint8_t *depth;  /* [value_count]: products it is of */
-    bool *deviation; /* [value_count]: a root of what was computed; dividing by it normalises */
+    bool *deviation; /* [value_count]: a root of what was computed; dividing by it normalizes */
     bool *inverse;   /* [value_count]: one over such */
     bool *shares;    /* [value_count]: of a softmax: a product with it is a mean */
     uint8_t *rules;  /* [ops_count()]: OpMagnitude, MAGNITUDE_MOVES or MAGNITUDE_UNASKED */

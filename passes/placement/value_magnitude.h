@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What float16 can't hold although no input was seen: a network's own weights say how large its
- * values typically are, from each normalisation on. */
+ * values typically are, from each normalization on. */
 #ifndef DEMI_VALUE_MAGNITUDE_H
 #define DEMI_VALUE_MAGNITUDE_H
 

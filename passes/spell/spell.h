@@ -72,7 +72,7 @@ Value *spell_constant(Spell *spell, const Tensor *tensor);
 /* a + b, or a where there is no b; either may be NULL. */
 Value *spell_sum(Spell *spell, Value *a, Value *b);
 
-/* What is normalised, and what with; NULL where it is not there. */
+/* What is normalized, and what with; NULL where it is not there. */
 typedef struct Norm {
     Value *x, *skip, *scale, *bias;
     int64_t axis;

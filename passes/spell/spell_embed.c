@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The recipe of EmbedLayerNormalization, and of QEmbedLayerNormalization, whose tables are bytes: sums
- * of rows, normalised, and how many tokens of each sequence count. */
+ * of rows, normalized, and how many tokens of each sequence count. */
 #include "spell.h"
 
 static Value *widened(Spell *spell, Value *x) {

@@ -112,14 +112,14 @@ static bool give_moments(Spell *spell, const Norm *norm, Value *bias) {
     Value *x = spell_sum(spell, wide_sum(spell, 0, 1), bias);
     Value *mean = norm->rms ? NULL : row_mean(spell, x);
     if (spell_wants(spell, DEVIATION)) {
-        Value *centred = mean ? SPELL(spell, "Sub", DTYPE_FLOAT, x, mean) : x;
-        spell_give(spell, DEVIATION, inverse_deviation(spell, centred, norm->epsilon));
+        Value *centered = mean ? SPELL(spell, "Sub", DTYPE_FLOAT, x, mean) : x;
+        spell_give(spell, DEVIATION, inverse_deviation(spell, centered, norm->epsilon));
     }
     if (mean && spell_wants(spell, MEAN)) spell_give(spell, MEAN, mean); /* what reads it is made */
     return true;
 }
 
-/* input + skip + bias, normalised along the last axis. Where skip broadcasts, or may, it is added
+/* input + skip + bias, normalized along the last axis. Where skip broadcasts, or may, it is added
  * before. */
 bool spell_skip_layer_norm(Spell *spell) {
     enum { SUM = 3 };

@@ -14,7 +14,7 @@ bool spell_gated_add(Spell *spell) {
     return true;
 }
 
-/* The rows that are normalised are as long as the scale is, `size`, and may be several of a row of X. */
+/* The rows that are normalized are as long as the scale is, `size`, and may be several of a row of X. */
 static Value *norm_parts(Spell *spell, int64_t size) {
     const int64_t parts[] = {-1, size}, rank = fuse_rank(spell_input(spell, 0));
     const bool whole = rank > 0 && fuse_dim(spell_input(spell, 0), (uint32_t)rank - 1) == size;

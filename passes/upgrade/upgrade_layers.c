@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Steps of upgrade-opset for layers: normalisation, dropout, softmax, pooling, resizing, Scan. Each
+/* Steps of upgrade-opset for layers: normalization, dropout, softmax, pooling, resizing, Scan. Each
  * check asks what its apply will ask; see upgrade.h. */
 #include <string.h>
 
@@ -300,7 +300,7 @@ static Scales scales_of(Upgrade *upgrade, const Node *node) {
     return up ? SCALES_UP : down ? SCALES_DOWN : SCALES_MIXED;
 }
 
-/* 10 -> 11: what Resize did is asked for: coordinates x / scale and, of the neighbours, the lower
+/* 10 -> 11: what Resize did is asked for: coordinates x / scale and, of the neighbors, the lower
  * one where it enlarges and the upper one where it shrinks. Both at once take two of them. */
 bool upgrade_check_resize_coordinates(Upgrade *upgrade, const Node *node, Err *err) {
     return upgrade_check_plain(upgrade, node, "mode", err);

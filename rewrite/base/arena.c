@@ -165,7 +165,7 @@ void *arena_resize(Arena *arena, void *bytes, size_t old_size, size_t size) {
     ArenaChunk *chunk = chunk_of(bytes);
     size_t more = now - chunk->size;
     charge(arena, more);
-    large_unlink(arena, chunk); /* its neighbours must not see it move */
+    large_unlink(arena, chunk); /* its neighbors must not see it move */
     ArenaChunk *moved = realloc(chunk, sizeof *chunk + now);
     if (!moved) {
         arena->used -= more;

@@ -8,7 +8,7 @@
 
 enum { FEW = 32 }; /* below this, choosing a level costs more than it saves */
 
-/* Where a magnitude's rounded result changes kind. A tie goes to the even neighbour, which is the
+/* Where a magnitude's rounded result changes kind. A tie goes to the even neighbor, which is the
  * smaller one at zero (0 is even) and the larger one at the other two limits. */
 static bool limits_of(Dtype target, CensusLimits *limits) {
     if (target == DTYPE_FLOAT16) {

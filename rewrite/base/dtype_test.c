@@ -171,7 +171,7 @@ TEST(test_known_values) {
             fail_msg("%s: %x", dtype_name(known[i].dtype), (unsigned)known[i].bits);
 }
 
-/* Elements of one dtype in the order of their values, for finding neighbours. */
+/* Elements of one dtype in the order of their values, for finding neighbors. */
 typedef struct Element {
     double value;
     uint64_t bits;
@@ -194,7 +194,7 @@ static size_t sorted_elements(Dtype dtype, Element *elements) {
     return count;
 }
 
-TEST(test_rounding_between_neighbours) {
+TEST(test_rounding_between_neighbors) {
     Element *elements = malloc(65536 * sizeof *elements);
     for (int i = 1; i < DTYPE_COUNT; i++) {
         Dtype dtype = (Dtype)i;

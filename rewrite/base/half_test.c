@@ -115,7 +115,7 @@ TEST(test_every_value_widens_and_returns) {
     free(codes), free(back), free(wide);
 }
 
-/* For neighbours a < b: a, the float after a, before the midpoint, it, after it, before b; negated.
+/* For neighbors a < b: a, the float after a, before the midpoint, it, after it, before b; negated.
  */
 TEST(test_every_boundary) {
     for (size_t f = 0; f < 2; f++) {

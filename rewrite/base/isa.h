@@ -2,7 +2,7 @@
 /* Instruction-set levels that the bulk routines of this folder are written for.
  *
  * One binary holds all of them; what runs is decided by the processor it runs on, at each bulk call
- * (nothing is remembered, so there is no state to initialise). Every level gives the same bits.
+ * (nothing is remembered, so there is no state to initialize). Every level gives the same bits.
  */
 #ifndef DEMI_BASE_ISA_H
 #define DEMI_BASE_ISA_H

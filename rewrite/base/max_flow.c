@@ -2,7 +2,7 @@
 /* Highest-label preflow push. Only the first phase is needed: once no node that can still reach the
  * sink has excess, the nodes that can reach it in the residual network are the sink's side of a
  * minimum cut, and the smallest such side. Labels are lower bounds on the distance to the sink,
- * exact after each global relabelling; a label of node_count means "can't reach it". */
+ * exact after each global relabeling; a label of node_count means "can't reach it". */
 #include "max_flow.h"
 
 void flow_init(FlowNetwork *f, Arena *arena) {

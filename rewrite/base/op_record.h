@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In which precision a policy wants the operator, before legality, exclusions and neighbours have
+/* In which precision a policy wants the operator, before legality, exclusions and neighbors have
  * their say; op_class.h. */
 typedef enum OpClass {
     CLASS_NONE,   /* takes and gives no floats, or is not an operator demi knows: keeps its types */

@@ -36,7 +36,7 @@ typedef struct Source {
     SourceReader reader;         /* without a function where there is memory or a file */
     SourceMaker *make;           /* NULL where bytes are there already */
     void *maker;                 /* for it */
-    uint64_t device, inode;      /* of a file, to recognise the same file under two names; else 0 */
+    uint64_t device, inode;      /* of a file, to recognize the same file under two names; else 0 */
     SourceWindow *window;        /* what was read ahead; NULL: nothing ever is */
     SourceGrowth *growth;        /* of a file that is being written; else NULL */
 } Source;

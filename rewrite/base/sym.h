@@ -94,7 +94,7 @@ static inline bool sym_equals(Sym sym, const char *text) {
     return sym && sym->length == length && memcmp(sym->text, text, length) == 0;
 }
 
-/* For hash tables keyed by Syms of one table: neighbours by number are neighbours in sixteens, so
+/* For hash tables keyed by Syms of one table: neighbors by number are neighbors in sixteens, so
  * that names met in their order find their slots in the caches. No file can choose names that
  * collide: of n names that do, it would have to hold n^2. */
 static inline uint32_t sym_hash(Sym sym) {

@@ -59,7 +59,7 @@ TEST(test_many_names) {
 
 /* Names that differ in their last byte only belong to one group, far more of them here than it
  * holds: all must still be found. */
-TEST(test_reserved_neighbours) {
+TEST(test_reserved_neighbors) {
     enum { STEMS = 300, LAST = 256 };
     char text[4] = "";
     sym_reserve(&table, (size_t)STEMS * LAST);

@@ -39,5 +39,5 @@ TEST(test_found) {
     assert_null(ops_find(FUSED_DOMAIN, "Conv", 0));
     assert_false(ops_exists(FUSED_DOMAIN, "Relu"));
     assert_int_equal(ops_latest_opset(FUSED_DOMAIN), FUSED_OPSET);
-    assert_string_equal(ops_nearest_name(FUSED_DOMAIN, "LayerNormalisation"), "LayerNormalization");
+    assert_string_equal(ops_nearest_name(FUSED_DOMAIN, "LayerNormalization"), "LayerNormalization");
 }

@@ -270,7 +270,7 @@ TEST(test_nearest_name) {
     assert_string_equal(ops_nearest_name("", "SoftMax"), "Softmax");
     assert_string_equal(ops_nearest_name("", "BatchNorm"), "BatchNormalization");
     assert_string_equal(ops_nearest_name("ai.onnx.ml", "zipmap"), "ZipMap");
-    assert_null(ops_nearest_name("", "FusedQuantisedThing"));
+    assert_null(ops_nearest_name("", "FusedQuantizedThing"));
     assert_null(ops_nearest_name("", ""));
     assert_null(ops_nearest_name("nowhere", "Conv"));
     char longest[200];

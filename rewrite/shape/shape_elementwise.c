@@ -160,7 +160,7 @@ static ShapeNum cast_item(Dtype to, ShapeNum item) {
         return item.kind == SHAPE_REAL ? boolean(item.real != 0) : unknown;
     }
     if (item.kind == SHAPE_KNOWN && to_float) return num_real((double)item.value);
-    /* beyond 2^53 neighbouring integers are lost; truncation toward zero as in C */
+    /* beyond 2^53 neighboring integers are lost; truncation toward zero as in C */
     if (item.kind == SHAPE_REAL && !to_float)
         return fabs(item.real) < 9007199254740992.0 ? num_known((int64_t)item.real) : unknown;
     return item;

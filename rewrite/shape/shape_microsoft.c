@@ -166,7 +166,7 @@ bool shape_split_gelu(ShapeCall *call) {
     return true;
 }
 
-/* The result, mean and deviation, and the sum that was normalised. */
+/* The result, mean and deviation, and the sum that was normalized. */
 bool shape_skip_norm(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     shape_same_as(call, 0, shape_input(call, 0));

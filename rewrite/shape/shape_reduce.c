@@ -161,7 +161,7 @@ bool shape_layer_norm(ShapeCall *call) {
     return true;
 }
 
-/* demi.fused: the normalised sum, the sum itself, and the first in another type. */
+/* demi.fused: the normalized sum, the sum itself, and the first in another type. */
 bool shape_skip_layer_norm(ShapeCall *call) {
     const NormAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);

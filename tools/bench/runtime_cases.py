@@ -49,7 +49,7 @@ SOUND = {"input": [1, 576], "state": [2, 1, 128]}
 REAL = {
     "magika": ("magika/model.onnx", {"bytes": [1, 2048]}),
     "text-detector": ("rapidocr-onnxruntime/ch_PP-OCRv4_det_infer.onnx", {"x": [1, 3, 320, 320]}),
-    "text-recogniser": ("rapidocr-onnxruntime/ch_PP-OCRv4_rec_infer.onnx", {"x": [1, 3, 48, 320]}),
+    "text-recognizer": ("rapidocr-onnxruntime/ch_PP-OCRv4_rec_infer.onnx", {"x": [1, 3, 48, 320]}),
     "text-classifier": ("rapidocr-onnxruntime/ch_ppocr_mobile_v2.0_cls_infer.onnx",
                         {"x": [1, 3, 48, 192]}),
     "silero": ("silero-vad/silero_vad.onnx", SOUND | {"sr": 16_000}),

@@ -6,7 +6,7 @@
     demi compare model.onnx saved --data in
 
 Writes output_N.pb and NAME.npy, NAME as `demi run --output-dir` writes it; with --inner NAME.npy of
-every value of the main graph, too. Optimisations are off, so that all of them are computed.
+every value of the main graph, too. Optimizations are off, so that all of them are computed.
 """
 
 import argparse

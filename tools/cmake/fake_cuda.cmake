@@ -9,7 +9,7 @@ endif()
 set(fake_folder ${CMAKE_CURRENT_BINARY_DIR}/fake_cuda)
 add_custom_target(demi_fake_ptx ALL DEPENDS ${cuda_ptx} ${cuda_images})
 
-# They run in other programs' processes: optimised and without sanitizers, whatever those have. Where this
+# They run in other programs' processes: optimized and without sanitizers, whatever those have. Where this
 # machine has them, a warp's lanes are computed by instructions of 32 bytes.
 include(CheckCSourceRuns)
 set(fake_wide -march=x86-64-v3)

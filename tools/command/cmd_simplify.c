@@ -24,7 +24,7 @@ static const OptionRow options[] = {
     {"dim", 0, OPTION_ROW_LIST, "NAME=N", NULL,
      "A size by the name that the model has for it, wherever that is said. May be repeated."},
     {"inexact", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Also compute normalisations, scales and shifts into the weights of convolutions, and "
+     "Also compute normalizations, scales and shifts into the weights of convolutions, and "
      "constants "
      "of any operator, which may round otherwise than the model did. Without it results are the "
      "same "
@@ -189,7 +189,7 @@ const Command command_simplify = {
     .examples = "demi simplify model.onnx -o small.onnx\n"
                 "# for one size of input alone, so that all shapes fold\n"
                 "demi simplify model.onnx -o small.onnx --shape image=1x3x224x224\n"
-                "# with normalisations in the weights of convolutions\n"
+                "# with normalizations in the weights of convolutions\n"
                 "demi simplify model.onnx -o small.onnx --inexact\n",
     .arguments = arguments,
     .options = options,

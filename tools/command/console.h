@@ -47,14 +47,14 @@ void console_progress(Program *program, const char *what, size_t done, size_t to
 /* That it has ended. */
 void console_progress_end(Program *program);
 
-/* Colours, which say nothing that the words do not. */
+/* Colors, which say nothing that the words do not. */
 typedef enum Paint { PAINT_PLAIN, PAINT_BAD, PAINT_GOOD, PAINT_NOTE, PAINT_HEAD } Paint;
 
-/* True where text on the stream is to have colours: by --color, else on a terminal where neither
+/* True where text on the stream is to have colors: by --color, else on a terminal where neither
  * NO_COLOR is set nor TERM is dumb. */
 bool console_has_color(const Program *program, FILE *stream);
 
-/* The sequence that begins a colour, or ends it (PAINT_PLAIN); "" where `color` is false. */
+/* The sequence that begins a color, or ends it (PAINT_PLAIN); "" where `color` is false. */
 const char *console_paint(bool color, Paint paint);
 
 /* Prints "demi: ..." and the hint to standard error. */

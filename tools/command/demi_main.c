@@ -89,9 +89,9 @@ static void set_signals(void) {
 static const char *known_elsewhere(const char *word) {
     static const char *const words[][2] = {
         {"quantize", "convert --to int8"},
-        {"quantise", "convert --to int8"},
+        {"quantize", "convert --to int8"},
         {"optimize", "simplify"},
-        {"optimise", "simplify"},
+        {"optimize", "simplify"},
         {"slim", "simplify"},
         {"inspect", "show"},
         {"info", "show"},

@@ -77,7 +77,7 @@ typedef struct CommandTable {
 #define OPTION_COLOR                                                                               \
     {                                                                                              \
         "color", 0, OPTION_ROW_VALUE, "WHEN", "auto always never",                                 \
-            "Colours in text: auto (default), on a terminal where NO_COLOR is not set."            \
+            "Colors in text: auto (default), on a terminal where NO_COLOR is not set."             \
     }
 /* Of commands that print a report. */
 #define OPTION_QUIET                                                                               \

@@ -261,7 +261,7 @@ function startDrawing() {
     later();
   }
 
-  function centre(box) {
+  function center(box) {
     const size = canvas.getBoundingClientRect();
     view.x = box.x + BOX.wide / 2 - size.width / view.scale / 2;
     view.y = box.y - size.height / view.scale / 2;
@@ -289,7 +289,7 @@ function startDrawing() {
     open.add(box.first);
     build();
     tell(boxes[place[box.first]]);
-    centre(picked);
+    center(picked);
     later();
   }
 
@@ -344,7 +344,7 @@ function startDrawing() {
     const size = strip.getBoundingClientRect();
     const i = Math.floor(all.length * (event.clientX - size.left) / size.width);
     tell(boxes[place[Math.min(all.length - 1, Math.max(0, i))]]);
-    centre(picked);
+    center(picked);
     later();
   };
   at("zoom-in").onclick = () => zoom(1.4);

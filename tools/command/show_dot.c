@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A model as a Graphviz drawing; see show_model.h. Each node is a box, each use of a node's output
- * an arrow labelled with the value's type; weights are not drawn, they would bury the rest. */
+ * an arrow labeled with the value's type; weights are not drawn, they would bury the rest. */
 #include <string.h>
 
 #include "show_model.h"

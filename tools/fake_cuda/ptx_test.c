@@ -345,7 +345,7 @@ static PtxLaunch pair(void) {
     return clusters_of(2, 2, 32);
 }
 
-/* Each thread's word of shared memory; %rd5 is where the neighbour's of the other block in a pair is, and
+/* Each thread's word of shared memory; %rd5 is where the neighbor's of the other block in a pair is, and
  * %p2 what the block of rank 0 has. */
 #define FILL    "st.shared.u32 [%r4], %r1;"
 #define ARRIVE  "barrier.cluster.arrive;"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models as text around one node of any operator: neighbours that run low, operands of the types
+/* Models as text around one node of any operator: neighbors that run low, operands of the types
  * that its definition has, required attributes; and one thing that is not as it should be. */
 #ifndef DEMI_HOSTILE_TEXT_H
 #define DEMI_HOSTILE_TEXT_H

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # tools/gen/report_pictures.sh: makes the pictures of the documentation, .github/report.png (the top
 # of the page that `demi convert --report` writes of a real model) and .github/drawing.png (a part of
-# the same page's drawing, at a layer normalisation in float32). Needs build/release/demi, the real
+# the same page's drawing, at a layer normalization in float32). Needs build/release/demi, the real
 # models (tools/test or tools/quickstart fetch them) and chromium. What they show is the page itself
 # as a browser draws it; for the drawing the other sections are hidden.
 set -euo pipefail

@@ -137,7 +137,7 @@ def small() -> onnx.ModelProto:
 
 
 def write_data(folder: pathlib.Path) -> None:
-    """Two sets of inputs, the second one of NaN's neighbourhood: 16 bits overflow there."""
+    """Two sets of inputs, the second one of NaN's neighborhood: 16 bits overflow there."""
     for i, scale in enumerate((1, 30000)):
         data = folder / f"test_data_set_{i}"
         data.mkdir(parents=True)

@@ -86,7 +86,7 @@ class ContribExpertsTest(ContribCase):
                 "w2": r.floats(e, h, i) * r.dtype.type(scale), "b2": r.maybe(e, h)}, e, i
 
     def mixed(self, feeds: Feeds, more: dict[str, object]) -> list[np.ndarray]:
-        """What MoE is by its formula, SwiGLU of neighbouring rows."""
+        """What MoE is by its formula, SwiGLU of neighboring rows."""
         given = {n: None if a is None else a.astype(np.float64) for n, a in feeds.items()}
         x = given["x"].reshape(-1, given["x"].shape[-1])
         y, kind, limit = np.zeros_like(x), more["activation_type"], more.get("swiglu_limit", np.inf)
@@ -132,7 +132,7 @@ class ContribExpertsTest(ContribCase):
         self.assertGreater(sum(same), len(same) / 2)
 
     def test_layers_of_experts(self) -> None:
-        """Gates of a layer of their own, or of a half, are as those of neighbouring rows, which alone
+        """Gates of a layer of their own, or of a half, are as those of neighboring rows, which alone
         ONNX Runtime's processor's kernel has."""
         for dtype in (np.float32, np.float16):
             for seed in range(ROUNDS):

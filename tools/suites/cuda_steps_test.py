@@ -402,10 +402,10 @@ class FewBits(OneContext):
 
 
 class Affine(OneContext):
-    """A batch normalisation that no convolution takes is one launch with its activation, and has its channels
+    """A batch normalization that no convolution takes is one launch with its activation, and has its channels
     where convolutions beside it have theirs."""
 
-    def normalised(self, body: str, activation: str, dtype: str = "float", shape: tuple = (2, 8, 7, 5)) -> tuple[str, DeviceCounts]:
+    def normalized(self, body: str, activation: str, dtype: str = "float", shape: tuple = (2, 8, 7, 5)) -> tuple[str, DeviceCounts]:
         """The plan, and what three runs did."""
         model, rng = onnx_parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
             g ({dtype}[{','.join(map(str, shape))}] x) => ({dtype}[n,c,h,w] y) {{ {body} }}"""), np.random.default_rng(7)
@@ -428,12 +428,12 @@ class Affine(OneContext):
     def test_alone(self) -> None:
         for dtype in ("float", "float16"):
             for activation in ("Relu (b)", "LeakyRelu <alpha = 0.2> (b)", "HardSwish (b)"):
-                counts = self.normalised(f"a = Abs (x) b = BatchNormalization (a, scale, bias, mean, var) y = {activation}",
+                counts = self.normalized(f"a = Abs (x) b = BatchNormalization (a, scale, bias, mean, var) y = {activation}",
                                          activation.split()[0], dtype)[1]
                 self.assertEqual(counts.launches, 3 * 2)
 
     def test_between_convolutions(self) -> None:
-        shown = self.normalised("""o = Conv (x, k) p = Sigmoid (o) a = Conv (p, k) r = Tanh (a)
+        shown = self.normalized("""o = Conv (x, k) p = Sigmoid (o) a = Conv (p, k) r = Tanh (a)
             b = BatchNormalization (r, scale, bias, mean, var) c = Relu (b) d = Conv (c, k) e = Sigmoid (d)
             y = Conv (e, k)""", "Relu", shape=(1, 64, 20, 20))[0]
         self.assertLessEqual(len(re.findall("= Transpose-", shown)), 2, shown)

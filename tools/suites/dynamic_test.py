@@ -105,7 +105,7 @@ def dense(seed: int) -> tuple[Float, onnx.ModelProto]:
 
 
 def convolutions(seed: int) -> tuple[Float, onnx.ModelProto]:
-    """With bias or without, in groups, by channel, normalised, added to what was."""
+    """With bias or without, in groups, by channel, normalized, added to what was."""
     m = Float(seed, [1 + seed % 2, 6, 9, 11])
     norm = [m.constant(m.random.uniform(0.5, 1.5, 24).astype(np.float32)) for _ in range(4)]
     y = m.node("Conv", "x", m.weight(24, 6, 3, 3), *[m.weight(24)] * (seed // 2 % 2),

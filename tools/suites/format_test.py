@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks how sources look: C as clang-format 14 writes it, and what a file is for at its top.
+"""Checks how sources look: C as clang-format 14 writes it, what a file is for at its top, and American spelling.
 
 clang-format is that of Debian 12 (other versions break lines elsewhere); tools/test installs it. A
 source begins with its SPDX line and a comment or docstring, a generated table with the comment that
@@ -26,6 +26,10 @@ HEADS = {kind: re.compile(rf"// {SPDX}\n/\* \S|{GENERATED}", re.S)
 HEADS[".py"] = re.compile(rf"(?:#!.*\n)?# {SPDX}\n\"\"\"\S")
 HEADS[".sh"] = re.compile(rf"(?:#!.*\n)?# {SPDX}\n# \S")
 BATCH = 24
+BRITISH = re.compile(  # of words that occur here; as stems, so that names of functions count, too
+    "(?:normal|optim|recogn|initial|minim|maxim|special|canonical|serial|synchron|summar)is(?:[aei]|$)|quantis[aei]|"
+    "realis[ei]|neighb" "our|behavi" "our|fav" "our|col" "our|cent" "red|cent" "re(?![a-z])|judge" "ment|(?:mod|lab)elled", re.I)
+SPELLED = {*HEADS, ".md", ".tsv", ".txt", ".cu", ".cuh", ".cmake"}
 
 
 def sources(root: pathlib.Path) -> list[pathlib.Path]:
@@ -33,6 +37,14 @@ def sources(root: pathlib.Path) -> list[pathlib.Path]:
     rooms = [p for p in sorted(root.iterdir())
              if p.is_dir() and p.name not in {"build", "testdata"} and p.name[0] != "."]
     return [p for room in rooms for p in sorted(room.rglob("*")) if p.suffix in HEADS]
+
+
+def texts(root: pathlib.Path) -> list[pathlib.Path]:
+    """All that people wrote."""
+    rooms = [root / "README.md", root / "CMakeLists.txt", root / ".github", root / ".ci",
+             *(root / name for name in ("kernels", "passes", "proto", "rewrite", "runtime", "tools", "testdata/golden"))]
+    found = [p for room in rooms for p in ([room] if room.is_file() else sorted(room.rglob("*")))]
+    return [p for p in found if p.suffix in SPELLED]
 
 
 def find_program() -> str:
@@ -60,18 +72,24 @@ def headless(files: list[pathlib.Path]) -> list[str]:
             if path.stat().st_size and not HEADS[path.suffix].match(path.read_text())]
 
 
+def british(files: list[pathlib.Path]) -> list[str]:
+    return [f"{path}:{number}: '{found[0]}' is not spelled as Americans do" for path in files
+            for number, line in enumerate(path.read_text().splitlines(), 1) if (found := BRITISH.search(line))]
+
+
 def self_test() -> list[str]:
     good = f"// {SPDX}\n/* A number. */\nint number(void);\n"
     python = f'# {SPDX}\n"""A number."""\n'
     cases = [("good.h", good, 0), ("good.py", python, 0), ("made.def", "/* Rows; do not edit. */\n", 0),
              ("plain.h", f"// {SPDX}\nint number(void);\n", 1), ("none.def", "ROW(1)\n", 1),
-             ("code.py", f"# {SPDX}\nimport sys\n", 1), ("wide.c", good.replace("(void)", "( void )"), 1)]
+             ("code.py", f"# {SPDX}\nimport sys\n", 1), ("word.py", python.replace("number", "norm" "alised"), 1),
+             ("wide.c", good.replace("(void)", "( void )"), 1)]
     failed = []
     with tempfile.TemporaryDirectory() as name:
         for file, text, wrong in cases:
             path = pathlib.Path(name) / file
             path.write_text(text)
-            found = headless([path])
+            found = headless([path]) + british([path])
             found += clang_format([path], False) if path.suffix in FORMATTED else []
             if bool(found) != bool(wrong):
                 failed.append(f"self-test: {file}: {found}")
@@ -85,7 +103,7 @@ def main() -> None:
     args = parser.parse_args()
     files = sources(ROOT)
     problems = clang_format([p for p in files if p.suffix in FORMATTED], args.fix)
-    problems += headless(files) + (self_test() if args.self_test else [])
+    problems += headless(files) + british(texts(ROOT)) + (self_test() if args.self_test else [])
     for problem in problems:
         print(f"FAIL {problem}")
     print(f"format_test: {len(files)} files, {len(problems)} problems"

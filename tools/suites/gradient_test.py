@@ -6,7 +6,7 @@ Every case of suite/gradient_cases.py and suite/gradient_signal_cases.py is a no
 multiplied by random numbers, with a Gradient of that with respect to the node's operands. Expanded,
 it must pass ONNX's full check and strict inference; its gradients, computed in double by ONNX's
 reference evaluator, agree with central differences to 1e-5, along random directions or (--elements) each, and in float by demi and by ONNX
-Runtime, with optimisations off, with those in double. Every rule of gradient_rules.def has a case.
+Runtime, with optimizations off, with those in double. Every rule of gradient_rules.def has a case.
 Others show what a Gradient's names mean: values that are substituted, gradients of gradients,
 training graphs, and each error.
 

@@ -162,34 +162,34 @@ ldd "$work/pkgconfig" | grep -q "$soname" || fail "pkg-config did not choose the
 project shared "$work/elsewhere/moved" "find_package(demi 0.1 REQUIRED)" demi::shared
 ldd "$work/shared/build/client" | grep -q "$soname" || fail "demi::shared is not shared"
 
-# optimised NAME WANTED OPTION…: how a project without a build type, or with its own, compiles demi.
-optimised() {
+# optimized NAME WANTED OPTION…: how a project without a build type, or with its own, compiles demi.
+optimized() {
     name=$1 wanted=$2
     shift 2
-    rm -rf "$work/optimised"
-    mkdir "$work/optimised"
-    cat >"$work/optimised/CMakeLists.txt" <<END
+    rm -rf "$work/optimized"
+    mkdir "$work/optimized"
+    cat >"$work/optimized/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.25)
 project(client LANGUAGES C)
 include(FetchContent)
 FetchContent_Declare(demi SOURCE_DIR $source)
 FetchContent_MakeAvailable(demi)
 END
-    cmake -G Ninja -S "$work/optimised" -B "$work/optimised/build" -DCMAKE_C_COMPILER="$cc" \
-        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$work/optimised.log" 2>&1 ||
-        { cat "$work/optimised.log" >&2; fail "optimised, $name: cmake"; }
+    cmake -G Ninja -S "$work/optimized" -B "$work/optimized/build" -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$work/optimized.log" 2>&1 ||
+        { cat "$work/optimized.log" >&2; fail "optimized, $name: cmake"; }
     for file in gemm_portable.c onnx_import.c onnx.pb-c.c demi_main.c; do
-        command=$(grep '"command"' "$work/optimised/build/compile_commands.json" |
-            grep "/$file\"") || fail "optimised, $name: $file is not compiled"
+        command=$(grep '"command"' "$work/optimized/build/compile_commands.json" |
+            grep "/$file\"") || fail "optimized, $name: $file is not compiled"
         level=$(printf '%s' "$command" | grep -o ' -O[^ ]*' | tail -n 1 | tr -d ' ')
-        [ "${level:--O0}" = "$wanted" ] || fail "optimised, $name: $file has ${level:-no -O}"
+        [ "${level:--O0}" = "$wanted" ] || fail "optimized, $name: $file has ${level:-no -O}"
     done
-    echo "optimised, $name: $wanted"
+    echo "optimized, $name: $wanted"
 }
-optimised "no build type" -O3
-optimised "Debug" -O0 -DCMAKE_BUILD_TYPE=Debug
-optimised "MinSizeRel" -Os -DCMAKE_BUILD_TYPE=MinSizeRel
-optimised "flags" -O1 -DCMAKE_C_FLAGS=-O1
+optimized "no build type" -O3
+optimized "Debug" -O0 -DCMAKE_BUILD_TYPE=Debug
+optimized "MinSizeRel" -Os -DCMAKE_BUILD_TYPE=MinSizeRel
+optimized "flags" -O1 -DCMAKE_C_FLAGS=-O1
 
 # All of demi is compiled again: as fast as that goes.
 project add_subdirectory / "add_subdirectory($source demi EXCLUDE_FROM_ALL)" demi::demi \

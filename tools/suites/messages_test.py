@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the demi command says of files that are missing, cut, or no models, and in which colours.
+"""What the demi command says of files that are missing, cut, or no models, and in which colors.
 
 usage: messages_test.py DEMI [unittest arguments]
 """

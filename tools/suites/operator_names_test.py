@@ -5,7 +5,7 @@ as many places as ask. What a rewrite looks for by name (an Erf, a Mul behind it
     tools/suites/operator_names_test.py --self-test
 
 Looks through the code of all folders, tests aside, for
-  - initialisers with the names of two operators or more;
+  - initializers with the names of two operators or more;
   - statements that compare with the names of more than three.
 Exit 1 names each.
 """
@@ -51,7 +51,7 @@ def end_of(code: str, begin: int) -> int:
 
 
 def is_body(code: str, brace: int) -> bool:
-    """A function's or statement's body rather than an initialiser: it has statements."""
+    """A function's or statement's body rather than an initializer: it has statements."""
     return re.search(r";", LITERAL.sub('""', code[brace:end_of(code, brace)])) is not None
 
 

@@ -173,8 +173,8 @@ def model_of(nodes: list, x: list, y: list, weights: dict) -> onnx.ModelProto:
 
 def samples(shape: tuple, rng: np.random.Generator) -> dict:
     labels = rng.integers(0, 4, SAMPLES)
-    centres = rng.normal(0, 1, (4, *shape))
-    x = centres[labels] + rng.normal(0, 0.5, (SAMPLES, *shape))
+    centers = rng.normal(0, 1, (4, *shape))
+    x = centers[labels] + rng.normal(0, 0.5, (SAMPLES, *shape))
     return {"x": x.astype(np.float32), "labels": labels.astype(np.int64)}
 
 
@@ -652,7 +652,7 @@ class Training(unittest.TestCase):
             self.low_learns(train, to, data, wanted)
 
     def test_low_statistics(self) -> None:
-        """The algorithm's own nodes are converted, too; sums of a normalisation stay float."""
+        """The algorithm's own nodes are converted, too; sums of a normalization stay float."""
         data = self.save(samples((1, 8, 8), self.rng))
         train = self.make(lenet(self.rng, norm=True, dropout=True), 'rate="0.1"')
         wanted = self.losses(train, data, "--steps", 60)[-1]

@@ -67,7 +67,7 @@ static uint64_t rounded(uint64_t count, uint64_t unit) {
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* A row of scores of neighbouring keys, and what is done to it. Behind them there is room for whole
+/* A row of scores of neighboring keys, and what is done to it. Behind them there is room for whole
  * QUICK_LANES, which become scores that nobody sees. */
 typedef struct ScoreRow {
     float *score;

@@ -3,7 +3,7 @@
  *
  * Integers to integers wrap; a negative exponent gives the truncated reciprocal, saturated where
  * the base is 0. With a float exponent an integer base goes through double and is truncated.
- * Squares, cubes and square roots by one exponent for all elements, as normalisations have them, do
+ * Squares, cubes and square roots by one exponent for all elements, as normalizations have them, do
  * not call the library.
  */
 #include <math.h>

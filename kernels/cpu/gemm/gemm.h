@@ -7,7 +7,7 @@
  * each of its few the micro-kernel wants one element after the other. The source of B is a pack
  * function, so a convolution's B, whose rows are shifted images, is never built as a whole.
  *
- * Elements are of 4 bytes: float, or two int16 of neighbouring k (GEMM_PAIRS) whose products are
+ * Elements are of 4 bytes: float, or two int16 of neighboring k (GEMM_PAIRS) whose products are
  * summed to int32, modulo 2^32. Every element of C is computed by one thread, over k in ascending
  * order with blocks of GEMM_DEPTH, so results do not depend on the number of threads; instruction
  * sets differ in rounding (with and without fused multiply-add).

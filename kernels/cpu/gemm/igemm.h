@@ -35,7 +35,7 @@ enum {
 /* What a word of 4 bytes is, of which rows and packed weights are made: depth counts them. */
 typedef enum IgemmKind {
     IGEMM_FLOAT, /* a float */
-    IGEMM_QUADS, /* four bytes of neighbouring k: uint8 in rows, int8 in weights; sums are int32 */
+    IGEMM_QUADS, /* four bytes of neighboring k: uint8 in rows, int8 in weights; sums are int32 */
     IGEMM_PAIRS, /* two int16 */
     IGEMM_BFLOATS, /* two bfloat16, of an even depth: what fills a word up may be NaN in rows. Sums are
                       float, of pairs; subnormals are taken for 0, and so are results */

@@ -27,8 +27,8 @@ static double reflect(double x, double low, double high) {
     return folded == folded ? low + folded : low;
 }
 
-/* The normalised coordinate, -1 to 1, in elements. */
-static double denormalise(double n, int64_t size, bool align, bool single) {
+/* The normalized coordinate, -1 to 1, in elements. */
+static double denormalize(double n, int64_t size, bool align, bool single) {
     if (single) {
         float f = (float)n, length = (float)size;
         return (double)(align ? (f + 1) / 2 * (length - 1) : ((f + 1) * length - 1) / 2);
@@ -117,7 +117,7 @@ static void sampler_aim(Sampler *s, const KernelTensor *grid, uint64_t point) {
     uint64_t taps = (uint64_t)taps_of(s->attrs);
     for (uint32_t i = 0; i < s->spatial; i++) {
         double n = kernel_number(grid, point * s->spatial + (s->spatial - 1 - i));
-        double x = denormalise(n, s->dims[i], s->attrs->align != 0, single);
+        double x = denormalize(n, s->dims[i], s->attrs->align != 0, single);
         find_taps(s->attrs, x, s->dims[i], &s->axes[i]);
     }
     s->used = 0;

@@ -206,7 +206,7 @@ static bool read_how(KernelCall *call, ResizeHow *how) {
     return true;
 }
 
-/* The tables of the axes that change, of which there are two neighbours at most: `along` is the
+/* The tables of the axes that change, of which there are two neighbors at most: `along` is the
  * last. */
 static bool find_axes(KernelCall *call, const ResizeHow *how, ResizeAxes axes, QResize *r) {
     const KernelTensor *x = &call->inputs[0];
@@ -219,7 +219,7 @@ static bool find_axes(KernelCall *call, const ResizeHow *how, ResizeAxes axes, Q
                 return false;
         if (table.identity) continue;
         if (found == 2 || (found == 1 && axis + 1 != along))
-            return kernel_fail(call, "other than two axes that are neighbours change");
+            return kernel_fail(call, "other than two axes that are neighbors change");
         if (found++ == 0) {
             along = axis;
             r->along = table;

@@ -36,7 +36,7 @@ static bool continues(uint64_t *const *strides, uint32_t count, uint32_t outer, 
     return true;
 }
 
-/* Leaves dims larger than 1, neighbours merged where they can be; returns how many. Dims from
+/* Leaves dims larger than 1, neighbors merged where they can be; returns how many. Dims from
  * `first` on are used; there are two unused ones before them. */
 static uint32_t collapse(uint64_t *dims, uint64_t *const *strides, uint32_t count, uint32_t rank) {
     uint32_t kept = 0;

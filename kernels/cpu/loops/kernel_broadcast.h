@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Broadcasting: elementwise work on operands of different shapes as loops over rows.
  *
- * All shapes are aligned to the output's, dims of 1 dropped and neighbouring dims that every
+ * All shapes are aligned to the output's, dims of 1 dropped and neighboring dims that every
  * operand runs through in one stride made one. What is left is cut into tiles of rows and columns,
  * and a function for the element types is called for each tile; its inner loops are over contiguous
  * elements or one repeated element only, which compilers vectorise. Tiles are independent of each

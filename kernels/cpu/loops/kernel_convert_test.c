@@ -18,7 +18,7 @@ static uint8_t encoded(Dtype dtype, float value, const ConvertRules *rules) {
     return byte;
 }
 
-/* Every value half-way between two codes, its neighbours, and every code itself. */
+/* Every value half-way between two codes, its neighbors, and every code itself. */
 TEST(test_small_floats) {
     for (size_t i = 0; i < sizeof small_floats / sizeof *small_floats; i++)
         for (uint64_t code = 0; code < 255; code++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Work of a kernel in parts of neighbouring items, one a thread. Where the parts begin depends on
+/* Work of a kernel in parts of neighboring items, one a thread. Where the parts begin depends on
  * nothing but the number of items and of parts, and the caller has the first, so that two threads
  * find in their caches what the step before left there. Which other thread does which part is found
  * out as they are done (workers.h): nobody waits for a thread that has not begun.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The loops of a reduction over any axes.
  *
- * Neighbouring axes that are both kept or both reduced are one group, axes of 1 are in none. The
+ * Neighboring axes that are both kept or both reduced are one group, axes of 1 are in none. The
  * last group is contiguous: if it is reduced, its `length` elements become one number (width 1); if
  * it is kept, `width` numbers are reduced side by side (length 1). Around it are two walks: `outer`
  * over the other kept groups, in the order of the results, and for each of its steps `runs` over

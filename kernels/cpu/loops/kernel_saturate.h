@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reals as integers without undefined behaviour: truncated toward zero; what does not fit becomes
+/* Reals as integers without undefined behavior: truncated toward zero; what does not fit becomes
  * the nearest limit and NaN becomes 0. */
 #ifndef DEMI_KERNEL_SATURATE_H
 #define DEMI_KERNEL_SATURATE_H

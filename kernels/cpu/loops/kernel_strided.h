@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Moving elements between two regular layouts, whatever they are: one walk over a box of elements
- * that says, for each axis, how far apart neighbours lie on either side. Transpositions, slices,
+ * that says, for each axis, how far apart neighbors lie on either side. Transpositions, slices,
  * repetitions, broadcasts and joins are all such walks.
  *
  * Axes that lie behind each other on both sides become one, runs that are contiguous on both are

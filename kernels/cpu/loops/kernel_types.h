@@ -17,7 +17,7 @@
 #define KERNEL_INT_LIST(X)    KERNEL_SIGNED_LIST(X) KERNEL_UNSIGNED_LIST(X)
 #define KERNEL_NUMBER_LIST(X) KERNEL_FLOAT_LIST(X) KERNEL_INT_LIST(X)
 
-/* Initialisers of a table by dtype: one function a type, or one a width for integers. */
+/* Initializers of a table by dtype: one function a type, or one a width for integers. */
 #define KERNEL_BY_FLOAT(name) [DTYPE_FLOAT] = name##_f32, [DTYPE_DOUBLE] = name##_f64
 #define KERNEL_BY_WIDTH(name)                                                                      \
     [DTYPE_UINT8] = name##_u8, [DTYPE_INT8] = name##_u8, [DTYPE_UINT16] = name##_u16,              \

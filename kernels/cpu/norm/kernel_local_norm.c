@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* LRN, LpNormalization and MeanVarianceNormalization, computed in double.
  *
- * LRN: x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta.
+ * LRN: x / (bias + alpha / size * sum of squares over neighboring channels) ^ beta.
  * LpNormalization: x over its row's p-norm, 0 where that is 0.
  * MeanVarianceNormalization: (x - mean) / (standard deviation + 1e-9), as its function body has it.
  */

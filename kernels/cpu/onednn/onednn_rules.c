@@ -13,7 +13,7 @@ bool onednn_allowed(const KernelCall *call, OnednnFamily family, Dtype dtype) {
     bool reals = dtype == DTYPE_FLOAT || dtype == DTYPE_BFLOAT16;
     if (call->provider == KERNEL_PROVIDER_OWN) return false;
     /* A 16-bit result is that of float sums rounded once, but of sums in another order than the own
-     * kernels', and of bfloat16 with subnormals taken for 0: it may be the neighbouring number.
+     * kernels', and of bfloat16 with subnormals taken for 0: it may be the neighboring number.
      * Those of float may be on their way to being one. Sums of bytes are exact. */
     return is_bytes(family) ? bytes : reals && !call->faithful;
 }

@@ -5,7 +5,7 @@
  *   share = softmax(router)          of all experts; of the chosen ones alone where that is asked for
  *   y     = sum of share * (W2 f(W1 x + b1) + b2),  where there is W3: f(W1 x + b1) * (W3 x + b3)
  *
- * SwiGLU multiplies two numbers: of W1 and W3, of neighbouring rows of W1, or of its halves. QMoE's
+ * SwiGLU multiplies two numbers: of W1 and W3, of neighboring rows of W1, or of its halves. QMoE's
  * weights are bytes of 8, 4 or 2 bits, the first element in the lowest, with a scale for each row or
  * each block of one. A row of weights is read, and widened, once for all tokens of its expert. */
 #include <math.h>

@@ -2,7 +2,7 @@
 /* Products of float rows by constant weights of 4 or 8 bits, which stay so in memory.
  *
  * A weight is scale * (q - zero), with a scale and a zero point for each block of `block`
- * neighbouring weights of a column; the product is the sum over blocks of
+ * neighboring weights of a column; the product is the sum over blocks of
  * scale * sum((q - zero) * x), all in float: rows are not quantized.
  *
  * Weights are packed once in panels of WEIGHT_COLUMNS columns, those past the last 0. Of 8 bits a

@@ -63,7 +63,7 @@ typedef struct RunsJob {
 } RunsJob;
 
 #if defined(__x86_64__)
-/* Eight neighbours are added at once; int8 are moved by 128 for that. */
+/* Eight neighbors are added at once; int8 are moved by 128 for that. */
 static int64_t add_bytes(const uint8_t *x, uint64_t n, bool is_signed) {
     const __m128i none = _mm_setzero_si128(), flip = _mm_set1_epi8((char)(is_signed ? 128 : 0));
     __m128i sums = none, more = none;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Packing of windows; see conv_columns.h.
  *
- * The columns of a block are cut into segments that are neighbours along the last axis and lie in
+ * The columns of a block are cut into segments that are neighbors along the last axis and lie in
  * one panel. For each segment and tap the part that lies in the input is computed once and used for
  * all channels.
  */
@@ -29,7 +29,7 @@ bool conv_is_plain(const Window *window) {
     return true;
 }
 
-/* Neighbouring outputs along the last axis. */
+/* Neighboring outputs along the last axis. */
 typedef struct Segment {
     uint64_t output; /* the first */
     int64_t length;

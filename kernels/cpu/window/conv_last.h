@@ -19,7 +19,7 @@ typedef struct ConvPixels {
 /* An IgemmFind: the taps of output r, which are counted through all images in order. */
 void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const void **to);
 
-/* Depthwise: taps that lie side by side are those of neighbouring outputs, too. False where there are no
+/* Depthwise: taps that lie side by side are those of neighboring outputs, too. False where there are no
  * kernels for such lines of axis x. */
 bool conv_lines(const WindowAxis *x, IgemmLines *lines);
 

@@ -232,7 +232,7 @@ TEST(test_convolutions) {
     }
 }
 
-/* Depthwise: taps of neighbouring outputs are shared where they lie side by side. */
+/* Depthwise: taps of neighboring outputs are shared where they lie side by side. */
 TEST(test_depthwise) {
     for (int i = 0; i < 300; i++) {
         Shape s = random_shape();

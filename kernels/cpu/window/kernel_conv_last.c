@@ -47,7 +47,7 @@ static uint64_t row_taps(const ConvLast *conv) {
     return (uint64_t)conv->axes[conv->window.rank - 1].taps;
 }
 
-/* Whether a word is of two neighbouring taps of one channel, instead of one that is filled up. Of an odd number
+/* Whether a word is of two neighboring taps of one channel, instead of one that is filled up. Of an odd number
  * of taps the last word would have a pixel beside the window, which 0 does not make 0 where it is infinite. */
 static bool pairs_taps(const ConvLast *conv) {
     return conv->by_row && conv->channels == 1 && row_taps(conv) % 2 == 0 &&
@@ -249,7 +249,7 @@ typedef struct PadJob {
 } PadJob;
 
 /* Pixels of three halves, as images have them, but for the last one, behind which nothing may be read. */
-static uint64_t copy_colours(char *to, const char *from, uint64_t pixels) {
+static uint64_t copy_colors(char *to, const char *from, uint64_t pixels) {
     uint64_t i = 0;
     for (; i + 1 < pixels; i++) {
         uint64_t pixel;
@@ -263,7 +263,7 @@ static uint64_t copy_colours(char *to, const char *from, uint64_t pixels) {
 /* Pixels of an odd number of halves, each filled up with a 0 to whole words. */
 static void copy_pixels(const PadJob *job, char *to, const char *from) {
     const uint64_t pixels = job->row / job->pixel, words = job->pixel / 4;
-    const uint64_t done = job->pixel == 6 ? copy_colours(to, from, pixels) : 0;
+    const uint64_t done = job->pixel == 6 ? copy_colors(to, from, pixels) : 0;
     from += done * job->pixel;
     to += done * job->whole;
     for (uint64_t i = done; i < pixels; i++, from += 2, to += 4) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* DeformConv: a convolution whose taps are displaced. Tap t of output o reads channel c of the
  * input at o * stride + t * dilation - begin + offset[g, t, axis, o], interpolated linearly between
- * the 2^rank neighbours (those outside of the input are 0), times mask[g, t, o]; g is the offset
+ * the 2^rank neighbors (those outside of the input are 0), times mask[g, t, o]; g is the offset
  * group of c.
  *
  * The samples are packed as the second factor of a product of matrices with the weights. Positions
@@ -28,7 +28,7 @@ static double real_at(const Deform *d, const void *data, uint64_t i) {
     return d->wide ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-enum { RANK_MOST = 8 }; /* 2^rank neighbours */
+enum { RANK_MOST = 8 }; /* 2^rank neighbors */
 
 /* The interpolated element of a plane at `at`. */
 static double sample(const Deform *d, uint64_t plane, const double *at) {

@@ -12,7 +12,7 @@
  * they are for many pixels. tile_forms.h has the transformations.
  *
  * Errors are small beside what is largest in a tile. They need not be beside one of its results: one
- * whose taps do not see a sentinel of 1e9, Inf or NaN that its neighbours see would be spoilt by it.
+ * whose taps do not see a sentinel of 1e9, Inf or NaN that its neighbors see would be spoilt by it.
  * winograd_run finds that out, and the caller computes tap by tap instead.
  */
 #ifndef DEMI_WINOGRAD_H

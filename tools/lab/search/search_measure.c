@@ -155,7 +155,7 @@ static Saving saving_of(const SolveJoint *joint, uint32_t group, const uint8_t *
     return most;
 }
 
-/* Groups that save next to nothing are measured together with their neighbours of that kind. */
+/* Groups that save next to nothing are measured together with their neighbors of that kind. */
 static void join_small(const SearchJob *job, double *bundle) {
     enum { TOGETHER = 8 };
     static const Saving small = {1 / 2000.0, 1 / 500.0}; /* of what all groups may save */
@@ -262,7 +262,7 @@ static void count_replays(SearchJob *job, const Answers *answers, size_t all) {
 static Sensitivity asked_of(SearchJob *job, const bool *wanted, const uint32_t *bundle) {
     const DemiSearchOptions *o = &job->options;
     Trials *trials = search_model_probes(&job->model);
-    const bool labelled = job->scoring.labels.items && trials == &job->model.trials;
+    const bool labeled = job->scoring.labels.items && trials == &job->model.trials;
     const bool gradient = o->sensitivity == DEMI_SENSITIVITY_GRADIENT;
     const size_t sets = trials->count, few = gradient ? GRADIENT_PROBES : PROBES;
     const size_t probes = o->probes ? o->probes : as_aimet(job) ? sets : few;
@@ -273,7 +273,7 @@ static Sensitivity asked_of(SearchJob *job, const bool *wanted, const uint32_t *
                          .wanted = wanted,
                          .bundle = bundle,
                          .ranges = job->model.ranges,
-                         .labels = labelled ? &job->scoring.labels : NULL,
+                         .labels = labeled ? &job->scoring.labels : NULL,
                          .sets = probes < sets ? probes : sets,
                          .fewer = !o->probes && !as_aimet(job),
                          .cache_bytes = o->cache_bytes ? o->cache_bytes : (uint64_t)256 << 20,

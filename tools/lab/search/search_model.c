@@ -22,7 +22,7 @@ static bool make_exact(DemiModel *model, bool fold, Err *err) {
     return error_take(err, demi_run_pipeline(model, text, NULL, NULL, &error), &error);
 }
 
-/* Integers round what a convolution gives once, not before its normalisation and behind it. */
+/* Integers round what a convolution gives once, not before its normalization and behind it. */
 static void choose_fold(SearchModel *m) {
     for (size_t i = 0; i < m->candidate_count; i++)
         if (dtype_is_integer(m->candidates[i]->activations)) m->convert.fold = true;

@@ -7,7 +7,7 @@
 #include "pipeline_put.h"
 #include "real_text.h"
 
-/* Before opset 14 a batch normalisation has no mode for training, before 12 a dropout, nor is there a
+/* Before opset 14 a batch normalization has no mode for training, before 12 a dropout, nor is there a
  * loss; at 15 running statistics have a type of their own, which stays float in a 16-bit model. */
 enum { LEAST_OPSET = 15, RAISED_OPSET = 17 };
 

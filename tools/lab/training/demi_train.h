@@ -57,7 +57,7 @@ typedef struct DemiTrainingOptions {
 
 /* Gives a model for inference a training_info: a loss, its Gradient with respect to all parameters and
  * an optimizer (the pass make-training, and scale-loss). A model of an opset before batch
- * normalisations had a mode for training is raised to a later one. `options` may be NULL.
+ * normalizations had a mode for training is raised to a later one. `options` may be NULL.
  * DEMI_ERR_USAGE where an option is wrong; DEMI_ERR_MODEL where the model has a training_info, or no
  * parameters, or no output that the loss can be of. The report's remarks tell how many tensors and
  * elements are trained, and which are not and why. *report, and what the model is good for after an

@@ -229,7 +229,7 @@ static void search(const AdviceCase *ac, ComparisonAdvice *advice) {
     arena_free(trials.arena);
     advice->found.state = ok ? DEMI_ADVICE_REACHES : DEMI_ADVICE_FAILS;
     if (!ok) return;
-    advice->found.error = kept.result.judgement.error;
+    advice->found.error = kept.result.judgment.error;
     advice->keep = (Words){0};
     for (size_t i = 0; i < advice->options.keep_count; i++)
         VEC_PUSH(arena, &advice->keep, advice->options.keep[i]);

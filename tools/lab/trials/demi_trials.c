@@ -115,22 +115,22 @@ static DemiVerdict *verdict_begin(Call *call, TrialArgs *args) {
     return verdict;
 }
 
-static size_t count_beyond(const Judgement *judgement, const DemiLimit *limit) {
+static size_t count_beyond(const Judgment *judgment, const DemiLimit *limit) {
     size_t count = 0;
-    for (size_t i = 0; i < judgement->outputs.count; i++)
-        count += demi_limit_beyond(limit, &judgement->outputs.items[i].diff);
-    for (size_t i = 0; i < judgement->picks.count; i++)
-        count += demi_pick_beyond(limit, &judgement->picks.items[i]);
+    for (size_t i = 0; i < judgment->outputs.count; i++)
+        count += demi_limit_beyond(limit, &judgment->outputs.items[i].diff);
+    for (size_t i = 0; i < judgment->picks.count; i++)
+        count += demi_pick_beyond(limit, &judgment->picks.items[i]);
     return count;
 }
 
 static void verdict_end(const Trials *trials, DemiVerdict *v, const DemiLimit *limit) {
-    const Judgement *judgement = &v->result.judgement;
-    v->totals.error = judgement->error;
-    v->totals.broken = judgement->broken;
+    const Judgment *judgment = &v->result.judgment;
+    v->totals.error = judgment->error;
+    v->totals.broken = judgment->broken;
     if (limit) {
         v->totals.limit = *limit;
-        v->totals.beyond = count_beyond(judgement, limit);
+        v->totals.beyond = count_beyond(judgment, limit);
     }
     v->totals.sets = trials->count;
     v->totals.trials = trials->done;
@@ -140,7 +140,7 @@ static void verdict_end(const Trials *trials, DemiVerdict *v, const DemiLimit *l
 /* Where a conversion breaks outputs: where that begins. */
 static bool find_broken(Trials *trials, const DemiConvertOptions *options, DemiVerdict *v,
                         Err *err) {
-    return !v->result.judgement.broken ||
+    return !v->result.judgment.broken ||
            trials_find_broken(trials, options, &v->arena, &v->broken, err);
 }
 
@@ -236,20 +236,20 @@ const DemiVerdictTotals *demi_verdict_totals(const DemiVerdict *verdict) {
 }
 
 size_t demi_verdict_output_count(const DemiVerdict *verdict) {
-    return verdict->result.judgement.outputs.count;
+    return verdict->result.judgment.outputs.count;
 }
 
 const DemiOutputError *demi_verdict_output(const DemiVerdict *verdict, size_t i) {
-    const OutputErrors *rows = &verdict->result.judgement.outputs;
+    const OutputErrors *rows = &verdict->result.judgment.outputs;
     return i < rows->count ? &rows->items[i] : NULL;
 }
 
 size_t demi_verdict_pick_count(const DemiVerdict *verdict) {
-    return verdict->result.judgement.picks.count;
+    return verdict->result.judgment.picks.count;
 }
 
 const DemiPick *demi_verdict_pick(const DemiVerdict *verdict, size_t i) {
-    const PickRows *rows = &verdict->result.judgement.picks;
+    const PickRows *rows = &verdict->result.judgment.picks;
     return i < rows->count ? &rows->items[i] : NULL;
 }
 

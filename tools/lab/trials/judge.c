@@ -7,7 +7,7 @@
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-static void sum_up(Judgement *j) {
+static void sum_up(Judgment *j) {
     j->error = picks_margin(&j->picks);
     for (size_t i = 0; i < j->outputs.count; i++) {
         const DemiDistance *diff = &j->outputs.items[i].diff;
@@ -18,25 +18,25 @@ static void sum_up(Judgement *j) {
 }
 
 /* Once more, with the reference's picks. Where none differs, outputs are off for other reasons. */
-static bool run_with_picks(const Judge *judge, Session *session, Judgement *judgement, Err *err) {
-    Judgement with = {.broken = judgement->broken};
+static bool run_with_picks(const Judge *judge, Session *session, Judgment *judgment, Err *err) {
+    Judgment with = {.broken = judgment->broken};
     if (!picks_run(judge->picks, session, &with.picks, err)) return false;
     if (with.picks.count == 0) return true;
     if (!output_errors(judge->arena, &judge->reference, session, &with.outputs, err)) return false;
     sum_up(&with);
-    judgement->broken = with.broken;
-    if (with.error < judgement->error) *judgement = with;
+    judgment->broken = with.broken;
+    if (with.error < judgment->error) *judgment = with;
     return true;
 }
 
-bool judge_run(const Judge *judge, Session *session, Judgement *judgement, Err *err) {
-    *judgement = (Judgement){.error = 0};
+bool judge_run(const Judge *judge, Session *session, Judgment *judgment, Err *err) {
+    *judgment = (Judgment){.error = 0};
     if (!session_run(session, err) ||
-        !output_errors(judge->arena, &judge->reference, session, &judgement->outputs, err))
+        !output_errors(judge->arena, &judge->reference, session, &judgment->outputs, err))
         return false;
-    sum_up(judgement);
-    if (judgement->error <= judge->enough || !judge->picks || judgement->broken) return true;
-    return run_with_picks(judge, session, judgement, err);
+    sum_up(judgment);
+    if (judgment->error <= judge->enough || !judge->picks || judgment->broken) return true;
+    return run_with_picks(judge, session, judgment, err);
 }
 
 /* ---- several --------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ static void picks_add(Arena *arena, PickRows *rows, const DemiPick *other) {
     VEC_PUSH(arena, rows, row);
 }
 
-void judgement_add(Arena *arena, Judgement *worst, const Judgement *other, const char *set) {
+void judgment_add(Arena *arena, Judgment *worst, const Judgment *other, const char *set) {
     for (size_t i = 0; i < other->outputs.count; i++) {
         DemiOutputError row = other->outputs.items[i];
         bool first = i >= worst->outputs.count;

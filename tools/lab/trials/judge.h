@@ -7,12 +7,12 @@
 #include "output_error.h"
 #include "picks.h"
 
-typedef struct Judgement {
+typedef struct Judgment {
     OutputErrors outputs;
     PickRows picks; /* those that differ, where outputs were computed with the reference's */
     double error; /* the largest of outputs and picks, by scale; Inf where one can't be compared */
     bool broken;  /* an output has NaN or Inf where the reference has numbers */
-} Judgement;
+} Judgment;
 
 /* Runs `session`, whose inputs are bound. `picks` are those of the reference's run; NULL: nothing
  * is replaced. They are tried where an output is off by more than `enough`. */
@@ -22,10 +22,10 @@ typedef struct Judge {
     Picks *picks;
     double enough;
 } Judge;
-bool judge_run(const Judge *judge, Session *session, Judgement *judgement, Err *err);
+bool judge_run(const Judge *judge, Session *session, Judgment *judgment, Err *err);
 
 /* The larger of each output's errors, and of each pick's; what is added is copied into `arena`.
  * `set` is the path of the inputs of `other`, or "". */
-void judgement_add(Arena *arena, Judgement *worst, const Judgement *other, const char *set);
+void judgment_add(Arena *arena, Judgment *worst, const Judgment *other, const char *set);
 
 #endif

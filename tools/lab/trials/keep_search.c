@@ -15,7 +15,7 @@ enum { BLOCKS = 16 };
  * block may be innocent. */
 static const double worst_noise = 1e100;
 
-/* Neighbours in the model's order, which are decided about together. */
+/* Neighbors in the model's order, which are decided about together. */
 typedef struct Block {
     size_t first, end;
     double noise; /* what lowering them alone does, as far as it is known */
@@ -84,7 +84,7 @@ static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *
     Search *s = user;
     const bool *kept = kept_by(s, assignment);
     if (!find_tried(s, kept) && !try_kept(s, kept, err)) return false;
-    *score = -find_tried(s, kept)->result.judgement.error;
+    *score = -find_tried(s, kept)->result.judgment.error;
     return true;
 }
 
@@ -154,7 +154,7 @@ static const Tried *best_tried(const Search *s) {
         const Tried *tried = &s->tried.items[i];
         size_t count = 0;
         for (size_t n = 0; n < s->low.count; n++) count += tried->kept[n];
-        if (!(tried->result.judgement.error <= s->most) || (best && count >= least)) continue;
+        if (!(tried->result.judgment.error <= s->most) || (best && count >= least)) continue;
         best = tried;
         least = count;
     }
@@ -271,7 +271,7 @@ bool keep_search(Trials *trials, DemiConvertOptions *options, double most, KeptN
     TrialResult *result = &kept->result;
     *kept = (KeptNodes){.result = {.arena = s.arena, .nodes = true}};
     if (!trials_run(trials, options, result, err)) return false;
-    if (result->judgement.error <= most) return true;
+    if (result->judgment.error <= most) return true;
     if (!begin(&s, kept)) return false;
     *options = s.options;
     return true;

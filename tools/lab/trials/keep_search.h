@@ -7,7 +7,7 @@
  * how far a conversion's outputs are off. But what is decided about are the conversion's own nodes,
  * those of inner graphs and of functions too, under any options, and verdicts are those of trials.
  *
- * Groups are runs of neighbours, at first few, of which each is measured alone. Those that bring
+ * Groups are runs of neighbors, at first few, of which each is measured alone. Those that bring
  * least are lowered; what stayed float is halved, halves are lowered, and so on down to single nodes.
  * What comes out was measured itself: no error is predicted. The number of trials is bounded, whatever
  * the model's size. Cancelled, the search ends with the best that was found by then. */

@@ -197,11 +197,11 @@ static bool run_set(Trials *t, Arena *within, Session *session, size_t i, TrialR
                          .reference = {t->path, t->reference, set->outputs},
                          .picks = t->picks ? &set->picks : NULL,
                          .enough = t->enough};
-    Judgement judgement;
+    Judgment judgment;
     session->data = set->from.title;
-    if (!judge_run(&judge, session, &judgement, err)) return false;
+    if (!judge_run(&judge, session, &judgment, err)) return false;
     const char *title = set->from.title ? text_copy(result->arena, set->from.title) : "";
-    judgement_add(result->arena, &result->judgement, &judgement, title);
+    judgment_add(result->arena, &result->judgment, &judgment, title);
     end_set(t, set);
     return true;
 }
@@ -223,7 +223,7 @@ bool trials_run(Trials *t, const DemiConvertOptions *options, TrialResult *resul
     take_turns(t, &session);
     for (size_t i = 0; ok && i < t->count; i++) {
         ok = tell_verifying(t, i, err) && run_set(t, within, session, i, result, err);
-        if (t->enough > 0 && result->judgement.error > t->enough) break;
+        if (t->enough > 0 && result->judgment.error > t->enough) break;
     }
     take_turns(t, NULL);
     t->done++;

@@ -51,7 +51,7 @@ typedef struct Trials {
 /* What a conversion's outputs are off by at worst, over all sets. */
 typedef struct TrialResult {
     Arena *arena; /* where it lies */
-    Judgement judgement;
+    Judgment judgment;
     Words low; /* nodes that run in the new type; asked for where `nodes` is set */
     bool nodes;
 } TrialResult;

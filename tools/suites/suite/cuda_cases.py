@@ -713,7 +713,7 @@ def pool(case: Case) -> None:
 
 # ---- attention ----
 
-def neighbours(case: Case) -> None:
+def neighbors(case: Case) -> None:
     """Over squares of the channels beside it, and over what a line sums up to."""
     dtype, rank = case.pick(FLOATS), int(case.rng.integers(2, 5))
     case.loose = 32
@@ -879,7 +879,7 @@ MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, first, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
     residual, recurrent, pad, filled, tiled, indexed, along, resize, sampled, transposed,
-    quantized, einsum, bits, bits, marked, found, neighbours, heads, heads, turned_heads, few, deep, pooled)
+    quantized, einsum, bits, bits, marked, found, neighbors, heads, heads, turned_heads, few, deep, pooled)
 # What once went beyond the tolerance, or what few mutants show in, by seeds that maker_of gives to others now.
 KEPT: dict[str, tuple[int, ...]] = {}
 BY_NAME = {maker.__name__: maker for maker in MAKERS}

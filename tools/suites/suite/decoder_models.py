@@ -95,7 +95,7 @@ class _Writer(Builder):
                          epsilon=1e-5, stash_type=1)
 
     def skip_norm(self, x: str, skip: str, last: bool = False) -> tuple[str, str]:
-        """What is normalised, and the sum."""
+        """What is normalized, and the sum."""
         self.count += 1
         names = [f"norm_{self.count}", "", "", f"sum_{self.count}"][:1 if last else 4]
         self.nodes.append(helper.make_node(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of seeded random digits: what text models are made for, drawn without any font file.
 
-Noise is not an input for a text detector or recogniser: their answers to it lie on decision
+Noise is not an input for a text detector or recognizer: their answers to it lie on decision
 boundaries, where rounding the weights alone moves them by as much as a fault would.
 """
 

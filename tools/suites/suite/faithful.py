@@ -43,7 +43,7 @@ def bits_of(values: np.ndarray) -> np.ndarray:
 
 
 def ordered(values: np.ndarray) -> np.ndarray:
-    """float32 as integers in their order; neighbours differ by 1, both zeros are 0."""
+    """float32 as integers in their order; neighbors differ by 1, both zeros are 0."""
     bits = values.view(np.int32).astype(np.int64)
     return np.where(bits < 0, -(bits & 0x7fffffff), bits)
 

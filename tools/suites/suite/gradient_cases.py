@@ -434,7 +434,7 @@ def global_pools(rng: Rng) -> Iterator[Case]:
                {"kernel_shape": [2, 2], "strides": [2, 2]})
 
 
-# ---- normalisations ----------------------------------------------------------------------------
+# ---- normalizations ----------------------------------------------------------------------------
 
 @maker("BatchNormalization")
 def batch_normalization(rng: Rng) -> Iterator[Case]:

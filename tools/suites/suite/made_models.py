@@ -260,10 +260,10 @@ def _layer_norm(b: Builder, x: str, epsilon: float, fused: bool) -> str:
     shift = b.weight(b.normal([WIDTH], 0.05))
     if fused:
         return b.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
-    centred = b.node("Sub", x, b.node("ReduceMean", x, axes=[-1]))
-    square = b.node("ReduceMean", b.node("Pow", centred, b.constant(2)), axes=[-1])
+    centered = b.node("Sub", x, b.node("ReduceMean", x, axes=[-1]))
+    square = b.node("ReduceMean", b.node("Pow", centered, b.constant(2)), axes=[-1])
     deviation = b.node("Sqrt", b.node("Add", square, b.constant(epsilon)))
-    return b.node("Add", b.node("Mul", b.node("Div", centred, deviation), scale), shift)
+    return b.node("Add", b.node("Mul", b.node("Div", centered, deviation), scale), shift)
 
 
 def _gelu(b: Builder, x: str) -> str:

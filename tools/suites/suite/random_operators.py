@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backend test models in random surroundings: every operator with neighbours that go low.
+"""Backend test models in random surroundings: every operator with neighbors that go low.
 
 A seed picks a backend model and changes it at random: another opset; its float inputs behind a
 product with the identity (which runs low and changes nothing), stored as constants of every form,

@@ -268,11 +268,11 @@ def layer_norm(s: Scope) -> None:
         return
     axes = {} if s.opset >= 18 else {"axes": [-1] if s.opset >= 11 else [x.sample.ndim - 1]}
     more = [s.ints(-1)] if s.opset >= 18 else []
-    centred = (m := s.add("ReduceMean", [x, *more], **axes)) and s.add("Sub", [x, m[0]])
-    square = centred and s.add("Pow", [centred[0], s.scalar(2.0)])
+    centered = (m := s.add("ReduceMean", [x, *more], **axes)) and s.add("Sub", [x, m[0]])
+    square = centered and s.add("Pow", [centered[0], s.scalar(2.0)])
     var = square and s.add("ReduceMean", [square[0], *more], **axes)
     root = var and (e := s.add("Add", [var[0], s.scalar(1e-12)])) and s.add("Sqrt", e)
-    if root and (y := s.add("Div", [centred[0], root[0]])):
+    if root and (y := s.add("Div", [centered[0], root[0]])):
         s.add("Mul", [y[0], scale])
 
 

@@ -90,10 +90,10 @@ class Exporter:
         scale, bias = self.const(np.ones(size)), self.weight(size)
         if self.opset >= 17 and self.rng.random() < 0.5:
             return self("LayerNormalization", x, scale, bias, epsilon=1e-5)
-        centred = self("Sub", x, self.mean(x))
-        var = self.mean(self("Pow", centred, self.const(2.0)))
+        centered = self("Sub", x, self.mean(x))
+        var = self.mean(self("Pow", centered, self.const(2.0)))
         epsilon = float(self.rng.choice([1e-5, 1e-12, 1e-6]))
-        y = self("Div", centred, self("Sqrt", self("Add", var, self.const(epsilon))))
+        y = self("Div", centered, self("Sqrt", self("Add", var, self.const(epsilon))))
         return self("Add", self("Mul", y, scale), bias)
 
     def gelu(self, x: str) -> str:
@@ -281,12 +281,12 @@ def detector(e: Exporter) -> None:
     else:
         box, score = e("Split", flat, outputs=2, axis=2, split=[4, 2])
     grid = e.const(np.stack(np.meshgrid(np.arange(4), np.arange(4)), -1).reshape(1, 16, 2))
-    centre = e("Mul",
+    center = e("Mul",
                e("Add", e("Sigmoid", e("Slice", box, e.ints(0), e.ints(2), e.ints(2))), grid),
                e.const(2.0))
     size = e("Mul", e("Exp", e("Tanh", e("Slice", box, e.ints(2), e.ints(4), e.ints(2)))),
              e.const([[[10.0, 13.0]]]))
-    boxes = e("Concat", centre, size, axis=2)
+    boxes = e("Concat", center, size, axis=2)
     scores = e("Transpose", e("Sigmoid", score), perm=[0, 2, 1])
     chosen = e("NonMaxSuppression", boxes, scores, e.const([5], np.int64), e.const([0.5]),
                e.const([0.1]), center_point_box=1)

@@ -331,7 +331,7 @@ def _encoder(name: str, dense: Callable[..., str], words: int = 8000, layers: in
 
 
 def encoder() -> Made:
-    """BERT's: tables of words, kinds and places, whose sum is normalised at once."""
+    """BERT's: tables of words, kinds and places, whose sum is normalized at once."""
     return _encoder("encoder", _linear)
 
 
@@ -415,13 +415,13 @@ def exported_recurrent(cell: str = "GRU") -> Made:
 # ---- coordinates ----
 
 def _grid(b: Builder, sizes: list[int], stride: list[int]) -> tuple[str, str]:
-    """Centres and strides of all cells, [1, 2, cells] and [1, 1, cells]."""
-    centres, strides = [], []
+    """Centers and strides of all cells, [1, 2, cells] and [1, 1, cells]."""
+    centers, strides = [], []
     for size, step in zip(sizes, stride, strict=True):
         y, x = np.meshgrid(np.arange(size) + 0.5, np.arange(size) + 0.5, indexing="ij")
-        centres.append(np.stack([x.ravel(), y.ravel()]))
+        centers.append(np.stack([x.ravel(), y.ravel()]))
         strides.append(np.full(size * size, step))
-    return (b.weight(np.concatenate(centres, 1)[None].astype(np.float32)),
+    return (b.weight(np.concatenate(centers, 1)[None].astype(np.float32)),
             b.weight(np.concatenate(strides)[None, None].astype(np.float32)))
 
 
@@ -441,9 +441,9 @@ def detector(select: str = "nms") -> Made:
             maps.append(b.node("Reshape", head, b.ints(1, 4 + classes, -1)))
     x = b.node("Concat", *maps, axis=2)
     near, far, scores = b.node("Split", x, b.ints(2, 2, classes), outputs=3, axis=1)
-    centres, strides = _grid(b, [size // 8, size // 16], [8, 16])
-    first = b.node("Sub", centres, b.node("Exp", near))
-    last = b.node("Add", centres, b.node("Exp", far))
+    centers, strides = _grid(b, [size // 8, size // 16], [8, 16])
+    first = b.node("Sub", centers, b.node("Exp", near))
+    last = b.node("Add", centers, b.node("Exp", far))
     boxes = b.node("Mul", b.node("Concat", first, last, axis=1), strides)
     scores = b.node("Sigmoid", scores)
     feeds = lambda seed: {"image": np.random.default_rng(seed).standard_normal(  # noqa: E731

@@ -42,7 +42,7 @@ static size_t between(AimetSearch search, size_t left, size_t right, const doubl
     return rank >= (double)(right - 1) ? right - 1 : (size_t)rank;
 }
 
-/* Narrows the bracket until the two are neighbours. */
+/* Narrows the bracket until the two are neighbors. */
 static bool narrow(AimetSearch search, Reading *r, double target, size_t *rank) {
     size_t left = 0, right = r->values->count - 1;
     double low, high;

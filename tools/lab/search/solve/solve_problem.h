@@ -3,7 +3,7 @@
  *
  * A candidate of a group costs something and disturbs something. Costs add up, over groups and over
  * pairs of groups, so that what two groups cost together (a product of two values that are made, a
- * conversion between neighbours) can depend on both. Noises are thought to add up, which they do but
+ * conversion between neighbors) can depend on both. Noises are thought to add up, which they do but
  * about: what an assignment is worth is only known when it was scored (solve_trace.h).
  *
  * An assignment is a candidate's number for each group. Its cost is always added up in the same

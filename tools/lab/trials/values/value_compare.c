@@ -34,7 +34,7 @@ typedef struct Pair {
 
 /* ---- units in the last place ----------------------------------------------------------------- */
 
-/* Bits as integers in the order of the values they stand for: neighbours differ by 1. */
+/* Bits as integers in the order of the values they stand for: neighbors differ by 1. */
 static double place_of(Dtype dtype, double value) {
     uint64_t bits = 0;
     unsigned width = dtype_bits(dtype);
