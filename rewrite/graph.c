@@ -77,27 +77,12 @@ Graph *graph_new(Model *model, Graph *parent) {
     return graph;
 }
 
-static bool nests_too_deeply(const Graph *graph) {
-    unsigned around = 0;
-    while (around <= GRAPH_NESTING_MAX && (graph = graph->parent)) around++;
-    return around > GRAPH_NESTING_MAX;
-}
-
 bool graph_nesting_error(Err *err, const char *label, const char *op_type) {
     if (!err || err->code != ERR_NONE) return false;
     err_set(err, ERR_MODEL, "graphs are nested more than %d deep", GRAPH_NESTING_MAX);
     snprintf(err->node, sizeof err->node, "%s", label);
     snprintf(err->op_type, sizeof err->op_type, "%s", op_type);
     err_hint(err, "branches and loops in each other; protobuf's readers take no more");
-    return false;
-}
-
-bool graph_check_nesting(const Graph *graph, Err *err) {
-    if (!nests_too_deeply(graph)) return true;
-    while (graph->parent && graph->parent->owner) graph = graph->parent;
-    const Node *node = graph->owner;
-    graph_nesting_error(err, node ? node_label(node) : "", node ? sym_text(node->op_type) : "");
-    if (node) err_graph(err, node->graph);
     return false;
 }
 

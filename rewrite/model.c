@@ -130,6 +130,21 @@ GraphList model_graphs(const Model *model, Arena *arena) {
     return list;
 }
 
+static bool nests_too_deeply(const Graph *graph) {
+    unsigned around = 0;
+    while (around <= GRAPH_NESTING_MAX && (graph = graph->parent)) around++;
+    return around > GRAPH_NESTING_MAX;
+}
+
+bool graph_check_nesting(const Graph *graph, Err *err) {
+    if (!nests_too_deeply(graph)) return true;
+    while (graph->parent && graph->parent->owner) graph = graph->parent;
+    const Node *node = graph->owner;
+    graph_nesting_error(err, node ? node_label(node) : "", node ? sym_text(node->op_type) : "");
+    if (node) err_graph(err, node->graph);
+    return false;
+}
+
 bool model_check_nesting(const Model *model, Arena *scratch, Err *err) {
     const GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++)

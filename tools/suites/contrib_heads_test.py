@@ -155,10 +155,10 @@ class ContribHeadsTest(ContribCase):
             other, wide = (np.uint8, np.int8)[r.flag()], 3 * n * h
             mask = r.mask(b, s + p * past) if r.flag() else None
             feeds: Feeds = {
-                "x": r.bytes(np.uint8, b, s, width), "w": r.bytes(other, width, wide),
+                "x": r.bytes(np.uint8, b, s, width), "w": r.weights(other, width, wide),
                 "bias": r.floats(wide), "xs": np.asarray(r.scale() / 4),
                 "ws": np.asarray((r.scale(wide) if each else r.scale()) / 4), "mask": mask,
-                "xz": r.bytes(np.uint8), "wz": r.bytes(other) if r.flag() else None,
+                "xz": r.bytes(np.uint8), "wz": r.weights(other) if r.flag() else None,
                 "past": r.floats(2, b, n, p, h) if past else None}
             if each and feeds["wz"] is not None:
                 feeds["wz"] = np.repeat(feeds["wz"], wide)

@@ -319,9 +319,9 @@ class ContribTest(ContribCase):
             each, floats = r.flag(), r.flag()
             feeds: Feeds = {
                 "a": r.bytes(dtype, *((k, m) if a else (m, k))), "as": r.scale(),
-                "az": r.bytes(dtype), "b": r.bytes(other, *((n, k) if b else (k, n))),
+                "az": r.bytes(dtype), "b": r.weights(other, *((n, k) if b else (k, n))),
                 "bs": r.scale(n) if each else r.scale(),
-                "bz": r.bytes(other, n) if each else r.bytes(other),
+                "bz": r.weights(other, n) if each else r.weights(other),
                 "c": r.ints(200, n) if r.flag() else None, "ys": None if floats else r.scale(),
                 "yz": None if floats else r.bytes(dtype)}
             return Case("QGemm", feeds, (np.float32 if floats else dtype,),
@@ -335,7 +335,7 @@ class ContribTest(ContribCase):
             each = r.flag()
             feeds: Feeds = {
                 "x": r.bytes(dtype, *(shape if last else (1, *shape[:0:-1]))), "xs": r.scale(),
-                "xz": r.bytes(dtype), "w": r.bytes(other, group * filters, channels, 3, 3),
+                "xz": r.bytes(dtype), "w": r.weights(other, group * filters, channels, 3, 3),
                 "ws": r.scale(group * filters) if each else r.scale(),
                 "wz": np.zeros(group * filters if each else (), other), "ys": r.scale() * 9,
                 "yz": r.bytes(dtype),
@@ -348,16 +348,16 @@ class ContribTest(ContribCase):
             k, n = r.size(), r.size()
             other = np.int8 if dtype == np.int8 or r.flag() else np.uint8
             return Case("MatMulIntegerToFloat", {
-                "a": r.bytes(dtype, 2, r.size(), k), "b": r.bytes(other, k, n), "as": r.scale(),
+                "a": r.bytes(dtype, 2, r.size(), k), "b": r.weights(other, k, n), "as": r.scale(),
                 "bs": r.scale(n) if r.flag() else r.scale(), "az": r.bytes(dtype),
-                "bz": r.bytes(other, n) if r.flag() else None, "bias": r.maybe(n)}, (np.float32,))
+                "bz": r.weights(other, n) if r.flag() else None, "bias": r.maybe(n)}, (np.float32,))
         self.quantized(to_float)
 
         def dynamic(r: Random, dtype: type) -> Case:
             k, n = r.size(), r.size()
             return Case("DynamicQuantizeMatMul", {
-                "a": r.floats(2, r.size(), k), "b": r.bytes(dtype, k, n), "bs": r.scale(),
-                "bz": r.bytes(dtype) if r.flag() else None, "bias": r.maybe(n)},
+                "a": r.floats(2, r.size(), k), "b": r.weights(dtype, k, n), "bs": r.scale(),
+                "bz": r.weights(dtype) if r.flag() else None, "bias": r.maybe(n)},
                 constants=("b", "bs", "bz"))
         self.quantized(dynamic)
 

@@ -134,7 +134,8 @@ class Fusions(unittest.TestCase):
                 with self.subTest(name, case=title):
                     data = onnx_bytes(model)
                     plain = step_count(demi.compile(data, keep_values=True))
-                    self.assertLess(step_count(demi.compile(data)), plain)
+                    # small: what is 16 bit stays so, and is not widened first where that is faster
+                    self.assertLess(step_count(demi.compile(data, small=title.startswith("16 bit"))), plain)
 
     def test_plans(self):
         for name in PASSES:

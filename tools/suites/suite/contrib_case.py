@@ -19,6 +19,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import helper, numpy_helper
 
+from suite.engines import saturates
 from suite.package import library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -112,9 +113,13 @@ class Random:
         made[..., 0] = 1
         return made
 
-    def bytes(self, dtype: type, *shape: int) -> np.ndarray:
+    def bytes(self, dtype: type, *shape: int, less: int = 1) -> np.ndarray:
         ends = np.iinfo(dtype)
-        return self.random.integers(ends.min, ends.max + 1, shape).astype(dtype)
+        return self.random.integers(ends.min // less, ends.max // less + 1, shape).astype(dtype)
+
+    def weights(self, dtype: type, *shape: int) -> np.ndarray:
+        """Of 7 bits where sums of two products of more would saturate in ONNX Runtime."""
+        return self.bytes(dtype, *shape, less=2 if dtype == np.int8 and saturates() else 1)
 
     def scale(self, *shape: int) -> np.ndarray:
         return self.random.uniform(0.01, 0.09, shape).astype(np.float32)

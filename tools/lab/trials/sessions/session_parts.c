@@ -99,8 +99,8 @@ static SessionFile *open_file(const Session *s, Arena *arena, const char *path, 
     return NULL;
 }
 
-void session_add_parts(const Session *s, Arena *arena, const SessionSet *set,
-                       SessionSetList *list) {
+/* The set, or sets of some rows each where it is a large one that can be cut. */
+static void add_parts(const Session *s, Arena *arena, const SessionSet *set, SessionSetList *list) {
     uint64_t bytes = 0, rows = 0;
     SessionFile *file =
         set->path && counts_samples(s) ? open_file(s, arena, set->path, &bytes) : NULL;
@@ -119,6 +119,41 @@ void session_add_parts(const Session *s, Arena *arena, const SessionSet *set,
                          (unsigned long long)(first + part.rows.count - 1));
         VEC_PUSH(arena, list, part);
     }
+}
+
+/* ---- all sets of the options ----------------------------------------------------------------- */
+
+static size_t sets_of_values(const DemiInputOptions *inputs) {
+    size_t count = 0;
+    for (size_t i = 0; i < inputs->value_count; i++)
+        if (inputs->values[i].set >= count) count = inputs->values[i].set + 1;
+    return count;
+}
+
+bool session_input_sets(const Session *s, Arena *arena, const DemiInputOptions *inputs, bool parts,
+                        SessionSetList *sets, Err *err) {
+    Words paths = {0};
+    const bool values = inputs->value_count != 0;
+    if (values && inputs->data)
+        return err_set(err, ERR_USAGE, "inputs are either values or files of `data`");
+    if (!session_data_sets(s, arena, inputs->data, &paths, err)) return false;
+    const size_t count = values         ? sets_of_values(inputs)
+                         : inputs->data ? paths.count
+                         : inputs->sets ? inputs->sets
+                                        : 1;
+    *sets = (SessionSetList){0};
+    /* sizes and files that are the same in all sets are of whole ones */
+    parts = parts && !inputs->shape_count && !inputs->dim_count && !inputs->file_count;
+    for (size_t i = 0; i < count; i++) {
+        SessionSet set = {.random = inputs->random || (!values && !inputs->data)};
+        if (inputs->data) set.path = set.title = paths.items[i];
+        if (values) set.values = arena_copy(arena, &i, sizeof i);
+        if (parts)
+            add_parts(s, arena, &set, sets);
+        else
+            VEC_PUSH(arena, sets, set);
+    }
+    return true;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

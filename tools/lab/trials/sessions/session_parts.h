@@ -5,10 +5,6 @@
 
 #include "session.h"
 
-/* The set, or sets of some rows each where it is a large one that can be cut. */
-void session_add_parts(const Session *session, Arena *arena, const SessionSet *set,
-                       SessionSetList *list);
-
 /* Gives the inputs the rows of a part. */
 bool session_read_part(Session *session, Arena *arena, const SessionSet *set, Err *err);
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "npy.h"
-#include "session_parts.h"
+#include "session.h"
 #include "value_io.h"
 
 typedef enum PathKind { PATH_NONE, PATH_FILE, PATH_FOLDER } PathKind;
@@ -196,42 +196,7 @@ bool session_read_set(Session *s, Arena *arena, const char *set, Err *err) {
     return read_named(s, arena, set, err);
 }
 
-/* ---- all sets of the options ----------------------------------------------------------------- */
-
-static size_t sets_of_values(const DemiInputOptions *inputs) {
-    size_t count = 0;
-    for (size_t i = 0; i < inputs->value_count; i++)
-        if (inputs->values[i].set >= count) count = inputs->values[i].set + 1;
-    return count;
-}
-
 const char *session_file_of(const Session *s, Arena *arena, const char *set, size_t i) {
     if (kind_of(set) == PATH_FOLDER) return named(arena, set, s->inputs[i].name);
     return value_is_archive(arena, set) || needed_count(s) == 1 ? set : NULL;
-}
-
-bool session_input_sets(const Session *s, Arena *arena, const DemiInputOptions *inputs, bool parts,
-                        SessionSetList *sets, Err *err) {
-    Words paths = {0};
-    const bool values = inputs->value_count != 0;
-    if (values && inputs->data)
-        return err_set(err, ERR_USAGE, "inputs are either values or files of `data`");
-    if (!session_data_sets(s, arena, inputs->data, &paths, err)) return false;
-    const size_t count = values         ? sets_of_values(inputs)
-                         : inputs->data ? paths.count
-                         : inputs->sets ? inputs->sets
-                                        : 1;
-    *sets = (SessionSetList){0};
-    /* sizes and files that are the same in all sets are of whole ones */
-    parts = parts && !inputs->shape_count && !inputs->dim_count && !inputs->file_count;
-    for (size_t i = 0; i < count; i++) {
-        SessionSet set = {.random = inputs->random || (!values && !inputs->data)};
-        if (inputs->data) set.path = set.title = paths.items[i];
-        if (values) set.values = arena_copy(arena, &i, sizeof i);
-        if (parts)
-            session_add_parts(s, arena, &set, sets);
-        else
-            VEC_PUSH(arena, sets, set);
-    }
-    return true;
 }
