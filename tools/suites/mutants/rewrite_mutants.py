@@ -65,7 +65,7 @@ MUTANTS = (
            "return room && count <= UINT64_C(1) << room;", "return false && room && count;", "graph_test growth_test"),
     Mutant("inputs that are added are not in a row with the others", "rewrite/graph.c",
            "node->inputs[0].id + node->input_count == model->use_count) return;", "model) return;", "graph_test"),
-    Mutant("the innermost node is named of a nest", "rewrite/graph.c",
+    Mutant("the innermost node is named of a nest", "rewrite/model.c",
            "    while (graph->parent && graph->parent->owner) graph = graph->parent;\n", "",
            "check_test onnx_export_test"),
     Mutant("what a graph hides of a name is hidden behind it, too", "rewrite/value_names.c",
