@@ -26,6 +26,7 @@ import numpy as np
 import onnx.parser
 from onnx import numpy_helper
 
+from suite.engines import features
 from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -134,8 +135,9 @@ class Fusions(unittest.TestCase):
                 with self.subTest(name, case=title):
                     data = onnx_bytes(model)
                     plain = step_count(demi.compile(data, keep_values=True))
-                    # small: what is 16 bit stays so, and is not widened first where that is faster
-                    self.assertLess(step_count(demi.compile(data, small=title.startswith("16 bit"))), plain)
+                    # below AVX-512 16-bit values are widened first, by Casts, but in small plans
+                    small = title.startswith("16 bit") and not features() & {"avx512f"}
+                    self.assertLess(step_count(demi.compile(data, small=small)), plain)
 
     def test_plans(self):
         for name in PASSES:

@@ -29,15 +29,20 @@ ORT_TYPES = {
 UNSET_SIZE = 2  # the size given to a dimension that the model leaves open
 
 
+def features() -> set[str]:
+    """What Linux says that the processor has; nothing elsewhere."""
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return set()
+    return set(flags.group(1).split()) if flags else set()
+
+
 def saturates() -> bool:
     """Whether ONNX Runtime's products of uint8 and int8 are wrong on this processor: on x86 without VNNI it adds
     pairs of them in 16 bits, which saturate. Without its optimizations it computes what is around QuantizeLinear
     and DequantizeLinear in float, anywhere."""
-    try:
-        flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        return False
-    return bool(flags) and not {"avx512_vnni", "avx_vnni"} & set(flags.group(1).split())
+    return "avx2" in features() and not features() & {"avx512_vnni", "avx_vnni"}
 
 
 
