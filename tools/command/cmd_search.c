@@ -104,8 +104,7 @@ static const OptionRow options[] = {
      "Threads to run with; default: as many as there are processors to use, divided among the "
      "processes of mpirun."},
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
-     "Most memory that values and workspace of runs may take, as 500M or 2G, with what is kept of "
-     "sets."},
+     "Most memory for values, workspace and kept input sets together, as 500M or 2G."},
     OPTION_HEADING("Other options"),
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "What conversions are told beside: nodes to keep, operators' classes."},

@@ -59,8 +59,8 @@ typedef struct Verified {
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
      "Threads to run with; default: as many as there are processors to use."},                     \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
-     "Most memory that values and workspace of runs may take, as 500M or 2G, with what is kept "   \
-     "of sets and counted of values; default: three quarters of the machine's."},                                                                \
+     "Most memory for values, workspace, kept input sets and calibration histograms together, as "  \
+     "500M or 2G; default: three quarters of the machine's."},                                      \
     {"calibration-data", 0, OPTION_ROW_ALIAS, "calibrate", NULL, "Model-Optimizer"}
 // clang-format on
 

@@ -41,8 +41,7 @@ static bool reserve(Comparison *c, uint64_t bytes) {
     c->kept += bytes;
     return session_reserve(c->session, bytes) ||
            err_set(&c->err, ERR_ENV,
-                   "keeping the reference's values takes more memory than the budget of %llu bytes "
-                   "allows",
+                   "keeping the reference's values needs more memory than the budget of %llu bytes",
                    (unsigned long long)session_budget(c->session));
 }
 

@@ -285,7 +285,7 @@ bool session_run(Session *s, Err *err) {
     session_blame_data(s->data, err);
     if (s->made && err->code == ERR_MODEL) hint_at_inputs(s, err);
     if (s->reserved && err->code == ERR_ENV)
-        err_hint(err, "%llu bytes more are taken by what is kept of values beside the run",
+        err_hint(err, "values kept beside the run use %llu bytes of the budget that was given",
                  (unsigned long long)s->reserved);
     return false;
 }

@@ -169,7 +169,7 @@ static bool get_file(Session *s, Arena *arena, const SessionSet *set, Err *err) 
     s->file = NULL; /* running out of memory ends here */
     s->file = open_file(s, s->sizes.arena, set->path, &bytes);
     if (s->file) return true;
-    err_set(err, ERR_MODEL, "it is no longer what it was");
+    err_set(err, ERR_MODEL, "the file has changed since it was listed");
     err_file(err, set->path);
     return false;
 }
