@@ -3,6 +3,7 @@
 #define _DEFAULT_SOURCE /* TIOCGWINSZ */
 #include "progress_line.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -27,7 +28,9 @@ static struct {
     bool runs, ended;
     bool silent;         /* for good */
     bool shared, yields; /* the main thread's: standard output is a terminal, too; text has come */
-    atomic_bool shown;
+    atomic_bool shown;   /* it may be: from before it is written until after it is erased */
+    atomic_bool drawing; /* the thread is about to write, or does */
+    atomic_bool left;    /* a signal's handler ends the program: nothing is drawn any more */
     double started;
 } line = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -103,7 +106,21 @@ static void put_out(const char *bytes, size_t size) {
 }
 
 static void take_away(void) {
-    if (atomic_exchange(&line.shown, false)) put_out(erase, sizeof erase - 1);
+    if (!atomic_load(&line.shown)) return;
+    put_out(erase, sizeof erase - 1);
+    atomic_store(&line.shown, false);
+}
+
+/* A handler that comes between two of these steps either keeps the line from being written, or waits
+ * until it is and erases it. */
+static void show(const Text *text) {
+    const size_t most = sizeof erase - 1 + columns();
+    atomic_store(&line.drawing, true);
+    if (!atomic_load(&line.left)) {
+        atomic_store(&line.shown, true);
+        put_out(text->chars, text->size < most ? text->size : most);
+    }
+    atomic_store(&line.drawing, false);
 }
 
 static void draw(void) {
@@ -113,9 +130,7 @@ static void draw(void) {
     if (!count || line.silent || console_seconds() - line.started < patience) return;
     put(&text, "%s", erase);
     put_line(&text, pieces, count);
-    const size_t most = sizeof erase - 1 + columns();
-    put_out(text.chars, text.size < most ? text.size : most);
-    atomic_store(&line.shown, true);
+    show(&text);
 }
 
 static void *redraw(void *unused) {
@@ -192,6 +207,8 @@ void progress_line_end(void) {
 }
 
 void progress_line_leave(void) {
-    if (atomic_exchange(&line.shown, false) && write(STDERR_FILENO, erase, sizeof erase - 1) < 0)
-        return;
+    enum { WAIT = 100 }; /* milliseconds: a terminal that is stopped takes nothing */
+    atomic_store(&line.left, true);
+    for (int i = 0; i < WAIT && atomic_load(&line.drawing); i++) poll(NULL, 0, 1);
+    if (atomic_load(&line.shown) && write(STDERR_FILENO, erase, sizeof erase - 1) < 0) return;
 }
