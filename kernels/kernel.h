@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernels: what computes an operator, on plain data.
  *
- * A kernel is a row of kernels.def and a function. It sees tensors and its attributes as a struct,
+ * A kernel is a row of its operator (KERNEL of rewrite/base/operators/) and a function. It sees tensors and its attributes as a struct,
  * and nothing of graphs or plans. The host (runtime/) has already
  *  - found the outputs' dtypes, and their dims and memory, unless the row says KERNEL_SIZES;
  *  - checked the operands against the operator's definition (kernel_check): there are no more than
@@ -53,6 +53,7 @@
 #include "dtype.h"
 #include "err.h"
 #include "isa.h"
+#include "op_id.h"
 #include "weight_layout.h"
 #include "workers.h"
 
@@ -152,8 +153,7 @@ enum {
 /* One kernel. Several rows may have one operator: the first that takes the operands' dtypes runs.
  */
 struct KernelRow {
-    const char *domain, *op; /* "" for ai.onnx */
-    int32_t since;           /* of operator versions from this one on, until the operator's next */
+    int32_t since; /* of operator versions from this one on, until the operator's next */
     KernelFunction run;
     const AttrLayout *layout; /* the same for all rows of one operator and since */
     uint64_t types;           /* KERNEL_TYPE bits: dtypes it takes and gives without conversion */
@@ -191,8 +191,8 @@ struct KernelCall {
 /* The rows of the operator, at the version in force at `opset`: *count of them from the result on;
  * NULL where there is none. The domain is "" for ai.onnx. */
 const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, size_t *count);
-size_t kernel_row_count(void);
-const KernelRow *kernel_row(size_t index);
+/* All rows of the operator, *count of them, sorted by since. */
+const KernelRow *kernel_rows(OpId op, size_t *count);
 
 /* What operands the operator has, and which of them have one element type (kernel_signatures.def).
  * NULL for unknown operators. */
@@ -355,10 +355,11 @@ void kernel_set_unread(KernelCall *call, uint32_t i);
  * no widened copy. Gives that dtype; DTYPE_UNDEFINED, which is 0, where it stays float. */
 Dtype kernel_take_stored(KernelCall *call, uint32_t i);
 
-/* Checks, prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row
+/* Checks by the operator's signature, prepares, runs and releases: for hosts that keep nothing, such
+ * as tests. Where the row
  * declines what call->choice says, which is 0 then, it goes by its rule. Where it does not take the
  * operands or declines, the operator's rows behind it are asked; where all do, it fails. */
-bool kernel_run_once(KernelCall *call);
+bool kernel_run_once(KernelCall *call, const char *types);
 
 /* The host's: how memory that outlives the call is come by. Where a host leaves one but the first
  * NULL, or there is none, memory comes from call->scratch and nothing is shared. */

@@ -13,6 +13,7 @@ typedef struct KernelCase {
     KernelHost host;
     KernelCall call; /* behind the host, which finds the case by it */
     KernelTensor inputs[14], outputs[4];
+    const char *types; /* the operator's signature */
     Arena arena;
     Err err;
 } KernelCase;
@@ -34,6 +35,7 @@ static inline void case_begin_in(KernelCase *c, const char *domain, const char *
     arena_init(&c->arena, &test_trap);
     const KernelRow *row = kernel_find(domain, op, opset, &count);
     assert_non_null(row);
+    c->types = kernel_signature_find(domain, op, opset);
     c->host.output = case_output;
     c->call = (KernelCall){.row = row,
                            .attrs = attr_layout_new(row->layout, &c->arena),
@@ -108,7 +110,7 @@ static inline void case_choose(KernelCase *c, uint64_t number) {
     c->call.choice = prepare ? (uint32_t)(number % (1 + prepare->choices)) : 0;
 }
 static inline bool case_run(KernelCase *c) {
-    return kernel_run_once(&c->call);
+    return kernel_run_once(&c->call, c->types);
 }
 static inline void case_end(KernelCase *c) {
     arena_free(&c->arena);

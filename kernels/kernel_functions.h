@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Declares every function that kernels.def names. */
+/* Declares every function that the KERNEL rows of operators/ name. */
 #ifndef DEMI_KERNEL_FUNCTIONS_H
 #define DEMI_KERNEL_FUNCTIONS_H
 
 #include "kernel.h"
 #include "op_attrs.h"
 
-#define KERNEL(domain, op, since, function, layout, types, flags)                                  \
-    bool kernel_##function(KernelCall *call);
-#define KERNEL_PREPARED(domain, op, since, function, layout, types, flags, prepare)                \
-    KERNEL(domain, op, since, function, layout, types, flags)                                      \
+#define OPERATOR(domain, name, ...)                   __VA_ARGS__
+#define KERNEL(since, function, layout, types, flags) bool kernel_##function(KernelCall *call);
+#define KERNEL_PREPARED(since, function, layout, types, flags, prepare)                            \
+    bool kernel_##function(KernelCall *call);                                                      \
     extern const KernelPrepare kernel_prepare_##prepare;
-#include "kernels.def"
-#undef KERNEL
-#undef KERNEL_PREPARED
+#include "operators.def"
 
 #endif

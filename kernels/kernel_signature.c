@@ -1,25 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which operands of an operator have one element type: the tables kernel_signatures.def and
- * fused_signatures.def, and the check that a call's operands agree with them, which is
+/* Which operands of an operator have one element type: kernel_signatures.def and
+ * the SIGNATURE rows of operators/, and the check that a call's operands agree with them, which is
  * made before every kernel. tools/gen/gen_kernel_signatures.py says what the letters mean. */
 #include <string.h>
 
 #include "kernel.h"
 
-static const struct SignatureRow {
+typedef struct SignatureRow {
     const char *domain, *op;
     int32_t since;
     const char *types; /* "inputs>outputs" */
-} rows[] = {
+} SignatureRow;
+
+static const SignatureRow rows[] = {
 #define KERNEL_SIGNATURE(domain, op, since, types) {domain, op, since, types},
 #include "kernel_signatures.def"
-#include "fused_signatures.def"
 #undef KERNEL_SIGNATURE
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
+/* demi's own operators, which have one version. */
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = {__VA_ARGS__ NULL},
+#define SIGNATURE(types)            types,
+static const char *const fused[OP_ID_COUNT][2] = {
+#include "operators.def"
+};
+
 const char *kernel_signature_find(const char *domain, const char *op, int64_t opset) {
+    const char *own = *fused[op_id(domain, op)];
+    if (own) return own;
     size_t low = 0, high = ROW_COUNT;
     while (low < high) { /* the first row of the operator */
         size_t middle = low + (high - low) / 2;

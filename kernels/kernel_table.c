@@ -1,55 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of kernels, made of kernels.def. */
+/* The table of kernels: the KERNEL rows of operators/. */
 #include <stdio.h>
-#include <string.h>
 
 #include "kernel_functions.h"
 #include "kernel_rows_find.h"
 
-static const KernelRow rows[] = {
-#define KERNEL(domain, op, since, function, layout, types, flags)                                  \
-    {domain, op, since, kernel_##function, &op_attrs_##layout, types, flags, #function, NULL, 0},
-#define KERNEL_PREPARED(domain, op, since, function, layout, types, flags, prepare)                \
-    {domain, op,    since,     kernel_##function,         &op_attrs_##layout,                      \
-     types,  flags, #function, &kernel_prepare_##prepare, 0},
-#include "kernels.def"
-#undef KERNEL
-#undef KERNEL_PREPARED
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(KernelRow, __VA_ARGS__),
+#define KERNEL(since, function, layout, types, flags)                                              \
+    {since, kernel_##function, &op_attrs_##layout, types, flags, #function, NULL, 0},
+#define KERNEL_PREPARED(since, function, layout, types, flags, prepare)                            \
+    {since, kernel_##function, &op_attrs_##layout,        types,                                   \
+     flags, #function,         &kernel_prepare_##prepare, 0},
+static const OpRows table[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
-enum { ROW_COUNT = sizeof rows / sizeof *rows };
-
 const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, size_t *count) {
-    return kernel_rows_find(rows, ROW_COUNT, domain, op, opset, count);
+    return kernel_rows_find(&table[op_id(domain, op)], opset, count);
 }
 
-size_t kernel_row_count(void) {
-    return ROW_COUNT;
-}
-const KernelRow *kernel_row(size_t index) {
-    return index < ROW_COUNT ? &rows[index] : NULL;
+const KernelRow *kernel_rows(OpId op, size_t *count) {
+    *count = table[op].count;
+    return table[op].rows;
 }
 
 /* FNV-1a over what rows mean to a plan: which operators there are, from which version, and how many
  * choices each row has. */
 uint64_t kernel_table_version(void) {
     uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < ROW_COUNT; i++) {
-        char text[160];
-        int length = snprintf(text, sizeof text, "%s.%s.%d.%u;", rows[i].domain, rows[i].op,
-                              (int)rows[i].since, rows[i].prepare ? rows[i].prepare->choices : 0);
-        for (int k = 0; k < length; k++)
-            hash = (hash ^ (unsigned char)text[k]) * UINT64_C(1099511628211);
+    for (int op = OP_NONE + 1; op < OP_ID_COUNT; op++) {
+        size_t count;
+        const KernelRow *rows = kernel_rows((OpId)op, &count);
+        for (size_t i = 0; i < count; i++) {
+            char text[160];
+            int length =
+                snprintf(text, sizeof text, "%s.%s.%d.%u;", op_domain((OpId)op), op_name((OpId)op),
+                         (int)rows[i].since, rows[i].prepare ? rows[i].prepare->choices : 0);
+            for (int k = 0; k < length; k++)
+                hash = (hash ^ (unsigned char)text[k]) * UINT64_C(1099511628211);
+        }
     }
     return hash;
 }
 
-/* The row behind, if it is of the same operator and since. */
+/* The row behind, if it is of the same since: behind an operator's last one is one of since 0. */
 static const KernelRow *row_behind(const KernelRow *row) {
-    const KernelRow *next = row + 1;
-    bool same = next < rows + ROW_COUNT && strcmp(next->domain, row->domain) == 0 &&
-                strcmp(next->op, row->op) == 0 && next->since == row->since;
-    return same ? next : NULL;
+    return row[1].since == row->since ? row + 1 : NULL;
 }
 
 bool kernel_row_takes(const KernelRow *row, const KernelCall *call) {
@@ -65,10 +61,8 @@ bool kernel_row_takes(const KernelRow *row, const KernelCall *call) {
     return true;
 }
 
-bool kernel_run_once(KernelCall *call) {
-    if (!kernel_check(call, kernel_signature_find(call->row->domain, call->row->op, call->opset),
-                      false))
-        return false;
+bool kernel_run_once(KernelCall *call, const char *types) {
+    if (!kernel_check(call, types, false)) return false;
     for (const KernelRow *row = call->row, *next; row; row = next) {
         next = row_behind(row);
         if (!kernel_row_takes(row, call)) continue;

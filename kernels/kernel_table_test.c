@@ -1,38 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel table: sorted as kernel_find needs, of operators that exist, rows of one operator
+/* The kernel table: sorted as kernel_find needs, of versions that exist, rows of one operator
  * alike. And what is checked before a kernel runs. */
 #include <string.h>
 
 #include "kernel_case_test.h"
 #include "unit_test.h"
 
-static int compare(const KernelRow *a, const KernelRow *b) {
-    int order = strcmp(a->domain, b->domain);
-    if (order == 0) order = strcmp(a->op, b->op);
-    return order ? order : (a->since > b->since) - (a->since < b->since);
-}
-
-TEST(test_sorted) {
-    for (size_t i = 1; i < kernel_row_count(); i++)
-        if (compare(kernel_row(i - 1), kernel_row(i)) > 0)
-            fail_msg("%s of %d stands before %s", kernel_row(i - 1)->op, kernel_row(i - 1)->since,
-                     kernel_row(i)->op);
+static void check_rows(OpId op) {
+    const char *domain = op_domain(op), *name = op_name(op);
+    size_t all, count = 0;
+    const KernelRow *rows = kernel_rows(op, &all);
+    for (size_t i = 0; i < all; i++) {
+        const KernelRow *row = &rows[i], *found = kernel_find(domain, name, row->since, &count);
+        if (i && row[-1].since > row->since)
+            fail_msg("%s of %d stands before %d", name, row[-1].since, row->since);
+        assert_true(found <= row && row < found + count);
+        if (!kernel_signature_find(domain, name, row->since))
+            fail_msg("%s since %d is not an operator", name, row->since);
+        if (found->layout != row->layout)
+            fail_msg("rows of %s since %d differ in their attributes", name, row->since);
+        for (size_t k = 0; k < count; k++)
+            if (found + k != row && !memcmp(found + k, row, sizeof *row))
+                fail_msg("%s since %d stands there twice", name, row->since);
+    }
 }
 
 TEST(test_rows) {
-    for (size_t i = 0; i < kernel_row_count(); i++) {
-        const KernelRow *row = kernel_row(i);
-        size_t count = 0;
-        const KernelRow *found = kernel_find(row->domain, row->op, row->since, &count);
-        assert_true(found <= row && row < found + count);
-        if (!kernel_signature_find(row->domain, row->op, row->since))
-            fail_msg("%s since %d is not an operator", row->op, row->since);
-        if (found->layout != row->layout)
-            fail_msg("rows of %s since %d differ in their attributes", row->op, row->since);
-        for (size_t k = 0; k < count; k++)
-            if (found + k != row && !memcmp(found + k, row, sizeof *row))
-                fail_msg("%s since %d stands there twice", row->op, row->since);
-    }
+    for (int op = OP_NONE; op < OP_ID_COUNT; op++) check_rows((OpId)op);
     size_t count;
     assert_null(kernel_find("", "NoSuchOperator", 21, &count));
     assert_null(kernel_find("other", "Reshape", 21, &count));

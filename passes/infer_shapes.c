@@ -522,7 +522,7 @@ static bool infer_node(Infer *infer, const Node *node) {
     node = call_node(infer->frame, node, infer->scratch, infer->err);
     if (!node) return false;
     const ShapeRow *row = shape_args_row(node);
-    Control control = row && !row->domain[0] ? control_of(node) : NULL;
+    Control control = row && domain_is_default(node->domain) ? control_of(node) : NULL;
     if (control) return control(infer, node);
     if (!infer_held_graphs(infer, node)) return false;
     return !row || infer_operator(infer, node, row);

@@ -12,7 +12,7 @@
  */
 #include "fuse_graph.h"
 
-/* Of an operand: how many axes are named, and which of them is that of rows (fused_ops.def). */
+/* Of an operand: how many axes are named, and which of them is that of rows (operators/fused.def). */
 enum { HEAD_AXES = 4, HEAD_ROWS = 2 };
 
 /* What an operand of attention is joined of. */
@@ -49,7 +49,7 @@ static bool same_rows(const Value *a, int64_t i, const Value *b, int64_t k) {
 }
 
 static void visit(Fuse *fuse, Node *node) {
-    enum { PAST = 5, INPUTS = 7 }; /* fused_ops.def */
+    enum { PAST = 5, INPUTS = 7 }; /* operators/fused.def */
     Joined k, v;
     if (fuse->faithful || !sym_equals(node->domain, FUSED_DOMAIN) ||
         !sym_equals(node->op_type, "Attention") || node_attr(node, "parts") ||

@@ -4,7 +4,7 @@
  * Before: opset 11: y = Squeeze<axes=[0]>(x)
  * After:  opset 13: y = Squeeze(x, y_axes)      y_axes = {0}
  *
- * A node goes from version to version of its operator, each step as opset_steps.def says. All steps
+ * A node goes from version to version of its operator, each step as UPGRADE rows say. All steps
  * of all nodes are checked before the first is applied, so a model that can't be upgraded is left
  * as it is. Function bodies have imports of their own and are raised with the model's; ones that
  * are already past the wanted opset stay. The IR version is raised to the first one that was

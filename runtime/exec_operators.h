@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The operators that handle whole values: control flow, sequences, optionals. exec_operators.def
- * lists them. */
+/* The operators that handle whole values (EXEC of operators/): control flow, sequences, optionals. */
 #ifndef DEMI_EXEC_OPERATORS_H
 #define DEMI_EXEC_OPERATORS_H
 
 #include "exec.h"
 
-#define EXEC_OPERATOR(domain, op, function)                                                        \
-    bool exec_##function(Exec *exec, const LoadedStep *step);
-#include "exec_operators.def"
-#undef EXEC_OPERATOR
+#define OPERATOR(domain, name, ...) __VA_ARGS__
+#define EXEC(function)              bool exec_##function(Exec *exec, const LoadedStep *step);
+#include "operators.def"
 
 #endif

@@ -207,17 +207,12 @@ bool exec_optional_has_element(Exec *exec, const LoadedStep *step) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = {__VA_ARGS__ NULL},
+#define EXEC(function)              exec_##function,
+static const ExecFunction table[OP_ID_COUNT][2] = {
+#include "operators.def"
+};
+
 ExecFunction exec_find(const char *domain, const char *op) {
-    static const struct {
-        const char *domain, *op;
-        ExecFunction function;
-    } rows[] = {
-#define EXEC_OPERATOR(domain, op, function) {domain, op, exec_##function},
-#include "exec_operators.def"
-#undef EXEC_OPERATOR
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].domain, domain) == 0 && strcmp(rows[i].op, op) == 0)
-            return rows[i].function;
-    return NULL;
+    return *table[op_id(domain, op)];
 }

@@ -2,7 +2,7 @@
 /* From what reads a value back to the inputs it is made of; see input_use.h.
  *
  * Steps are walked from the last to the first. Each operand gets what its operator asks of it
- * (INPUT of operators.def) and, where the operator hands values on, what is asked of its results.
+ * (INPUT of operators/) and, where the operator hands values on, what is asked of its results.
  * An input ends with all that its readers ask.
  */
 #include "input_use.h"

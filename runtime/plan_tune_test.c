@@ -75,8 +75,8 @@ ROW(1)
 ROW(2)
 #define ROW_ITEM(number)                                                                           \
     {                                                                                              \
-        .domain = "", .op = "MatMul", .since = 1, .run = run_##number,                             \
-        .types = KERNEL_TYPE(FLOAT), .name = "run", .prepare = &prepare_##number                   \
+        .since = 1, .run = run_##number, .types = KERNEL_TYPE(FLOAT), .name = "run",               \
+        .prepare = &prepare_##number                                                               \
     }
 static const KernelRow rows[ROWS] = {ROW_ITEM(0), ROW_ITEM(1), ROW_ITEM(2)};
 

@@ -85,20 +85,8 @@ static bool never(KernelCall *call) {
 
 static const KernelPrepare declining = {decline, release, 0}, making = {make, release, 0};
 static const KernelRow rows[] = {
-    {.domain = "",
-     .op = "MatMul",
-     .since = 1,
-     .run = never,
-     .types = KERNEL_TYPE(FLOAT),
-     .name = "never",
-     .prepare = &declining},
-    {.domain = "",
-     .op = "MatMul",
-     .since = 1,
-     .run = run,
-     .types = KERNEL_TYPE(FLOAT),
-     .name = "run",
-     .prepare = &making},
+    {.since = 1, .run = never, .types = KERNEL_TYPE(FLOAT), .name = "never", .prepare = &declining},
+    {.since = 1, .run = run, .types = KERNEL_TYPE(FLOAT), .name = "run", .prepare = &making},
 };
 
 /* ---- a context ------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ typedef struct Bits {
 } Bits;
 
 static const Places *places_of(const KernelCall *call) {
-    return *call->row->domain == 'd' ? &places_fused : &places_microsoft;
+    return call->row->layout == &op_attrs_fused_matmul_bits ? &places_fused : &places_microsoft;
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What rows of cuda_rows.def are made of: launching kernels in the call's queue.
+/* What CUDA rows are made of: launching kernels in the call's queue.
  *
  * A family of operators has three files: FAMILY.cu with __global__ functions, FAMILY_args.h with
  * the structs that these take, which is C and C++, and cuda_FAMILY.c with the rows' functions,

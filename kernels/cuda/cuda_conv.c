@@ -353,9 +353,14 @@ static bool run_tile(KernelCall *call, const Conv *conv, const void *weights, vo
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
+/* True for demi.fused's. */
+static bool is_fused(const KernelCall *call) {
+    return call->row->layout != &op_attrs_conv;
+}
+
 static bool read_conv(KernelCall *call, Conv *conv) {
     const WindowAttrs *attrs = call->attrs;
-    const bool fused = call->row->domain[0];
+    const bool fused = is_fused(call);
     conv->all = (CudaEpilogue){.op = UNARY_COPY, .scale = 1, .bias = kernel_input(call, 2)};
     conv->last = attrs->channels_last;
     conv->dtype = call->inputs[0].dtype;
@@ -553,7 +558,7 @@ static bool convolve(KernelCall *call) {
 bool cuda_conv(KernelCall *call) {
     Conv *conv = call->prepared;
     conv->all.bias = kernel_input(call, 2);
-    if (call->row->domain[0]) conv->all.z = kernel_input(call, 3);
+    if (is_fused(call)) conv->all.z = kernel_input(call, 3);
     return convolve(call);
 }
 

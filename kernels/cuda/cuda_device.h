@@ -77,7 +77,7 @@ Device *cuda_open(const DeviceKind *kind, unsigned number, Err *err);
 void cuda_close(Device *device);
 void cuda_describe(const Device *device, DeviceInfo *info);
 
-/* The operator's rows in cuda_rows.def; DeviceKind's. */
+/* The operator's CUDA rows; DeviceKind's. */
 const KernelRow *cuda_find(const char *domain, const char *op, int64_t opset, size_t *count);
 
 /* DeviceKind.described. */

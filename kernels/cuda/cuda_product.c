@@ -557,7 +557,7 @@ bool cuda_gemm(KernelCall *call) {
 
 static const GemmAttrs inner_attrs[] = {{.trans_b = 0, .alpha = 1, .beta = 1},
                                         {.trans_b = 1, .alpha = 1, .beta = 1}};
-static const KernelRow inner_row = {.domain = "", .op = "Gemm", .layout = &op_attrs_gemm};
+static const KernelRow inner_row = {.layout = &op_attrs_gemm}; /* as Gemm's */
 
 void cuda_inner_init(CudaInner *inner, const CudaInnerShape *shape) {
     const uint64_t m = shape->m, n = shape->n, k = shape->k;

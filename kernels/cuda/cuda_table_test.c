@@ -6,49 +6,44 @@
 #include "device.h"
 #include "unit_test.h"
 
-typedef struct Name {
-    const char *domain, *op;
+typedef struct Version {
     int since;
-} Name;
+} Version;
 
-static const Name names[] = {
-#define CUDA(domain, op, since, ...)          {domain, op, since},
-#define CUDA_PREPARED(domain, op, since, ...) {domain, op, since},
-#include "cuda_rows.def"
-#undef CUDA
-#undef CUDA_PREPARED
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(Version, __VA_ARGS__),
+#define CUDA(since, ...)            {since},
+#define CUDA_PREPARED(since, ...)   {since},
+static const OpRows versions[OP_ID_COUNT] = {
+#include "operators.def"
 };
-enum { NAMES = sizeof names / sizeof *names };
-
-static int compare(const Name *a, const Name *b) {
-    int order = strcmp(a->domain, b->domain);
-    if (order == 0) order = strcmp(a->op, b->op);
-    return order ? order : (a->since > b->since) - (a->since < b->since);
-}
-
-TEST(test_sorted) {
-    for (size_t i = 1; i < NAMES; i++)
-        if (compare(&names[i - 1], &names[i]) > 0)
-            fail_msg("%s of %d stands before %s", names[i - 1].op, names[i - 1].since, names[i].op);
-}
 
 /* Placement reads `host` of the first row of an operator. */
+static void check_rows(OpId op, int since) {
+    const char *domain = op_domain(op), *name = op_name(op);
+    size_t count = 0, others = 0;
+    const KernelRow *rows = cuda_kind.find(domain, name, since, &count);
+    const KernelRow *cpu = kernel_find(domain, name, since, &others);
+    assert_non_null(rows);
+    assert_int_equal(rows->since, since);
+    if (!cpu) fail_msg("%s since %d has no kernel of a processor", name, since);
+    for (size_t k = 0; k < count; k++) {
+        if (rows[k].host != rows->host)
+            fail_msg("rows of %s since %d differ in what the host reads", name, since);
+        if (rows[k].layout != cpu->layout)
+            fail_msg("%s since %d has other attributes on a processor", name, since);
+        if (rows[k].flags & KERNEL_SIZES)
+            fail_msg("%s since %d finds its sizes itself", name, since);
+    }
+}
+
 TEST(test_rows) {
-    for (size_t i = 0; i < NAMES; i++) {
-        const Name *name = &names[i];
-        size_t count = 0, others = 0;
-        const KernelRow *rows = cuda_kind.find(name->domain, name->op, name->since, &count);
-        const KernelRow *cpu = kernel_find(name->domain, name->op, name->since, &others);
-        assert_non_null(rows);
-        if (!cpu) fail_msg("%s since %d has no kernel of a processor", name->op, name->since);
-        for (size_t k = 0; k < count; k++) {
-            if (rows[k].host != rows->host)
-                fail_msg("rows of %s since %d differ in what the host reads", name->op,
-                         name->since);
-            if (rows[k].layout != cpu->layout)
-                fail_msg("%s since %d has other attributes on a processor", name->op, name->since);
-            if (rows[k].flags & KERNEL_SIZES)
-                fail_msg("%s since %d finds its sizes itself", name->op, name->since);
+    for (int op = OP_NONE; op < OP_ID_COUNT; op++) {
+        const Version *rows = versions[op].rows;
+        for (size_t i = 0; i < versions[op].count; i++) {
+            if (i && rows[i - 1].since > rows[i].since)
+                fail_msg("%s of %d stands before %d", op_name((OpId)op), rows[i - 1].since,
+                         rows[i].since);
+            check_rows((OpId)op, rows[i].since);
         }
     }
 }

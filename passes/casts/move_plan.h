@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where to convert between two types: the plan that move-casts carries out.
  *
- * A site is a node that only moves data (op_facts.def) and can do so in either of two types. Its
+ * A site is a node that only moves data (FLAGS of operators/) and can do so in either of two types. Its
  * precision is free where no value changes by it, whatever the others' is:
  *   - everything it moves was of the narrow type at the beginning (`fits`), or
  *   - everything that becomes of it is read in the narrow type in the end (not `needs`).

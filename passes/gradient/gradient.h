@@ -2,7 +2,7 @@
 /* Gradients: the backward graph of values, in standard operators of the model's opset.
  *
  * Reverse mode: every node between the xs and the ys is differentiated once, the last one first, by
- * its operator's row of gradient_rules.def. What flows into one value from several readers is summed
+ * its operator's GRADIENT row. What flows into one value from several readers is summed
  * once, in the order of the readers from the last to the first, so that equal graphs give equal
  * bytes. Operands that were broadcast get the sum over what they were broadcast along.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the rules of gradient_rules.def are made of.
+/* What the rules of gradients (GRADIENT of operators/) are made of.
  *
  * A rule differentiates one node: it asks what flows into the node's outputs, and gives each operand
  * that is wanted what flows into it, of the operand's shape and type. Making never fails where it
@@ -56,8 +56,7 @@ typedef enum GradientKind {
 enum { GRADIENT_FORMULAS = 3 };
 
 typedef struct GradientRow {
-    const char *op; /* of ai.onnx */
-    int32_t since;  /* the oldest version of the operator that the rule knows */
+    int32_t since; /* the oldest version of the operator that the rule knows */
     GradientKind kind;
     uint32_t
         inputs; /* bit i: operand i is differentiable; the last bit is for all that follow, too */
@@ -222,8 +221,13 @@ Value *grad_formula(Grad *g, const char *formula, Value *const values[3]);
 
 /* ---- the table's functions ------------------------------------------------------------------- */
 
-#define GRADIENT(op, since, inputs, rule) GradientRule gradient_##rule;
-#define BODY(op, since, inputs, rule)     GradientBody gradient_##rule;
-#include "gradient_rules.def"
+#define GRADIENT_OF_FORMULA(...)
+#define GRADIENT_OF_NONE(...)
+#define GRADIENT_OF_REFUSED(...)
+#define GRADIENT_OF_RULE(since, inputs, rule) GradientRule gradient_##rule;
+#define GRADIENT_OF_BODY(since, inputs, rule) GradientBody gradient_##rule;
+#define OPERATOR(domain, name, ...)           __VA_ARGS__
+#define GRADIENT(kind, ...)                   GRADIENT_OF_##kind(__VA_ARGS__)
+#include "operators.def"
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The classes of operators.def, lists that change them, and the conditions that its UNLESS names.
+/* The classes of operators/, lists that change them, and the conditions that its UNLESS names.
  */
 #include "op_class.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Precision classes: in which precision a policy wants an operator, before legality, exclusions and
- * neighbors have their say. The classes are columns of operators.def. */
+ * neighbors have their say. The classes are IS rows of operators/. */
 #ifndef DEMI_OP_CLASS_H
 #define DEMI_OP_CLASS_H
 

@@ -31,6 +31,8 @@ static const struct NoKernel {
      "expand-gradient puts the backward graph in its place"},
 };
 
+#define BLOCK "its block in rewrite/base/operators"
+
 static unsigned lacking;
 
 static void lacks(const OpSchema *op, const char *table, const char *advice) {
@@ -80,7 +82,7 @@ static bool holds_graphs(const OpSchema *op) {
     return false;
 }
 
-/* ---- operators.def ------------------------------------------------------------------------------ */
+/* ---- records ------------------------------------------------------------------------------------ */
 
 static bool has_class(const OpRecord *record, OpClass op_class) {
     return record->classes[POLICY_FLOAT16] == op_class ||
@@ -88,39 +90,38 @@ static bool has_class(const OpRecord *record, OpClass op_class) {
 }
 
 static void check_words(const OpSchema *op, const OpRecord *record) {
-    const char *table = "operators.def";
     bool low = has_class(record, CLASS_LOW);
     bool may_run_low = low || has_class(record, CLASS_FOLLOW) || has_class(record, CLASS_WIDEST);
     if (may_run_low && record->magnitude == MAGNITUDE_UNSAID && gives(op, DTYPE_FLOAT16) &&
         !any_version(op, moves))
-        lacks(op, table, "MAGNITUDE(...) of what it gives; UNKNOWN where nothing can be said");
+        lacks(op, BLOCK, "MAGNITUDE(...) of what it gives; UNKNOWN where nothing can be said");
     if (low && record->work <= WORK_MOVES)
-        lacks(op, table, "PRODUCTS(rule, weights), or WORK(OTHER) where none of the rules fits");
+        lacks(op, BLOCK, "PRODUCTS(rule, weights), or WORK(OTHER) where none of the rules fits");
     if (any_version(op, moves) && record->work != WORK_MOVES)
-        lacks(op, table, "WORK(MOVES), as op_facts.def says that it moves data");
+        lacks(op, BLOCK, "WORK(MOVES), as its FLAGS say that it moves data");
     for (unsigned i = 0; i < 8; i++)
         if (op_has_flags(op, OP_MOVES) && (op_flags(op)->moved >> i & 1) &&
             !op_record_gives(record, i))
-            lacks(op, table, "GIVES(...) of each operand that op_facts.def says is moved");
+            lacks(op, BLOCK, "GIVES(...) of each operand that its FLAGS say is moved");
     bool random = (record->traits & (OP_RANDOM | OP_RANDOM_TRAINING)) != 0;
     bool differs = op->determinism == OP_NONDETERMINISTIC && op->body != OP_BODY_FUNCTION;
     if (differs && !random && !holds_graphs(op))
-        lacks(op, table, "TRAITS(OP_RANDOM): its definition calls it not deterministic");
+        lacks(op, BLOCK, "TRAITS(OP_RANDOM): its definition calls it not deterministic");
     if ((record->traits & OP_RANDOM) && op->determinism != OP_NONDETERMINISTIC)
         fail_msg("%s is deterministic and said to be random", op->name);
 }
 
 static void check_record(const OpSchema *op) {
     const OpRecord *record = op_record_find(op->domain, op->name);
-    const char *table = "operators.def";
     if (!record) {
-        lacks(op, table, "OPERATOR(...), with its precision class; op_record.h has the words");
+        lacks(op, BLOCK,
+              "an OPERATOR(...), with its precision class in IS(...); op_record.h has the words");
     } else if (strcmp(op->domain, FUSED_DOMAIN) == 0) {
         if (has_class(record, CLASS_LOW)) fail_msg("%s is of no policy's lists", op->name);
     } else {
         bool classed = record->classes[POLICY_FLOAT16] != CLASS_NONE;
         if (!classed && any_version(op, has_floats))
-            lacks(op, table, "a class by policy, CLASS(...) or CLASSES(...): it has floats");
+            lacks(op, BLOCK, "a class by policy, CLASS(...) or CLASSES(...): it has floats");
         if (classed && !any_version(op, has_floats))
             fail_msg("%s has a class and no floats", op->name);
         check_words(op, record);
@@ -144,7 +145,7 @@ static void check_types(const OpSchema *op) {
         size_t count;
         op_output_rules(op, i, &count);
         if (!is_bound(op, &op->outputs[i]) && count == 0)
-            lacks(op, "op_facts.def", "OUTPUT(...): no input has the type of each of its outputs");
+            lacks(op, BLOCK, "OUTPUT(...): no input has the type of each of its outputs");
     }
 }
 
@@ -159,20 +160,20 @@ static void check_attrs(const OpSchema *op) {
         const OpAttr *attr = &op->attrs[i];
         bool untyped = strstr(attr->name, "_as_tensor") || strcmp(attr->name, "nodes_modes") == 0;
         if (attr->type == ATTR_GRAPH && !op_body_slots(op, attr->name))
-            lacks(op, "op_facts.def", "BODY(...): what its subgraph is bound to");
+            lacks(op, BLOCK, "BODY(...): what its subgraph is bound to");
         if ((attr->type == ATTR_TENSOR || attr->type == ATTR_SPARSE_TENSOR) && !untyped &&
             !op_tensor_attr_var(op, attr->name))
-            lacks(op, "op_facts.def", "TENSOR_ATTR(...): whose type the tensor in it has");
+            lacks(op, BLOCK, "TENSOR_ATTR(...): whose type the tensor in it has");
         if ((names_dtype(attr->name) || attr->type == ATTR_TYPE) &&
             op_attr_role(op, attr->name) == OP_ATTR_PLAIN)
-            lacks(op, "op_facts.def",
+            lacks(op, BLOCK,
                   "OUTPUT(...) or COMPUTE_ATTR(...): what the type in an attribute is for");
     }
 }
 
 static void check_shape(const OpSchema *op) {
     const ShapeRow *row = shape_find(op->domain, op->name, op->since);
-    if (!row) lacks(op, "operators.def", "SHAPE(...); `unknown` where shapes do not tell");
+    if (!row) lacks(op, BLOCK, "SHAPE(...); `unknown` where shapes do not tell");
 }
 
 static void check_step(const OpSchema *older, const OpSchema *newer) {
@@ -180,8 +181,9 @@ static void check_step(const OpSchema *older, const OpSchema *newer) {
     opset_step_rows(newer->name, newer->since, &count);
     if (count == 0 &&
         !(opset_step_keeps_form(older, newer) && opset_step_keeps_types(older, newer)))
-        lacks(newer, "opset_steps.def",
-              "what becomes of a node of the version before, when its opset is raised");
+        lacks(
+            newer, BLOCK,
+            "UPGRADE(...): what becomes of a node of the version before, when its opset is raised");
 }
 
 /* ---- running ------------------------------------------------------------------------------------ */
@@ -200,13 +202,12 @@ static void check_kernel(const OpSchema *op) {
     const bool spelt = op_record_has(op_record_find(op->domain, op->name), OP_SPELT);
     const char *why = spelt ? "spell-out spells it" : why_no_kernel(op);
     if (!runs && !why && !op->deprecated)
-        lacks(op, "kernels.def",
-              "KERNEL(...); or exec_operators.def where it handles whole values");
+        lacks(op, BLOCK, "KERNEL(...); or EXEC(...) where it handles whole values");
     if (runs && why) fail_msg("%s runs, and is said not to: %s", op->name, why);
     bool own = strcmp(op->domain, FUSED_DOMAIN) == 0;
     if (runs && !kernel_signature_find(op->domain, op->name, op->since))
-        lacks(op, own ? "fused_signatures.def" : "kernel_signatures.def",
-              own ? "KERNEL_SIGNATURE(...): which operands have one type"
+        lacks(op, own ? BLOCK : "kernel_signatures.def",
+              own ? "SIGNATURE(...): which operands have one type"
                   : "run gen_kernel_signatures.py");
 }
 
@@ -263,15 +264,15 @@ TEST(test_no_row_is_missing) {
 }
 
 TEST(test_no_row_is_left_over) {
-    for (size_t i = 0; i < op_record_count(); i++)
-        if (!ops_exists(op_record_at(i)->domain, op_record_at(i)->name))
-            fail_msg("operators.def: there is no %s", op_record_at(i)->name);
-    for (size_t i = 0; i < shape_row_count(); i++)
-        if (!ops_find(shape_row(i)->domain, shape_row(i)->name, INT32_MAX))
-            fail_msg("operators.def: there is no %s", shape_row(i)->name);
-    for (size_t i = 0; i < kernel_row_count(); i++)
-        if (!ops_find(kernel_row(i)->domain, kernel_row(i)->op, kernel_row(i)->since))
-            fail_msg("kernels.def: there is no %s of %d", kernel_row(i)->op, kernel_row(i)->since);
+    for (int i = OP_NONE + 1; i < OP_ID_COUNT; i++) {
+        const char *domain = op_domain((OpId)i), *name = op_name((OpId)i);
+        if (!ops_exists(domain, name)) fail_msg("operators: there is no %s", name);
+        size_t count;
+        const KernelRow *rows = kernel_rows((OpId)i, &count);
+        for (size_t k = 0; k < count; k++)
+            if (!ops_find(domain, name, rows[k].since))
+                fail_msg("KERNEL: there is no %s of %d", name, rows[k].since);
+    }
 }
 
 /* A word of a row is of what its operator has. */

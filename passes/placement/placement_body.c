@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Subgraph slots and function formals: the operand outside and the formal inside are one variable.
- * Which operand meets which formal is data (op_facts.def, op_body_slots). */
+ * Which operand meets which formal is data (BODY of operators/, op_body_slots). */
 #include "op_facts.h"
 #include "op_types.h"
 #include "placement.h"

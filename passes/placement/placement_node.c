@@ -75,7 +75,7 @@ static bool is_exact_number(const Value *value, Dtype target) {
            dtype_to_double(target, bits, &rounded) && rounded == (double)number;
 }
 
-/* True for operands that a 16-bit type would spoil (KEEP of operators.def). */
+/* True for operands that a 16-bit type would spoil (KEEP of operators/). */
 static bool var_is_kept(const NodeBuild *b, const char *var, const Value *value) {
     size_t count;
     const OpKeep *rows = op_keeps_find(b->schema->domain, b->schema->name, &count);

@@ -6,7 +6,7 @@
  *
  * MatMul is a 16-bit operator, and positions of 2,000 would leave the angle off by a radian. Cos
  * itself is an fp32 operator, but that comes too late. So what feeds such an operand alone
- * (ASKS of operators.def) stays fp32: arithmetic and data movement all the way back, and one
+ * (ASKS of operators/) stays fp32: arithmetic and data movement all the way back, and one
  * product of matrices, behind which there are a network's own values and no angles. Where a sigmoid
  * or softmax gives the operand, that alone stays. What feeds something else too (the waves that a
  * layer adds to its own input) is decided as ever; an output of the model and a look at the shape

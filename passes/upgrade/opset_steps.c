@@ -1,64 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Look-up in opset_steps.def (binary search) and the comparison of two versions of an operator. */
+/* The table of steps, the UPGRADE rows of operators/, and the comparison of two versions of an
+ * operator. */
 #include "opset_steps.h"
 
 #include <string.h>
 
 #include "upgrade.h"
 
-static const OpsetStep rows[] = {
-#define SAME(o, v, why)       {.op = o, .to = v, .kind = STEP_SAME, .text = why},
-#define NARROWER(o, v)        {.op = o, .to = v, .kind = STEP_NARROWER},
-#define DROP(o, v, a)         {.op = o, .to = v, .kind = STEP_DROP, .attr = a},
-#define ONLY_INT(o, v, a, i)  {.op = o, .to = v, .kind = STEP_ONLY_INT, .attr = a, .integer = i},
-#define RENAME(o, v, a, name) {.op = o, .to = v, .kind = STEP_RENAME, .attr = a, .text = name},
-#define RENAME_VALUE(o, v, a, from, name)                                                          \
-    {.op = o, .to = v, .kind = STEP_RENAME_VALUE, .attr = a, .text = from, .word = name},
-#define DEFAULT_INT(o, v, a, i)                                                                    \
-    {.op = o, .to = v, .kind = STEP_DEFAULT_INT, .attr = a, .integer = i},
-#define DEFAULT_FLOAT(o, v, a, f)                                                                  \
-    {.op = o, .to = v, .kind = STEP_DEFAULT_FLOAT, .attr = a, .number = f},
-#define DEFAULT_STRING(o, v, a, s)                                                                 \
-    {.op = o, .to = v, .kind = STEP_DEFAULT_STRING, .attr = a, .text = s},
-#define INTS_INPUT(o, v, a, i)                                                                     \
-    {.op = o, .to = v, .kind = STEP_INTS_INPUT, .attr = a, .input = i, .rank = 1},
-#define FLOATS_INPUT(o, v, a, i)                                                                   \
-    {.op = o, .to = v, .kind = STEP_FLOATS_INPUT, .attr = a, .input = i, .rank = 1},
-#define INT_INPUT(o, v, a, i, r)                                                                   \
-    {.op = o, .to = v, .kind = STEP_INT_INPUT, .attr = a, .input = i, .rank = r},
-#define OPERATOR(o, v, name) {.op = o, .to = v, .kind = STEP_OPERATOR, .text = name},
-#define CODE(o, v, f)                                                                              \
-    {.op = o, .to = v, .kind = STEP_CODE, .check = upgrade_check_##f, .apply = upgrade_apply_##f},
-#define REFUSE(o, v, why) {.op = o, .to = v, .kind = STEP_REFUSE, .text = why},
-#include "opset_steps.def"
+#define STEP_OF_SAME(v, why)       {.to = v, .kind = STEP_SAME, .text = why},
+#define STEP_OF_NARROWER(v)        {.to = v, .kind = STEP_NARROWER},
+#define STEP_OF_DROP(v, a)         {.to = v, .kind = STEP_DROP, .attr = a},
+#define STEP_OF_ONLY_INT(v, a, i)  {.to = v, .kind = STEP_ONLY_INT, .attr = a, .integer = i},
+#define STEP_OF_RENAME(v, a, name) {.to = v, .kind = STEP_RENAME, .attr = a, .text = name},
+#define STEP_OF_RENAME_VALUE(v, a, from, name)                                                     \
+    {.to = v, .kind = STEP_RENAME_VALUE, .attr = a, .text = from, .word = name},
+#define STEP_OF_DEFAULT_INT(v, a, i) {.to = v, .kind = STEP_DEFAULT_INT, .attr = a, .integer = i},
+#define STEP_OF_DEFAULT_FLOAT(v, a, f)                                                             \
+    {.to = v, .kind = STEP_DEFAULT_FLOAT, .attr = a, .number = f},
+#define STEP_OF_DEFAULT_STRING(v, a, s)                                                            \
+    {.to = v, .kind = STEP_DEFAULT_STRING, .attr = a, .text = s},
+#define STEP_OF_INTS_INPUT(v, a, i)                                                                \
+    {.to = v, .kind = STEP_INTS_INPUT, .attr = a, .input = i, .rank = 1},
+#define STEP_OF_FLOATS_INPUT(v, a, i)                                                              \
+    {.to = v, .kind = STEP_FLOATS_INPUT, .attr = a, .input = i, .rank = 1},
+#define STEP_OF_INT_INPUT(v, a, i, r)                                                              \
+    {.to = v, .kind = STEP_INT_INPUT, .attr = a, .input = i, .rank = r},
+#define STEP_OF_OPERATOR(v, name) {.to = v, .kind = STEP_OPERATOR, .text = name},
+#define STEP_OF_CODE(v, f)                                                                         \
+    {.to = v, .kind = STEP_CODE, .check = upgrade_check_##f, .apply = upgrade_apply_##f},
+#define STEP_OF_REFUSE(v, why) {.to = v, .kind = STEP_REFUSE, .text = why},
+
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpsetStep, __VA_ARGS__),
+#define UPGRADE(kind, ...)          STEP_OF_##kind(__VA_ARGS__)
+static const OpRows table[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
-size_t opset_step_count(void) {
-    return sizeof rows / sizeof *rows;
-}
-
-const OpsetStep *opset_step_at(size_t index) {
-    return &rows[index];
-}
-
-static int compare(const OpsetStep *row, const char *op, int64_t to) {
-    int order = strcmp(row->op, op);
-    return order ? order : (row->to > to) - (row->to < to);
+const OpsetStep *opset_steps(OpId op, size_t *count) {
+    *count = table[op].count;
+    return table[op].rows;
 }
 
 const OpsetStep *opset_step_rows(const char *op, int64_t to, size_t *count) {
-    size_t low = 0, high = opset_step_count();
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (compare(&rows[middle], op, to) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    size_t end = low;
-    while (end < opset_step_count() && compare(&rows[end], op, to) == 0) end++;
-    *count = end - low;
-    return end > low ? &rows[low] : NULL;
+    size_t all, first = 0;
+    const OpsetStep *rows = opset_steps(op_id("", op), &all);
+    while (first < all && rows[first].to < to) first++;
+    size_t end = first;
+    while (end < all && rows[end].to == to) end++;
+    *count = end - first;
+    return *count ? &rows[first] : NULL;
 }
 
 /* ---- comparing versions ---------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The steps between the versions of the default domain's operators; the table is opset_steps.def.
+/* The steps between the versions of the default domain's operators: the UPGRADE rows of operators/.
  * A step is (operator, opset): from the version before that opset to the one that begins there. It
  * has no rows where only the allowed types grew. */
 #ifndef DEMI_OPSET_STEPS_H
@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "graph.h"
+#include "op_id.h"
 #include "ops.h"
 
 typedef enum StepKind {
@@ -31,7 +32,6 @@ typedef enum StepKind {
 typedef struct Upgrade Upgrade;
 
 typedef struct OpsetStep {
-    const char *op;
     int32_t to; /* first opset of the newer version */
     StepKind kind;
     const char *attr;    /* the attribute the row is about, or NULL */
@@ -44,13 +44,11 @@ typedef struct OpsetStep {
     void (*apply)(Upgrade *upgrade, Node *node);
 } OpsetStep;
 
-/* The rows of a step in the order of application, *count of them; NULL and 0 where there are none.
- * O(log rows). */
+/* The rows of a step in the order of application, *count of them; NULL and 0 where there are none. */
 const OpsetStep *opset_step_rows(const char *op, int64_t to, size_t *count);
 
-/* All rows, 0 <= index < opset_step_count(). */
-size_t opset_step_count(void);
-const OpsetStep *opset_step_at(size_t index);
+/* All rows of an operator, *count of them, sorted by version. */
+const OpsetStep *opset_steps(OpId op, size_t *count);
 
 /* True where a node valid by `older` means the same by `newer`, its types apart: the same operands
  * in number and in what may be left out (required ones may have become optional), and the same

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rows of opset_steps.def that are data: what each kind needs and does. */
+/* The UPGRADE rows that are data: what each kind needs and does. */
 #include <string.h>
 
 #include "upgrade.h"

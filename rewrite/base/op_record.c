@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Look-ups in operators.def. All tables are sorted by domain and name (op_record_test.c), and their
- * rows begin with the two. */
+/* The tables of records and of single operands' rows, and their look-ups. */
 #include "op_record.h"
-
-#include "text_order.h"
 
 enum { NOW = INT32_MAX };
 /* An end that is beyond any size, for int32 too. */
@@ -27,85 +24,55 @@ enum { FIRST = 1, SECOND = 2, THIRD = 4, EVERY = UINT16_MAX };
 #define QUANTIZED(kind)         .quantized = QUANTIZED_##kind
 #define CHANNELS(axis, added)   .channels = CHANNELS_##axis, .bias = (added)
 
-#define OPERATOR(domain_, name_, ...) {.domain = (domain_), .name = (name_), __VA_ARGS__},
-static const OpRecord records[] = {
+#define OPERATOR(domain_, name_, ...)                                                              \
+    [OP_##domain_##_##name_] = {.domain = OP_DOMAIN_##domain_, .name = #name_, __VA_ARGS__},
+#define IS(...) __VA_ARGS__
+static const OpRecord records[OP_ID_COUNT] = {
 #include "operators.def"
 };
 
-#define INPUT(domain, name, operand, fact, number)                                                 \
-    {domain, name, operand, INPUT_FACT_##fact, number},
-static const OpInput inputs[] = {
+#define OPERATOR(domain, name, ...)  [OP_##domain##_##name] = OP_ROWS(OpInput, __VA_ARGS__),
+#define INPUT(operand, fact, number) {operand, INPUT_FACT_##fact, number},
+static const OpRows inputs[OP_ID_COUNT] = {
 #include "operators.def"
 };
 
-#define KEEP(domain, name, since, until, var, when) {domain, name, since, until, var, KEEP_##when},
-static const OpKeep keeps[] = {
+#define OPERATOR(domain, name, ...)   [OP_##domain##_##name] = OP_ROWS(OpKeep, __VA_ARGS__),
+#define KEEP(since, until, var, when) {since, until, var, KEEP_##when},
+static const OpRows keeps[OP_ID_COUNT] = {
 #include "operators.def"
 };
 
-#define FORM(domain, name, fused, ...) {domain, name, fused, {__VA_ARGS__}},
-static const OpForm forms[] = {
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpForm, __VA_ARGS__),
+#define FORM(fused, ...)            {fused, {__VA_ARGS__}},
+static const OpRows forms[OP_ID_COUNT] = {
 #include "operators.def"
 };
 
-/* ---- searching a table ----------------------------------------------------------------------- */
-
-typedef struct RowName {
-    const char *domain, *name;
-} RowName;
-
-typedef struct Rows {
-    const void *rows;
-    size_t count, size;
-} Rows;
-
-#define ROWS(table) ((Rows){(table), sizeof(table) / sizeof *(table), sizeof *(table)})
-
-static const void *row_at(Rows rows, size_t place) {
-    return (const char *)rows.rows + place * rows.size;
+static const void *rows_find(const OpRows *table, const char *domain, const char *name,
+                             size_t *count) {
+    const OpRows *rows = &table[op_id(domain, name)];
+    *count = rows->count;
+    return rows->count ? rows->rows : NULL;
 }
 
-static int row_order(Rows rows, size_t place, const RowName *name) {
-    RowName row;
-    memcpy(&row, row_at(rows, place), sizeof row);
-    int order = text_order(row.domain, name->domain);
-    return order ? order : text_order(row.name, name->name);
-}
-
-/* The first of the operator's rows, and their number. */
-static const void *rows_find(Rows rows, const char *domain, const char *name, size_t *count) {
-    const RowName wanted = {domain, name};
-    size_t low = 0, high = rows.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (row_order(rows, middle, &wanted) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    size_t end = low;
-    while (end < rows.count && row_order(rows, end, &wanted) == 0) end++;
-    *count = end - low;
-    return *count ? row_at(rows, low) : NULL;
-}
-
-/* ---- the look-ups ---------------------------------------------------------------------------- */
+enum { FIRST_RECORD = OP_NONE + 1 };
 
 const OpRecord *op_record_find(const char *domain, const char *name) {
-    size_t count;
-    return rows_find(ROWS(records), domain, name, &count);
+    const OpId op = op_id(domain, name);
+    return op ? &records[op] : NULL;
 }
 
 size_t op_record_count(void) {
-    return sizeof records / sizeof *records;
+    return OP_ID_COUNT - FIRST_RECORD;
 }
 
 const OpRecord *op_record_at(size_t place) {
-    return &records[place];
+    return &records[FIRST_RECORD + place];
 }
 
 size_t op_record_place(const OpRecord *record) {
-    return (size_t)(record - records);
+    return (size_t)(record - records) - FIRST_RECORD;
 }
 
 bool op_record_has(const OpRecord *record, unsigned traits) {
@@ -117,14 +84,14 @@ bool op_record_gives(const OpRecord *record, uint32_t operand) {
 }
 
 const OpInput *op_inputs_find(const char *domain, const char *name, size_t *count) {
-    return rows_find(ROWS(inputs), domain, name, count);
+    return rows_find(inputs, domain, name, count);
 }
 
 const OpKeep *op_keeps_find(const char *domain, const char *name, size_t *count) {
-    return rows_find(ROWS(keeps), domain, name, count);
+    return rows_find(keeps, domain, name, count);
 }
 
 const OpForm *op_form_find(const char *domain, const char *name) {
     size_t count;
-    return rows_find(ROWS(forms), domain, name, &count);
+    return rows_find(forms, domain, name, &count);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What every operator is, as far as it holds of all its versions: one record each, for whoever
- * asks, from the passes to the runtime and the tools. The rows are operators.def, kept by hand: a
- * list of operators' names stands nowhere else. A new fact is a member here, a macro in op_record.c
- * and a word in the rows it holds of.
+ * asks, from the passes to the runtime and the tools. They are the rows IS of operators/, kept by
+ * hand: a list of operators' names stands nowhere else. A new fact is a member here, a macro in
+ * op_record.c and a word in the rows it holds of.
  *
  * What the published definitions say as data (operands, attributes, types of each version) is
  * ops.h's, what they mean for types op_facts.h's; how a shape follows is shape.h's, what computes
@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "op_id.h"
 
 /* In which precision a policy wants the operator, before legality, exclusions and neighbors have
  * their say; op_class.h. */
@@ -158,7 +160,7 @@ enum OpTrait {
     OP_TAKES_ROWS = 32,     /* rows of operand 0, and mostly few of many */
     OP_NOT_NEGATIVE = 64,   /* output 0 is of places or counts: integers that are never negative */
     OP_EPILOGUE = 128,      /* an activation without attributes that demi's own products take by the
-                               operator's name (fused_ops.def) */
+                               operator's name (operators/fused.def) */
     OP_BITS = 256, /* it looks at elements as so many bits: what has their values in another type is
                       no operand of it */
     OP_SAME_BITS = 512, /* every engine gives the same bits: an element is rounded once, as IEEE 754
@@ -230,13 +232,12 @@ typedef enum InputFact {
 } InputFact;
 
 typedef struct OpInput {
-    const char *domain, *name;
     uint32_t operand;
     InputFact fact;
     double number;
 } OpInput;
 
-/* The rows of an operator, which follow each other, `*count` of them; NULL and 0 where none. */
+/* The rows of an operator, `*count` of them; NULL and 0 where there are none. */
 const OpInput *op_inputs_find(const char *domain, const char *name, size_t *count);
 
 /* Operands that stay in fp32 although their type variable could go low: statistics, scales,
@@ -248,7 +249,6 @@ typedef enum OpKeepWhen {
 } OpKeepWhen;
 
 typedef struct OpKeep {
-    const char *domain, *name;
     int32_t since, until; /* of the operator's versions, both inclusive */
     const char *var;      /* the type variable */
     OpKeepWhen when;
@@ -261,7 +261,6 @@ const OpKeep *op_keeps_find(const char *domain, const char *name, size_t *count)
  * each of its operands is, -1 none. */
 enum { FORM_OPERANDS = 4 };
 typedef struct OpForm {
-    const char *domain, *name;
     const char *fused;
     int8_t operands[FORM_OPERANDS];
 } OpForm;

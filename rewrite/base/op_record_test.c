@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rows of operators.def: sorted as the searches need, each one found, words that go together.
+/* Operators' numbers and records: sorted as the search needs, each one found, words that go together.
  * That every operator has them is operators_test.c's matter. */
 #include "op_record.h"
 
@@ -7,35 +7,24 @@
 
 #include "unit_test.h"
 
-typedef struct RowName {
-    const char *domain, *name;
-} RowName;
-
-static const RowName inputs[] = {
-#define INPUT(domain, name, ...) {domain, name},
-#include "operators.def"
-};
-static const RowName keeps[] = {
-#define KEEP(domain, name, ...) {domain, name},
-#include "operators.def"
-};
-static const RowName forms[] = {
-#define FORM(domain, name, ...) {domain, name},
-#include "operators.def"
-};
-
-static int compare(const RowName *a, const RowName *b) {
-    int order = strcmp(a->domain, b->domain);
-    return order ? order : strcmp(a->name, b->name);
+/* The list that the build sorts is sorted as the search needs. */
+TEST(test_ids) {
+    for (int i = OP_NONE + 1; i < OP_ID_COUNT; i++) {
+        const OpId op = (OpId)i, before = (OpId)(i - 1);
+        int order = strcmp(op_domain(before), op_domain(op));
+        if (!order) order = strcmp(op_name(before), op_name(op));
+        if (order >= 0) fail_msg("%s does not stand behind %s", op_name(op), op_name(before));
+        assert_int_equal(op_id(op_domain(op), op_name(op)), op);
+    }
+    assert_int_equal(op_id("", "NoSuchOperator"), OP_NONE);
+    assert_int_equal(op_id("", ""), OP_NONE);
+    assert_int_equal(op_id("other", "Conv"), OP_NONE);
 }
 
 TEST(test_records) {
     for (size_t i = 0; i < op_record_count(); i++) {
         const OpRecord *record = op_record_at(i);
         assert_int_equal(op_record_place(record), i);
-        if (i && compare(&(RowName){record[-1].domain, record[-1].name},
-                         &(RowName){record->domain, record->name}) >= 0)
-            fail_msg("%s does not stand behind %s", record->name, record[-1].name);
         if (op_record_find(record->domain, record->name) != record)
             fail_msg("%s is not found", record->name);
         if ((record->asks != 0) != (record->asks_for != NULL))
@@ -50,22 +39,6 @@ TEST(test_records) {
     assert_null(op_record_find("", "NoSuchOperator"));
     assert_null(op_record_find("", ""));
     assert_null(op_record_find("other", "Conv"));
-}
-
-/* Rows of operands are in order, and of operators that have a record. */
-static void check_rows(const RowName *rows, size_t count, const char *kind) {
-    for (size_t i = 0; i < count; i++) {
-        if (i && compare(&rows[i - 1], &rows[i]) > 0)
-            fail_msg("%s of %s stands before %s's", kind, rows[i].name, rows[i - 1].name);
-        if (!op_record_find(rows[i].domain, rows[i].name))
-            fail_msg("%s of %s, which has no record", kind, rows[i].name);
-    }
-}
-
-TEST(test_rows) {
-    check_rows(inputs, sizeof inputs / sizeof *inputs, "INPUT");
-    check_rows(keeps, sizeof keeps / sizeof *keeps, "KEEP");
-    check_rows(forms, sizeof forms / sizeof *forms, "FORM");
 }
 
 TEST(test_lookup) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Schemas made of fused_ops.def. */
+/* Schemas made of the SCHEMA rows of operators/fused.def. */
 #include "fused_ops.h"
 
 #include <string.h>
@@ -58,52 +58,50 @@ static const OpTypeVar numbers_vars[VARS] = ALL_VARS(numbers, numbers, numbers);
         }                                                                                          \
     }
 
-#define OP(name, id, types, least_in, least_out, inputs, outputs, attrs)                           \
-    static const OpParam id##_inputs[] = {LIST inputs};                                            \
-    static const OpParam id##_outputs[] = {LIST outputs};                                          \
-    static const OpAttr id##_attrs[] = {LIST attrs};
-#include "fused_ops.def"
-#undef OP
+#define COUNT(type, list) (sizeof((const type[]){LIST list}) / sizeof(type))
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define OPERATOR(domain, name, ...) __VA_ARGS__
+#define SCHEMA(types, least_in, least_out, inputs, outputs, attrs)                                 \
+    _Static_assert(COUNT(OpParam, inputs) + COUNT(OpParam, outputs) <= VARS,                       \
+                   "more variables: VARS");
+#include "operators.def"
 
-#define OP(name, id, types, least_in, least_out, inputs, outputs, attrs)                           \
-    _Static_assert(COUNT(id##_inputs) + COUNT(id##_outputs) <= VARS, "more variables: VARS");
-#include "fused_ops.def"
-#undef OP
-
-static const OpSchema schemas[] = {
-#define OP(text, id, types, least_in, least_out, list_in, list_out, list_attrs)                    \
+#define OPERATOR_onnx(name, ...)
+#define OPERATOR_ml(name, ...)
+#define OPERATOR_preview(name, ...)
+#define OPERATOR_training(name, ...)
+#define OPERATOR_microsoft(name, ...)
+#define OPERATOR_fused(text, ...)                                                                  \
     {.domain = FUSED_DOMAIN,                                                                       \
-     .name = text,                                                                                 \
+     .name = #text,                                                                                \
      .since = FUSED_OPSET,                                                                         \
      .until = INT32_MAX,                                                                           \
      .determinism = OP_DETERMINISTIC,                                                              \
-     .min_input = least_in,                                                                        \
-     .max_input = COUNT(id##_inputs),                                                              \
-     .min_output = least_out,                                                                      \
-     .max_output = COUNT(id##_outputs),                                                            \
-     .input_count = COUNT(id##_inputs),                                                            \
-     .output_count = COUNT(id##_outputs),                                                          \
-     .var_count = COUNT(id##_inputs) + COUNT(id##_outputs),                                        \
-     .attr_count = COUNT(id##_attrs),                                                              \
-     .inputs = id##_inputs,                                                                        \
-     .outputs = id##_outputs,                                                                      \
-     .vars = types##_vars,                                                                         \
-     .attrs = id##_attrs},
-#include "fused_ops.def"
-#undef OP
+     __VA_ARGS__},
+#define OPERATOR(domain, name, ...) OPERATOR_##domain(name, __VA_ARGS__)
+#define SCHEMA(types, least_in, least_out, list_in, list_out, list_attrs)                          \
+    .min_input = least_in, .max_input = COUNT(OpParam, list_in), .min_output = least_out,          \
+    .max_output = COUNT(OpParam, list_out), .input_count = COUNT(OpParam, list_in),                \
+    .output_count = COUNT(OpParam, list_out),                                                      \
+    .var_count = COUNT(OpParam, list_in) + COUNT(OpParam, list_out),                               \
+    .attr_count = COUNT(OpAttr, list_attrs), .inputs = (const OpParam[]){LIST list_in},            \
+    .outputs = (const OpParam[]){LIST list_out}, .vars = types##_vars,                             \
+    .attrs = (const OpAttr[]){LIST list_attrs},
+static const OpSchema schemas[] = {
+#include "operators.def"
 };
 
+enum { SCHEMAS = sizeof schemas / sizeof *schemas };
+
 const OpSchema *fused_ops_find(const char *name, size_t length) {
-    for (size_t i = 0; i < COUNT(schemas); i++)
+    for (size_t i = 0; i < SCHEMAS; i++)
         if (strlen(schemas[i].name) == length && memcmp(schemas[i].name, name, length) == 0)
             return &schemas[i];
     return NULL;
 }
 
 size_t fused_ops_count(void) {
-    return COUNT(schemas);
+    return SCHEMAS;
 }
 
 const OpSchema *fused_ops_at(size_t index) {

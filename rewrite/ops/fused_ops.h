@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* demi's own operators, which one kernel computes in place of several: the domain demi.fused. The
- * table is fused_ops.def. ops_find knows them; they are not among ops_at's published ones, and no
+ * rows are operators/fused.def. ops_find knows them; they are not among ops_at's published ones, and no
  * ONNX file holds them. */
 #ifndef DEMI_FUSED_OPS_H
 #define DEMI_FUSED_OPS_H

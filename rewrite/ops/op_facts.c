@@ -1,55 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Look-ups in the hand-kept tables of op_facts.def. Each table is sorted by operator, so that a
- * look-up is a binary search and a short walk over the operator's rows. */
+/* The tables of facts (OUTPUT, …, FLAGS of operators/) and their look-ups: a short walk over the
+ * operator's rows. */
 #include "op_facts.h"
 
+#include "op_id.h"
 #include "text_order.h"
 
 #define NOW INT32_MAX
-#define RANGE(domain, name, since, until)                                                          \
-    { domain, name, since, until }
-
-#define OUTPUT(domain, name, since, until, output_, from_, ...)                                    \
-    {.range = RANGE(domain, name, since, until),                                                   \
-     .output = (output_),                                                                          \
-     .from = OP_FROM_##from_,                                                                      \
-     __VA_ARGS__},
-static const OpOutputRule outputs[] = {
-#include "op_facts.def"
-};
 
 typedef struct AttrRow {
-    OpRange range;
+    int32_t since, until;
     const char *attr, *var;
 } AttrRow;
 
-#define COMPUTE_ATTR(domain, name, since, until, attr)                                             \
-    {RANGE(domain, name, since, until), attr, NULL},
-static const AttrRow compute_attrs[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpOutputRule, __VA_ARGS__),
+#define OUTPUT(since_, until_, output_, from_, ...)                                                \
+    {.since = (since_),                                                                            \
+     .until = (until_),                                                                            \
+     .output = (output_),                                                                          \
+     .from = OP_FROM_##from_,                                                                      \
+     __VA_ARGS__},
+static const OpRows outputs[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
-#define TENSOR_ATTR(domain, name, since, until, attr, var)                                         \
-    {RANGE(domain, name, since, until), attr, var},
-static const AttrRow tensor_attrs[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...)      [OP_##domain##_##name] = OP_ROWS(AttrRow, __VA_ARGS__),
+#define COMPUTE_ATTR(since, until, attr) {since, until, attr, NULL},
+static const OpRows compute_attrs[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
-#define TIE(domain, name, since, until, a, b, why, unless_input, floats_only)                      \
-    {RANGE(domain, name, since, until), a, b, OP_TIE_##why, unless_input, floats_only},
-static const OpTie ties[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...)          [OP_##domain##_##name] = OP_ROWS(AttrRow, __VA_ARGS__),
+#define TENSOR_ATTR(since, until, attr, var) {since, until, attr, var},
+static const OpRows tensor_attrs[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
-#define REFUSAL(domain, name, since, until, var, dtypes, why)                                      \
-    {RANGE(domain, name, since, until), var, dtypes, why},
-static const OpRefusal refusals[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpTie, __VA_ARGS__),
+#define TIE(since, until, a, b, why, unless_input, floats_only)                                    \
+    {since, until, a, b, OP_TIE_##why, unless_input, floats_only},
+static const OpRows tie_rows[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
-#define BODY(domain, name, since, until, attr_, node_in, body_in, node_out, body_out, states_,     \
-             ...)                                                                                  \
-    {.range = RANGE(domain, name, since, until),                                                   \
+#define OPERATOR(domain, name, ...)             [OP_##domain##_##name] = OP_ROWS(OpRefusal, __VA_ARGS__),
+#define REFUSAL(since, until, var, dtypes, why) {since, until, var, dtypes, why},
+static const OpRows refusals[OP_ID_COUNT] = {
+#include "operators.def"
+};
+
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpBodySlots, __VA_ARGS__),
+#define BODY(since_, until_, attr_, node_in, body_in, node_out, body_out, states_, ...)            \
+    {.since = (since_),                                                                            \
+     .until = (until_),                                                                            \
      .attr = (attr_),                                                                              \
      .node_input = (node_in),                                                                      \
      .body_input = (body_in),                                                                      \
@@ -57,61 +60,44 @@ static const OpRefusal refusals[] = {
      .body_output = (body_out),                                                                    \
      .states = OP_STATES_##states_,                                                                \
      __VA_ARGS__},
-static const OpBodySlots bodies[] = {
-#include "op_facts.def"
+static const OpRows bodies[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
-#define FLAGS(domain, name, since, until, flags, moved, unless_attr)                               \
-    {RANGE(domain, name, since, until), flags, moved, unless_attr},
-static const OpFlags flag_rows[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...)                    [OP_##domain##_##name] = OP_ROWS(OpFlags, __VA_ARGS__),
+#define FLAGS(since, until, flags, moved, unless_attr) {since, until, flags, moved, unless_attr},
+static const OpRows flag_rows[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
 /* ---- searching a table ----------------------------------------------------------------------- */
 
-/* A table of rows that begin with an OpRange. */
-typedef struct Rows {
-    const void *rows;
-    size_t count, size;
-} Rows;
-
-#define ROWS(table) ((Rows){(table), sizeof(table) / sizeof *(table), sizeof *(table)})
-
-static const OpRange *rows_at(Rows rows, size_t index) {
-    return (const OpRange *)(const void *)((const char *)rows.rows + index * rows.size);
+static OpRange range_at(const void *rows, size_t size, size_t index) {
+    OpRange range;
+    memcpy(&range, (const char *)rows + index * size, sizeof range);
+    return range;
 }
 
-static int range_order(const OpRange *range, const OpSchema *schema) {
-    int order = text_order(range->domain, schema->domain);
-    return order ? order : text_order(range->name, schema->name);
+/* The first of the consecutive rows that speak of this version, and their number; NULL, 0: none. */
+static const void *rows_find(const OpRows *table, size_t size, const OpSchema *schema,
+                             size_t *count) {
+    const OpRows *all = &table[op_id(schema->domain, schema->name)];
+    size_t first = 0;
+    while (first < all->count && range_at(all->rows, size, first).until < schema->since) first++;
+    size_t end = first;
+    while (end < all->count && range_at(all->rows, size, end).since <= schema->since) end++;
+    *count = end - first;
+    return *count ? (const char *)all->rows + first * size : NULL;
 }
 
-/* The first of the consecutive rows that speak of this version, and their number; 0 where none. */
-static size_t rows_find(Rows rows, const OpSchema *schema, size_t *count) {
-    size_t low = 0, high = rows.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (range_order(rows_at(rows, middle), schema) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (low < rows.count && range_order(rows_at(rows, low), schema) == 0 &&
-           rows_at(rows, low)->until < schema->since)
-        low++;
-    size_t end = low;
-    while (end < rows.count && range_order(rows_at(rows, end), schema) == 0 &&
-           rows_at(rows, end)->since <= schema->since)
-        end++;
-    *count = end - low;
-    return low;
-}
+#define ROWS_FIND(type, table, schema, count)                                                      \
+    ((const type *)rows_find(table, sizeof(type), schema, count))
 
-static const AttrRow *attr_row(const AttrRow *table, Rows rows, const OpSchema *schema,
-                               const char *attr) {
-    size_t count, first = rows_find(rows, schema, &count);
-    for (size_t i = first; i < first + count; i++)
-        if (text_equals(table[i].attr, attr)) return &table[i];
+static const AttrRow *attr_row(const OpRows *table, const OpSchema *schema, const char *attr) {
+    size_t count;
+    const AttrRow *rows = ROWS_FIND(AttrRow, table, schema, &count);
+    for (size_t i = 0; i < count; i++)
+        if (text_equals(rows[i].attr, attr)) return &rows[i];
     return NULL;
 }
 
@@ -142,13 +128,29 @@ bool op_type_wrap(OpWrap wrap, OpType in, OpType *out) {
     return true;
 }
 
+/* Of every operator of demi.fused, whose first output says its type so. */
+static const OpOutputRule fused_rules[] = {
+    {.since = 1, .until = NOW, .output = 0, .from = OP_FROM_DTYPE_ATTR, .attr = "to"},
+    {.since = 1, .until = NOW, .output = 0, .from = OP_FROM_INPUT, .input = 0},
+};
+enum { FUSED_RULES = sizeof fused_rules / sizeof *fused_rules };
+
+static bool is_fused(const OpSchema *schema) {
+    return text_equals(schema->domain, OP_DOMAIN_fused);
+}
+
 const OpOutputRule *op_output_rules(const OpSchema *schema, size_t output, size_t *count) {
-    size_t all, first = rows_find(ROWS(outputs), schema, &all), end = first + all;
-    while (first < end && outputs[first].output != output) first++;
-    size_t last = first;
-    while (last < end && outputs[last].output == output) last++;
-    *count = last - first;
-    return *count ? &outputs[first] : NULL;
+    if (output == 0 && is_fused(schema)) {
+        *count = FUSED_RULES;
+        return fused_rules;
+    }
+    size_t all, first = 0;
+    const OpOutputRule *rules = ROWS_FIND(OpOutputRule, outputs, schema, &all);
+    while (first < all && rules[first].output != output) first++;
+    size_t end = first;
+    while (end < all && rules[end].output == output) end++;
+    *count = end - first;
+    return *count ? &rules[first] : NULL;
 }
 
 const OpOutputRule *op_output_rewritable(const OpSchema *schema, size_t output) {
@@ -159,11 +161,9 @@ const OpOutputRule *op_output_rewritable(const OpSchema *schema, size_t output) 
     return NULL;
 }
 
-OpAttrRole op_attr_role(const OpSchema *schema, const char *attr) {
-    if (attr_row(compute_attrs, ROWS(compute_attrs), schema, attr)) return OP_ATTR_COMPUTE;
-    size_t count, first = rows_find(ROWS(outputs), schema, &count);
-    for (size_t i = first; i < first + count; i++) {
-        const OpOutputRule *rule = &outputs[i];
+static OpAttrRole role_by(const OpOutputRule *rules, size_t count, const char *attr) {
+    for (size_t i = 0; i < count; i++) {
+        const OpOutputRule *rule = &rules[i];
         bool holds = rule->from == OP_FROM_DTYPE_ATTR || rule->from == OP_FROM_TENSOR_ATTR ||
                      rule->from == OP_FROM_TYPE_ATTR || rule->from == OP_FROM_ATTR_PRESENCE;
         if (holds && text_equals(rule->attr, attr))
@@ -172,29 +172,38 @@ OpAttrRole op_attr_role(const OpSchema *schema, const char *attr) {
     return OP_ATTR_PLAIN;
 }
 
+OpAttrRole op_attr_role(const OpSchema *schema, const char *attr) {
+    if (attr_row(compute_attrs, schema, attr)) return OP_ATTR_COMPUTE;
+    size_t count;
+    const OpOutputRule *rules = ROWS_FIND(OpOutputRule, outputs, schema, &count);
+    OpAttrRole role = role_by(rules, count, attr);
+    if (role == OP_ATTR_PLAIN && is_fused(schema)) role = role_by(fused_rules, FUSED_RULES, attr);
+    return role;
+}
+
 const OpTypeVar *op_tensor_attr_var(const OpSchema *schema, const char *attr) {
-    const AttrRow *row = attr_row(tensor_attrs, ROWS(tensor_attrs), schema, attr);
+    const AttrRow *row = attr_row(tensor_attrs, schema, attr);
     return row && row->var ? op_schema_var(schema, row->var) : NULL;
 }
 
 const OpTie *op_ties(const OpSchema *schema, size_t *count) {
-    size_t first = rows_find(ROWS(ties), schema, count);
-    return *count ? &ties[first] : NULL;
+    return ROWS_FIND(OpTie, tie_rows, schema, count);
 }
 
 const char *op_refusal(const OpSchema *schema, const char *var, Dtype dtype) {
-    size_t count, first = rows_find(ROWS(refusals), schema, &count);
+    size_t count;
+    const OpRefusal *rows = ROWS_FIND(OpRefusal, refusals, schema, &count);
     if ((unsigned)dtype >= DTYPE_COUNT) return NULL;
-    for (size_t i = first; i < first + count; i++)
-        if (text_equals(refusals[i].var, var) && (refusals[i].dtypes >> dtype & 1u))
-            return refusals[i].why;
+    for (size_t i = 0; i < count; i++)
+        if (text_equals(rows[i].var, var) && (rows[i].dtypes >> dtype & 1u)) return rows[i].why;
     return NULL;
 }
 
 const OpBodySlots *op_body_slots(const OpSchema *schema, const char *attr) {
-    size_t count, first = rows_find(ROWS(bodies), schema, &count);
-    for (size_t i = first; i < first + count; i++)
-        if (text_equals(bodies[i].attr, attr)) return &bodies[i];
+    size_t count;
+    const OpBodySlots *slots = ROWS_FIND(OpBodySlots, bodies, schema, &count);
+    for (size_t i = 0; i < count; i++)
+        if (text_equals(slots[i].attr, attr)) return &slots[i];
     return NULL;
 }
 
@@ -211,8 +220,8 @@ size_t op_body_state_count(const OpBodySlots *slots, size_t node_inputs, int64_t
 }
 
 const OpFlags *op_flags(const OpSchema *schema) {
-    size_t count, first = rows_find(ROWS(flag_rows), schema, &count);
-    return count ? &flag_rows[first] : NULL;
+    size_t count;
+    return ROWS_FIND(OpFlags, flag_rows, schema, &count);
 }
 
 bool op_has_flags(const OpSchema *schema, unsigned flags) {

@@ -3,7 +3,7 @@
  * from when no input shares its type variable, which variables must agree although they are two,
  * how a subgraph's formals map to its node's operands, and what an operator does with values.
  *
- * The rows are op_facts.def, kept by hand; op_facts_test.c proves that, with them, the type of
+ * The rows are OUTPUT, …, FLAGS of operators/, kept by hand; op_facts_test.c proves that, with them, the type of
  * every output of every version of every operator is determined. Precision classes are not here:
  * they are policy, these are facts.
  *
@@ -19,10 +19,9 @@
 
 #include "ops.h"
 
-/* The versions of an operator that a row speaks of: since <= schema->since <= until. Every row
- * begins with one; a table is sorted by domain, name, since. */
+/* Every row begins with the versions of its operator that it speaks of, since <= schema->since <=
+ * until; those of an operator are sorted by since. */
 typedef struct OpRange {
-    const char *domain, *name;
     int32_t since, until;
 } OpRange;
 
@@ -76,7 +75,7 @@ typedef enum OpFrom {
 } OpFrom;
 
 typedef struct OpOutputRule {
-    OpRange range;
+    int32_t since, until;
     uint8_t output;   /* formal output */
     uint8_t from;     /* an OpFrom */
     uint8_t input;    /* actual input */
@@ -130,7 +129,7 @@ typedef enum OpTieWhy {
 
 /* Two type variables of one node that need one element type (OP_TIE_WIDTH: one width). */
 typedef struct OpTie {
-    OpRange range;
+    int32_t since, until;
     const char *a, *b; /* names of type variables */
     uint8_t why;       /* an OpTieWhy */
     int8_t
@@ -144,7 +143,7 @@ const OpTie *op_ties(const OpSchema *schema, size_t *count);
 /* ---- types that the definition allows and strict checking refuses ---------------------------- */
 
 typedef struct OpRefusal {
-    OpRange range;
+    int32_t since, until;
     const char *var; /* type variable */
     uint32_t dtypes; /* bit d: element type d is refused */
     const char *why; /* one phrase for reports */
@@ -169,7 +168,7 @@ typedef enum OpStates {
  *     node output node_output + k. Slices and stacks of scanned tensors keep the element type only.
  * A place of -1: nothing is passed that way. */
 typedef struct OpBodySlots {
-    OpRange range;
+    int32_t since, until;
     const char *attr;
     int8_t node_input, body_input, node_output, body_output;
     uint8_t states;            /* an OpStates */
@@ -200,7 +199,7 @@ enum {
 };
 
 typedef struct OpFlags {
-    OpRange range;
+    int32_t since, until;
     uint8_t flags;
     uint8_t moved;           /* OP_MOVES: bit i: formal input i is moved */
     const char *unless_attr; /* OP_MOVES holds where this attribute is absent or has its default (a

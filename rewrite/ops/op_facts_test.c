@@ -7,39 +7,47 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "op_id.h"
 #include "unit_test.h"
 
-#define NOW                                    INT32_MAX
-#define LENGTH(array)                          (sizeof(array) / sizeof *(array))
-#define RANGE_ONLY(domain, name, since, until) {domain, name, since, until},
+#define NOW           INT32_MAX
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+#define RANGES(...)   OP_ROWS(OpRange, __VA_ARGS__)
 
-#define OUTPUT(d, n, s, u, ...) RANGE_ONLY(d, n, s, u)
-static const OpRange output_ranges[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
+#define OUTPUT(since, until, ...)   {since, until},
+static const OpRows output_ranges[OP_ID_COUNT] = {
+#include "operators.def"
 };
-#define COMPUTE_ATTR(d, n, s, u, ...) RANGE_ONLY(d, n, s, u)
-static const OpRange compute_ranges[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...)     [OP_##domain##_##name] = RANGES(__VA_ARGS__),
+#define COMPUTE_ATTR(since, until, ...) {since, until},
+static const OpRows compute_ranges[OP_ID_COUNT] = {
+#include "operators.def"
 };
-#define TENSOR_ATTR(d, n, s, u, ...) RANGE_ONLY(d, n, s, u)
-static const OpRange tensor_ranges[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...)    [OP_##domain##_##name] = RANGES(__VA_ARGS__),
+#define TENSOR_ATTR(since, until, ...) {since, until},
+static const OpRows tensor_ranges[OP_ID_COUNT] = {
+#include "operators.def"
 };
-#define TIE(d, n, s, u, ...) RANGE_ONLY(d, n, s, u)
-static const OpRange tie_ranges[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
+#define TIE(since, until, ...)      {since, until},
+static const OpRows tie_ranges[OP_ID_COUNT] = {
+#include "operators.def"
 };
-#define REFUSAL(d, n, s, u, ...) RANGE_ONLY(d, n, s, u)
-static const OpRange refusal_ranges[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
+#define REFUSAL(since, until, ...)  {since, until},
+static const OpRows refusal_ranges[OP_ID_COUNT] = {
+#include "operators.def"
 };
-#define BODY(d, n, s, u, ...) RANGE_ONLY(d, n, s, u)
-static const OpRange body_ranges[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
+#define BODY(since, until, ...)     {since, until},
+static const OpRows body_ranges[OP_ID_COUNT] = {
+#include "operators.def"
 };
-#define FLAGS(d, n, s, u, ...) RANGE_ONLY(d, n, s, u)
-static const OpRange flag_ranges[] = {
-#include "op_facts.def"
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
+#define FLAGS(since, until, ...)    {since, until},
+static const OpRows flag_ranges[OP_ID_COUNT] = {
+#include "operators.def"
 };
 
 static const OpSchema *op(const char *name, int64_t opset) {
@@ -50,31 +58,31 @@ static const OpSchema *op(const char *name, int64_t opset) {
 
 /* ---- the rows themselves --------------------------------------------------------------------- */
 
-/* Ordered, and each range begins at a version and is not empty: the search relies on both. Within
- * an operator a range never ends before the one before it, so that those of a version adjoin. */
-static void check_ranges(const OpRange *ranges, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const OpRange *r = &ranges[i];
-        const OpSchema *first = ops_find(r->domain, r->name, r->since);
-        if (!first || first->since != r->since) fail_msg("%s: no version %d", r->name, r->since);
-        if (r->until < r->since) fail_msg("%s: empty range", r->name);
-        if (i == 0) continue;
-        int order = strcmp(r[-1].domain, r->domain);
-        if (!order) order = strcmp(r[-1].name, r->name);
-        if (order > 0) fail_msg("%s: not in order", r->name);
-        if (order == 0 && (r[-1].since > r->since || r[-1].until > r->until))
-            fail_msg("%s: versions not in order", r->name);
+/* Each range begins at a version and is not empty: the search relies on both. Within an operator a
+ * range never ends before the one before it, so that those of a version adjoin. */
+static void check_ranges(const OpRows *table) {
+    for (int i = OP_NONE; i < OP_ID_COUNT; i++) {
+        const char *domain = op_domain((OpId)i), *name = op_name((OpId)i);
+        const OpRange *ranges = table[i].rows;
+        for (size_t k = 0; k < table[i].count; k++) {
+            const OpRange *r = &ranges[k];
+            const OpSchema *first = ops_find(domain, name, r->since);
+            if (!first || first->since != r->since) fail_msg("%s: no version %d", name, r->since);
+            if (r->until < r->since) fail_msg("%s: empty range", name);
+            if (k && (r[-1].since > r->since || r[-1].until > r->until))
+                fail_msg("%s: versions not in order", name);
+        }
     }
 }
 
 TEST(test_ranges) {
-    check_ranges(output_ranges, LENGTH(output_ranges));
-    check_ranges(compute_ranges, LENGTH(compute_ranges));
-    check_ranges(tensor_ranges, LENGTH(tensor_ranges));
-    check_ranges(tie_ranges, LENGTH(tie_ranges));
-    check_ranges(refusal_ranges, LENGTH(refusal_ranges));
-    check_ranges(body_ranges, LENGTH(body_ranges));
-    check_ranges(flag_ranges, LENGTH(flag_ranges));
+    check_ranges(output_ranges);
+    check_ranges(compute_ranges);
+    check_ranges(tensor_ranges);
+    check_ranges(tie_ranges);
+    check_ranges(refusal_ranges);
+    check_ranges(body_ranges);
+    check_ranges(flag_ranges);
 }
 
 /* ---- every output is determined -------------------------------------------------------------- */
@@ -173,8 +181,7 @@ static void check_wrap(const OpSchema *schema, const OpOutputRule *rule) {
 
 static void check_rule(const OpSchema *schema, const OpOutputRule *rule) {
     const TypeSet *out = op_param_types(schema, op_schema_output(schema, rule->output));
-    assert_string_equal(rule->range.name, schema->name);
-    assert_true(rule->range.since <= schema->since && schema->since <= rule->range.until);
+    assert_true(rule->since <= schema->since && schema->since <= rule->until);
     if (rule->attr) {
         const OpAttr *attr = op_schema_attr(schema, rule->attr);
         if (!attr) fail_msg("%s %d: no attribute %s", schema->name, schema->since, rule->attr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which axes of a tensor are batch, heads, rows and the elements of a head, as demi.fused's
- * Attention says it (fused_ops.def): for its shapes and its kernel. */
+ * Attention says it (operators/fused.def): for its shapes and its kernel. */
 #ifndef DEMI_HEAD_AXES_H
 #define DEMI_HEAD_AXES_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The layouts of op_attrs.def as data. */
+/* The layouts of attributes, ATTRS of operators/, as data. */
 #include "op_attrs.h"
 
 const char *const activation_names[] = {
@@ -44,10 +44,10 @@ const char *const activation_names[] = {
 
 #define ENUM(name, ...)
 #define STRUCT(...)
-#define LAYOUT(id, ...)                                                                            \
+#define ATTRS(id, ...)                                                                             \
     static const AttrField id##_fields[] = {__VA_ARGS__, {.name = NULL}};                          \
     const AttrLayout op_attrs_##id = {sizeof(SELF), id##_fields};
-#include "op_attrs.def"
+#include "operators.def"
 
 static const AttrField no_fields[] = {{.name = NULL}};
 const AttrLayout op_attrs_none = {1, no_fields};

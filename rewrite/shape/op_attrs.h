@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The structs, choices and layouts of op_attrs.def, for shape functions and kernels. */
+/* The structs, choices and layouts of operators' attributes (ATTRS of operators/), for shape functions
+ * and kernels. */
 #ifndef DEMI_OP_ATTRS_H
 #define DEMI_OP_ATTRS_H
 
@@ -21,11 +22,11 @@ extern const char *const activation_names[];
     typedef struct SELF {                                                                          \
         __VA_ARGS__                                                                                \
     } SELF;
-#define LAYOUT(id, ...) extern const AttrLayout op_attrs_##id;
-#include "op_attrs.def"
+#define ATTRS(id, ...) extern const AttrLayout op_attrs_##id;
+#include "operators.def"
 #undef ENUM
 #undef STRUCT
-#undef LAYOUT
+#undef ATTRS
 
 /* No attributes. */
 extern const AttrLayout op_attrs_none;

@@ -11,39 +11,24 @@
 #include <string.h>
 
 #include "shape_calc.h"
-#include "text_order.h"
 
-static const ShapeRow rows[] = {
-#define SHAPE(domain, name, since, function, layout, variant)                                      \
-    {domain, name, since, variant, shape_##function, &op_attrs_##layout},
+#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(ShapeRow, __VA_ARGS__),
+#define SHAPE(since, function, layout, variant)                                                    \
+    {since, SHAPE_##variant, shape_##function, &op_attrs_##layout},
+static const OpRows table[OP_ID_COUNT] = {
 #include "operators.def"
 };
 
-size_t shape_row_count(void) {
-    return sizeof rows / sizeof *rows;
-}
-
-const ShapeRow *shape_row(size_t index) {
-    return &rows[index];
-}
-
-static int row_compare(const ShapeRow *row, const char *domain, const char *name) {
-    int order = text_order(row->domain, domain);
-    return order ? order : text_order(row->name, name);
+const ShapeRow *shape_rows(OpId op, size_t *count) {
+    *count = table[op].count;
+    return table[op].rows;
 }
 
 const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) {
-    size_t low = 0, high = shape_row_count(); /* low: past the last row <= (domain, name, opset) */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = row_compare(&rows[middle], domain, name);
-        if (order < 0 || (order == 0 && rows[middle].since <= opset))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || row_compare(&rows[low - 1], domain, name) != 0) return NULL;
-    return &rows[low - 1];
+    size_t count;
+    const ShapeRow *rows = shape_rows(op_id(domain, name), &count);
+    while (count && rows[count - 1].since > opset) count--;
+    return count ? &rows[count - 1] : NULL;
 }
 
 bool shape_row_keeps(const ShapeRow *row) {

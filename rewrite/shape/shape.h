@@ -4,7 +4,7 @@
  * A shape function takes attributes (a plain struct), input shapes and, where they are known, the
  * contents of small tensors, and gives output shapes and contents; so Shape, Gather, Concat,
  * Reshape chains resolve. infer-shapes calls it with symbols, a runtime with numbers. Nothing here
- * knows graphs or models. operators.def says which function serves which operator.
+ * knows graphs or models. SHAPE rows of operators/ say which function serves which operator.
  *
  * What is not known stays unknown: no function ever guesses. Numbers come from files, so all
  * arithmetic is checked, and what no valid model can hold gives "invalid: reason", never a crash.
@@ -19,6 +19,7 @@
 #include "arena.h"
 #include "attr_layout.h"
 #include "dtype.h"
+#include "op_id.h"
 
 enum {
     SHAPE_RANK_LIMIT = 1024, /* shapes of higher rank are invalid: bounds what ranks can grow to */
@@ -73,10 +74,8 @@ typedef struct ShapeCall {
 
 typedef bool (*ShapeFunction)(ShapeCall *call);
 
-/* One operator from version `since` on, until the next row of its name. */
+/* One operator from version `since` on, until its next row. */
 struct ShapeRow {
-    const char *domain; /* "" for ai.onnx */
-    const char *name;
     int32_t since;
     int32_t variant; /* what the function distinguishes operators by, where it serves several */
     ShapeFunction function;
@@ -92,9 +91,8 @@ const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset);
 bool shape_row_keeps(const ShapeRow *row);
 bool shape_row_broadcasts(const ShapeRow *row);
 
-/* Rows in table order, sorted by domain, name and since. */
-size_t shape_row_count(void);
-const ShapeRow *shape_row(size_t index);
+/* All rows of an operator, *count of them, sorted by since. */
+const ShapeRow *shape_rows(OpId op, size_t *count);
 
 /* Computes outputs from inputs. True: outputs are filled, unknown where undecidable. False: no
  * valid model has these inputs; call->reason says why, and outputs are unknown. */

@@ -11,8 +11,8 @@
 #include "shape.h"
 #include "op_attrs.h"
 
-#define SHAPE(domain, name, since, function, layout, variant)                                      \
-    bool shape_##function(ShapeCall *call);
+#define OPERATOR(domain, name, ...)             __VA_ARGS__
+#define SHAPE(since, function, layout, variant) bool shape_##function(ShapeCall *call);
 #include "operators.def"
 
 /* Variants: what one function distinguishes operators by. */

@@ -142,16 +142,16 @@ static void case_fill(Arena *arena, void *place, const AttrField *field, const c
     }
 }
 
-static void *case_attrs(Arena *arena, const ShapeRow *row, const char *text) {
+static void *case_attrs(Arena *arena, const ShapeRow *row, const ShapeCase *test) {
     char *attrs = attr_layout_new(row->layout, arena);
-    char *copy = arena_copy(arena, text, strlen(text));
+    char *copy = arena_copy(arena, test->attrs, strlen(test->attrs));
     while (*copy) {
         char *end = copy + strcspn(copy, ";"), *value = strchr(copy, '=');
         char *next = *end ? end + 1 : end;
         *end = *value = 0;
         const AttrField *field = row->layout->fields;
         while (field->name && strcmp(field->name, copy)) field++;
-        if (!field->name) fail_msg("%s has no attribute %s", row->name, copy);
+        if (!field->name) fail_msg("%s has no attribute %s", test->name, copy);
         case_fill(arena, attrs + field->offset, field, value + 1);
         copy = next;
     }
@@ -188,7 +188,7 @@ static void case_check(Arena *arena, const ShapeCase *test) {
     uint32_t output_count = case_operands(arena, test->outputs, want);
     for (uint32_t i = 0; i < output_count; i++) outputs[i] = (ShapeOperand){.present = true};
     ShapeCall call = {.arena = arena,
-                      .attrs = case_attrs(arena, row, test->attrs),
+                      .attrs = case_attrs(arena, row, test),
                       .inputs = inputs,
                       .outputs = outputs,
                       .input_count = input_count,

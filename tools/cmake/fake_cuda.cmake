@@ -24,8 +24,8 @@ add_library(demi_fake_flags INTERFACE)
 target_compile_options(demi_fake_flags INTERFACE -O3 -Wall -Wextra -Wshadow -Wconversion
     -Wstrict-prototypes -Wmissing-prototypes -fno-math-errno -fno-trapping-math ${fake_wide}
     $<$<BOOL:${DEMI_WERROR}>:-Werror>)
-target_include_directories(demi_fake_flags INTERFACE tools/fake_cuda kernels/cuda kernels
-    rewrite/base rewrite/shape)
+target_include_directories(demi_fake_flags INTERFACE tools/fake_cuda kernels/cuda kernels rewrite/shape
+    $<TARGET_PROPERTY:demi_base,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_definitions(demi_fake_flags INTERFACE FAKE_CUDA_FOLDER="${cuda_build}")
 
 # demi_fake(NAME FILE source…): a library FILE
@@ -33,6 +33,7 @@ function(demi_fake name file)
     list(TRANSFORM ARGN PREPEND tools/fake_cuda/)
     add_library(${name} SHARED ${ARGN})
     target_link_libraries(${name} PRIVATE demi_fake_flags m Threads::Threads)
+    add_dependencies(${name} demi_base) # which makes a header
     set_target_properties(${name} PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME ${file}
         LIBRARY_OUTPUT_DIRECTORY ${fake_folder} C_VISIBILITY_PRESET default
         BUILD_RPATH ${fake_folder})

@@ -25,7 +25,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from suite import engines, faithful, faithful_formulas as formulas, metric, one_operator, walk, workers
+from suite import (engines, faithful, faithful_formulas as formulas, metric, one_operator,
+                   operator_rows, walk, workers)
 from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -209,11 +210,11 @@ def one_node_models() -> list[tuple[pathlib.Path, onnx.NodeProto, int]]:
 
 
 def operators(to: str) -> set[str]:
-    """Operators with a class in operators.def that may take the type."""
-    rows = re.findall(r'^OPERATOR\("(.*?)", "(\w+)", (?!CLASS\(NONE)',
-                      (ROOT / "rewrite/base/operators.def").read_text(), re.M)
+    """Operators with a precision class that may take the type."""
     found = set()
-    for domain, name in rows:
+    for (domain, name), kinds in operator_rows.rows().items():
+        if kinds["IS"][0].startswith("CLASS(NONE)"):
+            continue
         node = onnx.NodeProto(op_type=name, domain=domain)
         if faithful.takes(node, one_operator.NEWEST[domain], to):
             found.add(name)

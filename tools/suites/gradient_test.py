@@ -6,7 +6,7 @@ Every case of suite/gradient_cases.py and suite/gradient_signal_cases.py is a no
 multiplied by random numbers, with a Gradient of that with respect to the node's operands. Expanded,
 it must pass ONNX's full check and strict inference; its gradients, computed in double by ONNX's
 reference evaluator, agree with central differences to 1e-5, along random directions or (--elements) each, and in float by demi and by ONNX
-Runtime, with optimizations off, with those in double. Every rule of gradient_rules.def has a case.
+Runtime, with optimizations off, with those in double. Every GRADIENT row of rewrite/base/operators has a case.
 Others show what a Gradient's names mean: values that are substituted, gradients of gradients,
 training graphs, and each error.
 
@@ -30,7 +30,7 @@ import onnx
 import onnx.parser
 from onnx import TensorProto, helper, numpy_helper, reference
 
-from suite import (engines, gradient_cases, gradient_models, gradient_ops,
+from suite import (engines, gradient_cases, gradient_models, gradient_ops, operator_rows,
                    gradient_signal_cases)
 from suite.gradient_cases import Case, ints
 from suite.package import demi
@@ -256,15 +256,20 @@ def judge(case: Case, rng: np.random.Generator) -> str:
 
 
 README = ROOT / "passes/gradient/README.md"
-KINDS = {"FORMULA": "a formula", "GRADIENT": "a rule", "BODY": "by a body of other operators",
+KINDS = {"FORMULA": "a formula", "RULE": "a rule", "BODY": "by a body of other operators",
          "NONE": "nothing flows", "REFUSED": "refused"}
 
 
+def gradient_rows() -> list[tuple[str, str]]:
+    """(operator, its GRADIENT row)"""
+    return [(op, row) for (_, op), kinds in operator_rows.rows().items() for row in kinds["GRADIENT"]]
+
+
 def readme_table() -> str:
-    """What gradient_rules.def says, as the manual has it."""
-    text = (ROOT / "passes/gradient/gradient_rules.def").read_text()
+    """What the GRADIENT rows of operators say, as the manual has it."""
     rows: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for kind, op, rest in re.findall(r'^(\w+)\("(\w+)", (.*)\)$', text, re.M):
+    for op, row in gradient_rows():
+        kind, rest = row.split(", ", 1)
         if kind in ("NONE", "REFUSED"):
             why = rest.strip('"')
             rows[kind].append(f"{op} ({why})")
@@ -294,10 +299,8 @@ def float_operators() -> set[str]:
 
 
 def table_rows() -> dict[str, str]:
-    """Operator -> kind of gradient_rules.def."""
-    text = (ROOT / "passes/gradient/gradient_rules.def").read_text()
-    return {op: kind for kind, op in
-            re.findall(r'^(GRADIENT|BODY|FORMULA|NONE|REFUSED)\("(\w+)"', text, re.M)}
+    """Operator -> kind of its GRADIENT row."""
+    return {op: row.split(", ", 1)[0] for op, row in gradient_rows()}
 
 
 class Rules(unittest.TestCase):
@@ -357,7 +360,7 @@ class Rules(unittest.TestCase):
     def test_every_rule_has_a_case(self) -> None:
         rows = table_rows()
         without = [op for op, kind in rows.items()
-                   if kind in ("GRADIENT", "BODY", "FORMULA") and op not in gradient_cases.MAKERS
+                   if kind in ("RULE", "BODY", "FORMULA") and op not in gradient_cases.MAKERS
                    and op not in ELSEWHERE]
         self.assertEqual(without, [])
 

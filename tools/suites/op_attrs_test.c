@@ -270,10 +270,13 @@ static void check_names(const char *op, const AttrLayout *layout) {
 static void test_names(void **state) {
     (void)state;
     failures = 0;
-    for (size_t i = 0; i < shape_row_count(); i++)
-        check_names(shape_row(i)->name, shape_row(i)->layout);
-    for (size_t i = 0; i < kernel_row_count(); i++)
-        check_names(kernel_row(i)->op, kernel_row(i)->layout);
+    for (int op = OP_NONE; op < OP_ID_COUNT; op++) {
+        size_t count;
+        const ShapeRow *shapes = shape_rows((OpId)op, &count);
+        for (size_t i = 0; i < count; i++) check_names(op_name((OpId)op), shapes[i].layout);
+        const KernelRow *kernels = kernel_rows((OpId)op, &count);
+        for (size_t i = 0; i < count; i++) check_names(op_name((OpId)op), kernels[i].layout);
+    }
     assert_int_equal(failures, 0);
 }
 

@@ -15,6 +15,8 @@ import pathlib
 import re
 import sys
 
+from suite import operator_rows
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ["rewrite", "proto", "passes", "runtime", "kernels", "tools"]
 SUFFIXES = {".c", ".h", ".inc"}
@@ -26,13 +28,12 @@ EXCEPTIONS = {
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 SCHEMA = re.compile(r'^ {4}\{"[^"]*", "(\w+)", \d+,', re.M)
-FUSED = re.compile(r'^OP\("(\w+)"', re.M)
 BEGIN = re.compile(r"(?:=|\)|return)\s*\{")
 
 
 def operators() -> set[str]:
-    ops, fused = (next(ROOT.glob(f"rewrite/**/{name}")) for name in ("ops.def", "fused_ops.def"))
-    return set(SCHEMA.findall(ops.read_text())) | set(FUSED.findall(fused.read_text()))
+    fused = {name for domain, name in operator_rows.rows() if domain == "demi.fused"}
+    return set(SCHEMA.findall((ROOT / "rewrite/ops/ops.def").read_text())) | fused
 
 
 def plain(text: str) -> str:
@@ -63,13 +64,13 @@ def problems(name: str, text: str, names: set[str]) -> list[str]:
         if len(listed) > 1 and not is_body(code, brace):
             line = code.count("\n", 0, brace) + 1
             found.append(f"{name}:{line}: a list of operators ({', '.join(sorted(listed))}): it "
-                         "belongs into rewrite/base/operators.def, or a table of its own")
+                         "belongs into rewrite/base/operators, or a table of its own")
     for m in re.finditer(r"[^;{}]+", code):
         compared = {w for w in LITERAL.findall(m.group(0)) if w in names}
         if len(compared) > MOST_COMPARED and re.search(r"\|\||&&", m.group(0)):
             line = code.count("\n", 0, m.start()) + 1
             found.append(f"{name}:{line}: compares with {', '.join(sorted(compared))}: a fact about "
-                         "them belongs into rewrite/base/operators.def")
+                         "them belongs into rewrite/base/operators")
     return found
 
 

@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PUBLIC = re.compile(r"demi_\w+")
-# exec_operators.h declares what exec_operators.def lists, in whichever file it is.
+# exec_operators.h declares what the EXEC rows of operators list, in whichever file it is.
 TABLES = re.compile(r"exec_\w+")
 SYMBOL = re.compile(r"(.*):\s*[0-9a-f]*\s+(\w) (\S+)")
 BATCH = 200

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi.fused's Attention (rewrite/ops/fused_ops.def): its operands as attend.h wants them. Q, K, V
+/* demi.fused's Attention (rewrite/base/operators/fused.def): its operands as attend.h wants them. Q, K, V
  * and Y are read and written as they are stored, in any order of axes. */
 #include "attend.h"
 #include "head_axes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The operators of demi.fused (rewrite/ops/fused_ops.def): the plain operator's kernel, then what
+/* The operators of demi.fused (rewrite/base/operators/fused.def): the plain operator's kernel, then what
  * was fused into it. All is float here; the host widens 16-bit operands and rounds the result,
  * once. */
 #include "conv_direct.h"

@@ -3,7 +3,7 @@
 elements and one, broadcast axes, odd strides; operands that are inputs or constants.
 
 `build(maker, seed)` gives a model and its inputs. Every maker of MAKERS takes a Case and adds nodes; which
-rows of kernels/cuda/cuda_rows.def it comes to is for the plan to decide.
+CUDA rows of rewrite/base/operators it comes to is for the plan to decide.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is the reason that a report gives for each fp32 node there, and is it true?
 
-Judged against the source model, ONNX's own schemas, operators.def and the report's other nodes; the
+Judged against the source model, ONNX's own schemas, rewrite/base/operators and the report's other nodes; the
 cost that a "cheaper" reason claims is checked by placement_mincut_test.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import defs, numpy_helper
 
-from suite import lowclass, walk
+from suite import lowclass, operator_rows, walk
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TARGET = {"float16": "tensor(float16)", "bfloat16": "tensor(bfloat16)"}
@@ -44,11 +44,13 @@ CONDITIONS = {
 
 def fp32_ops(policy: str) -> set[tuple[str, str]]:
     """(domain, operator) of those that a policy has in class FP32."""
-    text = (ROOT / "rewrite/base/operators.def").read_text()
     column = ("float16", "bfloat16", "fast").index(policy)
-    rows = re.findall(r'^OPERATOR\("([^"]*)", "(\w+)", CLASS(?:ES)?\(([^)]*)\)', text, re.M)
-    return {(domain, name) for domain, name, classes in rows
-            if (classes.split(", ") * 3)[column] == "FP32"}
+    found = set()
+    for operator, kinds in operator_rows.rows().items():
+        classes = re.match(r"CLASS(?:ES)?\(([^)]*)\)", kinds["IS"][0])[1].split(", ")
+        if (classes * 3)[column] == "FP32":
+            found.add(operator)
+    return found
 
 
 FP32_OPS = {to: fp32_ops(to) for to in TARGET}

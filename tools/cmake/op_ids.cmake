@@ -1,0 +1,17 @@
+# Writes op_ids.inc, the sorted list of operators, from the OPERATOR blocks of rewrite/base/operators:
+#     cmake -DFOLDER=… -DOUT=… -P op_ids.cmake
+file(GLOB families ${FOLDER}/*.def)
+set(text "/* OP_ID(domain, name), sorted by domain and name. Written by tools/cmake/op_ids.cmake. */\n")
+foreach(domain onnx ml preview training microsoft fused) # as what they stand for is sorted (op_id.h)
+    set(names "")
+    foreach(family ${families})
+        file(STRINGS ${family} lines REGEX "^OPERATOR\\(${domain}, [A-Za-z0-9]+,$")
+        list(APPEND names ${lines})
+    endforeach()
+    list(SORT names COMPARE STRING)
+    foreach(line ${names})
+        string(REGEX REPLACE "^OPERATOR\\((.*),$" "OP_ID(\\1)\n" line "${line}")
+        string(APPEND text "${line}")
+    endforeach()
+endforeach()
+file(WRITE ${OUT} "${text}")
