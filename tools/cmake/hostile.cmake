@@ -6,7 +6,7 @@ list(FILTER command_sources EXCLUDE REGEX "/demi_main\\.c$")
 add_library(demi_commands OBJECT ${command_sources} tools/fuzz/hostile_commands.c
     tools/fuzz/fuzz_common.c)
 target_include_directories(demi_commands PUBLIC tools/command tools/fuzz)
-target_link_libraries(demi_commands PRIVATE demi_flags PUBLIC demi_training demi_search demi_trials demi_passes demi_proto
+target_link_libraries(demi_commands PRIVATE demi_flags PUBLIC demi_training demi_search demi_evaluation demi_passes demi_proto
     demi_runtime demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi_commands)
 

@@ -12,7 +12,7 @@ endforeach()
 # What convert --verify, compare and diff do, asked of the library by its public headers alone.
 add_executable(client_verify tools/examples/client_verify.c)
 target_include_directories(client_verify PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/include)
-target_link_libraries(client_verify PRIVATE demi_flags demi_trials)
+target_link_libraries(client_verify PRIVATE demi_flags demi_evaluation)
 demi_use_onednn(client_verify)
 add_test(NAME client_verify COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/client_verify.sh
     $<TARGET_FILE:client_verify> ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models/conv_net.onnx)
@@ -23,7 +23,7 @@ add_executable(client_runtime tools/examples/client_runtime.c)
 target_include_directories(client_runtime PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/include)
 target_link_libraries(client_runtime PRIVATE demi_flags demi_runtime)
 set(other_archives "")
-foreach(part demi_training demi_search demi_trials demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite)
+foreach(part demi_training demi_search demi_evaluation demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite)
     list(APPEND other_archives $<TARGET_FILE:${part}>)
 endforeach()
 add_test(NAME runtime_only COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/runtime_only.sh

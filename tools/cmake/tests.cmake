@@ -57,7 +57,7 @@ list(APPEND file_corpus_options ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/conver
     ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
 file(GLOB file_plans CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/plan/*)
 set(file_archives "")
-foreach(part base shape rewrite proto passes runtime kernels solve trials search training)
+foreach(part base shape rewrite proto passes runtime kernels solve evaluation search training)
     list(APPEND file_archives $<TARGET_FILE:demi_${part}>)
 endforeach()
 

@@ -20,7 +20,7 @@ demi_embed(search_page search_page.html)
 file(GLOB demi_command CONFIGURE_DEPENDS tools/command/*.c)
 add_executable(demi ${demi_command} ${demi_pages})
 target_include_directories(demi PRIVATE tools/command)
-target_link_libraries(demi PRIVATE demi_flags demi_training demi_search demi_trials demi_passes demi_proto demi_runtime
+target_link_libraries(demi PRIVATE demi_flags demi_training demi_search demi_evaluation demi_passes demi_proto demi_runtime
     demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi)
 if(DEMI_STATIC)
@@ -34,7 +34,7 @@ endif()
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
 # every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
-set(demi_parts demi_training demi_search demi_trials demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
+set(demi_parts demi_training demi_search demi_evaluation demi_solve demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
     demi_shape demi_base)
 set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
 set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)
@@ -59,8 +59,8 @@ add_custom_command(OUTPUT ${demi_archive}
 add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
 set(demi_headers passes/front/demi.h passes/front/demi_plugin.h rewrite/base/demi_dtype.h
-    rewrite/base/demi_error.h runtime/demi_runtime.h tools/lab/trials/demi_trials.h
-    tools/lab/search/demi_search.h tools/lab/training/demi_train.h)
+    rewrite/base/demi_error.h runtime/demi_runtime.h tools/evaluation/demi_trials.h
+    tools/search/demi_search.h tools/training/demi_train.h)
 foreach(header ${demi_headers})
     get_filename_component(name ${header} NAME)
     configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)

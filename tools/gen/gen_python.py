@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = ["rewrite/base/demi_error.h", "rewrite/base/demi_dtype.h", "passes/front/demi.h",
-           "runtime/demi_runtime.h", "tools/lab/trials/demi_trials.h", "tools/lab/search/demi_search.h", "tools/lab/training/demi_train.h",
+           "runtime/demi_runtime.h", "tools/evaluation/demi_trials.h", "tools/search/demi_search.h", "tools/training/demi_train.h",
            "passes/front/demi_plugin.h"]
 SETTINGS = ROOT / "passes/policy.def"
 OUTPUT = ROOT / "tools/python/demi_onnx/_abi.py"

@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ACTION = ROOT / "tools/action"
+ACTION = ROOT / "tools/packaging/action"
 DEMI = ""
 
 
@@ -80,7 +80,7 @@ class Action(unittest.TestCase):
     def test_its_own_command(self):
         """Without one it builds that of its own checkout, and asks no registry of Python packages."""
         checkout, programs = self.folder / "checkout", self.folder / "programs"
-        for name in ("tools/action/check", "tools/setup/setup.sh"):
+        for name in ("tools/packaging/action/check", "tools/setup/setup.sh"):
             (checkout / name).parent.mkdir(parents=True)
             shutil.copy(ROOT / name, checkout / name)
         programs.mkdir()
@@ -91,7 +91,7 @@ class Action(unittest.TestCase):
             (programs / name).chmod(0o755)
         env = {"PATH": f"{programs}:{os.environ['PATH']}", "DEMI_MODEL": "half.onnx", "DEMI_AGAINST": "model.onnx"}
         for built, code in ((DEMI, 0), ("/none/demi", 3)):
-            done = subprocess.run([checkout / "tools/action/check"], cwd=self.folder, capture_output=True, text=True,
+            done = subprocess.run([checkout / "tools/packaging/action/check"], cwd=self.folder, capture_output=True, text=True,
                                   check=False, env=env | {"DEMI_BUILT": built})
             self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertIn("--preset release", (checkout / "cmake.log").read_text())

@@ -5,8 +5,8 @@ and that what a model may leave out is read through functions that say so.
     tools -> everything            passes -> rewrite (passes/front also proto; lower_plan.c also
     proto -> rewrite               runtime/plan.h)
     runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
-    tools/lab/trials -> tools/lab/search/solve, passes/front, runtime, kernels, rewrite
-    tools/lab/search, tools/lab/training -> tools/lab/trials and these     tools/lab/search/solve -> rewrite/base
+    tools/evaluation -> tools/search/solve, passes/front, runtime, kernels, rewrite
+    tools/search, tools/training -> tools/evaluation and these     tools/search/solve -> rewrite/base
     kernels/cuda's .cu and .cuh files, which nvcc compiles as C++, include *.cuh, *_args.h and
     demi_dtype.h alone; what includes an *_args.h in turn is C and C++
 
@@ -15,7 +15,7 @@ there is a family of operators: loops and the contract, nothing else. Tests may 
 their own top folder and what any room of it may.
 
 Third parties: protobuf-c (with the headers generated from onnx.proto) in proto/, jansson in
-passes/front/policy.c and tools/lab/search/journal.c, zlib in tools/lab/trials/values/npz.c, oneDNN in kernels/cpu/onednn,
+passes/front/policy.c and tools/search/journal.c, zlib in tools/evaluation/values/npz.c, oneDNN in kernels/cpu/onednn,
 cmocka in tests, none in a public header. Every header of ours is included by its bare name. Attributes'
 values are read by attr_tensor and the like (graph.h), values' types by value_type: no pass can take a
 union for another of its members, or follow a type that is not known. Structs of operators' attributes,
@@ -36,8 +36,8 @@ SHAPE = BASE | {"rewrite/shape"}
 GRAPH = BASE | {"rewrite", "rewrite/ops"}
 LIBRARIES = SHAPE | GRAPH | {"rewrite/text", "proto", "kernels", "runtime", "passes",
                              "passes/front", "passes/placement", "passes/check",
-                             "tools/lab/trials", "tools/lab/trials/diff", "tools/lab/trials/sessions", "tools/lab/trials/values",
-                             "tools/lab/search", "tools/lab/search/solve", "tools/lab/training"}
+                             "tools/evaluation", "tools/evaluation/diff", "tools/evaluation/sessions", "tools/evaluation/values",
+                             "tools/search", "tools/search/solve", "tools/training"}
 FAMILY = SHAPE | {"kernels", "kernels/cpu/loops"}
 PRODUCTS = FAMILY | {"kernels/cpu/gemm"}
 # The rooms that each room may include beside itself.
@@ -76,19 +76,19 @@ ROOMS = {
     "kernels/cpu/quantized": PRODUCTS | {"kernels/cpu/window"},
     "kernels/cpu/onednn": PRODUCTS | {"kernels/cpu/product", "kernels/cpu/quantized"},
     "runtime": SHAPE | {"kernels"},
-    "tools/lab/trials": SHAPE | GRAPH | {"kernels", "runtime", "passes/front", "passes/placement",
-                                   "passes/quantize", "tools/lab/search/solve", "tools/lab/trials/diff",
-                                   "tools/lab/trials/sessions", "tools/lab/trials/values"},
-    "tools/lab/trials/diff": GRAPH,
-    "tools/lab/trials/sessions": SHAPE | {"kernels", "runtime", "tools/lab/trials/values"},
-    "tools/lab/trials/values": SHAPE | {"kernels", "kernels/cpu/loops", "runtime"},
-    "tools/lab/search": SHAPE | GRAPH | {"kernels", "kernels/cpu/loops", "runtime", "passes/front",
+    "tools/evaluation": SHAPE | GRAPH | {"kernels", "runtime", "passes/front", "passes/placement",
+                                   "passes/quantize", "tools/search/solve", "tools/evaluation/diff",
+                                   "tools/evaluation/sessions", "tools/evaluation/values"},
+    "tools/evaluation/diff": GRAPH,
+    "tools/evaluation/sessions": SHAPE | {"kernels", "runtime", "tools/evaluation/values"},
+    "tools/evaluation/values": SHAPE | {"kernels", "kernels/cpu/loops", "runtime"},
+    "tools/search": SHAPE | GRAPH | {"kernels", "kernels/cpu/loops", "runtime", "passes/front",
                                    "passes/gradient", "passes/placement", "passes/quantize",
-                                   "passes/training", "tools/lab/trials", "tools/lab/trials/sessions",
-                                   "tools/lab/trials/values", "tools/lab/search/solve"},
-    "tools/lab/search/solve": BASE,
-    "tools/lab/training": SHAPE | GRAPH | {"kernels", "runtime", "passes/front", "tools/lab/trials",
-                                     "tools/lab/trials/sessions", "tools/lab/trials/values"},
+                                   "passes/training", "tools/evaluation", "tools/evaluation/sessions",
+                                   "tools/evaluation/values", "tools/search/solve"},
+    "tools/search/solve": BASE,
+    "tools/training": SHAPE | GRAPH | {"kernels", "runtime", "passes/front", "tools/evaluation",
+                                     "tools/evaluation/sessions", "tools/evaluation/values"},
     "tools/command": LIBRARIES,
     "tools/examples": set(),
     "tools/fake_cuda": SHAPE | {"kernels", "kernels/cuda"},
@@ -106,27 +106,27 @@ EXTRA = {
     "passes/lower_plan.c": {"runtime/plan.h"},
     "passes/placement/operators_test.c": {"kernels/kernel.h", "rewrite/shape/shape.h",
                                           "runtime/exec.h"},
-    "tools/lab/trials/diff": {"tools/lab/trials/demi_trials.h"},
-    "tools/lab/trials/sessions": {"tools/lab/trials/demi_trials.h"},
-    "tools/lab/trials/values": {"tools/lab/trials/demi_trials.h"},
-    "tools/lab/trials/sessions/model_plan.c": {"passes/front/demi_front.h"},
-    "tools/lab/trials/values/value_pb.c": {"proto/onnx_import.h", "proto/wire_read.h", "rewrite/graph.h"},
+    "tools/evaluation/diff": {"tools/evaluation/demi_trials.h"},
+    "tools/evaluation/sessions": {"tools/evaluation/demi_trials.h"},
+    "tools/evaluation/values": {"tools/evaluation/demi_trials.h"},
+    "tools/evaluation/sessions/model_plan.c": {"passes/front/demi_front.h"},
+    "tools/evaluation/values/value_pb.c": {"proto/onnx_import.h", "proto/wire_read.h", "rewrite/graph.h"},
     "tools/fuzz/hostile_commands.c": {"tools/command/commands.h", "tools/command/console.h",
                                       "tools/command/outputs.h"},
 }
 # Third-party headers by pattern, and the files that may include them (path patterns).
 THIRD_PARTY = [
     (r"protobuf-c/.*|.*\.pb-c\.h", r"proto/.*|tools/.*"),
-    (r"jansson\.h", r"passes/front/policy(_test)?\.c|tools/lab/search/(journal|supported)\.c"),
+    (r"jansson\.h", r"passes/front/policy(_test)?\.c|tools/search/(journal|supported)\.c"),
     (r"cmocka\.h", r".*_test\.[ch]|.*/test_[^/]*|tools/.*"),
-    (r"zlib\.h", r"tools/lab/trials/values/npz\.c"),
+    (r"zlib\.h", r"tools/evaluation/values/npz\.c"),
     (r"dnnl.*|oneapi/.*", r"kernels/cpu/onednn/.*"),
     (r"cuda_(bf16|fp16)\.h", r"kernels/cuda/\w+\.(cu|cuh)"),
 ]
 PUBLIC_HEADERS = {"passes/front/demi.h", "passes/front/demi_plugin.h", "rewrite/base/demi_dtype.h",
                   "rewrite/base/demi_error.h",
-                  "runtime/demi_runtime.h", "tools/lab/search/demi_search.h", "tools/lab/training/demi_train.h",
-                  "tools/lab/trials/demi_trials.h"}
+                  "runtime/demi_runtime.h", "tools/search/demi_search.h", "tools/training/demi_train.h",
+                  "tools/evaluation/demi_trials.h"}
 # Programs that use the installed library as anyone's would, by its installed headers.
 CLIENTS = re.compile(r"tools/examples/[^/]*\.c")
 INSTALLED = {"demi/" + path.rsplit("/", 1)[-1] for path in PUBLIC_HEADERS}
@@ -145,9 +145,9 @@ ATTR_MEMBER = re.compile(r"\b(?!plain->|to->|from->|row->)\w+->v\.(?:f|i|s|t|g|s
                          r"strings|tensors|graphs|sparses|types)\b")
 ATTR_WHOLE = {"rewrite/attr.c", "rewrite/model.c", "rewrite/compare.c", "rewrite/text/text_print.c",
               "rewrite/text/text_parse_attr.c", "rewrite/test_model.h", "proto/import_node.c",
-              "proto/export_node.c", "tools/lab/trials/diff/diff_text.c", "tools/lab/trials/diff/model_diff.c",
-              "tools/lab/trials/diff/model_against.c", "tools/command/show_json.c"}
-ATTR_TOPS = ("passes/", "proto/", "rewrite/", "tools/", "tools/lab/trials/")
+              "proto/export_node.c", "tools/evaluation/diff/diff_text.c", "tools/evaluation/diff/model_diff.c",
+              "tools/evaluation/diff/model_against.c", "tools/command/show_json.c"}
+ATTR_TOPS = ("passes/", "proto/", "rewrite/", "tools/", "tools/evaluation/")
 ATTR_OTHERS = ("rewrite/base/", "rewrite/shape/")  # no graph there
 # A struct whose name says that it holds an operator's attributes, or a layout that fills one.
 TYPE = re.compile(r"^typedef (?:struct|enum|union) (\w+) \{", re.MULTILINE)
@@ -160,6 +160,8 @@ FOR_NVCC = re.compile(r"kernels/cuda/(\w+\.cuh|\w+_args\.h)|rewrite/base/demi_dt
 COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "__main__.py", "model.onnx", ".gitignore"}
 
 
+# Folders of tools that are library code, as the top folders are.
+ON_TOP = ("tools/evaluation/", "tools/search/", "tools/training/")
 # Tests and what they share.
 TEST = re.compile(r".*_test\.[ch]|.*/test_[^/]*")
 
@@ -170,8 +172,8 @@ def room_of(path: str) -> str:
 
 
 def top_of(path: str) -> str:
-    """The folder whose tests a file is among: tools/lab is library code, as the top folders are."""
-    return "tools/lab" if path.startswith("tools/lab/") else path.split("/", 1)[0]
+    """The folder whose tests a file is among; in tools, that of a library on top, or all of tools."""
+    return "/".join(path.split("/", 2)[:2]) if path.startswith(ON_TOP) else path.split("/", 1)[0]
 
 
 def rooms_of(path: str) -> set[str] | None:
@@ -331,9 +333,9 @@ CASES = [  # (file, text, must be found or None)
     ("kernels/cuda/k2.cu", '#include "a.h"\n', "a file of nvcc's includes"),
     ("kernels/cuda/k3.cu", '#include "t.cuh"\n#include <cuda_fp16.h>\n', None),
     ("kernels/cuda/k4.c", "#include <cuda.h>\n", "not a header of ours"),
-    ("tools/lab/trials/t8.c", '#include "kernel.h"\n#include "g.h"\n#include "demi.h"\n', None),
-    ("tools/lab/trials/t9.c", '#include "w.h"\n', "tools/lab/trials must not include proto/w.h"),
-    ("runtime/r2.c", '#include "trials.h"\n', "runtime must not include tools/lab/trials/trials.h"),
+    ("tools/evaluation/t8.c", '#include "kernel.h"\n#include "g.h"\n#include "demi.h"\n', None),
+    ("tools/evaluation/t9.c", '#include "w.h"\n', "tools/evaluation must not include proto/w.h"),
+    ("runtime/r2.c", '#include "trials.h"\n', "runtime must not include tools/evaluation/trials.h"),
     ("tools/command/t.c", '#include "w.h"\n#include "a.h"\n', None),
     ("tools/fuzz/z.c", '#include "cmd.h"\n', "tools/fuzz must not include tools/command/cmd.h"),
     ("tools/examples/e.c", '#include "demi/demi.h"\n', None),
@@ -361,7 +363,7 @@ CASES = [  # (file, text, must be found or None)
 
 SMALL_TREE = ("rewrite/base/a.h", "rewrite/base/a.c", "rewrite/g.h", "rewrite/graph.h", "proto/w.h",
               "kernels/kernel.h", "kernels/cpu/loops/rows.h", "kernels/cpu/gemm/gemm.h",
-              "kernels/cpu/window/win.h", "kernels/cuda/t.cuh", "tools/lab/trials/trials.h", "passes/passes.h", "passes/placement/place.h",
+              "kernels/cpu/window/win.h", "kernels/cuda/t.cuh", "tools/evaluation/trials.h", "passes/passes.h", "passes/placement/place.h",
               "passes/front/demi.h", "tools/command/cmd.h")
 
 

@@ -30,8 +30,8 @@ run_client() {
 check_exports() {
     nm "$@" --defined-only --extern-only | awk 'NF == 3 {print $3}' | sort -u >"$work/have"
     cat "$source/passes/front/demi.h" "$source/runtime/demi_runtime.h" \
-        "$source/tools/lab/trials/demi_trials.h" "$source/tools/lab/search/demi_search.h" \
-        "$source/tools/lab/training/demi_train.h" | tr '\n' ' ' |
+        "$source/tools/evaluation/demi_trials.h" "$source/tools/search/demi_search.h" \
+        "$source/tools/training/demi_train.h" | tr '\n' ' ' |
         grep -o 'DEMI_API [^;]*' |
         grep -o 'demi_[a-z_]*(' | tr -d '(' | sort -u >"$work/want"
     [ -s "$work/want" ] || fail "no functions found in the headers"

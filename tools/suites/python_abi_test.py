@@ -16,7 +16,7 @@ import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GENERATOR = ROOT / "tools/gen/gen_python.py"
-HEADERS = ["passes/front", "runtime", "tools/lab/trials", "tools/lab/search", "tools/lab/training", "rewrite/base"]
+HEADERS = ["passes/front", "runtime", "tools/evaluation", "tools/search", "tools/training", "rewrite/base"]
 
 
 def load_module(path: pathlib.Path) -> object:

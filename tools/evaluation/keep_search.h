@@ -2,7 +2,7 @@
 /* The search for nodes to keep (convert --max-error): which nodes have to stay float for the
  * outputs to be near enough, by trial.
  *
- * It is a search for precisions as `demi search` is one, by the same solvers (tools/lab/search/solve): each
+ * It is a search for precisions as `demi search` is one, by the same solvers (tools/search/solve): each
  * group is float or low, what is to be least is the number of nodes that are float, and a score is
  * how far a conversion's outputs are off. But what is decided about are the conversion's own nodes,
  * those of inner graphs and of functions too, under any options, and verdicts are those of trials.
