@@ -4,6 +4,7 @@
 #define DEMI_UNARY_CUH
 
 #include "cuda_types.cuh"
+#include "formulas.h"
 #include "unary_args.h"
 
 /* e^x - 1 and the like are those of CUDA's accurate library: no fast-math here. Functions, not part of
@@ -39,22 +40,16 @@ static __device__ __forceinline__ float gelu(float x) {
 /* The activations of demi.fused: few, as they are part of larger kernels. */
 static __device__ __noinline__ float activate(int op, float x, float p, float q) {
     switch (op) {
-    case UNARY_RELU: return x < 0 ? 0 : x;
+    case UNARY_RELU: return FORMULA_RELU(x);
     case UNARY_CLIP: return x < p ? p : x > q ? q : x;
-    case UNARY_LEAKY: return x < 0 ? p * x : x;
+    case UNARY_LEAKY: return FORMULA_LEAKY_RELU(x, p);
     case UNARY_TANH: return tanhf(x);
-    case UNARY_HARD_SIGMOID: {
-        const float y = p * x + q;
-        return y < 0 ? 0 : y > 1 ? 1 : y;
-    }
-    case UNARY_HARD_SWISH: {
-        const float y = x * (1.0f / 6) + 0.5f;
-        return x * (y < 0 ? 0 : y > 1 ? 1 : y);
-    }
+    case UNARY_HARD_SIGMOID: return FORMULA_HARD_SIGMOID(x, p, q);
+    case UNARY_HARD_SWISH: return FORMULA_HARD_SWISH(x);
     case UNARY_SIGMOID:
     case UNARY_SWISH:
-    case UNARY_GELU_TANH: {
-        const float tanh_of = 1.5957691216057308f * (x + 0.044715f * x * x * x);
+    case UNARY_GELU_TANH: { /* one sigmoid for all */
+        const float tanh_of = FORMULA_GELU_TANH_OF(x);
         const float y = sigmoid(op == UNARY_SIGMOID ? x : op == UNARY_SWISH ? p * x : tanh_of);
         return op == UNARY_SIGMOID ? y : x * y;
     }
@@ -96,9 +91,9 @@ static __device__ __noinline__ float activate_gate(int op, float x, float p, flo
         const float y = log1pf(expf(-fabsf(x)));
         return x > 0 ? x + y : y;
     }
-    case UNARY_SOFTSIGN: return x / (1 + fabsf(x));
-    case UNARY_ELU: return x < 0 ? p * expm1f(x) : x;
-    case UNARY_THRESHOLDED: return x > p ? x : 0;
+    case UNARY_SOFTSIGN: return FORMULA_SOFTSIGN(x, fabsf);
+    case UNARY_ELU: return FORMULA_ELU(x, p, expm1f);
+    case UNARY_THRESHOLDED: return FORMULA_THRESHOLDED_RELU(x, p);
     case UNARY_AFFINE: return p * x + q;
     case UNARY_SCALED_TANH: return p * tanhf(q * x);
     default: return activate(op, x, p, q);
@@ -133,13 +128,13 @@ static __device__ __noinline__ float unary(int op, float x, float p, float q) {
     case UNARY_ACOSH: return acoshf(x);
     case UNARY_ATANH: return atanhf(x);
     case UNARY_ERF: return erff(x);
-    case UNARY_CELU: return (x < 0 ? 0 : x) + fminf(0, p * expm1f(x / p));
-    case UNARY_SELU: return q * (x <= 0 ? p * expm1f(x) : x);
+    case UNARY_CELU: return FORMULA_CELU(x, p, expm1f, fminf);
+    case UNARY_SELU: return FORMULA_SELU(x, p, q, expm1f);
     case UNARY_MISH: {
-        const float e = expf(x > 20 ? 20 : x), n = e * (e + 2);
-        return x * (n / (n + 2));
+        const float e = expf(x > 20 ? 20 : x);
+        return FORMULA_MISH(x, e);
     }
-    case UNARY_SHRINK: return x < -p ? x + q : x > p ? x - q : 0; /* of what is no number, too */
+    case UNARY_SHRINK: return FORMULA_SHRINK(x, p, q); /* of what is no number, too */
     default: return activate_gate(op, x, p, q);
     }
 }

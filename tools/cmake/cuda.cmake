@@ -53,8 +53,10 @@ set(cuda_folder ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda)
 set(cuda_build ${CMAKE_CURRENT_BINARY_DIR}/cuda)
 file(MAKE_DIRECTORY ${cuda_build})
 file(GLOB cuda_headers CONFIGURE_DEPENDS ${cuda_folder}/*.cuh ${cuda_folder}/*_args.h)
-list(APPEND cuda_headers ${CMAKE_CURRENT_SOURCE_DIR}/rewrite/base/demi_dtype.h)
-set(cuda_options -std=c++17 -O3 -I${CMAKE_CURRENT_SOURCE_DIR}/rewrite/base -I${cuda_folder})
+list(APPEND cuda_headers ${CMAKE_CURRENT_SOURCE_DIR}/rewrite/base/demi_dtype.h
+    ${CMAKE_CURRENT_SOURCE_DIR}/kernels/formulas.h)
+set(cuda_options -std=c++17 -O3 -I${CMAKE_CURRENT_SOURCE_DIR}/rewrite/base
+    -I${CMAKE_CURRENT_SOURCE_DIR}/kernels -I${cuda_folder})
 set(cuda_targets "")
 foreach(arch ${DEMI_CUDA_ARCHITECTURES})
     list(APPEND cuda_targets -gencode arch=compute_${arch},code=sm_${arch})

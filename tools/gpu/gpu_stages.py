@@ -85,8 +85,9 @@ def emulate(folder: pathlib.Path) -> None:
         ptx, source = image.with_suffix(".ptx"), ROOT / "kernels/cuda" / f"{image.stem}.cu"
         if ptx.exists() and ptx.stat().st_mtime > image.stat().st_mtime:
             continue
-        subprocess.run([nvcc, "-ptx", "-arch=compute_90", "-std=c++17", "-O3", f"-I{ROOT / 'rewrite/base'}",
-                        f"-I{source.parent}", "-o", ptx, source], check=True)
+        folders = [f"-I{folder}" for folder in (ROOT / "rewrite/base", ROOT / "kernels", source.parent)]
+        subprocess.run([nvcc, "-ptx", "-arch=compute_90", "-std=c++17", "-O3", *folders, "-o", ptx, source],
+                       check=True)
     os.environ["FAKE_CUDA_FOLDER"] = str(images)
 
 

@@ -7,8 +7,8 @@ and that what a model may leave out is read through functions that say so.
     runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
     tools/evaluation -> tools/search/solve, passes/front, runtime, kernels, rewrite
     tools/search, tools/training -> tools/evaluation and these     tools/search/solve -> rewrite/base
-    kernels/cuda's .cu and .cuh files, which nvcc compiles as C++, include *.cuh, *_args.h and
-    demi_dtype.h alone; what includes an *_args.h in turn is C and C++
+    kernels/cuda's .cu and .cuh files, which nvcc compiles as C++, include *.cuh, *_args.h,
+    formulas.h and demi_dtype.h alone; what includes an *_args.h in turn is C and C++
 
 A folder is a room; ROOMS says which others each may include. A folder of kernels/cpu without a line
 there is a family of operators: loops and the contract, nothing else. Tests may include what lies in
@@ -155,7 +155,7 @@ ATTR_STRUCT = re.compile(r"\bstruct\s+\w*Attrs\s*\{|\}\s*\w*Attrs\s*;|"
                          r"\bAttrLayout\s+(?!op_attrs_)\w+\s*=")
 TYPE_MEMBER = re.compile(r"->type->\w+")
 # What a file that nvcc compiles may include.
-FOR_NVCC = re.compile(r"kernels/cuda/(\w+\.cuh|\w+_args\.h)|rewrite/base/demi_dtype\.h")
+FOR_NVCC = re.compile(r"kernels/cuda/(\w+\.cuh|\w+_args\.h)|rewrite/base/demi_dtype\.h|kernels/formulas\.h")
 # Files that need not be unique: one per folder by convention.
 COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "__main__.py", "model.onnx", ".gitignore"}
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Activation functions; formulas are those of the operators' definitions. p and q are the two
+/* Activation functions; formulas.h has those that others compute, too. p and q are the two
  * attributes of an operator, in the order of its layout.
  *
  * exp, tanh and the like of float come from kernel_math.h, those of double from the C library.
  */
 #include <math.h>
 
+#include "formulas.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
 #include "kernel_rows.h"
@@ -35,27 +36,22 @@ static bool activate(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT
 #define WITH_ATTRS    activate(call, functions)
 #define WITHOUT_ATTRS kernel_unary(call, functions, NULL)
 
-PLAIN(leaky_relu, x < 0 ? p * x : x, x < 0 ? p * x : x, WITH_ATTRS)
-PLAIN(elu, x < 0 ? p * math_expm1(x) : x, x < 0 ? p * expm1(x) : x, WITH_ATTRS)
-PLAIN(selu, q *(x <= 0 ? p * math_expm1(x) : x), q *(x <= 0 ? p * expm1(x) : x), WITH_ATTRS)
-/* max(0, x) + min(0, alpha (e^(x / alpha) - 1)): with a negative alpha both may count */
-PLAIN(celu, (x < 0 ? 0 : x) + fminf(0, p *math_expm1(x / p)),
-      (x < 0 ? 0 : x) + fmin(0, p *expm1(x / p)), WITH_ATTRS)
-PLAIN(thresholded_relu, x > p ? x : 0, x > p ? x : 0, WITH_ATTRS)
+PLAIN(leaky_relu, FORMULA_LEAKY_RELU(x, p), FORMULA_LEAKY_RELU(x, p), WITH_ATTRS)
+PLAIN(elu, FORMULA_ELU(x, p, math_expm1), FORMULA_ELU(x, p, expm1), WITH_ATTRS)
+PLAIN(selu, FORMULA_SELU(x, p, q, math_expm1), FORMULA_SELU(x, p, q, expm1), WITH_ATTRS)
+PLAIN(celu, FORMULA_CELU(x, p, math_expm1, fminf), FORMULA_CELU(x, p, expm1, fmin), WITH_ATTRS)
+PLAIN(thresholded_relu, FORMULA_THRESHOLDED_RELU(x, p), FORMULA_THRESHOLDED_RELU(x, p), WITH_ATTRS)
+PLAIN(hard_sigmoid, FORMULA_HARD_SIGMOID(x, p, q), FORMULA_BETWEEN(p *x + q, 0.0, 1.0), WITH_ATTRS)
+PLAIN(hard_swish, FORMULA_HARD_SWISH(x), x *FORMULA_BETWEEN(x *(1.0 / 6) + 0.5, 0.0, 1.0),
+      WITHOUT_ATTRS)
 
-#define BETWEEN(value, low, high) ((value) < (low) ? (low) : (value) > (high) ? (high) : (value))
-PLAIN(hard_sigmoid, BETWEEN(p *x + q, 0.0f, 1.0f), BETWEEN(p *x + q, 0.0, 1.0), WITH_ATTRS)
-PLAIN(hard_swish, x *BETWEEN(x *(1.0f / 6) + 0.5f, 0.0f, 1.0f),
-      x *BETWEEN(x *(1.0 / 6) + 0.5, 0.0, 1.0), WITHOUT_ATTRS)
-
-/* tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2), e = e^x; past 20 it is 1 */
 static inline float mish_float(float x) {
-    float e = math_exp(x > 20 ? 20 : x), n = e * (e + 2);
-    return x * (n / (n + 2));
+    const float e = math_exp(x > 20 ? 20 : x);
+    return FORMULA_MISH(x, e);
 }
 PLAIN(mish, mish_float(x), x *tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))), WITHOUT_ATTRS)
 
-PLAIN(swish, x *math_sigmoid(p *x), x / (1 + exp(-p * x)),
+PLAIN(swish, FORMULA_SWISH(x, p, math_sigmoid), x / (1 + exp(-p * x)),
       activate_quick(call, functions, quick_swish))
 /* Swish of the first operand times the second, which has its shape. */
 #define TIMES(T)                                                                                   \
@@ -75,20 +71,16 @@ bool kernel_swiglu(KernelCall *call) {
 }
 
 PLAIN(softplus, math_softplus(x), x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)), WITHOUT_ATTRS)
-PLAIN(softsign, x / (1 + fabsf(x)), x / (1 + fabs(x)), WITHOUT_ATTRS)
+PLAIN(softsign, FORMULA_SOFTSIGN(x, fabsf), FORMULA_SOFTSIGN(x, fabs), WITHOUT_ATTRS)
 
 /* ---- Gelu ------------------------------------------------------------------------------------ */
 
 /* sqrt(2 / pi) */
 #define GELU_SCALE 0.79788456080286535588
 
-/* 0.5 (1 + tanh(u)) is the logistic function of 2 u: no cancellation where x is negative. */
-static inline float gelu_tanh_float(float x) {
-    return x * math_sigmoid((float)(2 * GELU_SCALE) * (x + 0.044715f * x * x * x));
-}
 UNARY_ROWS_FOR(ROW_CLONES, gelu_f32, float, float, float, x *math_normal(x))
 UNARY_ROWS(gelu_f64, double, double, double, x * 0.5 * erfc(-x * 0.70710678118654752440))
-UNARY_ROWS_FOR(ROW_CLONES, gelu_tanh_f32, float, float, float, gelu_tanh_float(x))
+UNARY_ROWS_FOR(ROW_CLONES, gelu_tanh_f32, float, float, float, FORMULA_GELU_TANH(x, math_sigmoid))
 UNARY_ROWS(gelu_tanh_f64, double, double, double,
            x / (1 + exp(-2 * GELU_SCALE * (x + 0.044715 * x * x * x))))
 
@@ -103,9 +95,9 @@ bool kernel_gelu(KernelCall *call) {
 
 /* ---- integers too ---------------------------------------------------------------------------- */
 
-#define RELUS(D, T, s) UNARY_ROWS(relu_##s, T, T, T, x < 0 ? 0 : x)
-UNARY_ROWS_FOR(ROW_CLONES, relu_f32, float, float, float, x < 0 ? 0 : x)
-UNARY_ROWS_FOR(ROW_CLONES, relu_f64, double, double, double, x < 0 ? 0 : x)
+#define RELUS(D, T, s) UNARY_ROWS(relu_##s, T, T, T, FORMULA_RELU(x))
+UNARY_ROWS_FOR(ROW_CLONES, relu_f32, float, float, float, FORMULA_RELU(x))
+UNARY_ROWS_FOR(ROW_CLONES, relu_f64, double, double, double, FORMULA_RELU(x))
 KERNEL_SIGNED_LIST(RELUS)
 
 bool kernel_relu(KernelCall *call) {
@@ -114,13 +106,12 @@ bool kernel_relu(KernelCall *call) {
     return kernel_unary(call, functions, NULL);
 }
 
-#define SHRINK(x, p, q) ((x) < -(p) ? (x) + (q) : (x) > (p) ? (x) - (q) : 0)
-UNARY_ROWS_FOR(ROW_CLONES, shrink_f32, float, float, float, SHRINK(x, p, q))
-UNARY_ROWS_FOR(ROW_CLONES, shrink_f64, double, double, double, SHRINK(x, p, q))
+UNARY_ROWS_FOR(ROW_CLONES, shrink_f32, float, float, float, FORMULA_SHRINK(x, p, q))
+UNARY_ROWS_FOR(ROW_CLONES, shrink_f64, double, double, double, FORMULA_SHRINK(x, p, q))
 
 /* Of integers: computed as double, truncated and saturated. */
 #define INT_SHRINK(D, T, s, least, most, past)                                                     \
-    UNARY_ROWS(shrink_##s, T, T, double, saturate_##s(SHRINK((double)x, p, q)))
+    UNARY_ROWS(shrink_##s, T, T, double, saturate_##s(FORMULA_SHRINK((double)x, p, q)))
 SATURATE_LIST(INT_SHRINK)
 
 bool kernel_shrink(KernelCall *call) {

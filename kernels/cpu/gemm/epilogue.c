@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "formulas.h"
 #include "kernel_math.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"

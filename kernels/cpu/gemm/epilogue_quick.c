@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "epilogue.h"
+#include "formulas.h"
 #include "kernel_math.h"
 #include "kernel_rows.h"
 

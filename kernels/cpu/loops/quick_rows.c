@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "formulas.h"
 #include "kernel_math.h"
 #include "quick_lanes.h"
 
@@ -16,18 +17,13 @@
         ROW_EACH(n, const float x = in[i]; out[i] = (expression))                                  \
     }
 
-/* sqrt(2 / pi), twice: see kernel_activation.c */
-static inline float gelu_tanh(float x) {
-    return x * math_sigmoid(1.5957691216f * (x + 0.044715f * x * x * x));
-}
-
 QUICK_ROWS(quick_exp, math_exp(x))
 QUICK_ROWS(quick_sigmoid, math_sigmoid(x))
 QUICK_ROWS(quick_tanh, math_tanh(x))
 QUICK_ROWS(quick_erf, math_erf(x))
 QUICK_ROWS(quick_gelu, x *math_quick_normal(x))
-QUICK_ROWS(quick_gelu_tanh, gelu_tanh(x))
-QUICK_ROWS(quick_swish, x *math_sigmoid(p *x))
+QUICK_ROWS(quick_gelu_tanh, FORMULA_GELU_TANH(x, math_sigmoid))
+QUICK_ROWS(quick_swish, FORMULA_SWISH(x, p, math_sigmoid))
 
 /* NaN is for the exponentials to find. */
 ROW_CLONES void quick_softmax(float *to, const float *from, uint64_t n) {
