@@ -2,9 +2,10 @@
 /* From behind: an operator has a handful of rows. */
 #include "kernel_rows_find.h"
 
-const KernelRow *kernel_rows_find(const OpRows *all, int64_t opset, size_t *count) {
-    const KernelRow *rows = all->rows;
-    size_t end = all->count;
+const KernelRow *kernel_rows_find(const KernelRow *table, OpSpan span, int64_t opset,
+                                  size_t *count) {
+    const KernelRow *rows = &table[span.first];
+    size_t end = span.count;
     while (end && rows[end - 1].since > opset) end--;
     size_t first = end;
     while (first && rows[first - 1].since == rows[end - 1].since) first--;

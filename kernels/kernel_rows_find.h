@@ -5,7 +5,8 @@
 
 #include "kernel.h"
 
-/* kernel_find among all KernelRows of an operator, sorted by since. */
-const KernelRow *kernel_rows_find(const OpRows *all, int64_t opset, size_t *count);
+/* kernel_find among an operator's rows of a table, sorted by since. */
+const KernelRow *kernel_rows_find(const KernelRow *table, OpSpan span, int64_t opset,
+                                  size_t *count);
 
 #endif

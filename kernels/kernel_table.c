@@ -5,23 +5,22 @@
 #include "kernel_functions.h"
 #include "kernel_rows_find.h"
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(KernelRow, __VA_ARGS__),
 #define KERNEL(since, function, layout, types, flags)                                              \
-    {since, kernel_##function, &op_attrs_##layout, types, flags, #function, NULL, 0},
+    ROW(since, kernel_##function, &op_attrs_##layout, types, flags, #function, NULL, 0)
 #define KERNEL_PREPARED(since, function, layout, types, flags, prepare)                            \
-    {since, kernel_##function, &op_attrs_##layout,        types,                                   \
-     flags, #function,         &kernel_prepare_##prepare, 0},
-static const OpRows table[OP_ID_COUNT] = {
-#include "operators.def"
-};
+    ROW(since, kernel_##function, &op_attrs_##layout, types, flags, #function,                     \
+        &kernel_prepare_##prepare, 0)
+#define OP_TABLE_TYPE KernelRow
+#define OP_TABLE      kernels
+#include "op_table.inc"
 
 const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, size_t *count) {
-    return kernel_rows_find(&table[op_id(domain, op)], opset, count);
+    return kernel_rows_find(kernels, kernels_of[op_id(domain, op)], opset, count);
 }
 
 const KernelRow *kernel_rows(OpId op, size_t *count) {
-    *count = table[op].count;
-    return table[op].rows;
+    *count = kernels_of[op].count;
+    return &kernels[kernels_of[op].first];
 }
 
 /* FNV-1a over what rows mean to a plan: which operators there are, from which version, and how many
@@ -43,9 +42,13 @@ uint64_t kernel_table_version(void) {
     return hash;
 }
 
-/* The row behind, if it is of the same since: behind an operator's last one is one of since 0. */
+/* The row behind, if it is of the same operator and since. */
 static const KernelRow *row_behind(const KernelRow *row) {
-    return row[1].since == row->since ? row + 1 : NULL;
+    const size_t at = (size_t)(row - kernels);
+    int op = OP_NONE;
+    while (at - kernels_of[op].first >= kernels_of[op].count) op++;
+    const bool last = at + 1 == (size_t)kernels_of[op].first + kernels_of[op].count;
+    return !last && row[1].since == row->since ? row + 1 : NULL;
 }
 
 bool kernel_row_takes(const KernelRow *row, const KernelCall *call) {

@@ -10,12 +10,11 @@ typedef struct Version {
     int since;
 } Version;
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(Version, __VA_ARGS__),
-#define CUDA(since, ...)            {since},
-#define CUDA_PREPARED(since, ...)   {since},
-static const OpRows versions[OP_ID_COUNT] = {
-#include "operators.def"
-};
+#define CUDA(since, ...)          ROW(since)
+#define CUDA_PREPARED(since, ...) ROW(since)
+#define OP_TABLE_TYPE             Version
+#define OP_TABLE                  versions
+#include "op_table.inc"
 
 /* Placement reads `host` of the first row of an operator. */
 static void check_rows(OpId op, int since) {
@@ -38,8 +37,8 @@ static void check_rows(OpId op, int since) {
 
 TEST(test_rows) {
     for (int op = OP_NONE; op < OP_ID_COUNT; op++) {
-        const Version *rows = versions[op].rows;
-        for (size_t i = 0; i < versions[op].count; i++) {
+        const Version *rows = &versions[versions_of[op].first];
+        for (size_t i = 0; i < versions_of[op].count; i++) {
             if (i && rows[i - 1].since > rows[i].since)
                 fail_msg("%s of %d stands before %d", op_name((OpId)op), rows[i - 1].since,
                          rows[i].since);

@@ -7,38 +7,36 @@
 
 #include "upgrade.h"
 
-#define STEP_OF_SAME(v, why)       {.to = v, .kind = STEP_SAME, .text = why},
-#define STEP_OF_NARROWER(v)        {.to = v, .kind = STEP_NARROWER},
-#define STEP_OF_DROP(v, a)         {.to = v, .kind = STEP_DROP, .attr = a},
-#define STEP_OF_ONLY_INT(v, a, i)  {.to = v, .kind = STEP_ONLY_INT, .attr = a, .integer = i},
-#define STEP_OF_RENAME(v, a, name) {.to = v, .kind = STEP_RENAME, .attr = a, .text = name},
+#define STEP_OF_SAME(v, why)       ROW(.to = v, .kind = STEP_SAME, .text = why)
+#define STEP_OF_NARROWER(v)        ROW(.to = v, .kind = STEP_NARROWER)
+#define STEP_OF_DROP(v, a)         ROW(.to = v, .kind = STEP_DROP, .attr = a)
+#define STEP_OF_ONLY_INT(v, a, i)  ROW(.to = v, .kind = STEP_ONLY_INT, .attr = a, .integer = i)
+#define STEP_OF_RENAME(v, a, name) ROW(.to = v, .kind = STEP_RENAME, .attr = a, .text = name)
 #define STEP_OF_RENAME_VALUE(v, a, from, name)                                                     \
-    {.to = v, .kind = STEP_RENAME_VALUE, .attr = a, .text = from, .word = name},
-#define STEP_OF_DEFAULT_INT(v, a, i) {.to = v, .kind = STEP_DEFAULT_INT, .attr = a, .integer = i},
+    ROW(.to = v, .kind = STEP_RENAME_VALUE, .attr = a, .text = from, .word = name)
+#define STEP_OF_DEFAULT_INT(v, a, i) ROW(.to = v, .kind = STEP_DEFAULT_INT, .attr = a, .integer = i)
 #define STEP_OF_DEFAULT_FLOAT(v, a, f)                                                             \
-    {.to = v, .kind = STEP_DEFAULT_FLOAT, .attr = a, .number = f},
+    ROW(.to = v, .kind = STEP_DEFAULT_FLOAT, .attr = a, .number = f)
 #define STEP_OF_DEFAULT_STRING(v, a, s)                                                            \
-    {.to = v, .kind = STEP_DEFAULT_STRING, .attr = a, .text = s},
+    ROW(.to = v, .kind = STEP_DEFAULT_STRING, .attr = a, .text = s)
 #define STEP_OF_INTS_INPUT(v, a, i)                                                                \
-    {.to = v, .kind = STEP_INTS_INPUT, .attr = a, .input = i, .rank = 1},
+    ROW(.to = v, .kind = STEP_INTS_INPUT, .attr = a, .input = i, .rank = 1)
 #define STEP_OF_FLOATS_INPUT(v, a, i)                                                              \
-    {.to = v, .kind = STEP_FLOATS_INPUT, .attr = a, .input = i, .rank = 1},
+    ROW(.to = v, .kind = STEP_FLOATS_INPUT, .attr = a, .input = i, .rank = 1)
 #define STEP_OF_INT_INPUT(v, a, i, r)                                                              \
-    {.to = v, .kind = STEP_INT_INPUT, .attr = a, .input = i, .rank = r},
-#define STEP_OF_OPERATOR(v, name) {.to = v, .kind = STEP_OPERATOR, .text = name},
+    ROW(.to = v, .kind = STEP_INT_INPUT, .attr = a, .input = i, .rank = r)
+#define STEP_OF_OPERATOR(v, name) ROW(.to = v, .kind = STEP_OPERATOR, .text = name)
 #define STEP_OF_CODE(v, f)                                                                         \
-    {.to = v, .kind = STEP_CODE, .check = upgrade_check_##f, .apply = upgrade_apply_##f},
-#define STEP_OF_REFUSE(v, why) {.to = v, .kind = STEP_REFUSE, .text = why},
-
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpsetStep, __VA_ARGS__),
-#define UPGRADE(kind, ...)          STEP_OF_##kind(__VA_ARGS__)
-static const OpRows table[OP_ID_COUNT] = {
-#include "operators.def"
-};
+    ROW(.to = v, .kind = STEP_CODE, .check = upgrade_check_##f, .apply = upgrade_apply_##f)
+#define STEP_OF_REFUSE(v, why) ROW(.to = v, .kind = STEP_REFUSE, .text = why)
+#define UPGRADE(kind, ...)     STEP_OF_##kind(__VA_ARGS__)
+#define OP_TABLE_TYPE          OpsetStep
+#define OP_TABLE               steps
+#include "op_table.inc"
 
 const OpsetStep *opset_steps(OpId op, size_t *count) {
-    *count = table[op].count;
-    return table[op].rows;
+    *count = steps_of[op].count;
+    return &steps[steps_of[op].first];
 }
 
 const OpsetStep *opset_step_rows(const char *op, int64_t to, size_t *count) {

@@ -7,7 +7,7 @@
 #ifndef DEMI_BASE_OP_ID_H
 #define DEMI_BASE_OP_ID_H
 
-#include <stddef.h>
+#include <stdint.h>
 
 typedef enum OpId {
     OP_NONE, /* not an operator that demi knows */
@@ -32,14 +32,9 @@ OpId op_id(const char *domain, const char *name);
 const char *op_domain(OpId op);
 const char *op_name(OpId op);
 
-/* The rows of one kind that an operator has. */
-typedef struct OpRows {
-    const void *rows; /* an array of the kind's struct */
-    size_t count;
-} OpRows;
-
-/* An OpRows of what a block expands to: rows with a comma behind each. */
-#define OP_ROWS(type, ...)                                                                         \
-    { (const type[]){__VA_ARGS__{0}}, sizeof((const type[]){__VA_ARGS__{0}}) / sizeof(type) - 1 }
+/* The rows of an operator in a table of one kind (operators/op_table.inc). */
+typedef struct OpSpan {
+    uint16_t first, count;
+} OpSpan;
 
 #endif

@@ -31,30 +31,20 @@ static const OpRecord records[OP_ID_COUNT] = {
 #include "operators.def"
 };
 
-#define OPERATOR(domain, name, ...)  [OP_##domain##_##name] = OP_ROWS(OpInput, __VA_ARGS__),
-#define INPUT(operand, fact, number) {operand, INPUT_FACT_##fact, number},
-static const OpRows inputs[OP_ID_COUNT] = {
-#include "operators.def"
-};
+#define INPUT(operand, fact, number) ROW(operand, INPUT_FACT_##fact, number)
+#define OP_TABLE_TYPE                OpInput
+#define OP_TABLE                     inputs
+#include "op_table.inc"
 
-#define OPERATOR(domain, name, ...)   [OP_##domain##_##name] = OP_ROWS(OpKeep, __VA_ARGS__),
-#define KEEP(since, until, var, when) {since, until, var, KEEP_##when},
-static const OpRows keeps[OP_ID_COUNT] = {
-#include "operators.def"
-};
+#define KEEP(since, until, var, when) ROW(since, until, var, KEEP_##when)
+#define OP_TABLE_TYPE                 OpKeep
+#define OP_TABLE                      keeps
+#include "op_table.inc"
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpForm, __VA_ARGS__),
-#define FORM(fused, ...)            {fused, {__VA_ARGS__}},
-static const OpRows forms[OP_ID_COUNT] = {
-#include "operators.def"
-};
-
-static const void *rows_find(const OpRows *table, const char *domain, const char *name,
-                             size_t *count) {
-    const OpRows *rows = &table[op_id(domain, name)];
-    *count = rows->count;
-    return rows->count ? rows->rows : NULL;
-}
+#define FORM(fused, ...) ROW(fused, {__VA_ARGS__})
+#define OP_TABLE_TYPE    OpForm
+#define OP_TABLE         forms
+#include "op_table.inc"
 
 enum { FIRST_RECORD = OP_NONE + 1 };
 
@@ -84,14 +74,18 @@ bool op_record_gives(const OpRecord *record, uint32_t operand) {
 }
 
 const OpInput *op_inputs_find(const char *domain, const char *name, size_t *count) {
-    return rows_find(inputs, domain, name, count);
+    const OpSpan span = inputs_of[op_id(domain, name)];
+    *count = span.count;
+    return span.count ? &inputs[span.first] : NULL;
 }
 
 const OpKeep *op_keeps_find(const char *domain, const char *name, size_t *count) {
-    return rows_find(keeps, domain, name, count);
+    const OpSpan span = keeps_of[op_id(domain, name)];
+    *count = span.count;
+    return span.count ? &keeps[span.first] : NULL;
 }
 
 const OpForm *op_form_find(const char *domain, const char *name) {
-    size_t count;
-    return rows_find(forms, domain, name, &count);
+    const OpSpan span = forms_of[op_id(domain, name)];
+    return span.count ? &forms[span.first] : NULL;
 }

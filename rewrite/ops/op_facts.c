@@ -13,62 +13,46 @@ typedef struct AttrRow {
     const char *attr, *var;
 } AttrRow;
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpOutputRule, __VA_ARGS__),
 #define OUTPUT(since_, until_, output_, from_, ...)                                                \
-    {.since = (since_),                                                                            \
-     .until = (until_),                                                                            \
-     .output = (output_),                                                                          \
-     .from = OP_FROM_##from_,                                                                      \
-     __VA_ARGS__},
-static const OpRows outputs[OP_ID_COUNT] = {
-#include "operators.def"
-};
+    ROW(.since = (since_), .until = (until_), .output = (output_), .from = OP_FROM_##from_,        \
+        __VA_ARGS__)
+#define OP_TABLE_TYPE OpOutputRule
+#define OP_TABLE      outputs
+#include "op_table.inc"
 
-#define OPERATOR(domain, name, ...)      [OP_##domain##_##name] = OP_ROWS(AttrRow, __VA_ARGS__),
-#define COMPUTE_ATTR(since, until, attr) {since, until, attr, NULL},
-static const OpRows compute_attrs[OP_ID_COUNT] = {
-#include "operators.def"
-};
+#define COMPUTE_ATTR(since, until, attr) ROW(since, until, attr, NULL)
+#define OP_TABLE_TYPE                    AttrRow
+#define OP_TABLE                         compute_attrs
+#include "op_table.inc"
 
-#define OPERATOR(domain, name, ...)          [OP_##domain##_##name] = OP_ROWS(AttrRow, __VA_ARGS__),
-#define TENSOR_ATTR(since, until, attr, var) {since, until, attr, var},
-static const OpRows tensor_attrs[OP_ID_COUNT] = {
-#include "operators.def"
-};
+#define TENSOR_ATTR(since, until, attr, var) ROW(since, until, attr, var)
+#define OP_TABLE_TYPE                        AttrRow
+#define OP_TABLE                             tensor_attrs
+#include "op_table.inc"
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpTie, __VA_ARGS__),
 #define TIE(since, until, a, b, why, unless_input, floats_only)                                    \
-    {since, until, a, b, OP_TIE_##why, unless_input, floats_only},
-static const OpRows tie_rows[OP_ID_COUNT] = {
-#include "operators.def"
-};
+    ROW(since, until, a, b, OP_TIE_##why, unless_input, floats_only)
+#define OP_TABLE_TYPE OpTie
+#define OP_TABLE      ties
+#include "op_table.inc"
 
-#define OPERATOR(domain, name, ...)             [OP_##domain##_##name] = OP_ROWS(OpRefusal, __VA_ARGS__),
-#define REFUSAL(since, until, var, dtypes, why) {since, until, var, dtypes, why},
-static const OpRows refusals[OP_ID_COUNT] = {
-#include "operators.def"
-};
+#define REFUSAL(since, until, var, dtypes, why) ROW(since, until, var, dtypes, why)
+#define OP_TABLE_TYPE                           OpRefusal
+#define OP_TABLE                                refusals
+#include "op_table.inc"
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(OpBodySlots, __VA_ARGS__),
 #define BODY(since_, until_, attr_, node_in, body_in, node_out, body_out, states_, ...)            \
-    {.since = (since_),                                                                            \
-     .until = (until_),                                                                            \
-     .attr = (attr_),                                                                              \
-     .node_input = (node_in),                                                                      \
-     .body_input = (body_in),                                                                      \
-     .node_output = (node_out),                                                                    \
-     .body_output = (body_out),                                                                    \
-     .states = OP_STATES_##states_,                                                                \
-     __VA_ARGS__},
-static const OpRows bodies[OP_ID_COUNT] = {
-#include "operators.def"
-};
+    ROW(.since = (since_), .until = (until_), .attr = (attr_), .node_input = (node_in),            \
+        .body_input = (body_in), .node_output = (node_out), .body_output = (body_out),             \
+        .states = OP_STATES_##states_, __VA_ARGS__)
+#define OP_TABLE_TYPE OpBodySlots
+#define OP_TABLE      bodies
+#include "op_table.inc"
 
-#define OPERATOR(domain, name, ...)                    [OP_##domain##_##name] = OP_ROWS(OpFlags, __VA_ARGS__),
-#define FLAGS(since, until, flags, moved, unless_attr) {since, until, flags, moved, unless_attr},
-static const OpRows flag_rows[OP_ID_COUNT] = {
-#include "operators.def"
-};
+#define FLAGS(since, until, flags, moved, unless_attr) ROW(since, until, flags, moved, unless_attr)
+#define OP_TABLE_TYPE                                  OpFlags
+#define OP_TABLE                                       flag_rows
+#include "op_table.inc"
 
 /* ---- searching a table ----------------------------------------------------------------------- */
 
@@ -79,23 +63,24 @@ static OpRange range_at(const void *rows, size_t size, size_t index) {
 }
 
 /* The first of the consecutive rows that speak of this version, and their number; NULL, 0: none. */
-static const void *rows_find(const OpRows *table, size_t size, const OpSchema *schema,
-                             size_t *count) {
-    const OpRows *all = &table[op_id(schema->domain, schema->name)];
-    size_t first = 0;
-    while (first < all->count && range_at(all->rows, size, first).until < schema->since) first++;
+static const void *rows_find(const void *rows, size_t size, const OpSpan *spans,
+                             const OpSchema *schema, size_t *count) {
+    const OpSpan span = spans[op_id(schema->domain, schema->name)];
+    const size_t last = (size_t)span.first + span.count;
+    size_t first = span.first;
+    while (first < last && range_at(rows, size, first).until < schema->since) first++;
     size_t end = first;
-    while (end < all->count && range_at(all->rows, size, end).since <= schema->since) end++;
+    while (end < last && range_at(rows, size, end).since <= schema->since) end++;
     *count = end - first;
-    return *count ? (const char *)all->rows + first * size : NULL;
+    return *count ? (const char *)rows + first * size : NULL;
 }
 
-#define ROWS_FIND(type, table, schema, count)                                                      \
-    ((const type *)rows_find(table, sizeof(type), schema, count))
+#define ROWS_FIND(table, schema, count) rows_find(table, sizeof *(table), table##_of, schema, count)
 
-static const AttrRow *attr_row(const OpRows *table, const OpSchema *schema, const char *attr) {
+static const AttrRow *attr_row(const AttrRow *rows, const OpSpan *spans, const OpSchema *schema,
+                               const char *attr) {
     size_t count;
-    const AttrRow *rows = ROWS_FIND(AttrRow, table, schema, &count);
+    rows = rows_find(rows, sizeof *rows, spans, schema, &count);
     for (size_t i = 0; i < count; i++)
         if (text_equals(rows[i].attr, attr)) return &rows[i];
     return NULL;
@@ -145,7 +130,7 @@ const OpOutputRule *op_output_rules(const OpSchema *schema, size_t output, size_
         return fused_rules;
     }
     size_t all, first = 0;
-    const OpOutputRule *rules = ROWS_FIND(OpOutputRule, outputs, schema, &all);
+    const OpOutputRule *rules = ROWS_FIND(outputs, schema, &all);
     while (first < all && rules[first].output != output) first++;
     size_t end = first;
     while (end < all && rules[end].output == output) end++;
@@ -173,26 +158,26 @@ static OpAttrRole role_by(const OpOutputRule *rules, size_t count, const char *a
 }
 
 OpAttrRole op_attr_role(const OpSchema *schema, const char *attr) {
-    if (attr_row(compute_attrs, schema, attr)) return OP_ATTR_COMPUTE;
+    if (attr_row(compute_attrs, compute_attrs_of, schema, attr)) return OP_ATTR_COMPUTE;
     size_t count;
-    const OpOutputRule *rules = ROWS_FIND(OpOutputRule, outputs, schema, &count);
+    const OpOutputRule *rules = ROWS_FIND(outputs, schema, &count);
     OpAttrRole role = role_by(rules, count, attr);
     if (role == OP_ATTR_PLAIN && is_fused(schema)) role = role_by(fused_rules, FUSED_RULES, attr);
     return role;
 }
 
 const OpTypeVar *op_tensor_attr_var(const OpSchema *schema, const char *attr) {
-    const AttrRow *row = attr_row(tensor_attrs, schema, attr);
+    const AttrRow *row = attr_row(tensor_attrs, tensor_attrs_of, schema, attr);
     return row && row->var ? op_schema_var(schema, row->var) : NULL;
 }
 
 const OpTie *op_ties(const OpSchema *schema, size_t *count) {
-    return ROWS_FIND(OpTie, tie_rows, schema, count);
+    return ROWS_FIND(ties, schema, count);
 }
 
 const char *op_refusal(const OpSchema *schema, const char *var, Dtype dtype) {
     size_t count;
-    const OpRefusal *rows = ROWS_FIND(OpRefusal, refusals, schema, &count);
+    const OpRefusal *rows = ROWS_FIND(refusals, schema, &count);
     if ((unsigned)dtype >= DTYPE_COUNT) return NULL;
     for (size_t i = 0; i < count; i++)
         if (text_equals(rows[i].var, var) && (rows[i].dtypes >> dtype & 1u)) return rows[i].why;
@@ -201,7 +186,7 @@ const char *op_refusal(const OpSchema *schema, const char *var, Dtype dtype) {
 
 const OpBodySlots *op_body_slots(const OpSchema *schema, const char *attr) {
     size_t count;
-    const OpBodySlots *slots = ROWS_FIND(OpBodySlots, bodies, schema, &count);
+    const OpBodySlots *slots = ROWS_FIND(bodies, schema, &count);
     for (size_t i = 0; i < count; i++)
         if (text_equals(slots[i].attr, attr)) return &slots[i];
     return NULL;
@@ -221,7 +206,7 @@ size_t op_body_state_count(const OpBodySlots *slots, size_t node_inputs, int64_t
 
 const OpFlags *op_flags(const OpSchema *schema) {
     size_t count;
-    return ROWS_FIND(OpFlags, flag_rows, schema, &count);
+    return ROWS_FIND(flag_rows, schema, &count);
 }
 
 bool op_has_flags(const OpSchema *schema, unsigned flags) {

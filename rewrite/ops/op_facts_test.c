@@ -12,43 +12,41 @@
 
 #define NOW           INT32_MAX
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
-#define RANGES(...)   OP_ROWS(OpRange, __VA_ARGS__)
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
-#define OUTPUT(since, until, ...)   {since, until},
-static const OpRows output_ranges[OP_ID_COUNT] = {
-#include "operators.def"
-};
-#define OPERATOR(domain, name, ...)     [OP_##domain##_##name] = RANGES(__VA_ARGS__),
-#define COMPUTE_ATTR(since, until, ...) {since, until},
-static const OpRows compute_ranges[OP_ID_COUNT] = {
-#include "operators.def"
-};
-#define OPERATOR(domain, name, ...)    [OP_##domain##_##name] = RANGES(__VA_ARGS__),
-#define TENSOR_ATTR(since, until, ...) {since, until},
-static const OpRows tensor_ranges[OP_ID_COUNT] = {
-#include "operators.def"
-};
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
-#define TIE(since, until, ...)      {since, until},
-static const OpRows tie_ranges[OP_ID_COUNT] = {
-#include "operators.def"
-};
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
-#define REFUSAL(since, until, ...)  {since, until},
-static const OpRows refusal_ranges[OP_ID_COUNT] = {
-#include "operators.def"
-};
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
-#define BODY(since, until, ...)     {since, until},
-static const OpRows body_ranges[OP_ID_COUNT] = {
-#include "operators.def"
-};
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = RANGES(__VA_ARGS__),
-#define FLAGS(since, until, ...)    {since, until},
-static const OpRows flag_ranges[OP_ID_COUNT] = {
-#include "operators.def"
-};
+#define OUTPUT(since, until, ...) ROW(since, until)
+#define OP_TABLE_TYPE             OpRange
+#define OP_TABLE                  output_ranges
+#include "op_table.inc"
+
+#define COMPUTE_ATTR(since, until, ...) ROW(since, until)
+#define OP_TABLE_TYPE                   OpRange
+#define OP_TABLE                        compute_ranges
+#include "op_table.inc"
+
+#define TENSOR_ATTR(since, until, ...) ROW(since, until)
+#define OP_TABLE_TYPE                  OpRange
+#define OP_TABLE                       tensor_ranges
+#include "op_table.inc"
+
+#define TIE(since, until, ...) ROW(since, until)
+#define OP_TABLE_TYPE          OpRange
+#define OP_TABLE               tie_ranges
+#include "op_table.inc"
+
+#define REFUSAL(since, until, ...) ROW(since, until)
+#define OP_TABLE_TYPE              OpRange
+#define OP_TABLE                   refusal_ranges
+#include "op_table.inc"
+
+#define BODY(since, until, ...) ROW(since, until)
+#define OP_TABLE_TYPE           OpRange
+#define OP_TABLE                body_ranges
+#include "op_table.inc"
+
+#define FLAGS(since, until, ...) ROW(since, until)
+#define OP_TABLE_TYPE            OpRange
+#define OP_TABLE                 flag_ranges
+#include "op_table.inc"
 
 static const OpSchema *op(const char *name, int64_t opset) {
     const OpSchema *schema = ops_find("", name, opset);
@@ -60,11 +58,11 @@ static const OpSchema *op(const char *name, int64_t opset) {
 
 /* Each range begins at a version and is not empty: the search relies on both. Within an operator a
  * range never ends before the one before it, so that those of a version adjoin. */
-static void check_ranges(const OpRows *table) {
+static void check_ranges(const OpRange *table, const OpSpan *spans) {
     for (int i = OP_NONE; i < OP_ID_COUNT; i++) {
         const char *domain = op_domain((OpId)i), *name = op_name((OpId)i);
-        const OpRange *ranges = table[i].rows;
-        for (size_t k = 0; k < table[i].count; k++) {
+        const OpRange *ranges = &table[spans[i].first];
+        for (size_t k = 0; k < spans[i].count; k++) {
             const OpRange *r = &ranges[k];
             const OpSchema *first = ops_find(domain, name, r->since);
             if (!first || first->since != r->since) fail_msg("%s: no version %d", name, r->since);
@@ -76,13 +74,13 @@ static void check_ranges(const OpRows *table) {
 }
 
 TEST(test_ranges) {
-    check_ranges(output_ranges);
-    check_ranges(compute_ranges);
-    check_ranges(tensor_ranges);
-    check_ranges(tie_ranges);
-    check_ranges(refusal_ranges);
-    check_ranges(body_ranges);
-    check_ranges(flag_ranges);
+    check_ranges(output_ranges, output_ranges_of);
+    check_ranges(compute_ranges, compute_ranges_of);
+    check_ranges(tensor_ranges, tensor_ranges_of);
+    check_ranges(tie_ranges, tie_ranges_of);
+    check_ranges(refusal_ranges, refusal_ranges_of);
+    check_ranges(body_ranges, body_ranges_of);
+    check_ranges(flag_ranges, flag_ranges_of);
 }
 
 /* ---- every output is determined -------------------------------------------------------------- */

@@ -12,16 +12,15 @@
 
 #include "shape_calc.h"
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = OP_ROWS(ShapeRow, __VA_ARGS__),
 #define SHAPE(since, function, layout, variant)                                                    \
-    {since, SHAPE_##variant, shape_##function, &op_attrs_##layout},
-static const OpRows table[OP_ID_COUNT] = {
-#include "operators.def"
-};
+    ROW(since, SHAPE_##variant, shape_##function, &op_attrs_##layout)
+#define OP_TABLE_TYPE ShapeRow
+#define OP_TABLE      shapes
+#include "op_table.inc"
 
 const ShapeRow *shape_rows(OpId op, size_t *count) {
-    *count = table[op].count;
-    return table[op].rows;
+    *count = shapes_of[op].count;
+    return &shapes[shapes_of[op].first];
 }
 
 const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) {
