@@ -361,8 +361,8 @@ typedef struct PlanSections {
 } PlanSections;
 PlanSections plan_sections(const PlanBuilder *builder);
 
-/* The whole plan, handed to `write`, in the caller's thread, in blocks of PLAN_BLOCK, the last one of which
- * may be smaller. What is next is read and packed meanwhile (plan_stream.c). */
+/* The whole plan, handed to `write`, in the caller's thread, in blocks of at most PLAN_BLOCK. What is
+ * next is read and packed meanwhile (plan_stream.c). */
 typedef bool (*PlanWriteFn)(void *data, const void *bytes, size_t size, Err *err);
 bool plan_write(PlanBuilder *builder, PlanWriteFn write, void *data, Err *err);
 

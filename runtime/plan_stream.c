@@ -4,8 +4,8 @@
  *
  * The file is made a batch at a time. While one batch is hashed and written, by two threads, the others read
  * the next one in chunks. A constant that gets a layout is read whole before, and packed, by all threads: it
- * is there twice meanwhile, in memory that the next one uses again. Bytes are the same for any number
- * of threads.
+ * is there twice meanwhile, in memory that the next one uses again. A large one is hashed and written from
+ * where it was packed, while the next one is read. Bytes are the same for any number of threads.
  */
 #include <string.h>
 
@@ -21,6 +21,7 @@ enum {
     FEW = 64 << 10, /* bytes of a constant below which a batch of them is one thread's: small reads
                             that follow one another are served from what was read ahead */
     PARTS = 4,      /* of a constant that is packed, for each thread */
+    LARGE = BATCH,  /* bytes of a packed constant from which on it is no part of a batch */
     SINGLE = PLAN_BLOCK, /* bytes of a plan up to which no threads are made */
 };
 
@@ -45,7 +46,7 @@ typedef struct Stream {
     unsigned current;    /* of batches, the one that is filled */
     uint64_t start;      /* of it, in the file */
     unsigned piece;      /* under_way_begin's */
-    const char *pending; /* the other one, where it is to be hashed and written yet */
+    const char *pending; /* the other one, or `packed`, where it is to be hashed and written yet */
     size_t pending_size;
     bool wrote;
     Err write_err;
@@ -250,6 +251,26 @@ static void turn(Stream *s, uint64_t end) {
     under_way_at(s->piece, end);
 }
 
+/* A large constant that gets a layout and begins at that byte of the file; NULL where there is none. */
+static const PlanConstant *large_at(const Stream *s, uint64_t at) {
+    if (at < s->data) return NULL;
+    const size_t i = constant_at(s, at - s->data);
+    const PlanConstant *c = i < s->b->constants.count ? &s->b->constants.items[i] : NULL;
+    return c && c->offset == at - s->data && c->layout && c->size >= LARGE ? c : NULL;
+}
+
+/* Has it hashed and written from where it is packed, behind what the batch has. What is pending has been
+ * written when the next one is packed: that is read first, which does it. */
+static bool put_large(Stream *s, const PlanConstant *c, uint64_t at, Err *err) {
+    if (at > s->start) turn(s, at);
+    if (!make_constant(s, c, err)) return false;
+    s->pending = s->packed.bytes;
+    s->pending_size = (size_t)c->size;
+    s->start = at + c->size;
+    under_way_at(s->piece, s->start);
+    return true;
+}
+
 /* The last batch, and the sum of all behind it. */
 static bool finish(Stream *s, Err *err) {
     char *last = s->batches[s->current].bytes;
@@ -268,6 +289,12 @@ static bool finish(Stream *s, Err *err) {
 
 static bool stream(Stream *s, Err *err) {
     for (uint64_t at = 0, to; at < s->body; at = to) {
+        const PlanConstant *large = large_at(s, at);
+        if (large) {
+            if (!put_large(s, large, at, err)) return false;
+            to = s->start;
+            continue;
+        }
         if (!make_next(s, at, &to, err) || !fill(s, at, to, err)) return false;
         if (to == s->start + BATCH && to < s->body) turn(s, to);
     }
