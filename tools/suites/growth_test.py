@@ -27,7 +27,7 @@ import onnx
 
 from suite import growing_models
 
-TIME, MEMORY, TRIES = 6, 5, 20
+TIME, MEMORY, TRIES = 6, 5, 10
 FEW = 24  # nodes of the model that shows what a process needs anyway
 LEAST_SECONDS, LEAST_BYTES = .004, 4 << 20  # differences below are noise: they count as this much
 
