@@ -54,9 +54,10 @@ static inline PlanSpan one(PlanBuilder *b, uint32_t value) {
     return plan_add_operands(b, &value, 1);
 }
 
-/* The plan that `build` describes; free(data). */
-static inline Image make_image(void (*build)(PlanBuilder *builder, void *data), void *data) {
-    Image image = {.data = aligned_alloc(64, 1 << 18), .room = 1 << 18};
+/* The plan that `build` describes, of at most `room` bytes; free(data). */
+static inline Image make_image_in(size_t room, void (*build)(PlanBuilder *builder, void *data),
+                                  void *data) {
+    Image image = {.data = aligned_alloc(64, room), .room = room};
     Arena arena;
     PlanBuilder builder;
     Err err = {0};
@@ -67,6 +68,10 @@ static inline Image make_image(void (*build)(PlanBuilder *builder, void *data), 
     assert_true(plan_write(&builder, append, &image, &err));
     arena_free(&arena);
     return image;
+}
+
+static inline Image make_image(void (*build)(PlanBuilder *builder, void *data), void *data) {
+    return make_image_in(1 << 18, build, data);
 }
 
 #endif
