@@ -21,15 +21,18 @@ static const SignatureRow rows[] = {
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
 /* demi's own operators, which have one version. */
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = {__VA_ARGS__ NULL},
-#define SIGNATURE(types)            types,
-static const char *const fused[OP_ID_COUNT][2] = {
-#include "operators.def"
-};
+typedef struct FusedSignature {
+    const char *types;
+} FusedSignature;
+
+#define SIGNATURE(types) ROW(types)
+#define OP_TABLE_TYPE    FusedSignature
+#define OP_TABLE         fused
+#include "op_table.inc"
 
 const char *kernel_signature_find(const char *domain, const char *op, int64_t opset) {
-    const char *own = *fused[op_id(domain, op)];
-    if (own) return own;
+    const OpSpan own = fused_of[op_id(domain, op)];
+    if (own.count) return fused[own.first].types;
     size_t low = 0, high = ROW_COUNT;
     while (low < high) { /* the first row of the operator */
         size_t middle = low + (high - low) / 2;

@@ -207,12 +207,16 @@ bool exec_optional_has_element(Exec *exec, const LoadedStep *step) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define OPERATOR(domain, name, ...) [OP_##domain##_##name] = {__VA_ARGS__ NULL},
-#define EXEC(function)              exec_##function,
-static const ExecFunction table[OP_ID_COUNT][2] = {
-#include "operators.def"
-};
+typedef struct ExecRow {
+    ExecFunction function;
+} ExecRow;
+
+#define EXEC(function) ROW(exec_##function)
+#define OP_TABLE_TYPE  ExecRow
+#define OP_TABLE       handled
+#include "op_table.inc"
 
 ExecFunction exec_find(const char *domain, const char *op) {
-    return *table[op_id(domain, op)];
+    const OpSpan row = handled_of[op_id(domain, op)];
+    return row.count ? handled[row.first].function : NULL;
 }
