@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernels: what computes an operator, on plain data.
  *
- * A kernel is a row of its operator (KERNEL of rewrite/base/operators/) and a function. It sees tensors and its attributes as a struct,
- * and nothing of graphs or plans. The host (runtime/) has already
+ * A kernel is a row of its operator (KERNEL of rewrite/base/operators/) and a function. It sees
+ * tensors and its attributes as a struct, and nothing of graphs or plans. The host (runtime/) has
+ * already
  *  - found the outputs' dtypes, and their dims and memory, unless the row says KERNEL_SIZES;
  *  - checked the operands against the operator's definition (kernel_check): there are no more than
  *    it allows; those that it requires are there, and every input of a variadic one, while of a
@@ -355,10 +356,10 @@ void kernel_set_unread(KernelCall *call, uint32_t i);
  * no widened copy. Gives that dtype; DTYPE_UNDEFINED, which is 0, where it stays float. */
 Dtype kernel_take_stored(KernelCall *call, uint32_t i);
 
-/* Checks by the operator's signature, prepares, runs and releases: for hosts that keep nothing, such
- * as tests. Where the row
- * declines what call->choice says, which is 0 then, it goes by its rule. Where it does not take the
- * operands or declines, the operator's rows behind it are asked; where all do, it fails. */
+/* Checks by the operator's signature `types`, prepares, runs and releases: for hosts that keep nothing,
+ * such as tests. Where the row declines what call->choice says, which is 0 then, it goes by its rule.
+ * Where it does not take the operands or declines, the operator's rows behind it are asked; where all
+ * do, it fails. */
 bool kernel_run_once(KernelCall *call, const char *types);
 
 /* The host's: how memory that outlives the call is come by. Where a host leaves one but the first
