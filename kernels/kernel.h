@@ -177,7 +177,7 @@ struct KernelCall {
     bool small;      /* memory before time: constants are to stay as they are stored */
     bool unread;     /* no step reads output 0: it is for the caller, and need not be in a cache */
     uint32_t choice; /* for `make`: 0 for the row's own rule, else one of the row's choices */
-    const IsaLevel *isa; /* of the machine to prepare for, where the call will not run; else NULL */
+    const IsaSet *cpu; /* of the machine to prepare for, where the call will not run; else NULL */
     uint64_t seed;  /* for random operators without a seed of their own: differs from run to run */
     Arena *scratch; /* freed after the call; not to be touched by parts of it (kernel_parts.h) */
     Err *err;
@@ -341,9 +341,9 @@ static inline bool kernel_narrows(const KernelCall *call, uint32_t i, const Weig
 /* For `make`: the constant input i where the plan stores it by that layout, else NULL. */
 const void *kernel_stored_weights(KernelCall *call, uint32_t i, const WeightLayout *layout);
 
-/* For `make`: the level to lay weights out for. */
-static inline IsaLevel kernel_isa(const KernelCall *call) {
-    return call->isa ? *call->isa : isa_best();
+/* For `make`: the processor to lay weights out for. */
+static inline IsaSet kernel_cpu(const KernelCall *call) {
+    return call->cpu ? *call->cpu : isa_here();
 }
 
 /* For `make`: says that the row's function will not read the elements of the constant input i,

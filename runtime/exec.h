@@ -92,7 +92,7 @@ typedef struct LayoutNote {
     WeightLayout layout;
 } LayoutNote;
 typedef struct LayoutNotes {
-    IsaLevel isa; /* the level that is asked for */
+    IsaSet cpu; /* of the machine that weights are laid out for */
     uint32_t count;
     LayoutNote items[4]; /* the first of them */
 } LayoutNotes;

@@ -47,7 +47,7 @@ static bool begin(Asking *a, const StepPlacement *placement, const DeviceKind *k
         !exec_init(&a->exec, loaded, &unbounded, arena, &a->err) ||
         !exec_device_init(&a->exec, &options))
         return false;
-    a->notes.isa = isa_best();
+    a->notes.cpu = isa_here();
     a->exec.options.notes = &a->notes;
     a->exec.options.keeps_values = true;
     return true;

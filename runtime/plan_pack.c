@@ -19,20 +19,31 @@ enum { OPEN_SIZE = 64 }; /* of a dimension that is not known */
 
 /* ---- instruction sets ------------------------------------------------------------------------ */
 
+/* The row that stands for each, which a machine of that kind has, and what else such machines may have. */
+static const struct {
+    Isa least;
+    IsaSet most;
+} kinds[PLAN_ISA_COUNT] = {
+    [PLAN_ISA_PORTABLE] = {ISA_PORTABLE, 0},
+    [PLAN_ISA_AVX2] = {ISA_AVX2, CPU_F16C | CPU_AVX2},
+    [PLAN_ISA_AVX512] = {ISA_AVX512,
+                         CPU_F16C | CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16},
+};
+
 PlanIsa plan_isa_here(void) {
-    const IsaLevel level = isa_best();
-    if (level == ISA_AVX512) return PLAN_ISA_AVX512;
-    return level == ISA_AVX2 ? PLAN_ISA_AVX2 : PLAN_ISA_PORTABLE;
+    for (unsigned isa = PLAN_ISA_COUNT; isa-- > PLAN_ISA_PORTABLE;)
+        if (isa_runs(kinds[isa].least, isa_here())) return (PlanIsa)isa;
+    return PLAN_ISA_PORTABLE;
 }
 
-/* That of any but none. */
-static IsaLevel level_of(PlanIsa isa) {
-    if (isa == PLAN_ISA_AVX512) return ISA_AVX512;
-    return isa == PLAN_ISA_AVX2 ? ISA_AVX2 : ISA_PORTABLE;
+/* The processor to pack for: this one, where it is of that kind; else the best of the kind. */
+static IsaSet set_of(PlanIsa isa) {
+    const bool here = isa_runs(kinds[isa].least, isa_here());
+    return here ? isa_here() & kinds[isa].most : kinds[isa].most;
 }
 
 const char *plan_isa_name(PlanIsa isa) {
-    return isa == PLAN_ISA_NONE ? "none" : isa_name(level_of(isa));
+    return isa == PLAN_ISA_NONE ? "none" : isa_name(kinds[isa].least);
 }
 
 /* ---- what kernels want ----------------------------------------------------------------------- */
@@ -229,7 +240,7 @@ static bool ask(Packer *p, Err *err) {
             p->loaded.constants[i].data = NULL;
             if (p->exec.values[i].state == RT_TENSOR) p->exec.values[i].tensor->tensor.data = NULL;
         }
-    p->notes.isa = level_of(b->isa);
+    p->notes.cpu = set_of(b->isa);
     p->exec.err = &p->err;
     p->exec.options.notes = &p->notes;
     p->exec.options.provider = KERNEL_PROVIDER_OWN;

@@ -74,7 +74,7 @@ static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *ste
                            .faithful = exec->options.faithful,
                            .small = exec->options.small,
                            .unread = step->unread,
-                           .isa = exec->options.notes ? &exec->options.notes->isa : NULL,
+                           .cpu = exec->options.notes ? &exec->options.notes->cpu : NULL,
                            .scratch = &exec->scratch,
                            .err = exec->err,
                            .prepared = form->prepared,

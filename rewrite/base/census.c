@@ -6,7 +6,7 @@
 
 #include "census_kernels.h"
 
-enum { FEW = 32 }; /* below this, choosing a level costs more than it saves */
+enum { FEW = 32 }; /* below this, choosing costs more than it saves */
 
 /* Where a magnitude's rounded result changes kind. A tie goes to the even neighbor, which is the
  * smaller one at zero (0 is even) and the larger one at the other two limits. */
@@ -29,9 +29,12 @@ static bool limits_of(Dtype target, CensusLimits *limits) {
     return true;
 }
 
-CensusKernel *census_kernel(IsaLevel level) {
-    if (!isa_supported(level)) return NULL;
-    return level == ISA_PORTABLE ? census_block_portable : census_kernel_x86(level);
+#define SIMD_OFFERS census_loops
+#include "simd_offers.inc"
+
+CensusKernel *census_kernel(IsaSet cpu) {
+    const CensusKernels *found = isa_pick(census_loops_offers, cpu);
+    return found ? found->block : census_block_portable;
 }
 
 static void census_add(ValueCensus *census, const CensusBlock *block, size_t count) {
@@ -54,7 +57,7 @@ static void census_add(ValueCensus *census, const CensusBlock *block, size_t cou
 bool census_floats(ValueCensus *census, const float *values, size_t count, Dtype target) {
     CensusLimits limits;
     if (!limits_of(target, &limits)) return false;
-    CensusKernel *kernel = count < FEW ? census_block_portable : census_kernel(isa_best());
+    CensusKernel *kernel = count < FEW ? census_block_portable : census_kernel(isa_here());
     for (size_t at = 0; at < count; at += CENSUS_BLOCK) {
         size_t some = count - at < CENSUS_BLOCK ? count - at : CENSUS_BLOCK;
         CensusBlock block;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The counting loops behind census.h by instruction-set level, for census.c and its test.
+/* The counting loops behind census.h by instruction set, for census.c and its test.
  *
  * They compare magnitudes as integers: the bits of a float without its sign order like its size,
  * with Inf and NaNs above all finite values.
@@ -36,14 +36,14 @@ typedef struct CensusBlock {
 typedef void CensusKernel(CensusBlock *block, const float *values, size_t count,
                           const CensusLimits *limits);
 
-/* The routine of a level; NULL where this machine can't run it. */
-CensusKernel *census_kernel(IsaLevel level);
+typedef struct CensusKernels {
+    CensusKernel *block;
+} CensusKernels;
+
+/* The best for a processor that has these features. */
+CensusKernel *census_kernel(IsaSet cpu);
 
 /* The plain C routine. */
 CensusKernel census_block_portable;
-
-/* The routine of an x86 level whether this processor has it or not; NULL for other levels and on
- * other processors. */
-CensusKernel *census_kernel_x86(IsaLevel level);
 
 #endif

@@ -101,8 +101,8 @@ TEST(test_levels_agree) {
     for (size_t count = 0; count < COUNT; count = count < 70 ? count + 1 : count * 3 + 1) {
         CensusBlock expected;
         census_block_portable(&expected, values, count, &limits);
-        for (int level = 0; level < ISA_COUNT; level++) {
-            CensusKernel *kernel = census_kernel((IsaLevel)level);
+        for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+            CensusKernel *kernel = isa_runs(isa, isa_here()) ? census_kernel(isa_needs(isa)) : NULL;
             CensusBlock block;
             if (!kernel) continue;
             kernel(&block, values, count, &limits);

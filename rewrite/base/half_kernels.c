@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The choice of a level; see half_kernels.h. */
+/* The choice of an instruction set; see half_kernels.h. */
 #include "half_kernels.h"
 
 #include "half.h"
 
 enum { FEW = 32 }; /* below this, choosing costs more than it saves */
 
-const HalfKernels *half_kernels(IsaLevel level) {
-    if (!isa_supported(level)) return NULL;
-    return level == ISA_PORTABLE ? half_kernels_portable() : half_kernels_x86(level);
+#define SIMD_OFFERS half_loops
+#include "simd_offers.inc"
+
+const HalfKernels *half_kernels(IsaSet cpu) {
+    const HalfKernels *found = isa_pick(half_loops_offers, cpu);
+    return found ? found : half_kernels_portable();
 }
 
 static const HalfKernels *kernels_for(size_t count) {
-    return count < FEW ? half_kernels_portable() : half_kernels(isa_best());
+    return count < FEW ? half_kernels_portable() : half_kernels(isa_here());
 }
 
 void half_convert_from_float(uint16_t *to, const float *from, size_t count) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The bulk conversions of half.h by instruction-set level: what half_kernels.c chooses from, and
- * what lets a test run every level that the machine has. */
+/* The bulk conversions of half.h by instruction set: what half_kernels.c chooses from, and what lets a test
+ * run all that the machine has. */
 #ifndef DEMI_BASE_HALF_KERNELS_H
 #define DEMI_BASE_HALF_KERNELS_H
 
@@ -19,14 +19,10 @@ typedef struct HalfKernels {
     HalfWiden *bfloat_to_float;
 } HalfKernels;
 
-/* The routines of a level; NULL where this machine can't run it. */
-const HalfKernels *half_kernels(IsaLevel level);
+/* The best for a processor that has these features. */
+const HalfKernels *half_kernels(IsaSet cpu);
 
 /* The plain C routines; also what the others finish their last few elements with. */
 const HalfKernels *half_kernels_portable(void);
-
-/* The routines of an x86 level whether this processor has it or not; NULL for other levels and on
- * other processors. */
-const HalfKernels *half_kernels_x86(IsaLevel level);
 
 #endif

@@ -63,16 +63,17 @@ static void check_narrow(const Format *format, const float *from, const uint16_t
             fail_msg("scalar: %08x gives %04x, not %04x", bits_of(from[i]),
                      format->from_float(from[i]), expected[i]);
     uint16_t *to = malloc((count + 1) * sizeof *to);
-    for (int level = 0; level < ISA_COUNT; level++) {
-        const HalfKernels *kernels = half_kernels((IsaLevel)level);
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        const HalfKernels *kernels =
+            isa_runs(isa, isa_here()) ? half_kernels(isa_needs(isa)) : NULL;
         if (!kernels) continue;
         for (size_t start = 0; start < 3 && start < count; start++) {
             memset(to, 0xa5, (count + 1) * sizeof *to);
             narrow_of(kernels, format)(to, from + start, count - start);
             for (size_t i = start; i < count; i++)
                 if (to[i - start] != expected[i])
-                    fail_msg("%s: %08x gives %04x, not %04x", isa_name((IsaLevel)level),
-                             bits_of(from[i]), to[i - start], expected[i]);
+                    fail_msg("%s: %08x gives %04x, not %04x", isa_name(isa), bits_of(from[i]),
+                             to[i - start], expected[i]);
             assert_int_equal(to[count - start], 0xa5a5);
         }
     }
@@ -86,16 +87,16 @@ TEST(test_every_value_widens_and_returns) {
     for (size_t f = 0; f < 2; f++) {
         const Format *format = &formats[f];
         for (unsigned i = 0; i < ALL; i++) codes[i] = (uint16_t)i;
-        for (int level = 0; level < ISA_COUNT; level++) {
-            const HalfKernels *kernels = half_kernels((IsaLevel)level);
+        for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+            const HalfKernels *kernels =
+                isa_runs(isa, isa_here()) ? half_kernels(isa_needs(isa)) : NULL;
             if (!kernels) continue;
             wide[ALL] = 42;
             widen_of(kernels, format)(wide, codes, ALL);
             assert_true(wide[ALL] == 42);
             for (unsigned i = 0; i < ALL; i++)
                 if (bits_of(wide[i]) != bits_of(format->to_float((uint16_t)i)))
-                    fail_msg("%s: %04x widens otherwise than the scalar", isa_name((IsaLevel)level),
-                             i);
+                    fail_msg("%s: %04x widens otherwise than the scalar", isa_name(isa), i);
         }
         for (unsigned i = 0; i < ALL; i++) {
             unsigned size = i & 0x7fff;
@@ -241,13 +242,15 @@ TEST(test_lengths) {
     }
 }
 
-TEST(test_levels) {
-    assert_non_null(half_kernels(ISA_PORTABLE));
-    assert_null(half_kernels(ISA_COUNT));
-    assert_true(isa_supported(isa_best()));
-    for (int level = 0; level < ISA_COUNT; level++) {
-        assert_int_equal(half_kernels((IsaLevel)level) != NULL, isa_supported((IsaLevel)level));
-        print_message("%s: %s\n", isa_name((IsaLevel)level),
-                      isa_supported((IsaLevel)level) ? "tested" : "not on this machine");
+TEST(test_instruction_sets) {
+    assert_ptr_equal(half_kernels(0), half_kernels_portable());
+    assert_string_equal(isa_name(ISA_PORTABLE), "portable");
+    assert_string_equal(isa_name(ISA_COUNT), "isa?");
+    assert_true(isa_runs(ISA_PORTABLE, 0));
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        assert_true(isa_runs(isa, isa_needs(isa)));
+        assert_int_equal(isa_runs(isa, 0), !isa_needs(isa));
+        print_message("%s: %s\n", isa_name(isa),
+                      isa_runs(isa, isa_here()) ? "tested" : "not on this machine");
     }
 }

@@ -20,6 +20,7 @@ demi_embed(search_page search_page.html)
 file(GLOB demi_command CONFIGURE_DEPENDS tools/command/*.c)
 add_executable(demi ${demi_command} ${demi_pages})
 target_include_directories(demi PRIVATE tools/command)
+demi_simd(demi tools/command/machine_peak_simd.inc)
 target_link_libraries(demi PRIVATE demi_flags demi_training demi_search demi_evaluation demi_passes demi_proto demi_runtime
     demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "isa.h"
+#include "plan.h"
 #include "report_out.h"
 #include "value_io.h"
 
@@ -134,7 +134,7 @@ void bench_print_text(const Bench *bench, FILE *out) {
     const Session *s = &bench->session;
     report_puts(out, s->path);
     fprintf(out, ": %u thread%s, %s, %zu runs in %.2f s\n", s->threads, s->threads == 1 ? "" : "s",
-            isa_name(isa_best()), bench->seconds.count, bench->total);
+            plan_isa_name(plan_isa_here()), bench->seconds.count, bench->total);
     for (size_t i = 0; i < s->input_count; i++) {
         if (!s->given[i]) continue;
         fputs("input       ", out);
@@ -335,7 +335,7 @@ void bench_fill_json(JsonWriter *json, void *data) {
     json_unsigned(json, "peak_value_bytes", bench->peak_values);
     if (bench->counted) device_counts_json(json, &bench->counts);
     json_unsigned(json, "threads", bench->session.threads);
-    json_text(json, "isa", isa_name(isa_best()));
+    json_text(json, "isa", plan_isa_name(plan_isa_here()));
     if (bench->peak.bytes > 0) json_machine(bench, json);
     json_unsigned(json, "runs", bench->seconds.count);
     json_unsigned(json, "profiled_runs", bench->profiled);

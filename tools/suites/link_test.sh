@@ -178,7 +178,7 @@ END
     cmake -G Ninja -S "$work/optimized" -B "$work/optimized/build" -DCMAKE_C_COMPILER="$cc" \
         -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$work/optimized.log" 2>&1 ||
         { cat "$work/optimized.log" >&2; fail "optimized, $name: cmake"; }
-    for file in gemm_portable.c onnx_import.c onnx.pb-c.c demi_main.c; do
+    for file in gemm_simd_portable.c onnx_import.c onnx.pb-c.c demi_main.c; do
         command=$(grep '"command"' "$work/optimized/build/compile_commands.json" |
             grep "/$file\"") || fail "optimized, $name: $file is not compiled"
         level=$(printf '%s' "$command" | grep -o ' -O[^ ]*' | tail -n 1 | tr -d ' ')

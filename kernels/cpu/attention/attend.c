@@ -580,14 +580,13 @@ static bool are_bfloats(const AttendOperand *k, const AttendOperand *v) {
     return k->narrow == DTYPE_BFLOAT16 && v->narrow == DTYPE_BFLOAT16;
 }
 
-static bool has_bfloats(const KernelCall *call, const Attend *job, IsaLevel level) {
-    return !call->faithful && igemm_has_bfloats(level) && job->q.narrow == DTYPE_BFLOAT16 &&
+static bool has_bfloats(const KernelCall *call, const Attend *job, IsaSet cpu) {
+    return !call->faithful && igemm_has_bfloats(cpu) && job->q.narrow == DTYPE_BFLOAT16 &&
            are_bfloats(&job->k, &job->v) && (!job->past || are_bfloats(&job->k_past, &job->v_past));
 }
 
-bool attend_run_level(KernelCall *call, const Attend *job, IsaLevel level) {
-    Runner runner = {.job = job, .isa = gemm_isa(GEMM_FLOAT, level), .loops = gemm_loops(level)};
-    if (!runner.isa) return false;
+bool attend_run_on(KernelCall *call, const Attend *job, IsaSet cpu) {
+    Runner runner = {.job = job, .isa = gemm_isa(GEMM_FLOAT, cpu), .loops = gemm_loops(cpu)};
     if (!job->batches || !job->heads || !job->rows || !job->value) return true;
     const uint64_t heads = job->batches * (job->heads / job->group);
     const unsigned threads = kernel_threads(call);
@@ -597,7 +596,7 @@ bool attend_run_level(KernelCall *call, const Attend *job, IsaLevel level) {
     runner.score_row = rounded(runner.keys, QUICK_LANES);
     runner.queries = query_block(&runner, heads, threads);
     runner.blocks = (runner.rows + runner.queries - 1) / runner.queries;
-    runner.bfloats = has_bfloats(call, job, level);
+    runner.bfloats = has_bfloats(call, job, cpu);
     size_buffers(&runner);
     runner.memory = kernel_workspace(call, threads * runner.size * sizeof(float));
     if (!runner.memory) return false;
@@ -609,5 +608,5 @@ bool attend_run_level(KernelCall *call, const Attend *job, IsaLevel level) {
 }
 
 bool attend_run(KernelCall *call, const Attend *job) {
-    return attend_run_level(call, job, isa_best());
+    return attend_run_on(call, job, isa_here());
 }

@@ -51,7 +51,7 @@ typedef struct Attend {
 /* Runs it with the call's threads. False with the error set past the memory budget. */
 bool attend_run(KernelCall *call, const Attend *job);
 
-/* The same with a level's kernels; false too where this machine can't run it. */
-bool attend_run_level(KernelCall *call, const Attend *job, IsaLevel level);
+/* The same by the kernels for a processor with these features, which this one has. */
+bool attend_run_on(KernelCall *call, const Attend *job, IsaSet cpu);
 
 #endif

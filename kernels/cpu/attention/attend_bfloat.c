@@ -89,7 +89,7 @@ static void multiply_rows(const BfloatProduct *p, const IgemmIsa *isa, IgemmTile
 }
 
 void bfloat_multiply(const BfloatProduct *p) {
-    const IgemmIsa *isa = igemm_isa_for(IGEMM_BFLOATS, ISA_AVX512, p->count);
+    const IgemmIsa *isa = igemm_isa_for(IGEMM_BFLOATS, isa_here(), p->count);
     const uint32_t *panel = p->panels;
     if (isa->begin) isa->begin(p->words);
     for (uint64_t j = 0, width; j < p->columns; j += width) {

@@ -7,7 +7,6 @@
 
 #include "attend.h"
 #include "kernel_case_test.h"
-#include "simd.h"
 
 enum { AXES = 4, MOST = 1 << 20, CASES = 300 };
 
@@ -224,7 +223,7 @@ static void cut_past(Attend *job, const Side sides[3]) {
     }
 }
 
-static void run_case(KernelCase *c, IsaLevel level) {
+static void run_case(KernelCase *c, IsaSet cpu) {
     Arena *arena = &c->arena;
     const uint64_t batches = 1 + draw(2), groups = 1 + draw(2), keys = PICK(some_keys);
     Attend job = {.batches = batches, .rows = PICK(some_rows), .keys = keys, .group = 1 + draw(3)};
@@ -263,7 +262,7 @@ static void run_case(KernelCase *c, IsaLevel level) {
     job.v = sides[2].at;
     job.y = y.at;
     if (draw(2)) cut_past(&job, sides);
-    assert_true(attend_run_level(&c->call, &job, level));
+    assert_true(attend_run_on(&c->call, &job, cpu));
     if (to == DTYPE_FLOAT16) half_convert_to_float(y.wide, y.at.data, y.count);
     if (to == DTYPE_BFLOAT16) bfloat_convert_to_float(y.wide, y.at.data, y.count);
     /* weights of values below 1 may be rounded to 8 bits */
@@ -272,14 +271,13 @@ static void run_case(KernelCase *c, IsaLevel level) {
 }
 
 TEST(test_random_cases) {
-    for (uint32_t level = 0; level < ISA_COUNT; level++) {
-        if (!isa_supported((IsaLevel)level) || simd_level((IsaLevel)level) != (IsaLevel)level)
-            continue;
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_runs(isa, isa_here())) continue;
         seed = 1;
         for (int i = 0; i < CASES; i++) {
             KernelCase c;
             case_begin(&c, "Attention", 23);
-            run_case(&c, (IsaLevel)level);
+            run_case(&c, isa_needs(isa));
             case_end(&c);
         }
     }

@@ -113,7 +113,7 @@ bool head_rows_bias(KernelCall *call, const KernelTensor *t, const HeadScores *s
 
 void head_rows_score(const HeadRows *q, const HeadRows *k, float scale, const AttendMask *bias,
                      float *to) {
-    const GemmLoops *loops = gemm_loops(isa_best());
+    const GemmLoops *loops = gemm_loops(isa_here());
     const uint64_t all = q->batches * q->heads;
     for (uint64_t n = 0; n < all * q->rows; n++, to += k->rows) {
         const uint64_t i = n / q->rows, r = n % q->rows, b = i / q->heads, h = i % q->heads;

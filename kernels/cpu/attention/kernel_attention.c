@@ -341,7 +341,7 @@ bool kernel_attention(KernelCall *call) {
     const AttentionAttrs *attrs = call->attrs;
     Attention job = {.softcap = (double)attrs->softcap,
                      .element = kernel_element_size(kernel_reals_dtype(call)),
-                     .loops = gemm_loops(isa_best())};
+                     .loops = gemm_loops(isa_here())};
     if (attrs->left < -1 || attrs->right < -1) return kernel_fail(call, "a window below -1");
     if (attrs->precision != ATTR_ABSENT && attrs->precision != DTYPE_FLOAT &&
         attrs->precision != DTYPE_DOUBLE && attrs->precision != DTYPE_FLOAT16 &&

@@ -552,7 +552,7 @@ static bool find_extras(KernelCall *call, Group *job) {
     job->causal = attrs->causal != 0;
     job->softcap = attrs->softcap.count ? attrs->softcap.items[0] : 0;
     job->scale = own != 0 ? own : 1 / sqrtf((float)job->q.size);
-    job->loops = gemm_loops(isa_best());
+    job->loops = gemm_loops(isa_here());
     job->soft = attrs->scores == AFTER_SOFTMAX;
     job->total = scores.keys;
     if (!shown) return true;

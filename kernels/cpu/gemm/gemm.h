@@ -74,19 +74,9 @@ typedef struct GemmLoops {
     GemmVectorFunction *half_dots, *half_gemv, *brain_dots, *brain_gemv;
 } GemmLoops;
 
-/* NULL where this processor can't run the level; levels between have the next lower one's. */
-const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level);
-const GemmLoops *gemm_loops(IsaLevel level);
-
-const GemmIsa *gemm_isa_portable(GemmKind kind);
-const GemmLoops *gemm_loops_portable(void);
-void gemm_panels_portable(float *to, const float *from, uint64_t row, const GemmBlock *block);
-const GemmIsa *gemm_isa_avx2(GemmKind kind);
-const GemmLoops *gemm_loops_avx2(void);
-void gemm_transpose_avx2(float *to, uint64_t to_row, const float *from, uint64_t from_row,
-                         uint64_t rows, uint64_t columns);
-const GemmIsa *gemm_isa_avx512(GemmKind kind);
-const GemmLoops *gemm_loops_avx512(void);
+/* The best for a processor that has these features. */
+const GemmIsa *gemm_isa(GemmKind kind, IsaSet cpu);
+const GemmLoops *gemm_loops(IsaSet cpu);
 
 /* ---- any sources ----------------------------------------------------------------------------- */
 
@@ -158,8 +148,8 @@ typedef struct Gemm {
 /* Runs it with the call's threads. False with the error set past the memory budget. */
 bool gemm_run(KernelCall *call, const Gemm *gemm);
 
-/* The same with a level's kernels; false too where this machine can't run it. */
-bool gemm_run_level(KernelCall *call, const Gemm *gemm, IsaLevel level);
+/* The same by the kernels for a processor with these features, which this one has. */
+bool gemm_run_on(KernelCall *call, const Gemm *gemm, IsaSet cpu);
 
 /* ---- matrices in memory ---------------------------------------------------------------------- */
 

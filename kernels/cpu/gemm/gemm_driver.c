@@ -18,18 +18,19 @@ enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
 /* How many of a blocked product's multiply-adds take the time of one elsewhere. */
 static const double BLOCKED_SPEED = 4;
 
-const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level) {
-    if (!isa_supported(level)) return NULL;
-    level = simd_level(level);
-    if (level == ISA_AVX512) return gemm_isa_avx512(kind);
-    return level == ISA_AVX2 ? gemm_isa_avx2(kind) : gemm_isa_portable(kind);
+#define SIMD_OFFERS gemm_floats
+#include "simd_offers.inc"
+#define SIMD_OFFERS gemm_pairs
+#include "simd_offers.inc"
+#define SIMD_OFFERS gemm_loops
+#include "simd_offers.inc"
+
+const GemmIsa *gemm_isa(GemmKind kind, IsaSet cpu) {
+    return isa_pick(kind == GEMM_FLOAT ? gemm_floats_offers : gemm_pairs_offers, cpu);
 }
 
-const GemmLoops *gemm_loops(IsaLevel level) {
-    if (!isa_supported(level)) return NULL;
-    level = simd_level(level);
-    if (level == ISA_AVX512) return gemm_loops_avx512();
-    return level == ISA_AVX2 ? gemm_loops_avx2() : gemm_loops_portable();
+const GemmLoops *gemm_loops(IsaSet cpu) {
+    return isa_pick(gemm_loops_offers, cpu);
 }
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
@@ -74,8 +75,8 @@ static double partition_cost(const Partition *part, unsigned threads) {
     return (largest + packed) * (double)g->n;
 }
 
-static Partition partition_make(const Gemm *g, IsaLevel level, unsigned threads) {
-    Partition part = {.gemm = g, .isa = gemm_isa(g->kind, level), .loops = gemm_loops(level)};
+static Partition partition_make(const Gemm *g, IsaSet cpu, unsigned threads) {
+    Partition part = {.gemm = g, .isa = gemm_isa(g->kind, cpu), .loops = gemm_loops(cpu)};
     part.width = part.isa->vecs * part.isa->lanes;
     partition_units(&part, true);
     double by_rows = partition_cost(&part, threads);
@@ -326,8 +327,7 @@ static void fill_bias(const Gemm *g) {
         epilogue_apply(g->epilogue, &(EpilogueBlock){g->c, g->n, 0, 0, g->batches * g->m, g->n});
 }
 
-bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
-    if (!gemm_isa(g->kind, level)) return false;
+bool gemm_run_on(KernelCall *call, const Gemm *g, IsaSet cpu) {
     if (!g->batches || !g->m || !g->n) return true;
     if (!g->k) {
         fill_bias(g);
@@ -335,7 +335,7 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
     }
     double work = (double)g->batches * (double)g->m * (double)g->n * (double)g->k;
     unsigned threads = kernel_work_threads(call, work / BLOCKED_SPEED, UINT64_MAX);
-    Partition part = partition_make(g, level, threads);
+    Partition part = partition_make(g, cpu, threads);
     part.call = call;
     uint32_t *buffers = kernel_workspace(call, part.buffer * part.shares * sizeof *buffers);
     if (!buffers) return false;
@@ -346,5 +346,5 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
 }
 
 bool gemm_run(KernelCall *call, const Gemm *gemm) {
-    return gemm_run_level(call, gemm, isa_best());
+    return gemm_run_on(call, gemm, isa_here());
 }

@@ -58,7 +58,7 @@ static void vector_part(const void *data, uint64_t first, uint64_t end, unsigned
 }
 
 static GemmVectorFunction *function_of(const GemmMatrix *matrix, bool dots) {
-    const GemmLoops *loops = gemm_loops(isa_best());
+    const GemmLoops *loops = gemm_loops(isa_here());
     if (!matrix->narrow) return dots ? loops->dots : loops->gemv;
     if (matrix->narrow == DTYPE_FLOAT16) return dots ? loops->half_dots : loops->half_gemv;
     return dots ? loops->brain_dots : loops->brain_gemv;

@@ -60,9 +60,10 @@ static void check(const Case *c, const GemmMatrices *g, const float *before) {
             }
 }
 
+static const IsaSet by_matrices = UINT32_MAX; /* gemm_matrices, by its own choice */
+
 /* The epilogue on tiles gives the bits that it gives on the whole result. */
-static void check_epilogue(KernelCall *call, const Gemm *gemm, const float *before,
-                           IsaLevel level) {
+static void check_epilogue(KernelCall *call, const Gemm *gemm, const float *before, IsaSet cpu) {
     const uint64_t out = gemm->batches * gemm->m * gemm->n;
     const Epilogue epilogue = {.bias = floats(call->scratch, gemm->n),
                                .residual = floats(call->scratch, out),
@@ -74,8 +75,8 @@ static void check_epilogue(KernelCall *call, const Gemm *gemm, const float *befo
     Gemm fused = *gemm;
     fused.epilogue = &epilogue;
     fused.c = arena_copy(call->scratch, before, out * sizeof(float));
-    if (level < ISA_COUNT)
-        assert_true(gemm_run_level(call, &fused, level));
+    if (cpu != by_matrices)
+        assert_true(gemm_run_on(call, &fused, cpu));
     else {
         const GemmMatrices g = {.batches = gemm->batches,
                                 .m = gemm->m,
@@ -111,7 +112,7 @@ static GemmMatrix narrowed(Arena *arena, const GemmMatrix *m, uint64_t count, Dt
     return made;
 }
 
-static void run_at(KernelCall *call, const GemmMatrices *g, IsaLevel level) {
+static void run_at(KernelCall *call, const GemmMatrices *g, IsaSet cpu) {
     const Gemm gemm = {.kind = GEMM_FLOAT,
                        .batches = g->batches,
                        .m = g->m,
@@ -125,10 +126,10 @@ static void run_at(KernelCall *call, const GemmMatrices *g, IsaLevel level) {
                        .add = g->add,
                        .bias = g->bias,
                        .bias_batches = g->bias_batches};
-    if (level == ISA_COUNT)
+    if (cpu == by_matrices)
         assert_true(gemm_matrices(call, g));
     else
-        gemm_run_level(call, &gemm, level);
+        gemm_run_on(call, &gemm, cpu);
 }
 
 /* Either matrix in 16 bits, or both: the bits of the product of widened ones. */
@@ -141,15 +142,17 @@ static void check_narrow(KernelCall *call, const GemmMatrices *given, const floa
             narrowed(call->scratch, &given->a, given->batches * given->m * given->k, type, &wide.a);
         GemmMatrix b =
             narrowed(call->scratch, &given->b, given->batches * given->k * given->n, type, &wide.b);
-        for (IsaLevel level = ISA_PORTABLE; level <= ISA_COUNT; level++) {
+        for (unsigned isa = ISA_PORTABLE; isa <= ISA_COUNT; isa++) {
+            const IsaSet cpu = isa < ISA_COUNT ? isa_needs((Isa)isa) : by_matrices;
+            if (isa < ISA_COUNT && !isa_runs((Isa)isa, isa_here())) continue;
             wide.c = arena_copy(call->scratch, before, out * sizeof(float));
-            run_at(call, &wide, level);
+            run_at(call, &wide, cpu);
             for (unsigned which = 1; which < 4; which++) {
                 GemmMatrices narrow = wide;
                 if (which & 1) narrow.a = a;
                 if (which & 2) narrow.b = b;
                 narrow.c = arena_copy(call->scratch, before, out * sizeof(float));
-                run_at(call, &narrow, level);
+                run_at(call, &narrow, cpu);
                 assert_memory_equal(narrow.c, wide.c, out * sizeof(float));
             }
         }
@@ -186,9 +189,9 @@ static void run_case(KernelCall *call, const Case *c) {
                         .add = g.add,
                         .bias = g.bias,
                         .bias_batches = 2};
-    check_epilogue(call, &whole, before, ISA_COUNT);
+    check_epilogue(call, &whole, before, by_matrices);
     check_narrow(call, &g, before);
-    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         g.c = arena_copy(arena, before, out * sizeof(float));
         const Gemm gemm = {.kind = GEMM_FLOAT,
                            .batches = c->batches,
@@ -202,9 +205,10 @@ static void run_case(KernelCall *call, const Case *c) {
                            .add = g.add,
                            .bias = g.bias,
                            .bias_batches = 2};
-        if (!gemm_run_level(call, &gemm, level)) continue;
+        if (!isa_runs(isa, isa_here())) continue;
+        assert_true(gemm_run_on(call, &gemm, isa_needs(isa)));
         check(c, &g, before);
-        check_epilogue(call, &gemm, before, level);
+        check_epilogue(call, &gemm, before, isa_needs(isa));
     }
 }
 
@@ -287,9 +291,10 @@ TEST(test_pairs) {
                     .pack_b = pack_pairs,
                     .b = b,
                     .c = c};
-    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         memset(c, 1, M * N * sizeof *c);
-        if (!gemm_run_level(&call, &g, level)) continue;
+        if (!isa_runs(isa, isa_here())) continue;
+        assert_true(gemm_run_on(&call, &g, isa_needs(isa)));
         for (int i = 0; i < M * N; i++) {
             uint32_t sum = 0;
             for (int k = 0; k < K; k++) {
@@ -301,7 +306,7 @@ TEST(test_pairs) {
     }
 }
 
-/* One loop's results in plain C and on a level. */
+/* One loop's results in plain C and by an instruction set. */
 typedef struct Both {
     float from[8192], wide[8192], want[4096], got[4096], x[4096];
 } Both;
@@ -311,7 +316,7 @@ static void compare(const Both *b) {
 }
 
 static void try_matrices(Both *b, const GemmLoops *loops, uint64_t n) {
-    const GemmLoops *plain = gemm_loops_portable();
+    const GemmLoops *plain = gemm_loops(0);
     memset(b->want, 0, sizeof b->want);
     memset(b->got, 0, sizeof b->got);
     plain->transpose(b->want, 50, b->from, 70, n % 49 + 1, n);
@@ -350,8 +355,8 @@ TEST(test_loops) {
     static Both b;
     for (int i = 0; i < 8192; i++) b.from[i] = random_float();
     for (int i = 0; i < 4096; i++) b.x[i] = random_float();
-    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
-        const GemmLoops *loops = gemm_loops(level);
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        const GemmLoops *loops = isa_runs(isa, isa_here()) ? gemm_loops(isa_needs(isa)) : NULL;
         for (uint64_t n = 1; loops && n < 70; n++) {
             try_matrices(&b, loops, n);
             try_narrow(&b, loops, true, n);

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "kernel_parts.h"
-#include "simd.h"
 
 enum {
     BLOCK_BYTES = 256 << 10, /* of rows' elements that stay in a cache */
@@ -27,32 +26,6 @@ enum {
 
 /* How many of these multiply-adds take the time of one elsewhere (kernel_parts.h). */
 enum { SPEED = 4 };
-
-static const IgemmIsa *isa_of(IgemmKind kind, IsaLevel level) {
-    level = simd_level(level);
-    if (level == ISA_AVX512) return igemm_isa_avx512(kind);
-    return level == ISA_AVX2 ? igemm_isa_avx2(kind) : igemm_isa_portable(kind);
-}
-
-IgemmKind igemm_bytes_kind(IsaLevel level) {
-#if defined(__x86_64__) || defined(__i386__)
-    if (level == ISA_AVX512 && !isa_supported(level)) return IGEMM_QUADS;
-    if (simd_level(level) == ISA_AVX512 && __builtin_cpu_supports("avx512vnni")) return IGEMM_QUADS;
-#else
-    (void)level;
-#endif
-    return IGEMM_PAIRS;
-}
-
-bool igemm_has_bfloats(IsaLevel level) {
-    if (level != ISA_AVX512) return false;
-    if (!isa_supported(level)) return true;
-#if defined(__x86_64__) || defined(__i386__)
-    return simd_level(level) == ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
-}
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
     return a / b + (a % b != 0);
@@ -107,26 +80,19 @@ uint64_t igemm_words(IgemmKind kind, uint64_t depth) {
 
 /* AMX takes 16 rows at once, or as long for fewer, which is what so many rows take without: processors
  * that have it do AVX512_BF16's products at half the rate of float's. Packed weights are the same. */
-const IgemmIsa *igemm_isa_for(IgemmKind kind, IsaLevel level, uint64_t rows) {
+const IgemmIsa *igemm_isa_for(IgemmKind kind, IsaSet cpu, uint64_t rows) {
     static const uint64_t amx_rows[IGEMM_KIND_COUNT] = {[IGEMM_QUADS] = 8, [IGEMM_BFLOATS] = 3};
-    const bool many = rows >= amx_rows[kind] && simd_level(level) == ISA_AVX512;
-    const IgemmIsa *amx = many ? igemm_isa_amx(kind) : NULL;
-    return amx ? amx : isa_of(kind, level);
+    const bool by_tiles = amx_rows[kind] && rows >= amx_rows[kind] && isa_runs(ISA_AMX, cpu);
+    const IgemmIsa *amx = by_tiles ? igemm_isa_by_tiles(kind) : NULL;
+    return amx ? amx : igemm_isa_by_vectors(kind, cpu);
 }
 
-/* What the level has, whether or not this processor does. */
-static const IgemmIsa *geometry_of(IgemmKind kind, IsaLevel level) {
-    if (isa_supported(level)) return isa_of(kind, level);
-    if (level == ISA_AVX512) return igemm_isa_avx512(kind);
-    return level == ISA_AVX2 ? igemm_isa_avx2(kind) : igemm_isa_portable(kind);
-}
-
-WeightLayout igemm_layout(const IgemmWeights *w, IsaLevel level) {
+WeightLayout igemm_layout(const IgemmWeights *w, IsaSet cpu) {
     static const WeightWord words[IGEMM_KIND_COUNT] = {[IGEMM_FLOAT] = WEIGHT_FLOATS,
                                                        [IGEMM_QUADS] = WEIGHT_QUADS,
                                                        [IGEMM_PAIRS] = WEIGHT_PAIRS,
                                                        [IGEMM_BFLOATS] = WEIGHT_BFLOATS};
-    const IgemmIsa *isa = geometry_of(w->kind, level);
+    const IgemmIsa *isa = igemm_isa_by_vectors(w->kind, cpu);
     return (WeightLayout){.word = words[w->kind],
                           .lanes = isa->lanes,
                           .vecs = vecs_of(isa, w->way),
@@ -153,13 +119,13 @@ WeightLayout igemm_channels_layout(uint64_t taps, uint64_t channels) {
                           .column = taps};
 }
 
-uint64_t igemm_packed_size(const IgemmWeights *w, IsaLevel level) {
-    const WeightLayout layout = igemm_layout(w, level);
+uint64_t igemm_packed_size(const IgemmWeights *w, IsaSet cpu) {
+    const WeightLayout layout = igemm_layout(w, cpu);
     return weight_layout_size(&layout);
 }
 
-void igemm_pack(void *to, const IgemmWeights *w, IsaLevel level) {
-    const WeightLayout layout = igemm_layout(w, level);
+void igemm_pack(void *to, const IgemmWeights *w, IsaSet cpu) {
+    const WeightLayout layout = igemm_layout(w, cpu);
     weight_layout_pack(&layout, w->data, to);
 }
 
@@ -443,8 +409,8 @@ static uint64_t block_rows(IgemmWay way, uint64_t depth) {
     return way == IGEMM_LARGE_BLOCKS ? 4 * block : block;
 }
 
-bool igemm_has_way(const KernelCall *call, const IgemmWeights *w, uint64_t rows, IsaLevel level) {
-    const IgemmIsa *isa = geometry_of(w->kind, level);
+bool igemm_has_way(const KernelCall *call, const IgemmWeights *w, uint64_t rows, IsaSet cpu) {
+    const IgemmIsa *isa = igemm_isa_by_vectors(w->kind, cpu);
     const Panels ruled = panels_of(isa, IGEMM_BY_RULE, w->columns);
     switch (w->way) {
     case IGEMM_BY_RULE: return true;
@@ -458,8 +424,8 @@ bool igemm_has_way(const KernelCall *call, const IgemmWeights *w, uint64_t rows,
     return false;
 }
 
-bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
-    const IgemmIsa *isa = igemm_isa_for(g->kind, level, g->rows);
+bool igemm_run(KernelCall *call, const Igemm *g, IsaSet cpu) {
+    const IgemmIsa *isa = igemm_isa_for(g->kind, cpu, g->rows);
     if (!g->rows || !g->columns) return true;
     Job job = {.g = g,
                .call = call,
@@ -644,9 +610,9 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
         run_pixels(job, first, end, &own);
 }
 
-void igemm_channels_block(const Igemm *g, IsaLevel level, const void **table, float *rest) {
+void igemm_channels_block(const Igemm *g, IsaSet cpu, const void **table, float *rest) {
     ChannelsJob job = {.g = g,
-                       .isa = isa_of(g->kind, level),
+                       .isa = igemm_isa_by_vectors(g->kind, cpu),
                        .bounds = epilogue_bounds(g->epilogue),
                        .tables = table,
                        .floats = igemm_channels_rest(g) ? rest : NULL};
@@ -654,9 +620,9 @@ void igemm_channels_block(const Igemm *g, IsaLevel level, const void **table, fl
     run_channels(&job, 0, g->rows, 0);
 }
 
-bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
+bool igemm_channels(KernelCall *call, const Igemm *g, IsaSet cpu) {
     ChannelsJob job = {
-        .g = g, .isa = isa_of(g->kind, level), .bounds = epilogue_bounds(g->epilogue)};
+        .g = g, .isa = igemm_isa_by_vectors(g->kind, cpu), .bounds = epilogue_bounds(g->epilogue)};
     if (!g->rows || !g->columns) return true;
     job.swish = takes_swish(g, &job.bounds);
     const uint64_t table = igemm_channels_table(g) * sizeof *job.tables;

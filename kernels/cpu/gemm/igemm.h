@@ -52,13 +52,11 @@ typedef enum IgemmWay {
     IGEMM_WAY_COUNT
 } IgemmWay;
 
-/* How the bytes of products are computed: by quads with VNNI, which other processors of a level that
- * this one lacks are taken to have, else by pairs. */
-IgemmKind igemm_bytes_kind(IsaLevel level);
+/* How the bytes of products are computed: by quads where the processor has such sums, else by pairs. */
+IgemmKind igemm_bytes_kind(IsaSet cpu);
 
-/* Whether there are products of IGEMM_BFLOATS, of which processors of a level that this one lacks are
- * taken to be capable: with AVX512_BF16, by AMX where that is there, too. */
-bool igemm_has_bfloats(IsaLevel level);
+/* Whether there are products of IGEMM_BFLOATS; by AMX where that is there, too. */
+bool igemm_has_bfloats(IsaSet cpu);
 
 /* From int32 sums to a result: v = factor * (sum + offset) + shift, within the bounds; of `to` FLOAT
  * that is it, of INT8 and UINT8 it is rounded to nearest, ties to even, and zero is added. */
@@ -164,13 +162,12 @@ typedef struct IgemmIsa {
     void (*end)(void);
 } IgemmIsa;
 
-const IgemmIsa *igemm_isa_portable(IgemmKind kind);
-const IgemmIsa *igemm_isa_avx2(IgemmKind kind);
-const IgemmIsa *igemm_isa_avx512(IgemmKind kind);
-/* By tiles of AMX, of quads and bfloats; NULL where this processor, or the system, has them not. */
-const IgemmIsa *igemm_isa_amx(IgemmKind kind);
-/* The fastest of a level for products of so many rows. */
-const IgemmIsa *igemm_isa_for(IgemmKind kind, IsaLevel level, uint64_t rows);
+/* What vectors of a processor with these features have. */
+const IgemmIsa *igemm_isa_by_vectors(IgemmKind kind, IsaSet cpu);
+/* By AMX's tiles, of quads and bfloats, for a processor that has them; NULL where the system gives them not. */
+const IgemmIsa *igemm_isa_by_tiles(IgemmKind kind);
+/* The fastest of a processor with these features for products of so many rows. */
+const IgemmIsa *igemm_isa_for(IgemmKind kind, IsaSet cpu, uint64_t rows);
 
 /* Rows of floats `width` apart to bfloat16 that lie y_row elements apart, rounded to nearest, ties to
  * even, subnormals to 0. Where there are products of IGEMM_BFLOATS. */
@@ -179,6 +176,9 @@ typedef struct IgemmNarrow {
     uint64_t y_row;
     uint32_t rows, columns, width;
 } IgemmNarrow;
+typedef struct IgemmRound {
+    void (*rows)(const IgemmNarrow *rows, const float *from);
+} IgemmRound;
 void igemm_round_rows(const IgemmNarrow *rows, const float *from);
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -198,18 +198,17 @@ uint64_t igemm_words(IgemmKind kind, uint64_t depth);
 
 /* Whether a product of so many rows by these weights, with the call's threads, is cut otherwise by
  * that way than by the rule. */
-bool igemm_has_way(const KernelCall *call, const IgemmWeights *weights, uint64_t rows,
-                   IsaLevel level);
+bool igemm_has_way(const KernelCall *call, const IgemmWeights *weights, uint64_t rows, IsaSet cpu);
 
-/* How they are packed, for any level; those of igemm_channels, element (t, n) of which is
+/* How they are packed, for any processor; those of igemm_channels, element (t, n) of which is
  * data[n * taps + t]. */
-WeightLayout igemm_layout(const IgemmWeights *weights, IsaLevel level);
+WeightLayout igemm_layout(const IgemmWeights *weights, IsaSet cpu);
 WeightLayout igemm_channels_layout(uint64_t taps, uint64_t channels);
 
 /* Bytes that they take packed. */
-uint64_t igemm_packed_size(const IgemmWeights *weights, IsaLevel level);
+uint64_t igemm_packed_size(const IgemmWeights *weights, IsaSet cpu);
 /* `to` is 64-byte aligned. */
-void igemm_pack(void *to, const IgemmWeights *weights, IsaLevel level);
+void igemm_pack(void *to, const IgemmWeights *weights, IsaSet cpu);
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -233,7 +232,7 @@ typedef struct Igemm {
     uint64_t rows, taps, depth, columns; /* taps and depth (in words) at least 1 */
     IgemmFind *find;
     const void *source;
-    const void *weights; /* packed for the level */
+    const void *weights; /* packed for the processor */
     void *y;
     uint64_t y_row;
     const Epilogue *epilogue; /* NULL: nothing. Its bias is of columns, its residual of y's shape.
@@ -251,9 +250,9 @@ typedef struct Igemm {
     uint64_t groups, group_weights;
 } Igemm;
 
-/* Runs it with the call's threads and the kernels of a level that this processor has. False with
+/* Runs it with the call's threads and the kernels for features that this processor has. False with
  * the error set past the memory budget. */
-bool igemm_run(KernelCall *call, const Igemm *igemm, IsaLevel level);
+bool igemm_run(KernelCall *call, const Igemm *igemm, IsaSet cpu);
 
 enum { IGEMM_BLOCK_ROWS = 96, IGEMM_BLOCK_DEPTH = 1024 };
 
@@ -276,13 +275,13 @@ void igemm_multiply(const IgemmBlock *block, const IgemmIsa *isa);
 /* By channel, of float or of bfloats: depth is 1, columns are channels, and weights float [taps][columns];
  * column n is of what lies n / spread elements behind a row's address; without a spread outputs may be in
  * lines. Of bfloats y is bfloat16. */
-bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
+bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaSet cpu);
 
 /* The same of all its rows in the calling thread; `table` has room for so many addresses, `rest` for so
  * many floats. */
 uint64_t igemm_channels_table(const Igemm *igemm);
 uint64_t igemm_channels_rest(const Igemm *igemm);
-void igemm_channels_block(const Igemm *igemm, IsaLevel level, const void **table, float *rest);
+void igemm_channels_block(const Igemm *igemm, IsaSet cpu, const void **table, float *rest);
 
 /* The epilogue's bounds; of bytes they are within the type less its zero point. */
 void igemm_bounds(const Igemm *igemm, float *low, float *high);

@@ -155,7 +155,7 @@ static void check(const Given *given, const Case *c) {
         }
 }
 
-static void run_case(const Case *c, IsaLevel level) {
+static void run_case(const Case *c, IsaSet cpu) {
     Arena arena;
     Err err = {0};
     arena_init(&arena, &test_trap);
@@ -167,14 +167,14 @@ static void run_case(const Case *c, IsaLevel level) {
         KernelCall call = {.scratch = &arena, .err = &err};
         call.workers = workers_new(&arena, i ? 3 : 1);
         given.weights.way = given.g.way = i < 2 ? IGEMM_BY_RULE : other;
-        char *packed = arena_alloc(&arena, igemm_packed_size(&given.weights, level) + 64);
+        char *packed = arena_alloc(&arena, igemm_packed_size(&given.weights, cpu) + 64);
         packed += 64 - (uintptr_t)packed % 64;
-        igemm_pack(packed, &given.weights, level);
+        igemm_pack(packed, &given.weights, cpu);
         given.g.weights = c->by_channel ? given.weights.data : packed;
         memset(given.g.y, 0, c->rows * c->columns * sizeof(float));
         ((float *)given.g.y)[c->rows * c->columns] = 17;
-        assert_true(c->by_channel ? igemm_channels(&call, &given.g, level)
-                                  : igemm_run(&call, &given.g, level));
+        assert_true(c->by_channel ? igemm_channels(&call, &given.g, cpu)
+                                  : igemm_run(&call, &given.g, cpu));
         if (!first) {
             check(&given, c);
             first = arena_copy(&arena, given.g.y, c->rows * c->columns * sizeof(float) + 1);
@@ -185,8 +185,8 @@ static void run_case(const Case *c, IsaLevel level) {
 }
 
 static void run_levels(const Case *c) {
-    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++)
-        if (isa_supported((IsaLevel)level)) run_case(c, (IsaLevel)level);
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        if (isa_runs(isa, isa_here())) run_case(c, isa_needs(isa));
 }
 
 TEST(test_tiles) {
@@ -244,7 +244,7 @@ TEST(test_pieces) {
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* Rows are int8 widened, or uint8; depth is in elements. */
-static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
+static void run_bytes(const Case *c, IgemmKind kind, IsaSet cpu, Dtype to) {
     Arena arena;
     Err err = {0};
     arena_init(&arena, &test_trap);
@@ -268,9 +268,9 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
     const IgemmWeights weights = {kind,       w,          c->taps,
                                   c->depth,   c->columns, c->depth * c->columns,
                                   c->columns, 1,          (IgemmWay)random_below(IGEMM_WAY_COUNT)};
-    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, level) + 64);
+    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, cpu) + 64);
     packed += 64 - (uintptr_t)packed % 64;
-    igemm_pack(packed, &weights, level);
+    igemm_pack(packed, &weights, cpu);
     float *factor = random_floats(&arena, c->columns), *shift = random_floats(&arena, c->columns);
     int32_t *offset = ARENA_ARRAY(&arena, int32_t, c->columns);
     for (uint64_t n = 0; n < c->columns; n++) {
@@ -302,7 +302,7 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
                      .epilogue = &bounds,
                      .scale = &scale,
                      .way = weights.way};
-    assert_true(igemm_run(&call, &g, level));
+    assert_true(igemm_run(&call, &g, cpu));
     assert_int_equal(y[c->rows * c->columns * element], 17);
     for (uint64_t r = 0; r < c->rows; r++)
         for (uint64_t n = 0; n < c->columns; n++) {
@@ -337,11 +337,11 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
 }
 
 static void run_byte_levels(const Case *c, Dtype to) {
-    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++) {
-        if (!isa_supported((IsaLevel)level)) continue;
-        run_bytes(c, IGEMM_PAIRS, (IsaLevel)level, to);
-        if (igemm_bytes_kind((IsaLevel)level) == IGEMM_QUADS)
-            run_bytes(c, IGEMM_QUADS, (IsaLevel)level, to);
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_runs(isa, isa_here())) continue;
+        run_bytes(c, IGEMM_PAIRS, isa_needs(isa), to);
+        if (igemm_bytes_kind(isa_needs(isa)) == IGEMM_QUADS)
+            run_bytes(c, IGEMM_QUADS, isa_needs(isa), to);
     }
 }
 
@@ -374,7 +374,7 @@ static void check_bfloat(uint16_t bits, double want, double size) {
 }
 
 /* Rows lie anyhow, or evenly apart by `step` elements, one behind the other. */
-static void run_bfloats(const Case *c, IsaLevel level, uint64_t step) {
+static void run_bfloats(const Case *c, IsaSet cpu, uint64_t step) {
     Arena arena;
     Err err = {0};
     arena_init(&arena, &test_trap);
@@ -392,9 +392,9 @@ static void run_bfloats(const Case *c, IsaLevel level, uint64_t step) {
         IGEMM_BFLOATS, w,          c->taps,
         c->depth,      c->columns, c->depth * c->columns,
         c->columns,    1,          (IgemmWay)random_below(IGEMM_WAY_COUNT)};
-    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, level) + 64);
+    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, cpu) + 64);
     packed += 64 - (uintptr_t)packed % 64;
-    igemm_pack(packed, &weights, level);
+    igemm_pack(packed, &weights, cpu);
     Epilogue epilogue = {.activation = c->activation, .p = -0.5f, .q = 0.75f};
     if (c->bias) epilogue.bias = random_floats(&arena, c->columns);
     uint16_t *y = ARENA_ARRAY(&arena, uint16_t, c->rows * c->columns + 1);
@@ -416,7 +416,7 @@ static void run_bfloats(const Case *c, IsaLevel level, uint64_t step) {
                      .way = weights.way,
                      .z = z,
                      .wide = wide};
-    assert_true(igemm_run(&call, &g, level));
+    assert_true(igemm_run(&call, &g, cpu));
     assert_int_equal(y[c->rows * c->columns], 17);
     for (uint64_t r = 0; r < c->rows; r++)
         for (uint64_t n = 0; n < c->columns; n++) {
@@ -443,8 +443,8 @@ static void run_bfloats(const Case *c, IsaLevel level, uint64_t step) {
 TEST(test_bfloats) {
     static const Activation activations[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_CLIP,
                                              ACTIVATION_SIGMOID};
-    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++) {
-        if (!isa_supported((IsaLevel)level) || !igemm_has_bfloats((IsaLevel)level)) continue;
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_runs(isa, isa_here()) || !igemm_has_bfloats(isa_needs(isa))) continue;
         for (uint32_t i = 0; i < 300; i++) {
             const uint64_t depth = 2 * (1 + random_below(i % 2 ? 20 : 200));
             run_bfloats(&(Case){.rows = 1 + random_below(40),
@@ -454,7 +454,7 @@ TEST(test_bfloats) {
                                 .bias = i & 4,
                                 .residual = i & 8,
                                 .activation = activations[i / 16 % 4]},
-                        (IsaLevel)level, i % 3 ? 0 : depth + 2 * random_below(3));
+                        isa_needs(isa), i % 3 ? 0 : depth + 2 * random_below(3));
         }
         for (uint32_t i = 0; i < 64; i++) /* two panels at once */
             run_bfloats(&(Case){.rows = 1 + i % 2,
@@ -464,17 +464,17 @@ TEST(test_bfloats) {
                                 .bias = i & 4,
                                 .residual = i & 8,
                                 .activation = activations[i / 16]},
-                        (IsaLevel)level, 0);
+                        isa_needs(isa), 0);
         run_bfloats(&(Case){.rows = 33, .taps = 9, .depth = 1402, .columns = 100, .bias = true},
-                    (IsaLevel)level, 0);
-        run_bfloats(&(Case){.rows = 40, .taps = 1, .depth = 9010, .columns = 65}, (IsaLevel)level,
+                    isa_needs(isa), 0);
+        run_bfloats(&(Case){.rows = 40, .taps = 1, .depth = 9010, .columns = 65}, isa_needs(isa),
                     9010);
     }
 }
 
 /* A NaN stays one, and what is too large becomes Inf, whatever follows; subnormals are 0. */
 TEST(test_bfloats_special) {
-    if (!isa_supported(ISA_AVX512) || !igemm_has_bfloats(ISA_AVX512)) return;
+    if (!igemm_has_bfloats(isa_here())) return;
     float from[] = {NAN, INFINITY, -INFINITY, 3.4e38f, 1e-40f, -0.0f, 1.00390625f, 1.01171875f};
     uint16_t y[8], want[8];
     const IgemmNarrow rows = {y, 8, 1, 8, 8}; /* nothing lies behind them */
@@ -484,7 +484,7 @@ TEST(test_bfloats_special) {
     assert_memory_equal(y, want, sizeof y);
 }
 
-static void run_nan(IsaLevel level) {
+static void run_nan(IsaSet cpu) {
     const float x[] = {NAN, -0.0f}, w = 1;
     const float *at[] = {&x[0], &x[1]};
     const Places places = {at, 1};
@@ -493,9 +493,9 @@ static void run_nan(IsaLevel level) {
     Arena arena;
     Err err = {0};
     arena_init(&arena, &test_trap);
-    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, level) + 64);
+    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, cpu) + 64);
     packed += 64 - (uintptr_t)packed % 64;
-    igemm_pack(packed, &weights, level);
+    igemm_pack(packed, &weights, cpu);
     float y[2] = {1, 1};
     KernelCall call = {.scratch = &arena, .err = &err};
     const Igemm g = {.rows = 2,
@@ -508,12 +508,12 @@ static void run_nan(IsaLevel level) {
                      .y = y,
                      .y_row = 1,
                      .epilogue = &relu};
-    assert_true(igemm_run(&call, &g, level));
+    assert_true(igemm_run(&call, &g, cpu));
     assert_true(isnan(y[0]) && y[1] == 0);
     arena_free(&arena);
 }
 
 TEST(test_nan) {
-    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++)
-        if (isa_supported((IsaLevel)level)) run_nan((IsaLevel)level);
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        if (isa_runs(isa, isa_here())) run_nan(isa_needs(isa));
 }

@@ -13,9 +13,9 @@ enum {
     LEAST_ROWS = 16, /* of a tile: fewer take as long */
 };
 
-bool split_product_suits(IsaLevel level, uint64_t rows, uint64_t depth) {
-    return rows >= LEAST_ROWS && depth && depth % 2 == 0 && igemm_has_bfloats(level) &&
-           isa_supported(level) && igemm_isa_for(IGEMM_BFLOATS, level, rows)->whole;
+bool split_product_suits(IsaSet cpu, uint64_t rows, uint64_t depth) {
+    return rows >= LEAST_ROWS && depth && depth % 2 == 0 && igemm_has_bfloats(cpu) &&
+           !(cpu & ~isa_here()) && igemm_isa_for(IGEMM_BFLOATS, cpu, rows)->whole;
 }
 
 IgemmWeights split_product_weights(uint64_t depth, uint64_t columns) {
@@ -97,7 +97,7 @@ static void run_elements(KernelCall *call, uint64_t count, KernelPart *part, con
                      part, job);
 }
 
-bool split_product_run(KernelCall *call, const SplitProduct *p, IsaLevel level, bool *sound) {
+bool split_product_run(KernelCall *call, const SplitProduct *p, IsaSet cpu, bool *sound) {
     Split split = {.x = p->x, .count = p->rows * p->depth, .depth = p->depth};
     split.parts = kernel_workspace(call, PARTS * split.count * sizeof *split.parts);
     if (!split.parts) return false;
@@ -116,7 +116,7 @@ bool split_product_run(KernelCall *call, const SplitProduct *p, IsaLevel level, 
                            .y_row = p->columns,
                            .epilogue = &epilogue,
                            .wide = true};
-    if (!igemm_run(call, &product, level)) return false;
+    if (!igemm_run(call, &product, cpu)) return false;
     atomic_bool all_sound;
     atomic_init(&all_sound, true);
     run_elements(call, p->rows * p->columns, check_part, &(Results){p->y, &all_sound});

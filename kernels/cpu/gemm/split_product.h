@@ -17,13 +17,13 @@ typedef struct SplitProduct {
 } SplitProduct;
 
 /* Whether that is faster than a product in float, with the processor at hand. */
-bool split_product_suits(IsaLevel level, uint64_t rows, uint64_t depth);
+bool split_product_suits(IsaSet cpu, uint64_t rows, uint64_t depth);
 
 /* What weights of bfloat16, [columns][depth], are packed as. */
 IgemmWeights split_product_weights(uint64_t depth, uint64_t columns);
 
 /* With the call's threads. False with the error set past the memory budget. Infinite weights give NaN where
  * their product in float is not: *sound is whether no result is NaN. */
-bool split_product_run(KernelCall *call, const SplitProduct *p, IsaLevel level, bool *sound);
+bool split_product_run(KernelCall *call, const SplitProduct *p, IsaSet cpu, bool *sound);
 
 #endif

@@ -36,13 +36,13 @@ static bool run(unsigned threads, float *to) {
     bool sound = false;
     case_begin(&test, "MatMul", 13);
     test.call.workers = workers_new(&test.arena, threads);
-    const IsaLevel level = isa_best();
+    const IsaSet cpu = isa_here();
     const IgemmWeights weights = split_product_weights((uint64_t)depth, COLUMNS);
-    const WeightLayout layout = igemm_layout(&weights, level);
+    const WeightLayout layout = igemm_layout(&weights, cpu);
     void *packed = kernel_workspace(&test.call, weight_layout_size(&layout));
     weight_layout_pack(&layout, narrow, packed);
     const SplitProduct product = {x, ROWS, (uint64_t)depth, COLUMNS, packed, bias, to};
-    assert_true(split_product_run(&test.call, &product, level, &sound));
+    assert_true(split_product_run(&test.call, &product, cpu, &sound));
     case_end(&test);
     return sound;
 }
@@ -63,7 +63,7 @@ static void check(void) {
 }
 
 TEST(test_numbers) {
-    if (!igemm_has_bfloats(isa_best())) skip();
+    if (!igemm_has_bfloats(isa_here())) skip();
     for (int i = 0; i < 3; i++) {
         depth = (const int[]){2, 70, MOST_DEPTH}[i];
         fill();
@@ -79,7 +79,7 @@ TEST(test_numbers) {
 
 /* The largest are split without an overflow, and what is too small to be split is 0. */
 TEST(test_extremes) {
-    if (!igemm_has_bfloats(isa_best())) skip();
+    if (!igemm_has_bfloats(isa_here())) skip();
     fill();
     for (int i = 0; i < ROWS * depth; i++) x[i] = 0;
     x[0] = FLT_MAX;
@@ -96,7 +96,7 @@ TEST(test_extremes) {
 }
 
 TEST(test_unsound) {
-    if (!igemm_has_bfloats(isa_best())) skip();
+    if (!igemm_has_bfloats(isa_here())) skip();
     fill();
     x[5] = INFINITY; /* of which there is one part alone */
     assert_true(run(1, y[0]));

@@ -6,7 +6,7 @@
 
 #include "kernel_clones.h"
 #include "kernel_parts.h"
-#include "simd.h"
+#include "simd_baseline.h"
 
 /* Elements are moved as numbers of their size, whatever their type. */
 typedef uint8_t __attribute__((may_alias)) Unit1;
@@ -106,19 +106,17 @@ PLANE(Unit16)
 /* As memcpy, but that long runs go to memory whole: a line that is stored to is else read first, and what
  * else is in the cache makes room for it. */
 static void copy_away(char *to, const char *from, size_t size) {
-#ifdef __SSE2__
-    enum { LINE = 64, LEAST = 1024 };
+#ifdef SIMD_STREAMS
+    enum { LEAST = 1024 };
     if (size >= LEAST) {
-        const size_t head = -(uintptr_t)to % LINE;
+        const size_t head = -(uintptr_t)to % SIMD_LINE;
         memcpy(to, from, head);
         to += head;
         from += head;
         size -= head;
-        for (; size >= LINE; to += LINE, from += LINE, size -= LINE) {
+        for (; size >= SIMD_LINE; to += SIMD_LINE, from += SIMD_LINE, size -= SIMD_LINE) {
             simd_fetch_stream(from);
-            for (int i = 0; i < LINE / (int)sizeof(__m128i); i++)
-                _mm_stream_si128((__m128i *)(void *)to + i,
-                                 _mm_loadu_si128((const __m128i *)(const void *)from + i));
+            simd_stream_line(to, from);
         }
     }
 #endif
@@ -129,9 +127,7 @@ static void copy_away(char *to, const char *from, size_t size) {
 static void plane_away(char *to, const char *from, StridedAxis rows, StridedAxis columns) {
     for (int64_t i = 0; i < rows.count; i++)
         copy_away(to + i * rows.to, from + i * rows.from, (size_t)columns.count);
-#ifdef __SSE2__
-    _mm_sfence(); /* before another thread is told that they are there */
-#endif
+    simd_stream_end();
 }
 
 typedef void (*PlaneCopy)(char *to, const char *from, StridedAxis rows, StridedAxis columns);

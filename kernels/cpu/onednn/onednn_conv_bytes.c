@@ -343,7 +343,7 @@ static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t 
     }
     if (!onednn_chains_run(call, workspace)) return false;
     const Transpose t = {.conv = first,
-                         .loops = gemm_loops(isa_best()),
+                         .loops = gemm_loops(isa_here()),
                          .from = last,
                          .to = (float *)(void *)sums,
                          .bias = bias,

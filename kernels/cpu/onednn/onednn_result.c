@@ -87,7 +87,7 @@ void onednn_store(KernelCall *call, const OnednnResult *r) {
     uint64_t height = r->channels_last ? TILE_ROWS : 1,
              width = r->channels_last ? TILE_COLUMNS : TILE;
     uint64_t down = (r->rows + height - 1) / height, tasks = r->images * down;
-    const StoreJob job = {r, gemm_loops(isa_best()), height, width, down};
+    const StoreJob job = {r, gemm_loops(isa_here()), height, width, down};
     kernel_run_parts(call->workers, kernel_work_cut(call, STORE_WORK * (double)r->y->count, tasks),
                      store_parts, &job);
 }

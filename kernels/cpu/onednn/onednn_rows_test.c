@@ -493,7 +493,8 @@ static void qlinear_matmul(Bench *b) {
 /* What a processor must have for all rows; others decline there. */
 static bool has_all(void) {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+    const IsaSet both = CPU_AVX512_VNNI | CPU_AVX512_BF16;
+    return (isa_here() & both) == both;
 #else
     return false;
 #endif

@@ -80,8 +80,8 @@ static bool preferred(const KernelCall *call, const OnednnWork *work) {
  * to say so. */
 static bool may_be_native(const OnednnWork *work) {
 #if defined(__x86_64__)
-    if (work->dtype == DTYPE_BFLOAT16) return __builtin_cpu_supports("avx512bf16");
-    if (is_bytes(work->family)) return __builtin_cpu_supports("avx512vnni") || isa_has_avx_vnni();
+    if (work->dtype == DTYPE_BFLOAT16) return isa_here() & CPU_AVX512_BF16;
+    if (is_bytes(work->family)) return isa_here() & (CPU_AVX512_VNNI | CPU_AVX_VNNI);
 #else
     (void)work;
 #endif

@@ -25,13 +25,13 @@ static bool takes_choice(const KernelCall *call, const PackedProduct *p, bool is
     if (!call->choice) return true;
     if (call->choice == PACKED_PRODUCT_PLAIN) return is_worth;
     if (call->choice == PACKED_PRODUCT_PACKED) return !is_worth;
-    return igemm_has_way(call, &weights, call->outputs[0].count / p->n, p->level);
+    return igemm_has_way(call, &weights, call->outputs[0].count / p->n, p->cpu);
 }
 
 /* Packed weights; NULL: they stay plain. */
 static const void *find_weights(KernelCall *call, const PackedProduct *p, bool is_worth) {
     const IgemmWeights weights = weights_of(p);
-    const WeightLayout layout = igemm_layout(&weights, p->level);
+    const WeightLayout layout = igemm_layout(&weights, p->cpu);
     if (call->choice == PACKED_PRODUCT_PLAIN) return NULL;
     return is_worth || call->choice ? kernel_weights(call, 1, &layout)
                                     : kernel_stored_weights(call, 1, &layout);
@@ -39,7 +39,7 @@ static const void *find_weights(KernelCall *call, const PackedProduct *p, bool i
 
 static PackedProduct made_of(const KernelCall *call, IgemmKind kind, bool transposed) {
     const KernelTensor *b = &call->inputs[1];
-    return (PackedProduct){.level = kernel_isa(call),
+    return (PackedProduct){.cpu = kernel_cpu(call),
                            .kind = kind,
                            .way = call->choice > PACKED_PRODUCT_PACKED
                                       ? (IgemmWay)(call->choice - PACKED_PRODUCT_PACKED)
@@ -79,7 +79,7 @@ bool packed_product_make_bfloats(KernelCall *call, bool transposed) {
     const KernelTensor *z = kernel_input(call, 3);
     const Dtype to = call->outputs[0].dtype;
     if (call->provider == KERNEL_PROVIDER_ONEDNN || !has_matrix(call, DTYPE_BFLOAT16) ||
-        !igemm_has_bfloats(kernel_isa(call)) || (to != DTYPE_BFLOAT16 && to != DTYPE_FLOAT) ||
+        !igemm_has_bfloats(kernel_cpu(call)) || (to != DTYPE_BFLOAT16 && to != DTYPE_FLOAT) ||
         (z && z->dtype != to))
         return false;
     const PackedProduct made = made_of(call, IGEMM_BFLOATS, transposed);
@@ -118,5 +118,5 @@ bool packed_product_run(KernelCall *call, const PackedProduct *p, const void *a,
                            .epilogue = epilogue,
                            .z = z ? z->data : NULL,
                            .wide = !narrow};
-    return igemm_run(call, &product, p->level);
+    return igemm_run(call, &product, p->cpu);
 }

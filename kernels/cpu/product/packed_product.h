@@ -8,7 +8,7 @@
 #include "igemm.h"
 
 typedef struct PackedProduct {
-    IsaLevel level;
+    IsaSet cpu;
     IgemmKind kind; /* of float or bfloat16 */
     IgemmWay way;
     uint64_t k, n;

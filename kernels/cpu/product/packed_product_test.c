@@ -104,7 +104,7 @@ TEST(test_choices) {
 }
 
 TEST(test_bfloats) {
-    for (uint32_t i = 0; i < 400 && igemm_has_bfloats(isa_best()); i++) {
+    for (uint32_t i = 0; i < 400 && igemm_has_bfloats(isa_here()); i++) {
         const bool is_fused = i % 2;
         const Sizes s = {.rows = i % 3 ? 1 + random_below(100) : 1,
                          .depth = 2 * (1 + random_below(100)),

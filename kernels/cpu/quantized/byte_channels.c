@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "kernel_parts.h"
-#include "simd.h"
 
 enum { PIXELS = 32, ALIGN = 64 }; /* outputs whose addresses are looked up at once */
 
-const ByteChannelsIsa *byte_channels_isa(IsaLevel level) {
-    if (igemm_bytes_kind(level) == IGEMM_QUADS) return byte_channels_vnni();
-    return simd_level(level) >= ISA_AVX2 ? byte_channels_avx2() : byte_channels_portable();
+#define SIMD_OFFERS byte_channels_isas
+#include "simd_offers.inc"
+
+const ByteChannelsIsa *byte_channels_isa(IsaSet cpu) {
+    return isa_pick(byte_channels_isas_offers, cpu);
 }
 
 static uint64_t div_up(uint64_t a, uint64_t b) {

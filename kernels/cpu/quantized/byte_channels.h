@@ -37,12 +37,8 @@ typedef struct ByteChannelsIsa {
     void (*pixels)(const BytePixels *pixels);
 } ByteChannelsIsa;
 
-const ByteChannelsIsa *byte_channels_portable(void);
-const ByteChannelsIsa *byte_channels_avx2(void);
-const ByteChannelsIsa *byte_channels_vnni(void);
-
-/* The one for a level that this processor has. */
-const ByteChannelsIsa *byte_channels_isa(IsaLevel level);
+/* The best for a processor that has these features. */
+const ByteChannelsIsa *byte_channels_isa(IsaSet cpu);
 
 /* Bytes of packed weights; `data` is [channels][taps], `to` 64-byte aligned. */
 uint64_t byte_channels_size(const ByteChannelsIsa *isa, uint64_t channels, uint64_t taps);

@@ -119,24 +119,23 @@ static void run_isa(const Case *c, const ByteChannelsIsa *isa) {
     arena_free(&arena);
 }
 
-static void run_levels(Case c) {
-    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++) {
-        if (!isa_supported((IsaLevel)level)) continue;
-        const ByteChannelsIsa *isa = byte_channels_isa((IsaLevel)level);
-        c.moved = igemm_bytes_kind((IsaLevel)level) == IGEMM_QUADS;
-        run_isa(&c, isa);
+static void run_all(Case c) {
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_runs(isa, isa_here())) continue;
+        c.moved = igemm_bytes_kind(isa_needs(isa)) == IGEMM_QUADS;
+        run_isa(&c, byte_channels_isa(isa_needs(isa)));
     }
 }
 
 TEST(test_blocks) {
     static const Dtype results[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
     for (uint32_t i = 0; i < 400; i++)
-        run_levels((Case){.rows = 1 + random_below(40),
-                          .taps = 1 + random_below(26),
-                          .channels = 1 + random_below(i % 4 ? 70 : 300),
-                          .is_signed = random_below(2),
-                          .bounds = random_below(2),
-                          .to = results[i % 3]});
+        run_all((Case){.rows = 1 + random_below(40),
+                       .taps = 1 + random_below(26),
+                       .channels = 1 + random_below(i % 4 ? 70 : 300),
+                       .is_signed = random_below(2),
+                       .bounds = random_below(2),
+                       .to = results[i % 3]});
     for (uint64_t channels = 1; channels < 200; channels++)
-        run_levels((Case){.rows = 7, .taps = 9, .channels = channels, .to = DTYPE_UINT8});
+        run_all((Case){.rows = 7, .taps = 9, .channels = channels, .to = DTYPE_UINT8});
 }

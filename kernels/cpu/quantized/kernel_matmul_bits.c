@@ -160,7 +160,7 @@ static KernelReady make(KernelCall *call, const Places *places) {
         kernel_fail(call, "weights of no size");
         return KERNEL_FAILED;
     }
-    p->level = isa_best();
+    p->cpu = isa_here();
     if (!m->size) return KERNEL_READY;
     p->data = share(call, B, pack_weights, m->size);
     p->scales = share(call, places->scale, pack_scales, m->factors * sizeof(float));

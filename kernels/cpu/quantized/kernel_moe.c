@@ -336,7 +336,7 @@ static void run_expert(KernelCall *call, const Mixture *m, const Space *space, u
 }
 
 static bool run_mixture(KernelCall *call, const Places *places) {
-    Mixture m = {.attrs = call->attrs, .places = places, .loops = gemm_loops(isa_best())};
+    Mixture m = {.attrs = call->attrs, .places = places, .loops = gemm_loops(isa_here())};
     if (!refuse_unknown(call, &m) || !find_operands(call, &m)) return false;
     if (!m.tokens) return true;
     const Space space = make_space(call, &m);

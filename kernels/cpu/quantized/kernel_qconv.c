@@ -18,7 +18,7 @@ typedef struct QConv {
     Window window;
     WindowAxis axes[CONV_LAST_RANK];
     bool last, by_channel, by_row;
-    IsaLevel level;
+    IsaSet cpu;
     IgemmKind kind;
     IgemmWay way;                       /* the call's choice, where that is one */
     uint64_t images, channels, filters; /* channels and filters of a group */
@@ -46,7 +46,7 @@ static IgemmWeights weights_of(const QConv *conv) {
 static WeightLayout layout_of(const QConv *conv) {
     const uint64_t taps = conv->window.taps, channels = conv->channels;
     const IgemmWeights weights = weights_of(conv);
-    WeightLayout layout = igemm_layout(&weights, conv->level);
+    WeightLayout layout = igemm_layout(&weights, conv->cpu);
     layout.has_sums = 1;
     layout.groups = conv->window.groups;
     layout.group = conv->filters * channels * taps;
@@ -58,7 +58,7 @@ static WeightLayout layout_of(const QConv *conv) {
 /* Where the sums of filters begin. */
 static uint64_t sums_at(const QConv *conv) {
     if (!conv->by_channel) return weight_layout_sums(&conv->layout);
-    const ByteChannelsIsa *isa = byte_channels_isa(conv->level);
+    const ByteChannelsIsa *isa = byte_channels_isa(conv->cpu);
     const uint64_t size = byte_channels_size(isa, conv->window.groups, conv->window.taps);
     return (size + 63) / 64 * 64;
 }
@@ -83,7 +83,7 @@ static void pack_weights(const QConv *conv, const int8_t *data, void *to) {
         }
         sums[c] = (int32_t)sum;
     }
-    byte_channels_pack(byte_channels_isa(conv->level), to, data, channels, taps);
+    byte_channels_pack(byte_channels_isa(conv->cpu), to, data, channels, taps);
 }
 
 static bool pack(KernelCall *call, const KernelPackJob *job) {
@@ -93,7 +93,7 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
 
 /* Of the constant weights; NULL past the memory budget. */
 static const void *share_weights(KernelCall *call, const QConv *conv) {
-    return conv->by_channel ? kernel_share(call, 1, pack, (uint64_t)conv->level, packed_size(conv))
+    return conv->by_channel ? kernel_share(call, 1, pack, (uint64_t)conv->cpu, packed_size(conv))
                             : kernel_weights(call, 1, &conv->layout);
 }
 
@@ -118,8 +118,8 @@ static bool conv_make(KernelCall *call, QConv *conv) {
     memcpy(conv->axes, window->axes, window->rank * sizeof *conv->axes);
     const WindowAxis *across = &conv->axes[window->rank - 1];
     conv->last = attrs->channels_last != 0;
-    conv->level = kernel_isa(call);
-    conv->kind = igemm_bytes_kind(conv->level);
+    conv->cpu = kernel_cpu(call);
+    conv->kind = igemm_bytes_kind(conv->cpu);
     conv->images = (uint64_t)x->dims[0];
     conv->channels = (uint64_t)w->dims[1];
     conv->filters = (uint64_t)w->dims[0] / window->groups;
@@ -142,7 +142,7 @@ static KernelReady make_q_conv(KernelCall *call) {
     const IgemmWeights weights = weights_of(conv);
     if (call->choice &&
         (conv->by_channel ||
-         !igemm_has_way(call, &weights, conv->images * conv->window.out, conv->level)))
+         !igemm_has_way(call, &weights, conv->images * conv->window.out, conv->cpu)))
         return KERNEL_DECLINED;
     if (kernel_is_constant(call, 1) && call->inputs[1].count)
         conv->weights = share_weights(call, conv);
@@ -167,7 +167,7 @@ static bool run_channels(KernelCall *call, const QConv *conv, const void *x, int
     product.find = conv_pixels_find;
     product.source = &pixels;
     product.is_signed = call->inputs[0].dtype == DTYPE_INT8;
-    return byte_channels_run(call, &product, byte_channels_isa(conv->level));
+    return byte_channels_run(call, &product, byte_channels_isa(conv->cpu));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ static bool run_groups(KernelCall *call, const QConv *conv, const void *x, Words
     words->pixels.zero = zero;
     product.find = conv_pixels_find;
     product.source = &words->pixels;
-    return igemm_run(call, &product, conv->level);
+    return igemm_run(call, &product, conv->cpu);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */

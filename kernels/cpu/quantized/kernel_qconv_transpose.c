@@ -15,7 +15,7 @@ enum { X_ZERO = 2, LINE = 64 };
 typedef struct QTransposed {
     WindowAxis axes[PHASE_AXES];
     bool last;
-    IsaLevel level;
+    IsaSet cpu;
     IgemmKind kind;
     uint64_t images, channels, filters;
     uint64_t depth;      /* elements of a pixel: channels, filled up to words */
@@ -38,7 +38,7 @@ static uint64_t whole_lines(uint64_t size) {
 /* Bytes of a phase: what is packed, and behind it the sums of each filter's weights. */
 static uint64_t sums_at(const QTransposed *t, const ConvPhases *p) {
     const IgemmWeights weights = weights_of(t, p, NULL);
-    return whole_lines(igemm_packed_size(&weights, t->level));
+    return whole_lines(igemm_packed_size(&weights, t->cpu));
 }
 static uint64_t phase_size(const QTransposed *t, const ConvPhases *p) {
     return sums_at(t, p) + whole_lines(t->filters * sizeof(int32_t));
@@ -63,7 +63,7 @@ static bool pack_weights(KernelCall *call, const QTransposed *t, const int8_t *d
         const IgemmWeights weights = weights_of(t, &p, picked);
         int32_t *sums = (int32_t *)(void *)(to + sums_at(t, &p));
         conv_phase_pick(&p, pairs, 1, data, picked);
-        igemm_pack(to, &weights, t->level);
+        igemm_pack(to, &weights, t->cpu);
         memset(sums, 0, t->filters * sizeof *sums);
         for (uint64_t i = 0; i < weights.taps * pairs; i++) {
             const uint32_t weight = (uint32_t)(int32_t)picked[i]; /* sums are modulo 2^32 */
@@ -80,7 +80,7 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
 
 /* What the packed bytes depend on beside the weights: strides are small. */
 static uint64_t variant_of(const QTransposed *t) {
-    return conv_phases_variant(t->axes) << 8 | (uint64_t)t->level;
+    return conv_phases_variant(t->axes) << 16 | t->cpu;
 }
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -104,8 +104,8 @@ static bool transposed_make(KernelCall *call, QTransposed *t) {
     if (!window_make_transposed(call, attrs, &window) || !check_sizes(call, &window)) return false;
     conv_phases_axes(&window, t->axes);
     t->last = attrs->channels_last != 0;
-    t->level = kernel_isa(call);
-    t->kind = igemm_bytes_kind(t->level);
+    t->cpu = kernel_cpu(call);
+    t->kind = igemm_bytes_kind(t->cpu);
     t->images = (uint64_t)x->dims[0];
     t->channels = (uint64_t)w->dims[0];
     t->filters = (uint64_t)w->dims[1];
@@ -161,7 +161,7 @@ static bool run_phase(KernelCall *call, PhaseRun *run, const ConvPhases *p, cons
                            .y_row = t->filters,
                            .epilogue = &scale.bounds,
                            .scale = &scale.scale};
-    if (!igemm_run(call, &product, t->level)) return false;
+    if (!igemm_run(call, &product, t->cpu)) return false;
     const PhaseResults made = {.images = t->images,
                                .filters = t->filters,
                                .last = t->last,

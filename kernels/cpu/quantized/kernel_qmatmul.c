@@ -12,7 +12,7 @@
 enum { A_ZERO = 2 };
 
 typedef struct QMatMul {
-    IsaLevel level;
+    IsaSet cpu;
     IgemmKind kind;
     IgemmWay way; /* the call's choice */
     uint64_t k, n;
@@ -33,7 +33,7 @@ static IgemmWeights weights_of(const QMatMul *m) {
 
 static WeightLayout layout_of(const QMatMul *m) {
     const IgemmWeights weights = weights_of(m);
-    WeightLayout layout = igemm_layout(&weights, m->level);
+    WeightLayout layout = igemm_layout(&weights, m->cpu);
     layout.has_sums = 1;
     return layout;
 }
@@ -55,12 +55,11 @@ static KernelReady make_q_matmul(KernelCall *call) {
     m->transposed = attrs->trans_b != 0;
     m->k = (uint64_t)b->dims[b->rank - (m->transposed ? 1 : 2)];
     m->n = (uint64_t)b->dims[b->rank - (m->transposed ? 2 : 1)];
-    m->level = kernel_isa(call);
-    m->kind = igemm_bytes_kind(m->level);
+    m->cpu = kernel_cpu(call);
+    m->kind = igemm_bytes_kind(m->cpu);
     m->way = (IgemmWay)call->choice;
     const IgemmWeights weights = weights_of(m);
-    if (m->way &&
-        (!m->n || !igemm_has_way(call, &weights, call->outputs[0].count / m->n, m->level)))
+    if (m->way && (!m->n || !igemm_has_way(call, &weights, call->outputs[0].count / m->n, m->cpu)))
         return KERNEL_DECLINED;
     m->layout = layout_of(m);
     if (kernel_is_constant(call, 1) && b->count && b->rank == 2)
@@ -110,7 +109,7 @@ static bool run_batch(KernelCall *call, const QMatMul *m, uint64_t rows, const B
                            .y_row = m->n,
                            .epilogue = &scale.bounds,
                            .scale = &scale.scale};
-    return igemm_run(call, &product, m->level);
+    return igemm_run(call, &product, m->cpu);
 }
 
 bool kernel_q_matmul(KernelCall *call) {

@@ -163,7 +163,7 @@ static void scatter(const Shape *s, const KernelCase *c, int64_t filters, int64_
     } while (next_place(at, sizes));
 }
 
-static void run_transposed(Shape *s, int64_t filters, IsaLevel level) {
+static void run_transposed(Shape *s, int64_t filters, IsaSet cpu) {
     const Dtype y = kinds[random_below(3)];
     const bool constant[8] = {false, random_below(2)}, bounded = random_below(2);
     const bool by_filter = random_below(2);
@@ -194,7 +194,7 @@ static void run_transposed(Shape *s, int64_t filters, IsaLevel level) {
     case_out(&c, y, dims_of(s, filters, s->out, results), results);
     set_window(&c, s);
     c.call.constant = constant;
-    c.call.isa = &level;
+    c.call.cpu = &cpu;
     if (!case_run(&c)) fail_msg("%s", c.err.what);
     int64_t *sums = ARENA_ARRAY(&c.arena, int64_t, c.outputs[0].count);
     scatter(s, &c, filters, x_zero, sums);
@@ -209,11 +209,11 @@ static void run_transposed(Shape *s, int64_t filters, IsaLevel level) {
 }
 
 TEST(test_transposed) {
-    for (int level = 0; level < ISA_COUNT; level++)
-        for (int i = 0; i < 150 && isa_supported((IsaLevel)level); i++) {
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (int i = 0; i < 150 && isa_runs(isa, isa_here()); i++) {
             Shape s = random_window(5);
             s.in[0] = s.one_axis ? 1 : 1 + s.in[0] / 2;
-            run_transposed(&s, 1 + random_below(random_below(2) ? 5 : 40), (IsaLevel)level);
+            run_transposed(&s, 1 + random_below(random_below(2) ? 5 : 40), isa_needs(isa));
         }
 }
 

@@ -7,7 +7,6 @@
 #include "checked.h"
 #include "gemm.h"
 #include "kernel_parts.h"
-#include "simd.h"
 
 /* From so many rows on, widening weights for gemm.h once takes less than widening them for eight
  * rows at a time, as measured with AVX-512 and with AVX2. */
@@ -77,11 +76,8 @@ void weight_pack_factors(const WeightShape *shape, const float *from, float offs
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static const WeightIsa *isa_of(IsaLevel level) {
-    level = simd_level(level);
-    if (level == ISA_AVX512) return weight_isa_avx512();
-    return level == ISA_AVX2 ? weight_isa_avx2() : weight_isa_portable();
-}
+#define SIMD_OFFERS weight_isas
+#include "simd_offers.inc"
 
 typedef struct Job {
     const WeightProduct *product;
@@ -146,7 +142,8 @@ static const float *pad_rows(KernelCall *call, const WeightProduct *p, uint64_t 
 
 static bool run_few(KernelCall *call, const WeightProduct *p) {
     const WeightShape *shape = &p->shape;
-    Job job = {.product = p, .isa = isa_of(p->level), .x = p->x, .x_row = shape->k};
+    Job job = {
+        .product = p, .isa = isa_pick(weight_isas_offers, p->cpu), .x = p->x, .x_row = shape->k};
     uint64_t all;
     if (!weight_packed_size(shape, &job.panel, &all))
         return kernel_fail(call, "the weights have no size");
@@ -185,7 +182,7 @@ static void pack_block(const void *source, const GemmBlock *block, void *to) {
 }
 
 static bool run_many(KernelCall *call, const WeightProduct *p) {
-    Job job = {.product = p, .isa = isa_of(p->level)};
+    Job job = {.product = p, .isa = isa_pick(weight_isas_offers, p->cpu)};
     const GemmMatrix x = {.data = p->x, .row = p->shape.k, .column = 1};
     uint64_t all;
     if (!weight_packed_size(&p->shape, &job.panel, &all))
@@ -200,7 +197,7 @@ static bool run_many(KernelCall *call, const WeightProduct *p) {
                           .b = &job,
                           .c = p->y,
                           .epilogue = p->epilogue};
-    return gemm_run_level(call, &product, p->level);
+    return gemm_run_on(call, &product, p->cpu);
 }
 
 bool weight_product_run(KernelCall *call, const WeightProduct *p) {

@@ -81,15 +81,11 @@ typedef struct WeightIsa {
     void (*widen)(const WeightPart *part);
 } WeightIsa;
 
-const WeightIsa *weight_isa_portable(void);
-const WeightIsa *weight_isa_avx2(void);
-const WeightIsa *weight_isa_avx512(void);
-
 /* ---- products -------------------------------------------------------------------------------- */
 
 typedef struct WeightProduct {
     WeightShape shape;
-    IsaLevel level;
+    IsaSet cpu;                  /* whose loops are wanted */
     const void *data;            /* packed, as are: */
     const float *scales, *zeros; /* zeros: NULL for none */
     const float *x;              /* [rows, k] */

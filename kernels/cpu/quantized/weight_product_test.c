@@ -97,7 +97,7 @@ static void *aligned(Arena *arena, uint64_t size) {
     return memory + (64 - (uintptr_t)memory % 64);
 }
 
-static void run_level(const Given *g, IsaLevel level) {
+static void run_on(const Given *g, IsaSet cpu) {
     Arena arena;
     Err err = {0};
     arena_init(&arena, &test_trap);
@@ -119,7 +119,7 @@ static void run_level(const Given *g, IsaLevel level) {
         call.workers = workers_new(&arena, threads);
         float *y = ARENA_ARRAY(&arena, float, count + 1);
         y[count] = 17;
-        const WeightProduct p = {g->shape, level, data, scales, zeros, g->x, g->rows, y, &epilogue};
+        const WeightProduct p = {g->shape, cpu, data, scales, zeros, g->x, g->rows, y, &epilogue};
         if (!weight_product_run(&call, &p)) fail_msg("%s", err.what);
         assert_true(y[count] == 17);
         check(g, y);
@@ -134,7 +134,7 @@ static uint64_t random_size(void) {
     return sizes[random_below(sizeof sizes / sizeof *sizes)];
 }
 
-static void try_levels(int i) {
+static void try_all(int i) {
     static const uint64_t blocks[] = {1, 3, 8, 12, 16, 32, 64, 300};
     Arena arena;
     arena_init(&arena, &test_trap);
@@ -150,13 +150,13 @@ static void try_levels(int i) {
     if (shape.k && i % 10 == 5) g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = NAN;
     if (shape.k && i % 10 == 6)
         g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = HUGE_VALF;
-    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++)
-        if (isa_supported(level)) run_level(&g, level);
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        if (isa_runs(isa, isa_here())) run_on(&g, isa_needs(isa));
     arena_free(&arena);
 }
 
-TEST(test_levels) {
-    for (int i = 0; i < 120; i++) try_levels(i);
+TEST(test_all) {
+    for (int i = 0; i < 120; i++) try_all(i);
 }
 
 /* ---- the operator ---------------------------------------------------------------------------- */

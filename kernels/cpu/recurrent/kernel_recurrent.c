@@ -137,7 +137,7 @@ typedef struct RowLoop {
 } RowLoop;
 
 static RowLoop row_loop(Dtype narrow) {
-    const GemmLoops *loops = gemm_loops(isa_best());
+    const GemmLoops *loops = gemm_loops(isa_here());
     return (RowLoop){narrow == DTYPE_FLOAT16    ? loops->half_dots
                      : narrow == DTYPE_BFLOAT16 ? loops->brain_dots
                                                 : loops->dots,
@@ -206,7 +206,7 @@ static bool add_packed(const Recurrent *recurrent, const Dots *dots) {
                            .y = to,
                            .y_row = recurrent->width,
                            .epilogue = &onto};
-    return igemm_run(recurrent->call, &product, isa_best());
+    return igemm_run(recurrent->call, &product, isa_here());
 }
 
 static bool add_bytes(const Recurrent *recurrent, const Dots *dots) {
@@ -405,7 +405,7 @@ static bool multiply_brain(KernelCall *call, Recurrent *job, uint64_t rows, floa
                                   .bias = bias,
                                   .y = products};
     bool sound;
-    if (!split_product_run(call, &product, isa_best(), &sound)) return false;
+    if (!split_product_run(call, &product, isa_here(), &sound)) return false;
     if (sound) return true;
     const KernelTensor *w = kernel_constant(call, 1);
     const float *wide = w ? kernel_reals(call, w, DTYPE_FLOAT) : NULL;
@@ -573,7 +573,7 @@ typedef enum WeightRows { ROWS_ALL, ROWS_GATES, ROWS_CANDIDATE } WeightRows;
 
 /* A pack's variant. */
 static uint64_t variant_of(uint64_t direction, WeightRows which) {
-    return direction << 16 | (uint64_t)which << 8 | (uint64_t)isa_best();
+    return direction << 40 | (uint64_t)which << 32 | isa_here();
 }
 
 static IgemmWeights weight_rows(const KernelTensor *t, uint64_t direction, WeightRows which) {
@@ -591,10 +591,10 @@ static IgemmWeights weight_rows(const KernelTensor *t, uint64_t direction, Weigh
 }
 
 static bool pack_rows(KernelCall *call, const KernelPackJob *job) {
-    const WeightRows which = (WeightRows)(job->variant >> 8 & 255);
-    const IgemmWeights rows = weight_rows(job->from, job->variant >> 16, which);
+    const WeightRows which = (WeightRows)(job->variant >> 32 & 255);
+    const IgemmWeights rows = weight_rows(job->from, job->variant >> 40, which);
     (void)call;
-    igemm_pack(job->to, &rows, (IsaLevel)(job->variant & 255));
+    igemm_pack(job->to, &rows, (IsaSet)job->variant);
     return true;
 }
 
@@ -602,7 +602,7 @@ static const void *share_rows(KernelCall *call, uint32_t i, uint64_t direction, 
     const KernelTensor *t = &call->inputs[i];
     const IgemmWeights rows = weight_rows(&(KernelTensor){.dims = t->dims}, direction, which);
     return kernel_share(call, i, pack_rows, variant_of(direction, which),
-                        igemm_packed_size(&rows, isa_best()));
+                        igemm_packed_size(&rows, isa_here()));
 }
 
 static bool is_matrices(const KernelCall *call, uint32_t i, uint64_t directions) {
@@ -622,10 +622,10 @@ static bool pack_brain(KernelCall *call, PackedWeights *packed, uint64_t directi
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
     const uint64_t rows = (uint64_t)x->dims[0] * (uint64_t)x->dims[1];
     const uint64_t width = (uint64_t)w->dims[1], depth = (uint64_t)w->dims[2];
-    const IsaLevel level = kernel_isa(call);
-    if (!split_product_suits(level, rows, depth) || rows > PRODUCTS_MOST / width) return false;
+    const IsaSet cpu = kernel_cpu(call);
+    if (!split_product_suits(cpu, rows, depth) || rows > PRODUCTS_MOST / width) return false;
     const IgemmWeights weights = split_product_weights(depth, width);
-    WeightLayout layout = igemm_layout(&weights, level);
+    WeightLayout layout = igemm_layout(&weights, cpu);
     layout.groups = directions;
     layout.group = width * depth;
     const char *all = kernel_weights(call, 1, &layout);
@@ -695,8 +695,8 @@ static KernelReady make_bytes(KernelCall *call) {
     }
     bytes->w = (ByteWeights){.input = 1, .scale = 8, .zero = 9};
     bytes->r = (ByteWeights){.input = 2, .scale = 10, .zero = 11};
-    byte_weights_make(call, &bytes->w, kernel_isa(call));
-    byte_weights_make(call, &bytes->r, kernel_isa(call));
+    byte_weights_make(call, &bytes->w, kernel_cpu(call));
+    byte_weights_make(call, &bytes->r, kernel_cpu(call));
     return KERNEL_READY;
 }
 

@@ -36,40 +36,40 @@ static bool pack_to(KernelCall *call, const WeightLayout *layout, const KernelTe
     return true;
 }
 
-static WeightLayout layout_of(const ByteWeights *w, IsaLevel level) {
-    const IgemmWeights weights = {.kind = igemm_bytes_kind(level),
+static WeightLayout layout_of(const ByteWeights *w, IsaSet cpu) {
+    const IgemmWeights weights = {.kind = igemm_bytes_kind(cpu),
                                   .taps = 1,
                                   .depth = w->depth,
                                   .columns = w->columns,
                                   .row = w->columns,
                                   .column = 1};
-    WeightLayout layout = igemm_layout(&weights, level);
+    WeightLayout layout = igemm_layout(&weights, cpu);
     layout.groups = w->directions;
     layout.group = w->depth * w->columns;
     layout.has_sums = 1;
     return layout;
 }
 
-/* A pack of uint8; the variant is the level. */
+/* A pack of uint8; the variant is the processor. */
 static bool pack_flipped(KernelCall *call, const KernelPackJob *job) {
     const ByteWeights w = {.directions = (uint64_t)job->from->dims[0],
                            .depth = (uint64_t)job->from->dims[1],
                            .columns = (uint64_t)job->from->dims[2]};
-    const WeightLayout layout = layout_of(&w, (IsaLevel)job->variant);
+    const WeightLayout layout = layout_of(&w, (IsaSet)job->variant);
     return pack_to(call, &layout, job->from, job->to);
 }
 
-void byte_weights_make(KernelCall *call, ByteWeights *w, IsaLevel level) {
+void byte_weights_make(KernelCall *call, ByteWeights *w, IsaSet cpu) {
     const KernelTensor *t = &call->inputs[w->input];
     w->directions = (uint64_t)t->dims[0];
     w->depth = (uint64_t)t->dims[1];
     w->columns = (uint64_t)t->dims[2];
     w->dtype = t->dtype;
     if (!t->count) return;
-    w->layout = layout_of(w, level);
+    w->layout = layout_of(w, cpu);
     if (!kernel_is_constant(call, w->input)) return;
     w->packed = t->dtype == DTYPE_INT8 ? kernel_weights(call, w->input, &w->layout)
-                                       : kernel_share(call, w->input, pack_flipped, level,
+                                       : kernel_share(call, w->input, pack_flipped, cpu,
                                                       weight_layout_size(&w->layout));
     if (w->packed) kernel_set_unread(call, w->input);
 }
@@ -112,7 +112,7 @@ bool byte_matrix_begin(KernelCall *call, const ByteWeights *w, uint64_t directio
     const uint64_t padded = igemm_words(kind, w->depth) * (sizeof(uint32_t) / element_of(kind));
     const uint64_t bytes = rows_most * padded + SLACK, n = w->columns;
     *m = (ByteMatrix){.depth = w->depth, .columns = n, .padded = padded, .kind = kind};
-    m->level = kernel_isa(call);
+    m->cpu = kernel_cpu(call);
     if (!read_factors(call, w, direction, m)) return false;
     const char *packed = packed_of(call, w);
     if (!packed) return false;
@@ -198,7 +198,7 @@ static bool multiply(KernelCall *call, const ByteMatrix *m, const Igemm *piece,
     product.find = find;
     product.weights = m->weights;
     product.scale = &scale;
-    return igemm_run(call, &product, m->level);
+    return igemm_run(call, &product, m->cpu);
 }
 
 static bool add_pieces(KernelCall *call, const ByteMatrix *m, const RecurrentProduct *p,

@@ -18,12 +18,12 @@ typedef struct ByteWeights {
 } ByteWeights;
 
 /* For a row's `make`: how the input is packed, which becomes unread if it is a constant. */
-void byte_weights_make(KernelCall *call, ByteWeights *weights, IsaLevel level);
+void byte_weights_make(KernelCall *call, ByteWeights *weights, IsaSet cpu);
 
 /* One direction's, ready for products of at most `rows_most` rows; memory is the call's. */
 typedef struct ByteMatrix {
     uint64_t depth, columns, padded;
-    IsaLevel level;
+    IsaSet cpu;
     IgemmKind kind;
     const void *weights;       /* packed */
     const int32_t *sums;       /* of columns */

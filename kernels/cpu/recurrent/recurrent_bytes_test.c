@@ -206,12 +206,12 @@ static void add_floats(uint32_t rank, const int64_t *dims, const float *data) {
         case_omit(&c);
 }
 
-static void begin(const Layer *l, const IsaLevel *isa) {
+static void begin(const Layer *l, const IsaSet *cpu) {
     const int64_t d = l->directions, width = 4 * l->hidden, counts[] = {d, width};
     const Dtype dtype = l->is_signed ? DTYPE_INT8 : DTYPE_UINT8;
     const uint32_t rank = l->by_column ? 2 : 1;
     case_begin_in(&c, "com.microsoft", "DynamicQuantizeLSTM", 1);
-    c.call.isa = isa;
+    c.call.cpu = cpu;
     add_floats(3, CASE_DIMS(l->length, l->batch, l->input), l->x);
     case_in(&c, dtype, 3, kept(3, CASE_DIMS(d, l->input, width)), l->w);
     case_in(&c, dtype, 3, kept(3, CASE_DIMS(d, l->hidden, width)), l->r);
@@ -231,7 +231,7 @@ static void begin(const Layer *l, const IsaLevel *isa) {
     case_text(&c, "direction", d == 2 ? "bidirectional" : l->reverse ? "reverse" : "forward");
 }
 
-static void try_layer(int i, const IsaLevel *isa) {
+static void try_layer(int i, const IsaSet *cpu) {
     /* A state next to the middle between two bytes may become either. */
     const double most = 4e-3;
     const bool constant[12] = {false, i % 4 < 2, i % 4 != 1};
@@ -241,7 +241,7 @@ static void try_layer(int i, const IsaLevel *isa) {
     const int64_t count = l.length * l.directions * l.batch * l.hidden;
     float *want = ARENA_ARRAY(&arena, float, (uint64_t)count + 1);
     for (int64_t d = 0; d < l.directions; d++) direction(&l, &arena, d, want);
-    begin(&l, isa);
+    begin(&l, cpu);
     c.call.constant = constant;
     if (!case_run(&c)) fail_msg("%s", c.err.what);
     const float *y = c.outputs[0].data;
@@ -254,9 +254,10 @@ static void try_layer(int i, const IsaLevel *isa) {
 }
 
 TEST(test_layers) {
-    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
-        if (!isa_supported(level)) continue;
-        for (int i = 0; i < 80; i++) try_layer(i, &level);
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_runs(isa, isa_here())) continue;
+        const IsaSet cpu = isa_needs(isa);
+        for (int i = 0; i < 80; i++) try_layer(i, &cpu);
     }
 }
 

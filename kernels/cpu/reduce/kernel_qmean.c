@@ -6,7 +6,7 @@
 #include "kernel_parts.h"
 #include "kernel_rows.h"
 #include "reduce_run.h"
-#include "simd.h"
+#include "simd_baseline.h"
 
 enum {
     X_ZERO = 2,
@@ -62,35 +62,11 @@ typedef struct RunsJob {
     int64_t *sums;
 } RunsJob;
 
-#if defined(__x86_64__)
-/* Eight neighbors are added at once; int8 are moved by 128 for that. */
+/* int8 are moved by 128 while they are added. */
 static int64_t add_bytes(const uint8_t *x, uint64_t n, bool is_signed) {
-    const __m128i none = _mm_setzero_si128(), flip = _mm_set1_epi8((char)(is_signed ? 128 : 0));
-    __m128i sums = none, more = none;
-    uint64_t i = 0, parts[2];
-    for (; i + 32 <= n; i += 32) {
-        const __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(x + i));
-        const __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(x + i + 16));
-        sums = _mm_add_epi64(sums, _mm_sad_epu8(_mm_xor_si128(a, flip), none));
-        more = _mm_add_epi64(more, _mm_sad_epu8(_mm_xor_si128(b, flip), none));
-    }
-    for (; i + 8 <= n; i += 8) {
-        const __m128i a = _mm_loadl_epi64((const __m128i *)(const void *)(x + i));
-        const __m128i some = _mm_move_epi64(_mm_xor_si128(a, flip));
-        sums = _mm_add_epi64(sums, _mm_sad_epu8(some, none));
-    }
-    _mm_storeu_si128((__m128i *)(void *)parts, _mm_add_epi64(sums, more));
-    int64_t sum = (int64_t)(parts[0] + parts[1]);
-    for (; i < n; i++) sum += is_signed ? x[i] ^ 128 : x[i];
+    const int64_t sum = (int64_t)simd_sum_bytes(x, n, is_signed);
     return is_signed ? sum - (int64_t)(128 * n) : sum;
 }
-#else
-static int64_t add_bytes(const uint8_t *x, uint64_t n, bool is_signed) {
-    int64_t sum = 0;
-    for (uint64_t i = 0; i < n; i++) sum += is_signed ? x[i] ^ 128 : x[i];
-    return is_signed ? sum - (int64_t)(128 * n) : sum;
-}
-#endif
 
 static void add_runs(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const RunsJob *job = data;

@@ -18,7 +18,7 @@
 #include "kernel_functions.h"
 #include "kernel_math.h"
 #include "reduce_run.h"
-#include "simd.h"
+#include "simd_baseline.h"
 
 enum {
     LANES = 32,
@@ -32,24 +32,14 @@ typedef struct ReduceSet {
     const ReduceKind *of[DTYPE_COUNT];
 } ReduceSet;
 
-typedef float __attribute__((may_alias)) Word; /* 4 bytes of any type: they are only moved */
-
 /* across[i][k] = element i of row k, of GROUP rows that lie `stride` apart. */
-KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, uint64_t length) {
+KERNEL_INLINE void words_across(SimdWord *across, const SimdWord *x, uint64_t stride,
+                                uint64_t length) {
     for (uint64_t k = 0; k < GROUP; k += 4) {
-        const Word *row = x + k * stride;
+        const SimdWord *row = x + k * stride;
         uint64_t i = 0;
-#if defined(__x86_64__)
-        for (; i + 4 <= length; i += 4) {
-            __m128 a = _mm_loadu_ps(row + i), b = _mm_loadu_ps(row + stride + i);
-            __m128 c = _mm_loadu_ps(row + 2 * stride + i), d = _mm_loadu_ps(row + 3 * stride + i);
-            _MM_TRANSPOSE4_PS(a, b, c, d);
-            _mm_storeu_ps(across + i * GROUP + k, a);
-            _mm_storeu_ps(across + (i + 1) * GROUP + k, b);
-            _mm_storeu_ps(across + (i + 2) * GROUP + k, c);
-            _mm_storeu_ps(across + (i + 3) * GROUP + k, d);
-        }
-#endif
+        for (; i + 4 <= length; i += 4)
+            simd_turn_four(across + i * GROUP + k, GROUP, row + i, stride);
         for (; i < length; i++)
             for (uint64_t j = 0; j < 4; j++) across[i * GROUP + k + j] = row[j * stride + i];
     }
@@ -68,9 +58,9 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
             A a[GROUP];                                                                            \
             T across[SHORT][GROUP];                                                                \
             for (int k = 0; k < GROUP; k++) a[k] = sum[r + (uint64_t)k];                           \
-            if (sizeof(T) == sizeof(Word))                                                         \
-                words_across((Word *)(void *)across, (const Word *)(const void *)(x + r * stride), \
-                             stride, length);                                                      \
+            if (sizeof(T) == sizeof(SimdWord))                                                     \
+                words_across((SimdWord *)(void *)across,                                           \
+                             (const SimdWord *)(const void *)(x + r * stride), stride, length);    \
             else                                                                                   \
                 for (int k = 0; k < GROUP; k++)                                                    \
                     for (uint64_t i = 0; i < length; i++)                                          \

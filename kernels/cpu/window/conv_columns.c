@@ -17,7 +17,7 @@ ConvColumns conv_columns_make(KernelCall *call, const Window *window, const void
         for (uint32_t i = 0; i < window->rank; i++)
             taps[t * window->rank + i] =
                 index[i] * window->axes[i].dilation - window->axes[i].begin;
-    return (ConvColumns){window, x, channels, taps, tap_loops(isa_best())};
+    return (ConvColumns){window, x, channels, taps, tap_loops(isa_here())};
 }
 
 bool conv_is_plain(const Window *window) {

@@ -35,7 +35,7 @@ static uint64_t padded_size(const WindowAxis *axis) {
 
 static Planes planes_of(const KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
-    Planes p = {.conv = conv, .call = call, .loops = tap_loops(isa_best())};
+    Planes p = {.conv = conv, .call = call, .loops = tap_loops(isa_here())};
     p.y = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
     if (w->rank == 2) p.y = w->axes[0];
     p.x = w->axes[w->rank - 1];

@@ -283,7 +283,7 @@ TEST(test_tiles) {
 
 /* Words of two channels, in rows of taps and tap by tap, in groups and by channel. */
 TEST(test_bfloats) {
-    for (int i = 0; i < 900 && igemm_has_bfloats(isa_best()); i++) {
+    for (int i = 0; i < 900 && igemm_has_bfloats(isa_here()); i++) {
         Shape s = random_shape();
         s.bfloats = true;
         s.channels = 2 * (1 + random_below(i % 3 ? 12 : 60));
@@ -477,7 +477,7 @@ static void compare_transposed(Shape *s, float strange) {
 /* Of any window; and of such whose inputs make outputs of their own, in lines that are longer than a
  * block of rows, too. */
 TEST(test_transposed) {
-    const bool has_bfloats = igemm_has_bfloats(isa_best());
+    const bool has_bfloats = igemm_has_bfloats(isa_here());
     for (int i = 0; i < 600; i++) {
         Shape s = random_shape();
         s.groups = 1;

@@ -27,7 +27,7 @@ typedef struct ConvLast {
     bool by_row;      /* rows of taps are one tap */
     IgemmKind kind;   /* of float or bfloat16 */
     uint64_t element; /* bytes of one of x's and y's */
-    IsaLevel level;
+    IsaSet cpu;
     IgemmWay way;
     WinogradBlocks blocks;
     bool large;                         /* tiles */
@@ -79,14 +79,14 @@ static WeightLayout layout_of(const ConvLast *conv) {
     if (conv->by_channel)
         return igemm_channels_layout(conv->window.taps, conv->window.groups * conv->filters);
     const IgemmWeights weights = weights_of(conv);
-    WeightLayout layout = igemm_layout(&weights, conv->level);
+    WeightLayout layout = igemm_layout(&weights, conv->cpu);
     layout.groups = conv->window.groups;
     layout.group = conv->filters * weights.column;
     return layout;
 }
 
 static WinogradWeights tile_weights(const ConvLast *conv) {
-    return (WinogradWeights){conv->channels, conv->filters, conv->window.taps, conv->level,
+    return (WinogradWeights){conv->channels, conv->filters, conv->window.taps, conv->cpu,
                              conv->large};
 }
 
@@ -136,7 +136,7 @@ static bool takes_choice(const KernelCall *call, const ConvLast *conv) {
     if (call->choice < CHOICE_TAPS)
         return (call->choice > CHOICE_TILES || !by_rule) && can_tiles(conv);
     if (call->choice == CHOICE_TAPS) return by_rule;
-    return igemm_has_way(call, &weights, conv->images * conv->window.out, conv->level);
+    return igemm_has_way(call, &weights, conv->images * conv->window.out, conv->cpu);
 }
 
 /* The constant weights, packed for what is fastest. Where that is tiles, plans that are made with
@@ -152,7 +152,7 @@ static void share_weights(KernelCall *call, ConvLast *conv) {
         const WeightLayout layout = winograd_layout(&weights);
         conv->tiles = kernel_weights(call, 1, &layout);
     }
-    const bool keeps = !conv->tiles || call->isa;
+    const bool keeps = !conv->tiles || call->cpu;
     conv->weights = keeps ? kernel_weights(call, 1, &conv->layout)
                           : kernel_stored_weights(call, 1, &conv->layout);
     if (conv->tiles || conv->weights) kernel_set_unread(call, 1);
@@ -179,7 +179,7 @@ static bool conv_make(KernelCall *call, ConvLast *conv) {
         return kernel_fail(call, "data of rank %u", x->rank);
     memcpy(conv->axes, window->axes, window->rank * sizeof *conv->axes);
     window->axes = conv->axes;
-    conv->level = kernel_isa(call);
+    conv->cpu = kernel_cpu(call);
     conv->images = (uint64_t)x->dims[0];
     conv->channels = (uint64_t)w->dims[1];
     conv->filters = (uint64_t)w->dims[0] / window->groups;
@@ -231,7 +231,7 @@ static KernelReady make_bfloat_conv_last(KernelCall *call) {
         call->inputs[0].dtype == DTYPE_BFLOAT16 && call->inputs[1].dtype == DTYPE_BFLOAT16 &&
         call->outputs[0].dtype == DTYPE_BFLOAT16 && (!z || z->dtype == DTYPE_BFLOAT16);
     if (!bfloats || call->faithful || call->provider == KERNEL_PROVIDER_ONEDNN ||
-        !igemm_has_bfloats(kernel_isa(call)))
+        !igemm_has_bfloats(kernel_cpu(call)))
         return KERNEL_DECLINED;
     return make(call, IGEMM_BFLOATS);
 }
@@ -335,7 +335,7 @@ static bool run_by_channel(KernelCall *call, const ConvLast *conv, Igemm product
     product.spread = conv->filters;
     if (conv->filters == 1 && conv_lines(&conv->axes[conv->window.rank - 1], &lines))
         product.lines = &lines;
-    return igemm_channels(call, &product, conv->level);
+    return igemm_channels(call, &product, conv->cpu);
 }
 
 /* Words of a tap of rows of taps, or of a pixel. */
@@ -371,7 +371,7 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
                            .groups = groups,
                            .group_weights = weight_layout_group(&conv->layout)};
     return conv->by_channel ? run_by_channel(call, conv, product)
-                            : igemm_run(call, &product, conv->level);
+                            : igemm_run(call, &product, conv->cpu);
 }
 
 static WinogradEnd run_tiles(KernelCall *call, const ConvLast *conv) {

@@ -17,7 +17,7 @@ typedef struct TransposedLast {
     WindowAxis axes[PHASE_AXES];
     IgemmKind kind; /* of float or bfloat16 */
     size_t element; /* bytes of one of x's and y's */
-    IsaLevel level;
+    IsaSet cpu;
     uint64_t images, channels, filters;
     bool apart;          /* each input makes outputs of its own */
     const void *weights; /* packed; NULL: in every run */
@@ -47,7 +47,7 @@ static IgemmWeights phase_weights(const TransposedLast *t, const ConvPhases *p, 
 }
 
 static uint64_t size_of(const TransposedLast *t, const IgemmWeights *weights) {
-    return (igemm_packed_size(weights, t->level) + LINE - 1) / LINE * LINE;
+    return (igemm_packed_size(weights, t->cpu) + LINE - 1) / LINE * LINE;
 }
 static uint64_t row_size(const TransposedLast *t) {
     const IgemmWeights weights = row_weights(t, NULL);
@@ -86,13 +86,13 @@ static bool pack_weights(KernelCall *call, const TransposedLast *t, const void *
     for (int64_t y = 0; t->apart && y < t->axes[0].taps; y++, to += row_size(t)) {
         const IgemmWeights weights = row_weights(t, picked);
         pick_row(t, y, data, picked);
-        igemm_pack(to, &weights, t->level);
+        igemm_pack(to, &weights, t->cpu);
     }
     if (t->apart) return true;
     do {
         const IgemmWeights weights = phase_weights(t, &p, picked);
         conv_phase_pick(&p, pairs, t->element, data, picked);
-        igemm_pack(to, &weights, t->level);
+        igemm_pack(to, &weights, t->cpu);
         to += phase_size(t, &p);
     } while (conv_phases_next(&p));
     return true;
@@ -140,7 +140,7 @@ static bool transposed_make(KernelCall *call, IgemmKind kind, TransposedLast *t)
     conv_phases_axes(&window, t->axes);
     t->kind = kind;
     t->element = kind == IGEMM_FLOAT ? sizeof(float) : sizeof(uint16_t);
-    t->level = kernel_isa(call);
+    t->cpu = kernel_cpu(call);
     t->images = (uint64_t)x->dims[0];
     t->channels = (uint64_t)w->dims[0];
     t->filters = (uint64_t)w->dims[1];
@@ -157,7 +157,7 @@ static KernelReady make(KernelCall *call, IgemmKind kind) {
     if (kind == IGEMM_BFLOATS && t->channels % 2) return KERNEL_DECLINED;
     t->zero = kernel_keep(call, t->channels * t->element);
     if (!t->zero) return KERNEL_DECLINED;
-    const uint64_t variant = conv_phases_variant(t->axes) << 8 | (uint64_t)t->level << 1 | t->apart;
+    const uint64_t variant = conv_phases_variant(t->axes) << 17 | (uint64_t)t->cpu << 1 | t->apart;
     if (kernel_is_constant(call, 1))
         t->weights = kernel_share(call, 1, pack, variant, packed_size(t));
     if (t->weights) kernel_set_unread(call, 1);
@@ -173,7 +173,7 @@ static KernelReady make_bfloat_conv_transpose_last(KernelCall *call) {
                          call->inputs[1].dtype == DTYPE_BFLOAT16 &&
                          call->outputs[0].dtype == DTYPE_BFLOAT16;
     if (!bfloats || call->faithful || call->provider == KERNEL_PROVIDER_ONEDNN ||
-        !igemm_has_bfloats(kernel_isa(call)))
+        !igemm_has_bfloats(kernel_cpu(call)))
         return KERNEL_DECLINED;
     return make(call, IGEMM_BFLOATS);
 }
@@ -212,7 +212,7 @@ static void rows_part(const void *data, uint64_t first, uint64_t end, unsigned l
                                       .weights = job->weights + i % taps * size,
                                       .y = y + at * columns,
                                       .epilogue = job->bias.bias ? &job->bias : NULL};
-            igemm_multiply(&block, igemm_isa_for(t->kind, t->level, inputs));
+            igemm_multiply(&block, igemm_isa_for(t->kind, t->cpu, inputs));
         }
     }
 }
@@ -276,7 +276,7 @@ static bool run_phases(KernelCall *call, const TransposedLast *t, const char *we
                                .epilogue = &epilogue};
         if (conv_phase_empty(&p))
             fill(t, bias, product.rows, made);
-        else if (!igemm_run(call, &product, t->level))
+        else if (!igemm_run(call, &product, t->cpu))
             return false;
         conv_phase_spread(call, &p, &results);
         weights += phase_size(t, &p);

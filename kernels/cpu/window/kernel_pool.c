@@ -146,7 +146,7 @@ static float *axis_counts(KernelCall *call, const WindowAxis *axis, bool padded)
 
 static PoolPlanes planes_make(KernelCall *call, const Pool *pool, bool mean) {
     const Window *w = pool->window;
-    PoolPlanes p = {.pool = pool, .loops = tap_loops(isa_best()), .mean = mean};
+    PoolPlanes p = {.pool = pool, .loops = tap_loops(isa_here()), .mean = mean};
     p.y = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
     if (w->rank == 2) p.y = w->axes[0];
     p.x = w->axes[w->rank - 1];

@@ -33,7 +33,7 @@ typedef struct SeparableConv {
     WindowAxis axes[CONV_LAST_RANK];
     IgemmKind kind;   /* of float or bfloat16 */
     uint64_t element; /* bytes of one of x's and y's */
-    IsaLevel level;
+    IsaSet cpu;
     uint64_t band_bytes;       /* most of a band's rows, if it is more than one */
     uint64_t images, channels; /* channels: of the convolution */
     Product before, behind;
@@ -97,7 +97,7 @@ static WeightLayout product_layout(const SeparableConv *conv, const Product *pro
                                   .columns = product->columns,
                                   .row = 1,
                                   .column = product->depth};
-    return igemm_layout(&weights, conv->level);
+    return igemm_layout(&weights, conv->cpu);
 }
 
 static bool conv_make(KernelCall *call, SeparableConv *conv) {
@@ -110,7 +110,7 @@ static bool conv_make(KernelCall *call, SeparableConv *conv) {
         !fused_read_activation(call, &attrs->outer, &conv->behind.epilogue))
         return false;
     memcpy(conv->axes, conv->window.axes, sizeof conv->axes);
-    conv->level = kernel_isa(call);
+    conv->cpu = kernel_cpu(call);
     conv->band_bytes = call->choice == CHOICE_SMALL   ? BAND_BYTES / 3
                        : call->choice == CHOICE_LARGE ? 3 * BAND_BYTES
                                                       : BAND_BYTES;
@@ -169,7 +169,7 @@ static KernelReady make_bfloat_separable_conv(KernelCall *call) {
     for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
         if (!is_bfloat(call, operands[i])) return KERNEL_DECLINED;
     if (call->outputs[0].dtype != DTYPE_BFLOAT16 || call->faithful ||
-        call->provider == KERNEL_PROVIDER_ONEDNN || !igemm_has_bfloats(kernel_isa(call)))
+        call->provider == KERNEL_PROVIDER_ONEDNN || !igemm_has_bfloats(kernel_cpu(call)))
         return KERNEL_DECLINED;
     return make(call, IGEMM_BFLOATS);
 }
@@ -213,7 +213,7 @@ typedef struct Pixels {
 } Pixels;
 
 static void multiply(const SeparableConv *conv, const Product *p, const Pixels *pixels) {
-    const IgemmIsa *isa = igemm_isa_for(conv->kind, conv->level, pixels->all);
+    const IgemmIsa *isa = igemm_isa_for(conv->kind, conv->cpu, pixels->all);
     Epilogue epilogue = p->epilogue;
     for (uint64_t i = 0, rows; i < pixels->count; i += rows) {
         const uint64_t left = pixels->count - i;
@@ -296,7 +296,7 @@ static void convolve(const Job *job, Band *band, int64_t from, int64_t to, char 
                            .y = result,
                            .y_row = conv->channels,
                            .epilogue = &conv->epilogue};
-    igemm_channels_block(&product, conv->level, band->table, band->rest);
+    igemm_channels_block(&product, conv->cpu, band->table, band->rest);
 }
 
 static void run_band(const Job *job, Band *band, int64_t from, int64_t to) {

@@ -2,13 +2,9 @@
 /* The choice of an instruction set; see tap_loops.h. */
 #include "tap_loops.h"
 
-#include <stddef.h>
+#define SIMD_OFFERS tap_loops
+#include "simd_offers.inc"
 
-#include "simd.h"
-
-const TapLoops *tap_loops(IsaLevel level) {
-    if (!isa_supported(level)) return NULL;
-    level = simd_level(level);
-    if (level == ISA_AVX512) return tap_loops_avx512();
-    return level == ISA_AVX2 ? tap_loops_avx2() : tap_loops_portable();
+const TapLoops *tap_loops(IsaSet cpu) {
+    return isa_pick(tap_loops_offers, cpu);
 }

@@ -59,13 +59,7 @@ typedef struct TapLoops {
     void (*largest)(float *to, const Taps *taps);
 } TapLoops;
 
-/* NULL where this processor can't run the level; levels between have the next lower one's. */
-const TapLoops *tap_loops(IsaLevel level);
-
-const TapLoops *tap_loops_portable(void);
-void tap_row_portable(float *to, const float *from, const TapRow *row);
-void tap_pad_portable(float *to, const TapPlane *plane);
-const TapLoops *tap_loops_avx2(void);
-const TapLoops *tap_loops_avx512(void);
+/* The best for a processor that has these features. */
+const TapLoops *tap_loops(IsaSet cpu);
 
 #endif

@@ -41,16 +41,16 @@ static void try_edges(Both *b, const TapLoops *loops, uint64_t n, uint64_t strid
                             .left = left,
                             .height = lines * stride + 3,
                             .width = taps.row};
-    tap_pad_portable(padded, &plane);
+    tap_loops(0)->pad(padded, &plane);
     memcpy(b->got, b->want, sizeof b->got);
-    tap_loops_portable()->taps(b->want, &taps);
+    tap_loops(0)->taps(b->want, &taps);
     taps.from = plane.from;
     loops->edges(b->got, &taps, &edges);
     compare(b);
 }
 
 static void try_windows(Both *b, const TapLoops *loops, uint64_t n, uint64_t stride) {
-    const TapLoops *plain = tap_loops_portable();
+    const TapLoops *plain = tap_loops(0);
     Taps taps = {.from = b->from, .row = 60, .weights = b->x, .rows = 3, .taps = 3};
     taps.stride = stride;
     taps.step = 2;
@@ -82,7 +82,7 @@ static void try_rows(Both *b, const TapLoops *loops, int64_t n, int64_t stride) 
     row.copies = 3;
     row.to_step = 100;
     row.from_step = 70;
-    tap_loops_portable()->row(b->want, b->from, &row);
+    tap_loops(0)->row(b->want, b->from, &row);
     loops->row(b->got, b->from, &row);
     compare(b);
 }
@@ -91,8 +91,8 @@ TEST(test_loops) {
     static Both b;
     for (int i = 0; i < 8192; i++) b.from[i] = random_float();
     for (int i = 0; i < 4096; i++) b.x[i] = random_float();
-    for (IsaLevel level = ISA_F16C; level < ISA_COUNT; level++) {
-        const TapLoops *loops = tap_loops(level);
+    for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        const TapLoops *loops = isa_runs(isa, isa_here()) ? tap_loops(isa_needs(isa)) : NULL;
         for (uint64_t n = 1; loops && n < 70; n++)
             for (uint64_t stride = 1; stride < 4; stride++) {
                 try_windows(&b, loops, n, stride);

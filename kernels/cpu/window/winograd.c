@@ -130,7 +130,7 @@ WeightLayout winograd_layout(const WinogradWeights *weights) {
                                .tap = 1,
                                .row = weights->taps,
                                .column = weights->channels * weights->taps};
-    WeightLayout layout = igemm_layout(&taps, weights->level);
+    WeightLayout layout = igemm_layout(&taps, weights->cpu);
     layout.word = weights->large ? WEIGHT_LARGE_TILES : WEIGHT_TILES;
     return layout;
 }
@@ -222,7 +222,7 @@ static void run_block(const Job *job, uint64_t first, uint64_t count, float *tur
     const uint64_t channels = g->weights.channels, filters = g->weights.filters;
     float *products = turned + form->points * job->in_step;
     float *spare = products + form->points * job->out_step;
-    const IgemmIsa *isa = igemm_isa_for(IGEMM_FLOAT, g->weights.level, count);
+    const IgemmIsa *isa = igemm_isa_for(IGEMM_FLOAT, g->weights.cpu, count);
     for (uint64_t i = 0; i < count; i++) {
         const Place at = place_of(job, first + i);
         const float *d[TILE_POINTS];

@@ -41,7 +41,7 @@ bool winograd_takes_large(const WinogradSizes *sizes);
  * layout alone, any. */
 typedef struct WinogradWeights {
     uint64_t channels, filters, taps; /* taps: of the window */
-    IsaLevel level;
+    IsaSet cpu;
     bool large;
 } WinogradWeights;
 
