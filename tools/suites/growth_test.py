@@ -5,10 +5,10 @@ time and less than five times the memory, which leaves room for caches that no l
 is walked for each node takes sixteen. No bound is in seconds or bytes.
 
 What other processes cost, in caches above all, lasts for more than one measurement: a ratio is that of two
-which follow each other, and the least of as many tries as it takes to be within the bound, up to TRIES. Of
-commands a cost is all of the process beyond what one needs for a model of a few nodes; of sessions
-(demi_onnx) it is that of a run: the first, the second and third with the same shapes, and the same with new
-ones. The third run may be no dearer than the first.
+which follow each other, and the least of as many tries as it takes to be within the bound, up to TRIES, and
+again with models four times as large. Of commands a cost is all of the process beyond what one needs for a
+model of a few nodes; of sessions (demi_onnx) it is that of a run: the first, the second and third with the same
+shapes, and the same with new ones. The third run may be no dearer than the first.
 
 The table goes to stdout. --whole takes larger models, at which a list that is walked for each node shows
 where it is cheap at first.
@@ -27,7 +27,7 @@ import onnx
 
 from suite import growing_models
 
-TIME, MEMORY, TRIES = 6, 5, 10
+TIME, MEMORY, TRIES = 6, 5, 5
 FEW = 24  # nodes of the model that shows what a process needs anyway
 LEAST_SECONDS, LEAST_BYTES = .004, 4 << 20  # differences below are noise: they count as this much
 
@@ -46,14 +46,10 @@ COMMANDS = {
 # commands on some kinds it has more.
 NODES, WHOLE = {"functions": 4000, "nests": 4000}, 16000
 OTHERS = 1500
+# A model that the processor's caches hold is cheaper a node than one that they do not: where that comes between
+# the two, both are taken four times as large.
+TIMES = (1, 4)
 PARTS = {"verify": 4, "int8": 8}  # of the nodes, for commands that run the model several times
-# Times the nodes: passes walk a nest's graphs again and again, which takes twice as long a node from where the
-# model is larger than the processor's caches, 8,000 to 16,000 nodes; then neither model fits.
-MORE = {("nests", "simplify"): 4}
-
-
-def nodes_of(kind: str, command: str, n: int) -> int:
-    return n * MORE.get((kind, command), 1) // PARTS.get(command, 1)
 
 
 # In a small process of its own: what a process had before exec counts as its own memory, too.
@@ -97,22 +93,29 @@ class Growth:
 
 
 def commands(args: argparse.Namespace, folder: pathlib.Path, kind: str, sizes: list[int]) -> list[str]:
-    make, failures = growing_models.KINDS[kind], []
-    files = {n: folder / f"{n}.onnx"
-             for n in {FEW, *(nodes_of(kind, name, n) for n in sizes for name in COMMANDS)}}
-    for n, path in files.items():
-        onnx.save(make(n), path)
+    failures: list[str] = []
+    files: dict[int, pathlib.Path] = {}
+
+    def model(n: int) -> str:
+        if n not in files:
+            files[n] = folder / f"{n}.onnx"
+            onnx.save(growing_models.KINDS[kind](n), files[n])
+        return str(files[n])
     words = {"OUT": str(folder / "out.onnx"), "PLAN": str(folder / "out.plan")}
     for name, command in COMMANDS.items():
         if name == "int8" and kind in ("functions", "nests"):
             continue  # values of subgraphs are not calibrated
 
         def run(n: int, command: list[str] = command) -> tuple[float, int]:
-            return cost([str(args.demi), *({**words, "IN": str(files[n])}.get(w, w) for w in command)])
+            return cost([str(args.demi), *({**words, "IN": model(n)}.get(w, w) for w in command)])
         nothing = run(FEW)
-        growth = Growth(lambda i, run=run, name=name: run(nodes_of(kind, name, sizes[i])), nothing)
-        for _ in range(TRIES):
-            growth.look()
+        for times in TIMES:
+            nodes = [n * times // PARTS.get(name, 1) for n in sizes]
+            growth = Growth(lambda i, run=run, nodes=nodes: run(nodes[i]), nothing)
+            for _ in range(TRIES):
+                growth.look()
+                if growth.holds():
+                    break
             if growth.holds():
                 break
         small, large = growth.costs
@@ -144,7 +147,7 @@ def sessions(demi_onnx, kind: str, sizes: list[int]) -> list[str]:  # noqa: ANN0
     least = [[float("inf")] * len(RUNS) for _ in models]
     ratios = least[0]
     wrong: list[str] = []
-    for _ in range(TRIES):
+    for _ in range(2 * TRIES):
         now = [session(demi_onnx, model) for model in models]
         least = [list(map(min, a, b)) for a, b in zip(least, now, strict=True)]
         ratios = [min(ratio, large / max(small, LEAST_SECONDS / 2)) for ratio, small, large
