@@ -19,7 +19,7 @@ typedef __m512i Words;
 typedef __mmask16 Lanes;
 
 SIMD_INLINE Lanes lanes_first(uint64_t count) {
-    return count < 16 ? (Lanes)((1u << count) - 1) : (Lanes)0xffff;
+    return (Lanes)(count < 16 ? (1u << count) - 1 : 0xffff);
 }
 
 /* What is done by some lanes costs what it does by all. */
