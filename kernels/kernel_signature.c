@@ -77,7 +77,7 @@ typedef struct Bound {
 } Bound;
 
 static bool fits(const Item *item, Dtype dtype, Bound *bound) {
-    if (bound->mixes && (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16)) dtype = DTYPE_FLOAT;
+    if (bound->mixes && dtype_is_reduced(dtype)) dtype = DTYPE_FLOAT;
     if (item->alone || item->letter == '?') return true;
     if (item->letter >= 'a' && item->letter <= 'z') return dtype == (Dtype)(item->letter - 'a');
     Dtype *own = &bound->types[item->letter - 'A'];

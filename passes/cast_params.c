@@ -43,7 +43,7 @@ typedef struct CastParams {
 } CastParams;
 
 static bool converts(Dtype dtype) {
-    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_working(dtype);
 }
 
 static bool is_graph_output(const Value *value) {

@@ -59,14 +59,11 @@ static const float *read_broadcast(const Affine *a, const Value *value) {
     return fits ? items : NULL;
 }
 
-static float largest(Dtype dtype) {
-    return dtype == DTYPE_FLOAT16 ? 65504 : 3.3895314e38f; /* bfloat16's */
-}
-
 /* Follows the chain by one more step, y = k x + shift; false where the result would not be finite.
  */
 static bool compose(Affine *a, const float *k, const float *shift) {
-    const float most = largest(type_dtype(a->conv->inputs[1].value->type));
+    const Dtype dtype = type_dtype(a->conv->inputs[1].value->type);
+    const float most = (float)dtype_largest(dtype == DTYPE_FLOAT ? DTYPE_BFLOAT16 : dtype);
     float *new_k = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
     float *new_shift = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
     for (uint64_t c = 0; c < a->channels; c++) {

@@ -26,13 +26,8 @@ typedef struct Product {
     Arena *scratch;
 } Product;
 
-static double slack_of(const Value *value) {
-    Dtype dtype = fuse_rounded_to(value);
-    return dtype == DTYPE_FLOAT16 ? 2e-3 : dtype == DTYPE_BFLOAT16 ? 2e-2 : 2e-5;
-}
-
 static bool is_about(const Product *product, double number, const Value *like) {
-    double slack = fmax(product->slack, slack_of(like));
+    double slack = fmax(product->slack, 2 * fuse_slack(like));
     return !product->overflow && fabs(product->number - number) <= slack * number;
 }
 
@@ -52,7 +47,7 @@ static void take_factor(const Value *value, const Value *of, const Value *stop, 
     double number;
     if (number_of(value, of, &number)) {
         product->number *= number;
-        product->slack = fmax(product->slack, slack_of(value));
+        product->slack = fmax(product->slack, 2 * fuse_slack(value));
     } else if (value != stop && fuse_reader(value)) {
         take_apart(value, stop, product, depth + 1);
     } else if (product->count < MOST_FACTORS) {
@@ -73,7 +68,7 @@ static void take_apart(const Value *value, const Value *stop, Product *product, 
     } else if (depth < MOST_DEPTH && two && fuse_is(node, "Div") &&
                number_of(node->inputs[1].value, node->inputs[0].value, &number) && number != 0) {
         product->number /= number;
-        product->slack = fmax(product->slack, slack_of(node->inputs[1].value));
+        product->slack = fmax(product->slack, 2 * fuse_slack(node->inputs[1].value));
         take_factor(node->inputs[0].value, node->inputs[1].value, stop, product, depth);
     } else if (product->count < MOST_FACTORS) {
         product->factors[product->count++] = value;

@@ -162,7 +162,7 @@ static bool add_narrow(Lower *l, const Tensor *tensor, uint64_t count, uint32_t 
 static const Tensor *stored_tensor(const Tensor *tensor) {
     enum { SMALL = 1024 };
     const Tensor *of = tensor->cast_of;
-    bool narrow = of && (of->dtype == DTYPE_FLOAT16 || of->dtype == DTYPE_BFLOAT16);
+    bool narrow = of && dtype_is_reduced(of->dtype);
     return narrow && tensor->dtype == DTYPE_FLOAT && tensor_count(tensor) > SMALL ? of : tensor;
 }
 

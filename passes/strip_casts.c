@@ -28,7 +28,7 @@
 #include "type_classes.h"
 
 static bool is_low(Dtype dtype) {
-    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_reduced(dtype);
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */

@@ -52,8 +52,7 @@ bool constant_scalar(const Value *value, float *number) {
     if (attr_float(attr, number)) return true;
     if (attr) tensor = attr_tensor(attr);
     if (!tensor || !tensor_check(tensor, NULL) || tensor_count(tensor) != 1) return false;
-    bool is_float = tensor->dtype == DTYPE_FLOAT || tensor->dtype == DTYPE_FLOAT16 ||
-                    tensor->dtype == DTYPE_BFLOAT16;
+    bool is_float = dtype_is_working(tensor->dtype);
     return is_float && tensor_read_floats(tensor, 0, 1, number, NULL);
 }
 

@@ -163,8 +163,7 @@ static bool read_narrowed(const Tensor *tensor, unsigned width, uint64_t offset,
 
 /* Finite values that would round to Inf become the largest finite ones. */
 static void clamp_floats(float *values, uint64_t count, Dtype to) {
-    /* 65504, and bfloat16's 0x7f7f, whose upper half a float shares */
-    const float most = to == DTYPE_FLOAT16 ? half_to_float(0x7bff) : bfloat_to_float(0x7f7f);
+    const float most = (float)dtype_largest(to);
     for (uint64_t i = 0; i < count; i++) {
         if (values[i] > most && values[i] <= FLT_MAX) values[i] = most;
         if (values[i] < -most && values[i] >= -FLT_MAX) values[i] = -most;
@@ -199,10 +198,7 @@ static bool read_cast(const Tensor *tensor, uint64_t offset, void *buffer, uint6
         uint64_t now = count < WINDOW ? count : WINDOW;
         if (!tensor_read_floats(tensor->cast_of, first, now, window, err)) return false;
         if (tensor->clamped) clamp_floats(window, now, dtype_of(tensor));
-        if (dtype_of(tensor) == DTYPE_FLOAT16)
-            half_convert_from_float(to, window, now);
-        else
-            bfloat_convert_from_float(to, window, now);
+        reduced_convert_from_float(dtype_of(tensor), to, window, now);
         to += now;
         first += now;
         count -= now;
@@ -230,10 +226,7 @@ bool tensor_read_floats(const Tensor *tensor, uint64_t first, uint64_t count, fl
     while (count > 0) {
         uint64_t now = count < WINDOW ? count : WINDOW;
         if (!tensor_read_raw(tensor, first * 2, window, now * 2, err)) return false;
-        if (dtype == DTYPE_FLOAT16)
-            half_convert_to_float(out, window, now);
-        else
-            bfloat_convert_to_float(out, window, now);
+        reduced_convert_to_float(dtype, out, window, now);
         out += now;
         first += now;
         count -= now;

@@ -31,14 +31,10 @@ static void element_put(Dtype dtype, void *data, uint64_t i, double value) {
 
 void element_convert(Dtype to_dtype, void *to, Dtype from_dtype, const void *from, uint64_t count) {
     if (count == 0) return;
-    if (to_dtype == DTYPE_FLOAT && from_dtype == DTYPE_FLOAT16)
-        half_convert_to_float(to, from, count);
-    else if (to_dtype == DTYPE_FLOAT && from_dtype == DTYPE_BFLOAT16)
-        bfloat_convert_to_float(to, from, count);
-    else if (to_dtype == DTYPE_FLOAT16 && from_dtype == DTYPE_FLOAT)
-        half_convert_from_float(to, from, count);
-    else if (to_dtype == DTYPE_BFLOAT16 && from_dtype == DTYPE_FLOAT)
-        bfloat_convert_from_float(to, from, count);
+    if (to_dtype == DTYPE_FLOAT && dtype_is_reduced(from_dtype))
+        reduced_convert_to_float(from_dtype, to, from, count);
+    else if (dtype_is_reduced(to_dtype) && from_dtype == DTYPE_FLOAT)
+        reduced_convert_from_float(to_dtype, to, from, count);
     else
         for (uint64_t i = 0; i < count; i++)
             element_put(to_dtype, to, i, element_at(from_dtype, from, i));

@@ -81,8 +81,7 @@ static bool modify(const Flex *flex, const char *attribute, KernelTensor *scores
 static bool find_precision(Flex *flex, Dtype q) {
     int64_t asked = exec_int_attr(flex->step, "softmax_precision",
                                   q == DTYPE_DOUBLE ? DTYPE_DOUBLE : DTYPE_FLOAT);
-    if (asked != DTYPE_FLOAT && asked != DTYPE_DOUBLE && asked != DTYPE_FLOAT16 &&
-        asked != DTYPE_BFLOAT16)
+    if (asked != DTYPE_FLOAT && asked != DTYPE_DOUBLE && !dtype_is_reduced(asked))
         return exec_fail(flex->exec, flex->step, "softmax_precision is not a float type");
     flex->precision = (Dtype)asked;
     bool wide = asked == DTYPE_DOUBLE || q == DTYPE_DOUBLE;

@@ -124,7 +124,7 @@ static size_t stored_size(Dtype dtype) {
 static bool stored_ok(const PlanValue *value) {
     if (!value->stored) return true;
     return value->dtype == DTYPE_FLOAT && value->data != PLAN_NO_DATA &&
-           (value->stored == DTYPE_FLOAT16 || value->stored == DTYPE_BFLOAT16);
+           dtype_is_reduced(value->stored);
 }
 
 /* The bytes that the next of PACKS, which must be this value's, makes of its elements. What it says

@@ -298,8 +298,7 @@ static bool is_widening(const Fold *f, const Exec *exec, const LoadedStep *step)
         step->outputs[0] == PLAN_NONE)
         return false;
     uint8_t from = values[step->inputs[0]].dtype;
-    return exec->values[step->inputs[0]].state == RT_TENSOR &&
-           (from == DTYPE_FLOAT16 || from == DTYPE_BFLOAT16) &&
+    return exec->values[step->inputs[0]].state == RT_TENSOR && dtype_is_reduced(from) &&
            values[step->outputs[0]].dtype == DTYPE_FLOAT;
 }
 

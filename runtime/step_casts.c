@@ -24,8 +24,7 @@ typedef struct Dropper {
 
 static bool is_float(const Dropper *d, uint32_t value) {
     const PlanValue *v = &d->c->plan->values[value];
-    return v->kind == PLAN_TENSOR && v->data == PLAN_NO_DATA &&
-           (v->dtype == DTYPE_FLOAT || v->dtype == DTYPE_FLOAT16 || v->dtype == DTYPE_BFLOAT16);
+    return v->kind == PLAN_TENSOR && v->data == PLAN_NO_DATA && dtype_is_working(v->dtype);
 }
 
 static bool mixes(const Dropper *d, uint32_t step) {

@@ -30,7 +30,7 @@ static const void *packed_data(const LoadedPlan *loaded, uint32_t value) {
 
 bool step_stored_narrow(const StepCall *s, uint32_t i) {
     Dtype dtype = s->exec->loaded->constants[value_of(s, i)].dtype;
-    bool narrow = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    bool narrow = dtype_is_reduced(dtype);
     return narrow && s->call.inputs[i].dtype == DTYPE_FLOAT;
 }
 

@@ -112,12 +112,11 @@ static bool is_dense(const HeadOperand *mask) {
 /* Tiles for tensor cores. */
 static bool find_tile(const AttentionArgs *a, Dtype common, CudaLaunch *launch, CudaName *name) {
     const int32_t longest = a->size > a->value ? a->size : a->value;
-    if ((common != DTYPE_FLOAT16 && common != DTYPE_BFLOAT16) || a->q.type != (int32_t)common ||
-        a->y.type != (int32_t)common || a->bias.type == DTYPE_DOUBLE || !is_dense(&a->keep) ||
-        !is_dense(&a->bias) || a->softcap > 0 || a->keys > INT32_MAX / 2 || a->rows < 8 ||
-        !a->keys || longest > 128 || !is_packed(&a->q, 2, a->size, 16) ||
-        !is_packed(&a->k, 2, a->size, 16) || !is_packed(&a->v, 2, a->value, 16) ||
-        !is_packed(&a->y, 2, a->value, 16))
+    if (!dtype_is_reduced(common) || a->q.type != (int32_t)common || a->y.type != (int32_t)common ||
+        a->bias.type == DTYPE_DOUBLE || !is_dense(&a->keep) || !is_dense(&a->bias) ||
+        a->softcap > 0 || a->keys > INT32_MAX / 2 || a->rows < 8 || !a->keys || longest > 128 ||
+        !is_packed(&a->q, 2, a->size, 16) || !is_packed(&a->k, 2, a->size, 16) ||
+        !is_packed(&a->v, 2, a->value, 16) || !is_packed(&a->y, 2, a->value, 16))
         return false;
     const char *const sizes[] = {"32", "64", "96", "128"};
     const bool ranged = a->lengths || a->left >= 0 || a->right >= 0;

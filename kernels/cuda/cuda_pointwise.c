@@ -125,7 +125,7 @@ bool cuda_is_inf(KernelCall *call) {
 }
 
 static bool is_cuda_float(Dtype dtype) {
-    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_working(dtype);
 }
 
 /* Cast; and what only copies. */

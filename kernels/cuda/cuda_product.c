@@ -63,7 +63,7 @@ static bool read_sizes(KernelCall *call, const GemmAttrs *attrs, Product *p) {
 }
 
 static bool is_16(Dtype dtype) {
-    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_reduced(dtype);
 }
 
 /* Factors of one type are computed as they are; else as float. 16-bit ones give their own type or

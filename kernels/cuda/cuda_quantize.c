@@ -36,7 +36,7 @@ static bool launch(KernelCall *call, const char *kernel, QuantizeArgs *args) {
 }
 
 static bool is_float(Dtype dtype) {
-    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_working(dtype);
 }
 
 bool cuda_quantize(KernelCall *call) {

@@ -43,8 +43,7 @@ bool cuda_reduce_push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t s
 static bool lies_side_by_side(const ReduceArgs *a) {
     const Dtype dtype = (Dtype)a->x_type;
     if (!a->kept_rank || a->kept_strides[a->kept_rank - 1] != 1 ||
-        (a->op != REDUCTION_SUM && a->op != REDUCTION_MEAN) ||
-        (dtype != DTYPE_FLOAT && dtype != DTYPE_FLOAT16 && dtype != DTYPE_BFLOAT16))
+        (a->op != REDUCTION_SUM && a->op != REDUCTION_MEAN) || !dtype_is_working(dtype))
         return false;
     const int64_t pack = (int64_t)(16 / kernel_element_size(dtype));
     bool whole = a->kept_sizes[a->kept_rank - 1] % pack == 0 && (uintptr_t)a->x % 16 == 0;

@@ -99,9 +99,8 @@ CudaTile cuda_tile_for_pairs(const KernelCall *call, uint64_t pixels, uint64_t f
 bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t filters,
                      uint64_t depth, uint64_t reach) {
     const uint64_t most = INT32_MAX - 128;
-    return (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16) && channels && channels % 8 == 0 &&
-           pixels <= most && reach <= most && depth <= most / (filters + 64) &&
-           filters <= 32 * (uint64_t)GRID_LIMIT;
+    return dtype_is_reduced(dtype) && channels && channels % 8 == 0 && pixels <= most &&
+           reach <= most && depth <= most / (filters + 64) && filters <= 32 * (uint64_t)GRID_LIMIT;
 }
 
 bool cuda_tile_ready(KernelCall *call, const CudaTile *tile) {

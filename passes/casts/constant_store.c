@@ -8,8 +8,7 @@
 const Tensor *constant_storable(const Value *value) {
     if (value->referenced || !value_is_constant(value)) return NULL;
     const Tensor *tensor = constant_tensor(value, &value->graph->model->arena);
-    bool is_float = tensor && (tensor->dtype == DTYPE_FLOAT || tensor->dtype == DTYPE_FLOAT16 ||
-                               tensor->dtype == DTYPE_BFLOAT16);
+    bool is_float = tensor && dtype_is_working(tensor->dtype);
     return is_float && tensor_check(tensor, NULL) ? tensor : NULL;
 }
 

@@ -30,7 +30,7 @@ static void join(TypeClasses *c, const Value *a, const Value *b) {
 /* That a value has this type; `ours` where demi's mark says that it was float. */
 static void say(TypeClasses *c, const Value *value, Dtype dtype, bool ours) {
     if (!value) return;
-    bool low = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    bool low = dtype_is_reduced(dtype);
     if (!low && dtype != DTYPE_FLOAT) return;
     c->said[root_of(c, value->id)] |= low && !ours ? TYPE_SAID_LOW : TYPE_SAID_FLOAT;
 }

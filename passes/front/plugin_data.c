@@ -146,8 +146,7 @@ static bool api_tensor_read_floats(DemiPassRun *run, const DemiTensor *handle, u
                                    uint64_t count, float *out) {
     const Tensor *tensor = tensor_of(handle);
     if (!tensor || (count && !out)) return MISUSE(run, "tensor or buffer is NULL");
-    if (tensor->dtype != DTYPE_FLOAT && tensor->dtype != DTYPE_FLOAT16 &&
-        tensor->dtype != DTYPE_BFLOAT16)
+    if (!dtype_is_working(tensor->dtype))
         return MISUSE(run, "the tensor is not of float, float16 or bfloat16");
     if (!is_within(tensor, first, count)) return MISUSE(run, "past the tensor's end");
     ENTER(run, false);
@@ -262,7 +261,7 @@ static const DemiTensor *api_tensor_new_strings(DemiPassRun *run, const int64_t 
 }
 
 static bool is_castable(int32_t dtype) {
-    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_working(dtype);
 }
 
 static const DemiTensor *api_tensor_new_cast(DemiPassRun *run, const DemiTensor *handle,

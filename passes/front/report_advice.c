@@ -22,7 +22,7 @@ static bool is_heavy(const Node *node) {
 
 /* Of a 16-bit product; NULL where it has none of known sizes. */
 static const Type *weights_of(const Node *node) {
-    const bool low = node->note->dtype == DTYPE_FLOAT16 || node->note->dtype == DTYPE_BFLOAT16;
+    const bool low = dtype_is_reduced(node->note->dtype);
     const OpRecord *record = low && is_heavy(node) ? node_record(node) : NULL;
     const bool counted = record && record->work < WORK_ATTENTION;
     const uint32_t operand = counted ? record->weights : 0;
@@ -101,8 +101,7 @@ static bool may_fold(const Node *node) {
 void advice_take_node(AdviceFacts *facts, const Node *node) {
     const bool quantized = node->note->kind == NOTE_QUANTIZED;
     const bool own = node->note->kind == NOTE_NO_FLOAT;
-    bool low =
-        quantized || node->note->dtype == DTYPE_FLOAT16 || node->note->dtype == DTYPE_BFLOAT16;
+    bool low = quantized || dtype_is_reduced(node->note->dtype);
     facts->own_double += own && node->note->dtype == DTYPE_DOUBLE;
     facts->own_low += own && low;
     facts->integer = facts->integer || node->note->reason == integer_products_reason;

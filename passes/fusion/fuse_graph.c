@@ -123,7 +123,7 @@ Value *fuse_other(const Node *node, const Value *value) {
 bool fuse_takes(const Value *value) {
     if (value_type(value)->kind != TYPE_TENSOR) return false;
     Dtype dtype = type_dtype(value->type);
-    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_working(dtype);
 }
 
 bool fuse_is_widening(const Node *node) {
@@ -166,16 +166,16 @@ Dtype fuse_rounded_to(const Value *value) {
                                                          : type_dtype(value->type);
 }
 
+double fuse_slack(const Value *value) {
+    return fmax(1e-5, 2.048 * dtype_roundoff(fuse_rounded_to(value)));
+}
+
 /* The number as a value of that type has it. */
 static float rounded(float number, Dtype dtype) {
     uint16_t narrow;
-    if (dtype == DTYPE_FLOAT16) {
-        half_convert_from_float(&narrow, &number, 1);
-        half_convert_to_float(&number, &narrow, 1);
-    } else if (dtype == DTYPE_BFLOAT16) {
-        bfloat_convert_from_float(&narrow, &number, 1);
-        bfloat_convert_to_float(&number, &narrow, 1);
-    }
+    if (!dtype_is_reduced(dtype)) return number;
+    reduced_convert_from_float(dtype, &narrow, &number, 1);
+    reduced_convert_to_float(dtype, &number, &narrow, 1);
     return number;
 }
 
@@ -192,9 +192,7 @@ bool fuse_scalar(const Value *value, float *number) {
 bool fuse_is_number(const Value *value, const Value *to, double number) {
     float have;
     if (!value || !fuse_scalar(value, &have)) return false;
-    Dtype dtype = fuse_rounded_to(value);
-    double slack = dtype == DTYPE_FLOAT16 ? 1e-3 : dtype == DTYPE_BFLOAT16 ? 8e-3 : 1e-5;
-    return fabs((double)have - number) <= slack * fabs(number) &&
+    return fabs((double)have - number) <= fuse_slack(value) * fabs(number) &&
            (fuse_rank(value) == 0 || (fuse_rank(value) > 0 && fuse_rank(value) <= fuse_rank(to)));
 }
 

@@ -130,6 +130,8 @@ const float *fuse_channels(const Fuse *fuse, const Value *value, uint64_t channe
 /* The type that the value's elements were rounded to: its own, but for constants that were widened
  * (widen_values.c). */
 Dtype fuse_rounded_to(const Value *value);
+/* How far, relative to it, a number that was rounded so may be from what it was. */
+double fuse_slack(const Value *value);
 
 /* The number of a one-element constant of floats, or of one that is cast between float types: 16-bit
  * nodes read the constants of others so. */

@@ -51,7 +51,7 @@ static bool read_linear(Grad *g, Linear *l) {
     const Dtype dtype = type_dtype(grad_in(g, IN_QUERY)->type);
     if (heads < 1 || queries < heads || queries % heads) grad_refuse(g, "of this many heads");
     if (g->failed) return false;
-    const bool narrow = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    const bool narrow = dtype_is_reduced(dtype);
     *l = (Linear){.g = g, .heads = heads, .group = queries / heads};
     l->dtype = narrow ? DTYPE_FLOAT : dtype;
     l->betas = grad_in(g, IN_BETA) ? grad_size(g, grad_in(g, IN_BETA), 2) : 1;

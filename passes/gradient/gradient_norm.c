@@ -17,7 +17,7 @@ static Value *normalized(Grad *g, Value *x, const int64_t *axes, uint32_t count)
 
 static Value *widened(Grad *g, Value *value) {
     const Dtype dtype = type_dtype(value->type);
-    const bool narrow = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    const bool narrow = dtype_is_reduced(dtype);
     return narrow ? grad_cast(g, value, DTYPE_FLOAT) : value;
 }
 

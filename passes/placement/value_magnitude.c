@@ -24,7 +24,6 @@
 enum { RUN = 64, RUNS = 32, SAMPLES = RUN * RUNS };
 enum { DEEPEST = 2 }; /* products since the last normalization; constant factors do not count */
 
-static const double LARGEST_FLOAT16 = 65504;
 /* Constants beyond this are masks, not weights: nothing is estimated of them. */
 static const double LARGEST_WEIGHT = 4096;
 
@@ -64,7 +63,7 @@ static double sampled(Magnitudes *m, const Tensor *tensor) {
 }
 
 static bool is_real(Dtype dtype) {
-    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_working(dtype);
 }
 
 static double magnitude_of(Magnitudes *m, const Value *value) {
@@ -275,7 +274,8 @@ static void pin(Placement *p, const Value *value, double peak) {
 }
 
 bool value_magnitudes_pin(Placement *p, Err *err) {
-    if (p->request.target != DTYPE_FLOAT16) return true; /* others reach as far as float */
+    const bool reaches = dtype_largest(p->request.target) > dtype_largest(DTYPE_FLOAT) / 2;
+    if (reaches) return true; /* as far as float */
     Magnitudes m = {.p = p, .err = err};
     m.of = ARENA_ARRAY(p->scratch, double, p->value_count);
     m.depth = ARENA_ARRAY(p->scratch, uint8_t, p->value_count);
@@ -291,7 +291,8 @@ bool value_magnitudes_pin(Placement *p, Err *err) {
     for (uint32_t id = 0; id < p->value_count; id++) {
         const Value *value = p->values[id];
         double peak = m.of[id] * MAGNITUDE_PEAK;
-        if (value && !value_is_constant(value) && peak > LARGEST_FLOAT16) pin(p, value, peak);
+        if (value && !value_is_constant(value) && peak > dtype_largest(p->request.target))
+            pin(p, value, peak);
     }
     return !m.failed;
 }

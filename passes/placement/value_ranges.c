@@ -7,7 +7,6 @@
 #include "range_table.h"
 
 /* Largest finite numbers: (2 - 2^-10) * 2^15 and (2 - 2^-7) * 2^127. */
-static const double LARGEST_FLOAT16 = 65504, LARGEST_BFLOAT16 = 0x1.FEp127;
 
 static double magnitude(const RangeRow *range) {
     return fmax(fabs(range->low), fabs(range->high));
@@ -24,7 +23,7 @@ static void pin(Placement *p, const Value *value, const RangeRow *range) {
 
 bool value_ranges_pin(Placement *p, const ValueRanges *ranges, Err *err) {
     RangeTable table;
-    double most = p->request.target == DTYPE_FLOAT16 ? LARGEST_FLOAT16 : LARGEST_BFLOAT16;
+    const double most = dtype_largest(p->request.target);
     if (!range_table_read(p->model, &ranges->items, p->scratch, &table, err)) return false;
     for (uint32_t id = 0; table.count && id < p->value_count; id++) {
         const Value *value = p->values[id];

@@ -49,7 +49,7 @@ Value *spell_input(const Spell *spell, uint32_t i) {
 }
 
 static bool is_narrow(Dtype dtype) {
-    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_reduced(dtype);
 }
 
 Value *spell_wide(Spell *spell, uint32_t i) {

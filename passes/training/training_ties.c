@@ -79,7 +79,7 @@ bool training_is_mask(const Tensor *tensor) {
     Err err = {0};
     const uint64_t count = tensor_count(tensor);
     const Dtype dtype = (Dtype)tensor->dtype;
-    if (dtype != DTYPE_FLOAT && dtype != DTYPE_FLOAT16 && dtype != DTYPE_BFLOAT16) return false;
+    if (!dtype_is_working(dtype)) return false;
     for (uint64_t i = 0; i < count; i += ROOM) {
         const uint64_t part = count - i < ROOM ? count - i : ROOM;
         if (!tensor_read_floats(tensor, i, part, room, &err)) return false;

@@ -2,30 +2,31 @@
 /* Limits by target, the choice of a loop, and the merging of blocks into a census. */
 #include "census.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "census_kernels.h"
 
 enum { FEW = 32 }; /* below this, choosing costs more than it saves */
 
+/* The bits of the float nearest to a positive number: Inf beyond the largest, ties to even. */
+static int32_t bits_of(double number) {
+    const float value = (float)number;
+    int32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 /* Where a magnitude's rounded result changes kind. A tie goes to the even neighbor, which is the
  * smaller one at zero (0 is even) and the larger one at the other two limits. */
 static bool limits_of(Dtype target, CensusLimits *limits) {
-    if (target == DTYPE_FLOAT16) {
-        limits->nonzero_from = 0x33000001;  /* above 2^-25, half the smallest subnormal */
-        limits->normal_from = 0x387fe000;   /* 2^-14 - 2^-25, half a unit below the first normal */
-        limits->overflow_from = 0x477ff000; /* 65520, half a unit above the largest, 65504 */
-    } else if (target == DTYPE_BFLOAT16) {
-        limits->nonzero_from = 0x00008001;
-        limits->normal_from = 0x007f8000;
-        limits->overflow_from = 0x7f7f8000;
-    } else if (target == DTYPE_FLOAT) {
-        limits->nonzero_from = 1;
-        limits->normal_from = 0x00800000;
-        limits->overflow_from = CENSUS_INF;
-    } else {
-        return false;
-    }
+    if (!dtype_is_working(target)) return false;
+    const double normal = dtype_least_normal(target), largest = dtype_largest(target);
+    const double roundoff = dtype_roundoff(target);
+    /* half the smallest subnormal, half a unit below the first normal, half a unit above the largest */
+    limits->nonzero_from = bits_of(normal * roundoff) + 1;
+    limits->normal_from = bits_of(normal * (1 - roundoff));
+    limits->overflow_from = bits_of(largest + ldexp(roundoff, ilogb(largest)));
     return true;
 }
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One table of facts about element types, and what follows from it.
- *
- * All floating kinds are read and written by the same integer code: a format is its numbers of
- * exponent and mantissa bits, its exponent bias, and which codes are not numbers (IEEE 754-2019;
- * OCP 8-bit Floating Point and OCP Microscaling Formats; the "fnuz" kinds as ONNX describes them).
- */
+/* What follows from the table of formats.def. All floating kinds are read and written by the same integer
+ * code. */
 #include "dtype.h"
 
 #include <math.h>
@@ -37,51 +33,23 @@ typedef struct FloatFormat {
     bool saturates; /* finite values past the largest become it rather than Inf */
 } FloatFormat;
 
+typedef enum Role { ROLE_STORED, ROLE_WORKING, ROLE_REDUCED } Role;
+
 typedef struct DtypeFacts {
-    const char *name;
+    const char *name, *others;
     uint8_t bits;
     Kind kind;
+    Role role;
     FloatFormat format; /* of KIND_FLOAT */
 } DtypeFacts;
 
 static const DtypeFacts facts[DTYPE_COUNT] = {
-    [DTYPE_UNDEFINED] = {.name = "undefined", .bits = 0, .kind = KIND_OTHER},
-    [DTYPE_FLOAT] = {"float", 32, KIND_FLOAT, {8, 23, 127, SPECIAL_IEEE, false}},
-    [DTYPE_UINT8] = {.name = "uint8", .bits = 8, .kind = KIND_UNSIGNED},
-    [DTYPE_INT8] = {.name = "int8", .bits = 8, .kind = KIND_SIGNED},
-    [DTYPE_UINT16] = {.name = "uint16", .bits = 16, .kind = KIND_UNSIGNED},
-    [DTYPE_INT16] = {.name = "int16", .bits = 16, .kind = KIND_SIGNED},
-    [DTYPE_INT32] = {.name = "int32", .bits = 32, .kind = KIND_SIGNED},
-    [DTYPE_INT64] = {.name = "int64", .bits = 64, .kind = KIND_SIGNED},
-    [DTYPE_STRING] = {.name = "string", .bits = 0, .kind = KIND_OTHER},
-    [DTYPE_BOOL] = {.name = "bool", .bits = 8, .kind = KIND_BOOL},
-    [DTYPE_FLOAT16] = {"float16", 16, KIND_FLOAT, {5, 10, 15, SPECIAL_IEEE, false}},
-    [DTYPE_DOUBLE] = {"double", 64, KIND_FLOAT, {11, 52, 1023, SPECIAL_IEEE, false}},
-    [DTYPE_UINT32] = {.name = "uint32", .bits = 32, .kind = KIND_UNSIGNED},
-    [DTYPE_UINT64] = {.name = "uint64", .bits = 64, .kind = KIND_UNSIGNED},
-    [DTYPE_COMPLEX64] = {.name = "complex64", .bits = 64, .kind = KIND_COMPLEX},
-    [DTYPE_COMPLEX128] = {.name = "complex128", .bits = 128, .kind = KIND_COMPLEX},
-    [DTYPE_BFLOAT16] = {"bfloat16", 16, KIND_FLOAT, {8, 7, 127, SPECIAL_IEEE, false}},
-    [DTYPE_FLOAT8E4M3FN] = {"float8e4m3fn", 8, KIND_FLOAT, {4, 3, 7, SPECIAL_FN, true}},
-    [DTYPE_FLOAT8E4M3FNUZ] = {"float8e4m3fnuz", 8, KIND_FLOAT, {4, 3, 8, SPECIAL_FNUZ, true}},
-    [DTYPE_FLOAT8E5M2] = {"float8e5m2", 8, KIND_FLOAT, {5, 2, 15, SPECIAL_IEEE, true}},
-    [DTYPE_FLOAT8E5M2FNUZ] = {"float8e5m2fnuz", 8, KIND_FLOAT, {5, 2, 16, SPECIAL_FNUZ, true}},
-    [DTYPE_UINT4] = {.name = "uint4", .bits = 4, .kind = KIND_UNSIGNED},
-    [DTYPE_INT4] = {.name = "int4", .bits = 4, .kind = KIND_SIGNED},
-    [DTYPE_FLOAT4E2M1] = {"float4e2m1", 4, KIND_FLOAT, {2, 1, 1, SPECIAL_NONE, true}},
-    [DTYPE_FLOAT8E8M0] = {"float8e8m0", 8, KIND_FLOAT, {8, 0, 127, SPECIAL_SCALE, true}},
-    [DTYPE_UINT2] = {.name = "uint2", .bits = 2, .kind = KIND_UNSIGNED},
-    [DTYPE_INT2] = {.name = "int2", .bits = 2, .kind = KIND_SIGNED},
-    [DTYPE_FLOAT6E2M3] = {"float6e2m3", 6, KIND_FLOAT, {2, 3, 1, SPECIAL_NONE, true}},
-    [DTYPE_FLOAT6E3M2] = {"float6e3m2", 6, KIND_FLOAT, {3, 2, 3, SPECIAL_NONE, true}},
-};
-
-static const struct {
-    const char *name;
-    Dtype dtype;
-} other_names[] = {
-    {"float32", DTYPE_FLOAT}, {"fp32", DTYPE_FLOAT},   {"float64", DTYPE_DOUBLE},
-    {"fp16", DTYPE_FLOAT16},  {"half", DTYPE_FLOAT16}, {"bf16", DTYPE_BFLOAT16},
+#define FORMAT(NAME, name, others, bits, kind, exponent, mantissa, bias, special, saturates, role) \
+    [DTYPE_##NAME] = {name,        others,                                                         \
+                      bits,        KIND_##kind,                                                    \
+                      ROLE_##role, {exponent, mantissa, bias, SPECIAL_##special, saturates}},
+#include "formats.def"
+#undef FORMAT
 };
 
 static const DtypeFacts *facts_of(Dtype dtype) {
@@ -92,13 +60,20 @@ const char *dtype_name(Dtype dtype) {
     return (unsigned)dtype < DTYPE_COUNT ? facts[dtype].name : "dtype?";
 }
 
+/* Is it one of the words that lie in `list`, with spaces between? */
+static bool is_among(const char *list, const char *name, size_t length) {
+    for (const char *word = list; *word; word += *word == ' ') {
+        const size_t here = strcspn(word, " ");
+        if (here == length && !memcmp(word, name, length)) return true;
+        word += here;
+    }
+    return false;
+}
+
 Dtype dtype_from_name(const char *name, size_t length) {
     for (unsigned i = 1; i < DTYPE_COUNT; i++)
-        if (strlen(facts[i].name) == length && !memcmp(facts[i].name, name, length))
+        if (is_among(facts[i].name, name, length) || is_among(facts[i].others, name, length))
             return (Dtype)i;
-    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
-        if (strlen(other_names[i].name) == length && !memcmp(other_names[i].name, name, length))
-            return other_names[i].dtype;
     return DTYPE_UNDEFINED;
 }
 
@@ -117,6 +92,14 @@ bool dtype_bytes(Dtype dtype, uint64_t count, uint64_t *bytes) {
 
 bool dtype_is_float(Dtype dtype) {
     return facts_of(dtype)->kind == KIND_FLOAT;
+}
+
+bool dtype_is_reduced(Dtype dtype) {
+    return facts_of(dtype)->role == ROLE_REDUCED;
+}
+
+bool dtype_is_working(Dtype dtype) {
+    return facts_of(dtype)->role != ROLE_STORED;
 }
 
 bool dtype_is_integer(Dtype dtype) {
@@ -191,6 +174,30 @@ static uint64_t float_decode(const FloatFormat *format, uint64_t code) {
     if (format->special != SPECIAL_IEEE) return DOUBLE_INF | DOUBLE_QUIET;
     uint64_t payload = code - inf_code(format);
     return DOUBLE_INF | payload << (DOUBLE_MANTISSA - format->mantissa_bits);
+}
+
+double dtype_largest(Dtype dtype) {
+    const DtypeFacts *its = facts_of(dtype);
+    if (its->kind == KIND_FLOAT) return finite_value(&its->format, max_code(&its->format));
+    if (its->kind == KIND_SIGNED) return (double)low_bits(its->bits - 1u);
+    return its->kind == KIND_UNSIGNED ? (double)low_bits(its->bits) : 0;
+}
+
+double dtype_least(Dtype dtype) {
+    const DtypeFacts *its = facts_of(dtype);
+    if (its->kind == KIND_UNSIGNED) return 0;
+    if (its->kind == KIND_FLOAT && !sign_bit(&its->format)) return finite_value(&its->format, 0);
+    return its->kind == KIND_SIGNED ? -1 - dtype_largest(dtype) : -dtype_largest(dtype);
+}
+
+double dtype_roundoff(Dtype dtype) {
+    const DtypeFacts *its = facts_of(dtype);
+    return its->kind == KIND_FLOAT ? ldexp(1.0, -1 - its->format.mantissa_bits) : 0;
+}
+
+double dtype_least_normal(Dtype dtype) {
+    const DtypeFacts *its = facts_of(dtype);
+    return its->kind == KIND_FLOAT ? ldexp(1.0, 1 - its->format.bias) : 0;
 }
 
 bool dtype_to_double(Dtype dtype, uint64_t bits, double *value) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Element types. The numbers are those of ONNX's TensorProto.DataType (IR 14), so that a dtype read
  * from a file needs no translation; a number that is none of these is kept and refused only by what
- * has to compute with it. */
+ * has to compute with it. formats.def has what is known of each. */
 #ifndef DEMI_BASE_DTYPE_H
 #define DEMI_BASE_DTYPE_H
 
@@ -63,8 +63,21 @@ bool dtype_bytes(Dtype dtype, uint64_t count, uint64_t *bytes);
 
 /* True for float16, bfloat16, float, double and the float8, float6 and float4 kinds. */
 bool dtype_is_float(Dtype dtype);
+/* True for the floating-point types that nodes may compute in instead of float32: float16, bfloat16. */
+bool dtype_is_reduced(Dtype dtype);
+/* True for those and float32: the types that mixed precision chooses among. */
+bool dtype_is_working(Dtype dtype);
 /* True for signed and unsigned integers of every width; not bool. */
 bool dtype_is_integer(Dtype dtype);
+
+/* The largest finite value, and the least one, of floats and integers; those of 64 bits are rounded. 0 for
+ * others. */
+double dtype_largest(Dtype dtype);
+double dtype_least(Dtype dtype);
+/* Of floats, else 0: the most that rounding changes a normal value by, relative to it (half a unit of its last
+ * place where the mantissa is 1); and the smallest positive normal value. */
+double dtype_roundoff(Dtype dtype);
+double dtype_least_normal(Dtype dtype);
 
 /* True where every value of `from` is a value of `to`: a cast there and back gives the same
  * element. Zeros of both signs, Inf and NaN count as values (all NaNs as one); false and true are 0

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names, sizes, values and losslessness of element types. Values are compared with tables worked
  * out from the formats' publications, losslessness with brute force over all elements. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,4 +331,40 @@ TEST(test_lossless_wide) {
     assert_false(dtype_lossless(DTYPE_FLOAT, DTYPE_STRING));
     assert_false(dtype_lossless(DTYPE_UNDEFINED, DTYPE_FLOAT));
     assert_false(dtype_lossless(DTYPE_FLOAT, (Dtype)1000));
+}
+
+/* By all codes: what is largest and least, the smallest normal value, and the most that rounding changes a
+ * value by (halfway between 1 and the next one). */
+TEST(test_limits) {
+    for (unsigned d = 1; d < DTYPE_COUNT; d++) {
+        const Dtype dtype = (Dtype)d;
+        const unsigned bits = dtype_bits(dtype);
+        double largest = -1, least = HUGE_VAL, one = 0, next = HUGE_VAL, value;
+        if (bits == 0 || bits > 16 || !(dtype_is_float(dtype) || dtype_is_integer(dtype))) continue;
+        for (uint64_t code = 0; code < UINT64_C(1) << bits; code++) {
+            assert_true(dtype_to_double(dtype, code, &value));
+            if (!isfinite(value)) continue;
+            largest = fmax(largest, value);
+            least = fmin(least, value);
+            if (value == 1) one = 1;
+            if (value > 1) next = fmin(next, value);
+        }
+        assert_true(dtype_largest(dtype) == largest);
+        assert_true(dtype_least(dtype) == least);
+        if (dtype_is_integer(dtype)) continue;
+        assert_true(one == 1 && dtype_roundoff(dtype) == (next - 1) / 2);
+    }
+    assert_true(dtype_largest(DTYPE_FLOAT) == FLT_MAX && dtype_largest(DTYPE_DOUBLE) == DBL_MAX);
+    assert_true(dtype_least_normal(DTYPE_FLOAT) == FLT_MIN &&
+                dtype_least_normal(DTYPE_FLOAT16) == 0x1p-14);
+    assert_true(dtype_largest(DTYPE_INT32) == INT32_MAX && dtype_least(DTYPE_INT32) == INT32_MIN);
+    assert_true(dtype_largest(DTYPE_BOOL) == 0 && dtype_roundoff(DTYPE_INT8) == 0);
+}
+
+TEST(test_roles) {
+    for (unsigned d = 0; d < DTYPE_COUNT + 2; d++) {
+        const bool reduced = d == DTYPE_FLOAT16 || d == DTYPE_BFLOAT16;
+        assert_int_equal(dtype_is_reduced((Dtype)d), reduced);
+        assert_int_equal(dtype_is_working((Dtype)d), reduced || d == DTYPE_FLOAT);
+    }
 }

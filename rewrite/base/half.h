@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dtype.h"
+
 uint16_t half_from_float(float value);
 float half_to_float(uint16_t half);
 uint16_t bfloat_from_float(float value);
@@ -34,5 +36,9 @@ void half_convert_from_float(uint16_t *to, const float *from, size_t count);
 void half_convert_to_float(float *to, const uint16_t *from, size_t count);
 void bfloat_convert_from_float(uint16_t *to, const float *from, size_t count);
 void bfloat_convert_to_float(float *to, const uint16_t *from, size_t count);
+
+/* The same of the reduced type (dtype_is_reduced) that is given. */
+void reduced_convert_from_float(Dtype type, uint16_t *to, const float *from, size_t count);
+void reduced_convert_to_float(Dtype type, float *to, const uint16_t *from, size_t count);
 
 #endif

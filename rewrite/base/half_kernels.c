@@ -33,3 +33,17 @@ void bfloat_convert_from_float(uint16_t *to, const float *from, size_t count) {
 void bfloat_convert_to_float(float *to, const uint16_t *from, size_t count) {
     kernels_for(count)->bfloat_to_float(to, from, count);
 }
+
+void reduced_convert_from_float(Dtype type, uint16_t *to, const float *from, size_t count) {
+    if (type == DTYPE_FLOAT16)
+        half_convert_from_float(to, from, count);
+    else
+        bfloat_convert_from_float(to, from, count);
+}
+
+void reduced_convert_to_float(Dtype type, float *to, const uint16_t *from, size_t count) {
+    if (type == DTYPE_FLOAT16)
+        half_convert_to_float(to, from, count);
+    else
+        bfloat_convert_to_float(to, from, count);
+}

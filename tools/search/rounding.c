@@ -10,15 +10,12 @@
 
 enum { BLOCK = 1024 };
 
-typedef void Narrow(uint16_t *to, const float *from, size_t count);
-typedef void Widen(float *to, const uint16_t *from, size_t count);
-
-static void through(Narrow *narrow, Widen *widen, float *to, const float *from, uint64_t count) {
+static void through(Dtype type, float *to, const float *from, uint64_t count) {
     uint16_t block[BLOCK];
     for (uint64_t i = 0; i < count; i += BLOCK) {
         const size_t size = count - i < BLOCK ? (size_t)(count - i) : BLOCK;
-        narrow(block, from + i, size);
-        widen(to + i, block, size);
+        reduced_convert_from_float(type, block, from + i, size);
+        reduced_convert_to_float(type, to + i, block, size);
     }
 }
 
@@ -72,10 +69,8 @@ static void take_drift(const Rounding *r, float *to, const float *from) {
 
 void rounding_apply(void *rounding, void *to, const void *from, uint64_t count) {
     const Rounding *r = rounding;
-    if (r->type == DTYPE_FLOAT16)
-        through(half_convert_from_float, half_convert_to_float, to, from, count);
-    else if (r->type == DTYPE_BFLOAT16)
-        through(bfloat_convert_from_float, bfloat_convert_to_float, to, from, count);
+    if (dtype_is_reduced(r->type))
+        through(r->type, to, from, count);
     else if (r->axis)
         round_weights(r, to, from);
     else

@@ -62,7 +62,7 @@ static bool find_half(SearchModel *m, Err *err) {
     m->half = DTYPE_UNDEFINED;
     for (size_t i = 0; i < m->candidate_count; i++) {
         const Dtype dtype = m->candidates[i]->activations;
-        if (dtype != DTYPE_FLOAT16 && dtype != DTYPE_BFLOAT16) continue;
+        if (!dtype_is_reduced(dtype)) continue;
         if (m->half != DTYPE_UNDEFINED && m->half != dtype)
             return err_set(err, ERR_USAGE, "float16 and bfloat16 can't both be candidates");
         m->half = dtype;

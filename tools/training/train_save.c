@@ -99,11 +99,12 @@ const void *train_output_bytes(const Session *session, const Updated *updated, E
 
 uint64_t train_count_not_finite(Dtype dtype, const void *data, uint64_t size) {
     uint64_t count = 0; /* of those whose exponent is all ones */
-    const uint16_t mask = dtype == DTYPE_BFLOAT16 ? 0x7f80 : 0x7c00, *halves = data;
+    const uint16_t *halves = data;
     const uint32_t *singles = data;
     const uint64_t *doubles = data, ones = UINT64_C(0x7ff0000000000000);
-    if (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16)
-        for (uint64_t i = 0; i < size / 2; i++) count += (halves[i] & mask) == mask;
+    uint64_t inf = 0;
+    if (dtype_is_reduced(dtype) && dtype_from_double(dtype, HUGE_VAL, &inf))
+        for (uint64_t i = 0; i < size / 2; i++) count += (halves[i] & inf) == inf;
     if (dtype == DTYPE_FLOAT)
         for (uint64_t i = 0; i < size / 4; i++) count += (singles[i] & 0x7f800000) == 0x7f800000;
     if (dtype == DTYPE_DOUBLE)

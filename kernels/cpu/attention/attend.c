@@ -471,10 +471,8 @@ static void store(const Task *task, uint64_t row) {
     const uint64_t run = y->element == 1 ? n : 1;
     for (uint64_t e = 0; e < n; e += run) {
         const uint64_t at = start + e * y->element;
-        if (y->narrow == DTYPE_FLOAT16)
-            half_convert_from_float((uint16_t *)y->data + at, sum + e, run);
-        else if (y->narrow)
-            bfloat_convert_from_float((uint16_t *)y->data + at, sum + e, run);
+        if (y->narrow)
+            reduced_convert_from_float(y->narrow, (uint16_t *)y->data + at, sum + e, run);
         else
             memcpy((float *)y->data + at, sum + e, run * sizeof *sum);
     }

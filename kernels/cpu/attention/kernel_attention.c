@@ -344,8 +344,7 @@ bool kernel_attention(KernelCall *call) {
                      .loops = gemm_loops(isa_here())};
     if (attrs->left < -1 || attrs->right < -1) return kernel_fail(call, "a window below -1");
     if (attrs->precision != ATTR_ABSENT && attrs->precision != DTYPE_FLOAT &&
-        attrs->precision != DTYPE_DOUBLE && attrs->precision != DTYPE_FLOAT16 &&
-        attrs->precision != DTYPE_BFLOAT16)
+        attrs->precision != DTYPE_DOUBLE && !dtype_is_reduced(attrs->precision))
         return kernel_fail(call, "softmax_precision is not a float type");
     if (!find_views(call, &job) || !join_pasts(call, &job) || !find_mask(call, &job) ||
         !find_padding(call, &job) || !find_outputs(call, &job))

@@ -125,10 +125,7 @@ static const void *mask_data(KernelCall *call, const KernelTensor *tensor) {
     const uint64_t rows = (uint64_t)(!tensor->rank ? 1 : grows ? tensor->room : tensor->dims[0]);
     const uint64_t count = tensor->rank ? rows * kernel_stride(tensor, 0) : rows;
     float *wide = ARENA_ARRAY(call->scratch, float, count);
-    if (tensor->dtype == DTYPE_FLOAT16)
-        half_convert_to_float(wide, tensor->data, count);
-    else
-        bfloat_convert_to_float(wide, tensor->data, count);
+    reduced_convert_to_float(tensor->dtype, wide, tensor->data, count);
     return wide;
 }
 

@@ -106,7 +106,7 @@ typedef struct GemmMatrix {
 
 /* What `narrow` is for a tensor's elements. */
 static inline Dtype gemm_narrow(const KernelTensor *tensor) {
-    bool is = tensor->dtype == DTYPE_FLOAT16 || tensor->dtype == DTYPE_BFLOAT16;
+    bool is = dtype_is_reduced(tensor->dtype);
     return is ? tensor->dtype : DTYPE_UNDEFINED;
 }
 
@@ -121,10 +121,7 @@ static inline const char *gemm_start(const GemmMatrix *m, uint64_t batch) {
 
 /* `count` 16-bit elements as float. */
 static inline void gemm_widen(const GemmMatrix *m, float *to, const void *from, uint64_t count) {
-    if (m->narrow == DTYPE_FLOAT16)
-        half_convert_to_float(to, from, count);
-    else
-        bfloat_convert_to_float(to, from, count);
+    reduced_convert_to_float(m->narrow, to, from, count);
 }
 
 typedef struct Gemm {

@@ -100,10 +100,7 @@ static GemmMatrix narrowed(Arena *arena, const GemmMatrix *m, uint64_t count, Dt
     uint16_t *narrow = ARENA_ARRAY(arena, uint16_t, count + 1);
     float *again = ARENA_ARRAY(arena, float, count + 1);
     GemmMatrix made = *m;
-    if (dtype == DTYPE_FLOAT16)
-        half_convert_from_float(narrow, m->data, count);
-    else
-        bfloat_convert_from_float(narrow, m->data, count);
+    reduced_convert_from_float(dtype, narrow, m->data, count);
     made.data = narrow;
     made.narrow = dtype;
     gemm_widen(&made, again, narrow, count);

@@ -14,18 +14,12 @@ void half_widen(float *to, Dtype dtype, HalfRows from) {
     const HalfRows rows = joined(from);
     const uint16_t *row = rows.data;
     for (uint64_t r = 0; r < rows.rows; r++, row += rows.step, to += rows.columns)
-        if (dtype == DTYPE_BFLOAT16)
-            bfloat_convert_to_float(to, row, rows.columns);
-        else
-            half_convert_to_float(to, row, rows.columns);
+        reduced_convert_to_float(dtype, to, row, rows.columns);
 }
 
 void half_narrow(HalfRows to, Dtype dtype, const float *from) {
     const HalfRows rows = joined(to);
     uint16_t *row = rows.data;
     for (uint64_t r = 0; r < rows.rows; r++, row += rows.step, from += rows.columns)
-        if (dtype == DTYPE_BFLOAT16)
-            bfloat_convert_from_float(row, from, rows.columns);
-        else
-            half_convert_from_float(row, from, rows.columns);
+        reduced_convert_from_float(dtype, row, from, rows.columns);
 }

@@ -11,7 +11,7 @@
 enum { HALF_PIECE = 1024 }; /* elements: a few operands' pieces fit the first-level cache */
 
 static inline bool half_is(Dtype dtype) {
-    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_reduced(dtype);
 }
 
 /* Rows of 16-bit floats, each contiguous, `step` elements apart; with one row it has no meaning. */

@@ -69,10 +69,7 @@ static void read_reals(Block *block, Dtype dtype, const void *in, uint64_t at, u
     if (kernel_element_size(dtype) == 2) {
         float wide[BLOCK];
         const uint16_t *from = (const uint16_t *)in + at;
-        if (dtype == DTYPE_FLOAT16)
-            half_convert_to_float(wide, from, n);
-        else
-            bfloat_convert_to_float(wide, from, n);
+        reduced_convert_to_float(dtype, wide, from, n);
         ROW_EACH(n, block->reals[i] = (double)wide[i])
         return;
     }
@@ -279,14 +276,10 @@ static void write_integers(Block *block, Dtype dtype, void *out, uint64_t at, ui
     X(BOOL, uint8_t, INT32, int32_t, x != 0)
 
 static bool convert_directly(Dtype to, void *out, Dtype from, const void *in, uint64_t count) {
-    if (to == DTYPE_FLOAT16 && from == DTYPE_FLOAT)
-        return half_convert_from_float(out, in, count), true;
-    if (to == DTYPE_FLOAT && from == DTYPE_FLOAT16)
-        return half_convert_to_float(out, in, count), true;
-    if (to == DTYPE_BFLOAT16 && from == DTYPE_FLOAT)
-        return bfloat_convert_from_float(out, in, count), true;
-    if (to == DTYPE_FLOAT && from == DTYPE_BFLOAT16)
-        return bfloat_convert_to_float(out, in, count), true;
+    if (dtype_is_reduced(to) && from == DTYPE_FLOAT)
+        return reduced_convert_from_float(to, out, in, count), true;
+    if (to == DTYPE_FLOAT && dtype_is_reduced(from))
+        return reduced_convert_to_float(from, out, in, count), true;
 #define DIRECT(F, S, D, T, value)                                                                  \
     if (from == DTYPE_##F && to == DTYPE_##D) {                                                    \
         const S *source = in;                                                                      \

@@ -22,19 +22,15 @@ static uint64_t least(uint64_t a, uint64_t b) {
 static void widen(float *to, const KernelTensor *from, uint64_t at, uint64_t count) {
     if (from->dtype == DTYPE_FLOAT)
         memcpy(to, (const float *)from->data + at, count * sizeof *to);
-    else if (from->dtype == DTYPE_BFLOAT16)
-        bfloat_convert_to_float(to, (const uint16_t *)from->data + at, count);
     else
-        half_convert_to_float(to, (const uint16_t *)from->data + at, count);
+        reduced_convert_to_float(from->dtype, to, (const uint16_t *)from->data + at, count);
 }
 
 static void narrow(const KernelTensor *to, uint64_t at, const float *from, uint64_t count) {
     if (to->dtype == DTYPE_FLOAT)
         memmove((float *)to->data + at, from, count * sizeof *from);
-    else if (to->dtype == DTYPE_BFLOAT16)
-        bfloat_convert_from_float((uint16_t *)to->data + at, from, count);
     else
-        half_convert_from_float((uint16_t *)to->data + at, from, count);
+        reduced_convert_from_float(to->dtype, (uint16_t *)to->data + at, from, count);
 }
 
 static void store_part(const OnednnResult *r, const GemmLoops *loops, const Part *p) {

@@ -135,13 +135,9 @@ ROW_CLONES static void quantize_bytes(uint8_t *out, const float *x, const Scales
 
 static void round_quotients(Dtype precision, float *v, uint64_t n) {
     uint16_t narrow[RUN];
-    if (precision == DTYPE_FLOAT16) {
-        half_convert_from_float(narrow, v, n);
-        half_convert_to_float(v, narrow, n);
-    } else if (precision == DTYPE_BFLOAT16) {
-        bfloat_convert_from_float(narrow, v, n);
-        bfloat_convert_to_float(v, narrow, n);
-    }
+    if (!dtype_is_reduced(precision)) return;
+    reduced_convert_from_float(precision, narrow, v, n);
+    reduced_convert_to_float(precision, v, narrow, n);
 }
 
 /* Whole numbers within the range of integer types; others as they are. */
@@ -250,8 +246,8 @@ static bool choose_precision(KernelCall *call, const KernelTensor *scale, Dtype 
     if (wanted == DTYPE_FLOAT8E8M0) wanted = DTYPE_FLOAT;
     if (wanted == DTYPE_INT32) wanted = DTYPE_DOUBLE;
     *precision = (Dtype)wanted;
-    return wanted == DTYPE_FLOAT || wanted == DTYPE_FLOAT16 || wanted == DTYPE_BFLOAT16 ||
-           wanted == DTYPE_DOUBLE || kernel_fail(call, "precision %lld", (long long)wanted);
+    return dtype_is_working(wanted) || wanted == DTYPE_DOUBLE ||
+           kernel_fail(call, "precision %lld", (long long)wanted);
 }
 
 bool kernel_quantize(KernelCall *call) {

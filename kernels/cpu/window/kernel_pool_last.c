@@ -118,11 +118,12 @@ static PixelsFunction *pixels_function(const PoolLast *pool) {
 
 /* A window that holds no element. */
 static void fill_nothing(const PoolLast *pool, void *y) {
-    const uint16_t lowest = pool->dtype == DTYPE_FLOAT16 ? 0xfc00 : 0xff80; /* minus infinity */
+    uint64_t lowest = 0;
+    dtype_from_double(pool->dtype, -HUGE_VAL, &lowest);
     if (pool->dtype == DTYPE_FLOAT)
         for (uint64_t c = 0; c < pool->channels; c++) ((float *)y)[c] = pool->mean ? 0 : -HUGE_VALF;
-    else if (pool->dtype == DTYPE_FLOAT16 || pool->dtype == DTYPE_BFLOAT16)
-        for (uint64_t c = 0; c < pool->channels; c++) ((uint16_t *)y)[c] = lowest;
+    else if (dtype_is_reduced(pool->dtype))
+        for (uint64_t c = 0; c < pool->channels; c++) ((uint16_t *)y)[c] = (uint16_t)lowest;
     else
         memset(y, pool->dtype == DTYPE_INT8 ? INT8_MIN : 0, pool->pixel);
 }

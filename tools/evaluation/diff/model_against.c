@@ -62,7 +62,7 @@ static bool same_bytes(Bytes x, Bytes y) {
 /* ---- types ----------------------------------------------------------------------------------- */
 
 static bool is_low(Dtype dtype) {
-    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_reduced(dtype);
 }
 
 static bool same_precision_apart(Against *a, const Type *now, const Type *was) {

@@ -129,8 +129,7 @@ static void say_change(Diff *d, DemiDifference difference, const char *a, const 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 static bool is_readable_float(const Tensor *tensor) {
-    return tensor->dtype == DTYPE_FLOAT || tensor->dtype == DTYPE_FLOAT16 ||
-           tensor->dtype == DTYPE_BFLOAT16;
+    return dtype_is_working(tensor->dtype);
 }
 
 /* How far the numbers of two tensors of one size are apart; "" where they are equal. */

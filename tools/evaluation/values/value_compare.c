@@ -55,10 +55,8 @@ static int32_t place_of_16(uint16_t bits) {
 static double ulps_of_16(Dtype dtype, const float *a, const float *b, size_t count) {
     uint16_t x[BLOCK], y[BLOCK];
     int32_t most[LANES] = {0}, all = 0;
-    void (*narrow)(uint16_t *, const float *, size_t) =
-        dtype == DTYPE_FLOAT16 ? half_convert_from_float : bfloat_convert_from_float;
-    narrow(x, a, count);
-    narrow(y, b, count);
+    reduced_convert_from_float(dtype, x, a, count);
+    reduced_convert_from_float(dtype, y, b, count);
     for (size_t i = 0; i < count; i++) {
         int32_t d = place_of_16(x[i]) - place_of_16(y[i]);
         d = d < 0 ? -d : d;
@@ -87,17 +85,14 @@ static double ulps_of_32(const float *a, const float *b, size_t count) {
 /* ---- blocks of floats ------------------------------------------------------------------------ */
 
 static bool is_narrow(Dtype dtype) {
-    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype_is_working(dtype);
 }
 
 /* `count` elements from `first` on as floats: in place, or widened into `room`. */
 static const float *floats_of(const DemiData *tensor, uint64_t first, size_t count, float *room) {
     if (tensor->dtype == DTYPE_FLOAT) return (const float *)tensor->data + first;
     const uint16_t *from = (const uint16_t *)tensor->data + first;
-    if (tensor->dtype == DTYPE_FLOAT16)
-        half_convert_to_float(room, from, count);
-    else
-        bfloat_convert_to_float(room, from, count);
+    reduced_convert_to_float(tensor->dtype, room, from, count);
     return room;
 }
 
