@@ -38,7 +38,8 @@ typedef struct InsertCastsOptions {
     bool keep_defaults, store;
 } InsertCastsOptions;
 
-static const char *const float_names[] = {"float16", "bfloat16", NULL};
+static const Dtype float_types[] = {DTYPE_FLOAT16, DTYPE_BFLOAT16};
+static const char *const float_names[] = {"float16", "bfloat16", NULL}; /* theirs */
 
 #define ROW(kind, name, member, choices, otherwise, help)                                          \
     {name, OPTION_##kind, offsetof(InsertCastsOptions, member), choices, otherwise, help},
@@ -319,7 +320,7 @@ static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, Placem
     _Static_assert(sizeof guards / sizeof *guards == CHOICE_COUNT(OVERFLOW), "a guard a choice");
     _Static_assert(CHOICE_COUNT(IO) == 2, "all that is asked below");
     Model *model = ctx->model;
-    Dtype target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
+    const Dtype target = float_types[options->to];
     ChosenNodes chosen;
     if (!node_choice_resolve(&options->nodes, model, target, ctx->scratch, &chosen, err))
         return false;

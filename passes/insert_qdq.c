@@ -35,20 +35,12 @@ typedef struct InsertQdqOptions {
     PassStrings ranges, values, weights_of, keep, keep_ops, only;
 } InsertQdqOptions;
 
-static const Dtype activation_types[] = {DTYPE_UNDEFINED, DTYPE_UINT8, DTYPE_INT8, DTYPE_UINT16,
-                                         DTYPE_INT16};
-_Static_assert(sizeof activation_types / sizeof *activation_types == 1 + CHOICE_COUNT(ACTIVATIONS),
-               "a type a choice, in their order");
-static const char *const weight_names[] = {"none", "int8", "int16", "int4", "uint4", "fp8", NULL};
-static const Dtype weight_types[] = {DTYPE_UNDEFINED, DTYPE_INT8,  DTYPE_INT16,
-                                     DTYPE_INT4,      DTYPE_UINT4, DTYPE_FLOAT8E4M3FN};
-
 #define ROW(kind, name, member, choices, otherwise, help)                                          \
     {name, OPTION_##kind, offsetof(InsertQdqOptions, member), choices, otherwise, help},
 static const PassOption options_table[] = {
     ROW(CHOICE, "activations", activations, CHOICE_NAMES(ACTIVATIONS), NULL,
         "what values are quantized to, of which ranges are known")
-        ROW(CHOICE, "weights", weights, weight_names, NULL,
+        ROW(CHOICE, "weights", weights, quantized_weight_words, NULL,
             "what weights of convolutions and products of matrices are stored as: int4, uint4 with "
             "zero points, and fp8 (float8e4m3fn) in blocks or by channel")
             ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
@@ -239,8 +231,8 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool flo
                                    .only = options->only,
                                    .allow_unmatched = options->allow_unmatched};
     const bool named = is_named(options);
-    *request = (QdqRequest){.activations = activation_types[options->activations],
-                            .weights = weight_types[options->weights],
+    *request = (QdqRequest){.activations = quantized_value_types[options->activations],
+                            .weights = quantized_weight_types[options->weights],
                             .per_tensor = options->per_tensor,
                             .symmetric = options->symmetric,
                             .block = (uint64_t)options->block,

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#define NAME(constant, word, also, says) word,
+#define NAME(constant, word, also, says, ...) word,
 #define NAMES(id, unsaid)                                                                          \
     const char *const CHOICE_NAMES(id)[] = {unsaid, CHOICES_##id(NAME, NAME) NULL};
 

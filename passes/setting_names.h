@@ -16,14 +16,14 @@ extern const char *const CHOICE_NAMES(BASE)[];
 /* All words that the option takes as OptionRow has them, and its argument: "a|b|c". */
 #define CHOICE_WORDS(id)                                                                           \
     CHOICES_##id(CHOICE_WORD, CHOICE_SPACED_WORD) CHOICES_##id(CHOICE_ALSO, CHOICE_ALSO)
-#define CHOICE_ARG(id)                                 CHOICES_##id(CHOICE_WORD, CHOICE_BARRED_WORD)
-#define CHOICE_WORD(constant, word, also, says)        word
-#define CHOICE_SPACED_WORD(constant, word, also, says) " " word
-#define CHOICE_BARRED_WORD(constant, word, also, says) "|" word
-#define CHOICE_ALSO(constant, word, also, says)        also
+#define CHOICE_ARG(id)                                      CHOICES_##id(CHOICE_WORD, CHOICE_BARRED_WORD)
+#define CHOICE_WORD(constant, word, also, says, ...)        word
+#define CHOICE_SPACED_WORD(constant, word, also, says, ...) " " word
+#define CHOICE_BARRED_WORD(constant, word, also, says, ...) "|" word
+#define CHOICE_ALSO(constant, word, also, says, ...)        also
 
 /* How many choices there are: what heeds a setting asserts how many it knows. */
-#define CHOICE_COUNT(id)                       (0 CHOICES_##id(CHOICE_ONE, CHOICE_ONE))
-#define CHOICE_ONE(constant, word, also, says) +1
+#define CHOICE_COUNT(id)                            (0 CHOICES_##id(CHOICE_ONE, CHOICE_ONE))
+#define CHOICE_ONE(constant, word, also, says, ...) +1
 
 #endif

@@ -12,6 +12,7 @@
  */
 #include <stddef.h>
 
+#include "convert_target.h"
 #include "infer_dtypes.h"
 #include "least_opset.h"
 #include "op_types.h"
@@ -232,16 +233,10 @@ static bool check_options(const Model *model, const UpgradeOptions *options, Err
  * later one. */
 static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options,
                                const ChosenNodes *chosen) {
-    enum { INT8 = 3, INT8_WEIGHTS, INT4_WEIGHTS, FP8_WEIGHTS };
-    static const Dtype values[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_UINT16, DTYPE_INT16};
-    _Static_assert(sizeof values / sizeof *values == CHOICE_COUNT(ACTIVATIONS), "a type each");
-    _Static_assert(CHOICE_COUNT(TO) == FP8_WEIGHTS, "a type of weights each");
-    const Dtype weights = options->target == INT4_WEIGHTS  ? DTYPE_UINT4
-                          : options->target == FP8_WEIGHTS ? DTYPE_FLOAT8E4M3FN
-                                                           : DTYPE_INT8;
-    int64_t need = qdq_opset_of(weights, true, options->block), of_values = 0;
-    if (options->target == INT8)
-        of_values = qdq_opset_of(values[options->activations], false, false);
+    const ConvertTarget *target = convert_target(options->target);
+    int64_t need = qdq_opset_of(target->dtype, true, options->block), of_values = 0;
+    if (target->kind == TARGET_VALUES)
+        of_values = qdq_opset_of(quantized_value_types[1 + options->activations], false, false);
     if (of_values > need) need = of_values;
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
@@ -260,14 +255,16 @@ static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options
 /* The opset that the chosen nodes need; inference is best effort, unknown types count as float. */
 static bool find_opset(Upgrade *upgrade, const UpgradeOptions *options, Err *err) {
     PassCtx *ctx = upgrade->ctx;
-    Dtype target = options->target == 2 ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
+    const ConvertTarget *chosen_for = convert_target(options->target);
+    const bool quantizes = chosen_for->kind != TARGET_REDUCED;
+    const Dtype target = quantizes ? DTYPE_FLOAT16 : chosen_for->dtype;
     ChosenNodes chosen;
     if (!node_choice_resolve(&options->nodes, ctx->model, target, ctx->scratch, &chosen, err))
         return false;
     if (options->inputs.count && !infer_dtypes_given(ctx, &options->inputs, err)) return false;
     upgrade_infer(upgrade);
-    upgrade->to = options->target > 2 ? quantized_opset(ctx, options, &chosen)
-                                      : least_opset_for(ctx->model, target, &chosen, ctx->scratch);
+    upgrade->to = quantizes ? quantized_opset(ctx, options, &chosen)
+                            : least_opset_for(ctx->model, target, &chosen, ctx->scratch);
     return true;
 }
 

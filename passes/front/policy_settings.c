@@ -9,7 +9,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define CHOICE(constant, word, also, says) [constant] = {word, also, says},
+#define CHOICE(constant, word, also, says, ...) [constant] = {word, also, says},
 #define CHOICES(id)                                                                                \
     static const SettingChoice choices_##id[] = {CHOICES_##id(CHOICE, CHOICE){NULL, NULL, NULL}};
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A policy from options, and as the text of its pipeline. `convert` is nothing more than this text
  * being run: each setting is an option of the pass that it concerns. */
+#include "convert_target.h"
 #include "op_signature.h"
 #include "pipeline_put.h"
 #include "policy.h"
+#include "quantized_format.h"
 
 #include <string.h>
 
@@ -35,9 +37,13 @@ static bool take_number(ConvertPolicy *policy, SettingId id, int64_t number, Err
     return true;
 }
 
-/* The target is no 16-bit type. */
+static const ConvertTarget *target_of(const ConvertPolicy *policy) {
+    return convert_target(policy->values[SETTING_TO]);
+}
+
+/* The target is no type that nodes compute in. */
 static bool quantizes(const ConvertPolicy *policy) {
-    return policy->values[SETTING_TO] > DEMI_TO_BFLOAT16;
+    return target_of(policy)->kind != TARGET_REDUCED;
 }
 
 /* Lists grow; of others what was said last counts. */
@@ -119,13 +125,14 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
                                         SETTING_WIDEST,     SETTING_CONDITIONAL, SETTING_IO,
                                         SETTING_LOW_INPUTS, SETTING_LOW_OUTPUTS, SETTING_PLACEMENT,
                                         SETTING_PARAMETERS, SETTING_OVERFLOW};
-    const bool int8 = policy->values[SETTING_TO] == DEMI_TO_INT8;
+    const bool of_values = target_of(policy)->kind == TARGET_VALUES;
     for (size_t i = 0; quantizes(policy) && i < sizeof sixteen / sizeof *sixteen; i++)
         if (is_said(policy, sixteen[i]))
             return err_set(err, ERR_USAGE, "'%s' is heeded for float16 and bfloat16 alone",
                            policy_settings[sixteen[i]].key);
-    if (!int8 && (is_said(policy, SETTING_ACTIVATIONS) ||
-                  (is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)))
+    if (!of_values &&
+        (is_said(policy, SETTING_ACTIVATIONS) ||
+         (is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)))
         return err_set(err, ERR_USAGE, "'%s' is heeded for int8 alone",
                        is_said(policy, SETTING_SYMMETRIC) ? "symmetric" : "activations");
     if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
@@ -222,17 +229,7 @@ static void put_insert_casts(PipelineText *text, const ConvertPolicy *policy) {
 }
 
 static const char *weights_word(const ConvertPolicy *policy) {
-    _Static_assert(CHOICE_COUNT(TO) == 6, "what each stores weights as");
-    switch ((DemiTarget)policy->values[SETTING_TO]) {
-    case DEMI_TO_DEFAULT:
-    case DEMI_TO_FLOAT16:
-    case DEMI_TO_BFLOAT16: break;
-    case DEMI_TO_INT8:
-    case DEMI_TO_INT8_WEIGHTS: return "int8";
-    case DEMI_TO_INT4_WEIGHTS: return "uint4";
-    case DEMI_TO_FP8_WEIGHTS: return "fp8";
-    }
-    return "none";
+    return quantizes(policy) ? quantized_format(target_of(policy)->dtype)->word : "none";
 }
 
 /* What weights are computed of, and what is computed into them, is so before they are stored. */
@@ -241,14 +238,14 @@ static void put_fold(PipelineText *text, const ConvertPolicy *policy) {
     if (!named && quantizes(policy)) {
         pipeline_put_pass(text, "fold-constants");
         pipeline_put_choice(text, "weights", "true");
-        if (policy->values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
+        if (quantized_needs_blocks(target_of(policy)->dtype))
             pipeline_put_choice(text, "matrices", "true");
         put_setting(text, policy, SETTING_KEEP, "keep");
         put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
         put_setting(text, policy, SETTING_ONLY, "only");
         pipeline_end_pass(text);
     }
-    const bool own = !named && policy->values[SETTING_TO] == DEMI_TO_INT8;
+    const bool own = !named && target_of(policy)->kind == TARGET_VALUES;
     if (!own && !policy->values[SETTING_FOLD]) return; /* names are those of the model as it is */
     pipeline_put_pass(text, "fold-affine");
     pipeline_put_choice(text, "store", "true");
@@ -257,7 +254,7 @@ static void put_fold(PipelineText *text, const ConvertPolicy *policy) {
 
 static void put_insert_qdq(PipelineText *text, const ConvertPolicy *policy) {
     const bool named = policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
-    const bool activations = policy->values[SETTING_TO] == DEMI_TO_INT8;
+    const bool activations = target_of(policy)->kind == TARGET_VALUES;
     const Setting *setting = &policy_settings[SETTING_ACTIVATIONS];
     if (!named && !quantizes(policy)) return;
     pipeline_put_pass(text, "insert-qdq");

@@ -175,9 +175,10 @@ static void find_scales(Blocks *b, Dtype dtype, Found *found) {
 static void find_lanes(Blocks *b, const QdqWeights *w, float *scales, uint8_t *zeros) {
     Found found = {.scales = {0}};
     find_scales(b, w->dtype, &found);
+    const bool has_zeros = quantized_has_zeros(w->dtype);
     for (unsigned k = 0; k < b->lanes; k++) {
         scales[k] = qdq_normal_scale((double)found.scales[k]);
-        if (w->dtype == DTYPE_UINT4) zeros[k] = (uint8_t)found.zeros[k];
+        if (has_zeros) zeros[k] = (uint8_t)found.zeros[k];
     }
 }
 

@@ -27,30 +27,23 @@ static int by_name(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static Dtype read_type(const char *word, bool weights) {
-    const bool fp8 = strcmp(word, "fp8") == 0;
-    const Dtype dtype = fp8 ? DTYPE_FLOAT8E4M3FN : dtype_from_name(word, strlen(word));
-    const bool narrow = dtype == DTYPE_INT4 || dtype == DTYPE_UINT4 || dtype == DTYPE_FLOAT8E4M3FN;
-    const bool both = dtype == DTYPE_INT8 || dtype == DTYPE_INT16;
-    const bool wide = dtype == DTYPE_UINT8 || dtype == DTYPE_UINT16;
-    return both || (weights ? narrow : wide) ? dtype : DTYPE_UNDEFINED;
-}
-
 static bool read_names(const QdqPlan *plan, const PassStrings *texts, bool weights, Names *names,
                        Err *err) {
     *names = (Names){ARENA_ARRAY(plan->scratch, Named, texts->count), texts->count};
     for (size_t i = 0; i < texts->count; i++) {
         const char *text = texts->items[i], *split = strrchr(text, '=');
-        const Dtype dtype = split ? read_type(split + 1, weights) : DTYPE_UNDEFINED;
-        if (!dtype) {
+        const QuantizedFormat *format = split ? quantized_format_named(split + 1, weights) : NULL;
+        if (!format) {
+            char list[80];
+            quantized_format_list(weights, list, sizeof list);
             err_set(err, ERR_USAGE, "'%s' is no %s and its type", text,
                     weights ? "constant" : "value");
-            err_expected(err, weights ? "NAME=int8|int16|int4|uint4|fp8"
-                                      : "NAME=int8|uint8|int16|uint16");
+            err_expected(err, "NAME=%s", list);
             return false;
         }
         const size_t length = (size_t)(split - text);
-        names->items[i] = (Named){sym_find(&plan->model->syms, text, length), text, dtype, false};
+        names->items[i] =
+            (Named){sym_find(&plan->model->syms, text, length), text, format->dtype, false};
     }
     if (names->count) qsort(names->items, names->count, sizeof *names->items, by_name);
     return true;
@@ -141,7 +134,8 @@ static bool take_other(QdqPlan *plan, Value *value, const Named *row, Err *err) 
     const Tensor *tensor = constant_tensor(value, plan->scratch);
     const bool sound = tensor && tensor->dtype == DTYPE_FLOAT && tensor_check(tensor, NULL) &&
                        tensor_count(tensor) && !plan->request.broken[value->id];
-    if (!sound || dtype_bits(row->dtype) == 4 || opset < qdq_opset_of(row->dtype, false, false))
+    if (!sound || quantized_needs_blocks(row->dtype) ||
+        opset < qdq_opset_of(row->dtype, false, false))
         return err_set(err, ERR_USAGE, "'%s' can't be %s here", sym_text(value->name),
                        dtype_name(row->dtype));
     for (Use *use = value->uses; use; use = use->next)

@@ -27,9 +27,8 @@
 
 #include "op_record.h"
 #include "pass.h"
+#include "quantized_format.h"
 #include "range_table.h"
-
-enum { QDQ_BLOCK = 32 }; /* of 4-bit weights, where nobody says another */
 
 typedef struct QdqRequest {
     Dtype activations, weights; /* UNDEFINED: they stay float */

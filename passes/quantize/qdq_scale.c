@@ -12,9 +12,7 @@
 #include "row_clones.h"
 
 int32_t qdq_least(Dtype dtype) {
-    if (dtype == DTYPE_INT4) return -8;
-    if (dtype == DTYPE_INT8) return INT8_MIN;
-    return dtype == DTYPE_INT16 ? INT16_MIN : 0;
+    return dtype_is_integer(dtype) ? (int32_t)dtype_least(dtype) : 0;
 }
 
 int32_t qdq_most(Dtype dtype) {
@@ -47,7 +45,7 @@ bool qdq_scale_of_range(Dtype dtype, bool symmetric, double low, double high, Qd
 /* ---- scales of weights ----------------------------------------------------------------------- */
 
 float qdq_top(Dtype dtype) {
-    return dtype == DTYPE_FLOAT8E4M3FN ? 448 : (float)qdq_most(dtype);
+    return (float)dtype_largest(dtype);
 }
 
 uint64_t qdq_scale_count(const QdqWeights *w) {
@@ -161,24 +159,25 @@ ROW_CLONES static void store_halves(const int32_t *numbers, uint64_t count, uint
         out[count / 2] = (unsigned char)((out[count / 2] & 0xf0) | (numbers[count - 1] & 15));
 }
 
-static void store_float8(const QdqRow *row, Dtype dtype, unsigned char *out) {
-    for (uint64_t i = 0; i < row->count; i++) {
+/* Codes of a floating-point type. */
+static void number_floats(const QdqRow *row, Dtype dtype, uint64_t first, uint64_t count,
+                          int32_t *numbers) {
+    for (uint64_t i = 0; i < count; i++) {
         uint64_t bits = 0;
-        dtype_from_double(dtype, (double)(row->items[i] / row->scales[i * row->step]), &bits);
-        out[i] = (uint8_t)bits;
+        const float scale = row->scales[(first + i) * row->step];
+        dtype_from_double(dtype, (double)(row->items[first + i] / scale), &bits);
+        numbers[i] = (int32_t)bits;
     }
 }
 
 void qdq_store_row(const QdqRow *row, Dtype dtype, uint64_t first, void *bytes) {
     unsigned char *out = bytes;
     int32_t numbers[PIECE];
-    if (dtype_is_float(dtype)) {
-        store_float8(row, dtype, out + first);
-        return;
-    }
     for (uint64_t at = 0, n; at < row->count; at += n) {
         n = row->count - at < PIECE ? row->count - at : PIECE;
-        if (row->step)
+        if (dtype_is_float(dtype))
+            number_floats(row, dtype, at, n, numbers);
+        else if (row->step)
             number_each(row, at, n, numbers);
         else
             number_even(row, at, n, numbers);
@@ -229,7 +228,7 @@ static void store_blocks(const QdqWeights *w, QdqRow row, const uint8_t *zeros, 
 }
 
 void qdq_set_limits(const QdqWeights *w, QdqRow *row) {
-    if (w->dtype == DTYPE_FLOAT8E4M3FN) return;
+    if (dtype_is_float(w->dtype)) return;
     row->high = (float)qdq_most(w->dtype);
     row->low = (float)qdq_least(w->dtype);
     if (!w->block && row->low < 0) row->low = -row->high;
@@ -243,7 +242,7 @@ static void clear_end(const QdqWeights *w, unsigned char *out) {
 
 void qdq_store_weights(const QdqWeights *w, const float *scales, const uint8_t *zeros, void *out) {
     QdqRow row = {.scales = scales};
-    if (w->dtype != DTYPE_UINT4) zeros = NULL;
+    if (!quantized_has_zeros(w->dtype)) zeros = NULL;
     qdq_set_limits(w, &row);
     clear_end(w, out);
     if (w->block && w->inner == 1)

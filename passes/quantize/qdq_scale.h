@@ -7,6 +7,7 @@
 #define DEMI_QDQ_SCALE_H
 
 #include "dtype.h"
+#include "quantized_format.h"
 
 typedef struct QdqScale {
     float scale; /* a normal number above 0 */

@@ -178,7 +178,7 @@ static Tensor *zero_tensor(const QdqGroup *group, Arena *scratch) {
         return scale_tensor(group, QDQ_ZEROS, dtype, NULL, 0);
     dtype_bytes(dtype, group->scale_count, &size);
     uint8_t *bytes = ARENA_ARRAY(scratch, uint8_t, size + 1);
-    for (uint64_t i = 0; dtype == DTYPE_UINT4 && i < group->scale_count; i++)
+    for (uint64_t i = 0; quantized_has_zeros(dtype) && i < group->scale_count; i++)
         bytes[i / 2] |= (uint8_t)(group->numbers->zeros[i] << i % 2 * 4);
     return scale_tensor(group, QDQ_ZEROS, dtype, bytes, size);
 }

@@ -130,7 +130,7 @@ static void cut(QdqStream *s) {
     const uint64_t items = tile.rows * tile.columns;
     if (items > s->all->items) s->all->items = items;
     if (tile.scale_count > s->all->scales) s->all->scales = tile.scale_count;
-    if (w->dtype == DTYPE_UINT4 || s->all->zeros) s->all->zeros = s->all->scales;
+    if (quantized_has_zeros(w->dtype) || s->all->zeros) s->all->zeros = s->all->scales;
 }
 
 QdqStream *qdq_streams_add(QdqStreams *all, const QdqNumbers *numbers) {
@@ -286,7 +286,7 @@ static void store_run(const QdqStream *s, Run run, uint64_t first, void *out) {
         row.count = less(row_at(s, run.element + at, &scale, &row.step), run.count - at);
         row.items = run.items + at;
         row.scales = run.scales + (scale - run.scale);
-        row.zeros = s->layout.dtype == DTYPE_UINT4 ? run.zeros + (scale - run.scale) : NULL;
+        row.zeros = quantized_has_zeros(s->layout.dtype) ? run.zeros + (scale - run.scale) : NULL;
         qdq_store_row(&row, s->layout.dtype, first + at, out);
     }
 }
@@ -454,7 +454,7 @@ static bool make_scales(void *data, uint64_t offset, void *buffer, uint64_t size
 static bool make_zeros(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     const QdqStream *s = data;
     memset(buffer, 0, size);
-    if (s->layout.dtype != DTYPE_UINT4) return true;
+    if (!quantized_has_zeros(s->layout.dtype)) return true;
     Out out = {buffer, 2 * offset};
     const uint64_t left = qdq_scale_count(&s->layout) - out.first;
     return each_tile(s, out.first, less(2 * size, left), put_zeros, &out, err);

@@ -110,12 +110,13 @@ bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights) {
 /* By what is summed instead of by channels, where the weights are a matrix. */
 static const char *choose_blocks(const QdqRequest *request, const OpRecord *record,
                                  QdqWeight *weight) {
-    const bool four = dtype_bits(weight->dtype) == 4;
+    const QuantizedFormat *format = quantized_format(weight->dtype);
+    const uint64_t block = request->block ? request->block : format->block;
     const bool matrix = weight->axis >= 0 && qdq_weight_has_blocks(record, weight->value);
-    if (!matrix && four) return "4 bits are for the weights of matrix products";
-    if (!matrix || (!four && !request->block)) return NULL;
+    if (!matrix && format->block) return "4 bits are for the weights of matrix products";
+    if (!matrix || !block) return NULL;
     weight->axis = 1 - weight->axis;
-    weight->block = request->block ? request->block : QDQ_BLOCK;
+    weight->block = block;
     return NULL;
 }
 

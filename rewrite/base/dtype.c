@@ -49,7 +49,6 @@ static const DtypeFacts facts[DTYPE_COUNT] = {
                       bits,        KIND_##kind,                                                    \
                       ROLE_##role, {exponent, mantissa, bias, SPECIAL_##special, saturates}},
 #include "formats.def"
-#undef FORMAT
 };
 
 static const DtypeFacts *facts_of(Dtype dtype) {

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "judge_text.h"
+#include "convert_target.h"
 #include "policy.h"
+#include "quantized_format.h"
 #include "report_out.h"
 #include "run_options.h"
 
@@ -75,16 +77,16 @@ static bool choose_calibration(const Job *job, const DemiConvertOptions *options
     ConvertPolicy policy;
     if (!policy_from_options(&policy, options, job->program->arena, err)) return false;
     const int64_t to = policy.values[SETTING_TO], values = policy.values[SETTING_ACTIVATIONS];
+    const TargetKind kind = convert_target(to)->kind;
     *choice = (DemiCalibrateOptions)DEMI_CALIBRATE_OPTIONS_INIT;
-    choice->ends = to == DEMI_TO_INT8;
+    choice->ends = kind == TARGET_VALUES;
     choice->symmetric = policy.values[SETTING_SYMMETRIC];
-    if (values == DEMI_ACTIVATIONS_UINT16 || values == DEMI_ACTIVATIONS_INT16)
-        choice->levels = 1 << 16;
+    if (dtype_bits(quantized_value_types[values]) == 16) choice->levels = 1 << 16;
     if (choice->ends) choice->method = DEMI_CALIBRATION_BEST;
     for (int i = 0; method && i < METHODS; i++)
         if (strcmp(methods[i], method) == 0) choice->method = (DemiCalibration)i;
     choice->convert = options;
-    if (to == DEMI_TO_INT8 || to <= DEMI_TO_BFLOAT16) return true;
+    if (kind != TARGET_WEIGHTS) return true;
     err_set(err, ERR_USAGE, "'--calibrate' measures values, and '--to %s' changes weights alone",
             policy_settings[SETTING_TO].choices[to].word);
     return false;

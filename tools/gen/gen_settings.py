@@ -18,7 +18,7 @@ HEADER = ROOT / "passes/front/demi.h"
 WIDTH = 100
 
 STRINGS = r'((?:"(?:[^"\\]|\\.)*"[\s\\]*)+)'
-CHOICE = re.compile(rf'(?:FIRST|NEXT)\((DEMI_\w+), "([\w-]+)", "[^"]*",[\s\\]*{STRINGS}\)')
+CHOICE = re.compile(rf'(?:FIRST|NEXT)\((DEMI_\w+), "([\w-]+)", "[^"]*",[\s\\]*{STRINGS}(?:,\s*\w+)*\)')
 
 
 def text_of(literals: str) -> str:

@@ -27,9 +27,9 @@ static Rounding of_weights(const MeasuredModel *model, const Value *weights,
     if (dtype_is_float(type) || !shape) return rounding;
     const OpRecord *record = op_record_find("", work->node->op_type->text);
     int32_t axis = qdq_weight_axis(work->node, record, weights);
-    const bool blocks = dtype_bits(type) == 4 && shape->rank == 2;
+    const bool blocks = quantized_needs_blocks(type) && shape->rank == 2;
     if (blocks) axis = 1 - axis;
-    rounding.block = blocks ? QDQ_BLOCK : 0;
+    rounding.block = blocks ? quantized_format(type)->block : 0;
     for (int32_t i = 0; i < (int32_t)shape->rank; i++) {
         uint64_t *size = axis < 0 || i < axis ? &rounding.outer
                          : i == axis          ? &rounding.axis

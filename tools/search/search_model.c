@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "convert_target.h"
 #include "demi_front.h"
 #include "error_fill.h"
 #include "model_source.h"
@@ -141,7 +142,7 @@ static void choose_low(const SearchModel *m, const uint8_t *assignment, DemiConv
         all = all && low;
         node_each_graph(node, note_graph, &inner);
     }
-    options->to = m->half == DTYPE_FLOAT16 ? DEMI_TO_FLOAT16 : DEMI_TO_BFLOAT16;
+    options->to = (DemiTarget)convert_target_of(m->half);
     options->only = m->convert.only;
     options->only_count = m->convert.only_count;
     if (all && !inner) return;

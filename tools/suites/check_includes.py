@@ -100,7 +100,8 @@ ROOMS = {
 EXTRA = {
     "rewrite/ops": {"rewrite/graph.h", "rewrite/pass.h"},
     "passes/check": {"passes/infer_dtypes.h", "passes/infer_shapes.h"},
-    "passes/front": {"passes/passes.h", "passes/policy.def", "passes/setting_names.h"},
+    "passes/front": {"passes/passes.h", "passes/policy.def", "passes/setting_names.h", "passes/convert_target.h"},
+    "tools/search": {"passes/convert_target.h"},
     "passes/fusion": {"passes/passes.h"},
     "passes/gradient": {"passes/passes.h", "passes/infer_dtypes.h", "passes/infer_shapes.h"},
     "passes/upgrade": {"passes/passes.h", "passes/infer_dtypes.h"},

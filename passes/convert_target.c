@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of targets; see convert_target.h. */
+#include "convert_target.h"
+
+#include <stddef.h>
+
+#include "setting_names.h"
+
+#define TARGET(constant, word, also, says, kind, dtype) {TARGET_##kind, DTYPE_##dtype},
+static const ConvertTarget targets[] = {CHOICES_TO(TARGET, TARGET)};
+
+const ConvertTarget *convert_target(int64_t to) {
+    return &targets[to - 1];
+}
+
+int64_t convert_target_of(Dtype reduced) {
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        if (targets[i].kind == TARGET_REDUCED && targets[i].dtype == reduced) return (int64_t)i + 1;
+    return 0;
+}

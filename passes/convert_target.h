@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a model can be converted to (`--to`, DEMI_TO_…): the rows of CHOICES_TO in policy.def. */
+#ifndef DEMI_CONVERT_TARGET_H
+#define DEMI_CONVERT_TARGET_H
+
+#include <stdint.h>
+
+#include "dtype.h"
+
+typedef enum TargetKind {
+    TARGET_REDUCED, /* nodes compute in the type */
+    TARGET_VALUES,  /* values and weights are quantized, weights to the type */
+    TARGET_WEIGHTS, /* weights alone are */
+} TargetKind;
+
+typedef struct ConvertTarget {
+    TargetKind kind;
+    Dtype dtype;
+} ConvertTarget;
+
+/* By demi.h's constant, from 1 on. */
+const ConvertTarget *convert_target(int64_t to);
+
+/* demi.h's constant of a reduced type; 0 where there is none. */
+int64_t convert_target_of(Dtype reduced);
+
+#endif
