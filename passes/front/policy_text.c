@@ -217,109 +217,135 @@ static void put_settings(PipelineText *text, const ConvertPolicy *policy, Settin
         }
 }
 
-static void put_insert_casts(PipelineText *text, const ConvertPolicy *policy) {
+/* ---- options of the passes, but what others say of them ---------------------------------------- */
+
+static void say_schemas(PipelineText *text, const ConvertPolicy *policy) {
+    put_settings(text, policy, SETTINGS_OF_DECLARE_OPS);
+}
+
+static void say_inputs(PipelineText *text, const ConvertPolicy *policy) {
+    put_settings(text, policy, SETTINGS_OF_INFER_DTYPES);
+}
+
+static void say_opset_needed(PipelineText *text, const ConvertPolicy *policy) {
+    put_settings(text, policy, SETTINGS_OF_UPGRADE_OPSET);
+    put_settings(text, policy, SETTINGS_OF_NODES);
+}
+
+static void say_opset_given(PipelineText *text, const ConvertPolicy *policy) {
+    put_setting(text, policy, SETTING_OPSET, "to");
+}
+
+static void say_weights_folded(PipelineText *text, const ConvertPolicy *policy) {
+    pipeline_put_choice(text, "weights", "true");
+    if (quantized_needs_blocks(target_of(policy)->dtype))
+        pipeline_put_choice(text, "matrices", "true");
+    put_setting(text, policy, SETTING_KEEP, "keep");
+    put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
+    put_setting(text, policy, SETTING_ONLY, "only");
+}
+
+static void say_stored(PipelineText *text, const ConvertPolicy *policy) {
+    (void)policy;
+    pipeline_put_choice(text, "store", "true");
+}
+
+static void say_own(PipelineText *text, const ConvertPolicy *policy) {
+    (void)policy;
+    pipeline_put_choice(text, "own", "true");
+}
+
+static void put_simplified(PipelineText *text, const ConvertPolicy *policy) {
+    (void)policy;
+    simplify_put_exact(text);
+}
+
+/* What is quantized is named. */
+static bool is_named(const ConvertPolicy *policy) {
+    return policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
+}
+
+static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
+    const Setting *setting = &policy_settings[SETTING_ACTIVATIONS];
+    if (target_of(policy)->kind == TARGET_VALUES && !is_named(policy))
+        pipeline_put_choice(text, "activations",
+                            setting->choices[policy->values[SETTING_ACTIVATIONS]].word);
+    if (!is_named(policy)) {
+        const QuantizedFormat *format = quantized_format(target_of(policy)->dtype);
+        pipeline_put_choice(text, "weights", quantizes(policy) ? format->word : "none");
+    }
+    put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
+}
+
+static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
     bool runtime = policy->values[SETTING_PARAMETERS] == DEMI_PARAMETERS_RUNTIME;
-    pipeline_put_pass(text, "insert-casts");
     put_settings(text, policy, SETTINGS_OF_INSERT_CASTS);
     if (runtime && policy->values[SETTING_IO] == DEMI_IO_LOW)
         pipeline_put_choice(text, "keep-defaults", "true");
     if (!runtime) pipeline_put_choice(text, "store", "true");
     put_settings(text, policy, SETTINGS_OF_NODES);
-    pipeline_end_pass(text);
 }
 
-static const char *weights_word(const ConvertPolicy *policy) {
-    return quantizes(policy) ? quantized_format(target_of(policy)->dtype)->word : "none";
-}
-
-/* What weights are computed of, and what is computed into them, is so before they are stored. */
-static void put_fold(PipelineText *text, const ConvertPolicy *policy) {
-    const bool named = policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
-    if (!named && quantizes(policy)) {
-        pipeline_put_pass(text, "fold-constants");
-        pipeline_put_choice(text, "weights", "true");
-        if (quantized_needs_blocks(target_of(policy)->dtype))
-            pipeline_put_choice(text, "matrices", "true");
-        put_setting(text, policy, SETTING_KEEP, "keep");
-        put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
-        put_setting(text, policy, SETTING_ONLY, "only");
-        pipeline_end_pass(text);
-    }
-    const bool own = !named && target_of(policy)->kind == TARGET_VALUES;
-    if (!own && !policy->values[SETTING_FOLD]) return; /* names are those of the model as it is */
-    pipeline_put_pass(text, "fold-affine");
-    pipeline_put_choice(text, "store", "true");
-    pipeline_end_pass(text);
-}
-
-static void put_insert_qdq(PipelineText *text, const ConvertPolicy *policy) {
-    const bool named = policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
-    const bool activations = target_of(policy)->kind == TARGET_VALUES;
-    const Setting *setting = &policy_settings[SETTING_ACTIVATIONS];
-    if (!named && !quantizes(policy)) return;
-    pipeline_put_pass(text, "insert-qdq");
-    if (activations && !named)
-        pipeline_put_choice(text, "activations",
-                            setting->choices[policy->values[SETTING_ACTIVATIONS]].word);
-    if (!named) pipeline_put_choice(text, "weights", weights_word(policy));
-    put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
-    pipeline_end_pass(text);
-}
-
-static void put_cast_params(PipelineText *text, const ConvertPolicy *policy) {
+static void say_parameters(PipelineText *text, const ConvertPolicy *policy) {
     _Static_assert(CHOICE_COUNT(PARAMETERS) == 3, "what each means is said here");
-    int64_t parameters = policy->values[SETTING_PARAMETERS];
-    if (parameters == DEMI_PARAMETERS_RUNTIME) return;
-    pipeline_put_pass(text, "cast-params");
     pipeline_put_choice(text, "own", "true");
-    if (parameters == DEMI_PARAMETERS_BOTH) pipeline_put_choice(text, "both", "true");
+    if (policy->values[SETTING_PARAMETERS] == DEMI_PARAMETERS_BOTH)
+        pipeline_put_choice(text, "both", "true");
     if (policy->values[SETTING_OVERFLOW] == DEMI_OVERFLOW_CLAMP)
         pipeline_put_choice(text, "overflow", "clamp");
     put_settings(text, policy, SETTINGS_OF_CAST_PARAMS);
-    pipeline_end_pass(text);
 }
 
-static void put_step(PipelineText *text, const ConvertPolicy *policy, const char *name,
-                     SettingPass pass) {
-    pipeline_put_pass(text, name);
-    put_settings(text, policy, pass);
-    pipeline_end_pass(text);
+/* ---- the passes -------------------------------------------------------------------------------- */
+
+enum {
+    ALWAYS = 0,
+    SCHEMAS = 1 << 0,
+    SIMPLIFIED = 1 << 1,
+    OPSET_NEEDED = 1 << 2, /* the first at which the target is legal */
+    OPSET_GIVEN = 1 << 3,
+    QDQ = 1 << 4,
+    WHOLE = 1 << 5,
+    FOLDED = 1 << 6,
+    CASTS = 1 << 7,
+    STORED = 1 << 8,
+};
+
+static unsigned conditions(const ConvertPolicy *policy) {
+    const int64_t *values = policy->values, opset = values[SETTING_OPSET];
+    const bool whole = !is_named(policy), of_values = target_of(policy)->kind == TARGET_VALUES;
+    unsigned holds = policy->lists[SETTING_SCHEMAS].count ? SCHEMAS : 0;
+    if (values[SETTING_SIMPLIFY]) holds |= SIMPLIFIED;
+    if (opset != DEMI_OPSET_KEEP) holds |= opset == DEMI_OPSET_AUTO ? OPSET_NEEDED : OPSET_GIVEN;
+    if (!whole || quantizes(policy)) holds |= QDQ;
+    if (whole) holds |= WHOLE;
+    /* of what is named, names are those of the model as it is */
+    if ((whole && of_values) || values[SETTING_FOLD]) holds |= FOLDED;
+    if (!quantizes(policy)) holds |= CASTS;
+    if (values[SETTING_PARAMETERS] != DEMI_PARAMETERS_RUNTIME) holds |= STORED;
+    return holds;
 }
 
-/* Before anything is inferred for good, so that all that sees the opset that the model will have.
- */
-static void put_upgrade(PipelineText *text, const ConvertPolicy *policy) {
-    int64_t opset = policy->values[SETTING_OPSET];
-    if (opset == DEMI_OPSET_KEEP) return;
-    pipeline_put_pass(text, "upgrade-opset");
-    if (opset == DEMI_OPSET_AUTO) {
-        put_settings(text, policy, SETTINGS_OF_UPGRADE_OPSET);
-        put_settings(text, policy, SETTINGS_OF_NODES);
-    } else {
-        put_setting(text, policy, SETTING_OPSET, "to");
-    }
-    pipeline_end_pass(text);
-}
+typedef struct ConvertPass {
+    const char *name;
+    unsigned when;
+    void (*options)(PipelineText *text, const ConvertPolicy *policy);
+} ConvertPass;
 
-static void put_casts(PipelineText *text, const ConvertPolicy *policy) {
-    put_insert_casts(text, policy);
-    pipeline_put_pass(text, "move-casts");
-    put_cast_params(text, policy);
-    pipeline_put_pass(text, "fuse-casts");
-    pipeline_put_choice(text, "own", "true");
-    pipeline_end_pass(text);
-}
+static const ConvertPass passes[] = {
+#define PASS(name, when, options) {name, when, options},
+#include "convert_passes.def"
+};
 
 const char *policy_pipeline(const ConvertPolicy *policy) {
+    const unsigned holds = conditions(policy);
     PipelineText text = {.arena = policy->arena};
-    if (policy->lists[SETTING_SCHEMAS].count)
-        put_step(&text, policy, "declare-ops", SETTINGS_OF_DECLARE_OPS);
-    if (policy->values[SETTING_SIMPLIFY]) simplify_put_exact(&text);
-    put_upgrade(&text, policy);
-    put_step(&text, policy, "infer-dtypes", SETTINGS_OF_INFER_DTYPES);
-    pipeline_put_pass(&text, "infer-shapes");
-    put_fold(&text, policy);
-    put_insert_qdq(&text, policy);
-    if (!quantizes(policy)) put_casts(&text, policy);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        if (passes[i].when & ~holds) continue;
+        if (passes[i].name) pipeline_put_pass(&text, passes[i].name);
+        if (!passes[i].options) continue;
+        passes[i].options(&text, policy);
+        pipeline_end_pass(&text);
+    }
     return pipeline_text(&text);
 }

@@ -1,22 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The passes that simplify a model, in their order. What one of them leaves may be work for an
- * earlier one: a branch that is inlined has sizes that are known then, a constant that is computed
- * is a condition. Two rounds are enough for all models that were looked at; a third would find
- * nothing (tools/suites/judges/simplify.py simplifies twice and compares). */
+/* Making the text of a pipeline from the rows of simplify_passes.def. */
 #include "simplify_text.h"
 
-#define ROUND(constants)                                                                           \
-    "lift-constants,fold-shapes,inline-branches,fold-shapes,inline-branches,fold-shapes,"          \
-    "fold-constants" constants                                                                     \
-    ",remove-identities,fold-pads,fuse-casts,merge-equal,eliminate-dead"
-#define BOTH(round) "infer-dtypes,infer-shapes," round "," round ",infer-shapes,correct-shapes"
+#include <string.h>
 
-/* Inexact folding comes in the rounds, too: what it computes may be a condition. */
-#define EXACT   BOTH(ROUND(""))
-#define INEXACT BOTH(ROUND("{inexact=true}"))
+typedef enum Stage { BEGIN, ROUND, END, LAST } Stage;
+
+#define INEXACT "inexact"
+static const struct {
+    const char *name;
+    Stage stage;
+    const char *options;
+} passes[] = {
+#define PASS(name, stage, options) {name, stage, options},
+#include "simplify_passes.def"
+};
+
+static void put_stage(PipelineText *text, Stage stage, bool inexact) {
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        const char *options = passes[i].options;
+        if (passes[i].stage != stage) continue;
+        pipeline_put_pass(text, passes[i].name);
+        if (*options && (inexact || strcmp(options, INEXACT) != 0))
+            pipeline_put_choice(text, options, "true");
+        pipeline_end_pass(text);
+    }
+}
+
+static void put_all(PipelineText *text, bool inexact) {
+    put_stage(text, BEGIN, inexact);
+    put_stage(text, ROUND, inexact);
+    put_stage(text, ROUND, inexact);
+    put_stage(text, END, inexact);
+    if (inexact) put_stage(text, LAST, inexact);
+}
 
 void simplify_put_exact(PipelineText *text) {
-    pipeline_put_pass(text, EXACT);
+    put_all(text, false);
 }
 
 bool freeze_can(const Model *model) {
@@ -42,11 +62,6 @@ void simplify_put(PipelineText *text, const DemiSimplifyOptions *options) {
         pipeline_put_list(text, "dims", options->dims, options->dim_count);
         pipeline_end_pass(text);
     }
-    if (options->inexact)
-        pipeline_put_pass(text, INEXACT ",infer-shapes,fold-affine{store=true},join-gemm,"
-                                        "fold-constants{inexact=true},remove-identities,"
-                                        "merge-equal,eliminate-dead");
-    else
-        simplify_put_exact(text);
+    put_all(text, options->inexact);
     if (options->strip_notes) pipeline_put_pass(text, "strip-notes");
 }
