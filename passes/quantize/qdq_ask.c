@@ -33,10 +33,19 @@ int64_t qdq_dim(const Value *value, int64_t axis) {
     return dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
 }
 
+/* Whether that version of DequantizeLinear takes it; QuantizeLinear gives it from the same opset on. */
+static bool takes(const OpSchema *schema, Dtype dtype, bool axis, bool block) {
+    return type_set_has(op_param_types(schema, &schema->inputs[0]), OPTYPE_TENSOR, dtype) &&
+           (!axis || op_schema_attr(schema, "axis")) &&
+           (!block || op_schema_attr(schema, "block_size"));
+}
+
 int64_t qdq_opset_of(Dtype dtype, bool axis, bool block) {
-    if (block || dtype_bits(dtype) == 4 || dtype_bits(dtype) == 16) return 21;
-    if (dtype_is_float(dtype)) return 19;
-    return axis ? 13 : 10;
+    int64_t first = INT64_MAX;
+    const OpSchema *schema = ops_find("", "DequantizeLinear", OPS_OPSET_ONNX);
+    for (; schema; schema = ops_find("", "DequantizeLinear", schema->since - 1))
+        if (takes(schema, dtype, axis, block)) first = schema->since;
+    return first;
 }
 
 static bool has_range(const QdqPlan *plan, const Value *value) {

@@ -166,7 +166,7 @@ static void find_scales(Blocks *b, Dtype dtype, Found *found) {
         tile = tile_of(b, tiles * TILE);
         add_ends(&tile, low, high);
     }
-    if (dtype_bits(dtype) == 4)
+    if (dtype_is_integer(dtype) && dtype_bits(dtype) == 4)
         best_scales(&tile, &trial, low, high, found);
     else
         largest_scales(dtype, low, high, found);
