@@ -92,6 +92,12 @@ static bool choose_calibration(const Job *job, const DemiConvertOptions *options
     return false;
 }
 
+/* The trials' words end with them. */
+static void note_uncut(const Job *job, const DemiTrials *trials, Verified *verified) {
+    const char *path = demi_trials_uncut_file(trials, &verified->uncut_bytes);
+    verified->uncut = path ? arena_copy(job->program->arena, path, strlen(path)) : NULL;
+}
+
 static bool calibrate(Job *job, DemiConvertOptions *options, Verified *verified, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiTrials *trials = NULL;
@@ -107,6 +113,7 @@ static bool calibrate(Job *job, DemiConvertOptions *options, Verified *verified,
     run_progress_end(&job->progress);
     if (ok) {
         verified->calibrated = demi_trials_set_count(trials);
+        note_uncut(job, trials, verified);
         verified->ranges = demi_ranges_count(ranges);
         if (choice.ends) verified->method = methods[demi_ranges_method(ranges)];
         add_ranges(job->program->arena, options, ranges);
@@ -169,6 +176,7 @@ bool verify_run(const ConsoleModel *model, DemiConvertOptions *options, Verified
     verified->random = strcmp(from, "random") == 0;
     bool ok = open_trials(&job, from, verified->sets, &trials, err) &&
               measure(&job, trials, options, verified, err);
+    if (ok) note_uncut(&job, trials, verified);
     demi_trials_free(trials);
     if (ok) keep_found(verified->verdict, options);
     return ok;
@@ -283,7 +291,19 @@ static void print_verified(const Verified *v, FILE *out) {
     if (v->bounded) print_bound(v, out);
 }
 
+/* Memory is then in proportion to the file. */
+static void print_uncut(const Verified *v, FILE *out) {
+    fputs("note: ", out);
+    report_puts(out, v->uncut);
+    fprintf(out,
+            " has %.1f MB of inputs and was run at once: to be cut into samples, all inputs and "
+            "outputs "
+            "of the model must leave their first axis open\n",
+            (double)v->uncut_bytes / 1e6);
+}
+
 void verify_print(const Verified *v, FILE *out) {
+    if (v->uncut) print_uncut(v, out);
     if (v->calibrated)
         fprintf(out, "measured the range of %zu values on %zu set%s of inputs%s%s\n", v->ranges,
                 v->calibrated, plural(v->calibrated), v->method ? "; ends by " : "",

@@ -12,13 +12,15 @@
 
 /* What was found; all zero where nothing was asked for. */
 typedef struct Verified {
-    size_t calibrated;    /* sets of inputs that ranges were measured on */
-    size_t ranges;        /* values that were measured */
-    size_t sets;          /* of random inputs */
-    const char *method;   /* how ends were found; NULL where magnitudes were */
-    bool random;          /* it was verified on these */
-    bool bounded;         /* --max-error: */
-    double most;          /* what it may be off by */
+    size_t calibrated;  /* sets of inputs that ranges were measured on */
+    size_t ranges;      /* values that were measured */
+    size_t sets;        /* of random inputs */
+    const char *method; /* how ends were found; NULL where magnitudes were */
+    bool random;        /* it was verified on these */
+    bool bounded;       /* --max-error: */
+    double most;        /* what it may be off by */
+    const char *uncut;  /* a large file that was run at once (demi_trials_uncut_file), or NULL */
+    uint64_t uncut_bytes;
     DemiVerdict *verdict; /* NULL: it was not verified. The caller frees it, after what it
                              gave to the options was used */
 } Verified;

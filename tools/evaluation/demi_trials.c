@@ -88,6 +88,18 @@ size_t demi_trials_set_count(const DemiTrials *trials) {
     return trials->trials.count;
 }
 
+const char *demi_trials_uncut_file(const DemiTrials *trials, uint64_t *bytes) {
+    const char *found = NULL;
+    *bytes = 0;
+    for (size_t i = 0; i < trials->trials.count; i++) {
+        const SessionSet *set = &trials->trials.sets[i].from;
+        if (set->uncut <= *bytes) continue;
+        *bytes = set->uncut;
+        found = set->path;
+    }
+    return found;
+}
+
 /* ---- verdicts -------------------------------------------------------------------------------- */
 
 typedef struct TrialArgs {

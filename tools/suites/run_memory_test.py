@@ -98,6 +98,18 @@ class Limited(MemoryCase):
         self.holds(80 * MIB, "search", "model.onnx", "-o", "found.onnx", "--sets", 2, "--target", 60, "--sensitivity",
                    "gradient", "--dim", "N=4", "--quiet")
 
+    def test_trained(self) -> None:
+        """Samples are read as batches take them; what a step holds counts."""
+        self.ok("make-training", "model.onnx", "-o", "train.onnx", "--loss", "mse", "--optimizer", "sgd", "--quiet")
+        rng = np.random.default_rng(2)
+        np.savez(self.path("data.npz"), x=rng.standard_normal((32, 3, 64, 64)).astype(np.float32),
+                 labels=rng.standard_normal((32, 64)).astype(np.float32))
+        words = ("train", "train.onnx", "-o", "trained.onnx", "--data", "data.npz", "--batch", 4, "--quiet")
+        self.holds(128 * MIB, *words)
+        done = self.limited(16 * MIB, *words)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("memory", done.stderr)
+
     def test_compared(self) -> None:
         """Values of the one are kept for the other."""
         words = ("compare", "model.onnx", self.half, "--random", 1, "--dim", "N=8", "--quiet")
@@ -197,6 +209,8 @@ class Parts(MemoryCase):
             self.save(self.product(rows, results), "whole.onnx")
             np.savez(self.path("data.npz"), x=data)
             self.assertEqual(self.converted("data.npz", "whole.onnx")[1]["verification"]["sets"], 1)
+            said = self.ok("convert", "whole.onnx", "-o", "out.onnx", "--verify", "data.npz")
+            self.assertEqual("data.npz has 12.6 MB of inputs and was run at once" in said, len(data) > 8, said)
 
     def test_wrong(self) -> None:
         """Names, types and damage are told as those of any file."""

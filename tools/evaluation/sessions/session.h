@@ -90,9 +90,11 @@ const char *session_set_name(Arena *arena, const char *set);
 
 /* One set of inputs. */
 typedef struct SessionSet {
-    const char *path;     /* of files; NULL: none */
-    const char *title;    /* what messages call it: its path, and which part it is */
-    NpyRows rows;         /* of a part; count 0: it is whole */
+    const char *path;  /* of files; NULL: none */
+    const char *title; /* what messages call it: its path, and which part it is */
+    NpyRows rows;      /* of a part; count 0: it is whole */
+    uint64_t uncut;    /* bytes of a large file that is whole, as not all first axes are open in the
+                             model; else 0 */
     const size_t *values; /* its number in the options' values; NULL: none */
     bool random;          /* what nothing gives is random, of `session->set`; else an error that
                                   lists the inputs */

@@ -102,12 +102,13 @@ static SessionFile *open_file(const Session *s, Arena *arena, const char *path, 
 /* The set, or sets of some rows each where it is a large one that can be cut. */
 static void add_parts(const Session *s, Arena *arena, const SessionSet *set, SessionSetList *list) {
     uint64_t bytes = 0, rows = 0;
-    SessionFile *file =
-        set->path && counts_samples(s) ? open_file(s, arena, set->path, &bytes) : NULL;
+    SessionFile *file = set->path ? open_file(s, arena, set->path, &bytes) : NULL;
     if (file) rows = (uint64_t)file->arrays[0].dims[0];
     if (file) close_file(file);
-    if (bytes < CUT_FROM || rows < 2) {
-        VEC_PUSH(arena, list, *set);
+    if (!file || bytes < CUT_FROM || rows < 2 || !counts_samples(s)) {
+        SessionSet whole = *set;
+        if (file && bytes >= CUT_FROM && rows > 1) whole.uncut = bytes;
+        VEC_PUSH(arena, list, whole);
         return;
     }
     const uint64_t each = bytes / rows < PART ? PART / (bytes / rows + 1) + 1 : 1;

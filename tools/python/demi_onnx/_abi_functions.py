@@ -134,6 +134,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     [POINTER(DemiSource), POINTER(DemiTrialOptions), POINTER(c_void_p), POINTER(DemiError)]),
     "demi_trials_free": (None, [c_void_p]),
     "demi_trials_set_count": (c_size_t, [c_void_p]),
+    "demi_trials_uncut_file": (c_char_p, [c_void_p, POINTER(c_uint64)]),
     "demi_trials_run": (c_int,
     [c_void_p, POINTER(DemiConvertOptions), POINTER(c_void_p), POINTER(DemiError)]),
     "demi_trials_judge": (c_int,
