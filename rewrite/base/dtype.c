@@ -93,12 +93,16 @@ bool dtype_is_float(Dtype dtype) {
     return facts_of(dtype)->kind == KIND_FLOAT;
 }
 
-bool dtype_is_reduced(Dtype dtype) {
-    return facts_of(dtype)->role == ROLE_REDUCED;
+static Role role_of(int64_t dtype) {
+    return dtype >= 0 && dtype < DTYPE_COUNT ? facts[dtype].role : ROLE_STORED;
 }
 
-bool dtype_is_working(Dtype dtype) {
-    return facts_of(dtype)->role != ROLE_STORED;
+bool dtype_is_reduced(int64_t dtype) {
+    return role_of(dtype) == ROLE_REDUCED;
+}
+
+bool dtype_is_working(int64_t dtype) {
+    return role_of(dtype) != ROLE_STORED;
 }
 
 bool dtype_is_integer(Dtype dtype) {

@@ -63,10 +63,11 @@ bool dtype_bytes(Dtype dtype, uint64_t count, uint64_t *bytes);
 
 /* True for float16, bfloat16, float, double and the float8, float6 and float4 kinds. */
 bool dtype_is_float(Dtype dtype);
-/* True for the floating-point types that nodes may compute in instead of float32: float16, bfloat16. */
-bool dtype_is_reduced(Dtype dtype);
+/* True for the floating-point types that nodes may compute in instead of float32: float16, bfloat16. Of a number
+ * as files have it, which may be none. */
+bool dtype_is_reduced(int64_t dtype);
 /* True for those and float32: the types that mixed precision chooses among. */
-bool dtype_is_working(Dtype dtype);
+bool dtype_is_working(int64_t dtype);
 /* True for signed and unsigned integers of every width; not bool. */
 bool dtype_is_integer(Dtype dtype);
 

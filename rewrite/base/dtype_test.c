@@ -362,9 +362,10 @@ TEST(test_limits) {
 }
 
 TEST(test_roles) {
-    for (unsigned d = 0; d < DTYPE_COUNT + 2; d++) {
+    for (int64_t d = -3; d < DTYPE_COUNT + 2; d++) {
         const bool reduced = d == DTYPE_FLOAT16 || d == DTYPE_BFLOAT16;
-        assert_int_equal(dtype_is_reduced((Dtype)d), reduced);
-        assert_int_equal(dtype_is_working((Dtype)d), reduced || d == DTYPE_FLOAT);
+        assert_int_equal(dtype_is_reduced(d), reduced);
+        assert_int_equal(dtype_is_working(d), reduced || d == DTYPE_FLOAT);
+        assert_false(dtype_is_working(d + (INT64_C(1) << 32)));
     }
 }

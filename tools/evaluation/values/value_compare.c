@@ -92,7 +92,7 @@ static bool is_narrow(Dtype dtype) {
 static const float *floats_of(const DemiData *tensor, uint64_t first, size_t count, float *room) {
     if (tensor->dtype == DTYPE_FLOAT) return (const float *)tensor->data + first;
     const uint16_t *from = (const uint16_t *)tensor->data + first;
-    reduced_convert_to_float(tensor->dtype, room, from, count);
+    reduced_convert_to_float((Dtype)tensor->dtype, room, from, count);
     return room;
 }
 
