@@ -251,20 +251,25 @@ typedef struct BestWay {
     RangeWay way;
     double noise; /* the least so far, of whole ranges CLEARLY times as much */
     bool any;     /* false: nothing was tried */
+    Arena *arena; /* what its ranges lie in */
 } BestWay;
 
-/* *found: the best one's ranges. */
+/* *found: the best one's ranges. Of the others nothing is held. */
 static bool try_way(Trials *t, const WatchedRanges *ranges, RangeWay way, Arena *arena,
                     BestWay *best, RangeList *found, Err *err) {
+    Arena *own = arena_child(arena);
     RangeList list = {0};
-    double noise;
-    list_ranges(ranges, way, arena, &list);
-    if ((way.corrects && !measure_errors(t, ranges, true, arena, &list, err)) ||
-        !trials_fit(t, ranges->options->convert, &list, &noise, err))
-        return false;
+    double noise = INFINITY;
+    list_ranges(ranges, way, own, &list);
+    const bool ok = (!way.corrects || measure_errors(t, ranges, true, own, &list, err)) &&
+                    trials_fit(t, ranges->options->convert, &list, &noise, err);
     if (way.whole) noise *= CLEARLY;
-    if (best->any && !(noise < best->noise)) return true;
-    *best = (BestWay){way, noise, true};
+    if (!ok || (best->any && !(noise < best->noise))) {
+        arena_free(own);
+        return ok;
+    }
+    if (best->arena) arena_free(best->arena);
+    *best = (BestWay){way, noise, true, own};
     *found = list;
     return true;
 }
