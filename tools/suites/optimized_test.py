@@ -37,7 +37,7 @@ from suite.made_models import HEAD, HEADS, WIDTH, Builder
 from suite.package import library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FLOAT, HALF, BRAIN, QUANTA = 2e-5, 5e-3, 5e-2, 0.03
+FLOAT, HALF, BFLOAT, QUANTA = 2e-5, 5e-3, 5e-2, 0.03
 FLOAT_TYPE, INT64 = TensorProto.FLOAT, TensorProto.INT64
 LOW = {"Attention", "Conv", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul"}
 args = argparse.Namespace()
@@ -150,7 +150,7 @@ class OptimizedTest(unittest.TestCase):
         for numerics in ("fast", "faithful"):
             plan = session(optimized, numerics=numerics)
             self.assertLessEqual(distance(plan.run(None, feeds), want), FLOAT, numerics)
-        for to, limit in (("float16", HALF), ("bfloat16", BRAIN)):
+        for to, limit in (("float16", HALF), ("bfloat16", BFLOAT)):
             low = path.with_suffix(f".{to}.onnx")
             done = subprocess.run([args.demi, "convert", path, "-o", low, "--to", to, "--json=-"],
                                   capture_output=True, text=True, check=False)

@@ -69,9 +69,9 @@ typedef struct GemmLoops {
     GemmVectorFunction *dots;
     /* y[column] += x[k] * matrix[k * row + column], over the rows k in order */
     GemmVectorFunction *gemv;
-    /* The same of float16 (half) and of bfloat16 (brain) matrices, widened as they are read: the
+    /* The same of float16 (half) and of bfloat16 matrices, widened as they are read: the
      * bits that their elements as floats would give. */
-    GemmVectorFunction *half_dots, *half_gemv, *brain_dots, *brain_gemv;
+    GemmVectorFunction *half_dots, *half_gemv, *bfloat_dots, *bfloat_gemv;
 } GemmLoops;
 
 /* The best for a processor that has these features. */

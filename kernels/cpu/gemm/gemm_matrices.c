@@ -61,7 +61,7 @@ static GemmVectorFunction *function_of(const GemmMatrix *matrix, bool dots) {
     const GemmLoops *loops = gemm_loops(isa_here());
     if (!matrix->narrow) return dots ? loops->dots : loops->gemv;
     if (matrix->narrow == DTYPE_FLOAT16) return dots ? loops->half_dots : loops->half_gemv;
-    return dots ? loops->brain_dots : loops->brain_gemv;
+    return dots ? loops->bfloat_dots : loops->bfloat_gemv;
 }
 
 /* Runs the job by parts of `work` multiply-adds in all. */

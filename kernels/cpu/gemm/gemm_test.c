@@ -341,9 +341,9 @@ static void try_narrow(Both *b, const GemmLoops *loops, bool half, uint64_t n) {
     memset(b->want, 0, sizeof b->want);
     memset(b->got, 0, sizeof b->got);
     loops->dots(b->want, b->wide, 71, b->x, rows, n);
-    (half ? loops->half_dots : loops->brain_dots)(b->got, from, 71, b->x, rows, n);
+    (half ? loops->half_dots : loops->bfloat_dots)(b->got, from, 71, b->x, rows, n);
     loops->gemv(b->want, b->wide, 71, b->x, rows, n);
-    (half ? loops->half_gemv : loops->brain_gemv)(b->got, from, 71, b->x, rows, n);
+    (half ? loops->half_gemv : loops->bfloat_gemv)(b->got, from, 71, b->x, rows, n);
     assert_memory_equal(b->want, b->got, sizeof b->want);
     free(from);
 }

@@ -36,7 +36,7 @@ enum {
  * where a step multiplies by them at two times, which a GRU does. */
 typedef struct PackedWeights {
     const void *w[2], *r[2][2];
-    bool brain; /* w are for split products */
+    bool bfloat; /* w are for split products */
 } PackedWeights;
 
 /* Weights of bytes: how they are packed, and one direction's of this call. */
@@ -139,7 +139,7 @@ typedef struct RowLoop {
 static RowLoop row_loop(Dtype narrow) {
     const GemmLoops *loops = gemm_loops(isa_here());
     return (RowLoop){narrow == DTYPE_FLOAT16    ? loops->half_dots
-                     : narrow == DTYPE_BFLOAT16 ? loops->brain_dots
+                     : narrow == DTYPE_BFLOAT16 ? loops->bfloat_dots
                                                 : loops->dots,
                      narrow ? sizeof(uint16_t) : sizeof(float)};
 }
@@ -368,7 +368,7 @@ static uint64_t inputs_at_once(const Recurrent *job) {
 
 static bool multiply_floats(KernelCall *call, const Recurrent *job, uint64_t rows,
                             float *products) {
-    const bool packs = job->packed && !job->packed->brain;
+    const bool packs = job->packed && !job->packed->bfloat;
     const Dots all = {.packed = packs ? job->packed->w[job->direction] : NULL,
                       .bytes = job->matrices ? &job->matrices->w : NULL,
                       .vectors = job->x,
@@ -390,7 +390,7 @@ static bool multiply_floats(KernelCall *call, const Recurrent *job, uint64_t row
 
 /* By weights of bfloat16, and with biases. Where that gives NaN the weights are widened, and job->w is
  * set. */
-static bool multiply_brain(KernelCall *call, Recurrent *job, uint64_t rows, float *products) {
+static bool multiply_bfloat(KernelCall *call, Recurrent *job, uint64_t rows, float *products) {
     const float *bias = NULL;
     if (job->bias) {
         float *sums = ARENA_ARRAY(call->scratch, float, job->width); /* which are 0 */
@@ -416,15 +416,15 @@ static bool multiply_brain(KernelCall *call, Recurrent *job, uint64_t rows, floa
 /* All inputs times w in one product, as far as there is room for that. */
 static bool multiply_inputs(KernelCall *call, Recurrent *job) {
     const uint64_t rows = inputs_at_once(job), count = rows * job->width;
-    const bool brain = job->packed && job->packed->brain;
+    const bool bfloat = job->packed && job->packed->bfloat;
     job->products = NULL;
-    if (!rows) return !brain || kernel_fail(call, "its inputs' products do not fit memory");
+    if (!rows) return !bfloat || kernel_fail(call, "its inputs' products do not fit memory");
     float *products = kernel_workspace(call, count * sizeof(float));
     if (!products) return false;
     job->products = products;
-    job->w = brain ? NULL : job->w;
-    if (brain && !multiply_brain(call, job, rows, products)) return false;
-    if (brain && !job->w) return true;
+    job->w = bfloat ? NULL : job->w;
+    if (bfloat && !multiply_bfloat(call, job, rows, products)) return false;
+    if (bfloat && !job->w) return true;
     if (!multiply_floats(call, job, rows, products)) return false;
     for (uint64_t i = 0; job->bias && i < rows; i++) add_bias_float(job, products + i * job->width);
     return true;
@@ -618,7 +618,7 @@ static bool packs_states(const KernelCall *call) {
 }
 
 /* Of bfloat16, as the plan stores them, if all inputs are multiplied at once: a layout for both directions. */
-static bool pack_brain(KernelCall *call, PackedWeights *packed, uint64_t directions) {
+static bool pack_bfloat(KernelCall *call, PackedWeights *packed, uint64_t directions) {
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
     const uint64_t rows = (uint64_t)x->dims[0] * (uint64_t)x->dims[1];
     const uint64_t width = (uint64_t)w->dims[1], depth = (uint64_t)w->dims[2];
@@ -632,12 +632,12 @@ static bool pack_brain(KernelCall *call, PackedWeights *packed, uint64_t directi
     for (uint64_t d = 0; all && d < directions; d++)
         packed->w[d] = all + d * weight_layout_group(&layout);
     if (all) kernel_set_unread(call, 1);
-    return packed->brain = all;
+    return packed->bfloat = all;
 }
 
 static void pack_inputs(KernelCall *call, PackedWeights *packed, uint64_t directions) {
     bool all = true;
-    if (pack_brain(call, packed, directions)) return;
+    if (pack_bfloat(call, packed, directions)) return;
     for (uint64_t d = 0; d < directions; d++)
         all = (packed->w[d] = share_rows(call, 1, d, ROWS_ALL)) && all;
     if (all)

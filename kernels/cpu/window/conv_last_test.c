@@ -368,10 +368,10 @@ TEST(test_pools) {
 TEST(test_pools_of_halves) {
     for (int i = 0; i < 400; i++) {
         const Shape s = pool_shape();
-        const bool brain = i & 1;
+        const bool bfloat = i & 1;
         static Run wide, narrow;
         begin_pool(&wide, &s, DTYPE_FLOAT, true, false);
-        begin_pool(&narrow, &s, brain ? DTYPE_BFLOAT16 : DTYPE_FLOAT16, true, false);
+        begin_pool(&narrow, &s, bfloat ? DTYPE_BFLOAT16 : DTYPE_FLOAT16, true, false);
         const KernelTensor *x = &narrow.c.inputs[0], *y = &narrow.c.outputs[0];
         for (uint64_t k = 0; k < x->count; k++) {
             static const uint16_t ends[] = {0x8000, 0,      0xff80, 0x7f80,
@@ -379,13 +379,13 @@ TEST(test_pools_of_halves) {
             const uint16_t bits = (uint16_t)(k % 7 ? random_below(1 << 16) : ends[random_below(8)]);
             ((uint16_t *)x->data)[k] = bits;
             ((float *)wide.c.inputs[0].data)[k] =
-                brain ? bfloat_to_float(bits) : half_to_float(bits);
+                bfloat ? bfloat_to_float(bits) : half_to_float(bits);
         }
         if (!case_run(&wide.c)) fail_msg("%s", wide.c.err.what);
         if (!case_run(&narrow.c)) fail_msg("%s", narrow.c.err.what);
         for (uint64_t k = 0; k < y->count; k++) {
             const uint16_t bits = ((const uint16_t *)y->data)[k];
-            const float got = brain ? bfloat_to_float(bits) : half_to_float(bits);
+            const float got = bfloat ? bfloat_to_float(bits) : half_to_float(bits);
             const float want = ((const float *)wide.c.outputs[0].data)[k];
             if (isnan(want) ? !isnan(got) : memcmp(&got, &want, sizeof got) != 0)
                 fail_msg("pool %d: %a for %a", i, (double)got, (double)want);

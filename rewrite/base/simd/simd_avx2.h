@@ -100,11 +100,11 @@ SIMD_INLINE void floats_add_sums(float *to, const Floats *v, const uint32_t coun
 
 /* ---- halves ---------------------------------------------------------------------------------- */
 
-/* SIMD_LANES float16, or bfloat16 (brains), as float. */
+/* SIMD_LANES float16, or bfloat16, as float. */
 SIMD_INLINE Floats floats_load_half(const uint16_t *from) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from));
 }
-SIMD_INLINE Floats floats_load_brain(const uint16_t *from) {
+SIMD_INLINE Floats floats_load_bfloat(const uint16_t *from) {
     const __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)from);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
@@ -115,14 +115,14 @@ SIMD_INLINE Floats floats_load_half_first(const uint16_t *from, uint64_t count) 
     memcpy(some, from, count * sizeof *from);
     return floats_load_half(some);
 }
-SIMD_INLINE Floats floats_load_brain_first(const uint16_t *from, uint64_t count) {
+SIMD_INLINE Floats floats_load_bfloat_first(const uint16_t *from, uint64_t count) {
     uint16_t some[8] = {0};
     memcpy(some, from, count * sizeof *from);
-    return floats_load_brain(some);
+    return floats_load_bfloat(some);
 }
 
 /* 16 numbers to bfloat16 and back, as half.h says: NaNs become quiet, subnormals stay. */
-SIMD_INLINE __m256i brain_bits(const float *from) { /* eight, each in the low half of 32 bits */
+SIMD_INLINE __m256i bfloat_bits(const float *from) { /* eight, each in the low half of 32 bits */
     const __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)from);
     const __m256i top = _mm256_srli_epi32(bits, 16);
     const __m256i odd = _mm256_and_si256(top, _mm256_set1_epi32(1));
@@ -133,12 +133,12 @@ SIMD_INLINE __m256i brain_bits(const float *from) { /* eight, each in the low ha
     const __m256i nan = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
     return _mm256_blendv_epi8(rounded, nan, is_nan);
 }
-SIMD_INLINE void brains_of_16(uint16_t *to, const float *from) {
+SIMD_INLINE void bfloats_of_16(uint16_t *to, const float *from) {
     /* packus works in 128-bit lanes: the middle quarters come out exchanged */
-    const __m256i packed = _mm256_packus_epi32(brain_bits(from), brain_bits(from + 8));
+    const __m256i packed = _mm256_packus_epi32(bfloat_bits(from), bfloat_bits(from + 8));
     _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permute4x64_epi64(packed, 0xd8));
 }
-SIMD_INLINE void brains_to_16(float *to, const uint16_t *from) {
+SIMD_INLINE void bfloats_to_16(float *to, const uint16_t *from) {
     const __m256i quiet = _mm256_set1_epi32(0x400000), inf = _mm256_set1_epi32(0x7f800000);
     SIMD_UNROLL
     for (int i = 0; i < 16; i += 8) {

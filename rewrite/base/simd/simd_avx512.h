@@ -165,27 +165,27 @@ SIMD_INLINE Floats floats_turns_high(Floats even, Floats odd) {
 SIMD_INLINE Floats floats_load_half(const uint16_t *from) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
 }
-SIMD_INLINE Floats brains_wide(__m256i bits) {
+SIMD_INLINE Floats bfloats_wide(__m256i bits) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
-SIMD_INLINE Floats floats_load_brain(const uint16_t *from) {
-    return brains_wide(_mm256_loadu_si256((const __m256i *)(const void *)from));
+SIMD_INLINE Floats floats_load_bfloat(const uint16_t *from) {
+    return bfloats_wide(_mm256_loadu_si256((const __m256i *)(const void *)from));
 }
-SIMD_INLINE Floats floats_load_brain_some(const uint16_t *from, Lanes some) {
-    return brains_wide(_mm256_maskz_loadu_epi16(some, from));
+SIMD_INLINE Floats floats_load_bfloat_some(const uint16_t *from, Lanes some) {
+    return bfloats_wide(_mm256_maskz_loadu_epi16(some, from));
 }
 
 SIMD_INLINE Floats floats_load_half_first(const uint16_t *from, uint64_t count) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes_first(count), from));
 }
-SIMD_INLINE Floats floats_load_brain_first(const uint16_t *from, uint64_t count) {
-    return floats_load_brain_some(from, lanes_first(count));
+SIMD_INLINE Floats floats_load_bfloat_first(const uint16_t *from, uint64_t count) {
+    return floats_load_bfloat_some(from, lanes_first(count));
 }
 /* Of two vectors' bfloat16 in words, those at even places, or at odd ones. */
-SIMD_INLINE Floats floats_of_even_brains(Words two) {
+SIMD_INLINE Floats floats_of_even_bfloats(Words two) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(two, 16));
 }
-SIMD_INLINE Floats floats_of_odd_brains(Words two) {
+SIMD_INLINE Floats floats_of_odd_bfloats(Words two) {
     return _mm512_castsi512_ps(_mm512_and_si512(two, _mm512_set1_epi32(-0x10000)));
 }
 
@@ -210,7 +210,7 @@ SIMD_INLINE __mmask16 bits_are_nan(__m512i bits) {
     const __m512 floats = _mm512_castsi512_ps(bits);
     return _mm512_cmp_ps_mask(floats, floats, _CMP_UNORD_Q);
 }
-SIMD_INLINE __m256i brain_bits(__m512i bits) {
+SIMD_INLINE __m256i bfloat_bits(__m512i bits) {
     const __m512i top = _mm512_srli_epi32(bits, 16);
     const __m512i odd = _mm512_and_si512(top, _mm512_set1_epi32(1));
     const __m512i bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
@@ -218,25 +218,25 @@ SIMD_INLINE __m256i brain_bits(__m512i bits) {
     return _mm512_cvtepi32_epi16(
         _mm512_mask_or_epi32(near, bits_are_nan(bits), top, _mm512_set1_epi32(0x40)));
 }
-SIMD_INLINE __m512i brain_wide_bits(__m256i narrow) {
+SIMD_INLINE __m512i bfloat_wide_bits(__m256i narrow) {
     const __m512i bits = _mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
     return _mm512_mask_or_epi32(bits, bits_are_nan(bits), bits, _mm512_set1_epi32(0x400000));
 }
-SIMD_INLINE void brains_of_16(uint16_t *to, const float *from) {
-    _mm256_storeu_si256((__m256i *)(void *)to, brain_bits(_mm512_loadu_si512(from)));
+SIMD_INLINE void bfloats_of_16(uint16_t *to, const float *from) {
+    _mm256_storeu_si256((__m256i *)(void *)to, bfloat_bits(_mm512_loadu_si512(from)));
 }
-SIMD_INLINE void brains_of_first(uint16_t *to, const float *from, uint64_t count) {
+SIMD_INLINE void bfloats_of_first(uint16_t *to, const float *from, uint64_t count) {
     const Lanes some = lanes_first(count);
-    _mm256_mask_storeu_epi16(to, some, brain_bits(_mm512_maskz_loadu_epi32(some, from)));
+    _mm256_mask_storeu_epi16(to, some, bfloat_bits(_mm512_maskz_loadu_epi32(some, from)));
 }
-SIMD_INLINE void brains_to_16(float *to, const uint16_t *from) {
+SIMD_INLINE void bfloats_to_16(float *to, const uint16_t *from) {
     const __m256i narrow = _mm256_loadu_si256((const __m256i *)(const void *)from);
-    _mm512_storeu_si512(to, brain_wide_bits(narrow));
+    _mm512_storeu_si512(to, bfloat_wide_bits(narrow));
 }
-SIMD_INLINE void brains_to_first(float *to, const uint16_t *from, uint64_t count) {
+SIMD_INLINE void bfloats_to_first(float *to, const uint16_t *from, uint64_t count) {
     const Lanes some = lanes_first(count);
     const __m256i narrow = _mm256_maskz_loadu_epi16(some, from);
-    _mm512_mask_storeu_epi32(to, some, brain_wide_bits(narrow));
+    _mm512_mask_storeu_epi32(to, some, bfloat_wide_bits(narrow));
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -447,10 +447,10 @@ SIMD_INLINE Floats floats_dot_bfloats(Floats sum, Words a, Words b) {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 }
 /* The upper halves, rounded as products are: subnormals are 0. A NaN stays one. */
-SIMD_INLINE void bfloats_store(uint16_t *to, Floats v) {
+SIMD_INLINE void bfloats_store_flushed(uint16_t *to, Floats v) {
     _mm256_storeu_si256((__m256i_u *)to, (__m256i)_mm512_cvtneps_pbh(v));
 }
-SIMD_INLINE void bfloats_store_some(uint16_t *to, Lanes some, Floats v) {
+SIMD_INLINE void bfloats_store_some_flushed(uint16_t *to, Lanes some, Floats v) {
     _mm256_mask_storeu_epi16(to, some, (__m256i)_mm512_cvtneps_pbh(v));
 }
 #endif
