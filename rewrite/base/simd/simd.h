@@ -22,13 +22,12 @@
 #include <stdint.h>
 
 /* Kinds of loops. */
-#define SIMD_FLOATS 1 /* over float */
-#define SIMD_PAIRS  2 /* sums of products of pairs of int16: words_dot_pairs */
-#define SIMD_QUADS  4 /* sums of products of four bytes: words_dot_quads */
-#define SIMD_BFLOATS                                                                               \
-    8 /* sums of products of pairs of bfloat16: floats_dot_bfloats, bfloats_store_flushed */
-#define SIMD_HALVES 16 /* conversions from and to float16: floats_load_half, halves_store */
-#define SIMD_TILES  32 /* AMX's tiles, which share no loops with vectors */
+#define SIMD_FLOATS  1  /* over float */
+#define SIMD_PAIRS   2  /* sums of products of pairs of int16: words_dot_pairs */
+#define SIMD_QUADS   4  /* sums of products of four bytes: words_dot_quads */
+#define SIMD_BFLOATS 8  /* sums of products of pairs of bfloat16: floats_dot_bfloats */
+#define SIMD_HALVES  16 /* conversions from and to 16 bits: halves_of_16, bfloats_of_16, and so on */
+#define SIMD_TILES   32 /* AMX's tiles, which share no loops with vectors */
 
 /* SIMD_NAME(x) is the wrapper's: x with the row's name behind it. */
 #define SIMD_OFFER(x)                                                                              \
