@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert_target.h"
 #include "policy.h"
+#include "quantized_format.h"
 #include "test_locale.h"
 #include "unit_test.h"
 
@@ -227,4 +229,28 @@ TEST(test_every_setting) {
         }
         if (same > (setting->choices ? 1 : 0)) fail_msg("%s is not heeded", setting->key);
     }
+}
+
+/* Options have the types of formats.def, in its order. */
+TEST(test_types_of_choices) {
+    const Setting *values = &policy_settings[SETTING_ACTIVATIONS];
+    for (uint32_t i = 1; i < quantized_value_type_count; i++)
+        assert_string_equal(values->choices[i].word,
+                            quantized_format(quantized_value_types[i])->word);
+    assert_null(values->choices[quantized_value_type_count].word);
+    for (uint32_t i = 1; quantized_weight_words[i]; i++)
+        assert_string_equal(quantized_weight_words[i],
+                            quantized_format(quantized_weight_types[i])->word);
+    assert_null(quantized_format_named("uint8", true));
+    assert_null(quantized_format_named("int4", false));
+    assert_ptr_equal(quantized_format_named("float8e4m3fn", true),
+                     quantized_format_named("fp8", true));
+}
+
+TEST(test_targets) {
+    assert_int_equal(convert_target(DEMI_TO_FLOAT16)->dtype, DTYPE_FLOAT16);
+    assert_int_equal(convert_target(DEMI_TO_INT8)->kind, TARGET_VALUES);
+    assert_int_equal(convert_target(DEMI_TO_FP8_WEIGHTS)->kind, TARGET_WEIGHTS);
+    assert_int_equal(convert_target_of(DTYPE_BFLOAT16), DEMI_TO_BFLOAT16);
+    assert_int_equal(convert_target_of(DTYPE_INT8), 0);
 }
