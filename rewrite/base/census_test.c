@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The census against the conversion itself, value by value, and every level against plain C. */
+/* The census against the conversion itself, value by value, and every instruction set against plain C. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ TEST(test_boundaries) {
     free(values);
 }
 
-TEST(test_levels_agree) {
+TEST(test_instruction_sets_agree) {
     const uint32_t edges[] = {1, 0x33000001, 0x387fe000, 0x477ff000, 0x7f7fffff, CENSUS_INF};
     enum { COUNT = 100003 };
     float *values = malloc(COUNT * sizeof *values);

@@ -8,7 +8,7 @@
  * sign. Widening is exact. A NaN becomes the quiet NaN with the same sign and the upper bits of its
  * payload, in either direction: never Inf, and a quiet NaN widened and narrowed again is itself.
  *
- * All instruction-set levels give the same bits. The floating-point environment is the default one
+ * All instruction sets give the same bits. The floating-point environment is the default one
  * (round to nearest); flush-to-zero modes have no influence.
  */
 #ifndef DEMI_BASE_HALF_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Conversions to and from float16 and bfloat16: every 16-bit value, every boundary between two
- * results, NaNs and random bits, at every level that this machine runs. The expected results come
+ * results, NaNs and random bits, with every instruction set that this machine runs. The expected results come
  * from the definition of the formats (ldexp) and of rounding, not from other conversions. */
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static double value_of(const Format *format, uint16_t code) {
     return code & 0x8000 ? -size : size;
 }
 
-/* Runs the scalar function and every level, at an odd offset and length. */
+/* Runs the scalar function and every instruction set, at an odd offset and length. */
 static void check_narrow(const Format *format, const float *from, const uint16_t *expected,
                          size_t count) {
     for (size_t i = 0; i < count; i++)

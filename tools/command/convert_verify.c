@@ -295,11 +295,11 @@ static void print_verified(const Verified *v, FILE *out) {
 static void print_uncut(const Verified *v, FILE *out) {
     fputs("note: ", out);
     report_puts(out, v->uncut);
-    fprintf(out,
-            " has %.1f MB of inputs and was run at once: to be cut into samples, all inputs and "
-            "outputs "
-            "of the model must leave their first axis open\n",
-            (double)v->uncut_bytes / 1e6);
+    fprintf(
+        out,
+        " (%.1f MB of inputs) was run as one batch, so memory grows with the file; it can be split "
+        "into samples only if every input and output of the model leaves its first axis open\n",
+        (double)v->uncut_bytes / 1e6);
 }
 
 void verify_print(const Verified *v, FILE *out) {

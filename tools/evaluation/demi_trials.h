@@ -262,9 +262,9 @@ DEMI_API void demi_trials_free(DemiTrials *trials);
 
 DEMI_API size_t demi_trials_set_count(const DemiTrials *trials);
 
-/* The largest file of inputs of 8 MiB and more that is run at once, though it has several rows: the model's inputs
- * and outputs do not all leave their first axis open, so that rows are not known to be samples. *bytes gets the size
- * of its arrays. NULL: there is none. */
+/* The largest input file of 8 MiB or more that has several rows but is run as one batch, because not every input
+ * and output of the model leaves its first axis open: its rows may not be samples. *bytes gets the size of its
+ * arrays. NULL if there is no such file. The text is the trials'. */
 DEMI_API const char *demi_trials_uncut_file(const DemiTrials *trials, uint64_t *bytes);
 
 /* What a trial found; freed with demi_verdict_free. It may outlive the trials. */

@@ -210,7 +210,7 @@ class Parts(MemoryCase):
             np.savez(self.path("data.npz"), x=data)
             self.assertEqual(self.converted("data.npz", "whole.onnx")[1]["verification"]["sets"], 1)
             said = self.ok("convert", "whole.onnx", "-o", "out.onnx", "--verify", "data.npz")
-            self.assertEqual("data.npz has 12.6 MB of inputs and was run at once" in said, len(data) > 8, said)
+            self.assertEqual("data.npz (12.6 MB of inputs) was run as one batch" in said, len(data) > 8, said)
 
     def test_wrong(self) -> None:
         """Names, types and damage are told as those of any file."""

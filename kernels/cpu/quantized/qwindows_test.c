@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* QAveragePool, QConvTranspose (both also with the channels last) and QResize against their
  * definitions in double, element by element: bytes to the nearest, either where two are as near;
- * random windows, padding, strides, zero points and types; products at every level that this
+ * random windows, padding, strides, zero points and types; products with every instruction set that this
  * processor has. */
 #include "byte_case_test.h"
 

@@ -12,7 +12,7 @@ static float random_float(void) {
     return (float)(state >> 8) / 8388608.0f - 1;
 }
 
-/* One loop's results in plain C and on a level. */
+/* One loop's results in plain C and with an instruction set. */
 typedef struct Both {
     float from[8192], want[4096], got[4096], x[4096];
 } Both;

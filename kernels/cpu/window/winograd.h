@@ -37,7 +37,7 @@ bool winograd_can_large(const WinogradSizes *sizes);
 bool winograd_takes(const WinogradSizes *sizes);
 bool winograd_takes_large(const WinogradSizes *sizes);
 
-/* Weights (filters, channels, taps ...) of a window that can, for a level this processor has; or, of the
+/* Weights (filters, channels, taps ...) of a window that can, for features that this processor has; or, of the
  * layout alone, any. */
 typedef struct WinogradWeights {
     uint64_t channels, filters, taps; /* taps: of the window */
