@@ -18,7 +18,7 @@ const DeviceKind *device_kind(const char *text, unsigned *number, Err *err) {
             if (!*end && named < 1024) return &cuda_kind;
         }
     }
-    err_set(err, ERR_USAGE, "there is no device '%s'", text);
+    err_set(err, ERR_USAGE, "unknown device '%s'", text);
     err_expected(err, "cpu, cuda or cuda:NUMBER");
     return NULL;
 }

@@ -102,7 +102,7 @@ static bool read_output(Einsum *e) {
         else
             e->output[e->output_rank++] = letter;
     }
-    return token == TOKEN_END || kernel_fail(e->call, "the equation can't be read");
+    return token == TOKEN_END || kernel_fail(e->call, "cannot parse the equation");
 }
 
 static bool read_equation(Einsum *e) {
@@ -112,7 +112,7 @@ static bool read_equation(Einsum *e) {
         if (!read_term(e, i, &token)) return false;
     }
     if (token == TOKEN_ARROW) return read_output(e);
-    if (token != TOKEN_END) return kernel_fail(e->call, "the equation can't be read");
+    if (token != TOKEN_END) return kernel_fail(e->call, "cannot parse the equation");
     output_dots(e); /* implicit: what occurs once, in alphabetical order */
     for (uint32_t i = 0; i < LETTERS; i++)
         if (e->uses[i] == 1) e->output[e->output_rank++] = i;
@@ -227,5 +227,5 @@ bool einsum_end(const Einsum *e, const EinsumOperand *operand, EinsumLabels *ord
         if (operand->has[label] && !in_output) fits = fits && labels_add(e, sums, label);
     }
     return (fits && order->size == e->call->outputs[0].count) ||
-           kernel_fail(e->call, "the result's size is not the equation's");
+           kernel_fail(e->call, "the size of the result does not match the equation");
 }

@@ -25,7 +25,7 @@ bool head_view(KernelCall *call, const KernelTensor *t, int64_t heads, HeadView 
 
 static bool find_past(KernelCall *call, HeadShapes *shapes) {
     const KernelTensor *key = kernel_input(call, 4), *value = kernel_input(call, 5);
-    if (!key != !value) return kernel_fail(call, "past_key and past_value belong together");
+    if (!key != !value) return kernel_fail(call, "past_key and past_value require each other");
     shapes->past = 0;
     for (uint32_t i = 0; key && i < 2; i++) {
         const KernelTensor *t = i ? value : key;
@@ -33,7 +33,7 @@ static bool find_past(KernelCall *call, HeadShapes *shapes) {
         if (t->rank != 4 || (uint64_t)t->dims[0] != now->batches ||
             (uint64_t)t->dims[1] != now->heads || (uint64_t)t->dims[3] != now->size ||
             t->dims[2] != key->dims[2])
-            return kernel_fail(call, "the past has other dims than K and V");
+            return kernel_fail(call, "the dims of the past and of K and V differ");
         shapes->past = (uint64_t)t->dims[2];
     }
     shapes->total = shapes->past + shapes->k.rows;
@@ -88,7 +88,7 @@ static bool find_pairs(KernelCall *call, int64_t size, HeadRotary *rotary) {
     for (uint32_t i = 0; i < 2; i++) {
         const KernelTensor *t = rotary->caches[i];
         if (!t || !t->rank || (uint64_t)t->dims[t->rank - 1] != rotary->half)
-            return kernel_fail(call, "a cache has other dims");
+            return kernel_fail(call, "a cache has different dims");
     }
     return true;
 }
@@ -101,7 +101,7 @@ static bool have_one_each(KernelCall *call, uint64_t tokens, const KernelTensor 
 
 static bool has_same_count(KernelCall *call) {
     return call->outputs[0].count == call->inputs[0].count ||
-           kernel_fail(call, "Y has not as many elements as X");
+           kernel_fail(call, "the numbers of elements of Y and X differ");
 }
 
 /* Rows of the caches: one a position id, or one a token. */
@@ -117,10 +117,10 @@ bool head_rotary(KernelCall *call, HeadRotary *rotary) {
     for (uint32_t i = 0; i < 2; i++) {
         const KernelTensor *t = rotary->caches[i];
         if (t->rank != (rotary->positions ? 2 : 3))
-            return kernel_fail(call, "a cache has other dims");
+            return kernel_fail(call, "a cache has different dims");
         if (!rotary->positions &&
             ((uint64_t)t->dims[0] != x->batches || (uint64_t)t->dims[1] != x->rows))
-            return kernel_fail(call, "a cache has other dims than the tokens");
+            return kernel_fail(call, "the dims of a cache and of the tokens differ");
     }
     return true;
 }
@@ -133,11 +133,11 @@ bool head_rotary_by_position(KernelCall *call, HeadRotary *rotary) {
     int64_t heads = attrs->heads > 0 ? attrs->heads : 0;
     *rotary =
         (HeadRotary){.caches = {&call->inputs[2], &call->inputs[3]}, .positions = &call->inputs[1]};
-    if (attrs->packed > 0) return kernel_fail(call, "is_packed_batching is not known");
+    if (attrs->packed > 0) return kernel_fail(call, "is_packed_batching is not supported");
     if (attrs->scale.count && attrs->scale.items[0] != 1.0F)
-        return kernel_fail(call, "a scale is not known");
+        return kernel_fail(call, "this scale is not supported");
     if (rotary->caches[0]->rank != 2 || rotary->caches[1]->rank != 2)
-        return kernel_fail(call, "a cache is no matrix");
+        return kernel_fail(call, "a cache is not a matrix");
     if (!heads && input->rank == 3 && rotary->caches[0]->dims[1] > 0)
         heads = input->dims[2] / 2 / rotary->caches[0]->dims[1];
     if (!has_same_count(call) || !head_view(call, input, heads, &rotary->x) ||

@@ -131,7 +131,7 @@ static int64_t integer_at(const KernelTensor *tensor, uint64_t i) {
 const int64_t *kernel_ints(KernelCall *call, const KernelTensor *tensor) {
     bool wide = (KERNEL_INTS | KERNEL_BOOL) >> tensor->dtype & 1;
     if (!wide) {
-        kernel_fail(call, "%s where integers belong", dtype_name(tensor->dtype));
+        kernel_fail(call, "%s instead of integers", dtype_name(tensor->dtype));
         return NULL;
     }
     int64_t *items = ARENA_ARRAY(call->scratch, int64_t, tensor->count + 1);

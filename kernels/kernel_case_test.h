@@ -23,7 +23,7 @@ static inline bool case_output(KernelCall *call, uint32_t i, uint32_t rank, cons
     out->rank = rank;
     out->dims = arena_copy(call->scratch, dims, rank * sizeof *dims);
     out->count = kernel_span(out, 0, rank);
-    if (out->count > 1u << 20) return kernel_fail(call, "past the memory budget");
+    if (out->count > 1u << 20) return kernel_fail(call, "beyond the memory limit");
     out->data = arena_array(call->scratch, out->count + 1, kernel_element_size(out->dtype));
     return true;
 }

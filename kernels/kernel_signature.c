@@ -110,5 +110,5 @@ bool kernel_check(KernelCall *call, const char *types, bool mixes) {
     Bound bound = {.mixes = mixes};
     return (types && check(types, call->inputs, call->input_count, &bound, false) &&
             check(strchr(types, '>') + 1, call->outputs, call->output_count, &bound, true)) ||
-           kernel_fail(call, "its operands' types are none that it can have together");
+           kernel_fail(call, "it does not support this combination of operand types");
 }

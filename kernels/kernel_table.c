@@ -79,5 +79,5 @@ bool kernel_run_once(KernelCall *call, const char *types) {
         if (call->choice) next = row; /* by its rule */
         call->choice = 0;
     }
-    return kernel_fail(call, "no kernel of it takes these operands");
+    return kernel_fail(call, "none of its kernels supports these operands");
 }

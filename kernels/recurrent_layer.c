@@ -83,7 +83,7 @@ static bool has_dims(KernelCall *call, uint32_t i, uint64_t rows, uint64_t colum
     uint64_t directions = attrs->direction == 2 ? 2 : 1;
     bool good = t && t->rank == (columns ? 3 : 2) && (uint64_t)t->dims[0] == directions &&
                 (uint64_t)t->dims[1] == rows && (!columns || (uint64_t)t->dims[2] == columns);
-    return good || kernel_fail(call, "input %u has other dims than the weights ask for", i);
+    return good || kernel_fail(call, "the dims of input %u do not match the weights", i);
 }
 
 bool recurrent_sizes(KernelCall *call, RecurrentKind kind, bool turned, RecurrentSizes *sizes) {
@@ -91,8 +91,8 @@ bool recurrent_sizes(KernelCall *call, RecurrentKind kind, bool turned, Recurren
     const KernelTensor *x = &call->inputs[0], *r = &call->inputs[2];
     static const uint64_t gates[] = {1, 3, 4};
     uint64_t twice;
-    if (x->rank != 3 || r->rank != 3) return kernel_fail(call, "X or R is not of rank 3");
-    if (attrs->direction < 0) return kernel_fail(call, "direction is not a known one");
+    if (x->rank != 3 || r->rank != 3) return kernel_fail(call, "X or R does not have rank 3");
+    if (attrs->direction < 0) return kernel_fail(call, "direction is unknown");
     sizes->directions = attrs->direction == 2 ? 2 : 1;
     sizes->batch_first = attrs->layout != 0;
     sizes->length = (uint64_t)x->dims[sizes->batch_first ? 1 : 0];
@@ -104,7 +104,7 @@ bool recurrent_sizes(KernelCall *call, RecurrentKind kind, bool turned, Recurren
         return kernel_fail(call, "%llu hidden units", (unsigned long long)sizes->hidden);
     if (attrs->hidden_size != ATTR_ABSENT && (uint64_t)attrs->hidden_size != sizes->hidden)
         return kernel_fail(call, "hidden_size is not that of the weights");
-    if (sizes->input == 0) return kernel_fail(call, "inputs of no elements");
+    if (sizes->input == 0) return kernel_fail(call, "empty inputs");
     const uint64_t width = sizes->width;
     return has_dims(call, 1, turned ? sizes->input : width, turned ? width : sizes->input) &&
            has_dims(call, 2, turned ? sizes->hidden : width, turned ? width : sizes->hidden) &&

@@ -69,7 +69,7 @@ static bool set_sizes(KernelCall *call, ResizeAxes axes, const KernelTensor *siz
     for (uint32_t i = 0; i < axes.count; i++) {
         ResizeAxis *axis = &axes.items[i];
         if (items[i] < 0 || (axis->in == 0 && items[i] > 0))
-            return kernel_fail(call, "axis %u of %lld elements is to have %lld", axis->axis,
+            return kernel_fail(call, "axis %u of %lld elements cannot have %lld", axis->axis,
                                (long long)axis->in, (long long)items[i]);
         axis->out = items[i];
         axis->length = (double)items[i];
@@ -83,7 +83,7 @@ bool resize_axes_region(KernelCall *call, ResizeAxes axes) {
     const KernelTensor *roi = kernel_input(call, 1);
     uint64_t needed = 2 * (uint64_t)axes.count;
     if (!roi || roi->count != needed)
-        return kernel_fail(call, "roi has not %llu numbers", (unsigned long long)needed);
+        return kernel_fail(call, "roi does not have %llu numbers", (unsigned long long)needed);
     for (uint32_t i = 0; i < axes.count; i++) {
         axes.items[i].start = kernel_real(roi, i);
         axes.items[i].end = kernel_real(roi, (uint64_t)i + axes.count);

@@ -30,7 +30,7 @@ bool scale_map_make(KernelCall *call, const KernelTensor *x, const KernelTensor 
     const QuantizeAttrs *attrs = call->attrs;
     uint32_t axis;
     if (zero && !same_dims(scale, zero))
-        return kernel_fail(call, "scale and zero point have not one shape");
+        return kernel_fail(call, "the shapes of scale and zero point differ");
     if (scale->count == 1 && !attrs->block) { /* one for all */
         *map = (ScaleMap){1, 1, x->count, 1, 1, false};
         return true;

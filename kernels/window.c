@@ -20,7 +20,7 @@ static bool list_fits(KernelCall *call, const AttrInts *list, uint64_t count, in
 }
 
 static bool lists_fit(KernelCall *call, const WindowAttrs *attrs, uint32_t rank) {
-    if (attrs->auto_pad < 0) return kernel_fail(call, "auto_pad is not a known mode");
+    if (attrs->auto_pad < 0) return kernel_fail(call, "auto_pad is an unknown mode");
     return list_fits(call, &attrs->kernel_shape, rank, 1) &&
            list_fits(call, &attrs->strides, rank, 1) &&
            list_fits(call, &attrs->dilations, rank, 1) &&

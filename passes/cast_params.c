@@ -29,9 +29,9 @@ static const PassOption options_table[] = {
     {"both", OPTION_BOOL, offsetof(CastParamsOptions, both), NULL, NULL,
      "store a second copy of constants that are read in both precisions"},
     {"own", OPTION_BOOL, offsetof(CastParamsOptions, own), NULL, NULL,
-     "leave constants that only the model's own casts read"},
+     "do not change constants that only the model's own casts read"},
     {"overflow", OPTION_CHOICE, offsetof(CastParamsOptions, overflow), overflow_names, NULL,
-     "what finite values past the type's range become: Inf, or the largest finite value"},
+     "what finite values beyond the type's range become: Inf, or the largest finite value"},
     {0},
 };
 
@@ -201,7 +201,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo cast_params_pass = {
     .name = "cast-params",
-    .summary = "store constants in the type that their casts read them in",
+    .summary = "store constants in the type that their casts convert them to",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

@@ -230,13 +230,13 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 static const PassOption layout_options[] = {
     {"device", OPTION_BOOL, offsetof(LayoutOptions, device), NULL, NULL,
-     "for a device: operators that it has no channels-last kernels of stay as they are"},
+     "for a device: do not change operators that have no channels-last kernel there"},
     {0},
 };
 
 const PassInfo choose_layouts_pass = {
     .name = "choose-layouts",
-    .summary = "give regions of convolutions their channels last, for plans",
+    .summary = "run regions of convolutions channels-last, for plans",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = layout_options,

@@ -23,7 +23,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo correct_shapes_pass = {
     .name = "correct-shapes",
-    .summary = "declare the shapes that operators give where others are declared",
+    .summary = "correct declared shapes that contradict the operators",
     .needs = FACT_SHAPES,
     .idempotent = true,
     .run = run,

@@ -32,7 +32,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo declare_ops_pass = {
     .name = "declare-ops",
-    .summary = "tell the types that operators of your own take and give",
+    .summary = "declare the input and output types of custom operators",
     .options = options_table,
     .options_size = sizeof(DeclareOpsOptions),
     .idempotent = true,

@@ -45,8 +45,9 @@ static bool check_named(const Named *named, const char *list, Value *const *valu
     const Bytes *names = attr_strings(node_attr(named->node, list), &length);
     for (uint32_t i = 0; i < count; i++) {
         if (!values[i])
-            return node_error(named->node, err, ERR_MODEL, "its %s name '%.*s', which there is not",
-                              list, (int)names[i].size, (const char *)names[i].data);
+            return node_error(named->node, err, ERR_MODEL,
+                              "its %s name '%.*s', which does not exist", list, (int)names[i].size,
+                              (const char *)names[i].data);
     }
     return true;
 }
@@ -67,16 +68,17 @@ static bool check_real(const Named *named, const Value *value, Err *err) {
     const Dtype dtype = type_dtype(value->type);
     const bool real =
         value_type(value)->kind == TYPE_TENSOR && (fuse_takes(value) || dtype == DTYPE_DOUBLE);
-    return real || node_error(named->node, err, ERR_MODEL,
-                              dtype ? "'%s' holds no floats" : "the type of '%s' is not known",
-                              sym_text(value->name));
+    return real ||
+           node_error(named->node, err, ERR_MODEL,
+                      dtype ? "'%s' is not floating-point" : "the type of '%s' is not known",
+                      sym_text(value->name));
 }
 
 static bool read_names(PassCtx *ctx, Named *named, Err *err) {
     const Node *node = named->node;
     Bytes y = {0};
     if (!attr_string(node_attr(node, "y"), &y) || !(named->y = value_named(node->graph, y)))
-        return node_error(node, err, ERR_MODEL, "its y names '%.*s', which there is not",
+        return node_error(node, err, ERR_MODEL, "its y names '%.*s', which does not exist",
                           (int)y.size, y.size ? (const char *)y.data : "");
     named->xs = list_named(ctx, node, "xs", &named->x_count);
     named->zs = list_named(ctx, node, "zs", &named->z_count);
@@ -119,7 +121,7 @@ static bool put_before(const Named *named, const GradientNodes *nodes, PassCtx *
         Node *at = named->node;
         while (at && at->graph != node->graph) at = at->graph->owner;
         if (node == at)
-            return node_error(named->node, err, ERR_MODEL, "'%s' is computed from what it gives",
+            return node_error(named->node, err, ERR_MODEL, "'%s' is computed from its own output",
                               sym_text(named->y->name));
         if (at) node_move_before(node, at);
     }
@@ -259,7 +261,7 @@ static bool find_ready(PassCtx *ctx, const Gradients *found, Named *ready, Err *
             waits = waits || (node_names_values(nodes.items[k]) && nodes.items[k] != ready->node);
         if (!waits) return true;
     }
-    return node_error(found->items[0], err, ERR_MODEL, "its y is computed from what it gives");
+    return node_error(found->items[0], err, ERR_MODEL, "its y is computed from its own output");
 }
 
 static bool infer(PassCtx *ctx, Err *err) {
@@ -287,7 +289,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo expand_gradient_pass = {
     .name = "expand-gradient",
-    .summary = "put the backward graph in place of each Gradient, in standard operators",
+    .summary = "replace each Gradient by the backward graph, in standard operators",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .idempotent = true,

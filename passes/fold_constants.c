@@ -31,17 +31,17 @@ typedef struct FoldConstantsOptions {
 
 static const PassOption options_table[] = {
     {"inexact", OPTION_BOOL, offsetof(FoldConstantsOptions, inexact), NULL, NULL,
-     "also compute what other engines may round otherwise"},
+     "also fold what other engines may round differently"},
     {"weights", OPTION_BOOL, offsetof(FoldConstantsOptions, weights), NULL, NULL,
-     "compute what products read as their weights, rounded or not, and nothing else"},
+     "fold only weights of products, even if rounding may differ"},
     {"matrices", OPTION_BOOL, offsetof(FoldConstantsOptions, matrices), NULL, NULL,
-     "with weights: of those in another float type than they are read in, matrices alone"},
+     "with weights: of those stored in another floating-point type, only matrices"},
     {"keep", OPTION_STRINGS, offsetof(FoldConstantsOptions, keep), NULL, NULL,
-     "with weights: nodes to leave alone, and what they read, by PATTERN"},
+     "with weights: nodes to skip, with their inputs, by PATTERN"},
     {"keep-ops", OPTION_STRINGS, offsetof(FoldConstantsOptions, keep_ops), NULL, NULL,
-     "with weights: operators to leave alone, and what they read"},
+     "with weights: operators to skip, with their inputs"},
     {"only", OPTION_STRINGS, offsetof(FoldConstantsOptions, only), NULL, NULL,
-     "with weights: the products whose weights are meant, by PATTERN"},
+     "with weights: the products whose weights to fold, by PATTERN"},
     {0},
 };
 
@@ -486,7 +486,7 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
 
 const PassInfo fold_constants_pass = {
     .name = "fold-constants",
-    .summary = "compute what depends on constants alone",
+    .summary = "constant folding: compute what depends only on constants",
     .needs = FACT_DTYPES | FACT_SHAPES,
     .gives = FACT_DTYPES | FACT_SHAPES,
     .options = options_table,

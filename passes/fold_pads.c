@@ -154,7 +154,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo fold_pads_pass = {
     .name = "fold-pads",
-    .summary = "fold zero Pads into the padding of convolutions and average pools",
+    .summary = "fold zero Pads into the padding of convolutions and average pooling",
     .needs = FACT_DTYPES | FACT_SHAPES,
     .gives = FACT_DTYPES | FACT_SHAPES,
     .idempotent = true,

@@ -5,7 +5,7 @@
  *       ->  Reshape (y, {2, -1})
  *
  * Values of integers and bools whose contents follow from shapes and constants alone, as infer-shapes
- * finds them, become constants; what computed them is dead then, and goes with eliminate-dead. Of a
+ * finds them, become constants; what computed them is dead then, and goes with eliminate-dead-code. Of a
  * Reshape whose shape is known but for sizes that it hands on, these become 0, or else a single one
  * -1, which says the same. A size need not be known for that: where it was handed on, it is the same. Declared sizes are believed. Nothing that takes much more bytes than it
  * replaces is stored. Also infers shapes.
@@ -139,7 +139,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo fold_shapes_pass = {
     .name = "fold-shapes",
-    .summary = "make constants of what nodes compute of known sizes",
+    .summary = "turn computations on known sizes into constants",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES | FACT_SHAPES,
     .idempotent = true,

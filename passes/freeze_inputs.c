@@ -22,9 +22,9 @@ typedef struct FreezeOptions {
 
 static const PassOption options_table[] = {
     {"all", OPTION_BOOL, offsetof(FreezeOptions, all), NULL, NULL,
-     "from IR version 4 on, too, where they are defaults"},
+     "also from IR version 4 on, where constants are default values"},
     {"fed", OPTION_STRINGS, offsetof(FreezeOptions, fed), NULL, NULL,
-     "names of inputs that callers do feed: they stay"},
+     "names of inputs that callers provide: they stay inputs"},
     {0},
 };
 
@@ -39,7 +39,7 @@ static const bool *find_named(PassCtx *ctx, const PassStrings *names, Err *err) 
     for (size_t i = 0; i < names->count; i++) {
         const Sym name = sym_find(syms, names->items[i], strlen(names->items[i]));
         if (!name || !place[name->number])
-            return err_set(err, ERR_USAGE, "the model has no input '%s' to leave to its callers",
+            return err_set(err, ERR_USAGE, "the model has no input '%s' for callers to provide",
                            names->items[i]),
                    NULL;
         named[place[name->number] - 1] = true;
@@ -75,13 +75,13 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         arena_printf(&model->arena, "%zu input%s with %s became %s%s", frozen,
                      frozen == 1 ? "" : "s", frozen == 1 ? "a default" : "defaults",
                      frozen == 1 ? "a constant" : "constants",
-                     old ? ", as runtimes take them before IR version 4, which it now has" : ""));
+                     old ? ", as runtimes treat them before IR version 4, which it now has" : ""));
     return true;
 }
 
 const PassInfo freeze_inputs_pass = {
     .name = "freeze-inputs",
-    .summary = "make constants of inputs with defaults, before IR version 4",
+    .summary = "turn inputs with default values into constants, before IR version 4",
     .options = options_table,
     .options_size = sizeof(FreezeOptions),
     .idempotent = true,

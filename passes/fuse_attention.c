@@ -103,7 +103,7 @@ static bool read_where(Chain *chain, const Node *where, int depth) {
     return false;
 }
 
-/* A product that was fused before (spell-out): of two matrices alone, the first as it is. */
+/* A product that was fused before (decompose): of two matrices alone, the first as it is. */
 static bool read_fused(Chain *chain, Node *node) {
     float alpha;
     if (!sym_equals(node->domain, FUSED_DOMAIN) || !sym_equals(node->op_type, "MatMul") ||
@@ -461,5 +461,5 @@ static void visit(Fuse *fuse, Node *softmax) {
 
 FUSE_PASS(
     fuse_attention, "fuse-attention",
-    "recognize attention in its parts, which one kernel computes without all scores, for plans",
+    "fuse the parts of attention into one operator, which does not store all scores, for plans",
     visit);

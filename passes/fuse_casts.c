@@ -118,7 +118,7 @@ static void retype(Fuse *f, Node *inner, Node *outer) {
     *note = *inner->note;
     note->dtype = to;
     note->kind = NOTE_LOW;
-    note->reason = "cheaper in 16 bit";
+    note->reason = "cheaper in 16-bit";
     inner->note = note;
 }
 
@@ -258,7 +258,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo fuse_casts_pass = {
     .name = "fuse-casts",
-    .summary = "remove casts that change nothing",
+    .summary = "remove redundant casts",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

@@ -100,5 +100,5 @@ static void visit(Fuse *fuse, Node *conv) {
     fuse_replace(fuse, made, chain.nodes, chain.count);
 }
 
-FUSE_PASS(fuse_conv, "fuse-conv", "fuse convolutions with bias, residual and activation, for plans",
-          visit);
+FUSE_PASS(fuse_conv, "fuse-conv",
+          "fuse convolutions with bias, residual, and activation, for plans", visit);

@@ -190,4 +190,4 @@ static void visit(Fuse *fuse, Node *node) {
     }
 }
 
-FUSE_PASS(fuse_gelu, "fuse-gelu", "recognize GELU in its parts, for plans", visit);
+FUSE_PASS(fuse_gelu, "fuse-gelu", "fuse the parts of GELU into one operator, for plans", visit);

@@ -213,4 +213,4 @@ static void visit(Fuse *fuse, Node *cast) {
 }
 
 FUSE_PASS(fuse_kernel_casts, "fuse-kernel-casts",
-          "fuse casts into kernels that read or write the other type, for plans", visit);
+          "fuse casts into kernels that can read or write the other type, for plans", visit);

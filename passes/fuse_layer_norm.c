@@ -241,7 +241,7 @@ static void visit_sum(Fuse *fuse, Node *node) {
     if (!fuse->faithful && norm) fuse_sum(fuse, node);
 }
 
-FUSE_PASS(
-    fuse_layer_norm, "fuse-layer-norm",
-    "recognize layer normalization and root mean squares in parts, with the sum before, for plans",
-    visit_parts, visit_sum);
+FUSE_PASS(fuse_layer_norm, "fuse-layer-norm",
+          "fuse the parts of LayerNormalization and RMSNormalization, with the sum before them, "
+          "for plans",
+          visit_parts, visit_sum);

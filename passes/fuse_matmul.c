@@ -156,4 +156,4 @@ static void visit(Fuse *fuse, Node *product) {
 }
 
 FUSE_PASS(fuse_matmul, "fuse-matmul",
-          "fuse matrix products with bias, residual and activation, for plans", visit);
+          "fuse matrix products with bias, residual, and activation, for plans", visit);

@@ -164,4 +164,4 @@ static void visit(Fuse *fuse, Node *node) {
 }
 
 FUSE_PASS(fuse_one_hot, "fuse-one-hot",
-          "pick rows of weights by places that are one-hot, for plans", visit);
+          "replace products with one-hot vectors by a gather of rows, for plans", visit);

@@ -501,6 +501,7 @@ static void visit_integer(Fuse *fuse, Node *node) {
     fuse_replace_root(fuse, made, p.root);
 }
 
-FUSE_PASS(fuse_quantized, "fuse-quantized", "compute with quantized values in integers, for plans",
-          visit_product, visit_sum, visit_integer, quantized_fuse_mul, quantized_fuse_mean,
-          quantized_fuse_pool, quantized_fuse_resize, quantized_fuse_round);
+FUSE_PASS(fuse_quantized, "fuse-quantized",
+          "fuse operators between Q/DQ into integer arithmetic, for plans", visit_product,
+          visit_sum, visit_integer, quantized_fuse_mul, quantized_fuse_mean, quantized_fuse_pool,
+          quantized_fuse_resize, quantized_fuse_round);

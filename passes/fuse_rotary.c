@@ -109,4 +109,5 @@ static void visit(Fuse *fuse, Node *add) {
     }
 }
 
-FUSE_PASS(fuse_rotary, "fuse-rotary", "recognize rotary embedding in its parts, for plans", visit);
+FUSE_PASS(fuse_rotary, "fuse-rotary",
+          "fuse the parts of rotary embedding into one operator, for plans", visit);

@@ -138,5 +138,5 @@ static void visit(Fuse *fuse, Node *conv) {
     fuse_replace(fuse, made, nodes, count);
 }
 
-FUSE_PASS(fuse_separable, "fuse-separable",
-          "make what separable convolutions have inside in bands, for plans", visit);
+FUSE_PASS(fuse_separable, "fuse-separable", "fuse separable convolutions and tile them, for plans",
+          visit);

@@ -42,12 +42,13 @@ static const PassInfo repair = {.name = "repair", .run = run_repair};
 
 static const PassInfo *const table_rows[] = {
     &infer_dtypes_pass,   &infer_shapes_pass,    &insert_qdq_pass,
-    &fuse_casts_pass,     &fold_affine_pass,     &strip_qdq_pass,
-    &choose_layouts_pass, &spell_out_pass,       &insert_casts_pass,
+    &fuse_casts_pass,     &fold_batch_norm_pass, &strip_qdq_pass,
+    &choose_layouts_pass, &decompose_pass,       &insert_casts_pass,
     &strip_casts_pass,    &expand_gradient_pass, &make_training_pass,
     &set_shapes_pass,     &freeze_inputs_pass,   &repair,
     &plugin.info};
-static const PassTable table = {table_rows, sizeof table_rows / sizeof *table_rows};
+static const PassTable table = {.passes = table_rows,
+                                .count = sizeof table_rows / sizeof *table_rows};
 
 enum { ROOM = 16 << 20, TRIES = 6 };
 static const double MOST = 6, NOTHING = 5e-3; /* seconds that no clock can tell apart */
@@ -275,10 +276,10 @@ static const struct Kind {
 } kinds[] = {
     {"weights", "infer-dtypes,infer-shapes,insert-qdq{weights=int8}", put_weights, 4000, NULL},
     {"casts", "infer-dtypes,fuse-casts", put_casts, 5000, NULL},
-    {"norms", "infer-dtypes,infer-shapes,fold-affine{store=true}", put_norms, 2000, NULL},
+    {"norms", "infer-dtypes,infer-shapes,fold-batch-norm{store=true}", put_norms, 2000, NULL},
     {"quantized", "infer-dtypes,infer-shapes,strip-qdq{all=true}", put_quantized, 4000, NULL},
     {"branches", "infer-dtypes,infer-shapes,choose-layouts", put_branches, 1000, NULL},
-    {"functions", "infer-dtypes,spell-out", put_functions, 2000, NULL},
+    {"functions", "infer-dtypes,decompose", put_functions, 2000, NULL},
     {"repeats", "infer-dtypes,strip-casts", put_repeats, 4000, NULL},
     {"imports", "infer-dtypes,strip-casts", put_imports, 1000, NULL},
     {"patterns", NULL, put_chain, 4000, put_keep},

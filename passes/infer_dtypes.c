@@ -472,7 +472,7 @@ static void set_initializer_types(Infer *infer, Graph *graph) {
 /* Subgraphs and called functions end up here again, so the depth is what bounds the stack. */
 static bool infer_graph(Infer *infer, Graph *graph) {
     if (infer->depth == DEPTH_MAX) {
-        err_set(infer->err, ERR_MODEL, "graphs and calls of functions are nested more than %d deep",
+        err_set(infer->err, ERR_MODEL, "graphs and function calls are nested more than %d deep",
                 DEPTH_MAX);
         err_graph(infer->err, graph);
         return false;
@@ -505,7 +505,7 @@ static bool set_declared_inputs(Infer *infer, const PassStrings *items) {
         for (size_t k = 0; k < infer->model->graph->inputs.count; k++)
             if (name && infer->model->graph->inputs.items[k]->name == name)
                 found = infer->model->graph->inputs.items[k];
-        if (!found) return bad_input(infer, item, "the model has no input of that name");
+        if (!found) return bad_input(infer, item, "the model has no input with this name");
         OpType type = {OPTYPE_TENSOR, dtype};
         if (op_type_from(found->type, &type)) type.dtype = dtype;
         value_refine(infer, found, type);
@@ -525,7 +525,7 @@ static bool check_inputs_known(Infer *infer) {
         if (kind == TYPE_MAP || kind == TYPE_OPAQUE || type_dtype(value->type)) continue;
         err_set(infer->err, ERR_USAGE, "the model does not declare the type of this input");
         err_operand(infer->err, "input '%s'", sym_text(value->name));
-        err_hint(infer->err, "give it: --input-dtype %s=float", sym_text(value->name));
+        err_hint(infer->err, "use --input-dtype %s=float", sym_text(value->name));
         return false;
     }
     return true;
@@ -610,7 +610,7 @@ static bool check_outputs(const Graph *graph, Err *err) {
         Dtype declared = type_dtype(output->decl->type),
               found = type_dtype(output->use.value->type);
         if (!declared || !found || declared == found) continue;
-        err_set(err, ERR_USAGE, "with the given input types it is %s, declared %s",
+        err_set(err, ERR_USAGE, "with the given input types it is %s, but declared %s",
                 dtype_name(found), dtype_name(declared));
         err_operand(err, "output '%s'", sym_text(output->use.value->name));
         return false;
@@ -630,7 +630,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo infer_dtypes_pass = {
     .name = "infer-dtypes",
-    .summary = "make the element type of every value exact",
+    .summary = "infer the element type of every value",
     .gives = FACT_DTYPES,
     .options = options_table,
     .options_size = sizeof(InferDtypesOptions),

@@ -29,9 +29,9 @@ typedef struct InferShapesOptions {
 
 static const PassOption options_table[] = {
     {"annotate", OPTION_BOOL, offsetof(InferShapesOptions, annotate), NULL, NULL,
-     "add a value_info entry for every inner value of known type"},
+     "add a value_info entry for every intermediate value of known type"},
     {"strict", OPTION_BOOL, offsetof(InferShapesOptions, strict), NULL, NULL,
-     "refuse a model whose shapes contradict its operators"},
+     "refuse models whose shapes contradict the operators"},
     {0},
 };
 
@@ -327,8 +327,8 @@ static bool states_fit(Infer *infer, const Node *node, const Carried *carried) {
         const ShapeOperand given = *operand_of(infer, node->inputs[i].value);
         const ShapeOperand result = graph_result(infer, carried->body, i);
         if (!shapes_agree(&given, &declared) || !shapes_agree(&given, &result))
-            return node_error(node, infer->err, ERR_MODEL, "state %u has another shape in the body",
-                              i);
+            return node_error(node, infer->err, ERR_MODEL,
+                              "state %u has a different shape in the body", i);
     }
     return true;
 }
@@ -340,12 +340,12 @@ static bool lengths_fit(Infer *infer, const Node *node, uint32_t first) {
         const ShapeOperand *whole = operand_of(infer, node->inputs[i].value);
         ShapeNum own = {.kind = SHAPE_UNKNOWN};
         if (whole->has_rank && !whole->rank)
-            return node_error(node, infer->err, ERR_MODEL, "a scalar can't be scanned");
+            return node_error(node, infer->err, ERR_MODEL, "cannot scan a scalar");
         scan_element(infer, whole, attr_axis(node, "scan_input_axes", i - first), &own);
         if (own.kind != SHAPE_KNOWN) continue;
         if (length.kind == SHAPE_KNOWN && length.value != own.value)
             return node_error(node, infer->err, ERR_MODEL,
-                              "scans inputs of %lld and %lld elements side by side",
+                              "scans inputs of different lengths: %lld and %lld",
                               (long long)length.value, (long long)own.value);
         length = own;
     }
@@ -808,7 +808,7 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
 
 const PassInfo infer_shapes_pass = {
     .name = "infer-shapes",
-    .summary = "find the shape of every value",
+    .summary = "infer the shape of every value",
     .gives = FACT_SHAPES,
     .options = options_table,
     .options_size = sizeof(InferShapesOptions),

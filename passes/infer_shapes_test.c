@@ -12,7 +12,7 @@
 #include "verify.h"
 
 static const PassInfo *const table_rows[] = {&infer_shapes_pass};
-static const PassTable table = {table_rows, 1};
+static const PassTable table = {.passes = table_rows, .count = 1};
 
 typedef struct Run {
     Arena arena, scratch;

@@ -90,7 +90,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo inline_branches_pass = {
     .name = "inline-branches",
-    .summary = "put the branch that is taken in place of an If of a constant condition",
+    .summary = "replace an If with a constant condition by the branch that it takes",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .idempotent = true,

@@ -7,7 +7,7 @@
  * Calls within bodies go the same way, and so do those in subgraphs. Attributes that are parameters
  * of the function become what the call gives, and names of a body become new ones. A call stays where
  * the body is of other versions of operators than the graph around it. Functions that nothing calls any
- * more are left to eliminate-dead.
+ * more are left to eliminate-dead-code.
  */
 #include "inline_calls.h"
 
@@ -59,7 +59,7 @@ bool calls_inline(PassCtx *ctx, const bool *chosen, const char *refusal, Err *er
     if (!model->functions.count) return true;
     if (call_size_expanded(model, ctx->scratch) >
         call_size_room(model, ctx->scratch) / sizeof(Node))
-        return err_set(err, ERR_MODEL, "calls of functions make too many nodes of it");
+        return err_set(err, ERR_MODEL, "inlining function calls makes too many nodes");
     Inline in = {.chosen = chosen, .refusal = refusal, .err = err};
     in.clone =
         clone_begin(model, ctx->scratch); /* bodies, whose values it maps, stay as they are */

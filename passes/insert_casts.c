@@ -47,9 +47,9 @@ static const PassOption options_table[] = {
 #define OF_INSERT_CASTS ROW
 #include "policy.def"
     {"keep-defaults", OPTION_BOOL, offsetof(InsertCastsOptions, keep_defaults), NULL, NULL,
-     "io=low leaves inputs that have a default: they are parameters"},
+     "with io=low: do not convert inputs with default values, which are parameters"},
     {"store", OPTION_BOOL, offsetof(InsertCastsOptions, store), NULL, NULL,
-     "store constants that are read in the 16-bit type only in it, as cast-params would"},
+     "store constants that are only read in the 16-bit type in that type, as cast-params does"},
 #define OF_NODES(kind, name, member, ...) ROW(kind, name, nodes.member, __VA_ARGS__)
 #include "policy.def"
     {0},
@@ -310,7 +310,7 @@ static void note_integers(PassCtx *ctx, const ChosenNodes *chosen) {
         ctx->counts, arena,
         arena_printf(arena,
                      "already int8: %zu of %zu products with weights multiply integers; 16-bit "
-                     "floats between them would gain nothing, so these stay float32",
+                     "values between them would gain nothing, so they are kept in float32",
                      chosen->products.integers, chosen->products.all));
 }
 
@@ -350,7 +350,7 @@ static bool pin_ranges(Placement *p, const InsertCastsOptions *options, Err *err
     ranges.allow_unmatched = options->nodes.allow_unmatched;
     if (ranges.margin >= 1) return value_ranges_pin(p, &ranges, err);
     err_set(err, ERR_USAGE, "range-margin is %lld", (long long)ranges.margin);
-    err_expected(err, "1 or more");
+    err_expected(err, "at least 1");
     return false;
 }
 
@@ -390,7 +390,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo insert_casts_pass = {
     .name = "insert-casts",
-    .summary = "choose what runs in 16 bit and cast where precisions meet",
+    .summary = "choose the precision of each node, and insert casts where precisions meet",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

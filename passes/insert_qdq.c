@@ -39,12 +39,12 @@ typedef struct InsertQdqOptions {
     {name, OPTION_##kind, offsetof(InsertQdqOptions, member), choices, otherwise, help},
 static const PassOption options_table[] = {
     ROW(CHOICE, "activations", activations, CHOICE_NAMES(ACTIVATIONS), NULL,
-        "what values are quantized to, of which ranges are known")
+        "type of quantized activations; their ranges must be known")
         ROW(CHOICE, "weights", weights, quantized_weight_words, NULL,
-            "what weights of convolutions and products of matrices are stored as: int4, uint4 with "
-            "zero points, and fp8 (float8e4m3fn) in blocks or by channel")
+            "type of quantized weights of convolutions and matrix products; int4, uint4 with zero "
+            "points, and fp8 (float8e4m3fn) have scales per block or per channel")
             ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
-                "one scale for a whole weight instead of one for each channel")
+                "one scale per weight tensor instead of one per channel")
 #define OF_INSERT_QDQ ROW
 #include "policy.def"
                 {0},
@@ -146,20 +146,20 @@ static NodeNote note_float(const Realize *r, const Node *node) {
                                        ? type_dtype(node->outputs[0]->type)
                                        : DTYPE_UNDEFINED,
                           .kind = NOTE_NO_FLOAT,
-                          .reason = "it holds no float32"};
+                          .reason = "it has no float32 values"};
     if (at->kind != NOTE_NONE) return note;
     const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
     note.kind = NOTE_POLICY;
     if (node->input_count == 0) {
         note.kind = NOTE_CONSTANT;
-        note.reason = "a constant that is read in fp32";
+        note.reason = "a constant that is read in float32";
     } else if (node->graph->function || !record) {
         note.kind = NOTE_UNKNOWN;
-        note.reason = record ? "it lies in a function" : "its operator is unknown";
+        note.reason = record ? "it is in a function" : "its operator is unknown";
     } else if (record->quantized == QUANTIZED_NOT) {
-        note.reason = "no kernel of integers computes its operator";
+        note.reason = "its operator has no integer kernel";
     } else {
-        note.reason = "it does not lie between quantized nodes";
+        note.reason = "it is not between quantized nodes";
     }
     return note;
 }
@@ -173,8 +173,8 @@ static NodeNote note_quantized(const Realize *r, const Node *node, Dtype weights
     else if (r->plan->nodes[node->id].role != QDQ_PRODUCT)
         note.reason = "between quantized nodes";
     else if (weights && dtype)
-        note.reason =
-            arena_printf(arena, "%s values, %s weights", dtype_name(dtype), dtype_name(weights));
+        note.reason = arena_printf(arena, "%s activations, %s weights", dtype_name(dtype),
+                                   dtype_name(weights));
     else
         note.reason = arena_printf(arena, "%s values", dtype_name(dtype));
     return note;
@@ -244,14 +244,14 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool flo
         return false;
     }
     if (!named && !request->activations && !request->weights) {
-        err_set(err, ERR_USAGE, "insert-qdq is told to quantize nothing");
-        err_hint(err, "give activations, weights, values or weights-of");
+        err_set(err, ERR_USAGE, "insert-qdq has nothing to quantize");
+        err_hint(err, "give activations, weights, values, or weights-of");
         return false;
     }
     if (!named && request->activations && !options->ranges.count && floats) {
-        err_set(err, ERR_USAGE, "to quantize values their ranges must be known");
-        err_hint(err, "--calibrate DIR measures them on inputs as the model will see them, "
-                      "--calibrate random on made-up ones");
+        err_set(err, ERR_USAGE, "quantizing activations requires their ranges");
+        err_hint(err,
+                 "--calibrate DIR measures them on your data, --calibrate random on random data");
         return false;
     }
     request->excluded = node_exclusions(ctx->model, named ? &all : &patterns, ctx->scratch, err);
@@ -304,7 +304,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     a.request.broken = a.broken;
     if (ok && !is_named(a.options) && !floats)
         pass_remark(ctx->counts, &ctx->model->arena,
-                    "nothing is quantized: the model holds no float32 values");
+                    "nothing to quantize: the model has no float32 values");
     while (ok && !a.done) {
         model_batch_removals(ctx->model);
         ok = attempt(&a, ctx, err);
@@ -315,7 +315,8 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo insert_qdq_pass = {
     .name = "insert-qdq",
-    .summary = "quantize values and weights, as pairs of QuantizeLinear and DequantizeLinear",
+    .summary =
+        "quantize activations and weights, as pairs of QuantizeLinear and DequantizeLinear (Q/DQ)",
     .needs = FACT_DTYPES | FACT_SHAPES,
     .gives = FACT_DTYPES | FACT_SHAPES,
     .options = options_table,

@@ -36,9 +36,9 @@ typedef struct JoinOptions {
 
 static const PassOption options_table[] = {
     {"part", OPTION_CHOICE, offsetof(JoinOptions, part), part_names, "algorithm",
-     "algorithm: a step; initialization: what is done before the first"},
+     "algorithm: a training step; initialization: what runs before the first step"},
     {"index", OPTION_INT, offsetof(JoinOptions, index), NULL, "-1",
-     "which training, of a model that has several; -1: all, one after another"},
+     "which training_info to use, if there are several; -1: all, in order"},
     {0},
 };
 
@@ -90,7 +90,7 @@ static bool find_parts(Join *join, const JoinOptions *options, Parts *parts, Err
     join->updates = options->part == PART_ALGORITHM;
     if (!count) return err_set(err, ERR_MODEL, "it has no training_info");
     if (!all && (options->index < 0 || index >= count))
-        return err_set(err, ERR_MODEL, "it has %zu trainings, and none of index %lld", count,
+        return err_set(err, ERR_MODEL, "it has %zu training_infos, and none with index %lld", count,
                        (long long)options->index);
     for (size_t i = all ? 0 : index; i < (all ? count : index + 1); i++) {
         const Part part = part_of(join->model->training.items[i], join->updates);
@@ -104,10 +104,10 @@ static bool check_binding(const Join *join, const TrainingBinding *binding, Err 
     const NameRef *key = &binding->key, *value = &binding->value;
     const char *what = join->updates ? "update_binding" : "initialization_binding";
     if (!key->value || !key->value->init)
-        return err_set(err, ERR_MODEL, "%s of '%s', which is no initializer", what,
+        return err_set(err, ERR_MODEL, "%s of '%s', which is not an initializer", what,
                        key->name ? sym_text(key->name) : "");
     if (!value->value)
-        return err_set(err, ERR_MODEL, "%s of '%s' to '%s', which there is not", what,
+        return err_set(err, ERR_MODEL, "%s of '%s' to '%s', which does not exist", what,
                        sym_text(key->name), value->name ? sym_text(value->name) : "");
     return true;
 }
@@ -129,8 +129,9 @@ static bool check_bindings(const Join *join, const Part *part, Err *err) {
 static bool check_names(const Part *part, Err *err) {
     for (const Node *node = part->graph->first; node; node = node_after(node))
         if (node_names_values(node))
-            return node_error(node, err, ERR_MODEL,
-                              "it is of a training behind another one (expand-gradient first)");
+            return node_error(
+                node, err, ERR_MODEL,
+                "it belongs to a training_info after another one (run expand-gradient first)");
     return true;
 }
 
@@ -414,7 +415,7 @@ static bool run(PassCtx *ctx, const void *given, Err *err) {
 
 const PassInfo join_training_pass = {
     .name = "join-training",
-    .summary = "make a model of a training step: the graph, its algorithm and its updates",
+    .summary = "build a training step: the model's graph, the algorithm, and the updates",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

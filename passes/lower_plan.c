@@ -91,7 +91,7 @@ static uint32_t add_value(Lower *l, Sym name, const Type *type) {
 
 static bool too_large(Lower *l) {
     return err_set(l->err, ERR_MODEL,
-                   "calls of functions or sparse constants make much more of it than there is");
+                   "function calls or sparse constants would expand it beyond the limit");
 }
 
 /* Counts bytes that are about to be made, where they are more than the model itself has. */
@@ -104,7 +104,7 @@ static bool take_room(Lower *l, bool more, uint64_t bytes) {
 
 static bool enter(Lower *l) {
     if (l->depth++ < DEPTH_MAX) return true;
-    return err_set(l->err, ERR_MODEL, "graphs and calls of functions are nested more than %d deep",
+    return err_set(l->err, ERR_MODEL, "graphs and function calls are nested more than %d deep",
                    DEPTH_MAX);
 }
 
@@ -211,7 +211,7 @@ static bool add_sparse(Lower *l, const SparseTensor *sparse, uint32_t *number) {
     int64_t *indices;
     if (!values || !where || !tensor_check(values, l->err) || !tensor_check(where, l->err) ||
         !checked_count(sparse->dims, sparse->rank, &count))
-        return err_set(l->err, ERR_MODEL, "a sparse tensor is not whole");
+        return err_set(l->err, ERR_MODEL, "a sparse tensor is incomplete");
     uint64_t size = dtype_bits((Dtype)values->dtype) / 8, stored = tensor_count(values);
     if (!size || !checked_mul(count, size, &bytes) || bytes > INT32_MAX ||
         !tensor_read_ints(where, l->ctx->scratch, INT32_MAX, &indices, &entries))
@@ -247,7 +247,7 @@ static bool resolve(Lower *l, const Node *node, const Attr *attr, Given *given) 
     given->attr = call_attr(&given->frame, attr);
     bool untyped = attr->ref && !attr->has_type;
     if (!given->attr || untyped || given->attr->type == attr->type) return true;
-    node_error(node, l->err, ERR_MODEL, "a call gives it an attribute of another type");
+    node_error(node, l->err, ERR_MODEL, "a call passes an attribute of a different type");
     err_operand(l->err, "attribute '%s'", sym_text(attr->name));
     err_expected(l->err, "%s", attr_type_name(attr->type));
     err_actual(l->err, "%s", attr_type_name(given->attr->type));
@@ -263,7 +263,7 @@ static bool lower_body(Lower *l, const Given *given, uint32_t *number) {
     const CallFrame *frame = l->frame;
     bool again = l->again;
     if (!graph || !graph->owner)
-        return err_set(l->err, ERR_MODEL, "an attribute's graph is missing, or a default");
+        return err_set(l->err, ERR_MODEL, "an attribute's graph is missing, or is a default value");
     l->frame = given->frame;
     l->again |= !given->own;
     bool ok = lower_graph(l, graph, number);
@@ -433,7 +433,7 @@ static bool lower_constant(Lower *l, const Node *node) {
         return true;
     }
     if (given.attr && !add_constant(l, &given, &number))
-        return node_error(node, l->err, ERR_MODEL, "its value can't be read");
+        return node_error(node, l->err, ERR_MODEL, "its value cannot be read");
     if (number == PLAN_NONE) return node_error(node, l->err, ERR_MODEL, "it has no value");
     l->b.values.items[number].name = sym_of(l, out->name);
     l->value_of[out->id] = number;
@@ -456,8 +456,8 @@ static bool lower_step(Lower *l, const Node *node, Steps *steps) {
     if (step.op == known && !plan_has_operator(domain, sym_text(node->op_type), opset))
         return node_error(node, l->err, ERR_MODEL,
                           "demi's runtime has no such operator%s: %s%s%s at opset %lld",
-                          op_record_has(node_record(node), OP_SPELT) ? " in functions" : "", domain,
-                          *domain ? "." : "", sym_text(node->op_type), (long long)opset);
+                          op_record_has(node_record(node), OP_DECOMPOSED) ? " in functions" : "",
+                          domain, *domain ? "." : "", sym_text(node->op_type), (long long)opset);
     const char *label = node_label(node);
     step.name = plan_add_text(&l->b, label, strlen(label));
     for (uint32_t i = 0; i < node->input_count; i++)
@@ -583,7 +583,7 @@ static bool lower_outputs(Lower *l, const Graph *graph, PlanGraph *to, Steps *st
             !initializer(l, value, &number))
             return false;
         if (number == PLAN_NONE) {
-            err_set(l->err, ERR_MODEL, "nothing defines output '%s'", sym_text(value->name));
+            err_set(l->err, ERR_MODEL, "output '%s' is not defined", sym_text(value->name));
             err_graph(l->err, graph);
             return false;
         }
@@ -687,16 +687,16 @@ typedef struct LowerPlanOptions {
 
 static const PassOption options_table[] = {
     {"numerics", OPTION_CHOICE, offsetof(LowerPlanOptions, numerics), numerics_names, "fast",
-     "what the plan says of the passes before: faithful where they left all rounding as it was"},
+     "numerics to record in the plan; faithful if the passes before did not change any rounding"},
     {"fold", OPTION_BOOL, offsetof(LowerPlanOptions, fold), NULL, NULL,
-     "execute what depends on constants alone, and store the results"},
+     "compute what depends only on constants, and store the results"},
     {"small", OPTION_BOOL, offsetof(LowerPlanOptions, small), NULL, NULL,
-     "what the plan says of the passes before: 16-bit values were kept, which takes less memory"},
+     "memory mode to record in the plan: 16-bit values are kept in 16-bit"},
     {"isa", OPTION_CHOICE, offsetof(LowerPlanOptions, isa), isa_names, "none",
-     "pack weights for this machine's instruction set, or for the one named"},
+     "pack weights for this machine's instruction set, or for the given one"},
     {"memory", OPTION_INT, offsetof(LowerPlanOptions, memory), NULL, NULL,
-     "most bytes that calls of functions, sparse constants and results may take; 0: in proportion "
-     "to the model"},
+     "limit in bytes for function calls, sparse constants, and results; 0: proportional to the "
+     "model"},
     {0},
 };
 
@@ -722,7 +722,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     if (l.b.budget && l.room > l.b.budget / ROOM_SHARE) l.room = l.b.budget / ROOM_SHARE;
     uint64_t expanded = call_size_expanded(model, ctx->scratch), most = l.room / STEP_BYTES;
     if (expanded > most) {
-        err_set(err, ERR_MODEL, "calls of functions make too many nodes of it");
+        err_set(err, ERR_MODEL, "inlining function calls makes too many nodes");
         err_expected(err, "at most %llu", (unsigned long long)most);
         err_actual(err, "%llu%s", (unsigned long long)expanded,
                    expanded == UINT64_MAX ? " or more" : "");
@@ -740,7 +740,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo lower_plan_pass = {
     .name = "lower-plan",
-    .summary = "write the model as a plan for demi's runtime",
+    .summary = "write the model as an execution plan for demi's runtime",
     .needs = FACT_DTYPES,
     .breaks = FACT_DTYPES, /* bodies of functions have some call's types */
     .options = options_table,

@@ -40,19 +40,19 @@ typedef struct MakeTrainingOptions {
 
 static const PassOption options_table[] = {
     {"loss", OPTION_CHOICE, offsetof(MakeTrainingOptions, loss), loss_names, "cross-entropy",
-     "of the output, by classes' numbers; or the mean of squared differences"},
+     "loss of the output: cross-entropy of class indices, or the mean squared error"},
     {"optimizer", OPTION_CHOICE, offsetof(MakeTrainingOptions, optimizer), optimizer_names, "sgd",
-     "how parameters follow their gradients"},
+     "optimizer"},
     {"output", OPTION_STRING, offsetof(MakeTrainingOptions, output), NULL, NULL,
-     "the model's output that the loss is of, where it has several"},
+     "the output to compute the loss from, if there are several"},
     {"rate", OPTION_STRING, offsetof(MakeTrainingOptions, rate), NULL, "0.01",
-     "the learning rate: an initializer, 'learning_rate'"},
+     "learning rate, stored as the initializer 'learning_rate'"},
     {"momentum", OPTION_STRING, offsetof(MakeTrainingOptions, momentum), NULL, "0.9",
-     "of momentum"},
+     "momentum of the optimizer"},
     {"decay", OPTION_STRING, offsetof(MakeTrainingOptions, decay), NULL, "0",
-     "how much of a parameter is added to its gradient"},
+     "weight decay: the share of a parameter that is added to its gradient"},
     {"freeze", OPTION_STRINGS, offsetof(MakeTrainingOptions, freeze), NULL, NULL,
-     "names of parameters that stay as they are"},
+     "names of parameters that are not trained"},
     {0},
 };
 
@@ -71,17 +71,17 @@ typedef struct Making {
 
 static bool read_number(const char *text, const char *what, double *number, Err *err) {
     if (real_read(text, strlen(text), number) && *number >= 0 && *number < 1e30) return true;
-    return err_set(err, ERR_USAGE, "make-training: %s=%s is no number from 0 on", what, text);
+    return err_set(err, ERR_USAGE, "make-training: %s=%s is not a number of at least 0", what,
+                   text);
 }
 
 static Value *find_output(const Making *m, Err *err) {
     const Graph *graph = m->ctx->model->graph;
     const char *name = m->options->output;
     if (!name && graph->outputs.count > 1) {
-        err_set(
-            err, ERR_USAGE,
-            "make-training: which of %zu outputs is trained has to be said: output=NAME, or --of",
-            graph->outputs.count);
+        err_set(err, ERR_USAGE,
+                "make-training: the model has %zu outputs; choose one with output=NAME, or --of",
+                graph->outputs.count);
         err_hint(err, "the first one is '%s'", sym_text(graph->outputs.items[0]->use.value->name));
         return NULL;
     }
@@ -107,7 +107,8 @@ static bool find_scores(Making *m, Value *output, Err *err) {
     m->scores = output;
     m->axis = 1;
     if (!type || (type_dtype(type) != DTYPE_FLOAT && type_dtype(type) != DTYPE_DOUBLE))
-        return err_set(err, ERR_MODEL, "output '%s' is no tensor of float or double of known rank",
+        return err_set(err, ERR_MODEL,
+                       "output '%s' is not a tensor of float or double with a known rank",
                        sym_text(output->name));
     if (m->options->loss == LOSS_MSE) return true;
     Node *node = output->producer;
@@ -119,8 +120,7 @@ static bool find_scores(Making *m, Value *output, Err *err) {
     }
     if (m->axis < 1 || m->axis >= (int64_t)type->rank)
         return err_set(err, ERR_MODEL,
-                       "output '%s' has no axis of classes behind the first one: mse is a loss "
-                       "for it",
+                       "output '%s' has no axis of classes after the first one: use the loss mse",
                        sym_text(output->name));
     return true;
 }
@@ -295,7 +295,8 @@ static bool prepare(Making *m, Err *err) {
     if (m->ctx->model->training.count)
         return err_set(err, ERR_MODEL, "the model has a training_info");
     if (o->loss == LOSS_CROSS_ENTROPY && m->nodes.opset < 12)
-        return err_set(err, ERR_MODEL, "before opset 12 there is no loss (upgrade-opset)");
+        return err_set(err, ERR_MODEL,
+                       "before opset 12, there is no loss operator (upgrade-opset)");
     Value *output = find_output(m, err);
     return output && find_scores(m, output, err);
 }
@@ -323,7 +324,7 @@ static bool run(PassCtx *ctx, const void *given, Err *err) {
 
 const PassInfo make_training_pass = {
     .name = "make-training",
-    .summary = "give a model a loss, its gradient and an optimizer: a training_info",
+    .summary = "add a training_info to a model: a loss, its gradient, and an optimizer",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

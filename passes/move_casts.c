@@ -97,7 +97,7 @@ static void move_reason(Move *m, const Use *use, const Value *value) {
     *note = *was;
     note->kind = NOTE_MOVED;
     note->subject = NULL;
-    note->reason = "follows a cast, which is smaller right in front of it";
+    note->reason = "follows a cast, which converts less right before this node";
     reader->note = note;
 }
 
@@ -112,7 +112,7 @@ static void flip_node(Move *m, const MoveSite *site) {
     *note = *node->note;
     note->dtype = site->planned ? m->plan.narrow : m->plan.wide;
     note->kind = site->planned ? NOTE_LOW : NOTE_MOVED;
-    note->reason = site->planned ? "cheaper in 16 bit" : "its casts are smaller this way";
+    note->reason = site->planned ? "cheaper in 16-bit" : "its casts convert less this way";
     node->note = note;
     for (uint32_t o = 0; site->planned && o < node->output_count; o++)
         for (const Use *use = node->outputs[o] ? node->outputs[o]->uses : NULL; use;

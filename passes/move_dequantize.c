@@ -9,7 +9,7 @@
  * MaxPool and the largest or smallest over axes, as scales are positive; Pad by 0, which becomes the zero point, and Resize of nearest
  * neighbors. What makes more elements than it reads moves only where a Q follows. Concat's operands
  * are brought to its Q's scale where there is one, or have one scale already. Q(DQ(X)) is then left
- * to fuse-tables. The operator must take bytes at the model's version. What only constants are moved
+ * to fuse-lookup-tables. The operator must take bytes at the model's version. What only constants are moved
  * to is folded anyway and stays. All is exact; faithful plans have nothing of this all the same.
  */
 #include "constants.h"
@@ -184,4 +184,5 @@ static void visit(Fuse *fuse, Node *node) {
 }
 
 FUSE_PASS(move_dequantize, "move-dequantize",
-          "move data as the bytes that it is quantized to, for plans", visit);
+          "move DequantizeLinear behind data movement, which then moves quantized data, for plans",
+          visit);

@@ -8,4 +8,12 @@ static const PassInfo *const all_passes[] = {
 };
 #undef X
 
-const PassTable demi_passes = {all_passes, sizeof all_passes / sizeof *all_passes};
+#define FORMERLY(former, name) {former, name},
+static const FormerName former_names[] = {
+#include "former_names.def"
+};
+
+const PassTable demi_passes = {.passes = all_passes,
+                               .count = sizeof all_passes / sizeof *all_passes,
+                               .former = former_names,
+                               .former_count = sizeof former_names / sizeof *former_names};

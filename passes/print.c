@@ -13,7 +13,7 @@ static const char *const detail_names[] = {"short", "full", NULL};
 
 static const PassOption options_table[] = {
     {"detail", OPTION_CHOICE, offsetof(PrintOptions, detail), detail_names, NULL,
-     "short elides tensors of more than 16 elements"},
+     "short omits tensors of more than 16 elements"},
     {0},
 };
 

@@ -27,11 +27,11 @@ typedef struct ScaleOptions {
 
 static const PassOption options_table[] = {
     {"scale", OPTION_STRING, offsetof(ScaleOptions, scale), NULL, "dynamic",
-     "dynamic: found while training; or a number"},
+     "dynamic: adjusted during training; or a number"},
     {"first", OPTION_STRING, offsetof(ScaleOptions, first), NULL, "65536",
-     "what a dynamic scale begins with"},
+     "initial value of a dynamic scale"},
     {"interval", OPTION_INT, offsetof(ScaleOptions, interval), NULL, "2000",
-     "steps in a row with finite gradients that double a dynamic scale"},
+     "consecutive steps with finite gradients after which a dynamic scale doubles"},
     {0},
 };
 
@@ -55,8 +55,9 @@ static bool find_gradient(Scaling *s, Err *err) {
     const Model *model = s->ctx->model;
     if (model->training.count != 1 || !model->training.items[0]->algorithm)
         return err_set(err, ERR_MODEL,
-                       model->training.count ? "it has no single training with an algorithm"
-                                             : "it has no training_info");
+                       model->training.count
+                           ? "it does not have exactly one training_info with an algorithm"
+                           : "it has no training_info");
     s->info = model->training.items[0];
     for (Node *node = s->info->algorithm->first; node; node = node_after(node)) {
         if (!node_names_values(node)) continue;
@@ -72,19 +73,19 @@ static bool read_scale(Scaling *s, const ScaleOptions *options, Err *err) {
     const char *text = s->dynamic ? options->first : options->scale;
     if (!real_read_float(text, strlen(text), &s->scale) || !(s->scale >= 1) ||
         !(s->scale <= (float)MOST_SCALE))
-        return err_set(err, ERR_USAGE, "scale-loss: '%s' is no scale from 1 to 2^24", text);
+        return err_set(err, ERR_USAGE, "scale-loss: '%s' is not a scale from 1 to 2^24", text);
     return s->interval >= 1 || err_set(err, ERR_USAGE, "scale-loss: interval is less than 1");
 }
 
 static bool check_types(const Scaling *s, const Value *loss, Err *err) {
     if (type_dtype(loss->type) != DTYPE_FLOAT)
-        return node_error(s->gradient, err, ERR_MODEL, "its y is no float");
+        return node_error(s->gradient, err, ERR_MODEL, "its y is not floating-point");
     bool any = false;
     for (uint32_t i = 0; i < s->gradient->output_count; i++) {
         const Value *output = s->gradient->outputs[i];
         any = any || output;
         if (output && type_dtype(output->type) != DTYPE_FLOAT)
-            return node_error(s->gradient, err, ERR_MODEL, "gradient '%s' is no float",
+            return node_error(s->gradient, err, ERR_MODEL, "gradient '%s' is not floating-point",
                               sym_text(output->name));
     }
     return any || node_error(s->gradient, err, ERR_MODEL, "it has no output");
@@ -193,7 +194,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     attr_string(node_attr(s.gradient, "y"), &name);
     Value *loss = value_named(s.info->algorithm, name);
     if (!loss)
-        return node_error(s.gradient, err, ERR_MODEL, "its y names '%.*s', which there is not",
+        return node_error(s.gradient, err, ERR_MODEL, "its y names '%.*s', which does not exist",
                           (int)name.size, name.size ? (const char *)name.data : "");
     if (!check_types(&s, loss, err)) return false;
     s.scaled_by = number(&s, "loss_scale", s.scale);
@@ -209,7 +210,8 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo scale_loss_pass = {
     .name = "scale-loss",
-    .summary = "scale the loss of a training, and skip steps whose gradients are not finite",
+    .summary =
+        "loss scaling: scale the training loss, and skip steps whose gradients are not finite",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

@@ -22,7 +22,7 @@ static const PassOption options_table[] = {
     {"shapes", OPTION_STRINGS, offsetof(SetShapesOptions, shapes), NULL, NULL,
      "NAME=1x3x224x224: the sizes of an input"},
     {"dims", OPTION_STRINGS, offsetof(SetShapesOptions, dims), NULL, NULL,
-     "NAME=N: a size by the name that the model has for it"},
+     "NAME=N: a dynamic size, by its name in the model"},
     {0},
 };
 
@@ -56,7 +56,7 @@ static Set set_new(PassCtx *ctx, size_t more, Err *err) {
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
 static bool malformed(Set *set, const char *text, const char *expected) {
-    err_set(set->err, ERR_USAGE, "'%s' says no sizes", text);
+    err_set(set->err, ERR_USAGE, "'%s' does not give sizes", text);
     err_expected(set->err, "%s", expected);
     return false;
 }
@@ -80,7 +80,7 @@ static bool set_size(Set *set, Sym name, int64_t size) {
     const Size *have = size_named(set, name);
     if (have)
         return have->size == size ||
-               err_set(set->err, ERR_USAGE, "'%s' is to be both %lld and %lld", sym_text(name),
+               err_set(set->err, ERR_USAGE, "'%s' is given as both %lld and %lld", sym_text(name),
                        (long long)have->size, (long long)size);
     VEC_PUSH(set->ctx->scratch, &set->sizes, ((Size){.name = name, .size = size}));
     set->size_at[name->number] = (uint32_t)set->sizes.count;
@@ -108,7 +108,7 @@ static Value *find_input(Set *set, const char *name, size_t length) {
 /* A size below 0, which exporters write for an open one, is one. */
 static bool take_input_dim(Set *set, const Value *input, Dim *dim, int64_t size) {
     if (dim->kind == DIM_KNOWN && dim->size >= 0 && dim->size != size) {
-        err_set(set->err, ERR_USAGE, "input '%s' has a size that is known", sym_text(input->name));
+        err_set(set->err, ERR_USAGE, "input '%s' has a fixed size", sym_text(input->name));
         err_expected(set->err, "%lld", (long long)dim->size);
         err_actual(set->err, "%lld", (long long)size);
         return false;
@@ -142,7 +142,7 @@ static bool take_shape(Set *set, const char *text) {
     if (!input) return false;
     const Type *type = input->input->type;
     if (!type || type->kind != TYPE_TENSOR)
-        return err_set(set->err, ERR_USAGE, "input '%s' is no tensor", sym_text(input->name));
+        return err_set(set->err, ERR_USAGE, "input '%s' is not a tensor", sym_text(input->name));
     while (*sizes) {
         Dim dim = {.kind = DIM_UNKNOWN};
         int64_t size;
@@ -229,14 +229,14 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
             resolve_graph(&set, graphs.items[i]);
     for (size_t i = 0; i < named; i++)
         if (!set.sizes.items[i].found)
-            return err_set(err, ERR_USAGE, "no size of the model is called '%s'",
+            return err_set(err, ERR_USAGE, "the model has no size named '%s'",
                            sym_text(set.sizes.items[i].name));
     return true;
 }
 
 const PassInfo set_shapes_pass = {
     .name = "set-shapes",
-    .summary = "give inputs the sizes that the model is to be run with",
+    .summary = "fix the sizes of inputs",
     .options = options_table,
     .options_size = sizeof(SetShapesOptions),
     .run = run,

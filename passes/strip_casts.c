@@ -406,7 +406,7 @@ static void restore_nodes(PassCtx *ctx, const GraphList *graphs) {
  * that were wrong before are not looked at: the others follow their values. */
 static bool check_result(PassCtx *ctx, Err *err) {
     if (strict_types(ctx, false, err)) return true;
-    err_hint(err, "the casts can't be taken back: the model was changed since demi put them in");
+    err_hint(err, "cannot remove the casts: the model was changed after demi inserted them");
     return false;
 }
 
@@ -433,7 +433,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo strip_casts_pass = {
     .name = "strip-casts",
-    .summary = "remove the casts that demi inserted and restore what they served",
+    .summary = "remove the casts that demi inserted, and restore the types of constants",
     .breaks = FACT_SHAPES,
     .idempotent = true,
     .run = run,

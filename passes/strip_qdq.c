@@ -8,7 +8,7 @@
  * the floats that they were read as, so they keep their rounding. With all=true so do pairs of
  * anybody's, where QuantizeLinear and DequantizeLinear have the same constants, and weights that
  * are constants behind a DequantizeLinear. Only what is float32 between is looked at. What raising
- * the opset and fold-affine did before stays.
+ * the opset and fold-batch-norm did before stays.
  */
 #include <stddef.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct StripQdqOptions {
 
 static const PassOption options_table[] = {
     {"all", OPTION_BOOL, offsetof(StripQdqOptions, all), NULL, NULL,
-     "remove pairs that demi did not insert, too"},
+     "also remove Q/DQ pairs that demi did not insert"},
     {0},
 };
 
@@ -249,7 +249,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo strip_qdq_pass = {
     .name = "strip-qdq",
-    .summary = "remove the pairs that insert-qdq put in, weights being float again",
+    .summary = "remove the Q/DQ pairs that insert-qdq inserted, and dequantize the weights",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

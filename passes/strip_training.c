@@ -26,7 +26,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 
 const PassInfo strip_training_pass = {
     .name = "strip-training",
-    .summary = "take the training_info away: the model for inference stays",
+    .summary = "remove the training_info, which leaves the inference model",
     .idempotent = true,
     .run = run,
 };

@@ -66,7 +66,7 @@ static bool check_types(Upgrade *upgrade, const Node *node, const OpSchema *olde
             continue;
         if (type_set_holds(op_param_types(older, before), type) &&
             !type_set_holds(op_param_types(newer, after), type))
-            return upgrade_refuse(upgrade, node, err, "'%s' can't be %s from opset %d on",
+            return upgrade_refuse(upgrade, node, err, "'%s' cannot be %s from opset %d on",
                                   after->name, dtype_name(type.dtype), (int)newer->since);
     }
     return true;
@@ -107,7 +107,8 @@ static bool check_node(Upgrade *upgrade, const Node *node, int64_t from, Err *er
     bool formed = false;
     if (!ops_find_sym(NULL, node->op_type, from)) {
         if (ops_exists("", op))
-            return upgrade_refuse(upgrade, node, err, "the operator does not exist there yet");
+            return upgrade_refuse(upgrade, node, err,
+                                  "the operator does not exist at that opset yet");
         return upgrade_refuse(upgrade, node, err, "the operator is unknown");
     }
     for (int64_t at; (at = next_step(op, from, upgrade->to)); from = at) {
@@ -215,17 +216,17 @@ static void upgrade_apply(Upgrade *upgrade) {
 static bool check_options(const Model *model, const UpgradeOptions *options, Err *err) {
     int64_t now = opset_version(&model->opsets, NULL);
     if ((options->to != 0) == (options->target != 0))
-        return err_set(err, ERR_USAGE, "upgrade-opset takes one of 'to' and 'for'");
+        return err_set(err, ERR_USAGE, "give upgrade-opset 'to' or 'for', not both");
     if (options->target) return true;
     if (options->to < 1 || options->to > OPS_OPSET_ONNX) {
-        err_set(err, ERR_USAGE, "no opset %lld", (long long)options->to);
+        err_set(err, ERR_USAGE, "unknown opset %lld", (long long)options->to);
         err_expected(err, "1 to %d", OPS_OPSET_ONNX);
         return false;
     }
     if (now <= options->to) return true;
     err_set(err, ERR_USAGE, "the model is at opset %lld, past %lld", (long long)now,
             (long long)options->to);
-    err_hint(err, "opsets are only raised");
+    err_hint(err, "opsets can only be raised");
     return false;
 }
 
@@ -273,7 +274,7 @@ static void remark_refusal(PassCtx *ctx, const Err *refusal) {
     Arena *arena = &ctx->model->arena;
     const char *node = refusal->node;
     pass_remark(ctx->counts, arena,
-                arena_printf(arena, "the opset is kept: %s%s%s%s", refusal->what,
+                arena_printf(arena, "the opset was not raised: %s%s%s%s", refusal->what,
                              *node ? " (node '" : "", node, *node ? "')" : ""));
 }
 
@@ -300,7 +301,7 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
 
 const PassInfo upgrade_opset_pass = {
     .name = "upgrade-opset",
-    .summary = "raise the opset of the default domain, rewriting operators that changed",
+    .summary = "raise the opset of the default domain, and rewrite operators that changed",
     .breaks = FACT_DTYPES | FACT_SHAPES,
     .options = options_table,
     .options_size = sizeof(UpgradeOptions),

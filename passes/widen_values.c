@@ -39,7 +39,7 @@ typedef struct WidenOptions {
 
 static const PassOption options_table[] = {
     {"bfloat16", OPTION_CHOICE, offsetof(WidenOptions, bfloat16), bfloat16_names, "machine",
-     "what becomes of bfloat16; machine: kept where this one computes in it, else widened"},
+     "what becomes of bfloat16; machine: kept if this CPU computes in it, else widened"},
     {0},
 };
 
@@ -361,7 +361,8 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
 
 const PassInfo widen_values_pass = {
     .name = "widen-values",
-    .summary = "make 16-bit values float between nodes, for plans of processors that compute so",
+    .summary =
+        "widen 16-bit values to float32 between nodes, for plans for CPUs that compute in float32",
     .needs = FACT_DTYPES,
     .gives = FACT_DTYPES,
     .options = options_table,

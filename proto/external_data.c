@@ -163,7 +163,7 @@ static bool open_failed(const char *location, int error_number, Err *err) {
     switch (error_number) {
     case EXDEV:
     case ELOOP:
-        err_set(err, ERR_MODEL, "external data '%s' leads out of the model's folder", location);
+        err_set(err, ERR_MODEL, "external data '%s' is outside of the model's folder", location);
         return false;
     case EMFILE:
     case ENFILE:
@@ -173,7 +173,7 @@ static bool open_failed(const char *location, int error_number, Err *err) {
     default:
         err_set(err, ERR_MODEL, "external data '%s': %s", location, strerror(error_number));
         if (error_number == ENOENT)
-            err_hint(err, "that file has the weights: it belongs beside the model");
+            err_hint(err, "that file contains the weights: keep it next to the model");
         return false;
     }
 }
@@ -216,13 +216,13 @@ static Source *read_by_caller(ExternalData *external, Sym location, Err *err) {
     const int64_t size = from->size(from->reader.user, location->text);
     if (size >= 0)
         return source_from_reader(external->arena, &from->reader, (uint64_t)size, location->text);
-    err_set(err, ERR_MODEL, "external data '%s': the callback has none", location->text);
+    err_set(err, ERR_MODEL, "external data '%s': the callback does not provide it", location->text);
     return NULL;
 }
 
 static Source *open_file(ExternalData *external, Sym location, Err *err) {
     if (!external->options.folder) {
-        err_set(err, ERR_MODEL, "external data '%s' of a model that is in no folder",
+        err_set(err, ERR_MODEL, "external data '%s' of a model that is not in a folder",
                 location->text);
         err_hint(err, "--data-root DIR");
         return NULL;
@@ -325,12 +325,12 @@ static bool range_read(const Entries *entries, const Tensor *tensor, ExternalRan
     uint64_t left = inside ? source->size - range->offset : 0;
     if (!entries->length) range->size = size_within(tensor, left);
     if (inside && range->size <= left) return true;
-    err_set(err, ERR_MODEL, "external data passes the end of '%s'", location);
+    err_set(err, ERR_MODEL, "external data extends beyond the end of '%s'", location);
     err_expected(err, "at most %llu bytes", (unsigned long long)source->size);
     err_actual(err, "offset %llu and length %llu", (unsigned long long)range->offset,
                (unsigned long long)range->size);
-    err_hint(err, "the file may be cut off: fetch it again, with 'git lfs pull' where it is kept "
-                  "by Git LFS");
+    err_hint(err, "the file may be truncated: fetch it again, with 'git lfs pull' if it is stored "
+                  "in Git LFS");
     return false;
 }
 

@@ -23,7 +23,8 @@ typedef struct Kind {
 
 #define EXPORT_TORCH "load it in PyTorch and export: torch.onnx.export(model, inputs, 'model.onnx')"
 #define EXPORT_OPTIMUM                                                                             \
-    "weights alone; 'optimum-cli export onnx --model MODEL DIR' exports a model of the Hub"
+    "it contains only weights; 'optimum-cli export onnx --model MODEL DIR' exports a model of "    \
+    "the Hub"
 
 static const Kind torch = {"a PyTorch file", EXPORT_TORCH};
 static const Kind torch_script = {"a TorchScript file", EXPORT_TORCH};
@@ -41,10 +42,9 @@ static const Kind saved = {"a TensorFlow SavedModel",
                            "python -m tf2onnx.convert --saved-model ITS-FOLDER --output "
                            "model.onnx"};
 static const Kind archive = {"a ZIP archive", "unpack it"};
-static const Kind arrays = {"a NumPy archive (.npz)", "it holds values, as --data takes them"};
-static const Kind page = {"a web page",
-                          "the download gave a page about the file; take the link to the file "
-                          "itself, and log in where that is needed"};
+static const Kind arrays = {"a NumPy archive (.npz)", "it contains values, for --data"};
+static const Kind page = {"a web page", "the download is a page about the file; use the link to "
+                                        "the file itself, and log in if required"};
 static const Kind paddle = {"a PaddlePaddle model",
                             "paddle2onnx --model_dir DIR --model_filename FILE --params_filename "
                             "PARAMS --save_file model.onnx"};
@@ -63,24 +63,26 @@ static const struct Magic {
         }                                                                                          \
     }
     MAGIC(0, "version https://git-lfs.github.com/", "a Git LFS pointer",
-          "'git lfs pull' fetches the model that it stands for"),
+          "'git lfs pull' fetches the actual model"),
     MAGIC(0, "GGUF", "a GGUF file",
-          "weights of llama.cpp, which have no way back; export the model that it was made of"),
+          "these are weights of llama.cpp, which cannot be converted back; export the original "
+          "model"),
     MAGIC(0, "\211HDF\r\n\032\n", "an HDF5 file (Keras .h5)",
           "python -m tf2onnx.convert --keras FILE --output model.onnx, or keras' own "
           "model.export('model.onnx', format='onnx')"),
     MAGIC(4, "TFL3", "a TensorFlow Lite model",
           "python -m tf2onnx.convert --tflite FILE --output model.onnx"),
     MAGIC(4, "ORTM", "ONNX Runtime's own format (.ort)",
-          "it has no way back; take the .onnx file that it was made of"),
-    MAGIC(0, "ftrt", "a TensorRT engine", "it has no way back; take the .onnx file it was made of"),
+          "it cannot be converted back; use the .onnx file that it was made from"),
+    MAGIC(0, "ftrt", "a TensorRT engine",
+          "it cannot be converted back; use the .onnx file that it was made from"),
     MAGIC(0, "\x80\002\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "a PyTorch file",
           EXPORT_TORCH),
     MAGIC(0, "\x80\002", "a Python pickle", EXPORT_TORCH),
     MAGIC(0, "\x80\003", "a Python pickle", EXPORT_TORCH),
     MAGIC(0, "\x80\004", "a Python pickle", EXPORT_TORCH),
     MAGIC(0, "\x80\005", "a Python pickle", EXPORT_TORCH),
-    MAGIC(0, "\223NUMPY", "a NumPy array (.npy)", "it holds values, as 'demi run --input' takes"),
+    MAGIC(0, "\223NUMPY", "a NumPy array (.npy)", "it contains values, for 'demi run --input'"),
     MAGIC(0, "\037\213", "compressed by gzip", "unpack it: gunzip"),
     MAGIC(0,
           "\375"
@@ -245,10 +247,10 @@ static void explain_cut(const Source *source, Err *err) {
     char missing[32], size[32];
     uint64_t end = end_of_model(source);
     if (end <= source->size || source->size < 8) return;
-    replace(err, "a download or a copy may have ended early: fetch it again");
+    replace(err, "a download or copy may be incomplete: fetch the file again");
     size_text(end - source->size, missing);
     size_text(source->size, size);
-    snprintf(err->what, sizeof err->what, "the file is cut off: %s are missing after its %s",
+    snprintf(err->what, sizeof err->what, "the file is truncated: %s are missing after its %s",
              missing, size);
 }
 
@@ -256,7 +258,7 @@ void foreign_file_explain(const Source *source, Err *err) {
     Look look = {.source = source};
     if (err->code != ERR_MODEL) return;
     if (source->size == 0) {
-        replace(err, "was it downloaded, or written, to its end?");
+        replace(err, "was it downloaded or written completely?");
         snprintf(err->what, sizeof err->what, "the file is empty");
         return;
     }
@@ -268,5 +270,5 @@ void foreign_file_explain(const Source *source, Err *err) {
         return;
     }
     replace(err, kind->hint);
-    snprintf(err->what, sizeof err->what, "this is %s, no ONNX model", kind->what);
+    snprintf(err->what, sizeof err->what, "this is %s, not an ONNX model", kind->what);
 }

@@ -339,7 +339,7 @@ static bool takes_name(const Save *save) {
     if (!save->named || (!save->out->streaming && model_save_is_name(save->data_name) &&
                          strcmp(save->data_name, save->out->name) != 0))
         return true;
-    return err_set(save->err, ERR_USAGE, "'%s' can't be the name of the data file",
+    return err_set(save->err, ERR_USAGE, "'%s' is not allowed as the name of the data file",
                    save->data_name);
 }
 

@@ -32,8 +32,7 @@ static bool count_until_it_fits(ExportPlan *plan, Err *err) {
     }
     while (!fits(plan) && plan->spill != SPILL_ALL) {
         if (!plan->data_name) {
-            err_set(err, ERR_ENV,
-                    "a model of more than 2^31 - 1 bytes needs a data file beside it");
+            err_set(err, ERR_ENV, "a model of more than 2^31 - 1 bytes needs a separate data file");
             err_hint(err, "write to a file, not to a pipe");
             return false;
         }
@@ -41,7 +40,8 @@ static bool count_until_it_fits(ExportPlan *plan, Err *err) {
         if (!count(plan)) return false;
     }
     return fits(plan) ||
-           err_set(err, ERR_MODEL, "the model has more than 2^31 - 1 bytes beside its weights");
+           err_set(err, ERR_MODEL,
+                   "the model has more than 2^31 - 1 bytes in addition to its weights");
 }
 
 /* The importer refuses such files, as cut-off ones; only text makes such models. */

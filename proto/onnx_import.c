@@ -70,7 +70,7 @@ static bool import_training(Import *import, ShadowPiece piece, Scope *main) {
 
 static bool missing(const Import *import, const char *what) {
     err_set(import->err, ERR_MODEL, "not an ONNX model: %s is missing", what);
-    err_hint(import->err, "the file may be cut off");
+    err_hint(import->err, "the file may be truncated");
     return false;
 }
 

@@ -74,7 +74,7 @@ static bool refuse(Guard *guard, const char *what) {
 static bool charge(Guard *guard, uint64_t bytes) {
     guard->cost += bytes; /* far from wrapping: the file has less than 2^31 bytes */
     if (guard->cost <= guard->budget) return true;
-    err_set(guard->err, ERR_MODEL, "too many objects for the memory budget");
+    err_set(guard->err, ERR_MODEL, "too many objects for the memory limit");
     err_expected(guard->err, "at most %llu bytes", (unsigned long long)guard->budget);
     err_file(guard->err, guard->reader.source->name);
     return false;
@@ -131,7 +131,7 @@ static bool read_varint(Guard *guard, uint64_t *value) {
     const Frame *frame = top(guard);
     if (!reader_varint(&guard->reader, value)) return refuse(guard, "bad varint");
     if (reader_position(&guard->reader) > frame->end)
-        return refuse(guard, "a field passes the end");
+        return refuse(guard, "a field extends beyond the end");
     return true;
 }
 
@@ -146,16 +146,16 @@ static bool read_tag(Guard *guard, uint64_t *tag) {
 static bool read_length(Guard *guard, uint64_t *length) {
     if (!read_varint(guard, length)) return false;
     if (*length > top(guard)->end - reader_position(&guard->reader))
-        return refuse(guard, "a length passes the end of its message");
+        return refuse(guard, "a length extends beyond the end of its message");
     return true;
 }
 
 static bool copy_bytes(Guard *guard, uint64_t size) {
     if (size > top(guard)->end - reader_position(&guard->reader))
-        return refuse(guard, "a field passes the end");
+        return refuse(guard, "a field extends beyond the end");
     unsigned char *to = shadow_extend(writer_of(guard, top(guard)), (size_t)size);
     if (reader_copy(&guard->reader, to, size)) return true;
-    return refuse(guard, "it can't be read"); /* err is set by the reader: the first one stays */
+    return refuse(guard, "it cannot be read"); /* err is set by the reader: the first one stays */
 }
 
 /* Copies the value of a field that is not a group; the tag was written. */

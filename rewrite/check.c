@@ -67,7 +67,7 @@ static bool check_dtype(Check *c, const OpAttr *formal, const Attr *attr) {
         return true;
     bool named = number > 0 && number < DTYPE_COUNT;
     if (named || (formal->has_default && formal->value.i == number)) return true;
-    node_error(c->node, c->err, ERR_MODEL, "the number of no element type");
+    node_error(c->node, c->err, ERR_MODEL, "not the number of an element type");
     err_operand(c->err, "attribute '%s'", formal->name);
     err_actual(c->err, "%lld", (long long)number);
     return false;
@@ -127,7 +127,7 @@ static bool check_operand(Check *c, const OpParam *param, const Value *value, Bo
     if (!value || !param) return true;
     if (!op_type_from(value->type, &type)) {
         if (!is_complete(value->type)) return true;
-        node_error(c->node, c->err, ERR_MODEL, "a type that no operator takes");
+        node_error(c->node, c->err, ERR_MODEL, "a type that no operator supports");
         err_operand(c->err, "operand '%s' ('%s')", param->name, sym_text(value->name));
         return false;
     }
@@ -144,7 +144,7 @@ static bool check_operand(Check *c, const OpParam *param, const Value *value, Bo
     Bound *b = &bound[param->var];
     if (!b->set) *b = (Bound){true, type, param->name};
     if (b->type.kind == type.kind && b->type.dtype == type.dtype) return true;
-    node_error(c->node, c->err, ERR_MODEL, "operands of one type variable differ");
+    node_error(c->node, c->err, ERR_MODEL, "operands with the same type variable differ");
     err_operand(c->err, "operand '%s' ('%s')", param->name, sym_text(value->name));
     err_expected(c->err, "%s, as '%s'", dtype_name(b->type.dtype), b->by);
     err_actual(c->err, "%s", dtype_name(type.dtype));

@@ -71,7 +71,7 @@ static bool attr_is_whole(const Node *node, const Attr *attr, Err *err) {
         return false;
     }
     if (attr->ref || !lacks_payload(attr)) return true;
-    attr_error(node, sym_text(attr->name), "it says what it holds, and holds nothing", err);
+    attr_error(node, sym_text(attr->name), "it declares a type, but has no value", err);
     err_expected(err, "%s", attr_type_name(attr->type));
     return false;
 }

@@ -63,7 +63,7 @@ static bool check_imports(Form *f, const OpsetImports *opsets) {
 static bool check_header(Form *f) {
     const Model *model = f->model;
     if (model->ir_version > NEWEST_IR) {
-        err_set(f->err, ERR_MODEL, "the model's IR version is newer than this demi knows");
+        err_set(f->err, ERR_MODEL, "the model's IR version is newer than this demi supports");
         err_expected(f->err, "at most %d", NEWEST_IR);
         err_actual(f->err, "%lld", (long long)model->ir_version);
         return false;
@@ -72,12 +72,13 @@ static bool check_header(Form *f) {
     if (!old && !model->opsets.count)
         return err_set(f->err, ERR_MODEL, "the model imports no operator set");
     if (old && model->opsets.count)
-        return err_set(f->err, ERR_MODEL, "a model of this IR version imports no operator sets");
+        return err_set(f->err, ERR_MODEL,
+                       "a model of this IR version must not import operator sets");
     if (!check_imports(f, &model->opsets)) return false;
     f->list++;
     for (const KeyValue *entry = model->metadata; entry; entry = entry->next)
         if (is_again(f, entry->key))
-            return err_set(f->err, ERR_MODEL, "the model's metadata has a key twice: '%s'",
+            return err_set(f->err, ERR_MODEL, "the model's metadata has a duplicate key: '%s'",
                            sym_text(entry->key));
     return true;
 }
@@ -131,12 +132,12 @@ static const char *sparse_fault(const SparseTensor *sparse, Arena *scratch) {
     if (!tensor_check(indices, NULL) || indices->dtype != DTYPE_INT64)
         return "indices of a sparse tensor are not int64";
     if (indices->rank != 1 && indices->rank != 2)
-        return "indices of a sparse tensor have no rank 1 or 2";
+        return "indices of a sparse tensor do not have rank 1 or 2";
     if ((uint64_t)indices->dims[0] != count)
-        return "a sparse tensor has not as many indices as values";
+        return "the numbers of indices and values of a sparse tensor differ";
     uint64_t per = indices->rank == 2 ? (uint64_t)indices->dims[1] : 1;
     if (indices->rank == 2 && per != sparse->rank)
-        return "indices of a sparse tensor are of another rank";
+        return "indices of a sparse tensor have a different rank";
     int64_t *numbers;
     if (!tensor_read_ints(indices, scratch, UINT32_MAX, &numbers, &items)) return NULL;
     uint64_t previous = 0;
@@ -172,13 +173,13 @@ static bool check_attrs(Form *f, const Node *node) {
     f->list++;
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
         if (is_again(f, attr->name)) {
-            node_error(node, f->err, ERR_MODEL, "an attribute is there twice");
+            node_error(node, f->err, ERR_MODEL, "a duplicate attribute");
             err_operand(f->err, "attribute '%s'", sym_text(attr->name));
             return false;
         }
         if (attr->ref && !node->graph->function) {
             node_error(node, f->err, ERR_MODEL,
-                       "an attribute refers to one of a function, and lies in none");
+                       "an attribute refers to a function's attribute, but is not in a function");
             err_operand(f->err, "attribute '%s'", sym_text(attr->name));
             return false;
         }
@@ -215,9 +216,7 @@ static void check_nested(Graph *graph, void *data) {
 /* A graph's names come into scope, and leave it. */
 static bool enter(Form *f, const Graph *graph, const Value *value) {
     uint32_t *seen = &f->seen[value->name->number];
-    if (*seen)
-        return form_error(f, graph, "a name is used again for another value",
-                          sym_text(value->name));
+    if (*seen) return form_error(f, graph, "a name is used for two values", sym_text(value->name));
     *seen = graph->id + 1;
     return true;
 }
@@ -253,7 +252,7 @@ static bool check_initializers(Form *f, const Graph *graph) {
     for (size_t i = 0; listed && i < graph->initializers.count; i++) {
         const Value *value = graph->initializers.items[i];
         if (!value->input)
-            return form_error(f, graph, "before IR version 4 an initializer has to be an input",
+            return form_error(f, graph, "before IR version 4, an initializer must also be an input",
                               sym_text(value->name));
     }
     for (size_t i = 0; i < graph->sparse_initializers.count; i++) {
@@ -293,7 +292,7 @@ static bool check_graph(Form *f, const Graph *graph) {
     for (size_t i = 0; whole && i < graph->outputs.count; i++) {
         const Value *value = graph->outputs.items[i]->use.value;
         if (value->graph != graph)
-            return form_error(f, graph, "a subgraph gives out a value of a graph around it",
+            return form_error(f, graph, "a subgraph returns a value of an outer graph",
                               sym_text(value->name));
     }
     leave_graph(f, graph);
@@ -314,7 +313,8 @@ static bool opsets_agree(Form *f, const Node *node) {
     const OpSchema *a = ops_find_sym(node->domain, node->op_type, own);
     const OpSchema *b = ops_find_sym(node->domain, node->op_type, other);
     if (a == b) return true;
-    node_error(node, f->err, ERR_MODEL, "the function's opset has another version of the operator");
+    node_error(node, f->err, ERR_MODEL,
+               "the function's opset has a different version of the operator");
     err_expected(f->err, "that of opset %lld", (long long)other);
     err_actual(f->err, "opset %lld", (long long)own);
     return false;
@@ -329,11 +329,11 @@ static bool check_function(Form *f, const Function *function) {
     f->list++;
     for (size_t i = 0; i < body->outputs.count; i++)
         if (is_again(f, body->outputs.items[i]->use.value->name))
-            return function_error(f, function, "an output is there twice");
+            return function_error(f, function, "a duplicate output");
     f->list++;
     for (size_t i = 0; i < function->attributes.count; i++)
         if (is_again(f, function->attributes.items[i]))
-            return function_error(f, function, "an attribute is there twice");
+            return function_error(f, function, "a duplicate attribute");
     for (const Node *node = body->first; node; node = node_after(node))
         if (imports(body->opsets, node->domain) && !opsets_agree(f, node)) return false;
     return check_graph(f, body);
@@ -351,7 +351,7 @@ static bool check_functions(Form *f) {
     if (model->ir_version < IR_FUNCTIONS) return true; /* they mean nothing there */
     for (size_t i = 0; i < model->functions.count; i++) {
         if (is_shadowed(f, model->functions.items[i]))
-            return function_error(f, model->functions.items[i], "is there twice");
+            return function_error(f, model->functions.items[i], "is a duplicate");
         if (!check_function(f, model->functions.items[i])) return false;
     }
     return true;

@@ -82,7 +82,7 @@ bool graph_nesting_error(Err *err, const char *label, const char *op_type) {
     err_set(err, ERR_MODEL, "graphs are nested more than %d deep", GRAPH_NESTING_MAX);
     snprintf(err->node, sizeof err->node, "%s", label);
     snprintf(err->op_type, sizeof err->op_type, "%s", op_type);
-    err_hint(err, "branches and loops in each other; protobuf's readers take no more");
+    err_hint(err, "protobuf readers do not support deeper nesting of branches and loops");
     return false;
 }
 

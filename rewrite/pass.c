@@ -10,12 +10,24 @@
 #include "under_way.h"
 #include "verify.h"
 
-const PassInfo *pass_find(const PassTable *table, const char *name, size_t length) {
-    for (size_t i = 0; i < table->count; i++) {
-        const PassInfo *pass = table->passes[i];
-        if (strlen(pass->name) == length && memcmp(pass->name, name, length) == 0) return pass;
-    }
+static bool is_name(const char *candidate, const char *name, size_t length) {
+    return strlen(candidate) == length && memcmp(candidate, name, length) == 0;
+}
+
+static const PassInfo *find_by_name(const PassTable *table, const char *name, size_t length) {
+    for (size_t i = 0; i < table->count; i++)
+        if (is_name(table->passes[i]->name, name, length)) return table->passes[i];
     return NULL;
+}
+
+const PassInfo *pass_find(const PassTable *table, const char *name, size_t length) {
+    const PassInfo *found = find_by_name(table, name, length);
+    for (size_t i = 0; !found && i < table->former_count; i++) {
+        const FormerName *row = &table->former[i];
+        if (is_name(row->former, name, length))
+            found = find_by_name(table, row->name, strlen(row->name));
+    }
+    return found;
 }
 
 void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss) {
@@ -50,7 +62,8 @@ bool pipeline_check(const Pipeline *pipeline, Err *err) {
         uint32_t missing = pass->needs & ~given;
         if (missing) {
             err_set(err, ERR_USAGE, "pass '%s' needs %s, which %s", pass->name, fact_name(missing),
-                    missing & broken ? "an earlier pass has invalidated" : "no earlier pass gives");
+                    missing & broken ? "an earlier pass has invalidated"
+                                     : "no earlier pass provides");
             err_hint(err, "put %s before it", fact_giver(missing));
             return false;
         }

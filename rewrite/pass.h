@@ -133,9 +133,16 @@ typedef struct PassInfo {
     bool (*run)(PassCtx *ctx, const void *options, Err *err);
 } PassInfo;
 
+/* What a pass was called in an earlier version. */
+typedef struct FormerName {
+    const char *former, *name;
+} FormerName;
+
 typedef struct PassTable {
     const PassInfo *const *passes;
     size_t count;
+    const FormerName *former; /* accepted for the passes of these names; never printed */
+    size_t former_count;
 } PassTable;
 
 typedef struct PassStep {
@@ -147,6 +154,7 @@ typedef struct Pipeline {
     VEC(PassStep) steps;
 } Pipeline;
 
+/* The pass of that name, or of that former name; NULL: there is none. */
 const PassInfo *pass_find(const PassTable *table, const char *name, size_t length);
 
 /* Parses into `arena`. ERR_USAGE with the offending text, and near names for unknown ones. */

@@ -60,7 +60,11 @@ static const PassInfo breaker = {.name = "breaker", .breaks = FACT_SHAPES, .run 
 static const PassInfo failing = {.name = "failing", .run = run_fail};
 static const PassInfo wrecker = {.name = "wrecker", .run = run_break};
 static const PassInfo *const rows[] = {&full, &types, &shapes, &user, &breaker, &failing, &wrecker};
-static const PassTable table = {rows, sizeof rows / sizeof *rows};
+static const FormerName former_names[] = {{"dtypes", "types"}, {"gone", "no-such-pass"}};
+static const PassTable table = {.passes = rows,
+                                .count = sizeof rows / sizeof *rows,
+                                .former = former_names,
+                                .former_count = sizeof former_names / sizeof *former_names};
 
 /* ---- parsing and printing -------------------------------------------------------------------- */
 
@@ -313,6 +317,8 @@ TEST(test_runs) {
 TEST(test_pass_find) {
     assert_ptr_equal(pass_find(&table, "types", 5), &types);
     assert_ptr_equal(pass_find(&table, "types{", 5), &types);
+    assert_ptr_equal(pass_find(&table, "dtypes", 6), &types); /* a former name */
+    assert_null(pass_find(&table, "gone", 4));
     assert_null(pass_find(&table, "type", 4));
     assert_null(pass_find(&table, "", 0));
 }

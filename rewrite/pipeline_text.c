@@ -84,10 +84,10 @@ static bool parse_unicode(Parser *p, CharVec *out) {
             p->at += 2;
             if (!parse_unit(p, &low)) return false;
         }
-        if (low < 0xdc00 || low > 0xdfff) return fail(p, "a string has half of a character");
+        if (low < 0xdc00 || low > 0xdfff) return fail(p, "a string has an incomplete character");
         code = ((code - 0xd7c0) << 10) + (low - 0xdc00);
     }
-    if (code == 0) return fail(p, "a string can't hold NUL");
+    if (code == 0) return fail(p, "a string cannot contain NUL");
     push_utf8(p, out, code);
     return true;
 }

@@ -91,13 +91,13 @@ static bool wrong_length(Err *err, const char *unit, uint64_t expected, uint64_t
 static bool check_stored(const Tensor *tensor, Dtype dtype, uint64_t count, Err *err) {
     uint64_t wanted;
     if (tensor->storage == TENSOR_RAW || tensor->storage == TENSOR_EXTERNAL) {
-        if (dtype == DTYPE_STRING) return err_set(err, ERR_MODEL, "string data can't be raw");
+        if (dtype == DTYPE_STRING) return err_set(err, ERR_MODEL, "string data cannot be raw");
         if (!dtype_bytes(dtype, count, &wanted))
             return err_set(err, ERR_MODEL, "the shape's number of elements is too large");
         return wanted == tensor->size || wrong_length(err, "bytes", wanted, tensor->size);
     }
     if (tensor->storage != tensor_field_of(dtype))
-        return err_set(err, ERR_MODEL, "data of type %s is stored in a field that is not its own",
+        return err_set(err, ERR_MODEL, "data of type %s is stored in the wrong field",
                        dtype_name(dtype));
     if (tensor->storage == TENSOR_STRINGS)
         return count == tensor->string_count ||
@@ -211,8 +211,7 @@ bool tensor_read_raw(const Tensor *tensor, uint64_t offset, void *buffer, uint64
     if (tensor->storage == TENSOR_INT32S || tensor->storage == TENSOR_UINT64S) {
         unsigned width = dtype_bits(dtype_of(tensor)) / 8;
         if (dtype_bits(dtype_of(tensor)) == 6)
-            return err_set(err, ERR_MODEL,
-                           "6-bit elements in int32_data can't be read as raw data");
+            return err_set(err, ERR_MODEL, "cannot read 6-bit elements in int32_data as raw data");
         return read_narrowed(tensor, width ? width : 1, offset, buffer, size, err);
     }
     return read_stored(tensor, offset, buffer, size, err);

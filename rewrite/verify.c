@@ -86,7 +86,7 @@ static bool check_inputs(Verify *v, const Node *node) {
         if (v->defined[use->value->id]) continue;
         bool later = use->value->producer || use->value->input || use->value->init;
         node_error(node, v->err, ERR_MODEL, "%s",
-                   later ? "reads a value before it is computed" : "reads a value nothing defines");
+                   later ? "reads a value before it is computed" : "reads an undefined value");
         err_operand(v->err, "input %u '%s'", i, sym_text(use->value->name));
         return false;
     }
@@ -173,7 +173,7 @@ static bool verify_graph(Verify *v, const Graph *graph) {
         if (!graph_is_within(graph, use->value->graph))
             return graph_error(v, graph, "internal: graph output is out of scope", use->value);
         if (!v->defined[use->value->id])
-            return graph_error(v, graph, "graph output is a value nothing defines", use->value);
+            return graph_error(v, graph, "graph output is an undefined value", use->value);
     }
     return true;
 }

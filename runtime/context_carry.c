@@ -20,8 +20,7 @@ static ContextCarry *find_carry(DemiContext *context, const char *input) {
 /* ---- declaring ------------------------------------------------------------------------------- */
 
 static bool types_fit(const DemiPlanIo *output, const DemiPlanIo *input, Err *err) {
-    if (output->dtype == DEMI_STRING)
-        return err_set(err, ERR_USAGE, "strings are not carried from run to run");
+    if (output->dtype == DEMI_STRING) return err_set(err, ERR_USAGE, "strings cannot be state");
     if (output->kind == input->kind && output->dtype == input->dtype &&
         (input->optional || !output->optional))
         return true;
@@ -46,7 +45,7 @@ static bool find_pair(DemiContext *context, const char *output, const char *inpu
     for (size_t i = 0; i < context->carries.items.count; i++) {
         const ContextCarry *other = &context->carries.items.items[i];
         if (other->output != pair->output && other->input != pair->input) continue;
-        return err_set(err, ERR_USAGE, "'%s' is carried to '%s' already",
+        return err_set(err, ERR_USAGE, "'%s' is already the state for '%s'",
                        plan->outputs[other->output].name, plan->inputs[other->input].name);
     }
     if (context_is_there(context, pair->output))
@@ -95,13 +94,13 @@ DemiStatus demi_context_cut(DemiContext *context, const char *input, uint32_t ax
     const ContextCarry *carry = find_carry(context, input);
     RtValue *value = carry ? &context->inputs[carry->input] : NULL;
     if (!value)
-        err_set(&err, ERR_USAGE, "it is not carried");
+        err_set(&err, ERR_USAGE, "it is not state");
     else if (value->state != RT_TENSOR)
-        err_set(&err, ERR_USAGE, "it is not set, or no tensor");
+        err_set(&err, ERR_USAGE, "it is not set, or is not a tensor");
     else if (axis >= value->tensor->tensor.rank)
         err_set(&err, ERR_USAGE, "it has no axis %u", axis);
     else if (length < 0 || length > value->tensor->tensor.dims[axis])
-        err_set(&err, ERR_USAGE, "%lld slices of %lld are asked for", (long long)length,
+        err_set(&err, ERR_USAGE, "%lld slices of %lld are requested", (long long)length,
                 (long long)value->tensor->tensor.dims[axis]);
     if (err.code != ERR_NONE) {
         err_operand(&err, "input '%s'", input);

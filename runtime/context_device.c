@@ -65,15 +65,15 @@ static bool is_aligned(const void *data, Dtype dtype) {
 bool context_device_may_give(const DemiContext *context, const DemiData *value, Err *err) {
     if (!has_device(context, err)) return false;
     if (value->kind != DEMI_DATA_TENSOR_KIND || value->dtype == DEMI_STRING)
-        return err_set(err, ERR_USAGE, "only tensors lie on a device, of numbers");
+        return err_set(err, ERR_USAGE, "only numeric tensors can be on a device");
     uint64_t count;
     if (!kernel_element_size((Dtype)value->dtype) ||
         !checked_count(value->dims, value->rank, &count))
-        return err_set(err, ERR_USAGE, "a tensor of impossible type or shape");
+        return err_set(err, ERR_USAGE, "a tensor with an invalid type or shape");
     if (!count) return true;
     if (!value->data) return err_set(err, ERR_USAGE, "a tensor without memory");
     if (!is_aligned(value->data, (Dtype)value->dtype))
-        return err_set(err, ERR_USAGE, "the memory is not aligned as its elements are");
+        return err_set(err, ERR_USAGE, "the memory is not aligned to the element size");
     return kind_of(&context->exec)->reaches(context->exec.device.queue, value->data, err);
 }
 
@@ -124,12 +124,12 @@ bool context_device_fetch(DemiContext *context, size_t i) {
 static bool may_bind(const DemiContext *context, size_t i, const void *data, Err *err) {
     const DemiPlanIo *io = &context->plan->outputs[i];
     if (io->kind != DEMI_DATA_TENSOR_KIND || io->dtype == DEMI_STRING)
-        return err_set(err, ERR_USAGE, "only tensors are bound, of numbers");
+        return err_set(err, ERR_USAGE, "only numeric tensors can be bound");
     if (!is_aligned(data, (Dtype)io->dtype))
-        return err_set(err, ERR_USAGE, "the memory is not aligned as its elements are");
+        return err_set(err, ERR_USAGE, "the memory is not aligned to the element size");
     for (size_t k = 0; k < context->carries.items.count; k++)
         if (context->carries.items.items[k].output == i)
-            return err_set(err, ERR_USAGE, "it is carried to an input");
+            return err_set(err, ERR_USAGE, "it is the state for an input");
     return kind_of(&context->exec)->reaches(context->exec.device.queue, data, err);
 }
 

@@ -51,9 +51,9 @@ void context_let_last(DemiContext *context, uint32_t value) {
 static bool may_bind(const DemiPlanIo *io, const void *data, Err *err) {
     const size_t element = kernel_element_size((Dtype)io->dtype);
     if (io->kind != DEMI_DATA_TENSOR_KIND || io->dtype == DEMI_STRING)
-        return err_set(err, ERR_USAGE, "only tensors are bound, of numbers");
+        return err_set(err, ERR_USAGE, "only numeric tensors can be bound");
     if ((uintptr_t)data % (element < 8 ? element : 8))
-        return err_set(err, ERR_USAGE, "the memory is not aligned as its elements are");
+        return err_set(err, ERR_USAGE, "the memory is not aligned to the element size");
     return true;
 }
 
@@ -261,7 +261,7 @@ DemiStatus demi_context_take_output(DemiContext *context, size_t i, DemiData **t
     const DemiData *output = demi_context_output(context, i);
     if (!output) err_set(&err, ERR_USAGE, "there is no output %zu to take", i);
     if (output && context_is_there(context, i)) {
-        err_set(&err, ERR_USAGE, "output %zu lies in the device's memory", i);
+        err_set(&err, ERR_USAGE, "output %zu is in device memory", i);
         output = NULL;
     }
     Taken *made = output ? take(context, i, output, &err) : NULL;

@@ -366,7 +366,7 @@ static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool b
                          .dims = value->dims,
                          .data = (void *)(uintptr_t)value->data};
     if (!kernel_element_size(dtype) || !checked_count(value->dims, value->rank, &view.count)) {
-        err_set(err, ERR_USAGE, "a tensor of impossible type or shape");
+        err_set(err, ERR_USAGE, "a tensor with an invalid type or shape");
         return NULL;
     }
     if (view.count && !has_elements(&view)) {
@@ -391,7 +391,7 @@ static bool take_value(DemiContext *context, const DemiData *value, bool borrow,
         *taken = (RtValue){.state = RT_TENSOR, .tensor = tensor};
         return true;
     }
-    if (value->count > UINT32_MAX) return err_set(err, ERR_USAGE, "too long a sequence");
+    if (value->count > UINT32_MAX) return err_set(err, ERR_USAGE, "the sequence is too long");
     RtList *list = rt_list_new(&context->exec.pool, (uint32_t)value->count, err);
     if (!list) return false;
     *taken = (RtValue){.state = RT_LIST, .list = list};

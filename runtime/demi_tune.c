@@ -28,7 +28,7 @@ typedef struct Output {
 static bool write_bytes(void *data, const void *bytes, size_t size, Err *err) {
     const Output *output = data;
     return output->write(output->user, bytes, size) ||
-           err_set(err, ERR_ENV, "the plan can't be written");
+           err_set(err, ERR_ENV, "cannot write the plan");
 }
 
 static bool run(void *data, Err *err) {
@@ -69,10 +69,8 @@ static bool may_tune(const DemiContext *context, Err *err) {
     if (header->numerics == PLAN_FAITHFUL)
         return err_set(err, ERR_USAGE, "a faithful plan is computed in one way, it can't be tuned");
     if (exec->options.provider != KERNEL_PROVIDER_AUTO || exec->options.small)
-        return err_set(err, ERR_USAGE, "kernels that are told how to run can't be tuned");
-    if (context->carries.items.count)
-        return err_set(err, ERR_USAGE,
-                       "runs whose inputs are the last one's outputs can't be tuned");
+        return err_set(err, ERR_USAGE, "cannot tune with a choice of kernels");
+    if (context->carries.items.count) return err_set(err, ERR_USAGE, "cannot tune runs with state");
     if (workers && workers_lanes(workers) > UINT16_MAX)
         return err_set(err, ERR_USAGE, "too many threads to tune for");
     return true;

@@ -46,8 +46,7 @@ static bool check_sizes(Exec *exec) {
         for (uint32_t k = 0; k < step->plan->outputs.count; k++) {
             if (step->outputs[k] == PLAN_NONE || value_fits(exec, &plan->values[step->outputs[k]]))
                 continue;
-            err_set(exec->err, ERR_ENV,
-                    "more memory is needed than the budget of %llu bytes allows",
+            err_set(exec->err, ERR_ENV, "the run needs more memory than the limit of %llu bytes",
                     (unsigned long long)exec->pool.budget);
             return exec_name_step(exec, step);
         }

@@ -59,7 +59,7 @@ static bool modify(const Flex *flex, const char *attribute, KernelTensor *scores
     const Plan *plan = &exec->loaded->plan;
     const PlanGraph *body = &plan->graphs[graph];
     if (body->inputs.count != 1 || body->outputs.count != 1)
-        return exec_fail(exec, flex->step, "%s does not turn one tensor into one", attribute);
+        return exec_fail(exec, flex->step, "%s does not map one tensor to one tensor", attribute);
     RtTensor *in = round_to(flex, flex->precision, scores);
     if (!in) return false;
     RtValue *value = &exec->values[plan->operands[body->inputs.first]];
@@ -108,7 +108,7 @@ static bool find_inputs(Flex *flex, const KernelTensor *inputs[3]) {
         dims[i] = inputs[i]->dims;
         if (inputs[i]->rank != 4 || !dtype_is_float(inputs[i]->dtype) ||
             inputs[i]->dtype != inputs[0]->dtype)
-            return exec_fail(flex->exec, flex->step, "input %u has another rank or type", i);
+            return exec_fail(flex->exec, flex->step, "input %u has a different rank or type", i);
     }
     if (!flex_fits(dims))
         return exec_fail(flex->exec, flex->step, "Q, K and V do not fit together");

@@ -107,7 +107,7 @@ static bool end(Exec *exec, ExecHere *here, const LoadedStep *step, bool ok) {
         here->charged = pool->used;
         return true;
     }
-    return err_set(exec->err, ERR_ENV, "more memory is needed than the budget of %llu bytes allows",
+    return err_set(exec->err, ERR_ENV, "the run needs more memory than the limit of %llu bytes",
                    (unsigned long long)exec->pool.budget);
 }
 
@@ -168,7 +168,7 @@ static bool set_inputs(Exec *exec, Exec *here, const LoadedStep *step, const Loa
 /* And those that it does as it stores. */
 static bool give_output(Exec *exec, Exec *here, const LoadedStep *step, uint32_t i, RtValue *made) {
     const uint32_t value = step->outputs[i];
-    if (made->state != RT_TENSOR) return exec_fail(exec, step, "output %u was not made", i);
+    if (made->state != RT_TENSOR) return exec_fail(exec, step, "output %u was not computed", i);
     made->tensor = converted(here, made->tensor, (Dtype)exec->loaded->plan.values[value].dtype);
     if (!made->tensor) {
         made->state = RT_UNSET;
@@ -196,8 +196,7 @@ static bool run(Exec *exec, Exec *here, const LoadedStep *step, const LoadedStep
 static bool run_here(Exec *exec, const LoadedStep *step, uint64_t seed) {
     const LoadedPlan *loaded = exec->loaded;
     const LoadedStep *plain = &loaded->here->steps[loaded->origins[step - loaded->steps]];
-    if (exec->device.record)
-        return exec_fail(exec, step, "steps of the processor are not recorded");
+    if (exec->device.record) return exec_fail(exec, step, "steps on the CPU cannot be recorded");
     ExecHere *here = begin(exec);
     if (!here) return exec_name_step(exec, step);
     here->exec.progress.seed = seed;

@@ -19,9 +19,9 @@ static bool new_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *di
     StepForm *form = s->form;
     KernelTensor *out = &form->outputs[i];
     uint32_t value = s->step->outputs[i];
-    if (value == PLAN_NONE) return exec_fail(s->exec, s->step, "nobody wants output %u", i);
+    if (value == PLAN_NONE) return exec_fail(s->exec, s->step, "output %u is not used", i);
     Dtype dtype = (Dtype)s->exec->loaded->plan.values[value].dtype;
-    if (form->results[i]) return exec_fail(s->exec, s->step, "output %u is made twice", i);
+    if (form->results[i]) return exec_fail(s->exec, s->step, "output %u is computed twice", i);
     KernelTensor shape = {.present = true, .dtype = dtype, .rank = rank, .dims = dims};
     RtTensor *result = exec_new_tensor(s->exec, value, &shape);
     if (!result) return exec_name_step(s->exec, s->step);
@@ -94,7 +94,7 @@ static bool set_inputs(StepCall *s) {
         if (!to->data) return exec_name_step(s->exec, s->step);
         if (s->exec->loaded->layouts[value]) {
             if (!step_write_plain(s->exec->loaded, value, to->dtype, to->data))
-                return exec_fail(s->exec, step, "input %u can't be widened", i);
+                return exec_fail(s->exec, step, "cannot widen input %u", i);
             continue;
         }
         element_convert(to->dtype, to->data, from->dtype, from->data, from->count);
@@ -176,11 +176,11 @@ static bool call_row(StepCall *s) {
     if (s->call.end && run_end_seen(s->call.end)) /* what was computed may be in part */
         return run_end_fail(s->call.end, s->exec->err);
     if (!ok && s->exec->err->code == ERR_NONE) /* or else the run would seem to go well */
-        return exec_fail(s->exec, s->step, "its kernel failed, and did not say why");
+        return exec_fail(s->exec, s->step, "its kernel failed without a reason");
     if (!ok) return exec_name_step(s->exec, s->step);
     for (uint32_t i = 0; sizes && i < s->call.output_count; i++)
         if (s->form->outputs[i].present && !s->form->results[i])
-            return exec_fail(s->exec, s->step, "output %u was not made", i);
+            return exec_fail(s->exec, s->step, "output %u was not computed", i);
     return true;
 }
 

@@ -376,7 +376,7 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
     if (!checked_count(tensor.dims, tensor.rank, &tensor.count) ||
         !checked_mul(tensor.count, kernel_element_size(tensor.dtype), &bytes) ||
         bytes > INT64_MAX) {
-        err_set(exec->err, ERR_ENV, "a tensor is larger than memory can be");
+        err_set(exec->err, ERR_ENV, "a tensor is larger than the address space");
         return NULL;
     }
     const bool lasts = exec->owned.lasting && exec->owned.lasting[value];

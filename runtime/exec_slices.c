@@ -23,7 +23,7 @@ RtTensor *exec_tensor_in(Exec *exec, const KernelTensor *like, bool there) {
     uint64_t size;
     if (!checked_count(tensor.dims, tensor.rank, &tensor.count) ||
         !checked_mul(tensor.count, kernel_element_size(tensor.dtype), &size)) {
-        err_set(exec->err, ERR_ENV, "a tensor is larger than memory can be");
+        err_set(exec->err, ERR_ENV, "a tensor is larger than the address space");
         return NULL;
     }
     Buffer *buffer = buffer_new(&exec->device.pool, size, exec->err);
@@ -94,7 +94,7 @@ RtTensor *exec_join(Exec *exec, const LoadedStep *step, const JoinParts *join) {
     for (uint32_t i = 0; i < join->count; i++) {
         const KernelTensor *part = &join->parts[i]->tensor;
         if (!same_shape(first, part, join->fresh ? PLAN_NONE : axis)) {
-            exec_fail(exec, step, "tensor %u of those to be joined has another shape", i);
+            exec_fail(exec, step, "tensor %u to be concatenated has a different shape", i);
             return NULL;
         }
         total += join->fresh ? 1 : part->dims[axis];

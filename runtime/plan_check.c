@@ -384,7 +384,7 @@ bool plan_check_sum(const void *bytes, uint64_t size, Err *err) {
     if (has && memcmp(sum.magic, PLAN_SUM_MAGIC, sizeof sum.magic) == 0 &&
         sum.hash == hash_of(bytes, size - sizeof sum))
         return true;
-    err_set(err, ERR_MODEL, "its bytes are not those that were written");
+    err_set(err, ERR_MODEL, "its checksum does not match");
     err_hint(err, "compile it again");
     return false;
 }

@@ -19,8 +19,8 @@ static bool read_whole(int fd, void *bytes, size_t size, Err *err) {
     for (size_t at = 0; at < size;) {
         ssize_t got = pread(fd, (char *)bytes + at, size - at, (off_t)at);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return err_errno(err, errno, "can't be read");
-        if (got == 0) return err_set(err, ERR_MODEL, "it became shorter while it was read");
+        if (got < 0) return err_errno(err, errno, "cannot be read");
+        if (got == 0) return err_set(err, ERR_MODEL, "it was truncated while it was read");
         at += (size_t)got;
     }
     return true;
@@ -59,7 +59,7 @@ static void *reserve(size_t size) {
 /* The file's bytes from `from` on, where they lie in a range that `reserve` gave. */
 static bool map_file(int fd, void *to, size_t from, size_t size, Err *err) {
     if (mmap(to, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, (off_t)from) == MAP_FAILED)
-        return err_errno(err, errno, "can't be mapped");
+        return err_errno(err, errno, "cannot be mapped");
 #ifdef MADV_HUGEPAGE /* no more than a hint, for what is not in memory yet */
     madvise(to, size, MADV_HUGEPAGE);
 #endif
@@ -70,12 +70,12 @@ static bool fill(int fd, PlanFile *file, bool copy, Err *err) {
     size_t split;
     if (!find_split(fd, file, copy, &split, err)) return false;
     void *all = reserve(file->size);
-    if (all == MAP_FAILED) return err_errno(err, errno, "can't be mapped");
+    if (all == MAP_FAILED) return err_errno(err, errno, "cannot be mapped");
     file->bytes = all;
     if (mprotect(all, split, PROT_READ | PROT_WRITE) != 0)
-        return err_errno(err, errno, "can't be read");
+        return err_errno(err, errno, "cannot be read");
     if (!read_whole(fd, all, split, err)) return false;
-    if (mprotect(all, split, PROT_READ) != 0) return err_errno(err, errno, "can't be read");
+    if (mprotect(all, split, PROT_READ) != 0) return err_errno(err, errno, "cannot be read");
     file->mapped = file->size - split;
     return !file->mapped || map_file(fd, (char *)all + split, split, file->mapped, err);
 }
@@ -86,7 +86,7 @@ bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? err_set(err, ERR_USAGE, "no such file")
-                               : err_errno(err, errno, "can't be opened");
+                               : err_errno(err, errno, "cannot be opened");
     bool ok = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
     if (!ok) err_set(err, ERR_MODEL, "this is not a plan");
     if (ok) file->size = (size_t)status.st_size;
@@ -143,18 +143,18 @@ bool plan_room_write(void *room, const void *bytes, size_t size) {
 /* Memory for the plan, and addresses for what lies behind it up to `end`. */
 static bool make_room(PlanRoom *to, size_t size, size_t end, Err *err) {
     void *all = reserve(end);
-    if (all == MAP_FAILED) return err_errno(err, errno, "files can't be mapped");
+    if (all == MAP_FAILED) return err_errno(err, errno, "cannot map files");
     to->file = (PlanFile){all, end, end - plan_end(size)};
     to->room = pages(size);
     return mprotect(all, to->room, PROT_READ | PROT_WRITE) == 0 ||
-           err_errno(err, errno, "there is no memory for the plan");
+           err_errno(err, errno, "not enough memory for the plan");
 }
 
 /* A source's file, as long as it was when that was opened. */
 static bool map_source(const Source *source, void *to, Err *err) {
     struct stat status;
     bool ok = fstat(source->fd, &status) == 0 && (uint64_t)status.st_size >= source->size;
-    if (!ok) err_set(err, ERR_MODEL, "it became shorter while it was read");
+    if (!ok) err_set(err, ERR_MODEL, "it was truncated while it was read");
     ok = ok && map_file(source->fd, to, 0, (size_t)source->size, err);
     if (!ok) err_file(err, source->name);
     return ok;

@@ -128,12 +128,11 @@ static void show_packs(Show *s, uint32_t value) {
         const PlanPack *pack = &s->plan->packs[low - 1];
         const WeightLayout *l = &pack->layout;
         if (weight_layout_loses(l))
-            say(s, ", beside it %" PRIu64 " bytes at %" PRIu64 " of", weight_layout_size(l),
-                pack->data);
+            say(s, ", with %" PRIu64 " bytes at %" PRIu64 " of", weight_layout_size(l), pack->data);
         else
             say(s, ", packed as");
         say(s,
-            " %s, %u a vector, %" PRIu64 " groups of %" PRIu64 " taps, %" PRIu64 " deep, %" PRIu64
+            " %s, %u per vector, %" PRIu64 " groups of %" PRIu64 " taps, %" PRIu64 " deep, %" PRIu64
             " columns",
             words[l->word], l->lanes, l->groups, l->taps, l->depth, l->columns);
     }
@@ -259,7 +258,7 @@ static void show_choices(Show *s, uint32_t step) {
 static void show_place(Show *s, uint32_t number) {
     const PlaceReason reason = s->placed->reasons[number];
     if (s->declined[number])
-        say(s, " ; processor: declined, as %s", s->declined[number]);
+        say(s, " ; CPU: declined, because %s", s->declined[number]);
     else if (reason == PLACE_DEVICE)
         say(s, " ; device");
     else if (reason != PLACE_COPY)
@@ -316,17 +315,15 @@ static void show_places(Show *s) {
     counts[PLACE_DEVICE] -= declined;
     copies = counts[PLACE_COPY];
     elsewhere = s->plan->step_count - counts[PLACE_DEVICE] - copies;
-    say(s, "placed: %u steps on the device, %u on the processor, %u copies; %s\n",
+    say(s, "placement: %u steps on the device, %u on the CPU, %u copies; %s\n",
         counts[PLACE_DEVICE], elsewhere, copies,
-        s->placed->repeats && !declined
-            ? "repeated from a recording"
-            : "not recorded, as what the processor computes may differ");
+        s->placed->repeats && !declined ? "replayed from a recording"
+                                        : "not recorded, because what the CPU computes may differ");
     for (uint32_t i = 0; i < PLACE_REASON_COUNT; i++)
         if (counts[i] && i != PLACE_DEVICE && i != PLACE_COPY)
-            say(s, "    processor: %u steps: %s\n", counts[i], place_reason((PlaceReason)i));
+            say(s, "    CPU: %u steps: %s\n", counts[i], place_reason((PlaceReason)i));
     if (declined)
-        say(s,
-            "    processor: %u steps: declined by the device's kernels, with copies in each run\n",
+        say(s, "    CPU: %u steps: declined by the device's kernels, with copies in each run\n",
             declined);
 }
 
@@ -343,9 +340,9 @@ static void show_plan(Show *show) {
     for (uint32_t i = 0; i < plan->pack_count; i++)
         beside += weight_layout_loses(&plan->packs[i].layout);
     if (plan->pack_count)
-        say(&s, "weights laid out for %s: %u", plan_isa_name((PlanIsa)header->isa),
+        say(&s, "weights packed for %s: %u", plan_isa_name((PlanIsa)header->isa),
             plan->pack_count - beside);
-    if (beside) say(&s, ", beside %u of them tiles", beside);
+    if (beside) say(&s, ", %u of them also for Winograd", beside);
     if (plan->pack_count) put(&s, "\n", 1);
     if (plan->choice_count)
         say(&s, "tuned on %s for %u threads: %u choices\n", plan_isa_name((PlanIsa)header->tuned),

@@ -323,8 +323,7 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
     for (int i = 0; i < (s.body > BATCH ? 2 : 1); i++)
         room_for(&s, &s.batches[i], least(s.body, BATCH) + sizeof(PlanSum));
     hash64_init(&s.hash, 0);
-    s.piece =
-        under_way_begin(b->maps ? "laying out weights" : "writing the plan", s.body, WAY_BYTES);
+    s.piece = under_way_begin(b->maps ? "packing weights" : "writing the plan", s.body, WAY_BYTES);
     const bool ok = stream(&s, err);
     under_way_end(s.piece);
     Room *const rooms[] = {&s.batches[0], &s.batches[1], &s.plain, &s.packed};

@@ -156,7 +156,7 @@ static bool change_value(Replay *r, uint32_t number) {
     const ReplayChange *change = r->changes[number];
     RtValue *value = &exec->values[number];
     if (value->state != RT_TENSOR)
-        return err_set(exec->err, ERR_USAGE, "what is to be changed is no tensor");
+        return err_set(exec->err, ERR_USAGE, "the operand to change is not a tensor");
     KernelTensor like = value->tensor->tensor;
     RtTensor *changed;
     if (change->become) {

@@ -151,14 +151,13 @@ static bool find_dims(Draft *d) {
     for (unsigned contents = *known; open; contents++) {
         d->contents = (FormContents)contents;
         if (!step_shapes(exec, d->step, &d->call, d->contents, &open)) return false;
-        if (open && exec->options.notes)
-            return exec_fail(exec, d->step, "its dims depend on contents");
+        if (open && exec->options.notes) return exec_fail(exec, d->step, "its dims depend on data");
     }
     *known = (uint8_t)d->contents;
     for (uint32_t i = 0; i < d->call.output_count; i++) {
         KernelTensor *out = &d->call.outputs[i];
         if (out->present && !checked_count(out->dims, out->rank, &out->count))
-            return err_set(exec->err, ERR_ENV, "a tensor is larger than memory can be");
+            return err_set(exec->err, ERR_ENV, "a tensor is larger than the address space");
     }
     return true;
 }
@@ -309,9 +308,10 @@ static bool set_remote_constant(StepCall *s, uint32_t i) {
     const uint64_t limit = s->exec->device.pool.budget;
     if (limit != UINT64_MAX)
         return err_set(s->exec->err, ERR_ENV,
-                       "more of the device's memory is needed than the limit of %llu bytes",
+                       "the run needs more device memory than the limit of %llu bytes",
                        (unsigned long long)limit);
-    return err_set(s->exec->err, ERR_ENV, "the device has no room for a constant of %llu bytes",
+    return err_set(s->exec->err, ERR_ENV,
+                   "the device has no memory left for a constant of %llu bytes",
                    (unsigned long long)size);
 }
 
@@ -387,11 +387,13 @@ static bool get_ready(const Draft *d, StepForm *form) {
         if (ready != KERNEL_DECLINED) return ready == KERNEL_READY;
         const KernelRow *next = choose_row(d->step, &d->call, form->row);
         if (!next && d->step->device) {
-            form->declined = s->call.declined ? s->call.declined : "no kernel of it takes these";
+            form->declined =
+                s->call.declined ? s->call.declined : "none of its kernels supports these";
             return true;
         }
         form->row = next;
-        if (!form->row) return exec_fail(d->exec, d->step, "no kernel of it takes these operands");
+        if (!form->row)
+            return exec_fail(d->exec, d->step, "none of its kernels supports these operands");
     }
 }
 
@@ -431,7 +433,7 @@ StepForm *step_form_make(Exec *exec, const LoadedStep *step) {
     bool sizes = d.call.row->flags & KERNEL_SIZES;
     if (!sizes && !find_dims(&d)) return NULL;
     if (!sizes && is_view(&d) && d.call.outputs[0].count != d.call.inputs[0].count) {
-        exec_fail(exec, step, "%llu elements can't become %llu",
+        exec_fail(exec, step, "cannot convert %llu elements to %llu",
                   (unsigned long long)d.call.inputs[0].count,
                   (unsigned long long)d.call.outputs[0].count);
         return NULL;

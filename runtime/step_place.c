@@ -36,12 +36,12 @@ const char *place_reason(PlaceReason reason) {
     static const char *const texts[PLACE_REASON_COUNT] = {
         [PLACE_DEVICE] = "",
         [PLACE_COPY] = "copy",
-        [PLACE_NO_KERNEL] = "the device has no kernel of it",
-        [PLACE_NO_TYPE] = "the device has no kernel of it for these types",
+        [PLACE_NO_KERNEL] = "the device has no kernel for it",
+        [PLACE_NO_TYPE] = "the device has no kernel for it with these types",
         [PLACE_CONTROL] = "control flow",
-        [PLACE_SHAPE] = "shapes follow from it",
-        [PLACE_CONSTANT] = "it reads constants alone",
-        [PLACE_FOLLOWS] = "its data is in the processor's memory",
+        [PLACE_SHAPE] = "shapes depend on it",
+        [PLACE_CONSTANT] = "it reads only constants",
+        [PLACE_FOLLOWS] = "its data is in host memory",
     };
     return texts[reason];
 }

@@ -68,7 +68,7 @@ bool step_shapes(Exec *exec, const LoadedStep *step, KernelCall *call, FormConte
             *open = true;
             return true;
         }
-        if (!known) return exec_fail(exec, step, "the shape of output %u can't be told", i);
+        if (!known) return exec_fail(exec, step, "the shape of output %u cannot be inferred", i);
         call->outputs[i].rank = outputs[i].rank;
         call->outputs[i].dims = dims;
     }

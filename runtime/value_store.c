@@ -186,9 +186,8 @@ Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
         if (number == POOL_CLASSES || rounded > pool->budget ||
             pool->used > pool->budget - rounded) {
             err_set(err, ERR_ENV,
-                    pool->device
-                        ? "more of the device's memory is needed than the limit of %llu bytes"
-                        : "more memory is needed than the budget of %llu bytes allows",
+                    pool->device ? "the run needs more device memory than the limit of %llu bytes"
+                                 : "the run needs more memory than the limit of %llu bytes",
                     (unsigned long long)pool->budget);
             return NULL;
         }
@@ -311,7 +310,7 @@ RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *d
     uint64_t count, bytes;
     if (!checked_count(dims, rank, &count) ||
         !checked_mul(count, kernel_element_size(dtype), &bytes) || bytes > INT64_MAX) {
-        err_set(err, ERR_ENV, "a tensor is larger than memory can be");
+        err_set(err, ERR_ENV, "a tensor is larger than the address space");
         return NULL;
     }
     RtTensor *tensor = tensor_shell(pool, dtype, rank, dims, err);

@@ -75,7 +75,8 @@ static bool find_operands(KernelCall *call, AttentionArgs *args, Dtype *common) 
     args->y = y.at;
     *common = call->inputs[1].dtype;
     if (call->inputs[2].dtype != *common)
-        return kernel_decline(call, "keys and values of different types are not for the device");
+        return kernel_decline(call,
+                              "the device does not support keys and values of different types");
     return true;
 }
 
@@ -148,8 +149,8 @@ static bool find_few(const AttentionArgs *a, Dtype common, CudaLaunch *launch, C
 bool cuda_attend_rows(KernelCall *call, const AttentionArgs *args, CudaLaunch *launch) {
     const int64_t all = (int64_t)args->batches * args->heads;
     if (args->size > ATTENTION_SIZE || args->value > ATTENTION_SIZE)
-        return kernel_decline(call, "heads of so many elements are not for the device");
-    if (all > GRID_LIMIT) return kernel_decline(call, "so many heads are not for the device");
+        return kernel_decline(call, "the device does not support such large heads");
+    if (all > GRID_LIMIT) return kernel_decline(call, "the device does not support so many heads");
     *launch = (CudaLaunch){
         .family = CUDA_attention,
         .blocks = {cuda_blocks((uint64_t)args->rows, ATTENTION_WARPS, 1), (uint32_t)all},
@@ -177,7 +178,7 @@ bool cuda_fused_attention(KernelCall *call) {
     Dtype common = DTYPE_UNDEFINED;
     if (!call->outputs[0].count) return true;
     if (kernel_input(call, 5))
-        return kernel_decline(call, "keys in two tensors are not for the device");
+        return kernel_decline(call, "the device does not support keys in two tensors");
     if (!find_operands(call, &args, &common) || !find_mask(call, 3, &args, &args.keep) ||
         !find_mask(call, 4, &args, &args.bias))
         return false;
@@ -193,7 +194,7 @@ bool cuda_rotate(KernelCall *call) {
     if (!y->count) return true;
     if (!x->rank || x->dims[x->rank - 1] % 2) return kernel_fail(call, "rows of an odd length");
     if (!cuda_broadcast(call, inputs, 2, y, &at)) return false;
-    if (at.rank > 6) return kernel_decline(call, "so many axes are not for the device");
+    if (at.rank > 6) return kernel_decline(call, "the device does not support so many axes");
     RotateArgs args = {.x = x->data,
                        .c = c->data,
                        .s = s->data,

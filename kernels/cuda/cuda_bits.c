@@ -43,7 +43,7 @@ static bool read_factors(KernelCall *call, BitsArgs *a) {
     const bool packed = zero && zero->dtype == DTYPE_UINT8 && a->bits == 4;
     if (!scale || scale->dtype == DTYPE_UINT8 || !has_factors(scale, a->columns, a->blocks) ||
         (zero && !has_factors(zero, a->columns, packed ? (a->blocks + 1) / 2 : a->blocks)))
-        return kernel_fail(call, "scales or zero points are not of %d blocks", a->blocks);
+        return kernel_fail(call, "scales or zero points do not have %d blocks", a->blocks);
     a->scale_type = (int32_t)scale->dtype;
     if (zero) a->zero_type = (int32_t)zero->dtype;
     return true;
@@ -55,14 +55,15 @@ static bool read_weights(KernelCall *call, BitsArgs *a) {
     const Places *places = places_of(call);
     if ((places->order != NONE && kernel_input(call, places->order)) || attrs->prepacked ||
         (attrs->bits != 4 && attrs->bits != 8) || w->dtype != DTYPE_UINT8)
-        return kernel_decline(call, "weights in such an order are not for the device");
+        return kernel_decline(call, "the device does not support this order of weights");
     if (attrs->block < 1 || attrs->k < 0 || x->rank < 1 || x->dims[x->rank - 1] != attrs->k ||
         w->rank != 3)
-        return kernel_fail(call, "A's rows are not of K elements, or B is no matrix of blocks");
+        return kernel_fail(call,
+                           "rows of A do not have K elements, or B is not a matrix of blocks");
     const uint64_t rows = kernel_span(x, 0, x->rank - 1);
     if (attrs->k > INT32_MAX / 2 || attrs->block > INT32_MAX / 2 || rows > INT32_MAX ||
         w->dims[0] > INT32_MAX)
-        return kernel_decline(call, "so large a product is not for the device");
+        return kernel_decline(call, "the device does not support such a large product");
     *a = (BitsArgs){.columns = w->dims[0],
                     .depth = attrs->k,
                     .rows = (int32_t)rows,
@@ -73,7 +74,7 @@ static bool read_weights(KernelCall *call, BitsArgs *a) {
     if (w->dims[1] != a->blocks || w->dims[2] != a->bytes ||
         (attrs->n != ATTR_ABSENT && attrs->n != w->dims[0]) ||
         y->count != rows * (uint64_t)a->columns)
-        return kernel_fail(call, "weights are not of %d blocks of %d bytes", a->blocks, a->bytes);
+        return kernel_fail(call, "weights do not have %d blocks of %d bytes", a->blocks, a->bytes);
     return read_factors(call, a);
 }
 
@@ -87,9 +88,9 @@ static bool read_rest(KernelCall *call, Bits *b) {
                         .scale = 1,
                         .columns = (uint64_t)b->args.columns};
     if (e->bias && e->bias->count != e->columns)
-        return kernel_fail(call, "the bias has not one element a column");
+        return kernel_fail(call, "the bias does not have one element per column");
     if (e->z && e->z->count != call->outputs[0].count)
-        return kernel_fail(call, "Z has not the shape of Y");
+        return kernel_fail(call, "the shapes of Z and Y differ");
     return places->z == NONE || cuda_activation(call, &attrs->act, e);
 }
 

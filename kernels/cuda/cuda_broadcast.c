@@ -39,7 +39,8 @@ bool cuda_broadcast(KernelCall *call, const KernelTensor *const *inputs, uint32_
             args->sizes[args->rank - 1] *= size;
         } else {
             if (args->rank == POINTWISE_RANK)
-                return kernel_decline(call, "operands of so many axes are not for the device");
+                return kernel_decline(call,
+                                      "the device does not support operands with so many axes");
             args->sizes[args->rank++] = size;
         }
         for (uint32_t k = 0; k < n; k++) args->strides[k][args->rank - 1] = strides[k];

@@ -367,7 +367,7 @@ static bool read_conv(KernelCall *call, Conv *conv) {
     if (!fused) return true;
     conv->all.z = kernel_input(call, 3);
     if (conv->all.z && conv->all.z->count != call->outputs[0].count)
-        return kernel_fail(call, "Z has not the shape of Y");
+        return kernel_fail(call, "the shapes of Z and Y differ");
     return cuda_activation(call, &attrs->act, &conv->all);
 }
 
@@ -385,7 +385,7 @@ static KernelReady make(KernelCall *call) {
         return KERNEL_FAILED;
     call->prepared = conv;
     if (w.rank > WINDOW_AXES) {
-        kernel_decline(call, "convolutions over so many axes are not for the device");
+        kernel_decline(call, "the device does not support convolutions over so many axes");
         return KERNEL_FAILED;
     }
     if (!call->outputs[0].count) return KERNEL_READY;
@@ -408,7 +408,7 @@ static KernelReady make(KernelCall *call) {
                                conv->way == CONV_DEPTHWISE ? BY_CHANNEL : TURNED,
                                weights->count * size);
         if (!conv->weights) {
-            err_set(call->err, ERR_ENV, "the device has no room for weights");
+            err_set(call->err, ERR_ENV, "the device has no memory left for weights");
             return KERNEL_FAILED;
         }
         kernel_set_unread(call, 1);
@@ -433,7 +433,7 @@ static bool launch(KernelCall *call, const char *kernel, const WindowArgs *all, 
     const uint64_t z_size = call->input_count > 3 && call->inputs[3].present
                                 ? kernel_element_size(call->inputs[3].dtype)
                                 : 0;
-    if (!most) return kernel_decline(call, "so large an image is not for the device");
+    if (!most) return kernel_decline(call, "the device does not support such a large image");
     for (uint64_t i = 0; i < (uint64_t)all->images; i += most) {
         const uint64_t count = (uint64_t)all->images - i < most ? (uint64_t)all->images - i : most;
         WindowArgs args = *all;
@@ -476,7 +476,7 @@ static const void *get_weights(KernelCall *call, const Conv *conv) {
     void *to = kernel_workspace(call, w->count * kernel_element_size(conv->dtype));
     if (!to) return NULL;
     if (w->count > INT32_MAX) {
-        kernel_decline(call, "so many weights that are computed are not for the device");
+        kernel_decline(call, "the device does not support so many computed weights");
         return NULL;
     }
     WindowArgs args = {.x = from, .y = to, .count = (uint32_t)w->count};
@@ -571,7 +571,7 @@ static bool run_pool(KernelCall *call, enum PoolOp op) {
     Window w;
     if (!window_make(call, attrs, NULL, &w)) return false;
     if (w.rank > WINDOW_AXES)
-        return kernel_decline(call, "pools over so many axes are not for the device");
+        return kernel_decline(call, "the device does not support pooling over so many axes");
     if (!y->count) return true;
     WindowArgs *a = &conv.args;
     /* pools have no weights: theirs are taken for x's, whose strides are not read */
@@ -611,7 +611,7 @@ bool cuda_conv_transpose(KernelCall *call) {
     if (!window_make_transposed(call, attrs, &w)) return false;
     const int64_t groups = (int64_t)w.groups;
     if (w.rank > WINDOW_AXES)
-        return kernel_decline(call, "convolutions over so many axes are not for the device");
+        return kernel_decline(call, "the device does not support convolutions over so many axes");
     if (x->dims[1] % groups || weights->dims[0] != x->dims[1] || y->dims[1] % groups ||
         weights->dims[1] != y->dims[1] / groups || y->dims[0] != x->dims[0] ||
         (bias && bias->count != (uint64_t)y->dims[1]) || weights->dtype != x->dtype)
@@ -619,7 +619,7 @@ bool cuda_conv_transpose(KernelCall *call) {
     for (uint32_t i = 0; i < w.rank; i++) /* the kernel counts in 32 bits */
         if (w.axes[i].taps * w.axes[i].dilation > INT32_MAX / 4 ||
             w.axes[i].in + w.axes[i].begin > INT32_MAX / 4 || w.axes[i].begin < -(INT32_MAX / 4))
-            return kernel_decline(call, "so large a window is not for the device");
+            return kernel_decline(call, "the device does not support such a large window");
     if (!y->count) return true;
     fill_args(call, &w, &conv);
     WindowArgs *a = &conv.args;

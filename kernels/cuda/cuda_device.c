@@ -153,7 +153,8 @@ void *cuda_allocate(Device *owner, uint64_t size, Err *err) {
     const CuResult result = device->driver->allocate(&memory, size ? size : 1);
     cuda_leave(device);
     if (result == CU_OUT_OF_MEMORY)
-        err_set(err, ERR_ENV, "the CUDA device has no %llu bytes left", (unsigned long long)size);
+        err_set(err, ERR_ENV, "the CUDA device does not have %llu bytes left",
+                (unsigned long long)size);
     else
         cuda_ok(device->driver, result, err, "memory");
     return result ? NULL : (void *)(uintptr_t)memory;

@@ -31,7 +31,7 @@ static bool check_version(void *library, Err *err) {
     if (!get) return false;
     const size_t version = get();
     if (version / PER_MAJOR == MAJOR) return true;
-    err_set(err, ERR_ENV, "%s is no cuDNN %d", file, MAJOR);
+    err_set(err, ERR_ENV, "%s is not cuDNN %d", file, MAJOR);
     err_expected(err, "a version of %d to %d", MAJOR * PER_MAJOR, (MAJOR + 1) * PER_MAJOR - 1);
     err_actual(err, "%zu", version);
     err_hint(err, "install cuDNN %d, or name its folder in LD_LIBRARY_PATH", MAJOR);
@@ -73,12 +73,12 @@ static bool is_broken(int status) {
 static bool status_ok(int status, Err *err, const char *what) {
     if (!status) return true;
     if (status == PARTS_DIFFER)
-        err_set(err, ERR_ENV, "cuDNN: its libraries are of several versions");
+        err_set(err, ERR_ENV, "cuDNN: its libraries have different versions");
     else if (status == PART_MISSING)
-        err_set(err, ERR_ENV, "cuDNN: one of its libraries can't be loaded");
+        err_set(err, ERR_ENV, "cuDNN: cannot load one of its libraries");
     else
         return err_set(err, ERR_ENV, "cuDNN: %s: status %d", what, status);
-    err_hint(err, "libcudnn_*.so.%d of the same release belong beside %s", MAJOR, file);
+    err_hint(err, "put libcudnn_*.so.%d of the same release next to %s", MAJOR, file);
     return false;
 }
 

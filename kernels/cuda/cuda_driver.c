@@ -28,7 +28,7 @@ static bool find_symbols(void *library, Err *err) {
     *(void **)&table.name = object_symbol(library, #symbol);                                       \
     if (!table.name) {                                                                             \
         err_set(err, ERR_ENV, "the CUDA driver, %s, has no %s", file, #symbol);                    \
-        err_hint(err, "a newer driver has it: CUDA 13.0's, 580 or later");                         \
+        err_hint(err, "install a driver for CUDA 13.0, 580 or later");                             \
         return false;                                                                              \
     }
 #include "cuda_driver.def"
@@ -40,7 +40,7 @@ static bool begin(Err *err) {
     int version = 0;
     const CuResult ready = table.init(0);
     if (ready == CU_NO_DEVICE) return err_set(err, ERR_ENV, "there is no CUDA device");
-    if (!cuda_ok(&table, ready, err, "the driver does not start") ||
+    if (!cuda_ok(&table, ready, err, "the driver cannot be initialized") ||
         !cuda_ok(&table, table.driver_version(&version), err, "the driver's version"))
         return false;
     if (version >= OLDEST_DRIVER) return true;
@@ -53,7 +53,7 @@ static bool begin(Err *err) {
 static bool load(Err *err) {
     const char *why;
     void *library = object_open(file, OBJECT_ALONE, &why);
-    if (!library) return err_set(err, ERR_ENV, "the CUDA driver can't be loaded: %s", why);
+    if (!library) return err_set(err, ERR_ENV, "cannot load the CUDA driver: %s", why);
     if (find_symbols(library, err) && begin(err)) return true;
     object_close(library);
     return false;

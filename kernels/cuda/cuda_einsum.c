@@ -33,7 +33,8 @@ static bool sum_up(Walk *w, const EinsumOperand *operand, const EinsumLabels *or
         fits &= cuda_reduce_push(args.sizes, args.strides, &args.rank,
                                  (int64_t)w->e.dims[sums->items[i]],
                                  (int64_t)operand->strides[sums->items[i]]);
-    if (!fits) return kernel_decline(w->call, "axes that lie so are not for the device");
+    if (!fits)
+        return kernel_decline(w->call, "the device does not support this arrangement of axes");
     return !order->size || !w->runs || cuda_reduce_launch(w->call, &args);
 }
 

@@ -25,7 +25,7 @@ bool cuda_activation(KernelCall *call, const ActivationChoice *choice, CudaEpilo
         [ACTIVATION_GELU_TANH] = {UNARY_GELU_TANH, 0, 0, 0},
     };
     if (choice->activation < 0 || choice->activation >= ACTIVATION_COUNT)
-        return kernel_fail(call, "its activation is none that is known");
+        return kernel_fail(call, "its activation is unknown");
     if (choice->params.count > known[choice->activation].most)
         return kernel_fail(call, "its activation has too many parameters");
     e->op = known[choice->activation].op;
@@ -57,7 +57,8 @@ static bool finish(KernelCall *call, const CudaEpilogue *e, const void *x, Dtype
     const uint64_t inner = e->inner ? e->inner : 1, columns = e->columns ? e->columns : 1;
     const uint64_t round = inner * columns, most = UINT64_C(1) << 30;
     const uint64_t part = round < most ? most / round * round : most;
-    if (e->bias && round > most) return kernel_decline(call, "so long a row is not for the device");
+    if (e->bias && round > most)
+        return kernel_decline(call, "the device does not support such a long row");
     const EpilogueArgs args = {.x = x,
                                .y = y,
                                .bias = e->bias ? e->bias->data : NULL,

@@ -44,7 +44,7 @@ static bool join_past(KernelCall *call, const HeadShapes *s, uint32_t o, HeadVie
     const uint64_t bytes = count * kernel_element_size(dtype);
     if (!past && !out) return true;
     if ((past && past->dtype != dtype) || (out && (out->dtype != dtype || out->count != count)))
-        return kernel_fail(call, "the cache has another type or other dims");
+        return kernel_fail(call, "the cache has a different type or different dims");
     if (!out) cuda_between(call, bytes);
     const JoinArgs args = {.past = past ? past->data : NULL,
                            .now = view->data,
@@ -85,7 +85,7 @@ static bool find_mask(KernelCall *call, Found *f) {
     uint64_t steps[4] = {0, 0, 0, 0};
     if (!mask) return true;
     if (mask->dtype == DTYPE_INT64)
-        return kernel_decline(call, "masks of integers are not for the device");
+        return kernel_decline(call, "the device does not support integer masks");
     if (!head_mask_steps(call, mask, want, steps)) return false;
     HeadOperand *to = mask->dtype == DTYPE_BOOL ? &f->args.keep : &f->args.bias;
     f->args.keys = mask->dims[mask->rank - 1];
@@ -114,7 +114,7 @@ static bool find_ranges(KernelCall *call, Found *f) {
     if (!nonpad) return true;
     if (kernel_input(call, 4)) return kernel_fail(call, "nonpad_kv_seqlen with a past");
     if (nonpad->count != f->shapes.q.batches)
-        return kernel_fail(call, "nonpad_kv_seqlen has not one element a batch");
+        return kernel_fail(call, "nonpad_kv_seqlen does not have one element per batch");
     f->args.lengths = nonpad->data;
     return true;
 }
@@ -126,7 +126,7 @@ static bool find_output(KernelCall *call, Found *f) {
     if (!head_view(call, y, (int64_t)s->q.heads, &out)) return false;
     if (out.batches != s->q.batches || out.heads != s->q.heads || out.rows != s->q.rows ||
         out.size != s->v.size)
-        return kernel_fail(call, "Y has other dims");
+        return kernel_fail(call, "Y has different dims");
     f->args.y = operand_of(&out, y->dtype);
     return true;
 }
@@ -139,7 +139,7 @@ static bool find(KernelCall *call, Found *f) {
         return false;
     if (s->q.batches > INT32_MAX || s->q.heads > INT32_MAX || s->q.size > INT32_MAX ||
         s->v.size > INT32_MAX)
-        return kernel_decline(call, "so large heads are not for the device");
+        return kernel_decline(call, "the device does not support such large heads");
     const Dtype common = call->inputs[1].dtype;
     f->args = (AttentionArgs){.q = operand_of(&s->q, call->inputs[0].dtype),
                               .k = operand_of(&s->k, common),
@@ -171,7 +171,7 @@ static bool show_scores(KernelCall *call, const Found *f) {
     if (!qk || !qk->count) return true;
     const HeadShapes *s = &f->shapes;
     if (qk->count != s->q.batches * s->q.heads * s->q.rows * s->total)
-        return kernel_fail(call, "qk_matmul_output has other dims");
+        return kernel_fail(call, "qk_matmul_output has different dims");
     const ScoresArgs args = {.of = f->args,
                              .y = qk->data,
                              .all = (int64_t)s->total,

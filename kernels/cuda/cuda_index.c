@@ -31,7 +31,7 @@ static bool elements(KernelCall *call, const KernelTensor *there, int64_t wanted
     if (!kernel_axis(call, wanted, there->rank, &axis)) return false;
     if (there->rank > INDEX_RANK || indices->rank != there->rank)
         return kernel_decline(
-            call, "so many axes, or other ones than the data has, are not for the device");
+            call, "the device does not support so many axes, or axes that differ from the data's");
     for (uint32_t i = 0; i < there->rank; i++) {
         if (i != axis && indices->dims[i] > there->dims[i])
             return kernel_fail(call, "axis %u has %lld indices of %lld elements", i,
@@ -61,9 +61,9 @@ bool cuda_gather_elements(KernelCall *call) {
 static bool begin(KernelCall *call, int64_t reduction) {
     const KernelTensor *x = &call->inputs[0], *updates = kernel_input(call, 2);
     const uint64_t size = x->count * kernel_element_size(x->dtype);
-    if (reduction < 0) return kernel_fail(call, "the reduction is not a known one");
+    if (reduction < 0) return kernel_fail(call, "the reduction is unknown");
     if (!updates || updates->dtype != x->dtype)
-        return kernel_fail(call, "the updates have another type than the data");
+        return kernel_fail(call, "the types of the updates and the data differ");
     cuda_between(call, updates->count * kernel_element_size(x->dtype));
     return !size || cuda_copy(call, call->outputs[0].data, x->data, size);
 }
@@ -77,7 +77,7 @@ bool cuda_scatter_elements(KernelCall *call) {
     if (!elements(call, y, attrs->axis, &args)) return false;
     for (uint32_t i = 0; i < y->rank; i++)
         if (updates->rank != y->rank || updates->dims[i] != indices->dims[i])
-            return kernel_fail(call, "there are not as many updates as indices");
+            return kernel_fail(call, "the numbers of updates and indices differ");
     if (!indices->count) return true;
     args.lines = attrs->reduction != REDUCE_NONE;
     if (args.lines) args.count /= args.sizes[args.axis];
@@ -129,7 +129,7 @@ bool cuda_scatter_nd(KernelCall *call) {
     uint64_t needed;
     if (__builtin_mul_overflow((uint64_t)args.tuples, (uint64_t)args.block, &needed) ||
         needed != updates->count)
-        return kernel_fail(call, "there are not as many updates as indices ask for");
+        return kernel_fail(call, "the number of updates does not match the indices");
     if (!needed) return true;
     args.count = args.how == SCATTER_NONE ? (int64_t)needed : args.block;
     return launch(call, "scatter_blocks", cuda_suffix(y->dtype), (uint64_t)args.count, &args);
@@ -145,8 +145,8 @@ bool cuda_one_hot(KernelCall *call) {
     uint32_t axis;
     if (!kernel_axis(call, attrs->axis, indices->rank + 1, &axis)) return false;
     if (values->count != 2 || values->dtype != y->dtype)
-        return kernel_fail(call, "the values are not two, or have another type");
-    if (y->rank != indices->rank + 1) return kernel_fail(call, "the result has other dims");
+        return kernel_fail(call, "the number of values is not two, or their type differs");
+    if (y->rank != indices->rank + 1) return kernel_fail(call, "the result has different dims");
     const OneHotArgs args = {.indices = indices->data,
                              .values = values->data,
                              .y = y->data,
@@ -225,7 +225,7 @@ bool cuda_cum_sum(KernelCall *call) {
     const KernelTensor *x = &call->inputs[0], *where = &call->inputs[1], *y = &call->outputs[0];
     const int64_t *items = kernel_ints(call, where);
     uint32_t axis;
-    if (!items || where->count != 1) return kernel_fail(call, "its axis is not one number");
+    if (!items || where->count != 1) return kernel_fail(call, "its axis is not a single number");
     if (!kernel_axis(call, items[0], x->rank, &axis)) return false;
     SumsArgs args = {.x = x->data,
                      .y = y->data,

@@ -55,7 +55,7 @@ static bool cuda_reaches(DeviceQueue *queue, const void *memory, Err *err) {
         return true;
     if (result != 0 && result != CU_INVALID_VALUE)
         return cuda_ok(device->driver, result, err, "an address");
-    err_set(err, ERR_USAGE, "its memory is on another device than the session");
+    err_set(err, ERR_USAGE, "its memory is not on the session's device");
     err_expected(err, "memory of cuda:%u", device->number);
     if (result == 0)
         err_actual(err, "memory of cuda:%d", place.device);
@@ -114,8 +114,8 @@ static void cuda_queue_free(DeviceQueue *freed) {
 }
 
 static bool refuse(Err *err) {
-    err_set(err, ERR_USAGE, "the caller's stream is being captured, where demi's runs can't be");
-    err_hint(err, "demi captures its runs itself; run it outside of the capture");
+    err_set(err, ERR_USAGE, "demi cannot run in a stream that is being captured");
+    err_hint(err, "demi records its runs itself; run it outside of the capture");
     return false;
 }
 
@@ -195,7 +195,7 @@ static DeviceWork *cuda_recorded(DeviceQueue *queue, Err *err) {
               graph;
     ok = ok && work &&
          cuda_ok(device->driver, device->driver->graph_ready(&work->ready, graph, 0), err,
-                 "getting recorded work ready");
+                 "preparing recorded work");
     if (graph) device->driver->graph_free(graph);
     cuda_leave(device);
     if (ok) return work;

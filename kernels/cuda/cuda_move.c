@@ -39,7 +39,8 @@ static void push_axis(Strided *s, int64_t size, int64_t stride) {
 
 static bool run_strided(KernelCall *call, Strided *s, Dtype dtype) {
     BroadcastArgs *a = &s->args;
-    if (!s->fits) return kernel_decline(call, "operands of so many axes are not for the device");
+    if (!s->fits)
+        return kernel_decline(call, "the device does not support operands with so many axes");
     if (!a->rank) a->sizes[a->rank++] = 1;
     const CudaName name = cuda_name("expand", cuda_size_suffix(dtype), "");
     const CudaLaunch launch = {.family = CUDA_pointwise,
@@ -70,7 +71,7 @@ bool cuda_transpose(KernelCall *call) {
     Strided s = strided(x->data, y->data);
     TransposeArgs turn;
     if (attrs->perm.present && attrs->perm.count != x->rank)
-        return kernel_fail(call, "perm has not the input's rank");
+        return kernel_fail(call, "the length of perm is not the input's rank");
     for (uint32_t i = 0; i < x->rank; i++) {
         const int64_t axis =
             attrs->perm.present ? attrs->perm.items[i] : (int64_t)(x->rank - 1 - i);
@@ -126,7 +127,7 @@ static bool block_sizes(KernelCall *call, const KernelTensor *depth, const Kerne
                         int64_t sizes[DEPTH_AXES]) {
     const DepthAttrs *attrs = call->attrs;
     const int64_t block = attrs->blocksize;
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is unknown");
     if (block < 1) return kernel_fail(call, "blocksize is %lld", (long long)block);
     const int64_t all[] = {depth->dims[0], space->dims[1], depth->dims[2],
                            block,          depth->dims[3], block};
@@ -294,7 +295,7 @@ static bool slice(KernelCall *call, const SliceLists *lists) {
         int64_t span, last;
         if (__builtin_mul_overflow(y->dims[i] - 1, steps[i], &span) ||
             __builtin_add_overflow(starts[i], span, &last) || last < 0 || last >= x->dims[i])
-            return kernel_fail(call, "axis %u is cut outside of its elements", i);
+            return kernel_fail(call, "axis %u is sliced beyond its elements", i);
         first += (uint64_t)starts[i] * kernel_stride(x, i);
     }
     Strided s = strided((const char *)x->data + first * kernel_element_size(x->dtype), y->data);
@@ -316,7 +317,7 @@ static bool read_list(KernelCall *call, uint32_t i, uint64_t count, const int64_
     const KernelTensor *tensor = kernel_input(call, i);
     *list = NULL;
     if (!tensor) return true;
-    if (tensor->count != count) return kernel_fail(call, "its lists are not of one length");
+    if (tensor->count != count) return kernel_fail(call, "its lists have different lengths");
     *list = kernel_ints(call, tensor);
     return *list != NULL;
 }
@@ -377,9 +378,9 @@ bool cuda_pad(KernelCall *call) {
     const PadAxis *axes = pad_axes_read(call);
     const void *value;
     if (!axes || !pad_value_read(call, &value)) return false;
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is unknown");
     if (!y->count) return true;
-    if (y->rank > PAD_RANK) return kernel_decline(call, "so many axes are not for the device");
+    if (y->rank > PAD_RANK) return kernel_decline(call, "the device does not support so many axes");
     PadArgs args = {.x = x->data,
                     .y = y->data,
                     .count = (int64_t)y->count,

@@ -113,7 +113,7 @@ static bool launch_rows(KernelCall *call, RowNormArgs *args) {
 static bool take_factor(KernelCall *call, const KernelTensor *factor, uint64_t n, const void **data,
                         int32_t *type, int64_t *step) {
     if (factor->count != n && factor->count != 1)
-        return kernel_decline(call, "scale or bias of such a shape is not for the device");
+        return kernel_decline(call, "the device does not support this shape of scale or bias");
     *data = factor->data;
     *type = (int32_t)factor->dtype;
     *step = factor->count > 1;
@@ -144,7 +144,7 @@ static bool norm_rows(KernelCall *call, uint32_t scale_at, const KernelTensor *b
         return false;
     if (skip) {
         const KernelTensor *sum = kernel_result(call, 1);
-        if (skip->count != x->count) return kernel_fail(call, "Skip has another shape than X");
+        if (skip->count != x->count) return kernel_fail(call, "the shapes of Skip and X differ");
         args.skip = skip->data;
         args.skip_type = (int32_t)skip->dtype;
         if (sum) args.sum = sum->data, args.sum_type = (int32_t)sum->dtype;
@@ -173,7 +173,7 @@ static bool norm_groups(KernelCall *call, uint64_t groups) {
     if (!groups || channels % groups) return kernel_fail(call, "channels do not fit the groups");
     const uint64_t each = channels / groups;
     if (scale->count != bias->count || (scale->count != channels && scale->count != groups))
-        return kernel_fail(call, "scale and bias have not one element a channel");
+        return kernel_fail(call, "scale and bias do not have one element per channel");
     const bool by_group = scale->count == groups && groups != channels;
     RowNormArgs args = {.x = x->data,
                         .y = call->outputs[0].data,
@@ -208,8 +208,8 @@ bool cuda_batch_norm(KernelCall *call) {
     const uint64_t channels = x->rank > 1 ? (uint64_t)x->dims[1] : 1;
     for (uint32_t i = 1; i < 5; i++)
         if (call->inputs[i].count != channels)
-            return kernel_fail(call, "a factor or statistic has not one element a channel");
-    if (attrs->training_mode) return kernel_decline(call, "training is not for the device");
+            return kernel_fail(call, "a factor or statistic does not have one element per channel");
+    if (attrs->training_mode) return kernel_decline(call, "the device does not support training");
     const BatchNormArgs args = {.x = x->data,
                                 .scale = call->inputs[1].data,
                                 .bias = call->inputs[2].data,
@@ -239,12 +239,12 @@ bool cuda_affine(KernelCall *call) {
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     CudaEpilogue e;
     uint32_t axis;
-    if (x->count != y->count) return kernel_fail(call, "its result has another size");
+    if (x->count != y->count) return kernel_fail(call, "its result has a different size");
     if (!kernel_axis(call, attrs->axis, x->rank, &axis) || !cuda_activation(call, &attrs->act, &e))
         return false;
     for (uint32_t i = 1; i < 4; i++)
         if (call->inputs[i].count != (uint64_t)x->dims[axis])
-            return kernel_fail(call, "mean, scale or shift has not one element a channel");
+            return kernel_fail(call, "mean, scale, or shift does not have one element per channel");
     const AffineArgs args = {.x = x->data,
                              .mean = call->inputs[1].data,
                              .scale = call->inputs[2].data,

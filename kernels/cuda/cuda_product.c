@@ -56,7 +56,8 @@ static bool read_sizes(KernelCall *call, const GemmAttrs *attrs, Product *p) {
     if (p->trans_b) b_view = matmul_transposed(call, b);
     if (!matmul_batches(call, &a_view, &b_view, &call->outputs[0], &p->sizes)) return false;
     if (p->trans_a && p->sizes.batches == 1 && a->rank > 2 && kernel_span(a, 0, a->rank - 2) > 1)
-        return kernel_decline(call, "a transposed first factor in batches is not for the device");
+        return kernel_decline(call,
+                              "the device does not support a transposed first factor in batches");
     p->a_batch = even(p->sizes.a, p->sizes.batches);
     p->b_batch = even(p->sizes.b, p->sizes.batches);
     return true;
@@ -101,9 +102,9 @@ static bool read_product(KernelCall *call, Product *p) {
         p->epilogue.z = kernel_input(call, 3);
         if (p->epilogue.bias && p->epilogue.bias->count != 1 &&
             p->epilogue.bias->count != p->sizes.n)
-            return kernel_fail(call, "the bias has not one element a column");
+            return kernel_fail(call, "the bias does not have one element per column");
         if (p->epilogue.z && p->epilogue.z->count != call->outputs[0].count)
-            return kernel_fail(call, "Z has not the shape of Y");
+            return kernel_fail(call, "the shapes of Z and Y differ");
         return cuda_activation(call, &attrs->act, &p->epilogue);
     }
     if (gemm) take_addend(call, attrs, p);
@@ -443,7 +444,7 @@ static bool run_own(KernelCall *call, const Product *p, const Factors *f) {
                                    .threads = {TILE, ROWS},
                                    .args = &args};
         if (launch.blocks[1] > GRID_LIMIT)
-            return kernel_decline(call, "so many columns are not for the device");
+            return kernel_decline(call, "the device does not support so many columns");
         if (!cuda_launch(call, &launch)) return false;
     }
     return true;

@@ -13,7 +13,7 @@ static bool launch(KernelCall *call, const char *kernel, QuantizeArgs *args) {
     ScaleMap map;
     if (x->count != y->count || !scale_map_make(call, x, scale, zero, &map))
         return call->err->code != ERR_NONE ? false
-                                           : kernel_fail(call, "its result has another size");
+                                           : kernel_fail(call, "its result has a different size");
     args->x = x->data;
     args->scale = scale->data;
     args->zero = zero ? zero->data : NULL;
@@ -46,7 +46,7 @@ bool cuda_quantize(KernelCall *call) {
     const Dtype precision = attrs->precision ? (Dtype)attrs->precision : scale->dtype;
     if (!is_float(x) || !is_float(scale->dtype) || !is_float(precision) || is_float(y) ||
         y == DTYPE_INT32 || (zero && zero->dtype != y))
-        return kernel_decline(call, "these types are not for the device");
+        return kernel_decline(call, "the device does not support these types");
     QuantizeArgs args = {.precision = (int32_t)precision};
     return launch(call, "quantize", &args);
 }
@@ -56,7 +56,7 @@ bool cuda_dequantize(KernelCall *call) {
     const Dtype x = call->inputs[0].dtype, scale = call->inputs[1].dtype;
     if (is_float(x) || !is_float(scale) || !is_float(call->outputs[0].dtype) ||
         (zero && zero->dtype != x))
-        return kernel_decline(call, "these types are not for the device");
+        return kernel_decline(call, "the device does not support these types");
     QuantizeArgs args = {.precision = 0};
     return launch(call, "dequantize", &args);
 }

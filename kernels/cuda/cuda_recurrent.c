@@ -57,7 +57,7 @@ static bool read_layer(KernelCall *call, Layer *layer) {
     if (!recurrent_sizes(call, layer->kind, false, s) ||
         !recurrent_activations(call, layer->kind, s->directions, activations))
         return false;
-    if (!fits(s)) return kernel_decline(call, "so large a layer is not for the device");
+    if (!fits(s)) return kernel_decline(call, "the device does not support such a large layer");
     layer->args = (RecurrentArgs){.length = (int32_t)s->length,
                                   .batch = (int32_t)s->batch,
                                   .hidden = (int32_t)s->hidden,
@@ -117,7 +117,8 @@ static bool take_input(KernelCall *call, uint32_t i, uint64_t count, const void 
     *data = tensor ? tensor->data : NULL;
     *type = tensor ? (int32_t)tensor->dtype : 0;
     return !tensor || tensor->count == count ||
-           kernel_fail(call, "input %u has not as many elements as the layer asks for", i);
+           kernel_fail(call,
+                       "input %u does not have the number of elements that the layer requires", i);
 }
 
 static bool take_output(KernelCall *call, uint32_t i, uint64_t count, void **data, int32_t *type) {
@@ -125,7 +126,8 @@ static bool take_output(KernelCall *call, uint32_t i, uint64_t count, void **dat
     *data = tensor && tensor->count ? tensor->data : NULL;
     *type = tensor ? (int32_t)tensor->dtype : 0;
     return !tensor || tensor->count == count ||
-           kernel_fail(call, "output %u has not as many elements as the layer gives", i);
+           kernel_fail(call,
+                       "output %u does not have the number of elements that the layer computes", i);
 }
 
 static bool take_operands(KernelCall *call, const Layer *layer, RecurrentArgs *args) {

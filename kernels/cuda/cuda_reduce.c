@@ -103,7 +103,7 @@ static bool reduce(KernelCall *call, enum ReduceOp op) {
                                      x->dims[i], stride);
         }
     }
-    if (!fits) return kernel_decline(call, "axes that lie so are not for the device");
+    if (!fits) return kernel_decline(call, "the device does not support this arrangement of axes");
     return cuda_reduce_launch(call, &args);
 }
 

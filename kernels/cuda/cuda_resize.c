@@ -29,7 +29,8 @@ static bool add_changed(KernelCall *call, const ResizeAxis *axis, ResizeArgs *ar
     const double shrink = shrinks ? axis->scale : 1;
     const double radius = ceil((args->mode == AT_CUBIC ? 2 : 1) / shrink);
     if (args->changed == RESIZE_MOST || axis->in > LONGEST)
-        return kernel_decline(call, "so many axes that change, or so long, are not for the device");
+        return kernel_decline(call,
+                              "the device does not support so many or such long resized axes");
     if (args->mode != AT_NEAREST && !(radius <= 4.0 * (double)axis->in + 8 && radius < LONGEST))
         return kernel_fail(call, "axis %u: a scale of %g is too small for %lld elements",
                            axis->axis, axis->scale, (long long)axis->in);
@@ -54,7 +55,7 @@ static bool add_kept(KernelCall *call, uint32_t i, bool joined, ResizeArgs *args
     int64_t size = y->dims[i];
     if (joined) size *= args->kept_size[--args->kept];
     if (args->kept == RESIZE_KEPT)
-        return kernel_decline(call, "so many axes are not for the device");
+        return kernel_decline(call, "the device does not support so many axes");
     args->kept_size[args->kept] = size;
     args->kept_below[args->kept] = (int64_t)kernel_stride(y, i);
     args->kept_stride[args->kept++] = (int64_t)kernel_stride(x, i);
@@ -69,7 +70,7 @@ static bool fill_axes(KernelCall *call, ResizeAxes axes, ResizeArgs *args) {
         for (uint32_t k = 0; k < axes.count; k++)
             if (axes.items[k].axis == i) axis = &axes.items[k];
         if ((axis ? axis->out : x->dims[i]) != y->dims[i])
-            return kernel_fail(call, "axis %u has another size than was found before", i);
+            return kernel_fail(call, "axis %u has a different size than before", i);
         const bool changed = axis && changes(call->attrs, axis);
         if (!(changed ? add_changed(call, axis, args) : add_kept(call, i, kept, args)))
             return false;
@@ -82,7 +83,7 @@ static bool resize(KernelCall *call, ResizeAxes axes) {
     const ResizeAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     if (attrs->mode < 0 || attrs->coordinates < 0 || attrs->nearest < 0 || attrs->aspect < 0)
-        return kernel_fail(call, "a mode is not a known one");
+        return kernel_fail(call, "a mode is unknown");
     if (attrs->coordinates == RESIZE_TF_CROP && !resize_axes_region(call, axes)) return false;
     const bool filters = attrs->mode != RESIZE_NEAREST;
     ResizeArgs args = {.x = x->data,
@@ -96,7 +97,7 @@ static bool resize(KernelCall *call, ResizeAxes axes) {
                        .exclude_outside = filters && attrs->exclude_outside,
                        .divide = filters && (attrs->exclude_outside || attrs->antialias)};
     if (!y->count) return true;
-    if (!x->count) return kernel_fail(call, "nothing can't be made larger");
+    if (!x->count) return kernel_fail(call, "cannot enlarge an empty axis");
     if (!fill_axes(call, axes, &args)) return false;
     const CudaName name = cuda_name("resize", cuda_suffix(x->dtype), "");
     const CudaLaunch launch = {.family = CUDA_resize,
@@ -128,13 +129,12 @@ bool cuda_grid_sample(KernelCall *call) {
     enum { GRID_THREADS = 128 };
     const GridAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *grid = &call->inputs[1], *out = &call->outputs[0];
-    if (attrs->mode < 0 || attrs->padding < 0)
-        return kernel_fail(call, "the mode is not a known one");
+    if (attrs->mode < 0 || attrs->padding < 0) return kernel_fail(call, "the mode is unknown");
     if (in->rank < 3 || grid->dims[grid->rank - 1] != in->rank - 2)
         return kernel_fail(call, "grid points of %lld numbers for rank %u",
                            (long long)grid->dims[grid->rank - 1], in->rank);
     if (in->rank - 2 > GRID_SPATIAL)
-        return kernel_decline(call, "so many axes are not for the device");
+        return kernel_decline(call, "the device does not support so many axes");
     if (!out->count) return true;
     if (!in->count) return kernel_fail(call, "there is nothing to sample");
     GridArgs args = {.x = in->data,

@@ -43,6 +43,6 @@ void constant_store(ConstantStore *store, Value *value, const Tensor *tensor, Dt
     *note = *value->producer->note;
     note->dtype = to;
     note->kind = NOTE_CONSTANT;
-    note->reason = "a constant that is stored in 16 bit";
+    note->reason = "a constant that is stored in 16-bit";
     value->producer->note = note;
 }

@@ -158,13 +158,12 @@ static bool correct_casts(Repair *r, const char *when) {
         count++;
     }
     if (!fits) return false;
-    pass_remark(
-        r->ctx->counts, arena,
-        arena_printf(arena,
-                     "%zu Cast%s a type other than the one declared, such as '%s' (%s), and what "
-                     "reads %s accepts only the declared one: corrected, %s",
-                     count, count == 1 ? " gives" : "s give", node_label(first->node),
-                     dtype_name(first->to), count == 1 ? "it" : "them", when));
+    pass_remark(r->ctx->counts, arena,
+                arena_printf(arena,
+                             "%zu Cast%s a type other than the declared one, such as '%s' (%s), "
+                             "and the readers of %s accept only the declared one: corrected, %s",
+                             count, count == 1 ? " gives" : "s give", node_label(first->node),
+                             dtype_name(first->to), count == 1 ? "it" : "them", when));
     return infer(r);
 }
 
@@ -190,21 +189,20 @@ static void name_graphs(Repair *r, const char *when) {
 static void remark(const Repair *r, const char *when) {
     Arena *arena = &r->ctx->model->arena;
     if (r->corrections)
-        pass_remark(
-            r->ctx->counts, arena,
-            arena_printf(arena,
-                         "the model declares %zu type%s or shape%s that its operators do not "
-                         "give, such as that of '%s': corrected, %s",
-                         r->corrections, r->corrections == 1 ? "" : "s",
-                         r->corrections == 1 ? "" : "s", sym_text(r->corrected->name), when));
+        pass_remark(r->ctx->counts, arena,
+                    arena_printf(arena,
+                                 "the model declares %zu type%s or shape%s that contradict its "
+                                 "operators, such as that of '%s': corrected, %s",
+                                 r->corrections, r->corrections == 1 ? "" : "s",
+                                 r->corrections == 1 ? "" : "s", sym_text(r->corrected->name),
+                                 when));
     if (r->dropped)
-        pass_remark(
-            r->ctx->counts, arena,
-            arena_printf(arena,
-                         "the model has %zu value_info entr%s that contradict%s what values "
-                         "have elsewhere: dropped, %s",
-                         r->dropped, r->dropped == 1 ? "y" : "ies", r->dropped == 1 ? "s" : "",
-                         when));
+        pass_remark(r->ctx->counts, arena,
+                    arena_printf(arena,
+                                 "the model has %zu value_info entr%s that contradict%s other "
+                                 "declarations of the same values: dropped, %s",
+                                 r->dropped, r->dropped == 1 ? "y" : "ies",
+                                 r->dropped == 1 ? "s" : "", when));
 }
 
 bool repair_model(PassCtx *ctx, const char *when) {

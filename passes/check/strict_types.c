@@ -113,13 +113,13 @@ static bool compare_types(const Value *value, const Type *is, const Type *declar
     for (; is && declared; is = is->elem, declared = declared->elem) {
         if (is->kind == TYPE_NONE || declared->kind == TYPE_NONE) return true;
         if (is->kind != declared->kind) {
-            value_error(value, "is declared as another type than it has", err);
+            value_error(value, "is declared with a type other than its own", err);
             err_expected(err, "%s", kind_word(is));
             err_actual(err, "%s", kind_word(declared));
             return false;
         }
         if (is->dtype == declared->dtype || !is->dtype || !declared->dtype) continue;
-        value_error(value, "is declared as another type than it has", err);
+        value_error(value, "is declared with a type other than its own", err);
         err_expected(err, "%s of %s", kind_word(is), dtype_word(is));
         err_actual(err, "%s of %s", kind_word(declared), dtype_word(declared));
         return false;
@@ -193,7 +193,7 @@ static bool check_count(const Body *body, const char *what, size_t wanted, size_
 static bool check_defaults(const Body *body, size_t given) {
     for (size_t i = given; i < body->graph->inputs.count; i++)
         if (!body->graph->inputs.items[i]->init)
-            return body_error(body, "nothing gives a subgraph's input",
+            return body_error(body, "nothing provides a subgraph's input",
                               body->graph->inputs.items[i]);
     return true;
 }
@@ -211,12 +211,12 @@ static bool check_counts(const Body *body) {
     bool old = graph->model->has_ir_version && graph->model->ir_version < 4;
     if (old && graph->inputs.count > inputs) {
         if (!check_defaults(body, inputs)) return false;
-    } else if (!check_count(body, "a subgraph of another number of inputs", inputs,
+    } else if (!check_count(body, "a subgraph with a different number of inputs", inputs,
                             graph->inputs.count)) {
         return false;
     }
     size_t outputs = (size_t)slots->body_output + body->node->output_count;
-    return check_count(body, "a subgraph of another number of outputs", outputs,
+    return check_count(body, "a subgraph with a different number of outputs", outputs,
                        graph->outputs.count);
 }
 
@@ -227,7 +227,7 @@ static bool same_types(const Body *body, const Value *inner, const Type *is, con
     op_type_wrap(OP_WRAP_CONTENT, a, &a);
     op_type_wrap(OP_WRAP_CONTENT, b, &b);
     if (a.kind == b.kind && a.dtype == b.dtype) return true;
-    body_error(body, "a subgraph gives another type", inner);
+    body_error(body, "a subgraph returns a different type", inner);
     err_expected(body->err, "%s of %s", kind_word(wanted), dtype_name(b.dtype));
     err_actual(body->err, "%s of %s", kind_word(is), dtype_name(a.dtype));
     return false;
@@ -239,7 +239,7 @@ static bool check_states(const Body *body) {
     for (size_t i = (size_t)slots->node_input; slots->node_input >= 0; i++) {
         if (i >= body->node->input_count) break;
         if (!body->node->inputs[i].value)
-            return body_error(body, "an operand that its subgraph takes is missing", NULL);
+            return body_error(body, "an operand that its subgraph reads is missing", NULL);
     }
     int64_t scans = node_attr_int(body->node, "num_scan_inputs", 0);
     size_t states = op_body_state_count(slots, body->node->input_count, scans);
@@ -247,7 +247,7 @@ static bool check_states(const Body *body) {
         size_t at = (size_t)slots->body_output + i;
         const Value *state = body->node->inputs[(size_t)slots->node_input + i].value;
         if (at >= body->graph->outputs.count)
-            return body_error(body, "a subgraph gives fewer values than it has states", NULL);
+            return body_error(body, "a subgraph returns fewer values than it has states", NULL);
         if (!state) continue;
         const Value *inner = body->graph->outputs.items[at]->use.value;
         if (!same_types(body, inner, inner->type, state->type)) return false;
@@ -340,7 +340,7 @@ static bool check_tie(const Node *node, const OpTie *tie, Err *err) {
     if (!x || !y || x == y || (tie->why == OP_TIE_WIDTH && dtype_bits(x) == dtype_bits(y)))
         return true;
     if (tie->floats_only && !(dtype_is_float(x) && dtype_is_float(y))) return true;
-    node_error(node, err, ERR_MODEL, "operands that have to agree differ");
+    node_error(node, err, ERR_MODEL, "operands that must agree differ");
     err_operand(err, "'%s' and '%s'", sym_text(a->name), sym_text(b->name));
     err_actual(err, "%s and %s", dtype_name(x), dtype_name(y));
     return false;
@@ -436,7 +436,7 @@ static bool check_results(const StrictTypes *s, const Node *node, Err *err) {
             continue;
         }
         if (!value->type && is_determined(node)) {
-            node_error(node, err, ERR_MODEL, "nothing says what type it gives");
+            node_error(node, err, ERR_MODEL, "its output type is unknown");
             err_operand(err, "output '%s'", sym_text(value->name));
             return false;
         }
@@ -499,7 +499,7 @@ static bool compare_dims(const Value *value, const Type *is, const Type *declare
     declared = leaf_of(declared);
     if (!is || !declared || is == declared) return true;
     if (is->rank != declared->rank) {
-        value_error(value, "is declared with another rank than it has", err);
+        value_error(value, "is declared with a rank other than its own", err);
         err_expected(err, "%u", is->rank);
         err_actual(err, "%u", declared->rank);
         return false;
@@ -507,7 +507,7 @@ static bool compare_dims(const Value *value, const Type *is, const Type *declare
     for (uint32_t i = 0; i < is->rank; i++) {
         const Dim *a = &is->dims[i], *b = &declared->dims[i];
         if (a->kind != DIM_KNOWN || b->kind != DIM_KNOWN || a->size == b->size) continue;
-        value_error(value, "is declared with another shape than it has", err);
+        value_error(value, "is declared with a shape other than its own", err);
         err_expected(err, "%lld in dimension %u", (long long)a->size, i);
         err_actual(err, "%lld", (long long)b->size);
         return false;

@@ -354,7 +354,7 @@ static void save_body(Call *call, void *data) {
         SaveOptions options = {0};
         model_save(args->handle->model, args->path, &options, &call->err);
     } else if (!args->options.data_name != !args->options.data) {
-        err_set(&call->err, ERR_USAGE, "external data need both a name and a callback");
+        err_set(&call->err, ERR_USAGE, "external data needs both a name and a callback");
     } else if (args->options.data) {
         save_parts(call, args);
     } else {
@@ -582,7 +582,7 @@ static bool run_reported(Call *call, RunArgs *args) {
     if (!run_steps(call, args, &counts)) return false;
     if (!sound_once_repaired(call, model, after, &counts, "after the passes")) {
         err_hint(&call->err, has_step(&args->pipeline, "set-shapes")
-                                 ? "the sizes that were given do not fit the model"
+                                 ? "the given sizes do not fit the model"
                                  : "the passes left the model invalid; please report this");
         return false;
     }
@@ -647,11 +647,11 @@ DemiStatus demi_front_compile(DemiModel *model, const DemiCompileOptions *option
     args.map = sink->map;
     args.options.unchecked = true; /* what runs is a plan, and kernels check what they are given */
     if (known.numerics > DEMI_NUMERICS_FAITHFUL) {
-        err_set(&call.err, ERR_USAGE, "numerics %u is none", (unsigned)known.numerics);
+        err_set(&call.err, ERR_USAGE, "unknown numerics %u", (unsigned)known.numerics);
         known.numerics = DEMI_NUMERICS_FAITHFUL;
     }
     if ((unsigned)known.isa > DEMI_ISA_AVX512) {
-        err_set(&call.err, ERR_USAGE, "instruction set %u is none", (unsigned)known.isa);
+        err_set(&call.err, ERR_USAGE, "unknown instruction set %u", (unsigned)known.isa);
         known.isa = DEMI_ISA_NONE;
     }
     compile_text(&known, text);
@@ -661,7 +661,7 @@ DemiStatus demi_front_compile(DemiModel *model, const DemiCompileOptions *option
         memcpy(text, frozen, strlen(frozen));
     }
     const DemiStatus status = run(&call, &args, NULL, error);
-    if (status == DEMI_OK) model->gone = "the model was compiled, which used it up";
+    if (status == DEMI_OK) model->gone = "the model was already compiled, which consumed it";
     return status;
 }
 

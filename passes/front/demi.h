@@ -484,7 +484,7 @@ typedef struct DemiSimplifyOptions {
     size_t dim_count;
     const DemiRunOptions *run; /* NULL: defaults */
     bool
-        strip_notes; /* what exporters note of nodes, values, graphs and functions goes, too: doc strings,
+        strip_doc_strings; /* what exporters note of nodes, values, graphs and functions goes, too: doc strings,
                          and metadata such as the line of Python that a node was made by */
     bool freeze_inputs; /* as DemiConvertOptions has them */
     const char *const *fed;

@@ -23,6 +23,11 @@ const PassTable *demi_passes_table(const DemiPasses *passes) {
 
 /* ---- sets of passes -------------------------------------------------------------------------- */
 
+static void show_rows(DemiPasses *passes) {
+    passes->table.passes = passes->rows.items;
+    passes->table.count = passes->rows.count;
+}
+
 typedef struct NewArgs {
     Arena arena; /* becomes the handle's */
     DemiPasses *passes;
@@ -34,7 +39,8 @@ static void new_body(Call *call, void *data) {
     DemiPasses *passes = ARENA_NEW(&args->arena, DemiPasses);
     for (size_t i = 0; i < demi_passes.count; i++)
         VEC_PUSH(&args->arena, &passes->rows, demi_passes.passes[i]);
-    passes->table = (PassTable){passes->rows.items, passes->rows.count};
+    passes->table = demi_passes; /* its former names */
+    show_rows(passes);
     passes->api = plugin_api_new(&args->arena);
     passes->arena = args->arena;
     args->passes = passes;
@@ -67,8 +73,7 @@ static void add_body(Call *call, void *data) {
     PluginSource source = {.file = "the program itself", .entry = args->entry, .api = passes->api};
     passes->arena.trap = &call->trap;
     if (args->path && !plugin_open(args->path, &passes->arena, &source, &call->err)) return;
-    if (plugin_describe(&source, &passes->arena, &passes->rows, &call->err))
-        passes->table = (PassTable){passes->rows.items, passes->rows.count};
+    if (plugin_describe(&source, &passes->arena, &passes->rows, &call->err)) show_rows(passes);
 }
 
 /* Out of memory leaves the rows longer than the table: only what the table counts was added. */

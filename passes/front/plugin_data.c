@@ -68,7 +68,7 @@ static Dim dim_of(const DemiPassRun *run, int64_t size, const char *symbol) {
 
 static const DemiType *api_type_tensor(DemiPassRun *run, DemiDtype dtype, const int64_t *dims,
                                        const char *const *symbols, size_t rank) {
-    if (!is_dtype(dtype)) return MISUSE(run, "no such dtype"), NULL;
+    if (!is_dtype(dtype)) return MISUSE(run, "unknown dtype"), NULL;
     if (rank > UINT16_MAX) return MISUSE(run, "too many dims"), NULL;
     ENTER(run, NULL);
     if (!dims && rank == 0) return type_out(type_plain_tensor((Dtype)dtype));
@@ -92,7 +92,7 @@ static const DemiType *api_type_optional(DemiPassRun *run, const DemiType *eleme
 
 static const DemiType *api_type_with_dtype(DemiPassRun *run, const DemiType *type,
                                            DemiDtype dtype) {
-    if (!type || !is_dtype(dtype)) return MISUSE(run, "no type, or no such dtype"), NULL;
+    if (!type || !is_dtype(dtype)) return MISUSE(run, "no type, or an unknown dtype"), NULL;
     ENTER(run, NULL);
     return type_out(type_with_dtype(plugin_arena(run), type_of(type), (Dtype)dtype));
 }
@@ -217,7 +217,7 @@ static const DemiTensor *api_tensor_new(DemiPassRun *run, DemiDtype dtype, const
                                         size_t rank, const void *bytes) {
     uint64_t count, size;
     if (!is_dtype(dtype) || dtype == DEMI_STRING)
-        return MISUSE(run, "no such dtype, or strings"), NULL;
+        return MISUSE(run, "unknown dtype, or strings"), NULL;
     if (!count_elements(dims, rank, &count) || !dtype_bytes((Dtype)dtype, count, &size))
         return MISUSE(run, "no such shape"), NULL;
     if (size && !bytes) return MISUSE(run, "bytes are missing"), NULL;

@@ -93,7 +93,7 @@ static const char *node_fault(const Graph *graph, const DemiNewNode *of) {
     if (of->input_count > UINT16_MAX || of->output_count > UINT16_MAX) return "too many operands";
     for (size_t i = 0; i < of->input_count; i++)
         if (of->inputs[i] && !in_scope(graph, value_of(of->inputs[i])))
-            return "an input is of a graph that this one does not lie in";
+            return "an input belongs to a graph that does not contain this one";
     return NULL;
 }
 
@@ -147,7 +147,7 @@ static bool api_node_set_input(DemiPassRun *run, DemiNode *handle, size_t i, Dem
     if (!node_is_live(node)) return MISUSE(run, no_node);
     if (i > node->input_count || i > UINT16_MAX) return MISUSE(run, "there is no such input");
     if (value && !in_scope(node->graph, value_of(value)))
-        return MISUSE(run, "the value is of a graph that the node does not lie in");
+        return MISUSE(run, "the value belongs to a graph that does not contain the node");
     ENTER(run, false);
     if (i == node->input_count) node_resize_inputs(node, (uint32_t)i + 1);
     node_set_input(node, (uint32_t)i, value_in(value));
@@ -245,8 +245,7 @@ static Value *take_name(DemiPassRun *run, Value *from, Value *to) {
     Graph *graph = from->graph;
     if (from->input || to->graph != graph) {
         err_set(&run->err, ERR_MODEL,
-                "an output that is an input too, or of another graph, keeps "
-                "its value");
+                "cannot replace an output that is also an input, or that belongs to another graph");
         err_operand(&run->err, "output '%s'", sym_text(from->name));
         return NULL;
     }
@@ -275,10 +274,10 @@ static bool api_use_set(DemiPassRun *run, DemiUse *handle, DemiValue *value) {
     Use *use = use_in(handle);
     if (!use || (use->node && !node_is_live(use->node)))
         return MISUSE(run, "the use is NULL, or of a node that was removed");
-    if (!value && !use->node) return MISUSE(run, "a graph's output can't be omitted");
+    if (!value && !use->node) return MISUSE(run, "cannot omit a graph's output");
     Value *to = value_in(value), *from = use->value;
     if (to && !in_scope(use_graph(use), to))
-        return MISUSE(run, "the value is of a graph that the reader does not lie in");
+        return MISUSE(run, "the value belongs to a graph that does not contain the reader");
     if (to == from) return run->err.code == ERR_NONE;
     ENTER(run, false);
     if (is_named_output(use)) {
@@ -297,7 +296,7 @@ static bool api_value_replace(DemiPassRun *run, DemiValue *old, DemiValue *new) 
     if (!from || !to) return MISUSE(run, "a value is NULL");
     for (const Use *use = from->uses; use; use = use->next)
         if (!in_scope(use_graph(use), to))
-            return MISUSE(run, "the value is of a graph that a reader does not lie in");
+            return MISUSE(run, "the value belongs to a graph that does not contain a reader");
     if (from == to) return run->err.code == ERR_NONE;
     ENTER(run, false);
     if (value_is_named_output(from)) {
@@ -446,7 +445,7 @@ static DemiGraph *api_subgraph_new(DemiPassRun *run, DemiNode *handle, const cha
     Node *node = node_in(handle);
     if (!node_is_live(node)) return MISUSE(run, no_node), NULL;
     if (!attribute || !attribute[0] || node_attr(node, attribute))
-        return MISUSE(run, "no name, or one of an attribute that is there"), NULL;
+        return MISUSE(run, "no name, or the name of an existing attribute"), NULL;
     ENTER(run, NULL);
     Graph *graph = graph_new(run->ctx->model, node->graph);
     graph->owner = node;

@@ -35,7 +35,7 @@ static bool loader_error(const char *path, const char *text, Err *err) {
 static bool is_file(const char *path, Err *err) {
     struct stat info;
     if (stat(path, &info) != 0) return err_set(err, ERR_USAGE, "cannot load: %s", strerror(errno));
-    return S_ISREG(info.st_mode) || err_set(err, ERR_USAGE, "cannot load: no regular file");
+    return S_ISREG(info.st_mode) || err_set(err, ERR_USAGE, "cannot load: not a regular file");
 }
 
 /* What a plug-in for other versions exports, if the object does; else NULL. */
@@ -50,7 +50,7 @@ static bool find_entry(void *object, DemiPluginEntry *entry, Err *err) {
             return err_set(err, ERR_USAGE, "a plug-in for interface %d; this demi (%s) has 1",
                            version, DEMI_VERSION_STRING);
     }
-    return symbol || err_set(err, ERR_USAGE, "no plug-in: it exports no 'demi_plugin_v1'");
+    return symbol || err_set(err, ERR_USAGE, "not a plug-in: it does not export 'demi_plugin_v1'");
 }
 
 _Static_assert(sizeof(DemiPluginEntry) == sizeof(void *), "dlsym gives functions");
@@ -127,7 +127,7 @@ static bool option_kind(DemiOptionKind given, PassOptionKind *kind) {
 /* What is wrong with an option's description; NULL: nothing. */
 static const char *option_fault(const DemiPluginOption *given, const PassOption *before) {
     PassOptionKind kind;
-    if (!is_name(given->name)) return "an option's name is not of a-z, 0-9 and '-'";
+    if (!is_name(given->name)) return "an option's name must consist of a-z, 0-9, and '-'";
     if (!option_kind(given->kind, &kind)) return "an option's kind is unknown";
     if (kind == OPTION_CHOICE && (!given->choices || !given->choices[0]))
         return "an option has no choices";
@@ -170,7 +170,7 @@ static bool name_is_new(const Describer *d, const char *name) {
         const PassInfo *row = d->rows->items[i];
         if (strcmp(row->name, name) != 0) continue;
         bool loaded = row->run == plugin_pass_run;
-        err_set(d->err, ERR_USAGE, "pass '%s' is there already: %s%s", name,
+        err_set(d->err, ERR_USAGE, "pass '%s' already exists: %s%s", name,
                 loaded ? "from " : "demi has one", loaded ? ((const PluginPass *)row)->file : "");
         return false;
     }
@@ -180,7 +180,7 @@ static bool name_is_new(const Describer *d, const char *name) {
 /* Defaults are texts: they are read once as a pipeline will read them. */
 static bool defaults_are_right(const Describer *d, const PassInfo *info) {
     const PassInfo *const rows[] = {info};
-    const PassTable table = {rows, 1};
+    const PassTable table = {.passes = rows, .count = 1};
     Pipeline pipeline;
     Err inner = {.code = ERR_NONE};
     if (pipeline_parse(&table, d->arena, info->name, &pipeline, &inner)) return true;
@@ -190,13 +190,13 @@ static bool defaults_are_right(const Describer *d, const PassInfo *info) {
 static bool describe_pass(const Describer *d, const DemiPluginPass *given, PluginPass *pass) {
     static const uint32_t facts = DEMI_FACT_DTYPES | DEMI_FACT_SHAPES;
     if (!is_name(given->name))
-        return err_set(d->err, ERR_USAGE, "a pass's name is not of a-z, 0-9 and '-'");
+        return err_set(d->err, ERR_USAGE, "a pass's name must consist of a-z, 0-9, and '-'");
     if (!name_is_new(d, given->name)) return false;
     if (!given->run) return pass_fault(d, given->name, "it has no run function");
     if (given->scope != DEMI_SCOPE_MODEL && given->scope != DEMI_SCOPE_GRAPHS)
         return pass_fault(d, given->name, "its scope is unknown");
     if ((given->needs | given->gives | given->breaks) & ~facts)
-        return pass_fault(d, given->name, "it needs, gives or breaks unknown facts");
+        return pass_fault(d, given->name, "it needs, gives, or breaks unknown facts");
     pass->info = (PassInfo){.name = copy_text(d, given->name),
                             .summary = given->summary ? copy_text(d, given->summary) : "",
                             .needs = given->needs,

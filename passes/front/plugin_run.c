@@ -53,7 +53,8 @@ static bool check_types_of(const Node *node, uint32_t first_new, Err *err) {
         const Value *value = node->outputs[i];
         if (!value || value->id < first_new || type_dtype(value->type)) continue;
         if (value_type(value)->kind == TYPE_MAP || value_type(value)->kind == TYPE_OPAQUE) continue;
-        node_error(node, err, ERR_MODEL, "made a value without type, and says it breaks no dtypes");
+        node_error(node, err, ERR_MODEL,
+                   "created a value without a type, but does not declare that it breaks dtypes");
         err_operand(err, "output '%s'", sym_text(value->name));
         return false;
     }

@@ -207,7 +207,7 @@ static bool read_ranges(Reader *r, json_t *ranges, SettingId id) {
         const char *text = range_text(r, name, reached);
         if (!text)
             return wrong(r, key,
-                         "magnitudes as numbers, or lists of two ends, an axis, and means and "
+                         "magnitudes as numbers, or lists of minimum, maximum, axis, and means and "
                          "errors along it");
         push(r, id, "", text);
     }
@@ -217,7 +217,7 @@ static bool read_ranges(Reader *r, json_t *ranges, SettingId id) {
 static bool read_number(Reader *r, json_t *value, SettingId id) {
     const bool positive = policy_settings[id].kind == KIND_NUMBER;
     if (!json_is_integer(value) || json_integer_value(value) < positive)
-        return wrong(r, policy_settings[id].key, positive ? "1 or more" : "0 or more");
+        return wrong(r, policy_settings[id].key, positive ? "at least 1" : "at least 0");
     r->policy->values[id] = json_integer_value(value);
     return true;
 }
@@ -336,7 +336,7 @@ static json_t *ranges_json(Arena *arena, const PolicyNames *names, Err *err) {
         const char *text = names->items[i];
         RangeText range;
         if (!range_text_read(text, &range)) {
-            err_set(err, ERR_USAGE, "range '%s' can't be read", text);
+            err_set(err, ERR_USAGE, "cannot parse range '%s'", text);
             json_decref(ranges);
             return NULL;
         }

@@ -78,7 +78,7 @@ TEST(test_quantized) {
         "upgrade-opset{for=int8,activations=int16,block=64,keep=[\"a*\"],keep-ops=[\"Conv\"],"
         "only=[\"b\"],allow-unmatched=true},infer-dtypes,infer-shapes,"
         "fold-constants{weights=true,keep=[\"a*\"],keep-ops=[\"Conv\"],only=[\"b\"]},"
-        "fold-affine{store=true},"
+        "fold-batch-norm{store=true},"
         "insert-qdq{activations=int16,weights=int8,symmetric=true,block=64,keep=[\"a*\"],"
         "keep-ops=[\"Conv\"],only=[\"b\"],ranges=[\"h=1=-0.1:30000\",\"k=7\"],"
         "allow-unmatched=true}");

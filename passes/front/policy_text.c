@@ -128,16 +128,16 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     const bool of_values = target_of(policy)->kind == TARGET_VALUES;
     for (size_t i = 0; quantizes(policy) && i < sizeof sixteen / sizeof *sixteen; i++)
         if (is_said(policy, sixteen[i]))
-            return err_set(err, ERR_USAGE, "'%s' is heeded for float16 and bfloat16 alone",
+            return err_set(err, ERR_USAGE, "'%s' only has an effect for float16 and bfloat16",
                            policy_settings[sixteen[i]].key);
     if (!of_values &&
         (is_said(policy, SETTING_ACTIVATIONS) ||
          (is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)))
-        return err_set(err, ERR_USAGE, "'%s' is heeded for int8 alone",
+        return err_set(err, ERR_USAGE, "'%s' only has an effect for int8",
                        is_said(policy, SETTING_SYMMETRIC) ? "symmetric" : "activations");
     if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
         !policy->lists[SETTING_WEIGHTS].count)
-        return err_set(err, ERR_USAGE, "'block' is heeded for quantized weights alone");
+        return err_set(err, ERR_USAGE, "'block' only has an effect for quantized weights");
     return true;
 }
 
@@ -152,9 +152,7 @@ static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
     }
     if (!check_targets(policy, err)) return false;
     if (!named || policy->values[SETTING_IO] != DEMI_IO_LOW) return true;
-    return err_set(err, ERR_USAGE,
-                   "io 'low' and a list of inputs or outputs to lower exclude "
-                   "each other");
+    return err_set(err, ERR_USAGE, "give io 'low' or a list of inputs or outputs, not both");
 }
 
 bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *options, Arena *arena,

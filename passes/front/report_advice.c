@@ -129,31 +129,32 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
     switch (kind) {
     case ADVICE_NOTHING_LOW:
         if (facts->low || facts->integer) return NULL; /* a remark says why */
-        if (facts->full) return "no node was lowered: the model will be no faster";
+        if (facts->full) return "no node was converted: the model will not be faster";
         if (facts->own_low)
-            return arena_printf(arena, "nothing is lowered: the model's floats are %s already",
-                                name);
-        return facts->own_double ? "nothing is lowered: the model's floats are double, and only "
-                                   "float32 is converted"
+            return arena_printf(
+                arena, "nothing to convert: the model's floating-point values are already %s",
+                name);
+        return facts->own_double ? "nothing to convert: the model's floating-point values are "
+                                   "double, and only float32 is converted"
                                  : NULL;
     case ADVICE_HEAVY_FULL:
         if (!facts->low || facts->integer || facts->heavy_full * 2 <= heavy) return NULL;
         return arena_printf(arena,
-                            "%llu of %llu convolutions and matrix products stay fp32: "
-                            "expect little speed",
+                            "%llu of %llu convolutions and matrix products are kept in float32: "
+                            "expect little speedup",
                             (unsigned long long)facts->heavy_full, (unsigned long long)heavy);
     case ADVICE_CASTS:
         if (!facts->low || facts->casts * 2 <= facts->low) return NULL;
-        return arena_printf(arena, "%llu casts for %llu %s nodes: they may cost what is gained",
+        return arena_printf(arena,
+                            "%llu casts for %llu %s nodes: they may cost as much as is gained",
                             (unsigned long long)facts->casts, (unsigned long long)facts->low, name);
     case ADVICE_PROCESSOR:
         if (!facts->here) return NULL;
         if (!facts->float16 && !facts->bfloat16) return NULL; /* quantized nodes alone */
         if (!facts->low || (bfloat16 ? isa_has_bfloat16() : isa_has_float16())) return NULL;
-        return arena_printf(arena,
-                            "this machine's processor has no %s arithmetic: here the model is "
-                            "%snot faster",
-                            name, facts->smaller ? "smaller, " : "");
+        return arena_printf(
+            arena, "this machine's CPU has no %s arithmetic: here the model is %snot faster", name,
+            facts->smaller ? "smaller, " : "");
     case ADVICE_BFLOAT16_CPU:
         if (!facts->bfloat16) return NULL;
         return "ONNX Runtime's CPU provider cannot load bfloat16 models; use a GPU provider or "
@@ -161,27 +162,26 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
     case ADVICE_FAULT:
         if (!facts->faults) return NULL;
         return arena_printf(arena,
-                            "ONNX Runtime 1.31's optimizer ends with SIGSEGV on %llu Transpose%s, "
-                            "as '%s': --keep these, or disable its MatmulTransposeFusion",
+                            "ONNX Runtime 1.31's optimizer crashes on %llu Transpose%s, such as "
+                            "'%s': use --keep, or disable its MatmulTransposeFusion",
                             (unsigned long long)facts->faults, facts->faults == 1 ? "" : "s",
                             facts->fault);
     case ADVICE_UNEVEN:
         /* a layer of few outputs at the end of a large model costs nothing */
         if (!facts->uneven || facts->uneven_elements * 20 < facts->low_elements) return NULL;
         return arena_printf(arena,
-                            "%llu %s product%s sizes that are no multiples of 8, as '%s' (%s): "
-                            "tensor cores pad them, or stay idle",
+                            "%llu %s product%s sizes that are not multiples of 8, such as '%s' "
+                            "(%s): tensor cores pad them, or are not used",
                             (unsigned long long)facts->uneven, name,
                             facts->uneven == 1 ? " has" : "s have", facts->uneven_label,
                             sizes_text(facts, arena));
     case ADVICE_FOLD:
         if (!facts->norms) return NULL;
-        return arena_printf(
-            arena,
-            "--fold folds %llu normalization%s into the preceding convolution%s, whose weights "
-            "are then rounded only once: more accurate in bfloat16",
-            (unsigned long long)facts->norms, facts->norms == 1 ? "" : "s",
-            facts->norms == 1 ? "" : "s");
+        return arena_printf(arena,
+                            "--fold folds %llu normalization%s into the preceding convolution%s, "
+                            "whose weights are then rounded only once: more accurate in bfloat16",
+                            (unsigned long long)facts->norms, facts->norms == 1 ? "" : "s",
+                            facts->norms == 1 ? "" : "s");
     case ADVICE_COUNT: break;
     }
     return NULL;

@@ -63,5 +63,5 @@ void simplify_put(PipelineText *text, const DemiSimplifyOptions *options) {
         pipeline_end_pass(text);
     }
     put_all(text, options->inexact);
-    if (options->strip_notes) pipeline_put_pass(text, "strip-notes");
+    if (options->strip_doc_strings) pipeline_put_pass(text, "strip-doc-strings");
 }

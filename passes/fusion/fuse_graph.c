@@ -15,7 +15,7 @@ static const char *const numerics_names[] = {"fast", "faithful", NULL};
 
 const PassOption fuse_options[] = {
     {"numerics", OPTION_CHOICE, offsetof(FuseOptions, numerics), numerics_names, "fast",
-     "faithful: fuse only what rounds as the operators do one by one"},
+     "faithful: fuse only if the rounding is that of the separate operators"},
     {0},
 };
 

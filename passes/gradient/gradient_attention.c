@@ -114,7 +114,7 @@ static void check_attention(Grad *g) {
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
         if (node_attr(g->node, windows[i]) && grad_int(g, windows[i]) >= 0)
             grad_refuse(g, "with %s", windows[i]);
-    if (grad_in(g, 6)) grad_refuse(g, "with lengths of the keys");
+    if (grad_in(g, 6)) grad_refuse(g, "with key lengths");
 }
 
 static bool read_heads(Grad *g, Heads *h) {
@@ -124,7 +124,7 @@ static bool read_heads(Grad *g, Heads *h) {
     h->kv_heads = h->flat ? grad_int(g, "kv_num_heads") : grad_size(g, k, 1);
     if (!g->failed && (h->q_heads <= 0 || h->kv_heads <= 0 || h->q_heads % h->kv_heads ||
                        h->q_heads / h->kv_heads > MOST_SHARED))
-        grad_refuse(g, "of this many heads");
+        grad_refuse(g, "with this number of heads");
     return !g->failed;
 }
 
@@ -186,7 +186,7 @@ void gradient_rotary(Grad *g, Value **outputs, uint32_t count) {
     Value *x = grad_in(g, 0), *at = x;
     const bool flat = grad_rank(g, x) == 3, pairs = grad_int(g, "interleaved");
     const int64_t heads = grad_int(g, "num_heads"), dims[] = {0, 0, heads, -1};
-    if (flat && heads < 1) grad_refuse(g, "of this many heads");
+    if (flat && heads < 1) grad_refuse(g, "with this number of heads");
     if (g->failed) return;
     const int64_t head = flat ? grad_size(g, x, 2) / heads : grad_size(g, x, 3);
     const int64_t given = grad_int(g, "rotary_embedding_dim"), size = given ? given : head;

@@ -152,13 +152,13 @@ static bool check_made(Grad *g, const Node *before) {
         if (is_call(g->node)) /* its nodes are the model's own */
             return true;
         if (!schema || schema->deprecated)
-            grad_refuse(g, "it takes %s, which opset %lld does not have", sym_text(node->op_type),
+            grad_refuse(g, "it needs %s, which opset %lld does not have", sym_text(node->op_type),
                         (long long)g->opset);
         else if (!has_form(schema, node))
-            grad_refuse(g, "it takes %s in a form that opset %lld does not have",
+            grad_refuse(g, "it needs %s in a form that opset %lld does not have",
                         sym_text(node->op_type), (long long)g->opset);
         else if (!node_check_types(node, &err))
-            grad_refuse(g, "it takes %s, which opset %lld does not have of this type",
+            grad_refuse(g, "it needs %s, which opset %lld does not have for this type",
                         sym_text(node->op_type), (long long)g->opset);
     }
     return !g->failed;
@@ -191,7 +191,7 @@ static void run_body(Grad *g, const GradientRow *row) {
     GradientAsk ask = {.at = g->make.at, .ys = ys, .seeds = seeds, .xs = xs};
     for (uint32_t i = 0; i < outputs && !g->failed; i++) {
         if (!grad_flow(g, i)) continue;
-        if (!made[i]) grad_refuse(g, "something flows from its output %u", i);
+        if (!made[i]) grad_refuse(g, "its output %u is used", i);
         ys[ask.y_count] = made[i];
         seeds[ask.y_count++] = grad_flow(g, i);
     }
@@ -222,11 +222,11 @@ static void check_operands(Grad *g, const GradientRow *row) {
 static bool is_known(Grad *g, const GradientRow *row) {
     g->schema = node_schema(g->node);
     if (!row || !g->schema)
-        grad_refuse(g, "none is known of this operator");
+        grad_refuse(g, "none is known for this operator");
     else if (row->kind == GRADIENT_REFUSED)
         grad_refuse(g, "%s", row->why);
     else if (row->since > g->schema->since)
-        grad_refuse(g, "of this operator it begins with opset %d (upgrade-opset)", row->since);
+        grad_refuse(g, "it is known from opset %d on (upgrade-opset)", row->since);
     else
         check_operands(g, row);
     return !g->failed;
@@ -240,7 +240,7 @@ static void make_body(Grad *g, const GradientRow *row, Value **outputs) {
     }
     CloneNodes clone = clone_begin(g->make.ctx->model, g->make.ctx->scratch);
     if (!clone_call(&clone, g->node, g->make.at, outputs))
-        grad_refuse(g, "the function imports other opsets than the model");
+        grad_refuse(g, "the function's opsets differ from the model's");
 }
 
 /* Makes all bodies that may be needed, so that their types and shapes are inferred together. */

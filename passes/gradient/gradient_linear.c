@@ -49,7 +49,8 @@ typedef struct Linear {
 static bool read_linear(Grad *g, Linear *l) {
     const int64_t heads = grad_int(g, "kv_num_heads"), queries = grad_int(g, "q_num_heads");
     const Dtype dtype = type_dtype(grad_in(g, IN_QUERY)->type);
-    if (heads < 1 || queries < heads || queries % heads) grad_refuse(g, "of this many heads");
+    if (heads < 1 || queries < heads || queries % heads)
+        grad_refuse(g, "with this number of heads");
     if (g->failed) return false;
     const bool narrow = dtype_is_reduced(dtype);
     *l = (Linear){.g = g, .heads = heads, .group = queries / heads};

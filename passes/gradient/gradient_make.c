@@ -73,7 +73,7 @@ Value **grad_captures(Grad *g, uint32_t *count) {
         for (uint32_t k = 0; k < *count; k++) known = known || values[k] == value;
         if (known) continue;
         if (value_type(value)->kind != TYPE_TENSOR)
-            grad_refuse(g, "its graphs read '%s', which is no tensor", sym_text(value->name));
+            grad_refuse(g, "its graphs read '%s', which is not a tensor", sym_text(value->name));
         values[(*count)++] = value;
     }
     return values;
@@ -310,7 +310,7 @@ void grad_keep_attrs(Grad *g, Node *made) {
 /* As grad_sum_to, where only running can tell along which axes: those whose sizes differ. */
 static Value *sum_at_run(Grad *g, Value *value, Value *like) {
     if (g->opset < 13) {
-        grad_refuse(g, "before opset 13 shapes that are broadcast must be known");
+        grad_refuse(g, "before opset 13, broadcast shapes must be known");
         return value;
     }
     Value *have = GRAD_AS(g, "Shape", DTYPE_INT64, value);

@@ -330,7 +330,7 @@ void gradient_unique(Grad *g, Value **outputs, uint32_t count) {
 
 void gradient_top_k(Grad *g) {
     if (!grad_out(g, 1)) {
-        grad_refuse(g, "its places, output 1, are not given");
+        grad_refuse(g, "its output 1, the indices, is omitted");
         return;
     }
     if (!grad_flow(g, 0)) return;

@@ -187,7 +187,7 @@ static bool is_summed_alone(const Equation *e, uint32_t i) {
 void gradient_einsum(Grad *g) {
     Equation e;
     if (g->node->input_count + 2 >= EINSUM_TERMS) {
-        grad_refuse(g, "of so many operands");
+        grad_refuse(g, "with this number of operands");
         return;
     }
     if (!read_equation(g, &e)) return;

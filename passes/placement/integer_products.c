@@ -6,7 +6,7 @@
 #include "op_class.h"
 #include "op_types.h"
 
-const char integer_products_reason[] = "already int8: products with weights are of integers";
+const char integer_products_reason[] = "already int8: products with weights multiply integers";
 
 /* Weights, or what they are computed of by nodes in a row that read one value and constants. */
 static bool is_weights(const Value *value) {

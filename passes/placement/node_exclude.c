@@ -50,7 +50,7 @@ const char **node_exclusions(Model *model, const NodePatterns *patterns, Arena *
     const char **wanted = node_patterns_match(model, &only, scratch, err);
     if (!wanted) return NULL;
     for (uint32_t id = 0; id < model->node_count; id++)
-        if (!wanted[id] && !excluded[id]) excluded[id] = "not among those to convert";
+        if (!wanted[id] && !excluded[id]) excluded[id] = "not selected by --only";
     return excluded;
 }
 

@@ -123,9 +123,10 @@ static bool has_no_floats(const char *name) {
 
 static bool unknown_operator(ListMerge *m, OpClass op_class, const char *name) {
     if (has_no_floats(name))
-        return err_set(m->err, ERR_USAGE, "%s: '%s' has no class: it takes and gives no floats",
+        return err_set(m->err, ERR_USAGE,
+                       "%s: '%s' has no class, because it has no floating-point operands",
                        list_name(op_class), name);
-    err_set(m->err, ERR_USAGE, "%s: no operator is called '%s'", list_name(op_class), name);
+    err_set(m->err, ERR_USAGE, "%s: there is no operator '%s'", list_name(op_class), name);
     NearestName nearest = nearest_name_of(name);
     for (size_t i = 0; i < op_record_count(); i++)
         if (op_record_at(i)->classes[POLICY_FLOAT16])
@@ -133,7 +134,7 @@ static bool unknown_operator(ListMerge *m, OpClass op_class, const char *name) {
     if (nearest.best)
         err_hint(m->err, "did you mean '%s'?", nearest.best);
     else if (strchr(name, '.'))
-        err_hint(m->err, "an operator of your own needs declare-ops");
+        err_hint(m->err, "declare custom operators with declare-ops");
     return false;
 }
 
@@ -278,7 +279,7 @@ static OpClassAnswer pow_class(const Node *node, OpClass op_class, Policy policy
     bool low = known && (exponent == 2.0f ||
                          (policy == POLICY_FAST && (exponent == 0.5f || exponent == 3.0f)));
     return low ? (OpClassAnswer){CLASS_FOLLOW, NULL}
-               : (OpClassAnswer){CLASS_FP32, "Pow runs in 16 bit only to square"};
+               : (OpClassAnswer){CLASS_FP32, "Pow runs in 16-bit only to square"};
 }
 
 /* The square of 300 is beyond float16's range; sums of squares are what norms are made of. */
@@ -286,8 +287,9 @@ static OpClassAnswer square_class(const Node *node, OpClass op_class, Policy pol
     const Value *value = input_of(node, 0);
     bool square = policy == POLICY_FLOAT16 && op_class == CLASS_WIDEST && value &&
                   value == input_of(node, 1) && !value_is_constant(value);
-    return square ? (OpClassAnswer){CLASS_FP32, "squares, which float16 has no range for"}
-                  : (OpClassAnswer){op_class, NULL};
+    return square
+               ? (OpClassAnswer){CLASS_FP32, "computes a square, which may exceed float16's range"}
+               : (OpClassAnswer){op_class, NULL};
 }
 
 static OpClassAnswer scatter_class(const Node *node, OpClass op_class, Policy policy) {
@@ -348,7 +350,7 @@ static OpClassAnswer own_class(const Node *node, const char *domain, const OpCla
     }
     return (OpClassAnswer){CLASS_NONE, classes->own_count
                                            ? "in no list of the policy"
-                                           : "type unknown: an operator demi does not know"};
+                                           : "type unknown: an operator that demi does not know"};
 }
 
 OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {

@@ -58,7 +58,7 @@ static bool is_declared(const OpClassLists *lists, const Row *row) {
 }
 
 static bool unknown_operator(const Row *row, Err *err) {
-    err_set(err, ERR_USAGE, "fp32-when: no operator is called '%s'", row->op);
+    err_set(err, ERR_USAGE, "fp32-when: there is no operator '%s'", row->op);
     const char *nearest = ops_nearest_name(row->domain, row->op);
     if (nearest) err_hint(err, "did you mean '%s'?", nearest);
     return false;

@@ -199,8 +199,8 @@ static void check_kernel(const OpSchema *op) {
     size_t count;
     bool runs =
         kernel_find(op->domain, op->name, op->since, &count) || exec_find(op->domain, op->name);
-    const bool spelt = op_record_has(op_record_find(op->domain, op->name), OP_SPELT);
-    const char *why = spelt ? "spell-out spells it" : why_no_kernel(op);
+    const bool decomposed = op_record_has(op_record_find(op->domain, op->name), OP_DECOMPOSED);
+    const char *why = decomposed ? "decomposed" : why_no_kernel(op);
     if (!runs && !why && !op->deprecated)
         lacks(op, BLOCK, "KERNEL(...); or EXEC(...) where it handles whole values");
     if (runs && why) fail_msg("%s runs, and is said not to: %s", op->name, why);

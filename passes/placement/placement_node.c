@@ -141,7 +141,7 @@ static VarId operand_var(NodeBuild *b, Operand operand, const Value *value) {
     pin_illegal(b, id, operand, type.kind);
     if (shared && var_is_kept(b, b->schema->vars[param->var].name, value)) {
         placement_pin(b->p, id, NOTE_POLICY,
-                      text(b, "%s keeps its operand %s in fp32", b->schema->name, param->name));
+                      text(b, "%s keeps its operand %s in float32", b->schema->name, param->name));
         b->p->vars.items[id].aside = true;
     }
     return id;
@@ -233,8 +233,9 @@ static void pin_attribute_tensors(NodeBuild *b) {
         if (!tensor || tensor->dtype != DTYPE_FLOAT) continue;
         const OpTypeVar *var = op_tensor_attr_var(b->schema, sym_text(attr->name));
         if (!var || !b->has_input[var - b->schema->vars]) continue;
-        placement_pin(b->p, b->vars[var - b->schema->vars], NOTE_FIXED,
-                      text(b, "its attribute %s holds floats%s", sym_text(attr->name), ""));
+        placement_pin(
+            b->p, b->vars[var - b->schema->vars], NOTE_FIXED,
+            text(b, "its attribute %s has floating-point values%s", sym_text(attr->name), ""));
     }
 }
 

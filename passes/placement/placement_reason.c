@@ -207,7 +207,7 @@ static NodeNote from_sources(const PlacementReasons *r, const Node *node, VarId 
     const Use *use = r->fp32_uses[root];
     const Node *reader = use_node(use);
     if (reader == node || !reader) return follows(r, root, use->value);
-    return tied(reader, arena_printf(&r->p->model->arena, "reads '%s', which is fp32",
+    return tied(reader, arena_printf(&r->p->model->arena, "reads '%s', which is in float32",
                                      sym_text(use->value->name)));
 }
 
@@ -218,7 +218,7 @@ static NodeNote unpinned_note(PlacementReasons *r, const Node *node, VarId root)
     bool flexible = !r->mincut && p->vars.items[root].flexible;
     if (!flexible) fill_table(r);
     if (!flexible && r->fp32_uses[root]) return from_sources(r, node, root);
-    if (!r->mincut) return note(NOTE_CONSTANT, "computed from constants that are read in fp32");
+    if (!r->mincut) return note(NOTE_CONSTANT, "computed from constants that are read in float32");
     NodeNote cheaper = note(NOTE_CHEAPER, NULL);
     int64_t cost = placement_lowering_cost(r, root);
     cheaper.cost = cost > 0 ? (cost + 1) / 2 : cost;
@@ -259,9 +259,9 @@ static NodeNote low_note(PlacementReasons *r, const Node *node, VarId var) {
     NodeNote low = {
         .dtype = p->request.target, .kind = NOTE_LOW, .reason = "follows what it reads"};
     if (r->mincut)
-        low.reason = "cheaper in 16 bit";
+        low.reason = "cheaper in 16-bit";
     else if (root->flexible)
-        low.reason = "computed from constants that are read in 16 bit";
+        low.reason = "computed from constants that are read in 16-bit";
     bool own = op_class_of(node, p->request.classes).op_class == CLASS_LOW;
     if (!own || !root->wants_low || !schema) return low;
     size_t place = (size_t)(schema - ops_at(0));
@@ -286,8 +286,8 @@ static NodeNote constant_note(PlacementReasons *r, const Value *value) {
             any_fp32 = true;
     }
     if (!any_low && !any_fp32) return note(NOTE_CONSTANT, "a constant that nothing reads");
-    if (!any_low) return note(NOTE_CONSTANT, "a constant that is read in fp32");
-    return note(NOTE_CONSTANT, any_fp32 ? "a constant that is read in fp32 and in 16 bit"
+    if (!any_low) return note(NOTE_CONSTANT, "a constant that is read in float32");
+    return note(NOTE_CONSTANT, any_fp32 ? "a constant that is read in float32 and in 16-bit"
                                         : "a constant that is cast where it is read");
 }
 
@@ -314,19 +314,18 @@ static NodeNote typeless_note(const PlacementReasons *r, const Node *node) {
     Arena *arena = &r->p->model->arena;
     const Function *function = node->graph->function;
     const Value *value = unknown_operand(node);
-    NodeNote result = note(NOTE_NO_FLOAT, "holds no float32");
+    NodeNote result = note(NOTE_NO_FLOAT, "has no float32 values");
     result.dtype = any_dtype(node);
     if (!value) return result;
     result.kind = NOTE_UNKNOWN;
     if (!function)
         result.reason = arena_printf(arena, "type unknown: operand '%s'", sym_text(value->name));
     else
-        result.reason =
-            arena_printf(arena,
-                         r->called[function->index] ? "type unknown: function %s is called with "
-                                                      "different types"
-                                                    : "type unknown: function %s is never called",
-                         sym_text(function->name));
+        result.reason = arena_printf(
+            arena,
+            r->called[function->index] ? "type unknown: function %s is called with different types"
+                                       : "type unknown: function %s is never called",
+            sym_text(function->name));
     return result;
 }
 
@@ -352,7 +351,8 @@ static NodeNote fp32_note(PlacementReasons *r, const Node *node) {
 NodeNote placement_note(PlacementReasons *r, const Node *node) {
     Placement *p = r->p;
     const Value *out = node->output_count ? node->outputs[0] : NULL;
-    if (p->stays[node->id]) return note(NOTE_FIXED, "part of a training's update, which stays");
+    if (p->stays[node->id])
+        return note(NOTE_FIXED, "part of a training update, which is kept in float32");
     if (out && p->constant[out->id]) return constant_note(r, out);
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         VarId var = operand_at(p, node, i);

@@ -24,7 +24,8 @@
 
 static const char stream_reason[] =
     "adds to a residual stream, which bfloat16 would round each time";
-static const char norm_reason[] = "gives a residual stream, which bfloat16 would round each time";
+static const char norm_reason[] =
+    "computes a residual stream, which bfloat16 would round each time";
 static const char tail_reason[] = "only outputs depend on it: bfloat16 would round them once more";
 
 /* What a node is to a stream. */

@@ -71,9 +71,9 @@ static bool read_row(const Model *model, const char *text, Arena *scratch, Range
                      Err *err) {
     RangeText range;
     if (!range_text_read(text, &range)) {
-        err_set(err, ERR_USAGE, "range '%s' can't be read", text);
-        err_expected(err, "NAME=MAX, MAX being a magnitude, NAME=MIN:MAX or "
-                          "NAME=MIN:MAX:AXIS:MEAN,...:ERROR,... of each place along the axis");
+        err_set(err, ERR_USAGE, "cannot parse range '%s'", text);
+        err_expected(err, "NAME=MAX for a magnitude, NAME=MIN:MAX, or "
+                          "NAME=MIN:MAX:AXIS:MEAN,...:ERROR,... for each channel along the axis");
         return false;
     }
     double *means = ARENA_ARRAY(scratch, double, range.mean_count + 1);
@@ -151,7 +151,7 @@ bool range_table_check(const RangeTable *table, const Model *model, Arena *scrat
         const char *name = arena_copy(scratch, row->text, range.name_length);
         NearestName nearest = nearest_name_of(name);
         try_names(model, scratch, &nearest);
-        err_set(err, ERR_USAGE, "the model has no value '%s' to give a range of", name);
+        err_set(err, ERR_USAGE, "the model has no value '%s', for which a range was given", name);
         if (nearest.best) err_hint(err, "did you mean '%s'?", nearest.best);
         return false;
     }

@@ -140,7 +140,7 @@ static bool refuse(const Value *value, const Use *use, const char *why, Err *err
     else
         err_set(err, ERR_MODEL, "%s", why);
     err_operand(err, "value '%s'", sym_text(value->name));
-    err_hint(err, "--overflow pin keeps what reads it in fp32");
+    err_hint(err, "--overflow pin keeps its readers in float32");
     return false;
 }
 

@@ -266,7 +266,7 @@ static void visit(Magnitudes *m, const Node *node) {
 
 static void pin(Placement *p, const Value *value, double peak) {
     const char *reason =
-        arena_printf(&p->model->arena, "its weights make '%s' some %.2g, beyond %s's range",
+        arena_printf(&p->model->arena, "its weights make '%s' about %.2g, beyond %s's range",
                      sym_text(value->name), peak, dtype_name(p->request.target));
     placement_pin(p, p->value_vars[value->id], NOTE_VALUE, reason);
     for (const Use *use = value->uses; use; use = use->next)

@@ -14,7 +14,7 @@ static double magnitude(const RangeRow *range) {
 
 static void pin(Placement *p, const Value *value, const RangeRow *range) {
     const char *reason =
-        arena_printf(&p->model->arena, "'%s' reached %.6g, near the end of %s's range",
+        arena_printf(&p->model->arena, "'%s' reached %.6g, near the limit of %s's range",
                      sym_text(value->name), magnitude(range), dtype_name(p->request.target));
     placement_pin(p, p->value_vars[value->id], NOTE_VALUE, reason);
     for (const Use *use = value->uses; use; use = use->next)

@@ -32,14 +32,15 @@ static void take(Weights *w, const Value *value) {
 static const char *why(Placement *p, const Value *value) {
     Arena *arena = &p->model->arena;
     if (value->trained) return "training updates it";
-    if (value->input) return "it is an input's default, which --freeze-inputs makes constant";
+    if (value->input)
+        return "it is the default value of an input, which --freeze-inputs makes constant";
     if (p->guarded && p->guarded[value->id]) return p->guarded[value->id];
     for (const Use *use = value->uses; use; use = use->next) {
         if (!use->node || !use->node->note || use->node->note->dtype != DTYPE_FLOAT) continue;
         return arena_printf(arena, "%s %s", node_label(use->node),
                             node_note_text(use->node->note, arena));
     }
-    return "an output, or read as it is";
+    return "an output, or read in its own type";
 }
 
 static const char *size_text(const Value *value, Arena *arena) {
@@ -61,7 +62,8 @@ void weight_note(Placement *p, PassCounts *counts) {
     }
     if (w.stay <= w.all / SHARE) return;
     const char *text = arena_printf(
-        arena, "float weights are %.2f of their bytes, as %s stay float:",
+        arena,
+        "floating-point weights take %.2f of their original size, because %s are kept in float32:",
         (double)(w.all + w.stay) / (2 * (double)w.all), w.stay == w.all ? "they" : "some");
     size_t named = 0;
     while (named < NAMED && w.largest[named] &&

@@ -36,7 +36,7 @@ static bool read_names(const QdqPlan *plan, const PassStrings *texts, bool weigh
         if (!format) {
             char list[80];
             quantized_format_list(weights, list, sizeof list);
-            err_set(err, ERR_USAGE, "'%s' is no %s and its type", text,
+            err_set(err, ERR_USAGE, "'%s' does not consist of %s and its type", text,
                     weights ? "constant" : "value");
             err_expected(err, "NAME=%s", list);
             return false;
@@ -65,7 +65,7 @@ static bool check_names(const QdqPlan *plan, const Names *names, const char *wha
         for (uint32_t id = 0; id < plan->value_count; id++)
             if (plan->values[id].value)
                 nearest_name_try(&nearest, sym_text(plan->values[id].value->name));
-        err_set(err, ERR_USAGE, "'%s' is no %s of the model's", name, what);
+        err_set(err, ERR_USAGE, "the model has no %s '%s'", what, name);
         if (nearest.best && strcmp(nearest.best, name))
             err_hint(err, "did you mean '%s'?", nearest.best);
         return false;
@@ -78,15 +78,15 @@ static bool take_value(QdqPlan *plan, const Value *value, Dtype dtype, Err *err)
     const int64_t opset = opset_version(value->graph->opsets, NULL),
                   least = qdq_opset_of(dtype, false, false);
     if (!at->range || !isfinite(at->range->low) || !isfinite(at->range->high)) {
-        err_set(err, ERR_USAGE, "there is no range of '%s', which is to be %s",
+        err_set(err, ERR_USAGE, "'%s' has no range, but is to be quantized to %s",
                 sym_text(value->name), dtype_name(dtype));
         err_hint(err, "ranges=[\"NAME=MIN:MAX\",...] gives it one");
         return false;
     }
     if (opset < least) {
-        err_set(err, ERR_USAGE, "'%s' can't be %s at opset %d", sym_text(value->name),
+        err_set(err, ERR_USAGE, "'%s' cannot be %s at opset %d", sym_text(value->name),
                 dtype_name(dtype), (int)opset);
-        err_hint(err, "upgrade-opset{to=%d} before allows it", (int)least);
+        err_hint(err, "run upgrade-opset{to=%d} before", (int)least);
         return false;
     }
     at->dtype = dtype;
@@ -123,7 +123,7 @@ static bool take_product(QdqPlan *plan, Node *node, const Names *names, Err *err
         if (record->quantized == QUANTIZED_PRODUCT) plan->nodes[node->id].role = QDQ_PRODUCT;
         return true;
     }
-    err_set(err, ERR_USAGE, "'%s' can't be %s: %s", sym_text(weight.value->name),
+    err_set(err, ERR_USAGE, "'%s' cannot be %s: %s", sym_text(weight.value->name),
             dtype_name(row->dtype), blame ? blame : "its channels are not known");
     return false;
 }
@@ -136,7 +136,7 @@ static bool take_other(QdqPlan *plan, Value *value, const Named *row, Err *err) 
                        tensor_count(tensor) && !plan->request.broken[value->id];
     if (!sound || quantized_needs_blocks(row->dtype) ||
         opset < qdq_opset_of(row->dtype, false, false))
-        return err_set(err, ERR_USAGE, "'%s' can't be %s here", sym_text(value->name),
+        return err_set(err, ERR_USAGE, "'%s' cannot be %s here", sym_text(value->name),
                        dtype_name(row->dtype));
     for (Use *use = value->uses; use; use = use->next)
         if (use->node)

@@ -39,7 +39,7 @@ static void keep_float(Walk *w, const Node *product) {
     const Value *gives = w->pick->outputs[0] ? w->pick->outputs[0] : w->pick->outputs[1];
     if (at->kind != NOTE_NONE) return;
     at->kind = NOTE_PRECISE;
-    at->reason = arena_printf(&w->plan->model->arena, "it decides what '%s' (%s) picks",
+    at->reason = arena_printf(&w->plan->model->arena, "it determines what '%s' (%s) selects",
                               sym_text(w->pick->name ? w->pick->name : gives->name),
                               sym_text(w->pick->op_type));
 }

@@ -54,7 +54,7 @@ static void blame_range(QdqPlan *plan, const Node *node, const Value *value) {
     else
         blame(plan, node, NOTE_VALUE,
               arena_printf(arena,
-                           range ? "'%s' was measured not to be finite"
+                           range ? "'%s' was not finite during calibration"
                                  : "the range of '%s' is not known",
                            sym_text(value->name)));
 }
@@ -80,7 +80,7 @@ static bool take_product(QdqPlan *plan, Node *node, const OpRecord *record) {
     const char *why = NULL;
     Value *x = qdq_input(node, 0), *w = qdq_input(node, record->weights);
     if (!qdq_is_float(x) || !qdq_is_float(w) || !qdq_is_float(node->outputs[0])) {
-        blame(plan, node, NOTE_NO_FLOAT, "it holds no float32");
+        blame(plan, node, NOTE_NO_FLOAT, "it has no float32 values");
         return false;
     }
     const bool activations = plan->request.activations;

@@ -92,12 +92,13 @@ static const char *fault_of(const QdqPlan *plan, const Value *value) {
     if (!value_is_constant(value)) {
         if (value->trained) return "training updates its weights";
         if (value->input && value->init)
-            return "its weights are an input's default, which --freeze-inputs makes constant";
+            return "its weights are the default value of an input, which --freeze-inputs makes "
+                   "constant";
         return "its weights are computed";
     }
     const Tensor *tensor = constant_tensor(value, plan->scratch);
     if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL))
-        return "its weights are no float32 tensor";
+        return "its weights are not a float32 tensor";
     if (tensor_count(tensor) == 0) return "its weights are empty";
     return plan->request.broken[value->id] ? "its weights are not finite" : NULL;
 }
@@ -113,7 +114,7 @@ static const char *choose_blocks(const QdqRequest *request, const OpRecord *reco
     const QuantizedFormat *format = quantized_format(weight->dtype);
     const uint64_t block = request->block ? request->block : format->block;
     const bool matrix = weight->axis >= 0 && qdq_weight_has_blocks(record, weight->value);
-    if (!matrix && format->block) return "4 bits are for the weights of matrix products";
+    if (!matrix && format->block) return "only the weights of matrix products can have 4 bits";
     if (!matrix || !block) return NULL;
     weight->axis = 1 - weight->axis;
     weight->block = block;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Concats of Concats, for remove-identities. */
+/* Concats of Concats, for canonicalize. */
 #ifndef DEMI_MERGE_CONCATS_H
 #define DEMI_MERGE_CONCATS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reshapes and Transposes in a row, for remove-identities. */
+/* Reshapes and Transposes in a row, for canonicalize. */
 #ifndef DEMI_MERGE_MOVES_H
 #define DEMI_MERGE_MOVES_H
 

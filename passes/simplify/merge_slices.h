@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Slices of slices, and slices that make up the whole, for remove-identities. */
+/* Slices of slices, and slices that make up the whole, for canonicalize. */
 #ifndef DEMI_MERGE_SLICES_H
 #define DEMI_MERGE_SLICES_H
 

@@ -259,12 +259,13 @@ static bool check(const TrainingPlace *place, Err *err) {
     const Dtype dtype = (Dtype)value->init->dtype;
     if (!tensor_check(value->init, NULL))
         return node_error(place->node, err, ERR_MODEL,
-                          "parameter '%s' has not the data of its shape", sym_text(value->name));
+                          "parameter '%s' does not have the data for its shape",
+                          sym_text(value->name));
     if (dtype == DTYPE_FLOAT || dtype == DTYPE_DOUBLE) return true;
-    return node_error(place->node, err, ERR_MODEL,
-                      "parameter '%s' is %s: training is made of the float model, and converted "
-                      "then",
-                      sym_text(value->name), dtype_name(dtype));
+    return node_error(
+        place->node, err, ERR_MODEL,
+        "parameter '%s' is %s: add training to the float32 model, and convert it afterward",
+        sym_text(value->name), dtype_name(dtype));
 }
 
 static bool take_all(Finding *f, const bool *frozen, TrainingParameters *parameters, Err *err) {
@@ -308,7 +309,7 @@ static bool check_freeze(const Finding *f, Err *err) {
         const char *name = f->ask->freeze->items[i];
         const Sym sym = sym_find(&f->ctx->model->syms, name, strlen(name));
         if (!sym || sym->number >= f->name_count || !f->met[sym->number])
-            return err_set(err, ERR_USAGE, "make-training: there is no parameter '%s'", name);
+            return err_set(err, ERR_USAGE, "make-training: unknown parameter '%s'", name);
     }
     return true;
 }

@@ -156,18 +156,18 @@ static const char *reason_text(const Telling *t, const Told *told) {
     case WHY_STATISTIC: return "running statistics, which follow the batches";
     case WHY_FROZEN: return "frozen";
     case WHY_STOPPED:
-        return arena_printf(scratch, "no gradient passes '%s' (%s)", node_label(told->node),
+        return arena_printf(scratch, "'%s' (%s) has no gradient", node_label(told->node),
                             sym_text(told->node->op_type));
-    case WHY_NUMBER: return "single numbers of a formula";
+    case WHY_NUMBER: return "single numbers in a formula";
     case WHY_MASK: return "a mask";
     case WHY_UNREAD:
         return arena_printf(scratch, "'%s' is not computed from them",
                             sym_text(t->report->of->name));
     case WHY_ELSEWHERE:
-        if (!told->node) return "without the data of their shape";
+        if (!told->node) return "without the data for their shape";
         return arena_printf(scratch, "%s takes no parameters there", sym_text(told->node->op_type));
     case WHY_INNER: return "constants of a branch or a body";
-    case WHY_INTEGER: return "not floats";
+    case WHY_INTEGER: return "not floating-point";
     case WHY_COUNT: break;
     }
     return "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One initializer that several layers read, because an exporter or merge-equal found that it has the
+/* One initializer that several layers read, because an exporter or eliminate-common-subexpressions found that it has the
  * same values, becomes one for each of them, so that training can give them different ones.
  *
  * Nothing in a file says whether its author tied two layers. What is taken for a coincidence:

@@ -37,7 +37,8 @@ bool upgrade_check_batch_norm_mode(Upgrade *upgrade, const Node *node, Err *err)
     if (!upgrade_check_plain(upgrade, node, "is_test", err)) return false;
     for (uint32_t i = 1; i < node->output_count && !is_training(node); i++)
         if (is_used(node, i))
-            return upgrade_refuse(upgrade, node, err, "reads statistics that test mode leaves out");
+            return upgrade_refuse(upgrade, node, err,
+                                  "reads statistics that test mode does not compute");
     return true;
 }
 
@@ -79,8 +80,7 @@ void upgrade_apply_batch_norm_operands(Upgrade *upgrade, Node *node) {
 bool upgrade_check_batch_norm_outputs(Upgrade *upgrade, const Node *node, Err *err) {
     for (uint32_t i = 3; i < node->output_count; i++)
         if (is_used(node, i))
-            return upgrade_refuse(upgrade, node, err,
-                                  "its saved statistics are not outputs any more");
+            return upgrade_refuse(upgrade, node, err, "its saved statistics are no longer outputs");
     return true;
 }
 

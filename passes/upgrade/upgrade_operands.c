@@ -49,7 +49,7 @@ bool upgrade_check_axis_broadcast(Upgrade *upgrade, const Node *node, Err *err) 
     if (!upgrade_check_plain(upgrade, node, "axis broadcast", err)) return false;
     const int64_t missing = missing_dims(upgrade, node);
     if (missing < 0)
-        return upgrade_refuse(upgrade, node, err, "where its operands' shapes meet is unknown");
+        return upgrade_refuse(upgrade, node, err, "it is unknown how its operands' shapes align");
     return dims_fit(upgrade, node, missing) ||
            upgrade_refuse(upgrade, node, err, "its operands' shapes do not fit");
 }
@@ -96,7 +96,8 @@ static Dtype cast_target(const Node *node) {
 /* 5 -> 6: the type's number instead of its name. */
 bool upgrade_check_cast_to(Upgrade *upgrade, const Node *node, Err *err) {
     if (!upgrade_check_plain(upgrade, node, "to", err)) return false;
-    return cast_target(node) || upgrade_refuse(upgrade, node, err, "'to' is the name of no type");
+    return cast_target(node) ||
+           upgrade_refuse(upgrade, node, err, "'to' is not the name of a type");
 }
 
 void upgrade_apply_cast_to(Upgrade *upgrade, Node *node) {

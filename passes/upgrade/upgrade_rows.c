@@ -12,7 +12,7 @@ static bool refuse_parameter(const Upgrade *upgrade, const Node *node, const Att
 /* A default is written only where the attribute is absent, which must be known. */
 static bool check_default(const Upgrade *upgrade, const Node *node, const Attr *attr, Err *err) {
     if (!upgrade_may_be_absent(node, attr)) return true;
-    return upgrade_refuse(upgrade, node, err, "calls of the function may leave '%s' out",
+    return upgrade_refuse(upgrade, node, err, "calls of the function may omit '%s'",
                           attr->name->text);
 }
 
@@ -45,8 +45,8 @@ bool upgrade_check_row(Upgrade *upgrade, const Node *node, const OpsetStep *row,
     case STEP_ONLY_INT:
         if (!attr || (attr_int(attr, &number) && number == row->integer)) return true;
         if (attr->ref) return refuse_parameter(upgrade, node, attr, err);
-        return upgrade_refuse(upgrade, node, err, "'%s' can't be other than %lld any more",
-                              row->attr, (long long)row->integer);
+        return upgrade_refuse(upgrade, node, err, "'%s' must be %lld from this opset on", row->attr,
+                              (long long)row->integer);
     case STEP_RENAME_VALUE:
         return !upgrade_is_parameter(attr) || refuse_parameter(upgrade, node, attr, err);
     case STEP_DEFAULT_INT:

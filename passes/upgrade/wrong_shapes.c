@@ -38,8 +38,8 @@ void wrong_shapes_correct(PassCtx *ctx, const WrongShapes *found, const char *wh
     const bool one = found->count == 1;
     pass_remark(ctx->counts, arena,
                 arena_printf(arena,
-                             "the model declares %zu shape%s that its operators do not give, as of "
-                             "'%s': %s corrects %s",
+                             "the model declares %zu shape%s that contradict its operators, such "
+                             "as that of '%s': %s corrects %s",
                              found->count, one ? "" : "s", sym_text(found->items[0].value->name),
                              when, one ? "it" : "them"));
 }

@@ -170,7 +170,8 @@ enum OpTrait {
         1024,         /* elements of operand 0 come out in their order, from the first on: with the
                            same shape they are the same value */
     OP_OF_ONE = 2048, /* with one operand it gives that */
-    OP_SPELT = 4096, /* plans have it spelt in other operators (passes/spell_out.c), which reads its
+    OP_DECOMPOSED =
+        4096, /* plans have it decomposed into other operators (passes/decompose.c), which reads its
                          attributes: there is no kernel for it */
     OP_NORMALIZES =
         8192,        /* divides data by its own spread, row by row, or is the first step of what

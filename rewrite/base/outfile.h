@@ -130,7 +130,7 @@ void outfile_remove_all(void);
 
 /* What an error says when the reader of a pipe has gone; commands then end quietly. They must
  * ignore SIGPIPE (and SIGXFSZ, so that a file size limit is an error, too). */
-#define OUTFILE_GONE "the reader of the output has gone"
+#define OUTFILE_GONE "the reader of the output closed it"
 
 /* True for that error. */
 bool outfile_is_gone(const Err *err);

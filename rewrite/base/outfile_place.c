@@ -205,7 +205,7 @@ static void take_back(OutFile *file, Err *err) {
     if (back)
         file->placed = OUTFILE_NOT_PLACED;
     else
-        err_hint(err, "'%s' is new all the same: it can't be put back", file->path);
+        err_hint(err, "'%s' was replaced nevertheless, and cannot be restored", file->path);
 }
 
 static bool sync_folder(OutFile *file, const char *fault, Err *err) {

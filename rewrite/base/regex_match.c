@@ -215,7 +215,7 @@ static Tree *parse_atom(Parser *p) {
     if (c == '(') return parse_group(p);
     if (c == '[') return parse_class(p);
     if (c == '*' || c == '+' || c == '?' || c == '{') return fail(p, "nothing to repeat");
-    if (c == '\\' && !*p->at) return fail(p, "ends in a backslash");
+    if (c == '\\' && !*p->at) return fail(p, "ends with a backslash");
     bool place = c == '^' || c == '$' || (c == '\\' && strchr("bBAz", *p->at));
     Tree *tree = tree_new(p, place ? TREE_PLACE : TREE_CHARS, NULL, NULL);
     if (place) {
@@ -356,7 +356,7 @@ static bool generate_sequence(Parser *p, const Tree *tree) {
 }
 
 static bool generate(Parser *p, const Tree *tree) {
-    if (here(p) > LONGEST) return fail(p, "too long once its repetitions are written out");
+    if (here(p) > LONGEST) return fail(p, "too long after expanding its repetitions");
     switch (tree->kind) {
     case TREE_EMPTY: return true;
     case TREE_CHARS: emit(p, OP_CHARS, &tree->set); return true;

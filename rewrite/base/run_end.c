@@ -49,7 +49,7 @@ bool run_end_came(RunEnd *end, bool own) {
 
 bool run_end_fail(RunEnd *end, Err *err) {
     if (atomic_load(&end->cause) == RUN_LATE)
-        return err_set(err, ERR_ENV, "the run takes longer than it may");
+        return err_set(err, ERR_ENV, "the run exceeds its time limit");
     atomic_store(&end->cancel, false);
     return err_set(err, ERR_CANCELLED, "the run was cancelled");
 }

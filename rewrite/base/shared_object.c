@@ -7,7 +7,7 @@
 
 void *object_open(const char *name, ObjectScope scope, const char **why) {
     (void)name, (void)scope;
-    *why = "this demi is linked statically: it loads no libraries";
+    *why = "this demi is statically linked and cannot load libraries";
     return NULL;
 }
 

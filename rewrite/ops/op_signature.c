@@ -24,7 +24,7 @@ typedef struct Operands {
 static bool fail(Parser *p, const char *what) {
     err_set(p->err, ERR_USAGE, "declared operator: %s", what);
     err_actual(p->err, "'%s' at character %d", p->text, (int)(p->at - p->text) + 1);
-    err_hint(p->err, "such as: com.x.Op(T, T?) -> T; T = float|float16");
+    err_hint(p->err, "for example: com.x.Op(T, T?) -> T; T = float|float16");
     return false;
 }
 
@@ -81,8 +81,7 @@ static bool parse_operand(Parser *p, Operands *operands, bool input) {
         param->var = var_named(p, name);
         if (param->var == OP_NO_VAR) return fail(p, "too many type variables");
         if (input) p->bound[param->var] = true;
-        if (!p->bound[param->var])
-            return fail(p, "the type variable of an output is not an input's");
+        if (!p->bound[param->var]) return fail(p, "no input has the type variable of the output");
     }
     param->option = accept(p, "...") ? OP_VARIADIC : accept(p, "?") ? OP_OPTIONAL : OP_SINGLE;
     return true;
@@ -139,7 +138,7 @@ static bool parse_op(Parser *p, OpSchema *schema) {
     schema->domain = name;
     schema->name = dot + 1;
     if (ops_domain_is_whole(name))
-        return fail(p, "operators of this domain are known and can't be declared");
+        return fail(p, "operators of this domain are known and cannot be declared");
     return true;
 }
 

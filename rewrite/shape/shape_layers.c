@@ -19,7 +19,7 @@ static bool recurrent(ShapeCall *call, uint32_t hidden_axis) {
     const RecurrentAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *r = shape_ranked(call, 2);
     if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 2, 3)) return false;
-    if (attrs->direction < 0) return shape_invalid(call, "direction is not a known one");
+    if (attrs->direction < 0) return shape_invalid(call, "direction is unknown");
     bool batch_first = attrs->layout != 0;
     ShapeNum directions = num_known(attrs->direction == 2 ? 2 : 1), hidden = dim_of(r, hidden_axis);
     ShapeNum batch = dim_of(x, batch_first ? 0 : 1);
@@ -91,7 +91,7 @@ static bool heads_fit(ShapeCall *call, Heads *q, Heads *k, Heads *v) {
 static bool past_fits(ShapeCall *call, Heads k, Heads v) {
     ShapeNum length = unknown;
     if (shape_input(call, 4)->present != shape_input(call, 5)->present)
-        return shape_invalid(call, "past_key and past_value belong together");
+        return shape_invalid(call, "past_key and past_value require each other");
     for (uint32_t i = 0; i < 2; i++) {
         const ShapeOperand *past = shape_ranked(call, 4 + i);
         Heads now = i ? v : k;
@@ -145,7 +145,7 @@ static bool head_dims(ShapeCall *call, uint32_t index, const AttrInts *given, Sh
     const ShapeOperand *x = shape_ranked(call, index);
     HeadAxes axes;
     if (x && !head_axes_find(given, x->rank, &axes))
-        return shape_invalid(call, "input %u has other axes", index);
+        return shape_invalid(call, "input %u has different axes", index);
     for (uint32_t i = 0; i < HEAD_AXES; i++)
         dims[i] = !x ? unknown : axes.axis[i] < 0 ? num_known(1) : x->dims[axes.axis[i]];
     return true;
@@ -176,7 +176,7 @@ bool shape_fused_attention(ShapeCall *call) {
     HeadAxes axes;
     const uint32_t rank = head_axes_rank(&attrs->y_axes);
     if (rank == 0 || !head_axes_find(&attrs->y_axes, rank, &axes))
-        return shape_invalid(call, "y_axes is no order of axes");
+        return shape_invalid(call, "y_axes is not a permutation of the axes");
     q[HEAD_SIZE] = v[HEAD_SIZE];
     ShapeNum *dims = shape_output(call, 0, rank);
     for (uint32_t i = 0; i < HEAD_AXES; i++)

@@ -34,7 +34,7 @@ bool shape_matmul(ShapeCall *call) {
 
 /* The operand with its last two axes exchanged. */
 static bool turn(ShapeCall *call, ShapeOperand *operand) {
-    if (operand->rank < 2) return shape_invalid(call, "a vector can't be transposed");
+    if (operand->rank < 2) return shape_invalid(call, "cannot transpose a vector");
     ShapeNum *dims = ARENA_ARRAY(call->arena, ShapeNum, operand->rank);
     for (uint32_t i = 0; i < operand->rank; i++) dims[i] = operand->dims[i];
     dims[operand->rank - 2] = operand->dims[operand->rank - 1];
@@ -213,7 +213,7 @@ static bool einsum_explicit(ShapeCall *call, Einsum *sum) {
         if (!sum->seen[token]) return shape_invalid(call, "the output names an unused letter");
         dims[at++] = sum->dims[token];
     }
-    return token == END || shape_invalid(call, "the equation can't be read");
+    return token == END || shape_invalid(call, "cannot parse the equation");
 }
 
 bool shape_einsum(ShapeCall *call) {
@@ -228,5 +228,5 @@ bool shape_einsum(ShapeCall *call) {
     if (token == ARROW) return einsum_explicit(call, &sum);
     if (token == END) return einsum_implicit(call, &sum);
     return shape_invalid(call,
-                         token == COMMA ? "more terms than inputs" : "the equation can't be read");
+                         token == COMMA ? "more terms than inputs" : "cannot parse the equation");
 }

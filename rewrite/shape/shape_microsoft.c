@@ -96,7 +96,7 @@ bool shape_concat_quantized(ShapeCall *call) {
     const JoinAttrs *attrs = call->attrs;
     uint32_t axis, count = call->input_count < 2 ? 0 : (call->input_count - 2) / 3;
     if (call->input_count < 5 || (call->input_count - 2) % 3)
-        return shape_invalid(call, "operands are tensors with a scale and a zero point each");
+        return shape_invalid(call, "operands must be tensors with a scale and a zero point each");
     if (attrs->axis == ATTR_ABSENT) return shape_invalid(call, "axis is missing");
     const ShapeOperand *first = shape_ranked(call, 2);
     if (!first) return true;
@@ -232,7 +232,7 @@ static bool packed_attention(ShapeCall *call, uint32_t place) {
     const AttrInts *sizes = &attrs->sizes;
     if (attrs->heads < 1) return shape_invalid(call, "num_heads is missing");
     if (sizes->present && (sizes->count != 3 || sizes->items[1] < 0 || sizes->items[2] < 0))
-        return shape_invalid(call, "qkv_hidden_sizes are not three");
+        return shape_invalid(call, "qkv_hidden_sizes does not have three elements");
     const ShapeNum value = sizes->present ? num_known(sizes->items[2]) : half_of(dim_at(w, 1), 3);
     const ShapeNum out[] = {dim_at(x, 0), dim_at(x, 1), value};
     set_dims(call, 0, 3, out);
@@ -331,7 +331,7 @@ bool shape_group_attention(ShapeCall *call) {
     const ShapeOperand *q = shape_ranked(call, 0);
     const int64_t heads = attrs->heads, groups = attrs->kv_heads;
     if (heads < 1 || groups < 1 || heads % groups)
-        return shape_invalid(call, "heads do not divide into groups");
+        return shape_invalid(call, "the number of heads is not a multiple of the number of groups");
     if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 3, 4)) return false;
     const bool packed = !shape_input(call, 1)->present;
     const bool many = heads > INT64_MAX / 4 || groups > INT64_MAX / 4;

@@ -91,7 +91,7 @@ bool shape_topk(ShapeCall *call) {
     ShapeNum length = shape_length(shape_input(call, 1));
     if (call->strict && !shape_want_rank(call, 1, 1)) return false;
     if (call->strict && length.kind == SHAPE_KNOWN && length.value != 1)
-        return shape_invalid(call, "k is %lld numbers", (long long)length.value);
+        return shape_invalid(call, "k has %lld numbers", (long long)length.value);
     if (!x) return true;
     if (!shape_axis(call, attrs->axis, x->rank, &axis)) return false;
     if (k.kind == SHAPE_KNOWN && x->dims[axis].kind == SHAPE_KNOWN && k.value > x->dims[axis].value)
@@ -190,7 +190,7 @@ static bool loss_operands(ShapeCall *call, const ShapeOperand *x, ShapeNum *dims
 static bool loss_dims(ShapeCall *call) {
     const LossAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
-    if (attrs->reduction < 0) return shape_invalid(call, "reduction is not a known mode");
+    if (attrs->reduction < 0) return shape_invalid(call, "reduction is an unknown mode");
     bool all = attrs->reduction == LOSS_NONE;
     if (x && x->rank < 2 && (all || call->strict))
         return shape_invalid(call, "scores have rank %u", x->rank);

@@ -65,7 +65,7 @@ static bool reshape_check(ShapeCall *call, const ShapeOperand *x, ShapeDims out)
     uint64_t elements_in, elements_out;
     if (!x || !shape_count(x, &elements_in) || !shape_count(&after, &elements_out)) return true;
     return elements_in == elements_out ||
-           shape_invalid(call, "%llu elements can't be reshaped to %llu",
+           shape_invalid(call, "cannot reshape %llu elements to %llu",
                          (unsigned long long)elements_in, (unsigned long long)elements_out);
 }
 
@@ -105,7 +105,7 @@ static bool reshape_to(ShapeCall *call, const ShapeNum *target, uint32_t rank) {
             others.dims[i] = copied ? num_known(1) : dims[i];
         }
         for (uint32_t i = 0; call->strict && i < rank; i++)
-            if (num_is(dims[i], 0)) return shape_invalid(call, "-1 beside a dimension of 0");
+            if (num_is(dims[i], 0)) return shape_invalid(call, "-1 together with a dimension of 0");
         if (!infer_minus_one(call, x, others, used, &inferred)) return false;
     }
     if (asked) *asked = inferred;
@@ -180,7 +180,7 @@ static bool squeeze_marked(ShapeCall *call, const ShapeOperand *x, const bool *m
         if (!marked[i])
             dims[at++] = x->dims[i];
         else if (x->dims[i].kind == SHAPE_KNOWN && x->dims[i].value != 1)
-            return shape_invalid(call, "axis %u of size %lld can't be squeezed", i,
+            return shape_invalid(call, "cannot squeeze axis %u of size %lld", i,
                                  (long long)x->dims[i].value);
     }
     keep_contents(call);

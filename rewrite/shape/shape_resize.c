@@ -102,8 +102,7 @@ static bool resize_to_sizes(ShapeCall *call, const ShapeOperand *sizes, ResizeAx
     const ResizeAttrs *attrs = call->attrs;
     ShapeNum *dims = copy_dims(call, x);
     ShapeNum length = shape_length(sizes);
-    if (attrs->aspect < 0)
-        return shape_invalid(call, "keep_aspect_ratio_policy is not a known one");
+    if (attrs->aspect < 0) return shape_invalid(call, "keep_aspect_ratio_policy is unknown");
     if (length.kind == SHAPE_KNOWN && length.value != axes.count)
         return shape_invalid(call, "%lld sizes for %u axes", (long long)length.value, axes.count);
     if (attrs->aspect != ASPECT_STRETCH) {
@@ -138,7 +137,7 @@ bool shape_resize(ShapeCall *call) {
     const ShapeOperand *given = sizes->present ? sizes : scales;
     bool one = scales->present != sizes->present && !num_is(shape_length(given), 0);
     if (call->strict && call->row->since >= 13 && !one)
-        return shape_invalid(call, "either sizes or scales have to be there");
+        return shape_invalid(call, "either sizes or scales are required");
     /* before 13 an unused input was given as an empty tensor */
     if (sizes->present && !num_is(shape_length(sizes), 0))
         return resize_to_sizes(call, sizes, axes, x);

@@ -133,7 +133,7 @@ bool shape_split(ShapeCall *call) {
         return false;
     bool counted = attrs->num_outputs != ATTR_ABSENT;
     if (call->strict && call->row->since >= 18 && !counted && !sizes->present)
-        return shape_invalid(call, "neither sizes nor num_outputs say how to split");
+        return shape_invalid(call, "neither sizes nor num_outputs is given");
     if (counted && attrs->num_outputs != call->output_count)
         return shape_invalid(call, "num_outputs is %lld for %u outputs",
                              (long long)attrs->num_outputs, call->output_count);
@@ -239,7 +239,7 @@ static bool slice_axes(ShapeCall *call, const ShapeOperand *x, const SliceArgs *
     if (!known) return true;
     uint32_t cuts = args->axes->present ? axes.count : (uint32_t)clamp(count.value, 0, UINT32_MAX);
     if (cuts > x->rank || (count.kind == SHAPE_KNOWN && count.value != cuts))
-        return shape_invalid(call, "%u axes are cut of rank %u", cuts, x->rank);
+        return shape_invalid(call, "%u axes to slice for rank %u", cuts, x->rank);
     bool cut_already[SHAPE_RANK_LIMIT] = {false};
     for (uint32_t i = 0; i < cuts; i++) {
         uint32_t axis = i;

@@ -37,7 +37,7 @@ static bool list_check(ShapeCall *call, const AttrInts *list, uint64_t count, in
 
 static bool window_check(ShapeCall *call, uint32_t spatial) {
     const WindowAttrs *attrs = call->attrs;
-    if (attrs->auto_pad < 0) return shape_invalid(call, "auto_pad is not a known mode");
+    if (attrs->auto_pad < 0) return shape_invalid(call, "auto_pad is an unknown mode");
     return list_check(call, &attrs->kernel_shape, spatial, 1) &&
            list_check(call, &attrs->strides, spatial, 1) &&
            list_check(call, &attrs->dilations, spatial, 1) &&

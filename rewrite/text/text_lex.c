@@ -228,7 +228,7 @@ Token lexer_next(Lexer *lexer) {
         token.kind = TOKEN_ARROW;
         lexer->at += 2;
     } else if (at_text(lexer, "...") || at_text(lexer, "\xe2\x80\xa6")) {
-        bad(&token, "a tensor's data was left out when this text was printed; print the full text");
+        bad(&token, "this text omits a tensor's data; print the full text");
     } else if (strchr("<>(){}[],.:=?!|", c) && c) {
         token.kind = c;
         token.text = lexer->at++;

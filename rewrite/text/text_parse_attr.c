@@ -132,7 +132,7 @@ static bool parse_list(Parser *p, const Expected *expected, Attr *attr) {
     Token open = p->token;
     parser_advance(p); /* [ */
     if (expected->declared && item_type == ATTR_UNDEFINED)
-        return parser_fail(p, &open, "a list where the attribute's type is none");
+        return parser_fail(p, &open, "a list for an attribute whose type is not a list");
     if (!parser_accept(p, ']')) {
         do {
             Attr item = {0};
@@ -140,7 +140,7 @@ static bool parse_list(Parser *p, const Expected *expected, Attr *attr) {
             if (!parse_item(p, expected->owner, item_type, &item)) return false;
             if (item_type == ATTR_UNDEFINED) item_type = item.type;
             if (item.type != item_type)
-                return parser_fail(p, &at, "an item of another type than the list's");
+                return parser_fail(p, &at, "an item of a different type than the list");
             VEC_PUSH(p->scratch, &items, item);
         } while (parser_accept(p, ','));
         if (!parser_expect(p, ']')) return false;
@@ -162,7 +162,7 @@ static bool parse_value(Parser *p, const Expected *expected, Attr *attr) {
         return expected->declared || parser_fail(p, &token, "an absent value needs a type");
     if (!parse_item(p, expected->owner, expected->type, attr)) return false;
     if (expected->declared && attr->type != expected->type)
-        return parser_fail(p, &token, "a value of another type than the attribute's");
+        return parser_fail(p, &token, "a value of a different type than the attribute");
     return true;
 }
 
@@ -173,7 +173,7 @@ static bool parse_attr_type(Parser *p, AttrType *type) {
     if (parser_accept(p, '?')) {
         if (!parser_int(p, &number)) return false;
         if (number < INT32_MIN || number > INT32_MAX)
-            return parser_fail(p, &token, "not an attribute type's number");
+            return parser_fail(p, &token, "not the number of an attribute type");
     } else {
         if (token.kind == TOKEN_NAME)
             number = text_word_value(text_attr_types, token.text, token.length);

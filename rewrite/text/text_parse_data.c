@@ -63,7 +63,7 @@ static bool parse_dtype(Parser *p, Type *type) {
         token = p->token;
         if (!parser_int(p, &number)) return false;
         if (number < INT32_MIN || number > INT32_MAX)
-            return parser_fail(p, &token, "not a dtype's number");
+            return parser_fail(p, &token, "not the number of a dtype");
         type->dtype = (int32_t)number;
         type->has_dtype = true;
         return true;

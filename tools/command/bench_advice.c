@@ -69,18 +69,18 @@ static void advise_steps(const Bench *bench, const Shares *shares, BenchAdvice *
             100 * shares->memory / sum, bench->peak.bytes / 1e9);
     if (shares->cache > worth * sum)
         say(bench, advice,
-            "may be bound by the cache: %.0f%% of the time is in steps near the %.1f GB/s that "
-            "it gives; smaller types or batches that share weights move less",
+            "may be bound by the cache: %.0f%% of the time is in steps near its %.1f GB/s; smaller "
+            "types or batches that share weights move less",
             100 * shares->cache / sum, bench->peak.cached / 1e9);
     if (shares->moving > worth * sum)
         say(bench, advice,
-            "may be bound by data being moved about: %.0f%% of the time is in "
-            "operators that compute nothing",
+            "may be bound by data movement: %.0f%% of the time is in operators that compute "
+            "nothing",
             100 * shares->moving / sum);
     if (shares->slow > worth * sum)
         say(bench, advice,
-            "may be bound by how a kernel is made: %.0f%% of the time is in steps "
-            "below %.0f%% of what the machine can, the longest a %s",
+            "may be bound by a slow kernel: %.0f%% of the time is in steps below %.0f%% of the "
+            "machine's peak, the longest a %s",
             100 * shares->slow / sum, 100 * far_from_peak, shares->slowest);
 }
 
@@ -92,10 +92,10 @@ void bench_advise(const Bench *bench, BenchAdvice *advice) {
     if (shares.sum > 0) advise_steps(bench, &shares, advice);
     if (calls > 0 && between > worth * bench->profiled_seconds)
         say(bench, advice,
-            "may be bound by what is between the steps: %.0f%% of the time, %.2f us a "
-            "step",
+            "may be bound by overhead between the steps: %.0f%% of the time, %.2f us per step",
             100 * between / bench->profiled_seconds, between / calls * 1e6);
     if (l->p90 > uneven * l->p50)
-        say(bench, advice, "latency is uneven, p90 is %.1f times p50: other work on this machine?",
+        say(bench, advice,
+            "latency varies: p90 is %.1f times p50; is this machine doing other work?",
             l->p90 / l->p50);
 }

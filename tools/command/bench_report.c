@@ -93,7 +93,7 @@ static void print_steps(const Bench *bench, FILE *out) {
     BenchStep *steps;
     size_t count = sort_steps(bench, &steps, &sum);
     if (count == 0 || bench->shown == 0) return;
-    fprintf(out, "\nsteps, by time in %llu profiled runs of %.3f ms\n",
+    fprintf(out, "\nsteps, sorted by time in %llu profiled runs of %.3f ms\n",
             (unsigned long long)bench->profiled, bench->profiled_seconds / runs * 1e3);
     fprintf(out, "%10s %6s %9s %8s %8s %7s %6s  %-18s %s\n", "ms", "share", "MFLOP", "MB",
             "GFLOP/s", "GB/s", "% peak", "operator", "name");
@@ -116,14 +116,15 @@ static void print_advice(const Bench *bench, FILE *out) {
 static void print_machine(const Bench *bench, FILE *out) {
     const double *flops = bench->peak.flops;
     if (bench->peak.bytes <= 0) return;
-    fprintf(out, "machine     %.0f GFLOP/s of float", flops[PEAK_FLOAT] / 1e9);
+    fprintf(out, "machine     %.0f GFLOP/s of float32", flops[PEAK_FLOAT] / 1e9);
     for (int type = PEAK_FLOAT + 1; type < PEAK_TYPES; type++)
         if (flops[type] > 0 && flops[type] != flops[PEAK_FLOAT])
             fprintf(out, ", %.0f of %s", flops[type] / 1e9, peak_type_name((PeakType)type));
     fprintf(out, "; %.1f GB/s from memory\n", bench->peak.bytes / 1e9);
     if (!bench->cache) return;
-    fprintf(out, "cache       %.4g MB, %s all that a run touches, %.4g MB",
-            (double)bench->cache / 1e6, bench_in_cache(bench) ? "which holds" : "less than",
+    fprintf(out, "cache       %.4g MB, %s the %.4g MB that a run accesses",
+            (double)bench->cache / 1e6,
+            bench_in_cache(bench) ? "large enough for" : "too small for",
             (double)bench->working_set / 1e6);
     if (bench->peak.cached > 0) fprintf(out, "; %.1f GB/s from it", bench->peak.cached / 1e9);
     fputc('\n', out);
@@ -147,7 +148,7 @@ void bench_print_text(const Bench *bench, FILE *out) {
     fputs("oneDNN      ", out);
     report_puts(out, bench->onednn);
     fputc('\n', out);
-    fprintf(out, "memory      %.1f MB resident at most, %.1f MB of it for values\n",
+    fprintf(out, "memory      %.1f MB resident at most, of which %.1f MB for values\n",
             (double)bench->peak_resident / 1e6, (double)bench->peak_values / 1e6);
     if (bench->counted) fprintf(out, "%s\n", device_counts_text(bench->arena, &bench->counts));
     print_machine(bench, out);

@@ -63,11 +63,11 @@ static bool compare_tuned(DemiModel *model, const DemiCompileOptions *options, c
     DemiPlan *plain = NULL;
     char path[64];
     FILE *file = tmpfile();
-    if (!file) return err_set(again->err, ERR_ENV, "there is no place for a temporary file");
+    if (!file) return err_set(again->err, ERR_ENV, "there is no space for a temporary file");
     snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
     DemiStatus status = demi_compile(model, options, write_file, file, &error);
     if (status == DEMI_OK && fflush(file) != 0)
-        err_set(again->err, ERR_ENV, "a temporary file can't be written");
+        err_set(again->err, ERR_ENV, "cannot write a temporary file");
     if (status == DEMI_OK) status = demi_plan_load(path, &plain, &error);
     if (status == DEMI_OK)
         status = demi_plan_write_chosen(plain, plan, compare_piece, again, &error);
@@ -97,7 +97,7 @@ static bool compile_again(Program *program, const Parsed *parsed, const DemiPlan
     demi_free(model);
     if (err->code != ERR_NONE || !ok) return false;
     if (!again->differs && again->at == again->source->size) return true;
-    err_set(err, ERR_MODEL, "'%s' is compiled to another plan", against);
+    err_set(err, ERR_MODEL, "'%s' compiles to a different plan", against);
     err_hint(err, "compile it again");
     return false;
 }
@@ -108,7 +108,7 @@ static bool check_source(Program *program, const DemiPlan *plan, const char *aga
     Source *source = source_open(program->arena, against, INT32_MAX, err);
     if (!source || !source_hash(source, program->arena, hash, err)) return false;
     if (memcmp(hash, made_of, sizeof hash) == 0) return true;
-    err_set(err, ERR_MODEL, "the plan was not made of '%s' as it is now", against);
+    err_set(err, ERR_MODEL, "the plan was not compiled from the current contents of '%s'", against);
     err_hint(err, "compile it again");
     return false;
 }
@@ -120,7 +120,7 @@ bool check_plan(Program *program, const Parsed *parsed, const char *path, Err *e
     bool full = parsed_flag(parsed, "full");
     if (full && !against) {
         err_set(err, ERR_USAGE, "there is nothing to compare with");
-        err_hint(err, "--full goes with --against MODEL");
+        err_hint(err, "--full requires --against MODEL");
         return false;
     }
     bool ok = error_take(err, demi_plan_load(path, &plan, &error), &error) &&

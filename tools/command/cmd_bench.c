@@ -26,22 +26,21 @@ static const OptionRow options[] = {
     RUN_OPTIONS,
     OPTION_CARRY,
     {"warmup", 'w', OPTION_ROW_VALUE, "N", NULL,
-     "Runs before measuring, at most a second of them; default 3."},
+     "Warm-up runs before measuring, for at most a second (default 3)."},
     {"runs", 'n', OPTION_ROW_VALUE, "N", NULL,
-     "Runs to measure; default: as many as --duration takes, at least 10."},
-    {"duration", 0, OPTION_ROW_VALUE, "SECONDS", NULL, "How long to measure; default 3."},
+     "Number of runs to measure. By default, as many as fit into --duration, and at least 10."},
+    {"duration", 0, OPTION_ROW_VALUE, "SECONDS", NULL, "How long to measure (default 3)."},
     {"steps", 0, OPTION_ROW_VALUE, "N", NULL,
-     "Steps to print, the slowest first; default 12. --json and --trace have all."},
+     "Number of steps to print, the slowest first (default 12). --json and --trace have all."},
     {"format", 0, OPTION_ROW_VALUE, "FORMAT", "text markdown csv",
-     "How the report is printed: text (default), markdown, or csv, which has every step."},
+     "Format of the report: text (default), markdown, or csv, which has every step."},
     {"no-peak", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Don't measure what the machine can do at most, which takes two tenths of a second and 256 "
-     "MiB; "
-     "then nothing is said of shares of that."},
+     "Do not measure the machine's peak, which takes 0.2 seconds and 256 MiB. The report then has "
+     "no shares of the peak."},
     {"trace", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "Write the last profiled run's steps as a trace, which chrome://tracing and Perfetto show."},
-    OPTION_JSON("Write the result as JSON too. Without FILE (as the last word, or before another "
-                "option) it goes to standard output and the text to standard error."),
+     "Write the steps of the last profiled run as a trace, for chrome://tracing or Perfetto."},
+    OPTION_JSON("Also write the result as JSON. Without FILE (as the last word, or before another "
+                "option), JSON goes to standard output and the text to standard error."),
     OPTION_QUIET,
     OPTION_HELP,
     {"iterations", 0, OPTION_ROW_ALIAS, "runs", NULL, "trtexec"},
@@ -340,36 +339,27 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_bench = {
     .name = "bench",
-    .summary = "measure how fast a model or plan runs, and where its time goes",
+    .summary = "measure the latency and throughput of a model or plan, step by step",
     .usage = "FILE [OPTIONS]",
     .about =
-        "Runs FILE again and again on one input and prints latency, throughput, memory, and the "
-        "slowest steps. Inputs that nothing gives are random, as of --random 0.\n"
-        "\n"
-        "Method: --warmup runs are not counted. Then each run is timed from the call to its "
-        "return, "
-        "inputs being set before, with nothing watching; pNN is the nearest-rank percentile. "
-        "What --carry names is as long in every run as in the first. "
-        "Throughput is runs by the time of all. Then up to 10 more runs are profiled step by step, "
-        "the time of a step being without that of steps inside it. FLOPs are counted for "
-        "convolutions, matrix products, attention and recurrent layers, from the shapes; bytes are "
-        "those of a step's operands and results, each once.\n"
-        "\n"
-        "Last, what the machine can do with as many threads is measured: additions and "
-        "multiplications of vectors in registers, for each type that has instructions of its own, "
-        "and reading 256 MiB. A step needs at least the time that its FLOPs or its bytes take at "
-        "these rates, whichever is longer; '% peak' is that, relative to the time it took. Where "
-        "all that a run touches fits the last-level cache, the rate is that of reading so much "
-        "from "
-        "there, as little comes from memory. Otherwise it may pass 100, as some data is in a cache "
-        "still. Lines 'may be bound "
-        "by' follow from these figures.\n"
-        "\n"
-        "In Markdown, characters of names that have a meaning there are escaped; in CSV, a name "
-        "that begins with =, +, - or @ gets an apostrophe before it, so that no spreadsheet takes "
-        "it "
-        "for "
-        "a formula.",
+        "Runs FILE repeatedly on one set of inputs and prints latency, throughput, memory, and the "
+        "slowest steps. Inputs that you do not give are random, as with --random 0.\n\nMethod: "
+        "--warmup runs are not counted. Each measured run is timed from the call to its return, "
+        "after its inputs were set, without instrumentation. pNN is the nearest-rank percentile. "
+        "State that --carry names has the same length in every run as in the first. Throughput is "
+        "the number of runs divided by their total time. Up to 10 more runs are then profiled step "
+        "by step. The time of a step excludes the steps inside it. FLOPs are counted for "
+        "convolutions, matrix products, attention, and recurrent layers, from the shapes. Bytes "
+        "are those of a step's operands and results, each counted once.\n\nFinally, demi measures "
+        "the machine's peak with as many threads: vector multiplications and additions in "
+        "registers, for each type with its own instructions, and reading 256 MiB. A step needs at "
+        "least the time for its FLOPs or its bytes at these rates, whichever is longer. '% peak' "
+        "is that time relative to the measured time. If all data of a run fits into the last-level "
+        "cache, the rate is that of reading from there. Otherwise, it can exceed 100, since some "
+        "data is in a cache. The lines 'may be bound by' follow from these figures.\n\nIn "
+        "Markdown, special characters in names are escaped. In CSV, a name that begins with =, +, "
+        "-, or @ gets an apostrophe in front, so that spreadsheets do not interpret it as a "
+        "formula.",
     .examples = "demi bench model.onnx\n"
                 "demi bench model.plan --threads 1 --runs 200 --json bench.json\n"
                 "demi bench model.onnx --shape image=8x3x224x224 --trace trace.json\n"

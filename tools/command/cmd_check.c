@@ -20,28 +20,26 @@ static const ArgumentRow arguments[] = {
 
 static const OptionRow options[] = {
     {"against", 0, OPTION_ROW_VALUE, "REF", NULL,
-     "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
-     "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or "
-     "bfloat16 wherever a type is said; opsets may be raised, and operators then have the form "
-     "that "
-     "'upgrade-opset' gives them."},
+     "Also compare with the model that it was converted from. Inputs and outputs, nodes, shapes, "
+     "and metadata must be the same, apart from casts. Weights must be equal or rounded to nearest "
+     "even. float may be float16 or bfloat16 in any type. Opsets may be raised; operators are then "
+     "as 'upgrade-opset' writes them."},
     {"full", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "With --against of a plan: compile REF again and compare every byte, which covers weights "
-     "that "
-     "REF has in other files, too."},
+     "For a plan, with --against: compile REF again and compare every byte, including external "
+     "weights."},
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "With --against: FILE must be what 'demi convert REF --policy FILE' makes; a file, or "
-     "float16, bfloat16 or fast."},
+     "With --against: FILE must be what 'demi convert REF --policy FILE' writes. A file, or "
+     "float16, bfloat16, or fast."},
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
-     "With --against: run both, and fail where an output differs by more, by the largest magnitude "
-     "of the reference's; default 0.1 where FILE is quantized, 0.02 where one of both has "
-     "16-bit values, else 1e-4."},
+     "With --against: run both models, and fail if an output differs by more, relative to the "
+     "largest magnitude of the reference (default 0.1 if FILE is quantized, 0.02 if one of them "
+     "has 16-bit values, else 1e-4)."},
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
-     "A difference that is fine however small the values are; default 6.2e-5 where one of both has "
-     "16-bit values, else 1e-7."},
+     "A difference that is acceptable for values of any magnitude (default 6.2e-5 if one of the "
+     "models has 16-bit values, else 1e-7)."},
     RUN_OPTIONS,
-    OPTION_JSON("Write the result as JSON too. Without FILE (as the last word, or before another "
-                "option) it goes to standard output and the text to standard error."),
+    OPTION_JSON("Also write the result as JSON. Without FILE (as the last word, or before another "
+                "option), JSON goes to standard output and the text to standard error."),
     OPTION_QUIET,
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
@@ -140,14 +138,14 @@ static bool check_options(const Job *job, Err *err) {
     if (!job->against) {
         if (!numbers && !parsed_value(job->parsed, "policy")) return true;
         err_set(err, ERR_USAGE, "there is nothing to compare with");
-        err_hint(err, "--policy, --max-error and inputs go with --against REF");
+        err_hint(err, "--policy, --max-error, and inputs require --against REF");
         return false;
     }
     bool reference_from_input = strcmp(job->against, "-") == 0;
     if (from_input && reference_from_input)
         return err_set(err, ERR_USAGE, "only one model can come from standard input");
     if ((numbers && from_input) || (again && reference_from_input))
-        return err_set(err, ERR_USAGE, "standard input can't be read twice: give a file");
+        return err_set(err, ERR_USAGE, "cannot read standard input twice: give a file");
     return true;
 }
 
@@ -163,7 +161,7 @@ static void print_differences(const Job *job, const char *against, FILE *out) {
         fprintf(out, "%zu difference%s from ", job->differences.count,
                 job->differences.count == 1 ? "" : "s");
     report_puts(out, against);
-    fputs(job->differences.count ? "\n" : ", but for precision\n", out);
+    fputs(job->differences.count ? "\n" : ", apart from precision\n", out);
 }
 
 static void print_result(const Job *job, const DemiReport *report, const ReportPlan *plan) {
@@ -187,7 +185,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (!job.file) return console_missing(parsed, "a model to check", err);
     if (session_is_plan(program->arena, job.file)) {
         if (check_numbers_asked(parsed) || parsed_value(parsed, "policy"))
-            return err_set(err, ERR_USAGE, "a plan is compared with a model by 'demi compare'");
+            return err_set(err, ERR_USAGE, "use 'demi compare' to compare a plan with a model");
         bool ok = check_plan(program, parsed, job.file, err);
         if (!ok) err_file(err, job.file);
         if (ok && !parsed_flag(parsed, "quiet")) {
@@ -220,28 +218,23 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_check = {
     .name = "check",
-    .summary = "check that a model is valid, and against another",
+    .summary = "check that a model is valid, or compare it with its original",
     .usage = "FILE [OPTIONS]",
     .about =
-        "Checks that FILE is a valid model: its encoding, names, definitions before uses, tensors "
-        "as long as their shapes say, every known operator against its definition at the "
-        "model's opset: number of inputs and outputs, attributes, types; and types and shapes, as "
-        "they follow from inputs and constants, against what branches, loops and declarations say. "
-        "What ONNX's full check and strict inference refuse is refused. A valid model's facts are "
-        "printed and the exit code is 0; otherwise the first fault is, and it is 1.\n"
-        "\n"
-        "A plan is checked as the runtime checks it before it is run, and all its bytes, weights "
-        "included, must be those that were written. With --against MODEL it must have been "
-        "compiled "
-        "from that file, as the hash of the file's bytes tells; of what the file has elsewhere "
-        "(external data) only --full knows.\n"
-        "\n"
-        "With --against REF the model must also be REF but for precision; each difference is a "
-        "line, "
-        "and any makes the exit code 1. With inputs (--data, --random, --input) or --max-error "
-        "both are run as well, on each set of inputs of --data, and an output further off than "
-        "--max-error makes the exit code 1, too: a gate for continuous integration. 'demi compare' "
-        "then says where it begins.",
+        "Checks that FILE is a valid model: its encoding, names, the order of nodes, the sizes of "
+        "tensors, and every known operator against its definition at the model's opset (number of "
+        "inputs and outputs, attributes, types). It also infers types and shapes from inputs and "
+        "constants, and compares them with branches, loops, and declarations. demi refuses "
+        "whatever ONNX's full checker with strict shape inference refuses. For a valid model, demi "
+        "prints a summary and exits with 0. Otherwise, it prints the first error and exits with "
+        "1.\n\nA plan is checked as the runtime checks it before a run, and all its bytes must be "
+        "intact, including weights. With --against MODEL, the plan must have been compiled from "
+        "that file, according to the hash of the file's bytes. Only --full covers external "
+        "data.\n\nWith --against REF, the model must also equal REF apart from precision. Each "
+        "difference is a line, and any difference makes the exit code 1. With inputs (--data, "
+        "--random, --input) or --max-error, both models run on each set of inputs. An output that "
+        "differs by more than --max-error also makes the exit code 1. Use this as a gate in "
+        "continuous integration. 'demi compare' shows where the difference begins.",
     .examples = "demi check model.onnx\n"
                 "demi check model.onnx --quiet && echo fine\n"
                 "demi check model.fp16.onnx --against model.onnx\n"

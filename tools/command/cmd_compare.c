@@ -17,29 +17,28 @@ enum { MOST_KEEP = 16 };
 
 static const ArgumentRow arguments[] = {
     {"A", "The reference: a model, a plan, or a folder of saved outputs."},
-    {"B", "What is held against it: another model or plan. Either may be the folder."},
+    {"B", "The model or plan to compare with the reference. Either of them may be the folder."},
     {NULL, NULL},
 };
 
 static const OptionRow options[] = {
     RUN_OPTIONS,
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
-     "The largest difference of a value that is fine, by the largest magnitude of the reference; "
-     "default 0.1 where B alone is quantized, 0.02 where one of both has 16-bit values, else "
-     "1e-4."},
+     "The largest acceptable difference, relative to the largest magnitude of the reference "
+     "(default 0.1 if only B is quantized, 0.02 if one of them has 16-bit values, else 1e-4)."},
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
-     "A difference that is fine however small the values are; default 6.2e-5 where one of both has "
-     "16-bit values, else 1e-7."},
+     "A difference that is acceptable for values of any magnitude (default 6.2e-5 if one of the "
+     "models has 16-bit values, else 1e-7)."},
     {"keep-out", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "Write which nodes to keep in float as a policy that 'demi convert --policy' takes."},
+     "Write the nodes to keep in float32 as a policy, for 'demi convert --policy'."},
     {"no-trial", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Do not convert A anew to see whether the nodes to keep are enough."},
+     "Do not convert A again to verify that the nodes to keep are sufficient."},
     {"worst", 0, OPTION_ROW_VALUE, "N", NULL,
-     "Inner values to print, the furthest off first; default 10. --json has all."},
+     "Number of intermediate values to print, the worst first (default 10). --json has all."},
     {"save-inputs", 0, OPTION_ROW_VALUE, "DIR", NULL,
-     "Write the inputs that were used as input_N.pb, as --data reads them."},
-    OPTION_JSON("Write the result as JSON too. Without FILE (as the last word, or before another "
-                "option) it goes to standard output and the text to standard error."),
+     "Write the inputs that were used as input_N.pb, for --data."},
+    OPTION_JSON("Also write the result as JSON. Without FILE (as the last word, or before another "
+                "option), JSON goes to standard output and the text to standard error."),
     OPTION_QUIET,
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
@@ -111,7 +110,7 @@ static void print_worst(const Job *job, FILE *out) {
     const DemiComparedValue **sorted = ARENA_ARRAY(job->arena, const DemiComparedValue *, count);
     for (size_t i = 0; i < count; i++) sorted[i] = demi_comparison_value(job->comparison, i);
     qsort(sorted, count, sizeof *sorted, by_error);
-    fprintf(out, "\ninner values, furthest off first\n");
+    fprintf(out, "\nintermediate values, the worst first\n");
     print_header(out);
     for (size_t i = 0; i < count && i < job->worst; i++) {
         print_diff(out, &sorted[i]->diff);
@@ -148,13 +147,13 @@ static void put(FILE *out, const char *text) {
 
 static void print_first(const Job *job, FILE *out) {
     const DemiComparedValue *bad = demi_comparison_first(job->comparison);
-    fprintf(out, "\n%zu inner values compared, %zu beyond %g\n",
+    fprintf(out, "\n%zu intermediate values compared, %zu beyond %g\n",
             demi_comparison_value_count(job->comparison),
             demi_comparison_totals(job->comparison)->values_beyond, job->limit.error);
     if (!bad) return;
     fprintf(out, "first beyond it: ");
     put(out, bad->name);
-    fprintf(out, " %s, made by node ", bad->type);
+    fprintf(out, " %s, computed by node ", bad->type);
     put(out, bad->node);
     fputs(" (", out);
     put(out, bad->op_type);
@@ -163,7 +162,7 @@ static void print_first(const Job *job, FILE *out) {
 
 static void print_picks(const Job *job, FILE *out) {
     size_t count = demi_comparison_pick_count(job->comparison);
-    if (count) fputs("\nwhat B picks otherwise; outputs and values are with A's picks\n", out);
+    if (count) fputs("\nselections that differ in B; outputs and values use A's selections\n", out);
     for (size_t i = 0; i < count; i++) {
         const DemiPick *pick = demi_comparison_pick(job->comparison, i);
         fputs("  ", out);
@@ -179,20 +178,20 @@ static void print_trial(const Job *job, FILE *out) {
     switch (advice->state) {
     case DEMI_ADVICE_NONE:
         fputs(demi_comparison_totals(job->comparison)->quantized
-                  ? "quantized values bring it: ranges of other inputs, or --max-error of 'demi "
-                    "convert', which keeps nodes float, may make it less\n"
-                  : "no node that runs in 16 bits brings it\n",
+                  ? "caused by quantized values: calibrate on other inputs, or use --max-error of "
+                    "'demi convert', which keeps nodes in float32"
+                  : "not caused by any node that runs in 16-bit\n",
               out);
         return;
-    case DEMI_ADVICE_UNTRIED: fputs("to keep in float: ", out); break;
+    case DEMI_ADVICE_UNTRIED: fputs("to keep in float32: ", out); break;
     case DEMI_ADVICE_REACHES:
         fprintf(out,
-                "to keep in float, with which A converted anew is off by %.3g: ", advice->error);
+                "to keep in float32 (A, converted again, is then off by %.3g): ", advice->error);
         break;
     case DEMI_ADVICE_FAILS:
         fprintf(out,
-                "no choice of nodes was found with which A converted anew is within %g: inputs or "
-                "outputs in 16 bits, or constants that do not fit, may be the reason; to keep: ",
+                "no set of nodes to keep in float32 brings A within %g; 16-bit inputs or outputs, "
+                "or constants out of range, may be the reason; to keep: ",
                 job->limit.error);
         break;
     }
@@ -200,8 +199,8 @@ static void print_trial(const Job *job, FILE *out) {
     fputc('\n', out);
     if (count > MOST_KEEP)
         fprintf(out,
-                "and %zu nodes more, which --keep-out FILE writes as a policy for 'demi convert "
-                "--policy FILE'\n",
+                "and %zu more nodes; --keep-out FILE writes all as a policy for 'demi convert "
+                "--policy FILE'",
                 count - MOST_KEEP);
 }
 
@@ -215,7 +214,7 @@ static void print_advice(const Job *job, FILE *out) {
         put(out, advice->op_type);
         fputs(") makes ", out);
         put(out, advice->value);
-        fprintf(out, " %s\n  %s; what it reads is off by %.3g\n", advice->type,
+        fprintf(out, " %s\n  %s; its inputs are off by %.3g\n", advice->type,
                 output_error_text(job->arena, &advice->diff), advice->before);
     }
     print_trial(job, out);
@@ -231,8 +230,8 @@ static void print_report(const Job *job, FILE *out) {
     if (assumed[0]) fputs("; sizes assumed: ", out);
     report_puts(out, assumed);
     if (totals->sets > 1)
-        fprintf(out, "\nthe furthest off of %zu sets of inputs: %zu%s", totals->sets,
-                totals->set + 1, totals->set_name[0] ? ", " : "");
+        fprintf(out, "\nthe worst of %zu sets of inputs: %zu%s", totals->sets, totals->set + 1,
+                totals->set_name[0] ? ", " : "");
     report_puts(out, totals->set_name);
     fputs("\n\noutputs\n", out);
     print_header(out);
@@ -354,7 +353,7 @@ static bool judge(const Job *job, Err *err) {
         const DemiPick *row = demi_comparison_pick(job->comparison, i);
         if (!demi_pick_beyond(&job->limit, row)) continue;
         err_set(err, ERR_MODEL,
-                "it picks otherwise where there is no tie: %llu of %llu are the same",
+                "it selects differently where there is no tie: %llu of %llu are the same",
                 (unsigned long long)row->same, (unsigned long long)row->count);
         err_file(err, job->other);
         snprintf(err->node, sizeof err->node, "%s", row->node);
@@ -467,37 +466,27 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_compare = {
     .name = "compare",
-    .summary = "compare what two models compute, value by value",
+    .summary = "compare the results of two models, value by value",
     .usage = "A B [--data DIR | --random SEED] [OPTIONS]",
     .about =
-        "Runs A and B on the same inputs (random ones, as of --random 0, unless others are given) "
-        "and prints how far B's outputs are from A's, and every inner value that both have under "
-        "the same name: largest and mean difference, the largest by the scale of the reference, "
-        "units in the last place of the narrower type, signal to noise, cosine. It names the first "
-        "value in order of execution that is beyond --max-error and the node that made it. Where "
-        "an output is beyond it, the exit code is 1, and the nodes that bring the error are told "
-        "as --keep arguments for 'demi convert'; with two models, A is converted anew with these "
-        "kept, until they are enough.\n"
-        "\n"
-        "Of several sets of inputs all are run, and the one whose outputs are furthest off is told "
-        "about.\n"
-        "\n"
-        "In the JSON, numbers that are not finite are null: sqnr of equal values; all measures of "
-        "a "
-        "value with NaN or Inf on one side alone, which 'special' counts; scale where the "
-        "reference "
-        "has no finite element; cosine where a side is 0 throughout.\n"
-        "\n"
-        "Where B's TopK, NonMaxSuppression, ArgMax or comparisons pick otherwise than A's, the "
-        "values behind are compared with A's picks, and the picks by how far they are from a "
-        "tie.\n"
-        "\n"
-        "Models are compiled --numerics faithful, with nothing fused, unless that option says "
-        "otherwise: their own rounding is what is compared.\n"
-        "\n"
-        "Instead of a model there may be a folder of values that were saved, by 'demi run "
-        "--output-dir' or by anything that writes output_N.pb or NAME.npy, inner values too; that "
-        "is then the reference.",
+        "Runs A and B on the same inputs (random, as with --random 0, unless you give others). It "
+        "prints how far B's outputs are from A's, and likewise for every intermediate value that "
+        "both have under the same name: largest and mean difference, the largest relative to the "
+        "scale of the reference, units in the last place of the narrower type, signal-to-noise "
+        "ratio, and cosine similarity. It names the first value in execution order that is beyond "
+        "--max-error, and the node that computed it. If an output is beyond it, the exit code is "
+        "1, and the nodes that cause the error are printed as --keep arguments for 'demi convert'. "
+        "With two models, A is converted again with these nodes kept, until they are "
+        "sufficient.\n\nWith several sets of inputs, all of them run, and the set with the worst "
+        "outputs is reported.\n\nIn the JSON, numbers that are not finite are null: sqnr of equal "
+        "values; all measures of a value with NaN or Inf on only one side, which 'special' counts; "
+        "scale, if the reference has no finite element; cosine, if one side is all zeros.\n\nIf "
+        "TopK, NonMaxSuppression, ArgMax, or a comparison in B selects differently than in A, "
+        "later values are compared under A's selections, and the selections are judged by their "
+        "distance from a tie.\n\nBy default, models are compiled with --numerics faithful, without "
+        "fusion, to compare their own rounding.\n\nIn place of a model, you can give a folder of "
+        "saved values as the reference: from 'demi run --output-dir', or from any program that "
+        "writes output_N.pb or NAME.npy, including intermediate values.",
     .examples = "demi compare model.onnx model.fp16.onnx\n"
                 "demi compare model.onnx model.fp16.onnx --data samples --max-error 0.01 --json\n"
                 "# against values of another runtime\n"

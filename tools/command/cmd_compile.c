@@ -10,37 +10,36 @@
 
 static const ArgumentRow arguments[] = {
     {"IN", "The model: an ONNX file, text (.onnxtxt), or '-'."},
-    {"OUT", "Where the plan goes; or -o OUT."},
+    {"OUT", "The plan to write; or use -o OUT."},
     {NULL, NULL},
 };
 
 static const OptionRow options[] = {
-    {"output", 'o', OPTION_ROW_VALUE, "OUT.plan", NULL, "Where the plan goes."},
+    {"output", 'o', OPTION_ROW_VALUE, "OUT.plan", NULL, "The plan to write."},
     {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",
-     "fast (the default): operators are fused, so that 16-bit values between them are not rounded. "
-     "faithful: every operator's 16-bit result is rounded once, as if nothing was fused."},
+     "fast (default): operators are fused, and 16-bit values between them are not rounded. "
+     "faithful: the 16-bit result of every operator is rounded once, as without fusion."},
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
-     "Most memory, as 500M or 2G, that may be taken for constants computed in advance and for what "
-     "calls of functions make of the model; default: in proportion to the model. small: 16-bit "
-     "values stay so between steps of fast plans, too; or small,2G."},
+     "Memory limit (such as 500M or 2G) for constants computed in advance and for the expansion of "
+     "function calls. By default, it is proportional to the model. small: fast plans, too, keep "
+     "16-bit values in 16-bit between steps. Or both: small,2G."},
     {"isa", 0, OPTION_ROW_VALUE, "SET", "native none portable avx2 avx512",
-     "The instruction set that weights are laid out for, so that they are used where the file is "
-     "mapped; default: native, this machine's. Plans run everywhere: elsewhere weights are laid "
-     "out "
-     "anew when a step first reads them. none: as the model has them, for the smallest plan."},
+     "Instruction set to pack weights for, so that they are used directly from the mapped file "
+     "(default native: this machine's). Plans run everywhere; on other machines, weights are "
+     "repacked when a step first reads them. none: not packed, for the smallest plan."},
     {"device", 0, OPTION_ROW_VALUE, "NAME", NULL,
-     "What the plan is for: cpu (the default), or cuda: 16-bit values stay so between steps, and "
-     "weights are as the model has them. Such plans run on processors, too, but slower."},
+     "Device that the plan is for: cpu (default) or cuda. A plan for cuda keeps 16-bit values in "
+     "16-bit between steps, and does not pack weights. It also runs on CPUs, but more slowly."},
     {"tune", 0, OPTION_ROW_ATTACHED, "SECONDS", NULL,
-     "Measure on this machine, for 30 seconds at most or so many, which kernels and which of their "
-     "ways are the fastest for each step, and keep that in the plan. It holds on machines with the "
-     "same instruction set, with as many threads, and for the sizes that were measured; elsewhere "
-     "the plan runs as one that is not tuned. Of fast plans. With --device cuda it is measured on "
-     "the device, and only steps that the processor runs are tuned: the device's kernels leave "
-     "nothing to choose."},
+     "Autotuning: measure on this machine, for 30 seconds or the given number, which kernel and "
+     "variant is the fastest for each step, and store the choice in the plan. It applies on "
+     "machines with the same instruction set and number of threads, for the sizes that were "
+     "measured. Elsewhere, the plan runs as if it were not tuned. Only fast plans can be tuned. "
+     "With --device cuda, demi measures on the device and tunes only the steps that run on the "
+     "CPU, because device kernels have no variants."},
     OPTION_HEADING("What --tune runs on"),
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,
-     "Threads that the plan will run with; default: as many as there are processors to use."},
+     "Number of threads that the plan will run with (default: all available CPUs)."},
     OPTION_INPUTS,
     OPTION_DIM,
     OPTION_HEADING("Other options"),
@@ -85,23 +84,23 @@ static bool check_tune(const Parsed *parsed, Err *err) {
     const char *numerics = parsed_value(parsed, "numerics");
     if (parsed_flag(parsed, "tune")) {
         if (!numerics || strcmp(numerics, "faithful") != 0) return true;
-        return err_set(err, ERR_USAGE, "a faithful plan is computed in one way, it can't be tuned");
+        return err_set(err, ERR_USAGE, "a faithful plan has no variants to tune");
     }
     for (size_t i = 0; i < sizeof only / sizeof *only; i++)
         if (parsed_flag(parsed, only[i]))
-            return err_set(err, ERR_USAGE, "'--%s' is for '--tune'", only[i]);
+            return err_set(err, ERR_USAGE, "'--%s' requires '--tune'", only[i]);
     return true;
 }
 
 /* Of plans for a device it is only what stays on the processor that has choices. */
 static void print_tuned(const DemiTuned *tuned, unsigned threads, const char *device) {
     printf("tuned ");
-    if (device) printf("the steps that the processor runs beside %s, ", device);
+    if (device) printf("the steps that the CPU runs besides %s, ", device);
     printf("for %u thread%s in %.1f s: ", threads, threads == 1 ? "" : "s", tuned->seconds);
     if (tuned->ended_early)
         printf("not enough time, nothing changed\n");
     else if (device && !tuned->kinds)
-        printf("none of them has a choice, nothing changed\n");
+        printf("none of them has variants, nothing changed\n");
     else if (!tuned->changed)
         printf("%zu kinds of steps timed, nothing is faster\n", tuned->kinds);
     else
@@ -173,23 +172,18 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_compile = {
     .name = "compile",
-    .summary = "compile a model to a plan that demi's runtime executes",
+    .summary = "compile a model to an execution plan for demi's runtime",
     .usage = "IN [-o] OUT.plan [OPTIONS]",
-    .about =
-        "Reads IN and writes a plan: everything the runtime needs to compute the model, with the "
-        "weights laid out to be mapped. 'demi run' and 'demi bench' take it in place of a model, "
-        "and so do programs by demi_runtime.h. A plan is a cache of its model: another version of "
-        "demi may ask to have it compiled again.\n"
-        "\n"
-        "OUT appears whole or not at all, and was loaded once before it does.",
-    .examples =
-        "demi compile model.onnx -o model.plan\n"
-        "demi run model.plan --random 1\n"
-        "# to judge a mixed model by\n"
-        "demi compile model.fp16.onnx -o model.plan --numerics faithful\n"
-        "# the fastest that this machine can run it with two threads\n"
-        "demi compile model.onnx -o model.plan --tune --threads 2 --shape image=1x3x224x224\n"
-        "demi show model.plan\n",
+    .about = "Reads IN and writes an execution plan: all that the runtime needs to run the model, "
+             "with packed weights to be mapped into memory. 'demi run' and 'demi bench' accept it "
+             "in place of a model, and so do programs that use demi_runtime.h. A plan is a cache "
+             "of its model; another version of demi may require that you compile it again.\n\ndemi "
+             "loads the plan once before OUT appears. OUT appears completely or not at all.",
+    .examples = "demi compile model.onnx -o model.plan\ndemi run model.plan --random 1\n# to judge "
+                "the accuracy of a mixed-precision model\ndemi compile model.fp16.onnx -o "
+                "model.plan --numerics faithful\n# the fastest plan for two threads on this "
+                "machine\ndemi compile model.onnx -o model.plan --tune --threads 2 --shape "
+                "image=1x3x224x224\ndemi show model.plan\n",
     .arguments = arguments,
     .options = options,
     .common = "output numerics memory isa tune threads data shape dim quiet help",

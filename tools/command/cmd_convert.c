@@ -14,7 +14,7 @@
 
 static const ArgumentRow arguments[] = {
     {"IN", "The model to convert: an ONNX file, text (.onnxtxt), or '-'."},
-    {"OUT", "Where the converted model goes; or -o OUT. It may be IN."},
+    {"OUT", "The converted model to write; or use -o OUT. It may be the same as IN."},
     {NULL, NULL},
 };
 
@@ -23,17 +23,17 @@ static const ArgumentRow arguments[] = {
 static const OptionRow options[] = {
     OPTION_HEADING("Result"),
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
-     "Where the converted model goes; '-' is standard output."},
+     "The converted model to write; '-' is standard output."},
     OPTION_PLACE,
 #define IN_RESULT SETTING_ROW
 #include "policy.def"
-    {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},
-    OPTION_HEADING("Nodes that stay fp32"),
+    {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report without writing a model."},
+    OPTION_HEADING("Nodes to keep in float32"),
 #define IN_NODES SETTING_ROW
 #include "policy.def"
     {"why", 0, OPTION_ROW_LIST, "NODE", NULL,
-     "Print which precision a node got, and why; may be repeated. OUT may then be left out."},
-    OPTION_HEADING("What runs of the model show"),
+     "Print the precision of a node and the reason; may be repeated. OUT is then optional."},
+    OPTION_HEADING("Calibration and verification"),
     VERIFY_OPTIONS,
 #define IN_RUNS SETTING_ROW
 #include "policy.def"
@@ -41,16 +41,17 @@ static const OptionRow options[] = {
 #define IN_BASE SETTING_ROW
 #include "policy.def"
     {"print-policy", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Print the policy these options stand for, as --policy takes it, and stop. With IN and "
-     "--calibrate, or --max-error, what is measured is part of it."},
+     "Print the policy that these options amount to, for --policy, and stop. With IN and "
+     "--calibrate or --max-error, it includes what they measure."},
 #define IN_POLICY SETTING_ROW
 #include "policy.def"
     OPTION_HEADING("Reports"),
     {"report", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "Write the report as an HTML page, one file that opens offline: every node with its type and "
-     "reason, operators, weights, casts, what runs have shown, a drawing of the graph."},
-    OPTION_JSON("Write the report as JSON too. Without FILE (as the last word, or before another "
-                "option) it goes to standard output and the text report to standard error."),
+     "Write the report as a single HTML page that opens offline: every node with its type and "
+     "reason, operators, weights, casts, results of running the model, and a drawing of the "
+     "graph."},
+    OPTION_JSON("Also write the report as JSON. Without FILE (as the last word, or before another "
+                "option), JSON goes to standard output and the text to standard error."),
     OPTION_QUIET,
     OPTION_HEADING("Reading the model"),
 #define IN_READING SETTING_ROW
@@ -60,13 +61,13 @@ static const OptionRow options[] = {
     OPTION_HARDLINKS,
     OPTION_HEADING("Passes"),
     {"before", 0, OPTION_ROW_VALUE, "PIPELINE", NULL,
-     "Passes to run before the conversion, as 'demi opt --passes' takes them."},
-    {"after", 0, OPTION_ROW_VALUE, "PIPELINE", NULL, "Passes to run after it."},
+     "Passes to run before the conversion, in the syntax of 'demi opt --passes'."},
+    {"after", 0, OPTION_ROW_VALUE, "PIPELINE", NULL, "Passes to run after the conversion."},
     OPTION_LOAD_PASS,
     {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
+     "Print the passes that these options amount to, for 'demi opt --passes', and stop."},
     OPTION_CHECKS,
-    {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
+    {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print the time that each pass took."},
     OPTION_REPRODUCER,
     OPTION_HEADING("Help"),
     OPTION_HELP,
@@ -179,7 +180,7 @@ static bool no_such_node(const Job *job, const char *name, Err *err) {
 }
 
 static void explain_node(const DemiReportNode *node, FILE *out) {
-    const char *reason = node->reason[0] ? node->reason : "no pass had to decide";
+    const char *reason = node->reason[0] ? node->reason : "no pass had to choose a precision";
     const char *dtype = strcmp(node->dtype, "float") == 0 ? "fp32" : node->dtype;
     report_puts(out, node->name);
     fputs(" (", out);
@@ -317,16 +318,14 @@ const Command command_convert = {
     .summary = "convert a model to mixed precision, or quantize it",
     .usage = "IN [-o] OUT [OPTIONS]",
     .about =
-        "Reads IN, gives every operator the precision it can bear, inserts the casts this needs, "
-        "stores the weights in it, and writes a valid ONNX model to OUT. Inputs and outputs keep "
-        "their names and types unless --io low is given.\n"
-        "\n"
-        "Operators that lose accuracy in 16 bits, that the model's opset has no 16-bit form of, or "
-        "whose constants do not fit, stay fp32; the report counts them by reason and --why tells "
-        "the reason of one node. --to int8 and the like quantize instead: pairs of QuantizeLinear "
-        "and DequantizeLinear say what is computed with integers. OUT appears whole or not at all: "
-        "on any error what was there "
-        "before is untouched.",
+        "Reads IN, chooses the precision of every operator, inserts the casts that this requires, "
+        "converts the weights, and writes a valid ONNX model to OUT. Inputs and outputs keep their "
+        "names and types, unless you give --io low.\n\nSome operators are kept in float32: those "
+        "that lose accuracy in 16-bit, those without a 16-bit form at the model's opset, and those "
+        "with constants out of range. The report counts them by reason, and --why prints the "
+        "reason of one node. --to int8 and the like quantize the model instead: pairs of "
+        "QuantizeLinear and DequantizeLinear mark what runs in integer arithmetic. OUT appears "
+        "completely or not at all; after an error, the old file is intact.",
     .examples = "# the main job, then a look at what it would do with bfloat16\n"
                 "demi convert model.onnx -o model.fp16.onnx\n"
                 "demi convert model.onnx --to bfloat16 --dry-run\n"

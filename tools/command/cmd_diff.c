@@ -18,11 +18,13 @@ static const ArgumentRow arguments[] = {
 
 static const OptionRow options[] = {
     {"limit", 0, OPTION_ROW_VALUE, "N", NULL,
-     "Print at most N differences (default 100; 0: all). The count and the JSON are of all."},
+     "Print at most N differences (default 100; 0: all). The count and the JSON always include "
+     "all."},
     {"strict", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Count everything that the files say: order, doc strings, metadata, unknown fields too."},
-    OPTION_JSON("Write the differences as JSON too. Without FILE (as the last word, or before "
-                "another option) they go to standard output and the text to standard error."),
+     "Compare everything in the files, including order, doc strings, metadata, and unknown "
+     "fields."},
+    OPTION_JSON("Also write the differences as JSON. Without FILE (as the last word, or before "
+                "another option), JSON goes to standard output and the text to standard error."),
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
@@ -202,15 +204,14 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_diff = {
     .name = "diff",
-    .summary = "show what differs between two models",
+    .summary = "list the differences between two models",
     .usage = "A B [OPTIONS]",
     .about =
-        "Compares nodes, attributes, types, shapes, weights, inputs, outputs, functions and "
-        "opsets, matched by name: a node without a name by its first output's. Lines begin with "
-        "'-' for what only A has, '+' for what only B has, '~' for what changed. Order, doc "
-        "strings, metadata and where weights are stored do not count, unless --strict is given.\n"
-        "\n"
-        "The exit code is 0 where the models are the same and 1 where they differ.",
+        "Compares nodes, attributes, types, shapes, weights, inputs, outputs, functions, and "
+        "opsets, matched by name. A node without a name is matched by its first output's. Lines "
+        "begin with '-' for parts that only A has, '+' for parts that only B has, and '~' for "
+        "changes. Order, doc strings, metadata, and the place of weights do not count, unless you "
+        "give --strict.\n\nThe exit code is 0 if the models are the same, and 1 if they differ.",
     .examples =
         "demi diff model.onnx model.fp16.onnx\n"
         "demi diff old.onnx new.onnx --quiet || echo changed\n"

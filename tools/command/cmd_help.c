@@ -8,15 +8,16 @@
 #include <string.h>
 
 static const ArgumentRow arguments[] = {
-    {"COMMAND", "The command to explain, or policy or pipeline; without it all are listed."},
+    {"COMMAND",
+     "The command to explain, or policy or pipeline. Without it, demi lists all commands."},
     {NULL, NULL},
 };
 
 static const OptionRow options[] = {
     {"man", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Print the manual page of COMMAND, policy or pipeline as roff source; without it demi(1)."},
+     "Print the manual page of COMMAND, policy, or pipeline as roff source, or that of demi(1)."},
     {"completion", 0, OPTION_ROW_VALUE, "SHELL", "bash zsh fish",
-     "Print a completion script for bash, zsh or fish."},
+     "Print a completion script for bash, zsh, or fish."},
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
@@ -69,9 +70,8 @@ const Command command_help = {
     .name = "help",
     .summary = "explain a command; print manual pages or shell completions",
     .usage = "[COMMAND] [OPTIONS]",
-    .about = "Prints what a command does and all its options, what a policy file can say, or which "
-             "passes there are. The manual pages and the completions are made from the same "
-             "tables.",
+    .about = "Prints what a command does and all its options, the contents of a policy file, or "
+             "the list of passes. The manual pages and completions come from the same tables.",
     .examples = "demi help convert\n"
                 "demi help policy\n"
                 "demi help convert --man | man -l -\n"

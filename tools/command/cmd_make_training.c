@@ -11,36 +11,37 @@
 #include "run_options.h"
 
 static const ArgumentRow arguments[] = {
-    {"IN", "The model, as it is for inference: an ONNX file, text (.onnxtxt), or '-'."},
-    {"OUT", "Where the model with a training_info goes; or -o OUT. '-' is standard output."},
+    {"IN", "The model for inference: an ONNX file, text (.onnxtxt), or '-'."},
+    {"OUT", "The model with a training_info to write; or use -o OUT. '-' is standard output."},
     {NULL, NULL},
 };
 
 /* Choices are in the order of the numbers that they stand for. */
 static const OptionRow options[] = {
-    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the model with a training_info goes."},
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "The model with a training_info to write."},
     OPTION_PLACE,
     {"loss", 0, OPTION_ROW_VALUE, "LOSS", "cross-entropy mse",
-     "cross-entropy (the default) of classes' numbers, or mse, the mean of squared differences."},
+     "Loss: cross-entropy of class indices (default), or mse, the mean squared error."},
     {"of", 0, OPTION_ROW_VALUE, "NAME", NULL,
-     "The model's output that the loss is of, where it has several."},
+     "The output to compute the loss from, if the model has several."},
     {"optimizer", 0, OPTION_ROW_VALUE, "NAME", "sgd momentum adam adagrad",
-     "How parameters follow their gradients: sgd (the default), momentum, adam or adagrad."},
-    {"rate", 0, OPTION_ROW_VALUE, "R", NULL, "The learning rate; default 0.01."},
-    {"momentum", 0, OPTION_ROW_VALUE, "M", NULL, "Of --optimizer momentum; default 0.9."},
+     "Optimizer: sgd (default), momentum, adam, or adagrad."},
+    {"rate", 0, OPTION_ROW_VALUE, "R", NULL, "Learning rate (default 0.01)."},
+    {"momentum", 0, OPTION_ROW_VALUE, "M", NULL, "Momentum of --optimizer momentum (default 0.9)."},
     {"decay", 0, OPTION_ROW_VALUE, "D", NULL,
-     "How much of a parameter is added to its gradient; default 0."},
+     "Weight decay: the share of a parameter that is added to its gradient (default 0)."},
     {"freeze", 0, OPTION_ROW_LIST, "NAME", NULL,
-     "A parameter that stays as it is. May be repeated."},
+     "A parameter that is not trained; may be repeated."},
     {"scale", 0, OPTION_ROW_VALUE, "S", NULL,
-     "Scale the loss, for training in float16: 'dynamic', found while training, or a number."},
-    {"spelled", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Write the optimizer in operators that any runtime has, not as ONNX's own."},
+     "Loss scaling, for training in float16: 'dynamic', adjusted during training, or a number."},
+    {"decompose", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Decompose the optimizer into standard operators, which any runtime has."},
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_CHECKS,
     OPTION_HELP,
+    OPTION_FORMER("spelled", "decompose"),
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
 
@@ -57,7 +58,7 @@ static bool take_options(const Parsed *parsed, DemiTrainingOptions *how, Err *er
     how->output = parsed_value(parsed, "of");
     how->freeze = freeze->items;
     how->freeze_count = freeze->count;
-    how->spelled = parsed_flag(parsed, "spelled");
+    how->decompose = parsed_flag(parsed, "decompose");
     return parsed_real(parsed, "rate", &how->rate, how->rate, err) &&
            parsed_real(parsed, "momentum", &how->momentum, how->momentum, err) &&
            parsed_real(parsed, "decay", &how->decay, how->decay, err) &&
@@ -95,7 +96,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (output && second)
         return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, output);
     if (!output) output = second;
-    if (!output) return console_missing(parsed, "where the model goes: -o OUT", err);
+    if (!output) return console_missing(parsed, "an output file: -o OUT", err);
     OutFile *file = console_open_model(program, output, err);
     const bool ok = file && console_load(program, parsed, input, &model, err) &&
                     make(program, parsed, output, file, model, err);
@@ -105,22 +106,20 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_make_training = {
     .name = "make-training",
-    .summary = "give a model a loss, its gradient and an optimizer",
+    .summary = "add a loss, its gradient, and an optimizer to a model",
     .usage = "IN [-o] OUT [OPTIONS]",
     .about =
-        "Writes the model with a training_info as ONNX defines it, which 'demi train' runs: a loss "
-        "of an output and of the input 'labels', its Gradient with respect to all parameters, and "
-        "an optimizer. Parameters are initializers of float that products, normalizations, "
-        "recurrent layers, tables and sums read, directly or through nodes that only move data "
-        "(Transpose, Slice, Concat, ...). One tensor that exporters gave to several layers "
-        "because it held the same constant becomes one for each layer. What is trained is "
-        "printed, and what is not and why. Calls to the model's own functions are inlined first. "
-        "A softmax at the end is taken into the loss; "
-        "normalizations and dropouts are in training mode. What the model computes for inference "
-        "stays as it was; its opset is raised where that has no mode for training.\n"
-        "\n"
-        "'demi show' tells what a training reads and updates. For training in 16 bit convert what "
-        "this writes; in float16 with --scale dynamic.",
+        "Adds a training_info, as ONNX defines it, for 'demi train': a loss of an output and of "
+        "the input 'labels', its Gradient with respect to all parameters, and an optimizer. "
+        "Parameters are floating-point initializers that products, normalizations, recurrent "
+        "layers, embedding tables, and sums read, directly or through nodes that only move data "
+        "(Transpose, Slice, Concat, ...). If an exporter stored one tensor for several layers "
+        "because they began with the same constant, each layer gets its own. demi prints what is "
+        "trained, and what is not and why. Calls to the model's own functions are inlined first. A "
+        "final Softmax becomes part of the loss. BatchNormalization and Dropout run in training "
+        "mode. The inference graph is not changed; its opset is raised if it has no training "
+        "mode.\n\n'demi show' prints what a training step reads and updates. For mixed-precision "
+        "training, convert the result; for float16, also use --scale dynamic.",
     .examples = "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"
                 "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
                 "# in float16\n"

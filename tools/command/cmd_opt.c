@@ -17,13 +17,13 @@ static const OptionRow options[] = {
     {"passes", 'p', OPTION_ROW_VALUE, "PIPELINE", NULL,
      "The passes to run, in order: pass,pass{key=value,key=[v,v]}. Values may be \"quoted\"."},
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
-     "Where the model goes; '-' is standard output. Without it nothing is written."},
+     "The model to write; '-' is standard output. Without it, nothing is written."},
     OPTION_PLACE,
     {"list-passes", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "List all passes and their options, loaded ones too, and stop."},
+     "List all passes and their options, including loaded ones, and stop."},
     OPTION_LOAD_PASS,
-    OPTION_JSON("Write a report as JSON. Without FILE (as the last word, or before another option) "
-                "it goes to standard output."),
+    OPTION_JSON("Write a report as JSON. Without FILE (as the last word, or before another "
+                "option), it goes to standard output."),
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
@@ -31,7 +31,7 @@ static const OptionRow options[] = {
     {"print-after", 0, OPTION_ROW_VALUE, "PASS", NULL,
      "Print the model as text after each pass of this name, or after 'all'."},
     OPTION_REPRODUCER,
-    {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
+    {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print the time that each pass took."},
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
@@ -144,15 +144,12 @@ const Command command_opt = {
     .name = "opt",
     .summary = "run a pipeline of passes on a model",
     .usage = "IN --passes PIPELINE [-o OUT] [OPTIONS]",
-    .about =
-        "Runs the passes of PIPELINE one after another and writes the model. 'demi convert' is "
-        "one such pipeline, which 'demi convert --print-pipeline' shows: start from it and "
-        "change a step.\n"
-        "\n"
-        "A pass that needs a fact (types, shapes) must follow one that gives it; this is "
-        "checked before anything runs. Text that a pass prints goes to standard output, or to "
-        "standard error with -o -. Without --passes, IN may be a reproducer, which names its "
-        "pipeline itself.",
+    .about = "Runs the passes of PIPELINE in order and writes the model. 'demi convert' is such a "
+             "pipeline, which 'demi convert --print-pipeline' prints: start from it and change a "
+             "step.\n\nA pass that needs types or shapes must come after a pass that infers them; "
+             "demi checks this before it runs anything. Text that a pass prints goes to standard "
+             "output, or to standard error with -o -. Without --passes, IN may be a reproducer, "
+             "which contains its pipeline.",
     .examples = "demi opt --list-passes\n"
                 "demi opt model.onnx -o out.onnx \\\n"
                 "    --passes 'infer-dtypes,insert-casts{to=float16},fuse-casts'\n"

@@ -26,16 +26,16 @@ static const OptionRow options[] = {
     RUN_OPTIONS,
     OPTION_CARRY,
     {"rtol", 0, OPTION_ROW_VALUE, "X", NULL,
-     "With --data: how far an output may be from what is expected, relative to it; default 1e-3. "
-     "Without --rtol and --atol, integers must be equal."},
-    {"atol", 0, OPTION_ROW_VALUE, "X", NULL, "The same, absolute; default 1e-7."},
+     "With --data: the tolerance relative to the expected output (default 1e-3). Without --rtol "
+     "and --atol, integers must be equal."},
+    {"atol", 0, OPTION_ROW_VALUE, "X", NULL, "The absolute tolerance (default 1e-7)."},
     {"output-dir", 'o', OPTION_ROW_VALUE, "DIR", NULL,
-     "Write every output as output_N.pb and, of tensors, NAME.npy; characters of NAME but letters, "
-     "digits and '-._~' are written as %XX."},
+     "Write every output as output_N.pb, and tensors also as NAME.npy. Characters of NAME other "
+     "than letters, digits, and '-._~' are written as %XX."},
     {"save-inputs", 0, OPTION_ROW_VALUE, "DIR", NULL,
-     "Write the inputs that were used as input_N.pb, as --data reads them."},
-    OPTION_JSON("Write the result as JSON too. Without FILE (as the last word, or before another "
-                "option) it goes to standard output and the text to standard error."),
+     "Write the inputs that were used as input_N.pb, for --data."},
+    OPTION_JSON("Also write the result as JSON. Without FILE (as the last word, or before another "
+                "option), JSON goes to standard output and the text to standard error."),
     OPTION_QUIET,
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
@@ -281,7 +281,7 @@ static bool judge(const Job *job, Err *err) {
         for (size_t i = 0; i < job->session.output_count; i++) {
             const Output *output = &job->runs[r].outputs[i];
             if (!is_wrong(output)) continue;
-            err_set(err, ERR_MODEL, "it is not as expected: %s",
+            err_set(err, ERR_MODEL, "it differs from the expected output: %s",
                     diff_text(job->arena, &output->diff));
             err_file(err, arena_printf(job->arena, "%s/output_%zu.pb", job->runs[r].folder, i));
             err_operand(err, "output '%s'", job->session.outputs[i].name);
@@ -340,13 +340,11 @@ const Command command_run = {
     .name = "run",
     .summary = "run a model or plan",
     .usage = "FILE [--input NAME=FILE] [--data DIR] [--random SEED] [OPTIONS]",
-    .about =
-        "Computes the outputs of FILE on the processor and prints their type, shape and range; all "
-        "elements where they are few. Each input comes from --input, else --data, else --random.\n"
-        "\n"
-        "Where the folder of --data has files output_N.pb, the outputs are compared with them, and "
-        "the exit code is 1 where one is not as expected: its type or shape differs, or an element "
-        "is further away than --atol + --rtol times the expected one. NaN equals NaN.",
+    .about = "Computes the outputs of FILE and prints their types, shapes, and ranges, or all "
+             "elements of small ones. Each input comes from --input, else from --data, else from "
+             "--random.\n\nIf the folder of --data contains files output_N.pb, demi compares the "
+             "outputs with them. The exit code is 1 if one differs in type or shape, or if an "
+             "element is off by more than --atol + --rtol times the expected one. NaN equals NaN.",
     .examples = "demi run model.onnx --random 1\n"
                 "demi run model.onnx --input image=cat.npy --output-dir out\n"
                 "# ONNX's test data, and what they expect\n"

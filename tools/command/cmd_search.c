@@ -18,96 +18,94 @@
 
 static const ArgumentRow arguments[] = {
     {"IN", "The float model: an ONNX file, or text (.onnxtxt)."},
-    {"OUT", "Where the converted model goes; or -o OUT."},
+    {"OUT", "The converted model to write; or use -o OUT."},
     {NULL, NULL},
 };
 
 /* Choices are in the order of the numbers that they stand for. */
 static const OptionRow options[] = {
-    OPTION_HEADING("What is searched"),
+    OPTION_HEADING("Search space and goal"),
     {"candidates", 'c', OPTION_ROW_LIST, "TYPE,...", NULL,
-     "Precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, a16w8, "
-     "a8w16, "
-     "a8w8 (bits of activations and weights, as integers), w8, w4 (weights alone). Default: "
+     "Candidate precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, "
+     "a16w8, a8w16, a8w8 (integer bits of activations and weights), w8, w4 (weight-only). Default: "
      "float,float16,a8w8."},
     {"metric", 'm', OPTION_ROW_VALUE, "WHAT", "sqnr cosine top1 accuracy error",
-     "What is to stay good, beside the float model's outputs: sqnr (default; the least signal to "
-     "noise in dB), cosine (the least), top1 (share of rows whose largest element stays where it "
-     "is), accuracy (share where it is where --labels says), error (the negative of the largest "
-     "difference by scale)."},
+     "Quality metric, relative to the float32 model's outputs: sqnr (default; the lowest "
+     "signal-to-noise ratio in dB), cosine (the lowest similarity), top1 (share of rows whose "
+     "largest element stays the same), accuracy (share of rows with the correct largest element, "
+     "by --labels), or error (the negative of the largest difference relative to the scale)."},
     {"eval", 0, OPTION_ROW_VALUE, "COMMAND", NULL,
-     "Instead: a command that gets the path of a converted model behind its words and prints a "
-     "number, of which more is better, as its last word."},
+     "In place of --metric: a command that gets the path of a converted model as its last argument "
+     "and prints a score as its last word; larger is better."},
     {"labels", 0, OPTION_ROW_VALUE, "FILE.npy", NULL,
-     "Integers, one for each row of the first output over all sets, in the order of their names."},
-    {"target", 0, OPTION_ROW_VALUE, "SCORE", NULL, "What the result has to reach."},
+     "Integers, one per row of the first output over all sets, in the order of the sets' names."},
+    {"target", 0, OPTION_ROW_VALUE, "SCORE", NULL, "The score that the result must reach."},
     {"drop", 0, OPTION_ROW_VALUE, "X", NULL,
-     "Or how much less than the float model's score it may have."},
+     "In place of --target: the largest loss of score, relative to the float32 model."},
     {"max-cost", 0, OPTION_ROW_VALUE, "SHARE", NULL,
-     "Or the other way round: the best score at this share of the widest candidate's cost."},
+     "In place of --target: find the best score at this share of the widest candidate's cost."},
     {"cost", 0, OPTION_ROW_VALUE, "WHAT", "bitops bytes latency",
-     "What is to be least: bitops (default; multiplications by bits of both factors), bytes (of "
-     "weights, and of what nodes give), latency (of steps that are measured on this machine)."},
+     "Cost to minimize: bitops (default; multiplications times the bits of both factors), bytes "
+     "(of weights and computed values), or latency (of steps measured on this machine)."},
     {"supported", 0, OPTION_ROW_VALUE, "FILE.json", NULL,
-     "Which candidates operators take, as AIMET's configurations have it (supported_kernels)."},
+     "The candidates that operators support, in the format of AIMET's configurations "
+     "(supported_kernels)."},
     {"use-all-candidates", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Do not heed --supported, as AIMET's use_all_amp_candidates."},
+     "Ignore --supported, as AIMET's use_all_amp_candidates does."},
     {"algorithm", 0, OPTION_ROW_VALUE, "HOW",
      "solve aimet-binary aimet-interpolation aimet-bruteforce",
-     "solve (default): solved for, verified, repaired, and never worse than AIMET's order; or "
-     "AIMET's choose_mixed_precision as it is."},
-    {"reverse", 0, OPTION_ROW_FLAG, NULL, NULL, "AIMET's reverse walk: from the lowest up."},
+     "solve (default): demi's algorithm, which is never worse than AIMET's; or a variant of "
+     "AIMET's choose_mixed_precision."},
+    {"reverse", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "AIMET's reverse search: from the lowest precision up."},
     {"fewer-conversions", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "AIMET's third phase: some of what is saved is given up for fewer conversions."},
+     "AIMET's third phase: give up part of the savings for fewer conversions."},
     {"sensitivity", 0, OPTION_ROW_VALUE, "HOW", "measured gradient",
-     "How it is found what lower precision of a group alone does: measured (default; what follows "
-     "from it is run again), or gradient: estimated from gradients of the outputs, which takes no "
-     "run for each group, but a gradient of every operator."},
-    OPTION_HEADING("How long"),
+     "How to determine the sensitivity of each group: measured (default; runs again what depends "
+     "on the group), or gradient (estimated from gradients of the outputs, without a run per "
+     "group; every operator needs a gradient)."},
+    OPTION_HEADING("Limits"),
     {"evaluations", 0, OPTION_ROW_VALUE, "N", NULL,
-     "Converted models that are run at most; default 200."},
+     "Largest number of converted models to run (default 200)."},
     {"seconds", 0, OPTION_ROW_VALUE, "S", NULL,
-     "No evaluation begins after so many. What was good enough by then is the result; so it is "
-     "after Ctrl-C."},
+     "Start no evaluation after this time. The result is then the best so far that reaches the "
+     "target, as after Ctrl-C."},
     {"probe-sets", 0, OPTION_ROW_VALUE, "N", NULL,
-     "On how many of the sets groups are measured one by one; default 2 to 8, as many as it takes "
-     "to know a group's noise well, 2 for gradients, and all for AIMET's algorithms. Converted "
-     "models are run on all."},
+     "Number of sets for sensitivities (default: 2 to 8, as many as it takes to know a group's "
+     "noise well; 2 for gradients; all for AIMET's algorithms). Converted models run on all sets."},
     {"probe-data", 0, OPTION_ROW_VALUE, "DIR", NULL,
-     "Sets of inputs that groups are measured on, instead of --data's."},
+     "Sets of inputs for sensitivities, in place of those of --data."},
     {"journal", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "Note everything that is measured, so that the same command goes on where it was ended. It is "
-     "refused where model, data or options are others."},
+     "Record all measurements, so that the same command can resume an interrupted search. It is "
+     "refused if the model, the data, or options changed."},
     {"cache-bytes", 0, OPTION_ROW_VALUE, "N", NULL,
-     "Memory for values of a run that are kept, to run again what follows from a change; default "
-     "268435456."},
-    OPTION_HEADING("What is written"),
-    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the converted model goes."},
+     "Memory for cached values, which allow running only what depends on a change (default "
+     "268435456)."},
+    OPTION_HEADING("Output"),
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "The converted model to write."},
     OPTION_PLACE,
     {"output-dir", 0, OPTION_ROW_VALUE, "DIR", NULL,
-     "Everything: model.onnx, model.plan, policy.json, result.json, pareto.json, pareto.svg, "
-     "sensitivity.svg, report.html; of AIMET's algorithms accuracy_list.json and "
-     "pareto_list.json."},
+     "Folder for all results: model.onnx, model.plan, policy.json, result.json, pareto.json, "
+     "pareto.svg, sensitivity.svg, report.html; with AIMET's algorithms also accuracy_list.json "
+     "and pareto_list.json."},
     {"policy-out", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "The result as a policy: 'demi convert IN -o OUT --policy FILE' gives the same file."},
-    {"report", 0, OPTION_ROW_VALUE, "FILE", NULL, "A page that opens offline."},
-    OPTION_JSON(
-        "Write the result as JSON too. Without FILE it goes to standard output and the text "
-        "to standard error."),
+     "Write the result as a policy: 'demi convert IN -o OUT --policy FILE' writes the same model."},
+    {"report", 0, OPTION_ROW_VALUE, "FILE", NULL, "Write an HTML report that opens offline."},
+    OPTION_JSON("Also write the result as JSON. Without FILE, JSON goes to standard output and the "
+                "text to standard error."),
     OPTION_QUIET,
-    OPTION_HEADING("Inputs, and how models run"),
+    OPTION_HEADING("Inputs and execution"),
     OPTION_INPUTS,
     OPTION_DIM,
     {"sets", 0, OPTION_ROW_VALUE, "N", NULL,
-     "How many sets of random inputs, where there is no --data; default 4."},
+     "Number of sets of random inputs, without --data (default 4)."},
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,
-     "Threads to run with; default: as many as there are processors to use, divided among the "
-     "processes of mpirun."},
+     "Number of threads (default: all available CPUs, divided among the processes of mpirun)."},
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
-     "Most memory for values, workspace and kept input sets together, as 500M or 2G."},
+     "Memory limit for values, workspace, and cached sets of inputs together, such as 500M or 2G."},
     OPTION_HEADING("Other options"),
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "What conversions are told beside: nodes to keep, operators' classes."},
+     "Other settings of the conversions: nodes to keep, operator classes."},
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_HELP,
@@ -178,7 +176,7 @@ static bool read_labels(Job *job, Err *err) {
         return false;
     }
     if (!dtype_is_integer((Dtype)value.dtype)) {
-        err_set(err, ERR_USAGE, "labels have to be integers");
+        err_set(err, ERR_USAGE, "labels must be integers");
         err_actual(err, "%s", value_type_text(job->program->arena, &value));
         err_file(err, path);
         return false;
@@ -446,13 +444,13 @@ static bool prepare(Job *job, Err *err) {
     if (!job->model.path) return console_missing(parsed, "a model to search", err);
     if (strcmp(job->model.path, "-") == 0)
         return err_set(err, ERR_USAGE,
-                       "a model that is run has to be a file: it is read several times");
+                       "the model must be a file, because it is read several times");
     if (!fill_search(job, err) || !run_options_fill(&job->model, true, &job->run, err) ||
         !convert_options_policy(job->program->arena, parsed, &job->convert, err))
         return false;
     if (!eval) return true;
     if (parsed_value(parsed, "metric"))
-        return err_set(err, ERR_USAGE, "'--eval' and '--metric' are two ways to say what is good");
+        return err_set(err, ERR_USAGE, "give --eval or --metric, not both");
     job->score = (ScoreCommand){job->program->arena, eval};
     job->options.metric = DEMI_METRIC_SCORE;
     job->options.score = score_command_run;
@@ -475,21 +473,17 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_search = {
     .name = "search",
-    .summary = "find the cheapest precisions that keep a model good enough",
+    .summary = "find the cheapest mix of precisions that keeps a model accurate",
     .usage = "IN [-o OUT] [OPTIONS]",
-    .about =
-        "Cuts IN into groups, each what one node makes with the weights that read it, and gives "
-        "each "
-        "one of the candidates. What lowering one group alone does to the outputs is measured "
-        "first; "
-        "then assignments are solved for, converted and run, and the cheapest of those that were "
-        "seen to reach the target is the result. Nothing is written that was not run.\n"
-        "\n"
-        "Without --target, --drop and --max-cost the whole curve is measured. Exit codes: 0 where "
-        "the target is reached, 10 where the lowest candidates reach it at once, 1 where not even "
-        "the widest do and no model is written, 11 where time, evaluations or Ctrl-C ended the "
-        "search: what reached the "
-        "target by then is written.",
+    .about = "Divides IN into groups (the output of one node, with the weights that read it) and "
+             "assigns one of the candidate precisions to each. It first measures the sensitivity "
+             "of the outputs to each group. Then it solves for assignments, converts and runs "
+             "them, and returns the cheapest one that was seen to reach the target. Only models "
+             "that were run are written.\n\nWithout --target, --drop, or --max-cost, it measures "
+             "the whole curve. Exit codes: 0 if the target is reached, 10 if the lowest candidates "
+             "reach it at once, 1 if not even the widest do and no model is written, and 11 if the "
+             "time, the evaluations, or Ctrl-C ended the search. In the last case, the best result "
+             "so far that reaches the target is written.",
     .examples = "# 40 dB, on data of your own; everything that is known of it into a folder\n"
                 "demi search model.onnx --data samples --target 40 --output-dir found\n"
                 "# the same conversion again, without a search\n"

@@ -18,19 +18,19 @@ static const ArgumentRow arguments[] = {
 
 static const OptionRow options[] = {
     {"stats", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Inputs, outputs, opsets, operators, weights by type (default)."},
+     "Print inputs, outputs, opsets, operators, and weights by type (default)."},
     {"text", 0, OPTION_ROW_ATTACHED, "full", "full",
-     "The whole model in ONNX's textual syntax; big tensors are left out unless =full, which can "
-     "be read back."},
-    OPTION_JSON("The model's structure as JSON, without the weights' data. Without FILE (as the "
-                "last word, or before another option) to standard output."),
+     "Print the whole model in ONNX's textual syntax. Large tensors are omitted, unless you give "
+     "=full, whose text can be read back."},
+    OPTION_JSON("Print the structure of the model as JSON, without the data of weights. Without "
+                "FILE (as the last word, or before another option), it goes to standard output."),
     {"names", 0, OPTION_ROW_ATTACHED, "nodes|operators", "nodes operators",
-     "The names of all nodes, as --keep takes them, or the operators: a line each. Names that a "
-     "terminal could not show are left out."},
-    {"dot", 0, OPTION_ROW_FLAG, NULL, NULL, "A drawing of the graph for Graphviz."},
+     "Print the names of all nodes, for --keep, or of all operators, one per line. Names that a "
+     "terminal cannot show are omitted."},
+    {"dot", 0, OPTION_ROW_FLAG, NULL, NULL, "Print a drawing of the graph for Graphviz."},
     {"device", 0, OPTION_ROW_VALUE, "NAME", NULL,
-     "Of a plan: where each step would run on that device, and why; cuda. No device is needed for "
-     "that."},
+     "For a plan: print where each step would run on that device (cuda), and why. No device is "
+     "needed."},
     OPTION_COLOR,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
@@ -104,7 +104,7 @@ static bool show_file_of_plan(Program *program, const Parsed *parsed, Err *err) 
     const char *file = parsed_argument(parsed, 0);
     if (parsed_flag(parsed, "stats") || parsed_flag(parsed, "json") || parsed_flag(parsed, "dot") ||
         parsed_flag(parsed, "names"))
-        err_set(err, ERR_USAGE, "a plan is shown as text only");
+        err_set(err, ERR_USAGE, "a plan can only be shown as text");
     else if (show_plan(program, file, parsed_value(parsed, "device"), err))
         return true;
     err_file(err, file);
@@ -116,8 +116,8 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (!job.file) return console_missing(parsed, "a model to show", err);
     if (session_is_plan(program->arena, job.file)) return show_file_of_plan(program, parsed, err);
     if (parsed_flag(parsed, "device")) {
-        err_set(err, ERR_USAGE, "--device is for plans");
-        err_hint(err, "demi compile makes one of a model");
+        err_set(err, ERR_USAGE, "--device requires a plan");
+        err_hint(err, "make one with 'demi compile'");
         return false;
     }
     if (!report_plan(program, false, &job.plan, err)) return false;
@@ -133,9 +133,8 @@ const Command command_show = {
     .name = "show",
     .summary = "show a model: statistics, text, JSON, or a drawing",
     .usage = "FILE [--stats | --text[=full] | --json [F] | --names | --dot]",
-    .about =
-        "Shows what is in a model. Models of any opset and IR version can be shown. A plan, which "
-        "'demi compile' makes, is shown as text: its values, and the steps of each graph.",
+    .about = "Shows the contents of a model, of any opset and IR version. A plan, which 'demi "
+             "compile' writes, is shown as text: its values, and the steps of each graph.",
     .examples = "demi show model.onnx\n"
                 "demi show model.onnx --text | less\n"
                 "demi show model.onnx --text=full > model.onnxtxt\n"

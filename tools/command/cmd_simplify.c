@@ -12,38 +12,36 @@
 static const ArgumentRow arguments[] = {
     {"IN", "The model: an ONNX file, text (.onnxtxt), or '-'."},
     {"OUT",
-     "Where the model goes; or -o OUT. '-' is standard output. Without it nothing is written."},
+     "The model to write; or use -o OUT. '-' is standard output. Without it, nothing is written."},
     {NULL, NULL},
 };
 
 static const OptionRow options[] = {
-    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the model goes."},
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "The model to write."},
     OPTION_PLACE,
     {"shape", 0, OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,
-     "The sizes of an input, which the model has from now on. May be repeated."},
+     "Fix the sizes of an input in the model; may be repeated."},
     {"dim", 0, OPTION_ROW_LIST, "NAME=N", NULL,
-     "A size by the name that the model has for it, wherever that is said. May be repeated."},
+     "Fix a dynamic size by its name, everywhere in the model; may be repeated."},
     {"inexact", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Also compute normalizations, scales and shifts into the weights of convolutions, and "
-     "constants "
-     "of any operator, which may round otherwise than the model did. Without it results are the "
-     "same "
-     "bits."},
+     "Also fold BatchNormalization, scales, and shifts into convolution weights, and constants of "
+     "any operator; this may round differently. Without this option, the results are "
+     "bit-identical."},
     OPTION_FREEZE,
-    {"strip-notes", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Drop what exporters note of nodes and values, too: doc strings, and metadata such as the "
-     "line "
-     "of Python that a node was made by. The model's own stay."},
+    {"strip-doc-strings", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Also remove doc strings and metadata of nodes and values, such as the line of Python that "
+     "created a node. Those of the model itself are kept."},
     {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the passes that would run, for 'demi opt --passes', and stop."},
-    OPTION_JSON("Write a report as JSON. Without FILE (as the last word, or before another option) "
-                "it goes to standard output."),
+    OPTION_JSON("Write a report as JSON. Without FILE (as the last word, or before another "
+                "option), it goes to standard output."),
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_CHECKS,
     OPTION_REPRODUCER,
     OPTION_HELP,
+    OPTION_FORMER("strip-notes", "strip-doc-strings"),
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
 
@@ -65,7 +63,7 @@ static void take_options(Job *job) {
     const Words *fed = parsed_list(job->parsed, "fed");
     job->how = (DemiSimplifyOptions)DEMI_SIMPLIFY_OPTIONS_INIT;
     job->how.inexact = parsed_flag(job->parsed, "inexact");
-    job->how.strip_notes = parsed_flag(job->parsed, "strip-notes");
+    job->how.strip_doc_strings = parsed_flag(job->parsed, "strip-doc-strings");
     job->how.shapes = shapes->items;
     job->how.shape_count = shapes->count;
     job->how.dims = dims->items;
@@ -167,30 +165,23 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_simplify = {
     .name = "simplify",
-    .summary = "fold constants and sizes, and remove what does nothing",
+    .summary = "fold constants and shapes, and remove redundant nodes",
     .usage = "IN [-o] OUT [OPTIONS]",
     .about =
-        "Writes the model with fewer nodes: Constant nodes become initializers, what is computed "
-        "of "
-        "constants and of known sizes becomes constant, an If whose condition is constant becomes "
-        "the "
-        "branch that is taken, and nodes go that give what they read, that compute the same as "
-        "another one, or that nobody reads. Reshapes, transposes, slices and casts that follow "
-        "each "
-        "other become one.\n"
-        "\n"
-        "Results are the same bits, unless --inexact is given. Nothing is stored that takes more "
-        "than "
-        "1 KiB beyond the constants that it replaces; where that adds up to more bytes than "
-        "before, a "
-        "note says so. Inputs, outputs, metadata, functions and external data stay as they are. "
-        "Simplifying twice changes nothing more. It is a pipeline, which --print-pipeline shows; "
-        "'demi convert --simplify' runs it before a conversion.",
-    .examples = "demi simplify model.onnx -o small.onnx\n"
-                "# for one size of input alone, so that all shapes fold\n"
-                "demi simplify model.onnx -o small.onnx --shape image=1x3x224x224\n"
-                "# with normalizations in the weights of convolutions\n"
-                "demi simplify model.onnx -o small.onnx --inexact\n",
+        "Writes the model with fewer nodes. Constant nodes become initializers. What depends only "
+        "on constants and known sizes is computed (constant folding). An If whose condition is "
+        "constant becomes the branch that it takes. Nodes that return their input, repeat another "
+        "node, or are not read are removed (canonicalization, common subexpression elimination, "
+        "dead code elimination). Consecutive reshapes, transposes, slices, and casts become "
+        "one.\n\nThe results are bit-identical, unless you give --inexact. A constant is not "
+        "stored if it takes over 1 KiB more than the constants that it replaces; if the total "
+        "still grows, a note says so. Inputs, outputs, metadata, functions, and external data do "
+        "not change. Simplifying twice changes nothing more. It is a pipeline, which "
+        "--print-pipeline prints; 'demi convert --simplify' runs it before a conversion.",
+    .examples = "demi simplify model.onnx -o small.onnx\n# for one input size, so that all shapes "
+                "fold\ndemi simplify model.onnx -o small.onnx --shape image=1x3x224x224\n# with "
+                "BatchNormalization folded into convolutions\ndemi simplify model.onnx -o "
+                "small.onnx --inexact\n",
     .arguments = arguments,
     .options = options,
     .common = "output shape dim inexact json quiet help",

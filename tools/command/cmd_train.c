@@ -20,45 +20,46 @@
 #include "value_io.h"
 
 static const ArgumentRow arguments[] = {
-    {"IN", "The model, with a training_info: 'demi make-training' gives it one."},
-    {"OUT", "Where the trained model goes, without its training_info; or -o OUT."},
+    {"IN", "The model, with a training_info; 'demi make-training' adds one."},
+    {"OUT", "The trained model to write, without its training_info; or use -o OUT."},
     {NULL, NULL},
 };
 
 static const OptionRow options[] = {
-    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the trained model goes."},
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "The trained model to write."},
     OPTION_PLACE,
     {"data", 'd', OPTION_ROW_VALUE, "FILE.npz", NULL,
-     "Arrays that are called as the inputs of the model and of its training are, whose first axis "
-     "is samples; or a folder of NAME.npy. Integers and floats become the input's type."},
-    OPTION_HEADING("How long"),
+     "Samples: one array per input of the model and of its training, with the input's name; the "
+     "first axis is the samples. Or a folder with NAME.npy. Integers and floating-point numbers "
+     "are converted to the input's type."},
+    OPTION_HEADING("Limits"),
     {"steps", 0, OPTION_ROW_VALUE, "N", NULL,
-     "Steps, those of a checkpoint counted; default: those of one epoch."},
-    {"epochs", 0, OPTION_ROW_VALUE, "N", NULL, "Or so many times all samples."},
+     "Number of steps, including those of a checkpoint (default: one epoch)."},
+    {"epochs", 0, OPTION_ROW_VALUE, "N", NULL,
+     "In place of --steps: the number of times to go through all samples."},
     {"batch", 'b', OPTION_ROW_VALUE, "N", NULL,
-     "Samples of a step; default: what the model says, else 32. What is left of an epoch is not "
-     "used in it."},
+     "Samples per step (default: as the model says, else 32). An incomplete last batch of an epoch "
+     "is not used."},
     OPTION_HEADING("How"),
     {"rate", 0, OPTION_ROW_VALUE, "R", NULL,
-     "The learning rate, in place of the initializer learning_rate."},
+     "Learning rate, in place of the initializer learning_rate."},
     {"seed", 0, OPTION_ROW_VALUE, "N", NULL,
-     "Of the order of samples and of all that is random; default 0."},
+     "Seed for the order of samples and for random operators (default 0)."},
     {"keep-weights", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Begin with the model's weights, where its training has an initialization."},
-    {"in-order", 0, OPTION_ROW_FLAG, NULL, NULL, "Take samples in the order of the data."},
+     "Start from the model's weights, even if its training has an initialization."},
+    {"in-order", 0, OPTION_ROW_FLAG, NULL, NULL, "Do not shuffle the samples."},
     {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",
-     "fast (the default), or faithful: every 16-bit result is rounded once, as on devices that "
-     "compute in 16 bit."},
+     "fast (default), or faithful: every 16-bit result is rounded once, as on devices that compute "
+     "in 16-bit."},
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,
-     "Threads to compute with; default: as many as there are processors to use."},
+     "Number of threads (default: all available CPUs)."},
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
-     "Most memory that values and workspace may take, as 500M or 2G."},
-    OPTION_HEADING("What is kept"),
+     "Memory limit for values and workspace, such as 500M or 2G."},
+    OPTION_HEADING("Checkpoints"),
     {"checkpoint", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "Where the model goes with its training_info, as it is by then. Where it is there, training "
-     "goes on from it: the bits are those of training at once."},
-    {"every", 0, OPTION_ROW_VALUE, "N", NULL,
-     "Steps from one writing of --checkpoint to the next; default 100."},
+     "File for the current model with its training_info. If it exists, training resumes from it, "
+     "with the same bits as uninterrupted training."},
+    {"every", 0, OPTION_ROW_VALUE, "N", NULL, "Number of steps between checkpoints (default 100)."},
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
@@ -167,7 +168,7 @@ static bool take_numbers(Job *job, Err *err) {
         !parsed_number(parsed, "every", 1, &how->every, EVERY, err))
         return false;
     if (parsed_flag(parsed, "every") && !job->checkpoint)
-        return err_set(err, ERR_USAGE, "'--every' is for '--checkpoint'");
+        return err_set(err, ERR_USAGE, "'--every' requires '--checkpoint'");
     how->in_order = parsed_flag(parsed, "in-order");
     how->keep_weights = parsed_flag(parsed, "keep-weights");
     if (!parsed_flag(parsed, "rate")) return true;
@@ -187,7 +188,7 @@ static bool take_words(Job *job, Err *err) {
         return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, job->output);
     if (!job->output) job->output = second;
     if (!job->output && !job->checkpoint)
-        return console_missing(job->parsed, "where the trained model goes: -o OUT", err);
+        return console_missing(job->parsed, "an output file: -o OUT", err);
     job->how.compile = &job->compile;
     job->how.context = &job->context;
     return take_numbers(job, err) && run_options_compile(job->parsed, false, &job->compile, err) &&
@@ -216,7 +217,7 @@ static bool check_origin(Job *job, DemiModel *in, Err *err) {
     char now[40];
     uint64_t hash[2];
     if (!mark_of(checkpoint, TRAINING_STEPS_KEY)) {
-        err_set(err, ERR_USAGE, "this is not a checkpoint of a training");
+        err_set(err, ERR_USAGE, "this is not a training checkpoint");
         err_hint(err, "give '--checkpoint' another name");
     } else if (from && source) {
         if (!source_hash(source, job->program->arena, hash, err)) return false;
@@ -283,7 +284,8 @@ static void tell_updated(const Job *job) {
     fprintf(text_of(job), "updates %" PRIu64 " tensor%s, %" PRIu64 " element%s", tensors[1],
             tensors[1] == 1 ? "" : "s", elements[1], elements[1] == 1 ? "" : "s");
     if (tensors[0])
-        fprintf(text_of(job), "; leaves %" PRIu64 " float tensor%s, %" PRIu64 " element%s",
+        fprintf(text_of(job),
+                "; does not update %" PRIu64 " floating-point tensor%s, %" PRIu64 " element%s",
                 tensors[0], tensors[0] == 1 ? "" : "s", elements[0], elements[0] == 1 ? "" : "s");
     fputc('\n', text_of(job));
 }
@@ -342,27 +344,22 @@ const Command command_train = {
     .name = "train",
     .summary = "train a model that has a training_info",
     .usage = "IN [-o] OUT --data FILE.npz [OPTIONS]",
-    .about =
-        "Runs a model's training: its graph and its algorithm together as one compiled plan, batch "
-        "after batch, each step with what the one before updated. Ctrl-C ends it after a step, and "
-        "what was trained by then is written.\n"
-        "\n"
-        "A training_info is ONNX's: the loss, its Gradient, the optimizer, and what a step "
-        "updates; 'demi make-training' gives one to a model. Of several a step is one of each, in "
-        "their order. Before the first step the model's initialization is run, where it has one. "
-        "Samples are shuffled in each epoch, by the seed and the epoch alone: the same words give "
-        "the same bits, in one process or, by --checkpoint, in several.\n"
-        "\n"
-        "A loss or a weight that is not finite, labels beyond the classes and data of other shapes "
-        "end it with an error, which names the first gradient that is not finite; OUT is not "
-        "written then, and the last checkpoint stays. A checkpoint of another model, or of other "
-        "samples, is refused.",
-    .examples = "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n"
-                "# of a model for inference\n"
-                "demi make-training model.onnx --optimizer adam --rate 0.001 -o train.onnx\n"
-                "# goes on where it was ended\n"
-                "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10 --checkpoint "
-                "now.onnx\n",
+    .about = "Trains a model: compiles its graph and its training algorithm as one plan, and runs "
+             "it batch after batch, each step on what the last one updated. Ctrl-C ends training "
+             "after a step, and the current state is written.\n\nA training_info is ONNX's: the "
+             "loss, its Gradient, the optimizer, and what a step updates; 'demi make-training' "
+             "adds one to a model. If there are several, a step runs each of them in order. If the "
+             "model has an initialization, it runs before the first step. Samples are shuffled in "
+             "each epoch, depending only on the seed and the epoch. The same command gives the "
+             "same bits, in one process or in several that continue from a --checkpoint.\n\nA loss "
+             "or weight that is not finite, labels beyond the number of classes, and data of other "
+             "shapes end training with an error, which names the first gradient that is not "
+             "finite. OUT is not written then, and the last checkpoint is kept. A checkpoint of "
+             "another model, or of other samples, is refused.",
+    .examples = "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n# starting "
+                "from an inference model\ndemi make-training model.onnx --optimizer adam --rate "
+                "0.001 -o train.onnx\n# resumes after an interruption\ndemi train train.onnx -o "
+                "trained.onnx --data samples.npz --epochs 10 --checkpoint now.onnx\n",
     .arguments = arguments,
     .options = options,
     .common = "output data steps epochs batch rate checkpoint quiet help",

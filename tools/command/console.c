@@ -168,7 +168,7 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     if (error_take(err, status, &error)) return true;
     if (!standard && session_is_plan(program->arena, path)) {
         *err = (Err){.code = ERR_NONE};
-        err_set(err, ERR_MODEL, "this is a plan, not a model");
+        err_set(err, ERR_MODEL, "this is an execution plan, not a model");
         err_hint(err, "'demi run', 'bench', 'compare', 'show' and 'check' take plans; "
                       "to convert one, use the model that it was compiled from");
     }
@@ -205,7 +205,7 @@ bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err) {
 OutFile *console_open_model(Program *program, const char *path, Err *err) {
     if (strcmp(path, "-") != 0 || !isatty(STDOUT_FILENO))
         return outputs_open(program, "output", path, err);
-    err_set(err, ERR_USAGE, "a model is not written to a terminal");
+    err_set(err, ERR_USAGE, "refusing to write a model to a terminal");
     err_hint(err, "redirect standard output, or name a file with -o");
     return NULL;
 }

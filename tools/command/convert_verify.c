@@ -33,7 +33,7 @@ static bool open_trials(Job *job, const char *from, size_t sets, DemiTrials **tr
     options.progress_user = &job->progress;
     if (strcmp(job->model.path, "-") == 0)
         return err_set(err, ERR_USAGE,
-                       "a model that is run has to be a file: it is read several times");
+                       "the model must be a file, because it is read several times");
     return error_take(err, demi_trials_new(&source, &options, trials, &error), &error);
 }
 
@@ -87,7 +87,7 @@ static bool choose_calibration(const Job *job, const DemiConvertOptions *options
         if (strcmp(methods[i], method) == 0) choice->method = (DemiCalibration)i;
     choice->convert = options;
     if (kind != TARGET_WEIGHTS) return true;
-    err_set(err, ERR_USAGE, "'--calibrate' measures values, and '--to %s' changes weights alone",
+    err_set(err, ERR_USAGE, "'--to %s' quantizes only weights, so '--calibrate' has no effect",
             policy_settings[SETTING_TO].choices[to].word);
     return false;
 }
@@ -148,7 +148,7 @@ static bool read_options(const Parsed *parsed, Verified *verified, Err *err) {
         return false;
     verified->sets = sets < 10000 ? (size_t)sets : 10000;
     if (!verified->bounded || parsed_value(parsed, "verify")) return true;
-    err_set(err, ERR_USAGE, "'--max-error' needs inputs to measure it on");
+    err_set(err, ERR_USAGE, "'--max-error' needs inputs to measure the error on");
     err_hint(err, "give --verify DIR, or --verify random");
     return false;
 }
@@ -190,20 +190,21 @@ bool verify_judge(const Verified *v, const char *path, Err *err) {
     if (!verify_broken(v)) return true;
     const DemiBroken *b = demi_verdict_broken(v->verdict);
     if (b) {
-        err_set(err, ERR_MODEL, "%s; outputs are NaN or infinite that the source has as numbers",
+        err_set(err, ERR_MODEL, "%s; outputs are NaN or infinite where the source's are finite",
                 b->text);
         snprintf(err->node, sizeof err->node, "%s", b->node);
         snprintf(err->op_type, sizeof err->op_type, "%s", b->op_type);
     } else {
-        err_set(err, ERR_MODEL, "outputs are NaN or infinite that the source has as numbers");
+        err_set(err, ERR_MODEL, "outputs are NaN or infinite where the source's are finite");
     }
     err_file(err, path);
     if (b && b->dtype == DEMI_BFLOAT16)
-        err_hint(err, "nothing was written; --calibrate DIR (inputs as the model will see them) "
-                      "keeps in float what it takes");
+        err_hint(err, "nothing was written; --calibrate DIR (with realistic inputs) keeps the "
+                      "necessary nodes in float32");
     else
-        err_hint(err, "nothing was written; --calibrate DIR (inputs as the model will see them) "
-                      "keeps in float what it takes, or --to bfloat16 has float's range");
+        err_hint(err,
+                 "nothing was written; --calibrate DIR (with realistic inputs) keeps the necessary "
+                 "nodes in float32, or use --to bfloat16, which has the range of float32");
     return false;
 }
 
@@ -225,7 +226,7 @@ static void print_output(const DemiOutputError *row, FILE *out) {
         return;
     }
     if (row->diff.special) {
-        fprintf(out, ": %llu of %llu elements are NaN or infinite in one of both\n",
+        fprintf(out, ": %llu of %llu elements are NaN or infinite in only one of the models\n",
                 (unsigned long long)row->diff.special, (unsigned long long)row->diff.count);
         return;
     }
@@ -256,12 +257,13 @@ static void print_kept(const DemiVerdict *verdict, FILE *out) {
 
 static void print_bound(const Verified *v, FILE *out) {
     const DemiVerdictTotals *totals = demi_verdict_totals(v->verdict);
-    const char *stopped = totals->stopped ? "; interrupted, fewer may do" : "";
+    const char *stopped = totals->stopped ? "; interrupted, fewer may suffice" : "";
     size_t kept = demi_verdict_kept_count(v->verdict);
     if (kept == 0)
-        fprintf(out, "         within %g without keeping any node float\n", v->most);
+        fprintf(out, "         within %g without keeping any node in float32\n", v->most);
     else
-        fprintf(out, "         %zu node%s kept float for --max-error %g, found in %zu trial%s%s:\n",
+        fprintf(out,
+                "         %zu node%s kept in float32 for --max-error %g, found in %zu trial%s%s:\n",
                 kept, plural(kept), v->most, totals->trials, plural(totals->trials), stopped);
     print_kept(v->verdict, out);
 }
@@ -273,7 +275,7 @@ static void print_picks(const DemiVerdict *verdict, FILE *out) {
         pick_print(demi_verdict_pick(verdict, i), out);
         fputc('\n', out);
     }
-    if (count) fputs("         outputs are compared with what the source picked\n", out);
+    if (count) fputs("         outputs are compared under the source's selections\n", out);
 }
 
 static void print_verified(const Verified *v, FILE *out) {
@@ -298,7 +300,7 @@ static void print_uncut(const Verified *v, FILE *out) {
     fprintf(
         out,
         " (%.1f MB of inputs) was run as one batch, so memory grows with the file; it can be split "
-        "into samples only if every input and output of the model leaves its first axis open\n",
+        "into samples only if the first axis of every input and output of the model is dynamic",
         (double)v->uncut_bytes / 1e6);
 }
 
@@ -306,7 +308,7 @@ void verify_print(const Verified *v, FILE *out) {
     if (v->uncut) print_uncut(v, out);
     if (v->calibrated)
         fprintf(out, "measured the range of %zu values on %zu set%s of inputs%s%s\n", v->ranges,
-                v->calibrated, plural(v->calibrated), v->method ? "; ends by " : "",
+                v->calibrated, plural(v->calibrated), v->method ? "; calibration " : "",
                 v->method ? v->method : "");
     if (v->verdict) print_verified(v, out);
 }

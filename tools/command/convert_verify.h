@@ -29,40 +29,25 @@ typedef struct Verified {
 // clang-format off
 #define VERIFY_OPTIONS                                                                             \
     {"calibrate", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                         \
-     "Run the model on these sets of inputs, or on random ones, and keep in float what comes near " \
-     "the end of a 16-bit type's range; with --to int8, quantize values by what they reach. Sets " \
-     "are an .npz, a folder of NAME.npy or of ONNX's input_N.pb, or a folder of such. A file of "    \
-     "more than 8 MiB is read and run in parts where the model leaves the first axis open."},       \
+     "Calibrate: run the model on these sets of inputs, or on random ones. Values that come close to the limit of a 16-bit type stay in float32; with --to int8, the measured ranges become the quantization ranges. A set is an .npz, or a folder with NAME.npy or ONNX's input_N.pb; a folder of sets is also accepted. If the model's first axis is dynamic, files of more than 8 MiB are processed in parts."},       \
     {"calibration", 0, OPTION_ROW_VALUE, "minmax|percentile|mse|best",                             \
      "minmax percentile mse best",                                                                 \
-     "How --calibrate finds the ends of quantized values: the least and greatest number, those "   \
-     "that 99.999 % lie between, or those that leave the least squared error, in which what is "   \
-     "cut off counts ten times (mse). Biases make up for what rounding adds on average. best "     \
-     "(default): each is tried, with such biases and without, and what is the closest to the "     \
-     "model is taken; the others take half the time or less. All leave out what makes no "         \
-     "difference to a function, as below -3 to a HardSwish; best also tries whole ranges, and "    \
-     "takes them where they are closer by 1 dB."},                                                 \
+     "How --calibrate chooses calibration ranges: minmax (the least and greatest number), percentile (the range of 99.999 % of the numbers), or mse (the least squared error, with clipping errors counted ten times). Bias correction compensates for the average rounding error of weights. best (default): tries each with and without bias correction, and uses the result that is closest to the model; the others take half the time or less. All methods ignore what does not affect a function, such as values below -3 for HardSwish. best also tries full ranges, and uses them if they are closer by 1 dB."},                                                 \
     {"verify", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                            \
-     "Run the model and the converted one on such sets, or on random ones, and report how far "    \
-     "each output is off. demi's runtime rounds every 16-bit result once, as a device would that " \
-     "accumulates in float. Where an output has NaN or Inf that the source has not, the exit code "\
-     "is 1, the node where it begins is named, and OUT is not written."},                          \
+     "Verify: run the model and the converted model on such sets, or on random ones, and report the error of each output. demi's runtime rounds every 16-bit result once, like a device that accumulates in float32. If an output has NaN or Inf where the source does not, the exit code is 1, the node where it begins is named, and OUT is not written."},                          \
     {"sets", 0, OPTION_ROW_VALUE, "N", NULL,                                                       \
-     "How many sets --verify random makes, of different values and open sizes; default 4."},       \
+     "Number of sets for --verify random, with different values and dynamic sizes (default 4)."},       \
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,                                                \
-     "With --verify: keep in float what it takes for no output to be off by more than X of its "   \
-     "largest magnitude. The nodes are found by trial, some 30 to 60 runs; exit 1, and nothing "   \
-     "written, where no choice is enough. Ctrl-C ends the search with the best so far."},          \
+     "With --verify: keep nodes in float32 until no output is off by more than X, relative to its largest magnitude. Trials find the nodes, in about 30 to 60 runs. If no choice suffices, the exit code is 1 and nothing is written. Ctrl-C ends the trials with the best result so far."},          \
     {"random", 'r', OPTION_ROW_VALUE, "SEED", NULL,                                                \
-     "Other random inputs for --verify random; default 0."},                                       \
+     "Seed for --verify random (default 0)."},                                       \
     {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \
-     "Sizes of an input that the model leaves open, for --verify random. May be repeated."},       \
+     "Dynamic sizes of an input, for --verify random; may be repeated."},       \
     OPTION_DIM,                                                                                    \
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
-     "Threads to run with; default: as many as there are processors to use."},                     \
+     "Number of threads (default: all available CPUs)."},                     \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
-     "Most memory for values, workspace, kept input sets and calibration histograms together, as "  \
-     "500M or 2G; default: three quarters of the machine's."},                                      \
+     "Memory limit for values, workspace, cached sets of inputs, and calibration histograms together, such as 500M or 2G (default: three quarters of the machine's memory)."},                                      \
     {"calibration-data", 0, OPTION_ROW_ALIAS, "calibrate", NULL, "Model-Optimizer"}
 // clang-format on
 

@@ -50,7 +50,7 @@ static void end_by_fault(int number) {
 /* A plan is mapped: pages of a file that became shorter meanwhile, or of a failing disk, can't be
  * had. Several threads may find out at once: the first ends them all. */
 static void end_by_bad_map(int number) {
-    static const char text[] = "demi: a file that is in use became shorter, or can't be read\n";
+    static const char text[] = "demi: a file in use was truncated, or cannot be read\n";
     static atomic_flag ending = ATOMIC_FLAG_INIT;
     (void)number;
     while (atomic_flag_test_and_set(&ending)) pause();
@@ -116,7 +116,7 @@ static bool unknown_command(const char *word, Err *err) {
     for (size_t i = 0; !option && !elsewhere && i < table.count; i++)
         nearest_name_try(&nearest, commands[i]->name);
     if (elsewhere)
-        err_hint(err, "here that is 'demi %s'", elsewhere);
+        err_hint(err, "use 'demi %s'", elsewhere);
     else if (nearest.best)
         err_hint(err, "did you mean 'demi %s'?", nearest.best);
     else

@@ -24,18 +24,21 @@ const char *device_counts_text(Arena *arena, const DemiDeviceCounts *counts) {
                                        : "";
     const char *declined =
         counts->declined
-            ? arena_printf(arena, "; %llu steps by the processor, whose operands it does not take",
-                           (unsigned long long)counts->declined)
+            ? arena_printf(
+                  arena,
+                  "; %llu steps on the CPU, because the device does not support their operands",
+                  (unsigned long long)counts->declined)
             : "";
     const char *without =
         counts->without
-            ? arena_printf(arena,
-                           "; %llu steps by slower kernels, as libcublasLt or libcudnn is missing",
-                           (unsigned long long)counts->without)
+            ? arena_printf(
+                  arena,
+                  "; %llu steps with slower kernels, because libcublasLt or libcudnn is missing",
+                  (unsigned long long)counts->without)
             : "";
     return arena_printf(arena,
                         "device: %llu launches%s, which read and write %.3f MB; %llu copies of "
-                        "%.3f MB; %.3f MB of its memory%s%s",
+                        "%.3f MB; %.3f MB of device memory%s%s",
                         (unsigned long long)counts->launches, rounded, (double)counts->bytes / 1e6,
                         (unsigned long long)(counts->uploads + counts->downloads),
                         (double)(counts->upload_bytes + counts->download_bytes) / 1e6,

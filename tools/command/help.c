@@ -12,13 +12,14 @@ typedef struct ExitCode {
 
 static const ExitCode exit_codes[] = {
     {"0", "success"},
-    {"1", "the model or its data is at fault; diff, check: not the same; compare, run: beyond "
-          "tolerance; search: nothing reaches the target"},
-    {"2",
-     "wrong usage: options, missing files, pipelines, unmatched patterns, missing input types"},
+    {"1", "the model or its data is at fault; diff, check: differences; compare, run: beyond the "
+          "tolerance; search: the target is not reached"},
+    {"2", "wrong usage: options, missing files, pipelines, patterns without a match, missing input "
+          "types"},
     {"3", "the environment: disk, memory, permissions"},
-    {"10", "search: the lowest candidates reach the target at once"},
-    {"11", "search: ended by time, evaluations or Ctrl-C; what was good enough by then is written"},
+    {"10", "search: the lowest candidates already reach the target"},
+    {"11", "search: ended by the time limit, the evaluation limit, or Ctrl-C; the best result that "
+           "reaches the target is written"},
 };
 
 enum { EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
@@ -44,7 +45,7 @@ static void option_head(const OptionRow *row, char *head, size_t size) {
 
 static bool has_aliases(const Command *command) {
     for (const OptionRow *row = command->options; row->name; row++)
-        if (option_is_alias(row)) return true;
+        if (option_is_alias(row) && row->help) return true;
     return false;
 }
 
@@ -68,9 +69,9 @@ static void print_options(const Command *command, Page *page) {
         if (option_is_own(row)) print_option(row, page);
     }
     if (!has_aliases(command)) return;
-    page_subsection(page, "Other tools' spellings, accepted too");
+    page_subsection(page, "Names in other tools, also accepted");
     for (const OptionRow *row = command->options; row->name; row++) {
-        if (!option_is_alias(row)) continue;
+        if (!option_is_alias(row) || !row->help) continue;
         option_head(row, head, sizeof head);
         alias_text(row, text, sizeof text);
         page_entry(page, head, text);
@@ -113,7 +114,7 @@ void help_print_brief(const Command *command, FILE *out) {
     while (*example == '#') example += strcspn(example, "\n") + 1;
     if (*example) fprintf(out, "\nExample:\n  %.*s\n", (int)strcspn(example, "\n"), example);
     fprintf(out, "\n'demi %s --help' %s\n", command->name,
-            all ? "explains more" : "lists and explains all options");
+            all ? "has more details" : "explains all options");
 }
 
 static void print_arguments(const Command *command, Page *page) {
@@ -137,19 +138,15 @@ void help_print_command(const Command *command, FILE *out) {
 
 void help_print_all(const CommandTable *table, FILE *out) {
     Page page = {.out = out};
-    fputs("demi: converts ONNX models to float16 or bfloat16 mixed precision\n\n"
-          "Usage: demi COMMAND [OPTIONS]\n\n"
-          "Start with:\n"
-          "  demi convert model.onnx -o model.fp16.onnx\n\n"
-          "Commands:\n",
+    fputs("demi: convert ONNX models to mixed precision, and run them\n\nUsage: demi COMMAND "
+          "[OPTIONS]\n\nStart with:\n  demi convert model.onnx -o model.fp16.onnx\n\nCommands:\n",
           out);
     for (size_t i = 0; i < table->count; i++)
         page_entry(&page, table->items[i]->name, table->items[i]->summary);
-    fputs("\n'demi COMMAND -h' shows a command's most used options, '--help' all of them.\n"
-          "'demi help policy' and 'demi help pipeline' explain what these are.\n"
-          "'demi -V' prints the version.\n"
-          "FILE '-' is standard input or output. Models are ONNX files, or text (.onnxtxt).\n\n"
-          "Exit codes:\n",
+    fputs("\n'demi COMMAND -h' shows the most common options of a command, '--help' all of "
+          "them.\n'demi help policy' and 'demi help pipeline' explain policies and "
+          "pipelines.\n'demi -V' prints the version.\nFILE '-' is standard input or output. Models "
+          "are ONNX files, or text (.onnxtxt).\n\nExit codes:\n",
           out);
     for (int i = 0; i < EXIT_CODES; i++)
         fprintf(out, "  %-2s  %s\n", exit_codes[i].code, exit_codes[i].means);
@@ -173,13 +170,11 @@ static void print_references(const CommandTable *table, const char *self, Page *
 }
 
 static const char about[] =
-    "demi reads an ONNX model, rewrites it so that most of it runs in float16 or bfloat16, "
-    "and writes a valid, portable ONNX model. It also runs models, to show how far the "
-    "result is from the original.\n"
-    "\n"
-    "A file name of - means standard input or standard output. Models are ONNX files, or "
-    "text as printed by 'demi show --text=full'. Results go to standard output, messages "
-    "to standard error.";
+    "demi converts ONNX models to mixed precision: float16 or bfloat16, or 8-bit and 4-bit "
+    "quantization. It writes valid, portable ONNX models. It also runs models, to measure how far "
+    "the result is from the original.\n\nThe file name - means standard input or standard output. "
+    "Models are ONNX files, or text as printed by 'demi show --text=full'. Results go to standard "
+    "output, messages to standard error.";
 
 void help_print_man(const CommandTable *table, FILE *out) {
     Page page = {.out = out, .roff = true};
@@ -198,9 +193,9 @@ void help_print_man(const CommandTable *table, FILE *out) {
         page_entry(&page, head, text);
     }
     page_section(&page, "Options");
-    page_entry(&page, "COMMAND -h", "A command's most used options.");
-    page_entry(&page, "COMMAND --help", "All of its options; its manual page has them, too.");
-    page_entry(&page, "-V, --version", "The version.");
+    page_entry(&page, "COMMAND -h", "Show the most common options of a command.");
+    page_entry(&page, "COMMAND --help", "Show all of its options, as in its manual page.");
+    page_entry(&page, "-V, --version", "Print the version.");
     print_exits(&page);
     print_references(table, "demi", &page);
 }

@@ -73,17 +73,14 @@ static void explain_key(Page *page, const Setting *setting) {
 }
 
 static const char policy_about[] =
-    "A policy is everything that a conversion can be told, as a JSON object, which 'demi "
-    "convert --policy FILE' and 'demi check --policy FILE' take, and demi_convert. All "
-    "keys are optional; an unknown one is an error. Options of the command add to its "
-    "lists and override its choices.\n"
-    "\n"
-    "'demi convert --print-policy' prints the policy that its options stand for, which "
-    "means the same when it is read. An operator in two lists, and an unknown operator or "
-    "attribute, is an error that names it.\n"
-    "\n"
-    "A PATTERN is a node's name, a glob, name:NAME, re:REGEX, out:VALUE or from:A,to:B, as "
-    "'demi help convert' explains at --keep. An OP may be DOMAIN.OPERATOR.";
+    "A policy is a JSON object with everything that controls a conversion. 'demi convert --policy "
+    "FILE', 'demi check --policy FILE', and the C function demi_convert accept policies. All keys "
+    "are optional; an unknown key is an error. Command-line options add to its lists and override "
+    "its choices.\n\n'demi convert --print-policy' prints the policy that its options amount to; "
+    "reading it back has the same effect. An operator in two lists is an error that names it, and "
+    "so is an unknown operator or attribute.\n\nA PATTERN is a node's name, a glob, name:NAME, "
+    "re:REGEX, out:VALUE, or from:A,to:B, as --keep in 'demi help convert' explains. An OP may be "
+    "DOMAIN.OPERATOR.";
 
 static const char policy_example[] =
     "{\n"
@@ -98,7 +95,7 @@ static const char policy_example[] =
 
 static void print_policy(FILE *out, bool roff) {
     Page page = {.out = out, .roff = roff};
-    page_title(&page, "demi-policy", 5, "what a conversion is told, as a file");
+    page_title(&page, "demi-policy", 5, "settings of a conversion as a JSON file");
     page_section(&page, "Description");
     page_text(&page, policy_about);
     page_section(&page, "Keys");
@@ -141,13 +138,12 @@ static void explain_pass(Page *page, size_t pass) {
 }
 
 static const char pipeline_about[] =
-    "A pipeline is passes, in the order in which they run on a model: 'demi opt --passes "
-    "PIPELINE' runs one, 'demi convert' is one, which 'demi convert --print-pipeline' "
-    "prints and --before and --after put others around. A value may be a JSON string in "
-    "double quotes; spaces between words mean nothing.\n"
-    "\n"
-    "A pass that needs what another finds out must come after it; this is checked before "
-    "anything runs. --load-pass FILE.so adds passes of your own.";
+    "A pipeline is a list of passes, in the order in which they run on a model. 'demi opt --passes "
+    "PIPELINE' runs a pipeline. 'demi convert' is one, too; 'demi convert --print-pipeline' prints "
+    "it, and --before and --after add passes. A value may be a JSON string in double quotes. "
+    "Spaces between words have no meaning.\n\nA pass that needs types or shapes must come after a "
+    "pass that infers them; demi checks this before it runs anything. --load-pass FILE.so adds "
+    "your own passes.";
 
 static const char pipeline_examples[] =
     "demi convert --print-pipeline --to float16\n"
@@ -157,7 +153,7 @@ static const char pipeline_examples[] =
 
 static void print_pipeline(FILE *out, bool roff) {
     Page page = {.out = out, .roff = roff};
-    page_title(&page, "demi-pipeline", 7, "passes, and how they are written one after another");
+    page_title(&page, "demi-pipeline", 7, "passes, and the syntax of pipelines");
     page_section(&page, "Synopsis");
     page_text(&page, "PASS,PASS{OPTION=VALUE,OPTION=[VALUE,VALUE]},...");
     page_section(&page, "Description");

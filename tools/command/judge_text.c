@@ -10,12 +10,12 @@
 const char *output_error_text(Arena *arena, const DemiDistance *diff) {
     if (diff->mismatch) return diff->mismatch;
     if (diff->special)
-        return arena_printf(arena,
-                            "%llu of %llu elements are NaN or infinite in one of both: %.6g, "
-                            "expected %.6g",
-                            (unsigned long long)diff->special, (unsigned long long)diff->count,
-                            diff->worst_got, diff->worst_want);
-    return arena_printf(arena, "largest difference %.3g, that is %.3g of the largest magnitude",
+        return arena_printf(
+            arena,
+            "%llu of %llu elements are NaN or infinite in only one of them: %.6g, expected %.6g",
+            (unsigned long long)diff->special, (unsigned long long)diff->count, diff->worst_got,
+            diff->worst_want);
+    return arena_printf(arena, "largest difference %.3g, which is %.3g of the largest magnitude",
                         diff->max_abs, diff->error);
 }
 
@@ -42,7 +42,7 @@ void output_error_json(JsonWriter *json, const DemiDistance *diff, const DemiLim
 void pick_print(const DemiPick *row, FILE *out) {
     fprintf(out, "%s '", row->op_type);
     report_put(out, row->node, strlen(row->node));
-    fprintf(out, "': %llu of %llu picked the same, the others ", (unsigned long long)row->same,
+    fprintf(out, "': %llu of %llu selected the same, the others ", (unsigned long long)row->same,
             (unsigned long long)row->count);
     if (isfinite(row->margin))
         fprintf(out, "within %.2g of a tie", row->margin);

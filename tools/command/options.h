@@ -35,7 +35,8 @@ typedef struct OptionRow {
     const char *choices; /* the accepted values, separated by spaces; NULL: any. ALIAS: the value
                             meant, where the alias takes none; ALIAS_BOOL: what true and what false
                             stand for, separated by a space */
-    const char *help;    /* ALIAS: who spells it so */
+    const char *
+        help; /* ALIAS: which tool spells it so; NULL: demi itself in an earlier version, not shown */
 } OptionRow;
 
 typedef struct ArgumentRow {
@@ -69,25 +70,32 @@ typedef struct CommandTable {
     size_t count;
 } CommandTable;
 
+/* What an option was called in an earlier version: accepted, not shown. */
+#define OPTION_FORMER(former, name)                                                                \
+    { former, 0, OPTION_ROW_ALIAS, name, NULL, NULL }
+
 /* Rows that several commands share. */
 #define OPTION_HELP                                                                                \
-    { "help", 'h', OPTION_ROW_FLAG, NULL, NULL, "Show this help; -h: the most used options alone." }
+    {                                                                                              \
+        "help", 'h', OPTION_ROW_FLAG, NULL, NULL,                                                  \
+            "Show this help; -h shows only the most common options."                               \
+    }
 #define OPTION_HEADING(text)                                                                       \
     { text, 0, OPTION_ROW_HEADING, NULL, NULL, NULL }
 #define OPTION_COLOR                                                                               \
     {                                                                                              \
         "color", 0, OPTION_ROW_VALUE, "WHEN", "auto always never",                                 \
-            "Colors in text: auto (default), on a terminal where NO_COLOR is not set."             \
+            "Colors in text: auto (default; on a terminal, unless NO_COLOR is set), always, or "   \
+            "never."                                                                               \
     }
 /* Of commands that print a report. */
 #define OPTION_QUIET                                                                               \
-    {"quiet", 'q', OPTION_ROW_FLAG, NULL, NULL, "Print no text report."}, OPTION_COLOR
+    {"quiet", 'q', OPTION_ROW_FLAG, NULL, NULL, "Do not print a text report."}, OPTION_COLOR
 #define OPTION_DATA_ROOT                                                                           \
     {                                                                                              \
         "data-root", 0, OPTION_ROW_VALUE, "DIR", NULL,                                             \
-            "Folder that external weights must lie in; default: the model's own. A model on "      \
-            "standard "                                                                            \
-            "input has none unless it is given here."                                              \
+            "Folder of external weights (default: the model's folder). A model from standard "     \
+            "input has no external weights without this option."                                   \
     }
 /* Where the weights of a model that is written go. */
 #define OPTION_PLACE                                                                               \
@@ -96,13 +104,13 @@ typedef struct CommandTable {
      OPTION_ROW_FLAG,                                                                              \
      NULL,                                                                                         \
      NULL,                                                                                         \
-     "Write all weights into OUT, including those that IN keeps in separate files; up to 2 GiB."}, \
+     "Write all weights into OUT, including external weights of IN; up to 2 GiB."},                \
         {"external", 0,    OPTION_ROW_FLAG,                                                        \
-         NULL,       NULL, "Write weights of 1 KiB or more to a file beside OUT."},                \
+         NULL,       NULL, "Write weights of 1 KiB or more to a file next to OUT."},               \
     {                                                                                              \
         "data-name", 0, OPTION_ROW_VALUE, "NAME", NULL,                                            \
-            "The same, to a file of this name. Without it the name is OUT's with a hash of the "   \
-            "weights, so that no other model's weights are ever overwritten."                      \
+            "Name of the file for external weights. By default, the name is OUT's with a hash of " \
+            "the weights, so that no other model's weights are ever overwritten."                  \
     }
 
 /* Which inputs with defaults become constants. */
@@ -112,19 +120,19 @@ typedef struct CommandTable {
      OPTION_ROW_FLAG,                                                                              \
      NULL,                                                                                         \
      NULL,                                                                                         \
-     "Make constants of inputs that have defaults. Before IR version 4 they become so anyway, as " \
-     "no runtime takes others for them."},                                                         \
+     "Turn inputs with default values into constants. Before IR version 4, demi always does so, "  \
+     "since runtimes treat them as constants."},                                                   \
     {                                                                                              \
         "fed", 0, OPTION_ROW_LIST, "NAME", NULL,                                                   \
-            "An input with a default that callers feed: it stays an input; may be repeated."       \
+            "An input with a default value that stays an input because callers provide it; may "   \
+            "be repeated."                                                                         \
     }
 
 /* Of commands that run passes. */
 #define OPTION_CHECKS                                                                              \
     {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."}, {        \
         "no-check", 0, OPTION_ROW_FLAG, NULL, NULL,                                                \
-            "Accept models that 'demi check' refuses, and write such: only names and structure "   \
-            "are checked."                                                                         \
+            "Accept and write models that 'demi check' refuses; check only names and structure."   \
     }
 
 #define OPTION_HARDLINKS                                                                           \
@@ -135,9 +143,7 @@ typedef struct CommandTable {
 #define OPTION_LOAD_PASS                                                                           \
     {                                                                                              \
         "load-pass", 0, OPTION_ROW_LIST, "FILE.so", NULL,                                          \
-            "Load passes of your own from a shared object, which demi_plugin.h tells how to "      \
-            "make; "                                                                               \
-            "may be repeated."                                                                     \
+            "Load your own passes from a shared object (see demi_plugin.h); may be repeated."      \
     }
 #define OPTION_JSON(help)                                                                          \
     { "json", 0, OPTION_ROW_FILE, "FILE", NULL, help }

@@ -86,9 +86,9 @@ static bool same_destination(const Destination *a, const Destination *b) {
 /* ---- what an output must not be -------------------------------------------------------------- */
 
 static bool refuse(const Destination *to, const char *what, const char *name, Err *err) {
-    err_set(err, ERR_USAGE, "'--%s' would write over %s '%s'", to->option, what, name);
+    err_set(err, ERR_USAGE, "'--%s' would overwrite %s '%s'", to->option, what, name);
     err_file(err, to->path);
-    err_hint(err, "give it another name");
+    err_hint(err, "choose another name");
     return false;
 }
 
@@ -139,7 +139,7 @@ static bool clear_of_words(const Program *program, const Destination *to, Err *e
             return refuse(to, "the input", parsed->arguments.items[i], err);
     for (size_t i = 0; rows[i].name; i++) {
         if (is_output_option(rows[i].name) || !option_reads(to, &parsed->values[i])) continue;
-        return refuse(to, "what is read for option", rows[i].name, err);
+        return refuse(to, "the file of option", rows[i].name, err);
     }
     return true;
 }
@@ -235,12 +235,12 @@ static bool note_file(void *data, const struct stat *status, const char *path, E
 
 bool outputs_place(Program *program, bool inside, bool outside, const char *name, Err *err) {
     if (inside && (outside || name))
-        return err_set(err, ERR_USAGE, "--one-file and --%s exclude each other",
+        return err_set(err, ERR_USAGE, "give --one-file or --%s, not both",
                        name ? "data-name" : "external");
     if (name && !model_save_is_name(name))
-        return err_set(err, ERR_USAGE,
-                       "--data-name '%s' is not a plain file name: the file goes into OUT's folder",
-                       name);
+        return err_set(
+            err, ERR_USAGE,
+            "--data-name '%s' is not a plain file name; the file is always in OUT's folder", name);
     program->outputs->saves = (SaveOptions){.place = inside            ? SAVE_INSIDE
                                                      : outside || name ? SAVE_OUTSIDE
                                                                        : SAVE_AS_IT_WAS,
@@ -259,7 +259,7 @@ ModelSave *outputs_save(Program *program, const DemiModel *model, OutFile *file,
                         Err *err) {
     const SaveOptions *saves = &program->outputs->saves;
     if (saves->place == SAVE_OUTSIDE && file->streaming) {
-        err_set(err, ERR_USAGE, "--%s needs an OUT that has a folder",
+        err_set(err, ERR_USAGE, "--%s needs an output file, not standard output",
                 saves->data_name ? "data-name" : "external");
         return NULL;
     }
@@ -306,7 +306,7 @@ static bool folder_error(const char *path, int error_number, Err *err) {
     else if (error_number == ENOENT)
         err_set(err, ERR_USAGE, "the folder above it does not exist");
     else
-        err_errno(err, error_number, "the folder can't be made");
+        err_errno(err, error_number, "cannot create the folder");
     err_file(err, path);
     return false;
 }

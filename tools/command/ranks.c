@@ -33,10 +33,10 @@ static bool open_library(Ranks *ranks, Err *err) {
     for (size_t i = 0; i < sizeof names / sizeof *names && !ranks->library; i++)
         ranks->library = object_open(names[i], OBJECT_SHARED, &why);
     if (!ranks->library)
-        return err_set(err, ERR_ENV, "mpirun started this, but Open MPI's libmpi is not here: %s",
+        return err_set(err, ERR_ENV, "started by mpirun, but Open MPI's libmpi was not found: %s",
                        why);
     if (find(ranks, "ompi_mpi_comm_world")) return true;
-    return err_set(err, ERR_ENV, "mpirun started this, but libmpi is not Open MPI's");
+    return err_set(err, ERR_ENV, "started by mpirun, but libmpi is not Open MPI's");
 }
 
 bool ranks_begin(Ranks *ranks, Err *err) {
@@ -51,7 +51,7 @@ bool ranks_begin(Ranks *ranks, Err *err) {
     ranks->reduce = find(ranks, "MPI_Allreduce");
     if (!init || !rank || !size || !ranks->reduce || init(NULL, NULL) != 0 ||
         rank(world, &part) != 0 || size(world, &parts) != 0)
-        return err_set(err, ERR_ENV, "Open MPI's libmpi does not start");
+        return err_set(err, ERR_ENV, "cannot initialize Open MPI's libmpi");
     ranks->part = (size_t)part;
     ranks->parts = (size_t)parts;
     return true;

@@ -188,7 +188,7 @@ static bool is_model_name(const char *path) {
 /* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */
 static bool check_path(const char *option, const char *path, Err *err) {
     if (!is_model_name(path)) return true;
-    err_set(err, ERR_USAGE, "option '--%s' would write over a model", option);
+    err_set(err, ERR_USAGE, "option '--%s' would overwrite a model", option);
     err_actual(err, "'%s'", path);
     return false;
 }

@@ -124,7 +124,7 @@ static void print_values(const DemiReport *report, FILE *out) {
     for (size_t i = 0; i < demi_report_tensor_count(report); i++)
         count += demi_report_tensor(report, i)->count;
     if (!totals->overflow && !totals->underflow && !totals->subnormal) return;
-    print_name(out, "constants' values", NAME_WIDTH, 0);
+    print_name(out, "constant elements", NAME_WIDTH, 0);
     fprintf(out, "  %s overflow; %s of %s round to 0, %s to subnormals\n",
             grouped(totals->overflow, overflow), grouped(totals->underflow, zero),
             grouped(count, all), grouped(totals->subnormal, small));
@@ -136,7 +136,7 @@ static void print_reasons(const DemiReport *report, FILE *out) {
     for (size_t i = 0; i < count; i++)
         nodes += demi_report_row(report, DEMI_REPORT_REASONS, i)->after;
     if (nodes == 0) return;
-    print_name(out, "nodes that stay fp32", NAME_WIDTH, 0);
+    print_name(out, "nodes kept in float32", NAME_WIDTH, 0);
     fprintf(out, "%*" PRIu64 "\n", 2 * NUMBER_WIDTH, nodes);
     size_t shown = count <= MOST_REASONS ? count : MOST_REASONS - 1;
     for (size_t i = 0; i < count; i++) {

@@ -39,7 +39,7 @@ static bool is_small(DemiModel *model, Err *err) {
     uint64_t bytes = demi_report_totals(report)->bytes_before;
     demi_report_free(report);
     if (bytes <= MOST_BYTES) return true;
-    return err_set(err, ERR_MODEL, "its weights have %" PRIu64 " MB, more than %d", bytes >> 20,
+    return err_set(err, ERR_MODEL, "its weights take %" PRIu64 " MB, more than %d", bytes >> 20,
                    MOST_BYTES >> 20);
 }
 
@@ -64,7 +64,7 @@ void reproducer_write(Program *program, const Parsed *parsed, const char *pipeli
     Err err = {.code = ERR_NONE};
     DemiModel *model = NULL;
     if (strcmp(input, "-") == 0)
-        err_set(&err, ERR_USAGE, "the input can't be read again");
+        err_set(&err, ERR_USAGE, "cannot read the input again");
     else if (console_load(program, parsed, input, &model, &err) && is_small(model, &err))
         write_file(program, model, path, pipeline, fault, &err);
     demi_free(model);

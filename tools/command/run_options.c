@@ -43,7 +43,7 @@ static bool memory_of(const Parsed *parsed, bool *small, uint64_t *bytes, Err *e
     text += *small && *text == ',' ? 1 : *small ? strlen(text) : 0; /* else no number */
     if (read_size(text, bytes)) return true;
     err_set(err, ERR_USAGE, "bad value of option '--memory'");
-    err_expected(err, "a number of bytes, as 500M or 2G, 'small', or both: 'small,2G'");
+    err_expected(err, "a number of bytes such as 500M or 2G, 'small', or both: 'small,2G'");
     err_actual(err, "'%s'", given);
     return false;
 }
@@ -53,7 +53,7 @@ static bool device_memory_of(const Parsed *parsed, uint64_t *bytes, Err *err) {
     *bytes = 0;
     if (!given || read_size(given, bytes)) return true;
     err_set(err, ERR_USAGE, "bad value of option '--device-memory'");
-    err_expected(err, "a number of bytes, as 500M or 2G");
+    err_expected(err, "a number of bytes such as 500M or 2G");
     err_actual(err, "'%s'", given);
     return false;
 }
@@ -87,7 +87,8 @@ static DemiKernels kernels_of(const Parsed *parsed) {
     if (!word || strcmp(word, "auto") == 0) return DEMI_KERNELS_AUTO;
     if (strcmp(word, "own") == 0) return DEMI_KERNELS_OWN;
     if (!demi_onednn_version(&error))
-        fprintf(stderr, "demi: oneDNN can't be used, demi's own kernels run: %s\n", error.message);
+        fprintf(stderr, "demi: cannot use oneDNN, running demi's own kernels instead: %s\n",
+                error.message);
     return DEMI_KERNELS_ONEDNN;
 }
 
@@ -120,7 +121,7 @@ static bool fill_inputs(const Parsed *parsed, DemiInputOptions *options, Err *er
     options->dims = list_of(parsed, "dim", &options->dim_count);
     options->random = parsed_flag(parsed, "random");
     options->hint = parsed_knows(parsed, "input") ? "give it with --input NAME=FILE"
-                                                  : "give inputs of your own, --verify DIR";
+                                                  : "provide your own inputs with --verify DIR";
     return parsed_number(parsed, "random", 0, &options->seed, 0, err);
 }
 
@@ -136,7 +137,7 @@ bool run_options_fill(const ConsoleModel *model, bool judged, SessionOptions *op
 
 bool run_progress(void *user, const char *what, size_t done, size_t total) {
     RunProgress *progress = user;
-    bool searches = strcmp(what, "looking for nodes to keep") == 0;
+    bool searches = strcmp(what, "finding nodes to keep") == 0;
     if (searches && !progress->holds) progress->holds = interrupt_hold();
     if (progress->holds && interrupt_came()) return false;
     console_progress(progress->program, what, done, total);
@@ -168,7 +169,7 @@ bool parsed_number(const Parsed *parsed, const char *option, uint64_t least, uin
     *number = value;
     if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && value >= least) return true;
     err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
-    err_expected(err, "a whole number from %llu on", (unsigned long long)least);
+    err_expected(err, "an integer of at least %llu", (unsigned long long)least);
     err_actual(err, "'%s'", text);
     return false;
 }

@@ -11,59 +11,40 @@
 // clang-format off
 #define OPTION_DIM                                                                                 \
     {"dim", 0, OPTION_ROW_LIST, "NAME=N", NULL,                                                    \
-     "An open size by the name the model has for it, in all inputs. Where nothing says more, "     \
-     "batches are 1, sequences 16 and images 64x64, or what else the model takes. May be "         \
-     "repeated."}
+     "A dynamic size by its name in the model, for all inputs; may be repeated. The defaults are 1 for batches, 16 for sequences, and 64x64 for images, or other sizes that the model accepts."}
 #define OPTION_CARRY                                                                               \
     {"carry", 0, OPTION_ROW_LIST, "OUT=IN", NULL,                                                  \
-     "An output that is an input of the next run, which grows in place where the model appends to " \
-     "it: keys and values of a language model, recurrent states. A '*' in both names is any "      \
-     "text: 'present.*=past.*'. May be repeated."}
+     "State: an output that becomes an input of the next run, such as a KV cache or a recurrent state. It grows in place if the model appends to it. A '*' in both names stands for any text: 'present.*=past.*'. May be repeated."}
 #define OPTION_INPUTS                                                                              \
     {"input", 'i', OPTION_ROW_LIST, "NAME=FILE", NULL,                                             \
-     "An input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, OptionalProto), "         \
-     "or its bare elements. An .npz without NAME gives all inputs it has arrays of. May be "       \
-     "repeated."},                                                                                 \
+     "An input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, OptionalProto), or raw elements. An .npz without NAME sets all inputs that it has arrays for. May be repeated."},                                                                                 \
     {"data", 'd', OPTION_ROW_VALUE, "DIR", NULL,                                                   \
-     "Sets of inputs: an .npz (its arrays are called like the inputs), a folder of NAME.npy or "   \
-     "of ONNX's input_N.pb, or a folder of such files and folders, each a set; a single .npy for " \
-     "a model of one input."},                                                                     \
+     "Sets of inputs: an .npz with arrays named after the inputs; a folder with NAME.npy or ONNX's input_N.pb; a folder of such files and folders, one per set; or a single .npy for a model with one input."},                                                                     \
     {"random", 'r', OPTION_ROW_VALUE, "SEED", NULL,                                                \
-     "Random values for inputs that nothing else gives: the same for a seed everywhere. "          \
-     "Floats are near normal; integers, masks and counts are what the operators that read them "   \
-     "take."},                                                                                     \
+     "Seed of random values for inputs that you do not give; the values are the same on every machine. Floating-point values are nearly normal. Integers, masks, and counts suit the operators that read them."},                                                                                     \
     {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \
-     "Sizes of an input that the model leaves open; also NAME:1,3 and NAME:[1,3]. They hold for "  \
-     "other inputs that have sizes of the same names. May be repeated."}
+     "Dynamic sizes of an input; also NAME:1,3 and NAME:[1,3]. They apply to other inputs with sizes of the same names, too. May be repeated."}
 #define RUN_OPTIONS                                                                                \
     OPTION_INPUTS,                                                                                 \
     OPTION_DIM,                                                                                    \
     {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",                                     \
-     "What a model is compiled to, as by demi compile. A plan has its own."},                      \
+     "How to compile a model, as in 'demi compile'. A plan has its own numerics."},                      \
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
-     "Threads to compute with; default: as many as there are processors to use."},                 \
+     "Number of threads (default: all available CPUs)."},                 \
     {"kernels", 0, OPTION_ROW_VALUE, "WHOSE", "auto own onednn",                                   \
-     "Which kernels compute, where there are several: auto, each where it is the faster one "      \
-     "(the default); own, demi's alone; onednn, oneDNN's wherever it can."},                       \
+     "Kernels to use if there are several: auto (default; the faster one), own (only demi's), or onednn (oneDNN's wherever possible)."},                       \
     {"device", 0, OPTION_ROW_VALUE, "NAME", NULL,                                                  \
-     "What computes: cpu (the default), or cuda or cuda:NUMBER, an NVIDIA GPU. What the device "    \
-     "has no kernels for runs on the processor, with copies between."},                            \
+     "Device: cpu (default), or cuda or cuda:NUMBER, an NVIDIA GPU. Steps without a GPU kernel run on the CPU, with copies in between."},                            \
     {"device-memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                           \
-     "Most of the device's memory that values, workspace and constants may take, as 500M or 2G; "  \
-     "what needs more is an error. Default: any."},                                                \
+     "Limit on device memory for values, workspace, and constants, such as 500M or 2G; a run that needs more is an error. Default: no limit."},                                                \
     {"tf32", 0, OPTION_ROW_VALUE, "WHEN", "off on",                                                \
-     "Whether the device may round the factors of float products to TF32, 10 bits of mantissa: "   \
-     "off (the default), or on."},                                                                 \
+     "Allow the device to round the factors of float32 products to TF32, with 10 bits of mantissa: off (default) or on."},                                                                 \
     {"device-graph", 0, OPTION_ROW_VALUE, "WHEN", "on off",                                        \
-     "Whether the second run with the same sizes is recorded as a CUDA graph, which later ones "   \
-     "repeat: on (the default), or off, each step by itself in every run."},                       \
+     "Record the second run with the same sizes as a CUDA graph, which later runs replay: on (default), or off, which launches each step by itself in every run."},                       \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
-     "Most memory that values and workspace may take, as 500M or 2G; default: three quarters of "  \
-     "the machine's. Calls of functions and constants computed in advance count, too. small: "     \
-     "what is 16 bit stays so in memory, which takes less of it and more time; or small,2G."},     \
+     "Memory limit for values and workspace, such as 500M or 2G (default: three quarters of the machine's memory). It includes function calls and constants computed in advance. small: keep 16-bit values in 16-bit in memory, which saves memory and takes more time. Or both: small,2G."},     \
     {"time", 0, OPTION_ROW_VALUE, "SECONDS", NULL,                                                 \
-     "Most time that a run may take, asked before every step and iteration: for loops that may "   \
-     "never end. Default: any."},                                                                  \
+     "Time limit of a run, checked at every step and iteration, for loops that may never end. Default: no limit."},                                                                  \
     OPTION_DATA_ROOT,                                                                              \
     OPTION_HARDLINKS
 // clang-format on

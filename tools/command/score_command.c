@@ -37,7 +37,7 @@ static bool ask(const ScoreCommand *c, const char *path, double *score, Err *err
     const char *line = arena_printf(c->arena, "%s %s", c->words, quoted(c->arena, path));
     fflush(stdout);
     FILE *out = popen(line, "r");
-    if (!out) return err_errno(err, errno, "the command of '--eval' can't be started");
+    if (!out) return err_errno(err, errno, "cannot start the command of '--eval'");
     const bool read = read_score(out, score);
     const int status = pclose(out);
     if (status == 0 && read) return true;
@@ -49,7 +49,7 @@ static bool ask(const ScoreCommand *c, const char *path, double *score, Err *err
     else
         err_set(err, ERR_USAGE, "the command of '--eval' was ended by a signal");
     err_hint(err,
-             "it gets the path of a model behind its words, and prints a score as its last "
+             "it gets the path of a model as its last argument, and must print a score as its last "
              "word: %s",
              c->words);
     return false;

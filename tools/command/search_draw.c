@@ -168,7 +168,7 @@ bool search_draw_front(const SearchTitle *title, DemiWriteFn write, void *user) 
     widen(&y, totals->target);
     margin(&x);
     margin(&y);
-    begin(&d, HEIGHT, "Scores by cost");
+    begin(&d, HEIGHT, "Score by cost");
     draw_axes(&d, &x, &y, costs[title->cost]);
     put(&d, "<text class=\"fill-ink\" x=\"%d\" y=\"%d\">%s</text>\n", x.from, TOP - 8,
         title->metric);
@@ -291,7 +291,7 @@ bool search_draw_groups(const SearchTitle *title, DemiWriteFn write, void *user)
     margin(&x);
     const int height = TOP + ROW * (int)count + BOTTOM;
     Axis y = {0, 1, height - BOTTOM, TOP};
-    begin(&d, height, "What each group alone does to the outputs");
+    begin(&d, height, "Sensitivity of the outputs to each group");
     for (double at = ceil(x.low); at <= x.high; at++)
         put(&d,
             "<text class=\"fill-soft\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">1e%g</text>\n",

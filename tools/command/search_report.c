@@ -20,12 +20,14 @@ static const char *outcome_word(DemiSearchOutcome outcome) {
 
 static const char *outcome_text(DemiSearchOutcome outcome) {
     switch (outcome) {
-    case DEMI_FOUND: return "the cheapest that reaches the target";
-    case DEMI_FOUND_TRIVIAL: return "the cheapest precisions of all reach the target";
+    case DEMI_FOUND: return "the cheapest assignment that reaches the target";
+    case DEMI_FOUND_TRIVIAL: return "the cheapest precision for all groups reaches the target";
     case DEMI_FOUND_NOTHING:
         return "not even the widest precisions reach the target: no model is written";
-    case DEMI_FOUND_SO_FAR: return "the cheapest that reached the target when the search was ended";
-    case DEMI_FOUND_CURVE: return "no target: the model as it is, and what lowering it costs";
+    case DEMI_FOUND_SO_FAR:
+        return "the cheapest assignment that reached the target before the search was ended";
+    case DEMI_FOUND_CURVE:
+        return "no target: the unchanged model, and the cost of reducing its precision";
     }
     return "";
 }
@@ -65,13 +67,13 @@ void search_print(const SearchTitle *title, bool color, FILE *out) {
     fprintf(out, ": %s\n", outcome_text(totals->outcome));
     fprintf(out, "  %-14s %.6g", title->metric, best->score);
     if (isfinite(best->score_error)) fprintf(out, " +- %.2g", best->score_error);
-    if (isfinite(totals->target)) fprintf(out, ", to be %.6g", totals->target);
+    if (isfinite(totals->target)) fprintf(out, ", target %.6g", totals->target);
     fprintf(out, "; widest %.6g, float %.6g\n", widest->score, totals->float_score);
     print_candidates(search, out);
     print_share(out, "BitOps", best->bitops, widest->bitops);
     print_share(out, "activations, B", best->activation_bytes, widest->activation_bytes);
     print_share(out, "weights, B", best->weight_bytes, widest->weight_bytes);
-    fprintf(out, "  conversions    %llu places where precisions meet\n",
+    fprintf(out, "  conversions    %llu casts or Q/DQ between precisions\n",
             (unsigned long long)best->boundaries);
     if (isfinite(best->seconds))
         fprintf(out, "  a run          %.3g ms predicted\n", 1e3 * best->seconds);
@@ -79,8 +81,8 @@ void search_print(const SearchTitle *title, bool color, FILE *out) {
         fprintf(out, "                 %.3g ms measured; float %.3g ms\n", 1e3 * best->measured,
                 1e3 * totals->float_seconds);
     fprintf(out,
-            "  search         %zu evaluations, %zu partial runs of %.2f on average, %.1f s, "
-            "%.2f of them for groups alone\n",
+            "  search         %zu evaluations, %zu partial runs of %.2f on average, %.1f s, of "
+            "which %.2f for sensitivities\n",
             totals->evaluations, totals->replays, totals->replayed, totals->seconds,
             totals->groups_seconds);
     if (totals->assumed[0]) fprintf(out, "  sizes assumed: %s\n", totals->assumed);

@@ -240,7 +240,8 @@ static void try_rounds(const AdviceCase *ac, ComparisonAdvice *advice, bool adde
     for (size_t round = 0; added && round < ROUNDS; round++) {
         set_options(ac, advice);
         advice->found.state = DEMI_ADVICE_UNTRIED;
-        if (!progress_tell(ac->progress, "trying what to keep", round, ROUNDS, &none)) return;
+        if (!progress_tell(ac->progress, "trying which nodes to keep", round, ROUNDS, &none))
+            return;
         TrialEnd end = try_advice(ac, advice);
         if (end != TRIAL_IMPOSSIBLE) advice->found.state = DEMI_ADVICE_REACHES;
         if (end != TRIAL_BEYOND) return;

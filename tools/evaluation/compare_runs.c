@@ -41,7 +41,7 @@ static bool reserve(Comparison *c, uint64_t bytes) {
     c->kept += bytes;
     return session_reserve(c->session, bytes) ||
            err_set(&c->err, ERR_ENV,
-                   "keeping the reference's values needs more memory than the budget of %llu bytes",
+                   "the values of the reference need more memory than the limit of %llu bytes",
                    (unsigned long long)session_budget(c->session));
 }
 

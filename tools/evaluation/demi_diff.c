@@ -107,7 +107,7 @@ static void take_line(void *data, const char *line) {
 
 /* "by the policy: node 'n' (Conv) is added", "… type 't' is changed, dtype: float16 -> float". */
 static void take_made(void *data, const DemiDifference *diff) {
-    static const char *const changes[] = {[DEMI_DIFF_REMOVED] = "is not there",
+    static const char *const changes[] = {[DEMI_DIFF_REMOVED] = "is missing",
                                           [DEMI_DIFF_ADDED] = "is added",
                                           [DEMI_DIFF_CHANGED] = "is changed"};
     AgainstArgs *args = data;
@@ -193,8 +193,8 @@ static void against_body(Call *call, void *data) {
         if (args->options.made_by)
             compare_made(call, args);
         else
-            take_line(args, "it is quantized, which can be checked against the policy that it was "
-                            "made by alone: weights and values are no rounded ones of 16 bits");
+            take_line(args, "a quantized model can only be checked against the policy that it was "
+                            "made by, because its weights and values are not rounded to 16 bits");
         return;
     }
     if ((args->options.made_by && !compare_made(call, args)) ||

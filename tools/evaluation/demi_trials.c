@@ -298,7 +298,8 @@ static bool check_calibration(const DemiCalibrateOptions *options, Err *err) {
     if ((unsigned)options->method > DEMI_CALIBRATION_BEST)
         return err_set(err, ERR_USAGE, "calibration: method is %d", (int)options->method);
     if (options->method == DEMI_CALIBRATION_BEST && (!options->ends || !options->convert))
-        return err_set(err, ERR_USAGE, "calibration: the best is of ends, and for a conversion");
+        return err_set(err, ERR_USAGE,
+                       "calibration: best is only available for conversions with ranges");
     return true;
 }
 

@@ -73,7 +73,7 @@ static bool try_kept(Search *s, const bool *kept, Err *err) {
     const size_t done = s->trials->done - s->before;
     TrialResult result = {.arena = s->arena};
     set_keep(s, kept);
-    if (!progress_tell(&s->trials->progress, "looking for nodes to keep", done, KEEP_TRIALS, err) ||
+    if (!progress_tell(&s->trials->progress, "finding nodes to keep", done, KEEP_TRIALS, err) ||
         !trials_run(s->trials, &s->options, &result, err))
         return false;
     VEC_PUSH(s->arena, &s->tried, ((Tried){kept, result}));
@@ -140,8 +140,9 @@ static bool measure_blocks(Search *s) {
 /* ---- searching ------------------------------------------------------------------------------- */
 
 static bool refuse(const Search *s, double least) {
-    err_set(s->err, ERR_MODEL, "no choice of nodes brings the outputs' error down to %g", s->most);
-    err_actual(s->err, "%.3g with every node in float", -least);
+    err_set(s->err, ERR_MODEL, "no set of nodes to keep brings the outputs' error down to %g",
+            s->most);
+    err_actual(s->err, "%.3g with every node in float32", -least);
     err_file(s->err, s->trials->path);
     return false;
 }
@@ -224,7 +225,7 @@ static bool settle(Search *s, bool ok, KeptNodes *kept) {
     const Tried *best = best_tried(s);
     if (!ok && s->err->code != ERR_CANCELLED) return false;
     if (!ok && !best) {
-        err_hint(s->err, "no choice of nodes was good enough by then");
+        err_hint(s->err, "no set of nodes to keep was sufficient by then");
         return false;
     }
     kept->stopped = !ok;

@@ -69,7 +69,7 @@ bool output_errors(Arena *arena, const OutputReference *reference, const Session
         VEC_PUSH(arena, rows, row);
     }
     if (rows->count > before || !session->output_count) return true;
-    err_set(err, ERR_USAGE, "it has no output that '%s' has too", session->path);
+    err_set(err, ERR_USAGE, "it has no output in common with '%s'", session->path);
     err_file(err, reference->name);
     if (!reference->session)
         err_hint(err,

@@ -120,11 +120,9 @@ static void watch_step(void *user, const DemiStep *step) {
 
 static bool watcher_failed(const Watcher *w, Err *err) {
     if (!w->beyond) return err_out_of_memory(err);
-    err_set(err, ERR_ENV, "calibration histograms need more memory than the budget of %llu bytes",
+    err_set(err, ERR_ENV, "calibration histograms need more memory than the limit of %llu bytes",
             (unsigned long long)session_budget(w->session));
-    err_hint(err,
-             "a larger budget, or the ends of values alone (--calibration minmax), which takes "
-             "none");
+    err_hint(err, "raise the limit, or use --calibration minmax, which needs no histograms");
     return false;
 }
 

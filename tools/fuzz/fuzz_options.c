@@ -245,7 +245,7 @@ static const char *pass_text(Fuzz *f) {
 
 /* Facts come first, mostly; a pass that breaks them is mostly followed by them. */
 static const char *pipeline(Fuzz *f, unsigned most) {
-    const char *text = below(f, 8) ? "infer-dtypes,infer-shapes" : "eliminate-dead";
+    const char *text = below(f, 8) ? "infer-dtypes,infer-shapes" : "eliminate-dead-code";
     for (unsigned i = below(f, most) + 1; i > 0; i--)
         text = arena_printf(&f->arena, "%s,%s%s", text, pass_text(f),
                             below(f, 2) ? ",infer-dtypes,infer-shapes" : "");

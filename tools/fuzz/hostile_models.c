@@ -47,10 +47,11 @@ static const char *const lines[] = {
     "convert %0 -o - --quiet --to bfloat16 --io low",
     "check %0 --against %1",
     "opt %0 -o - --quiet --passes "
-    "infer-dtypes,infer-shapes,spell-out,fuse-gelu,fuse-rotary,fuse-one-hot,fold-affine,fuse-conv,"
+    "infer-dtypes,infer-shapes,decompose,fuse-gelu,fuse-rotary,fuse-one-hot,fold-batch-norm,fuse-"
+    "conv,"
     "fuse-"
     "attention,"
-    "fuse-matmul,join-products,fuse-layer-norm,fuse-kernel-casts,read-past,choose-layouts,fuse-"
+    "fuse-matmul,fuse-qkv,fuse-layer-norm,fuse-kernel-casts,read-kv-cache,choose-layouts,fuse-"
     "separable,"
     "lower-plan{fold=true}",
     "show %0 --json",
@@ -61,7 +62,8 @@ static const char *const lines[] = {
     "show %0",
     "convert %0 --dry-run --json=- --why n",
     "check %0",
-    "opt %0 -o - --quiet --passes infer-dtypes,infer-shapes{annotate=true},eliminate-dead,print",
+    "opt %0 -o - --quiet --passes "
+    "infer-dtypes,infer-shapes{annotate=true},eliminate-dead-code,print",
     "diff %1 %0 --strict --json=-",
     "bench %0 --random 1 --runs 1 --warmup 0 --no-peak --threads 1 --memory 64M --time 5",
     "convert %0 -o - --quiet --placement greedy --parameters runtime --opset 23",

@@ -26,8 +26,8 @@ const Candidate *candidate_find(const char *name, Err *err) {
         if (strcmp(name, aliases[i][0]) == 0) name = aliases[i][1];
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
         if (strcmp(name, candidates[i].name) == 0) return &candidates[i];
-    err_set(err, ERR_USAGE, "no precision is called '%s'", name);
-    err_hint(err, "there are float, float16, bfloat16, a16w16, a16w8, a8w16, a8w8, w8 and w4");
+    err_set(err, ERR_USAGE, "unknown precision '%s'", name);
+    err_hint(err, "use float, float16, bfloat16, a16w16, a16w8, a8w16, a8w8, w8, or w4");
     return NULL;
 }
 

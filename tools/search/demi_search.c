@@ -74,13 +74,13 @@ static bool find_candidates(SearchJob *job, Err *err) {
     const size_t count = o->candidates ? o->candidate_count : 3;
     const Candidate **found = ARENA_ARRAY(job->arena, const Candidate *, count + 1);
     if (count < 2 || count > 8)
-        return err_set(err, ERR_USAGE, "a search is among 2 to 8 candidates, not %zu", count);
+        return err_set(err, ERR_USAGE, "a search needs 2 to 8 candidates, not %zu", count);
     for (size_t i = 0; i < count; i++) {
         found[i] = candidate_find(names[i], err);
         if (!found[i]) return false;
         for (size_t k = 0; k < i; k++)
             if (found[k] == found[i])
-                return err_set(err, ERR_USAGE, "candidate '%s' is there twice", names[i]);
+                return err_set(err, ERR_USAGE, "duplicate candidate '%s'", names[i]);
         VEC_PUSH(job->arena, &job->search->candidates, found[i]->name);
     }
     job->model.candidates = found;
@@ -93,13 +93,13 @@ static bool check_options(const SearchJob *job, Err *err) {
     if (o->metric == DEMI_METRIC_ACCURACY && !o->labels)
         return err_set(err, ERR_USAGE, "accuracy needs labels");
     if (o->metric == DEMI_METRIC_SCORE && !o->score)
-        return err_set(err, ERR_USAGE, "there is nobody to ask for scores");
+        return err_set(err, ERR_USAGE, "there is no callback for scores");
     if ((unsigned)o->sensitivity > DEMI_SENSITIVITY_GRADIENT)
         return err_set(err, ERR_USAGE, "sensitivity is %d", (int)o->sensitivity);
     if (!isnan(o->target) && !isnan(o->drop))
         return err_set(err, ERR_USAGE, "give a target or a drop, not both");
     if (o->parts > 1 && (!o->combine || o->part >= o->parts))
-        return err_set(err, ERR_USAGE, "part %zu of %zu can't be put together", o->part, o->parts);
+        return err_set(err, ERR_USAGE, "cannot combine part %zu of %zu", o->part, o->parts);
     return true;
 }
 
@@ -110,7 +110,7 @@ static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
         !search_model_open(&job->model, trap, err) || !search_open_journal(job, err))
         return false;
     if (!search_groups(job)->count)
-        return err_set(err, ERR_MODEL, "it has no floats that depend on its inputs");
+        return err_set(err, ERR_MODEL, "it has no floating-point values that depend on its inputs");
     if (!search_allow(job, err)) return false;
     return job->options.part ||
            (search_cost(job, err) && search_ask(job, err) && search_corners(job, err));

@@ -40,11 +40,12 @@ static bool visit(void *user, const TrialSet *set, const Session *session, Err *
 static bool check_labels(const MetricLabels *labels, const MetricSums *sums, Err *err) {
     if (!labels->items) return true;
     if (labels->count != sums->rows) {
-        err_set(err, ERR_USAGE, "there are not as many labels as rows of the first output");
+        err_set(err, ERR_USAGE,
+                "the number of labels differs from the number of rows of the first output");
         err_expected(err, "%llu", (unsigned long long)sums->rows);
         err_actual(err, "%zu", labels->count);
     } else if (sums->outside) {
-        err_set(err, ERR_USAGE, "%llu of %zu labels are not a class of the first output",
+        err_set(err, ERR_USAGE, "%llu of %zu labels are not classes of the first output",
                 (unsigned long long)sums->outside, labels->count);
     } else {
         return true;

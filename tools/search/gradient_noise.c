@@ -137,7 +137,7 @@ static bool add_gradients(Noising *n, PassCtx *ctx, Err *err) {
     ask.x_count = (uint32_t)n->parts.count;
     ask.at = node_new(graph, NULL, sym_intern_cstr(&ctx->model->syms, "Identity"), NULL);
     if (!gradient_expand(ctx, &ask, gradients, err)) {
-        err_hint(err, "sensitivities that are measured take no gradients (--sensitivity measured)");
+        err_hint(err, "use --sensitivity measured, which needs no gradients");
         return false;
     }
     node_remove(ask.at);

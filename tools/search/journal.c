@@ -40,12 +40,12 @@ static void close_journal(void *data) {
 static bool damaged(const Journal *journal, size_t line, const char *why, Err *err) {
     err_set(err, ERR_USAGE, "line %zu %s", line, why);
     err_file(err, journal->path);
-    err_hint(err, "it is no journal of a search; give another file");
+    err_hint(err, "it is not a search journal; choose another file");
     return false;
 }
 
 static bool fails(const Journal *journal, Err *err) {
-    err_errno(err, errno, "the journal can't be written");
+    err_errno(err, errno, "cannot write the journal");
     err_file(err, journal->path);
     return false;
 }
@@ -120,12 +120,13 @@ static bool check_fields(const Journal *journal, const json_t *line, const Journ
     for (size_t i = 0; i < count; i++) {
         const char *text = json_string_value(json_object_get(line, fields[i].name));
         if (text && strcmp(text, fields[i].text) == 0) continue;
-        if (!text) return damaged(journal, 1, "does not say what it is of", err);
-        err_set(err, ERR_USAGE, "the journal is of another search: '%s' differs", fields[i].name);
+        if (!text) return damaged(journal, 1, "does not identify its search", err);
+        err_set(err, ERR_USAGE, "the journal belongs to another search: '%s' differs",
+                fields[i].name);
         err_file(err, journal->path);
         err_expected(err, "%s", fields[i].text);
         err_actual(err, "%s", text);
-        err_hint(err, "give another file, or remove this one to begin anew");
+        err_hint(err, "choose another file, or remove this one to start over");
         return false;
     }
     return true;
@@ -166,7 +167,7 @@ static bool check_beginning(Journal *journal, const char *text, size_t size,
     if (!line) return false;
     const bool ok = size <= strlen(line) && memcmp(text, line, size) == 0;
     free(line);
-    return ok || damaged(journal, 1, "does not say what it is of", err);
+    return ok || damaged(journal, 1, "does not identify its search", err);
 }
 
 static bool read_lines(Journal *journal, const JournalField *fields, size_t count, Err *err) {
@@ -182,7 +183,7 @@ static bool read_lines(Journal *journal, const JournalField *fields, size_t coun
                         : read_entry(journal, line);
         json_decref(line);
         if (!ok && err->code != ERR_NONE) return false;
-        if (!ok) return damaged(journal, number, "is not what was written", err);
+        if (!ok) return damaged(journal, number, "is damaged", err);
         at = (size_t)(end - text) + 1;
         journal->size = at;
     }
@@ -199,7 +200,7 @@ Journal *journal_open(const char *path, const JournalField *fields, size_t count
     arena_defer(arena, close_journal, journal);
     journal->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (journal->fd < 0) {
-        err_errno(err, errno, "the journal can't be opened");
+        err_errno(err, errno, "cannot open the journal");
         err_file(err, path);
         return NULL;
     }

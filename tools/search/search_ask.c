@@ -131,11 +131,11 @@ bool search_confirm(SearchJob *job, size_t point, Err *err) {
     if (fabs(found.value - noted) <= apart * fmax(1, fabs(noted)) ||
         (isnan(found.value) && isnan(noted)))
         return true;
-    err_set(err, ERR_USAGE, "what the journal says of the result is not so");
+    err_set(err, ERR_USAGE, "the journal's score of the result is wrong");
     err_file(err, job->options.journal);
-    err_expected(err, "a score of %g, as it is run now", found.value);
+    err_expected(err, "a score of %g, by running it now", found.value);
     err_actual(err, "%g", noted);
-    err_hint(err, "the journal was changed, or is of another machine: give another file");
+    err_hint(err, "the journal was changed, or comes from another machine: choose another file");
     return false;
 }
 
@@ -176,7 +176,7 @@ static bool find_target(SearchJob *job, Err *err) {
     if (!noted && !evaluation_run(&job->model, &job->scoring, &plain, &found, err)) return false;
     if (isnan(found.value) && !isnan(job->options.drop)) {
         err_set(err, ERR_MODEL, "the unconverted model's score is not a number");
-        err_hint(err, "a drop is measured from it; give a target instead");
+        err_hint(err, "--drop is relative to it; use --target instead");
         return false;
     }
     totals->float_score = found.value;

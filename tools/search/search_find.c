@@ -227,7 +227,7 @@ bool search_find(SearchJob *job, Err *err) {
     if (job->best == SOLVE_NONE) {
         job->model.trials.progress.cancelled = true;
         err_set(err, ERR_CANCELLED, "cancelled");
-        err_hint(err, "nothing was good enough by then");
+        err_hint(err, "nothing reached the target by then");
         return false;
     }
     const bool raced = job->options.cost == DEMI_COST_LATENCY &&

@@ -51,7 +51,7 @@ static bool refuse_group(const SearchJob *job, const Supported *supported, uint3
         supported_refusal(supported, search_groups(job), group, job->model.candidates[0]);
     err_set(err, ERR_USAGE, "no candidate is supported by all operators around '%s'",
             search_model_name(&job->model, group));
-    err_hint(err, "%s '%s' does not take %s", node->op_type->text, node_label(node),
+    err_hint(err, "%s '%s' does not support %s", node->op_type->text, node_label(node),
              job->model.candidates[0]->name);
     return false;
 }
@@ -84,7 +84,7 @@ static bool combine(SearchJob *job, double *numbers, size_t count, Err *err) {
     if (job->options.parts <= 1) return true;
     memcpy(words, numbers, count * sizeof *words);
     if (!job->options.combine(job->options.combine_user, words, count))
-        return err_set(err, ERR_ENV, "what other processes measured can't be had");
+        return err_set(err, ERR_ENV, "cannot get the measurements of other processes");
     memcpy(numbers, words, count * sizeof *words);
     return true;
 }

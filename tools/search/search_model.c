@@ -18,8 +18,8 @@
  * opset stays. */
 static bool make_exact(DemiModel *model, bool fold, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    const char *text =
-        fold ? "infer-dtypes,infer-shapes,fold-affine{store=true}" : "infer-dtypes,infer-shapes";
+    const char *text = fold ? "infer-dtypes,infer-shapes,fold-batch-norm{store=true}"
+                            : "infer-dtypes,infer-shapes";
     return error_take(err, demi_run_pipeline(model, text, NULL, NULL, &error), &error);
 }
 
@@ -65,7 +65,7 @@ static bool find_half(SearchModel *m, Err *err) {
         const Dtype dtype = m->candidates[i]->activations;
         if (!dtype_is_reduced(dtype)) continue;
         if (m->half != DTYPE_UNDEFINED && m->half != dtype)
-            return err_set(err, ERR_USAGE, "float16 and bfloat16 can't both be candidates");
+            return err_set(err, ERR_USAGE, "float16 and bfloat16 cannot both be candidates");
         m->half = dtype;
     }
     return true;

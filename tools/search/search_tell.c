@@ -55,11 +55,11 @@ static const char *reason_of(const SearchJob *job, uint32_t g, const uint8_t *be
     }
     for (size_t i = 0; i < job->problem.pair_count; i++)
         other = other || job->problem.pairs[i].a == g || job->problem.pairs[i].b == g;
-    if (allowed < 2) return "it can have no other";
-    if (best[g] != first) return other ? "it costs less so" : "it is stored in less";
-    if (broken) return "lower, it makes outputs infinite or NaN";
-    return other ? "lower, it brings more noise than others for what it saves"
-                 : "lower, it would cost no less";
+    if (allowed < 2) return "it supports no other";
+    if (best[g] != first) return other ? "cheaper" : "takes less space";
+    if (broken) return "a lower precision makes outputs infinite or NaN";
+    return other ? "a lower precision adds more noise, for what it saves, than other groups do"
+                 : "a lower precision would not cost less";
 }
 
 static const char *const *copy_names(const SearchJob *job, const Value *const *values,

@@ -45,7 +45,8 @@ static bool find_numbers(Measuring *m, Err *err) {
             const char *name = measured_name(model, value);
             const Sym sym = sym_find(&table, name, strlen(name));
             if (!sym)
-                return err_set(err, ERR_MODEL, "value '%s' is not in the model's own plan", name);
+                return err_set(err, ERR_MODEL,
+                               "value '%s' is not in the plan of the original model", name);
             m->numbers[value->id] = numbers.items[sym->number];
         }
     }

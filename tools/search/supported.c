@@ -47,9 +47,9 @@ static bool read_precision(const Reading *r, const char *where, const json_t *js
     const json_t *bits = json_object_get(json, "bitwidth");
     const char *dtype = json_string_value(json_object_get(json, "dtype"));
     if (!json_is_integer(bits) || json_integer_value(bits) < 1 || json_integer_value(bits) > 32)
-        return refuse(r, where, "\"bitwidth\" has to be a number from 1 to 32");
+        return refuse(r, where, "\"bitwidth\" must be a number from 1 to 32");
     if (!dtype || (strcmp(dtype, "int") != 0 && strcmp(dtype, "float") != 0))
-        return refuse(r, where, "\"dtype\" has to be \"int\" or \"float\"");
+        return refuse(r, where, "\"dtype\" must be \"int\" or \"float\"");
     *found = (Precision){(uint32_t)json_integer_value(bits), strcmp(dtype, "float") == 0};
     return true;
 }
@@ -60,7 +60,7 @@ static bool read_list(const Reading *r, const char *op_type, const json_t *secti
     KernelList list = {.op_type = op_type};
     size_t i;
     if (!json) return true;
-    if (!json_is_array(json)) return refuse(r, where, "it has to be a list");
+    if (!json_is_array(json)) return refuse(r, where, "it must be a list");
     json_array_foreach(json, i, kernel) {
         const json_t *weights = json_object_get(kernel, "param");
         KernelPrecisions found = {{0, false}, {0, false}};
@@ -76,8 +76,8 @@ static bool read_list(const Reading *r, const char *op_type, const json_t *secti
 static bool read_all(const Reading *r, json_t *json) {
     json_t *ops = json_object_get(json, "op_type"), *section;
     const char *name;
-    if (!json_is_object(json)) return refuse(r, "this file", "it has to be an object");
-    if (ops && !json_is_object(ops)) return refuse(r, "op_type", "it has to be an object");
+    if (!json_is_object(json)) return refuse(r, "this file", "it must be an object");
+    if (ops && !json_is_object(ops)) return refuse(r, "op_type", "it must be an object");
     if (!read_list(r, NULL, json_object_get(json, "defaults"))) return false;
     json_object_foreach(ops, name, section) {
         if (!read_list(r, arena_copy(r->arena, name, strlen(name) + 1), section)) return false;

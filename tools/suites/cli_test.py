@@ -297,7 +297,7 @@ class Options(Case):
 
     def test_list_passes(self):
         out = text(self.ok("opt", "--list-passes").stdout)
-        for name in ["infer-dtypes", "insert-casts", "cast-params", "fuse-casts", "eliminate-dead"]:
+        for name in ["infer-dtypes", "insert-casts", "cast-params", "fuse-casts", "eliminate-dead-code"]:
             self.assertRegex(out, rf"(?m)^{name}: ")
         self.assertRegex(out, r"(?m)^    to=float16\|bfloat16")
 
@@ -319,7 +319,7 @@ class Refusals(Case):
             for word in [says, "28", "14"]:
                 self.assertIn(word, error)
             self.ok("show", newer)
-            self.ok("opt", newer, "--passes", "eliminate-dead", "-o", self.path("out.onnx"))
+            self.ok("opt", newer, "--passes", "eliminate-dead-code", "-o", self.path("out.onnx"))
 
     def test_pipelines(self):
         for passes in ["nonsense", "insert-casts{to=float16}", "infer-dtypes{",
@@ -880,7 +880,7 @@ class Streams(Case):
     def test_text_round_trip(self):
         full = self.ok("show", self.converted(), "--text=full").stdout
         again = self.path("again.onnxtxt")
-        self.ok("opt", "-", "--passes", "eliminate-dead", "-o", again, stdin=full)
+        self.ok("opt", "-", "--passes", "eliminate-dead-code", "-o", again, stdin=full)
         with open(again, "rb") as file:
             self.assertEqual(file.read(), full)
 
@@ -940,7 +940,7 @@ class Streams(Case):
                     self.assertEqual(done.returncode, code, (reader, words, done.stderr))
 
     def test_input_equals_output(self):
-        for words in [["simplify"], ["opt", "--passes", "eliminate-dead"], ["convert"]]:
+        for words in [["simplify"], ["opt", "--passes", "eliminate-dead-code"], ["convert"]]:
             self.ok(*words, self.model, "-o", self.model, "-q")
             self.ok("check", self.model)
             self.assertEqual(os.listdir(self.folder), ["model.onnxtxt"])

@@ -30,10 +30,10 @@ from suite.engines import features
 from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PASSES = ["choose-layouts", "fold-affine", "fuse-attention", "fuse-conv", "fuse-gelu",
+PASSES = ["choose-layouts", "fold-batch-norm", "fuse-attention", "fuse-conv", "fuse-gelu",
           "fuse-kernel-casts", "fuse-layer-norm", "fuse-matmul", "fuse-one-hot", "fuse-quantized",
-          "fuse-rotary", "fuse-separable", "fuse-tables", "gather-first", "join-products", "move-dequantize",
-          "read-past", "widen-values"]
+          "fuse-rotary", "fuse-separable", "fuse-lookup-tables", "gather-before-cast", "fuse-qkv", "move-dequantize",
+          "read-kv-cache", "widen-values"]
 TURNING = {"choose-layouts", "fuse-separable"}  # turn data: that is more steps, if faster ones
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
 FLOATS = {1, 10, 11, 16}

@@ -451,7 +451,7 @@ class Meaning(unittest.TestCase):
             g (double[3] x) => (double[3] dx) {
               y = Sin (x)
               dx = ai.onnx.preview.training.Gradient <xs = ["x"], y = "y"> (x)
-            }""", {"x": self.x}, "eliminate-dead," + PASSES)
+            }""", {"x": self.x}, "eliminate-dead-code," + PASSES)
         self.near(got[0], np.cos(self.x))
 
     def test_outputs_that_are_omitted_and_xs_without_a_path(self) -> None:

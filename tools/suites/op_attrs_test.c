@@ -207,8 +207,8 @@ static bool reads(const AttrLayout *layout, const char *name) {
 }
 
 /* There is a recipe for it, which reads its attributes, and no kernel. */
-static bool is_spelt(const OpSchema *op) {
-    return op_record_has(op_record_find(op->domain, op->name), OP_SPELT);
+static bool is_decomposed(const OpSchema *op) {
+    return op_record_has(op_record_find(op->domain, op->name), OP_DECOMPOSED);
 }
 
 static const OpSchema *schema_at(size_t i) {
@@ -239,7 +239,7 @@ static void test_definitions(void **state) {
             fail_at(op, "*", "its shape function and its kernel have two layouts");
         for (uint8_t k = 0; k < op->attr_count; k++) {
             const char *name = op->attrs[k].name;
-            if (!reads(shape, name) && !reads(kernel, name) && !is_spelt(op) &&
+            if (!reads(shape, name) && !reads(kernel, name) && !is_decomposed(op) &&
                 !listed(unread, COUNT(unread), unread_used, op, name))
                 fail_at(op, name, "no layout reads it");
         }

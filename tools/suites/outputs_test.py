@@ -260,7 +260,7 @@ class Places(unittest.TestCase):
             self.assertGreaterEqual(data.stat().st_size, 3200)
             self.assertLess((place / "out.onnx").stat().st_size, 2000)
             onnx.checker.check_model(str(place / "out.onnx"))
-            self.assertEqual(demi("opt", "out.onnx", "--passes", "eliminate-dead", "-o", "one.onnx", "--one-file"),
+            self.assertEqual(demi("opt", "out.onnx", "--passes", "eliminate-dead-code", "-o", "one.onnx", "--one-file"),
                              (0, ""))
             self.assertFalse(list(place.glob("one.onnx.*.data")))
             self.assertEqual((place / "one.onnx").read_bytes(), (place / "in.onnx").read_bytes())

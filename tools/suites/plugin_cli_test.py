@@ -122,7 +122,7 @@ class Example(Case):
             self.assertEqual(one.read(), two.read())
 
     def test_before_needs_no_plugin(self):
-        self.ok("convert", "model.onnxtxt", "-o", "o.onnx", "--before", "eliminate-dead")
+        self.ok("convert", "model.onnxtxt", "-o", "o.onnx", "--before", "eliminate-dead-code")
         self.assertIn("unknown pass 'mine'",
                       self.refused("convert", "model.onnxtxt", "-o", "o.onnx", "--after", "mine"))
 

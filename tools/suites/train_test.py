@@ -456,7 +456,7 @@ class Training(unittest.TestCase):
                 kernels = self.losses(self.make(model, options), self.save(data), "--steps", 50)
                 onnx.save(model, self.path("model.onnx"))
                 done = demi("make-training", self.path("model.onnx"), "-o", self.path("train.onnx"), "--optimizer",
-                            optimizer, "--rate", "0.02", "--decay", "0.001", "--spelled")
+                            optimizer, "--rate", "0.02", "--decay", "0.001", "--decompose")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 train = self.path("train.onnx")
                 self.against_runtime(train, data, 50)
@@ -559,7 +559,7 @@ class Training(unittest.TestCase):
         losses = self.losses(train, self.save(data), "--steps", 20)
         wanted = session_of(onnx.load(self.path("out.onnx"))).run(None, {"x": data["x"]})[0]
         for words in (["simplify"], ["simplify", "--inexact"], ["convert", "--to", "int8-weights"],
-                      ["opt", "--passes", "infer-dtypes,infer-shapes,fold-affine{store=true},fold-constants"]):
+                      ["opt", "--passes", "infer-dtypes,infer-shapes,fold-batch-norm{store=true},fold-constants"]):
             other = self.path("other.onnx")
             done = demi(words[0], train, "-o", other, "-q", *words[1:])
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -49,11 +49,11 @@ bool batches_add(Batches *b, const char *name, const DemiData *data, const DemiP
     BatchData item = {.name = name};
     if (data->kind != DEMI_DATA_TENSOR_KIND || !fits(data, io) ||
         !as_type(b->arena, data, io->dtype, &item.all))
-        return err_set(err, ERR_USAGE, "data '%s' is %s, and samples of the model's %s are wanted",
+        return err_set(err, ERR_USAGE, "array '%s' is %s, but samples of the model's %s are needed",
                        name, value_type_text(b->arena, data), value_io_text(b->arena, io));
     const uint64_t samples = (uint64_t)data->dims[0];
     if (b->count && samples != b->samples)
-        return err_set(err, ERR_USAGE, "data '%s' has %llu samples, and '%s' has %llu", name,
+        return err_set(err, ERR_USAGE, "array '%s' has %llu samples, but '%s' has %llu", name,
                        (unsigned long long)samples, b->items[0].name,
                        (unsigned long long)b->samples);
     b->samples = samples;
@@ -65,9 +65,9 @@ bool batches_add(Batches *b, const char *name, const DemiData *data, const DemiP
 }
 
 bool batches_begin(Batches *b, Err *err) {
-    if (!b->count) return err_set(err, ERR_USAGE, "there are no data to train on");
+    if (!b->count) return err_set(err, ERR_USAGE, "there is no data to train on");
     if (b->samples < b->batch)
-        return err_set(err, ERR_USAGE, "there are %llu samples, less than a batch of %llu",
+        return err_set(err, ERR_USAGE, "there are %llu samples, fewer than a batch of %llu",
                        (unsigned long long)b->samples, (unsigned long long)b->batch);
     for (size_t i = 0; i < b->count; i++) {
         BatchData *item = &b->items[i];

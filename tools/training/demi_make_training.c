@@ -26,9 +26,9 @@ static void put_real(PipelineText *text, const char *key, double value) {
 
 static bool check_choices(const DemiTrainingOptions *o, Err *err) {
     if ((unsigned)o->loss > DEMI_LOSS_MSE)
-        return err_set(err, ERR_USAGE, "no loss has the number %d", (int)o->loss);
+        return err_set(err, ERR_USAGE, "unknown loss %d", (int)o->loss);
     if ((unsigned)o->optimizer > DEMI_OPTIMIZER_ADAGRAD)
-        return err_set(err, ERR_USAGE, "no optimizer has the number %d", (int)o->optimizer);
+        return err_set(err, ERR_USAGE, "unknown optimizer %d", (int)o->optimizer);
     return true;
 }
 
@@ -68,7 +68,7 @@ static void text_body(Call *call, void *data) {
     pipeline_put_pass(&text, "infer-dtypes,infer-shapes,inline-calls");
     put_training(&text, &make->options);
     put_scale(&text, &make->options);
-    if (make->options.spelled) pipeline_put_pass(&text, "spell-optimizer");
+    if (make->options.decompose) pipeline_put_pass(&text, "decompose-optimizer");
     make->text = pipeline_text(&text);
 }
 

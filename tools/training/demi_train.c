@@ -40,7 +40,7 @@ static bool choose_batch(Train *t, Err *err) {
     uint64_t fixed;
     if (!fixed_batch(t, &fixed, err)) return false;
     if (fixed && wanted && fixed != wanted)
-        return err_set(err, ERR_USAGE, "the model's batch is %llu, and can't be %llu",
+        return err_set(err, ERR_USAGE, "the model's batch size is %llu, and cannot be %llu",
                        (unsigned long long)fixed, (unsigned long long)wanted);
     t->batches.batch = fixed ? fixed : wanted ? wanted : BATCH;
     return true;
@@ -54,7 +54,7 @@ static bool check_inputs(const Train *t, Err *err) {
         for (size_t k = 0; k < t->batches.count; k++)
             given = given || strcmp(t->batches.items[k].name, s->inputs[i].name) == 0;
         if (!given)
-            return err_set(err, ERR_USAGE, "there are no data for input '%s' (%s)",
+            return err_set(err, ERR_USAGE, "there is no data for input '%s' (%s)",
                            s->inputs[i].name, value_io_text(t->arena, &s->inputs[i]));
     }
     return true;
@@ -68,7 +68,7 @@ static bool no_input(const Train *t, const char *name, Err *err) {
             wanted = arena_printf(t->arena, "%s%s%s %s", wanted, *wanted ? ", " : "", io->name,
                                   value_io_text(t->arena, io));
     }
-    err_set(err, ERR_USAGE, "data '%s' are no input's", name);
+    err_set(err, ERR_USAGE, "array '%s' matches no input", name);
     err_expected(err, "%s", wanted);
     return false;
 }
@@ -99,7 +99,8 @@ static bool read_loss(Train *t, size_t i, uint64_t step, Err *err) {
     const DemiData *loss = demi_context_output(t->session->context, t->losses_at[i]);
     if (!loss || loss->kind != DEMI_DATA_TENSOR_KIND || value_count(loss) != 1 ||
         !dtype_is_float((Dtype)loss->dtype))
-        return err_set(err, ERR_MODEL, "its training's first output is no number, which %s is",
+        return err_set(err, ERR_MODEL,
+                       "the first output of its training is not a number, which %s must be",
                        loss_name(t, i));
     t->losses[i] = value_item(loss, 0);
     if (i == 0) t->trained.loss = t->losses[0];
@@ -150,7 +151,7 @@ static bool run_step(Train *t, uint64_t step, Err *err) {
     batches_fill(&t->batches, step);
     demi_context_seed(t->session->context, train_step_seed(t, step));
     if (session_run(t->session, err)) return true;
-    err_hint(err, "it is step %llu that fails", (unsigned long long)step + 1);
+    err_hint(err, "step %llu fails", (unsigned long long)step + 1);
     return false;
 }
 
@@ -181,7 +182,7 @@ static bool run_steps(Train *t, Err *err) {
 static bool check_model(const Train *t, Err *err) {
     if (!t->model->training.count) {
         err_set(err, ERR_MODEL, "it has no training_info");
-        err_hint(err, "the pass make-training gives it one");
+        err_hint(err, "the pass make-training adds one");
         return false;
     }
     for (size_t i = 0; i < t->model->training.count; i++)

@@ -45,7 +45,7 @@ typedef struct DemiTrainingOptions {
     const char *output; /* that the loss is of; NULL: the model has one */
     const char *const *freeze; /* [freeze_count]: parameters that stay as they are */
     size_t freeze_count;
-    bool spelled; /* the optimizer in operators that any runtime has (spell-optimizer) */
+    bool decompose; /* the optimizer in operators that any runtime has (decompose-optimizer) */
     const DemiRunOptions *run; /* NULL: defaults */
 } DemiTrainingOptions;
 

@@ -74,7 +74,7 @@ bool train_find_place(Train *t, Err *err) {
     if (!mark_of(t->model, TRAINING_STEPS_KEY) || !before || strcmp(before, now) == 0) return true;
     if (!strstr(before, ", data ") && strncmp(before, now, strlen(before)) == 0)
         return true; /* of a version that did not look at the data */
-    err_set(err, ERR_USAGE, "its %llu steps were of other data, or of another order",
+    err_set(err, ERR_USAGE, "its %llu steps used other data, or another order",
             (unsigned long long)t->first);
     err_expected(err, "%s", before);
     err_actual(err, "%s", now);
@@ -91,8 +91,8 @@ const void *train_output_bytes(const Session *session, const Updated *updated, E
         dtype_bytes((Dtype)now->dtype, value_count(now), &given) && given == tensor_raw_size(init))
         return now->data;
     err_set(err, now ? ERR_MODEL : ERR_ENV,
-            now ? "what '%s' becomes is of another type or size"
-                : "no memory for what '%s' becomes",
+            now ? "the update of '%s' has a different type or size"
+                : "not enough memory for the update of '%s'",
             sym_text(updated->value->name));
     return NULL;
 }
@@ -196,6 +196,6 @@ bool train_save(Train *t, uint64_t steps, Err *err) {
     if (!take_updates(t, steps, err)) return false;
     const bool saved = !t->options.save || t->options.save(t->options.save_user, t->handle, steps);
     demi_front_lend(t->handle, t->arena->trap); /* who saves it had it meanwhile */
-    return saved || err_set(err, ERR_ENV, "what %llu steps trained can't be written",
+    return saved || err_set(err, ERR_ENV, "cannot write the result of %llu steps",
                             (unsigned long long)steps);
 }

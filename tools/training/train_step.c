@@ -171,7 +171,7 @@ bool train_initialize(Train *t, Err *err) {
     t->initialized = bound(t, false, 0, &t->model->arena); /* it outlives a call that fails */
     for (size_t i = 0; i < session->input_count; i++)
         if (!session->inputs[i].has_default)
-            return err_set(err, ERR_MODEL, "its initialization reads '%s', which nothing gives",
+            return err_set(err, ERR_MODEL, "its initialization reads '%s', which is undefined",
                            session->inputs[i].name);
     demi_context_seed(session->context, train_step_seed(t, UINT64_MAX));
     bool ok = session_run(session, err);
@@ -223,8 +223,7 @@ bool train_open_step(Train *t, Err *err) {
     t->updated = bound(t, true, find_losses(t), t->arena);
     if (!t->updated.count)
         return err_set(err, ERR_MODEL, "its training updates nothing (update_binding)");
-    if (!t->loss_count)
-        return err_set(err, ERR_MODEL, "its training has no output, which would be the loss");
+    if (!t->loss_count) return err_set(err, ERR_MODEL, "its training has no output for the loss");
     t->session = open_plan(t, &the_step, NULL, err);
     return t->session && carry_updates(t, t->session, err);
 }

@@ -9,9 +9,8 @@ enum { HALF_ZERO = 8 };
 bool cache_bytes_find(KernelCall *call, const KernelTensor *scale, Dtype dtype, CacheBytes *cache) {
     const uint64_t all = cache->heads * cache->size;
     if (dtype != (cache->half ? DTYPE_UINT8 : DTYPE_INT8))
-        return kernel_fail(call, "a quantized cache of this type is not known");
-    if (cache->half && cache->size % 2)
-        return kernel_fail(call, "an odd number of elements of 4 bits");
+        return kernel_fail(call, "this type of quantized cache is not supported");
+    if (cache->half && cache->size % 2) return kernel_fail(call, "an odd number of 4-bit elements");
     if (!scale) return kernel_fail(call, "a quantized cache without its scale");
     if (scale->count != (cache->each ? all : 1))
         return kernel_fail(call, "a cache's scale has %llu elements",

@@ -69,7 +69,7 @@ bool head_rows_join(KernelCall *call, HeadCache cache, HeadRows *view) {
     if (!past && !cache.present) return true;
     if (past && (past->rank != 4 || (uint64_t)past->dims[0] != view->batches ||
                  (uint64_t)past->dims[1] != view->heads || (uint64_t)past->dims[3] != view->size))
-        return kernel_fail(call, "the past has other dims");
+        return kernel_fail(call, "the past has different dims");
     const uint64_t had = past ? (uint64_t)past->dims[2] : 0;
     if (!cache.shared) cache.before = had;
     const uint64_t total = cache.before + view->rows, room = cache.shared ? had : total;
@@ -101,7 +101,7 @@ bool head_rows_bias(KernelCall *call, const KernelTensor *t, const HeadScores *s
     if (t->rank != 4) return kernel_fail(call, "attention_bias of rank %u", t->rank);
     for (uint32_t i = 0; i < 4; i++)
         if ((uint64_t)t->dims[i] != want[i] && (i > 1 || t->dims[i] != 1))
-            return kernel_fail(call, "attention_bias has other dims");
+            return kernel_fail(call, "attention_bias has different dims");
     const uint64_t row = want[3], head = want[2] * row, batch = (uint64_t)t->dims[1] * head;
     *mask = (AttendMask){.data = t->data,
                          .batch = t->dims[0] == 1 ? 0 : batch,

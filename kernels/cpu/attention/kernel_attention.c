@@ -224,7 +224,7 @@ static bool find_outputs(KernelCall *call, Attention *job) {
         return false;
     if (job->out.heads != job->q.heads || job->out.size != job->value ||
         job->out.rows != job->q.rows)
-        return kernel_fail(call, "Y has other dims");
+        return kernel_fail(call, "Y has different dims");
     if (qk && !kernel_want_count(call, qk, queries * job->total, "qk_matmul_output")) return false;
     job->y = kernel_reals_for(call, y, dtype);
     job->qk = qk ? kernel_reals_for(call, qk, dtype) : NULL;

@@ -70,7 +70,7 @@ static bool find_past(KernelCall *call, const HeadTensor *k, const HeadTensor *v
     const KernelTensor *keys = kernel_input(call, 5), *values = kernel_input(call, 6);
     HeadTensor past_k, past_v;
     if (!keys && !values) return true;
-    if (!keys || !values) return kernel_fail(call, "keys or values alone have a past");
+    if (!keys || !values) return kernel_fail(call, "only the keys or only the values have a past");
     if (!view(call, keys, &attrs->k_axes, part_of(attrs, 1), &past_k) ||
         !view(call, values, &attrs->v_axes, part_of(attrs, 2), &past_v))
         return false;
@@ -83,7 +83,7 @@ static bool find_past(KernelCall *call, const HeadTensor *k, const HeadTensor *v
                        past_v.dims[HEAD_BATCH] == v->dims[HEAD_BATCH] &&
                        past_v.dims[HEAD_HEADS] == v->dims[HEAD_HEADS] &&
                        past_v.dims[HEAD_SIZE] == v->dims[HEAD_SIZE];
-    if (!alike) return kernel_fail(call, "the past does not fit what is behind it");
+    if (!alike) return kernel_fail(call, "the past does not fit the new keys and values");
     job->keys += job->past;
     job->k_past = past_k.at;
     job->v_past = past_v.at;

@@ -75,7 +75,7 @@ static bool refuse_unknown(KernelCall *call) {
         (attrs->scores < BEFORE_SOFTMAX || attrs->scores > AFTER_SOFTMAX))
         return kernel_fail(call, "output_qk with qk_output=%lld", (long long)attrs->scores);
     if (!kernel_input(call, QUERY_NORM) != !kernel_input(call, KEY_NORM))
-        return kernel_fail(call, "q_norm_weight and k_norm_weight belong together");
+        return kernel_fail(call, "q_norm_weight and k_norm_weight require each other");
     return true;
 }
 
@@ -104,7 +104,7 @@ static bool find_views(KernelCall *call, Group *job) {
     enum { MOST_HEADS = 1 << 30 };
     if (attrs->heads < 1 || attrs->kv_heads < 1 || attrs->heads > MOST_HEADS ||
         attrs->kv_heads > MOST_HEADS || attrs->heads % attrs->kv_heads)
-        return kernel_fail(call, "heads do not divide into groups");
+        return kernel_fail(call, "the number of heads is not a multiple of the number of groups");
     if (q->rank != 3) return kernel_fail(call, "a query of rank %u", q->rank);
     job->batches = (uint64_t)q->dims[0];
     if (!k) return split_packed(call, job);
@@ -112,7 +112,7 @@ static bool find_views(KernelCall *call, Group *job) {
         !head_rows_view(call, (HeadSource){q, attrs->heads, 0}, &job->q) ||
         !head_rows_view(call, (HeadSource){k, attrs->kv_heads, 0}, &job->k) ||
         !head_rows_view(call, (HeadSource){v, attrs->kv_heads, 0}, &job->v))
-        return kernel_fail(call, "query, key and value are no heads");
+        return kernel_fail(call, "query, key, and value are not split into heads");
     job->lent = job->k.rows == 0 && job->q.rows > 0;
     if (job->k.batches != job->batches || job->v.batches != job->batches ||
         (job->k.rows != job->q.rows && !job->lent) || job->v.rows != job->k.rows ||
@@ -211,7 +211,7 @@ static bool find_turn(KernelCall *call, const Group *job, Turn *turn) {
     if (!cosine || !sine || cosine->rank != 2 || sine->rank != 2 ||
         cosine->dims[0] != sine->dims[0] || cosine->dims[1] != sine->dims[1] ||
         (uint64_t)cosine->dims[1] > job->q.size / 2)
-        return kernel_fail(call, "cos_cache and sin_cache are not there, or of other dims");
+        return kernel_fail(call, "cos_cache and sin_cache are missing, or have different dims");
     *turn = (Turn){.cosine = cosine->data,
                    .sine = sine->data,
                    .rows = (uint64_t)cosine->dims[0],
@@ -331,7 +331,7 @@ static bool find_bytes(KernelCall *call, const Group *job, uint32_t cache, Cache
                           .size = job->k.size};
     if (is_none(kind))
         return !past || past->dtype == DTYPE_FLOAT ||
-               kernel_fail(call, "a cache of bytes that is not quantized");
+               kernel_fail(call, "an 8-bit cache that is not quantized");
     return cache_bytes_find(call, kernel_input(call, KEY_SCALE + cache),
                             past ? past->dtype : DTYPE_UNDEFINED, bytes);
 }
@@ -365,9 +365,9 @@ static bool keep(KernelCall *call, Group *job, uint32_t cache) {
 /* A cache of so many rows that slides: what is read is all that it can hold, and what is new. */
 static bool find_room(KernelCall *call, Group *job, uint64_t room) {
     const HeadsAttrs *attrs = call->attrs;
-    if (job->lent) return kernel_fail(call, "a cache that slides, of another layer");
+    if (job->lent) return kernel_fail(call, "a sliding cache of another layer");
     if (attrs->window < 1 || (uint64_t)attrs->window > room || !attrs->causal)
-        return kernel_fail(call, "a cache of %llu rows that slides, of a window of %lld",
+        return kernel_fail(call, "a sliding cache of %llu rows for a window of %lld",
                            (unsigned long long)room, (long long)attrs->window);
     job->slides = true;
     job->window = attrs->window;
@@ -384,13 +384,13 @@ static bool find_kept(KernelCall *call, Group *job) {
     const uint64_t size = attrs->bit_width == 4 ? job->k.size / 2 : job->k.size;
     uint64_t room = 0;
     if (!total || total[0] < 0) return kernel_fail(call, "total_sequence_length is negative");
-    if (!past != !value) return kernel_fail(call, "past_key and past_value belong together");
+    if (!past != !value) return kernel_fail(call, "past_key and past_value require each other");
     for (uint32_t i = 0; past && i < 2; i++) {
         const KernelTensor *t = i ? value : past;
         if (t->rank != 4 || (uint64_t)t->dims[0] != job->batches ||
             (uint64_t)t->dims[1] != job->k.heads || (uint64_t)t->dims[3] != size ||
             t->dims[2] != past->dims[2])
-            return kernel_fail(call, "a cache has other dims");
+            return kernel_fail(call, "a cache has different dims");
         room = (uint64_t)t->dims[2];
     }
     if (attrs->sliding) return find_room(call, job, room);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* com.microsoft's MultiHeadAttention. Its Attention is a product and this (spell-out).
+/* com.microsoft's MultiHeadAttention. Its Attention is a product and this (decompose).
  *
  * Queries, keys and values come each alone, keys with values, or all in one tensor; biases are added
  * to them first; a past goes before keys and values. What key_padding_mask excludes has
@@ -25,7 +25,7 @@ typedef struct MultiHead {
 } MultiHead;
 
 static bool refuse_unknown(KernelCall *call) {
-    return !kernel_input(call, BEAMS) || kernel_fail(call, "caches of beams are not known");
+    return !kernel_input(call, BEAMS) || kernel_fail(call, "beam caches are not supported");
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static bool join_past(KernelCall *call, MultiHead *job) {
     HeadCache key = {.past = kernel_input(call, PAST_KEY), .present = kernel_result(call, 1)},
               value = {.past = kernel_input(call, PAST_VALUE), .present = kernel_result(call, 2)};
     if (!key.past != !value.past)
-        return kernel_fail(call, "past_key and past_value belong together");
+        return kernel_fail(call, "past_key and past_value require each other");
     if (!find_past(call, &key) || !find_past(call, &value) || !head_rows_join(call, key, &job->k) ||
         !head_rows_join(call, value, &job->v))
         return false;
@@ -124,7 +124,7 @@ static float *padding_of(KernelCall *call, const MultiHead *job, const KernelTen
                         d[2] >= s->keys && job->past + s->rows <= d[2];
     if (!numbers) return NULL;
     if (!ends && !flat && !whole && !square) {
-        kernel_fail(call, "a mask of dims that are not known");
+        kernel_fail(call, "a mask with unsupported dims");
         return NULL;
     }
     *rows = whole || square ? s->rows : 1;

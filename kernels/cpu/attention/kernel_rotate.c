@@ -74,7 +74,7 @@ bool kernel_rotate(KernelCall *call) {
     const KernelTensor *x = &call->inputs[X], *y = &call->outputs[0];
     Rotate job = {.x = x, .y = y->data};
     if (x->rank < 1 || x->dims[x->rank - 1] % 2)
-        return kernel_fail(call, "there are no two halves of a row");
+        return kernel_fail(call, "a row cannot be split into two halves");
     if (!kernel_want_same_count(call)) return false;
     for (uint32_t i = 0; i < TABLES; i++)
         if (!find_table(call, &call->inputs[COSINE + i], &job.tables[i])) return false;

@@ -61,7 +61,7 @@ bool kernel_swiglu(KernelCall *call) {
     const KernelTensor *by = &call->inputs[1], *out = &call->outputs[0];
     bool same = by->rank == out->rank;
     for (uint32_t i = 0; same && i < by->rank; i++) same = by->dims[i] == out->dims[i];
-    if (!same) return kernel_fail(call, "its operands have not the same shape");
+    if (!same) return kernel_fail(call, "its operands have different shapes");
     if (!kernel_swish(call)) return false;
     if (out->dtype == DTYPE_FLOAT)
         TIMES(float);

@@ -27,7 +27,7 @@ bool kernel_cast(KernelCall *call) {
     KernelTensor *out = &call->outputs[0];
     const CastAttrs *attrs = call->attrs;
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
-    if (attrs->round < 0) return kernel_fail(call, "round_mode is none of up, down and nearest");
+    if (attrs->round < 0) return kernel_fail(call, "round_mode is not up, down, or nearest");
     if (in->dtype == DTYPE_STRING && out->dtype == DTYPE_STRING) {
         if (in->count) memcpy(out->data, in->data, in->count * sizeof(KernelString));
         return true;
@@ -36,7 +36,7 @@ bool kernel_cast(KernelCall *call) {
     if (out->dtype == DTYPE_STRING) return kernel_cast_to_text(call, in, out);
     const CastJob job = {in, out, {!attrs->saturate, (ConvertRound)attrs->round}};
     if (!kernel_convert(out->dtype, out->data, in->dtype, in->data, 0, &job.rules))
-        return kernel_fail(call, "%s can't become %s", dtype_name(in->dtype),
+        return kernel_fail(call, "cannot convert %s to %s", dtype_name(in->dtype),
                            dtype_name(out->dtype));
     const unsigned parts = kernel_parts(kernel_threads(call), in->count, 1);
     kernel_run_parts(call->workers,
@@ -49,7 +49,7 @@ bool kernel_bit_cast(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     unsigned bits = dtype_bits(in->dtype);
     if (bits == 0 || bits != dtype_bits(out->dtype) || in->count != out->count)
-        return kernel_fail(call, "%s can't become %s", dtype_name(in->dtype),
+        return kernel_fail(call, "cannot convert %s to %s", dtype_name(in->dtype),
                            dtype_name(out->dtype));
     if (in->count) memcpy(out->data, in->data, in->count * kernel_element_size(in->dtype));
     return true;

@@ -93,7 +93,7 @@ bool kernel_cast_from_text(KernelCall *call, const KernelTensor *in, KernelTenso
     for (uint64_t i = 0; i < in->count; i++)
         if (!read_element(strings[i], out->dtype, (char *)out->data + i * size)) {
             int shown = strings[i].size < 40 ? (int)strings[i].size : 40;
-            return kernel_fail(call, "\"%.*s\" can't become %s", shown, strings[i].text,
+            return kernel_fail(call, "cannot convert \"%.*s\" to %s", shown, strings[i].text,
                                dtype_name(out->dtype));
         }
     return true;
@@ -168,7 +168,7 @@ static size_t write_element(const KernelTensor *in, uint64_t i, char to[TEXT_LIM
 bool kernel_cast_to_text(KernelCall *call, const KernelTensor *in, KernelTensor *out) {
     KernelString *strings = out->data;
     if (in->dtype == DTYPE_COMPLEX64 || in->dtype == DTYPE_COMPLEX128)
-        return kernel_fail(call, "%s can't become text", dtype_name(in->dtype));
+        return kernel_fail(call, "cannot convert %s to text", dtype_name(in->dtype));
     for (uint64_t i = 0; i < in->count; i++) {
         char text[TEXT_LIMIT];
         size_t size = write_element(in, i, text);

@@ -80,7 +80,8 @@ static bool dft_axis(KernelCall *call, uint32_t *axis) {
     if (call->row->since >= 20 && input && !single_int(call, input, &value)) return false;
     if (x->rank < 2) return kernel_fail(call, "a transform of rank %u", x->rank);
     if (!kernel_axis(call, value, x->rank, axis)) return false;
-    return *axis + 1 < x->rank || kernel_fail(call, "the last axis holds the parts of numbers");
+    return *axis + 1 < x->rank ||
+           kernel_fail(call, "the last axis must hold real and imaginary parts");
 }
 
 static AxisLoops pair_loops(const KernelTensor *x, uint32_t axis) {
@@ -105,14 +106,14 @@ static bool dft_sizes(KernelCall *call, uint32_t axis, int64_t n, FourierJob *jo
     const bool to_real = attrs->inverse && attrs->onesided;
     uint64_t parts = (uint64_t)x->dims[x->rank - 1], to_parts = to_real ? 1 : 2;
     if (parts != 1 && parts != 2)
-        return kernel_fail(call, "numbers of %llu parts", (unsigned long long)parts);
-    if (y->rank != x->rank) return kernel_fail(call, "the output has another rank");
+        return kernel_fail(call, "numbers with %llu parts", (unsigned long long)parts);
+    if (y->rank != x->rank) return kernel_fail(call, "the output has a different rank");
     AxisLoops in = pair_loops(x, axis), out = pair_loops(y, axis);
     uint64_t want = n < 0 ? 0 : (uint64_t)n;
     if (attrs->onesided && !attrs->inverse) want = want / 2 + 1;
     if (out.outer != in.outer || out.inner != in.inner || out.n != want ||
         (uint64_t)y->dims[y->rank - 1] != to_parts)
-        return kernel_fail(call, "the output has other dims");
+        return kernel_fail(call, "the output has different dims");
     if (!find_tables(call, n < 0 ? 0 : (uint64_t)n, dft_kind(attrs, parts), job)) return false;
     job->lines = in.outer * in.inner;
     job->from = (FourierSide){.inner = in.inner,
@@ -190,10 +191,11 @@ static bool stft_sizes(KernelCall *call, int64_t step, int64_t n, FourierJob *jo
     uint64_t parts = signal->rank == 3 ? (uint64_t)signal->dims[2] : 1;
     uint64_t frames = (length - (uint64_t)n) / (uint64_t)step + 1;
     uint64_t bins = attrs->onesided ? (uint64_t)n / 2 + 1 : (uint64_t)n;
-    if (parts != 1 && parts != 2) return kernel_fail(call, "numbers of other parts");
+    if (parts != 1 && parts != 2)
+        return kernel_fail(call, "numbers with a different number of parts");
     if (window && !(job->window = kernel_doubles(call, window))) return false;
     if (y->rank != 4 || (uint64_t)y->dims[1] != frames || (uint64_t)y->dims[2] != bins)
-        return kernel_fail(call, "the output has other dims");
+        return kernel_fail(call, "the output has different dims");
     if (!kernel_want_count(call, y, batch * frames * bins * 2, "the output")) return false;
     job->lines = batch * frames;
     job->from = (FourierSide){.inner = frames,

@@ -5,7 +5,7 @@
 #include "half.h"
 
 bool fused_read_activation(KernelCall *call, const ActivationChoice *choice, Epilogue *epilogue) {
-    if (choice->activation < 0) return kernel_fail(call, "activation names none");
+    if (choice->activation < 0) return kernel_fail(call, "activation has an unknown name");
     epilogue->activation = (Activation)choice->activation;
     epilogue->quick = !call->faithful;
     return epilogue_params(epilogue, choice->params.items, choice->params.count) ||
@@ -18,7 +18,7 @@ bool fused_check_residual(KernelCall *call) {
     if (!z) return true;
     bool same = z->rank == y->rank;
     for (uint32_t i = 0; same && i < z->rank; i++) same = z->dims[i] == y->dims[i];
-    return same || kernel_fail(call, "Z has another shape than Y");
+    return same || kernel_fail(call, "the shapes of Z and Y differ");
 }
 
 const float *fused_floats(KernelCall *call, const KernelTensor *operand) {

@@ -49,7 +49,7 @@ static bool real_range(KernelCall *call) {
     double from = kernel_real(&call->inputs[0], 0), to = kernel_real(&call->inputs[1], 0);
     double step = kernel_real(&call->inputs[2], 0), count = ceil((to - from) / step);
     if (step == 0 || isnan(count) || count > 0x1p53)
-        return kernel_fail(call, "no range goes from %g to %g by %g", from, to, step);
+        return kernel_fail(call, "there is no range from %g to %g by %g", from, to, step);
     if (!kernel_output(call, 0, 1, &(int64_t){count > 0 ? (int64_t)count : 0})) return false;
     const KernelTensor *out = &call->outputs[0];
     for (uint64_t i = 0; i < out->count; i++) {
@@ -73,7 +73,7 @@ bool kernel_range(KernelCall *call) {
 bool kernel_eye_like(KernelCall *call) {
     const EyeAttrs *attrs = call->attrs;
     const KernelTensor *out = &call->outputs[0];
-    if (out->rank != 2) return kernel_fail(call, "its result is of rank 2 only");
+    if (out->rank != 2) return kernel_fail(call, "its result must have rank 2");
     uint64_t probe;
     double zero = 0;
     if (!kernel_convert(out->dtype, &probe, DTYPE_DOUBLE, &zero, 1, NULL))
@@ -116,7 +116,7 @@ bool kernel_constant_of_shape(KernelCall *call) {
 static bool cosine_window(KernelCall *call, double a0, double a1, double a2) {
     const CosineWindowAttrs *attrs = call->attrs;
     const KernelTensor *out = &call->outputs[0];
-    if (!(KERNEL_NUMBERS >> out->dtype & 1)) return kernel_fail(call, "its result is numbers only");
+    if (!(KERNEL_NUMBERS >> out->dtype & 1)) return kernel_fail(call, "its result must be numeric");
     double n = (double)out->count - (attrs->periodic ? 0 : 1);
     for (uint64_t i = 0; i < out->count; i++) {
         double angle = n > 0 ? 2 * PI * (double)i / n : PI;
@@ -154,7 +154,7 @@ static bool find_edges(KernelCall *call, uint64_t bands, uint64_t bins, int64_t 
     for (uint64_t i = 0; i < bands + 2; i++) {
         double bin = floor((length + 1) * hertz_of(low + (double)i * step) / rate);
         if (!(bin >= 0 && bin < (double)bins))
-            return kernel_fail(call, "frequencies do not lie within the spectrum");
+            return kernel_fail(call, "frequencies are outside of the spectrum");
         edges[i] = (int64_t)bin;
     }
     return true;
@@ -177,7 +177,7 @@ bool kernel_mel_weight_matrix(KernelCall *call) {
     for (uint32_t i = 0; i < 5; i++)
         if (!check_single(call, i)) return false;
     if (!(KERNEL_NUMBERS >> out->dtype & 1) || out->rank != 2)
-        return kernel_fail(call, "its result is a matrix of numbers only");
+        return kernel_fail(call, "its result must be a numeric matrix");
     uint64_t bins = (uint64_t)out->dims[0], bands = (uint64_t)out->dims[1];
     if (!out->count) return true;
     memset(out->data, 0, out->count * kernel_element_size(out->dtype));

@@ -102,7 +102,7 @@ static bool sampler_init(KernelCall *call, Sampler *s) {
     for (uint32_t i = 0; i < s->spatial; i++) {
         s->count *= (uint64_t)taps_of(s->attrs);
         if (s->count > UINT64_C(1) << 20)
-            return kernel_fail(call, "%u axes are more than can be interpolated", s->spatial);
+            return kernel_fail(call, "cannot interpolate %u axes", s->spatial);
     }
     s->steps = index_steps(call, s->spatial, s->dims);
     s->at = ARENA_ARRAY(call->scratch, int64_t, s->count);
@@ -149,12 +149,11 @@ bool kernel_grid_sample(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0], *grid = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     Sampler s;
-    if (attrs->mode < 0 || attrs->padding < 0)
-        return kernel_fail(call, "the mode is not a known one");
+    if (attrs->mode < 0 || attrs->padding < 0) return kernel_fail(call, "the mode is unknown");
     if (in->rank < 3 || grid->dims[grid->rank - 1] != in->rank - 2)
         return kernel_fail(call, "grid points of %lld numbers for rank %u",
                            (long long)grid->dims[grid->rank - 1], in->rank);
-    if (out->dtype != in->dtype) return kernel_fail(call, "the output has another type");
+    if (out->dtype != in->dtype) return kernel_fail(call, "the output has a different type");
     if (out->count == 0) return true;
     if (in->count == 0) return kernel_fail(call, "there is nothing to sample");
     if (!sampler_init(call, &s)) return false;

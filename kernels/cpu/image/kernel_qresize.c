@@ -198,11 +198,10 @@ static bool read_how(KernelCall *call, ResizeHow *how) {
                        .antialias = attrs->antialias != 0,
                        .exclude_outside = attrs->exclude_outside != 0,
                        .cubic = (double)attrs->cubic};
-    if (how->coordinates < 0 || attrs->aspect < 0)
-        return kernel_fail(call, "a mode is not a known one");
+    if (how->coordinates < 0 || attrs->aspect < 0) return kernel_fail(call, "a mode is unknown");
     if ((how->mode != RESIZE_LINEAR && how->mode != RESIZE_CUBIC) ||
         how->coordinates == RESIZE_TF_CROP)
-        return kernel_fail(call, "bytes are interpolated, without a region");
+        return kernel_fail(call, "8-bit data can only be interpolated, without a region");
     return true;
 }
 
@@ -219,7 +218,7 @@ static bool find_axes(KernelCall *call, const ResizeHow *how, ResizeAxes axes, Q
                 return false;
         if (table.identity) continue;
         if (found == 2 || (found == 1 && axis + 1 != along))
-            return kernel_fail(call, "other than two axes that are neighbors change");
+            return kernel_fail(call, "axes other than two adjacent ones change");
         if (found++ == 0) {
             along = axis;
             r->along = table;
@@ -303,7 +302,7 @@ bool kernel_q_resize(KernelCall *call) {
     for (uint32_t i = 0; i < axes.count; i++) dims[axes.items[i].axis] = axes.items[i].out;
     if (!kernel_output(call, 0, x->rank, dims) || !read_numbers(call, &r)) return false;
     if (call->outputs[0].count == 0) return true;
-    if (x->count == 0) return kernel_fail(call, "nothing can't be made larger");
+    if (x->count == 0) return kernel_fail(call, "cannot enlarge an empty axis");
     r.x = x->data;
     r.y = call->outputs[0].data;
     return run_resize(call, &how, axes, &r);

@@ -170,16 +170,16 @@ static bool resize_run(KernelCall *call, ResizeAxes axes) {
     int64_t *dims = arena_copy(call->scratch, in->dims, in->rank * sizeof *dims);
     for (uint32_t i = 0; i < axes.count; i++) dims[axes.items[i].axis] = axes.items[i].out;
     if (how.mode < 0 || how.coordinates < 0 || how.nearest < 0 || attrs->aspect < 0)
-        return kernel_fail(call, "a mode is not a known one");
+        return kernel_fail(call, "a mode is unknown");
     if (how.coordinates == RESIZE_TF_CROP && !resize_axes_region(call, axes)) return false;
     if (how.mode != RESIZE_NEAREST && !(KERNEL_NUMBERS >> in->dtype & 1))
-        return kernel_fail(call, "%s can't be interpolated", dtype_name(in->dtype));
+        return kernel_fail(call, "cannot interpolate %s", dtype_name(in->dtype));
     if (!kernel_output(call, 0, in->rank, dims)) return false;
     KernelTensor *out = &call->outputs[0];
-    if (out->dtype != in->dtype) return kernel_fail(call, "the output has another type");
+    if (out->dtype != in->dtype) return kernel_fail(call, "the output has a different type");
     if (out->count == 0) return true;
     return in->count ? resize_all(call, &how, axes)
-                     : kernel_fail(call, "nothing can't be made larger");
+                     : kernel_fail(call, "cannot enlarge an empty axis");
 }
 
 bool kernel_resize(KernelCall *call) {

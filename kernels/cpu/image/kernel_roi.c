@@ -147,8 +147,7 @@ bool kernel_roi_align(KernelCall *call) {
     const RoiAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
-    if (attrs->mode < 0 || attrs->coordinates < 0)
-        return kernel_fail(call, "a mode is not a known one");
+    if (attrs->mode < 0 || attrs->coordinates < 0) return kernel_fail(call, "a mode is unknown");
     if (rois->dims[1] != 4)
         return kernel_fail(call, "regions of %lld numbers", (long long)rois->dims[1]);
     const int64_t *images = kernel_ints(call, &call->inputs[2]);
@@ -324,7 +323,7 @@ bool kernel_nms(KernelCall *call) {
     const KernelTensor *scores = &call->inputs[1];
     Nms nms = {0};
     if (call->inputs[0].dtype != DTYPE_FLOAT || scores->dtype != DTYPE_FLOAT)
-        return kernel_fail(call, "boxes and scores are not floats");
+        return kernel_fail(call, "boxes and scores are not floating-point");
     if (!nms_init(call, &nms)) return false;
     uint64_t classes = (uint64_t)scores->dims[1];
     for (uint64_t i = 0; nms.most && i < (uint64_t)scores->dims[0] * classes; i++)

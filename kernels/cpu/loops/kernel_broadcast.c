@@ -13,14 +13,14 @@ static bool align(KernelCall *call, const KernelTensor *out, const BroadcastOper
                   uint64_t *strides) {
     const KernelTensor *tensor = operand->tensor;
     if (tensor->rank > out->rank || operand->trailing > out->rank - tensor->rank)
-        return kernel_fail(call, "a tensor of rank %u can't broadcast to rank %u", tensor->rank,
+        return kernel_fail(call, "cannot broadcast a tensor of rank %u to rank %u", tensor->rank,
                            out->rank);
     uint32_t first = out->rank - tensor->rank - operand->trailing;
     uint64_t stride = 1;
     for (uint32_t k = tensor->rank; k-- > 0;) {
         int64_t dim = tensor->dims[k], wanted = out->dims[first + k];
         if (dim != wanted && dim != 1)
-            return kernel_fail(call, "dim %u of size %lld can't broadcast to %lld", k,
+            return kernel_fail(call, "cannot broadcast dim %u of size %lld to %lld", k,
                                (long long)dim, (long long)wanted);
         strides[first + k] = dim == 1 ? 0 : stride;
         stride *= (uint64_t)dim;

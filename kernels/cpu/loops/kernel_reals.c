@@ -6,7 +6,7 @@
 
 static bool is_real(KernelCall *call, const KernelTensor *tensor) {
     if (tensor->dtype == DTYPE_FLOAT || tensor->dtype == DTYPE_DOUBLE) return true;
-    return kernel_fail(call, "%s where float or double belongs", dtype_name(tensor->dtype));
+    return kernel_fail(call, "%s instead of float or double", dtype_name(tensor->dtype));
 }
 
 static void convert(void *to, Dtype to_dtype, const void *from, uint64_t count) {
@@ -55,13 +55,13 @@ Dtype kernel_reals_dtype(const KernelCall *call) {
 static bool find_strides(KernelCall *call, const KernelTensor *tensor, const KernelTensor *like,
                          uint64_t *strides) {
     if (tensor->rank > like->rank)
-        return kernel_fail(call, "rank %u can't become %u", tensor->rank, like->rank);
+        return kernel_fail(call, "cannot change rank %u to %u", tensor->rank, like->rank);
     uint32_t missing = like->rank - tensor->rank;
     uint64_t stride = 1;
     for (uint32_t i = like->rank; i-- > missing;) {
         int64_t have = tensor->dims[i - missing];
         if (have != like->dims[i] && have != 1)
-            return kernel_fail(call, "a dim of %lld can't become %lld", (long long)have,
+            return kernel_fail(call, "cannot change a dim of %lld to %lld", (long long)have,
                                (long long)like->dims[i]);
         strides[i] = have == 1 ? 0 : stride;
         stride *= (uint64_t)have;

@@ -89,7 +89,7 @@ bool ml_make_scores(KernelCall *call, uint32_t i, uint64_t rows, uint64_t column
     if (columns > INT64_MAX) return kernel_fail(call, "there are too many scores");
     if (!kernel_output(call, i, 2, dims)) return false;
     return (KERNEL_FLOATS >> call->outputs[i].dtype & 1) ||
-           kernel_fail(call, "the scores are to be %s", dtype_name(call->outputs[i].dtype));
+           kernel_fail(call, "the scores must be %s", dtype_name(call->outputs[i].dtype));
 }
 
 void ml_set_scores(KernelCall *call, uint32_t i, uint64_t row, const double *scores) {

@@ -70,7 +70,7 @@ bool kernel_normalizer(KernelCall *call) {
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     uint64_t width = in->rank ? (uint64_t)in->dims[in->rank - 1] : 1;
-    if (attrs->norm < 0) return kernel_fail(call, "the norm is not a known one");
+    if (attrs->norm < 0) return kernel_fail(call, "the norm is unknown");
     for (uint64_t first = 0; first < in->count; first += width) {
         double norm = norm_of(in, first, width, attrs->norm);
         for (uint64_t i = first; i < first + width; i++)
@@ -90,7 +90,7 @@ bool kernel_imputer(KernelCall *call) {
     if (given != 1 && given != features)
         return kernel_fail(call, "%llu imputed values for %llu features", (unsigned long long)given,
                            (unsigned long long)features);
-    if (in->dtype != out->dtype) return kernel_fail(call, "the output has another type");
+    if (in->dtype != out->dtype) return kernel_fail(call, "the output has a different type");
     if (in->count) memcpy(out->data, in->data, in->count * kernel_element_size(in->dtype));
     double wanted = real ? (double)attrs->replaced_real : (double)attrs->replaced_int;
     for (uint64_t i = 0; i < in->count; i++) {
@@ -119,10 +119,11 @@ bool kernel_feature_vectorizer(KernelCall *call) {
             return kernel_fail(call, "input %u is neither [N, C] nor [C]", i);
         int64_t rows = in->rank == 2 ? in->dims[0] : 1, columns = in->dims[in->rank - 1];
         if (attrs->sizes.present) columns = attrs->sizes.items[i];
-        if (i && rows != dims[0]) return kernel_fail(call, "input %u has other rows", i);
+        if (i && rows != dims[0])
+            return kernel_fail(call, "input %u has a different number of rows", i);
         dims[0] = rows;
         if (columns < 0 || __builtin_add_overflow(dims[1], columns, &dims[1]))
-            return kernel_fail(call, "input %u is to have %lld columns", i, (long long)columns);
+            return kernel_fail(call, "input %u must have %lld columns", i, (long long)columns);
     }
     if (!kernel_output(call, 0, 2, dims)) return false;
     KernelTensor *out = &call->outputs[0];
@@ -165,14 +166,14 @@ bool kernel_one_hot_encoder(KernelCall *call) {
     bool text = in->dtype == DTYPE_STRING;
     uint64_t width = text ? attrs->texts.count : attrs->ints.count;
     if ((text ? attrs->ints.present : attrs->texts.present) || out->count != in->count * width)
-        return kernel_fail(call, "the categories have another type than the data");
+        return kernel_fail(call, "the types of the categories and the data differ");
     strided_fill(out, NULL);
     for (uint64_t i = 0; i < in->count; i++) {
         int64_t category = category_of(attrs, in, i);
         if (category >= 0)
             kernel_set_real(out, i * width + (uint64_t)category, 1);
         else if (!attrs->zeros)
-            return kernel_fail(call, "element %llu is of no category", (unsigned long long)i);
+            return kernel_fail(call, "element %llu belongs to no category", (unsigned long long)i);
     }
     return true;
 }

@@ -53,7 +53,7 @@ static int compare_keys(const void *context, uint64_t a, uint64_t b) {
 static bool table_init(KernelCall *call, Table *table) {
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     if (!table->keys.present || !table->values.present || table->keys.count != table->values.count)
-        return kernel_fail(call, "keys and values are missing or not as many");
+        return kernel_fail(call, "keys and values are missing, or their numbers differ");
     if (table->keys.dtype != in->dtype || table->values.dtype != out->dtype)
         return kernel_fail(call, "it maps %s to %s, not %s to %s", dtype_name(table->keys.dtype),
                            dtype_name(table->values.dtype), dtype_name(in->dtype),

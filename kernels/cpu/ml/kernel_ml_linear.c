@@ -25,7 +25,7 @@ static void linear_row(const MlLinearAttrs *attrs, const double *x, uint64_t fea
 static bool linear_check(KernelCall *call, uint64_t targets, uint64_t features) {
     const MlLinearAttrs *attrs = call->attrs;
     uint64_t needed;
-    if (attrs->transform < 0) return kernel_fail(call, "post_transform is not a known one");
+    if (attrs->transform < 0) return kernel_fail(call, "post_transform is unknown");
     if (targets < 1 || __builtin_mul_overflow(targets, features, &needed) ||
         needed != attrs->coefficients.count ||
         (attrs->intercepts.count && attrs->intercepts.count != targets))
@@ -108,7 +108,7 @@ static bool svm_check(KernelCall *call, uint64_t vectors, uint64_t features) {
     const SvmAttrs *attrs = call->attrs;
     uint64_t needed;
     if (attrs->kernel < 0 || attrs->transform < 0)
-        return kernel_fail(call, "the kernel or the transform is not a known one");
+        return kernel_fail(call, "the kernel or the transform is unknown");
     if (__builtin_mul_overflow(vectors, features, &needed) ||
         (vectors && needed != attrs->vectors.count) || attrs->rho.count == 0)
         return kernel_fail(call, "%u numbers for %llu support vectors of %llu features, %u rho",

@@ -137,7 +137,7 @@ static bool read_mode(Forest *f, uint64_t i) {
             f->nodes[i].mode = (TreeMode)k;
             return true;
         }
-    return kernel_fail(f->call, "node %llu is of no known mode", (unsigned long long)i);
+    return kernel_fail(f->call, "node %llu has an unknown mode", (unsigned long long)i);
 }
 
 /* Votes ordered by node: each node gets its range. */
@@ -277,7 +277,7 @@ static bool read_placed(Forest *f) {
         TreeNode *node = &f->nodes[i];
         double mode = kernel_number(attrs->modes_tensor.data, i);
         if (!(mode >= TREE_LEQ && mode <= TREE_MEMBER))
-            return kernel_fail(f->call, "node %llu is of no known mode", (unsigned long long)i);
+            return kernel_fail(f->call, "node %llu has an unknown mode", (unsigned long long)i);
         node->mode = (TreeMode)mode;
         if (!set_node(f, i) ||
             !child_of(f, attrs->yes.items[i], attrs->yes_leaf.items[i] != 0, &node->yes) ||
@@ -432,7 +432,7 @@ bool kernel_tree_classifier(KernelCall *call) {
     sums.aggregate = TREE_SUM;
     f.attrs = &sums;
     if (attrs->transform < 0 || labels == 0)
-        return kernel_fail(call, "there are no labels, or the transform is not a known one");
+        return kernel_fail(call, "there are no labels, or the transform is unknown");
     if (!read_named(&f) || !base_check(&f)) return false;
     uint64_t columns = binary ? 2 : labels;
     if (!ml_make_labels(call, &attrs->labels, rows.count) ||

@@ -60,7 +60,7 @@ static bool slice_run(KernelCall *call, const SliceLists *lists) {
         int64_t last, span;
         if (__builtin_mul_overflow(out->dims[i] - 1, steps[i], &span) ||
             __builtin_add_overflow(offsets[i], span, &last) || last < 0 || last >= in->dims[i])
-            return kernel_fail(call, "axis %u is cut outside of its %lld elements", i,
+            return kernel_fail(call, "axis %u is sliced beyond its %lld elements", i,
                                (long long)in->dims[i]);
         first += offsets[i] * walk.axes[i].from;
         walk.axes[i].from = out->dims[i] > 1 ? walk.axes[i].from * steps[i] : 0;
@@ -200,7 +200,7 @@ bool kernel_expand(KernelCall *call) {
         StridedAxis *axis = &walk.axes[out->rank - 1 - i];
         int64_t size = in->dims[in->rank - 1 - i];
         if (size != 1 && size != axis->count)
-            return kernel_fail(call, "%lld elements can't become %lld", (long long)size,
+            return kernel_fail(call, "cannot reshape %lld elements to %lld", (long long)size,
                                (long long)axis->count);
         axis->from = size == 1 ? 0 : step;
         step *= size;
@@ -235,7 +235,7 @@ static bool depth_walk(KernelCall *call, const KernelTensor *depth, const Kernel
     const DepthAttrs *attrs = call->attrs;
     int64_t block = attrs->blocksize, channels = space->dims[1], high = depth->dims[2];
     int64_t wide = depth->dims[3], area = high * wide;
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is unknown");
     if (block < 1) return kernel_fail(call, "blocksize is %lld", (long long)block);
     bool crd = attrs->mode == COLUMN_FIRST;
     const int64_t dims[] = {depth->dims[0], channels, high, block, wide, block};

@@ -85,7 +85,7 @@ bool kernel_pad(KernelCall *call) {
     const PadAxis *axes = pad_axes_read(call);
     const void *value;
     if (!axes || !pad_value_read(call, &value)) return false;
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is unknown");
     if (out->count == 0) return true;
     if (attrs->mode == PAD_CONSTANT) {
         strided_fill(out, value);

@@ -113,13 +113,13 @@ static void put_row(KernelTensor *out, const int64_t *places, const KernelTensor
 static bool begin(KernelCall *call, ScatterReduction how) {
     const KernelTensor *in = &call->inputs[0], *updates = kernel_input(call, 2);
     KernelTensor *out = &call->outputs[0];
-    if (how < 0) return kernel_fail(call, "the reduction is not a known one");
+    if (how < 0) return kernel_fail(call, "the reduction is unknown");
     if (!updates || updates->dtype != in->dtype)
-        return kernel_fail(call, "the updates have another type than the data");
+        return kernel_fail(call, "the types of the updates and the data differ");
     bool numbers =
         in->dtype != DTYPE_STRING && in->dtype != DTYPE_COMPLEX64 && in->dtype != DTYPE_COMPLEX128;
     if (how != REDUCE_NONE && !numbers)
-        return kernel_fail(call, "%s can't be reduced", dtype_name(in->dtype));
+        return kernel_fail(call, "cannot reduce %s", dtype_name(in->dtype));
     if (in->count) memcpy(out->data, in->data, in->count * kernel_element_size(in->dtype));
     return true;
 }
@@ -135,7 +135,7 @@ bool kernel_scatter_elements(KernelCall *call) {
     uint32_t axis, rank = in->rank;
     if (!begin(call, how) || !kernel_axis(call, attrs->axis, rank, &axis)) return false;
     if (indices->rank != rank || updates->rank != rank)
-        return kernel_fail(call, "data, indices and updates differ in rank");
+        return kernel_fail(call, "the ranks of data, indices, and updates differ");
     for (uint32_t i = 0; i < rank; i++)
         if (indices->dims[i] != updates->dims[i] || (i != axis && indices->dims[i] > in->dims[i]))
             return kernel_fail(call, "axis %u: %lld elements, %lld indices, %lld updates", i,
@@ -165,9 +165,10 @@ bool kernel_scatter_nd(KernelCall *call) {
     uint64_t tuples = kernel_span(indices, 0, indices->rank - 1);
     uint64_t needed;
     if (__builtin_mul_overflow(tuples, block, &needed) || needed != updates->count)
-        return kernel_fail(call, "%llu updates of %llu elements are needed, there are %llu in all",
-                           (unsigned long long)tuples, (unsigned long long)block,
-                           (unsigned long long)updates->count);
+        return kernel_fail(
+            call, "%llu updates of %llu elements are required, but there are %llu elements",
+            (unsigned long long)tuples, (unsigned long long)block,
+            (unsigned long long)updates->count);
     const int64_t *items = kernel_ints(call, indices);
     const int64_t *steps = index_steps(call, in->rank, in->dims);
     if (!items || updates->count == 0) return items != NULL;
@@ -187,9 +188,9 @@ bool kernel_scatter_nd(KernelCall *call) {
 /* The updates' dims are the cache's but along the axis; every batch has its own start. */
 static bool cache_check(KernelCall *call, uint32_t axis, const KernelTensor *starts) {
     const KernelTensor *in = &call->inputs[0], *update = &call->inputs[1];
-    if (axis == 0) return kernel_fail(call, "the axis is that of the batch");
+    if (axis == 0) return kernel_fail(call, "the axis must not be the batch axis");
     if (update->rank != in->rank || update->dtype != in->dtype)
-        return kernel_fail(call, "the update has another rank or type than the cache");
+        return kernel_fail(call, "the rank or type of the update and the cache differ");
     for (uint32_t i = 0; i < in->rank; i++)
         if (i == axis ? update->dims[i] > in->dims[i] : update->dims[i] != in->dims[i])
             return kernel_fail(call, "axis %u: %lld elements, updates of %lld", i,
@@ -205,7 +206,7 @@ bool kernel_tensor_scatter(KernelCall *call) {
     const KernelTensor *write = kernel_input(call, 2);
     KernelTensor *out = &call->outputs[0];
     uint32_t axis;
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is unknown");
     if (!kernel_axis(call, attrs->axis, in->rank, &axis) || !cache_check(call, axis, write))
         return false;
     const int64_t *starts = write ? kernel_ints(call, write) : NULL;

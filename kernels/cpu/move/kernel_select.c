@@ -163,7 +163,7 @@ static bool one_hot_depth(KernelCall *call, int64_t *depth) {
         double value = kernel_real(tensor, 0);
         *depth = value >= 0 && value < 0x1p62 ? (int64_t)value : -1;
     }
-    return *depth >= 0 || kernel_fail(call, "depth is negative or no number");
+    return *depth >= 0 || kernel_fail(call, "depth is negative or not a number");
 }
 
 /* The place of an index along the new axis; -1 where it is out of range, which marks nothing. */
@@ -181,13 +181,13 @@ bool kernel_one_hot(KernelCall *call) {
     uint32_t axis, rank = indices->rank + 1;
     int64_t depth = 0;
     if (!one_hot_depth(call, &depth) || !kernel_axis(call, attrs->axis, rank, &axis)) return false;
-    if (values->count != 2) return kernel_fail(call, "the values are not two");
+    if (values->count != 2) return kernel_fail(call, "the number of values is not two");
     int64_t *dims = ARENA_ARRAY(call->scratch, int64_t, rank);
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = i == axis ? depth : indices->dims[i < axis ? i : i - 1];
     if (!kernel_output(call, 0, rank, dims)) return false;
     KernelTensor *out = &call->outputs[0];
-    if (out->dtype != values->dtype) return kernel_fail(call, "the values have another type");
+    if (out->dtype != values->dtype) return kernel_fail(call, "the values have a different type");
     const int64_t *items = NULL;
     if (dtype_is_integer(indices->dtype) && !(items = kernel_ints(call, indices))) return false;
     size_t size = kernel_element_size(out->dtype);

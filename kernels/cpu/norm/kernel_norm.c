@@ -125,7 +125,7 @@ static bool find_skip(KernelCall *call, const KernelTensor *skip, NormRows *job)
     bool same = skip->rank == x->rank;
     for (uint32_t i = 0; same && i < x->rank; i++) same = skip->dims[i] == x->dims[i];
     if (!same || (sum && sum->count != x->count))
-        return kernel_fail(call, "Skip has another shape than X");
+        return kernel_fail(call, "the shapes of Skip and X differ");
     job->skip = skip->data;
     job->sum = sum ? sum->data : NULL;
     return true;
@@ -212,7 +212,7 @@ static bool norm_groups(KernelCall *call, uint64_t groups, bool by_group) {
     else if (x->dtype == DTYPE_DOUBLE)
         norm_groups_double(&job, groups);
     else
-        return kernel_fail(call, "no floats");
+        return kernel_fail(call, "no floating-point values");
     return true;
 }
 
@@ -222,8 +222,8 @@ bool kernel_group_norm(KernelCall *call) {
     const KernelTensor *x = &call->inputs[0];
     if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
     if (attrs->groups < 1 || x->dims[1] % attrs->groups)
-        return kernel_fail(call, "%lld channels are not in %lld groups", (long long)x->dims[1],
-                           (long long)attrs->groups);
+        return kernel_fail(call, "%lld channels cannot be divided into %lld groups",
+                           (long long)x->dims[1], (long long)attrs->groups);
     return norm_groups(call, (uint64_t)attrs->groups, call->row->since < 21);
 }
 
@@ -294,7 +294,8 @@ bool kernel_batch_norm(KernelCall *call) {
     const ChannelNormAttrs *attrs = call->attrs;
     if (!kernel_want_same_count(call)) return false;
     const KernelTensor *x = &call->inputs[0];
-    if (x->dtype != DTYPE_FLOAT && x->dtype != DTYPE_DOUBLE) return kernel_fail(call, "no floats");
+    if (x->dtype != DTYPE_FLOAT && x->dtype != DTYPE_DOUBLE)
+        return kernel_fail(call, "no floating-point values");
     NormChannels job = {.batch = x->rank ? (uint64_t)x->dims[0] : 1,
                         .channels = 1,
                         .size = 1,

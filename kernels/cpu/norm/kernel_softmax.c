@@ -60,7 +60,7 @@ static bool soft(KernelCall *call, SoftKind kind) {
     else if (call->inputs[0].dtype == DTYPE_DOUBLE)
         run_double(call, loops, kind);
     else
-        return kernel_fail(call, "no floats");
+        return kernel_fail(call, "no floating-point values");
     return true;
 }
 

@@ -78,7 +78,7 @@ static bool has(unsigned isa, unsigned wanted) {
 static bool check_engine(Onednn *lib) {
     dnnl_status_t status = lib->engine_create(&lib->engine, dnnl_cpu, 0);
     if (status != dnnl_success)
-        return refuse("oneDNN %s gives no CPU engine (status %d)", lib->text, (int)status);
+        return refuse("oneDNN %s cannot create a CPU engine (status %d)", lib->text, (int)status);
     unsigned isa = (unsigned)lib->get_effective_cpu_isa();
     lib->bytes = has(isa, dnnl_cpu_isa_avx512_core_vnni) || has(isa, dnnl_cpu_isa_avx2_vnni);
     lib->bfloat16 = has(isa, dnnl_cpu_isa_avx512_core_bf16);

@@ -45,7 +45,7 @@ static bool multiply(KernelCall *call, const GemmAttrs *attrs, const Epilogue *e
     MatmulBatches s;
     /* rows of a transposed A do not go on from matrix to matrix, as matmul_batches may have them */
     if ((transpose_a && a.rank != 2) || (transpose_b && b.rank < 2))
-        return kernel_fail(call, "an operand of rank %u can't be transposed here",
+        return kernel_fail(call, "cannot transpose an operand of rank %u here",
                            transpose_a ? a.rank : b.rank);
     if (transpose_a) a = matmul_transposed(call, &a);
     if (transpose_b) b = matmul_transposed(call, &b);

@@ -21,7 +21,7 @@ static bool one_type(KernelCall *call) {
     if ((call->inputs[1].dtype == dtype || stored) && call->outputs[0].dtype == dtype &&
         (!c || c->dtype == dtype))
         return true;
-    return kernel_fail(call, "operands of several types");
+    return kernel_fail(call, "operands of different types");
 }
 
 /* A second matrix that is constant stays as the plan has it in 16 bit where each element is read but
@@ -115,8 +115,9 @@ static bool addend_make(KernelCall *call, float beta, Addend *addend) {
     if (c->rank > 2) return kernel_fail(call, "C has rank %u", c->rank);
     int64_t columns = c->rank ? c->dims[c->rank - 1] : 1, rows = c->rank > 1 ? c->dims[0] : 1;
     if ((rows != 1 && rows != y->dims[0]) || (columns != 1 && columns != y->dims[1]))
-        return kernel_fail(call, "C is %lld x %lld, the product %lld x %lld", (long long)rows,
-                           (long long)columns, (long long)y->dims[0], (long long)y->dims[1]);
+        return kernel_fail(call, "C is %lld x %lld, but the product is %lld x %lld",
+                           (long long)rows, (long long)columns, (long long)y->dims[0],
+                           (long long)y->dims[1]);
     addend->data = c->data;
     addend->column = columns == 1 ? 0 : 1;
     addend->row = rows == 1 ? 0 : (uint64_t)columns;

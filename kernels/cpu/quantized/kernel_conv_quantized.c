@@ -22,7 +22,7 @@ static bool zero_points(KernelCall *call, uint32_t i, uint64_t count, ZeroPoints
     *zeros = (ZeroPoints){.points = ARENA_ARRAY(call->scratch, int64_t, 1)};
     if (!t) return true;
     if (!is_byte(t) || (t->count != 1 && t->count != count))
-        return kernel_fail(call, "%llu zero points of %s where 1 or %llu belong",
+        return kernel_fail(call, "%llu zero points of %s instead of 1 or %llu",
                            (unsigned long long)t->count, dtype_name(t->dtype),
                            (unsigned long long)count);
     zeros->points = kernel_ints(call, t);
@@ -36,7 +36,7 @@ static bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t 
     const KernelTensor *x = &call->inputs[0], *w = kernel_input(call, at->w);
     Window window;
     ZeroPoints x_zero, w_zero;
-    if (!w || !is_byte(x) || !is_byte(w)) return kernel_fail(call, "operands are not of 8 bits");
+    if (!w || !is_byte(x) || !is_byte(w)) return kernel_fail(call, "operands are not 8-bit");
     if (!window_make(call, attrs, w, &window) || !window_check_conv(call, &window, x, w, NULL) ||
         !zero_points(call, at->x_zero, 1, &x_zero) ||
         !zero_points(call, at->w_zero, (uint64_t)w->dims[0], &w_zero))
@@ -116,10 +116,10 @@ bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
     const KernelTensor *x_scale = kernel_input(call, 1), *w_scale = kernel_input(call, 4);
     const KernelTensor *y_scale = kernel_input(call, 6), *y_zero = kernel_input(call, 7);
     if (w->rank < 2 || y->rank < 2 || !is_byte(y))
-        return kernel_fail(call, "operands are not of 8 bits");
+        return kernel_fail(call, "operands are not 8-bit");
     uint64_t filters = (uint64_t)w->dims[0];
     if (!is_float(x_scale, 1) || !is_float(w_scale, filters) || !is_float(y_scale, 1))
-        return kernel_fail(call, "a scale is not a float or of a wrong size");
+        return kernel_fail(call, "a scale is not a float, or has a wrong size");
     if ((y_zero && (y_zero->dtype != y->dtype || y_zero->count != 1)) ||
         (bias && (bias->dtype != DTYPE_INT32 || bias->count != filters)))
         return kernel_fail(call, "the result's zero point or the bias does not fit");

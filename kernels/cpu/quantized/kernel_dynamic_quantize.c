@@ -52,7 +52,7 @@ bool kernel_dynamic_quantize(KernelCall *call) {
     const KernelTensor *x = &call->inputs[0], *out = &call->outputs[0];
     const KernelTensor *scale_out = &call->outputs[1], *zero_out = &call->outputs[2];
     if (out->count != x->count || scale_out->count != 1 || zero_out->count != 1)
-        return kernel_fail(call, "its results have other dims than its input");
+        return kernel_fail(call, "the dims of its results and its input differ");
     const BytesJob job = {x->data, out->data, dynamic_scale(find_range(call, x))};
     *(float *)scale_out->data = job.by.scale;
     *(uint8_t *)zero_out->data = job.by.zero;

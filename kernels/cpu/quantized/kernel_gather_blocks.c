@@ -108,7 +108,7 @@ static bool read_dims(KernelCall *call, Blocks *b) {
         !kernel_axis(call, attrs->along, x->rank, &along))
         return false;
     if (b->packed && (along + 1 != x->rank || axis == along))
-        return kernel_fail(call, "packed elements with blocks along another axis than the last");
+        return kernel_fail(call, "packed elements with blocks along an axis other than the last");
     b->along = (uint64_t)x->dims[along] * each;
     b->blocks = b->along / b->block + (b->along % b->block != 0);
     b->inner = kernel_span(x, along + 1, x->rank);
@@ -116,7 +116,7 @@ static bool read_dims(KernelCall *call, Blocks *b) {
     b->row = kernel_span(x, axis + 1, x->rank) * each;
     if (!has_blocks(x, &call->inputs[SCALES], along, b->blocks) ||
         (zeros && !has_blocks(x, zeros, along, b->blocks / each + (b->blocks % each != 0))))
-        return kernel_fail(call, "scales or zero points are not of %llu blocks",
+        return kernel_fail(call, "scales or zero points do not have %llu blocks",
                            (unsigned long long)b->blocks);
     const uint64_t before = kernel_span(x, 0, axis);
     return kernel_want_count(call, &call->outputs[0], before * call->inputs[INDICES].count * b->row,

@@ -48,7 +48,7 @@ static bool read_factors(KernelCall *call, const MatMulBits *m) {
     const uint64_t zeros = zero && zero->dtype == DTYPE_UINT8 ? zero_bytes(shape) : shape->blocks;
     return (has_dims(scale, shape->n, shape->blocks, list) &&
             (!zero || has_dims(zero, shape->n, zeros, list))) ||
-           kernel_fail(call, "scales or zero points are not of %llu blocks",
+           kernel_fail(call, "scales or zero points do not have %llu blocks",
                        (unsigned long long)shape->blocks);
 }
 
@@ -60,7 +60,8 @@ static bool read_shape(KernelCall *call, MatMulBits *m) {
     if (attrs->block < 1 || attrs->block > INT32_MAX)
         return kernel_fail(call, "blocks of %lld weights", (long long)attrs->block);
     if (a->rank < 1 || attrs->k < 0 || a->dims[a->rank - 1] != attrs->k || b->rank != 3)
-        return kernel_fail(call, "A's rows are not of K elements, or B is no matrix of blocks");
+        return kernel_fail(call,
+                           "rows of A do not have K elements, or B is not a matrix of blocks");
     const uint64_t block = (uint64_t)attrs->block, k = (uint64_t)attrs->k;
     const WeightShape shape = {.bits = (uint32_t)attrs->bits,
                                .k = k,
@@ -70,9 +71,9 @@ static bool read_shape(KernelCall *call, MatMulBits *m) {
     const uint64_t bytes = shape.bits == BITS_LEAST ? (block + 1) / 2 : block;
     m->product.shape = shape;
     if (attrs->n != ATTR_ABSENT && attrs->n != b->dims[0])
-        return kernel_fail(call, "B is not of N columns");
+        return kernel_fail(call, "B does not have N columns");
     if ((uint64_t)b->dims[1] != shape.blocks || (uint64_t)b->dims[2] != bytes)
-        return kernel_fail(call, "weights are not of %llu blocks of %llu bytes",
+        return kernel_fail(call, "weights do not have %llu blocks of %llu bytes",
                            (unsigned long long)shape.blocks, (unsigned long long)bytes);
     return read_factors(call, m);
 }
@@ -84,10 +85,10 @@ static bool read_dtypes(KernelCall *call, const Places *places) {
         const bool bytes = i == B || (i == places->zero && places->z == NONE);
         const bool is_float = i != B && input->dtype == DTYPE_FLOAT;
         if (!is_float && !(bytes && input->dtype == DTYPE_UINT8))
-            return kernel_fail(call, "operand %u is of %s", i, dtype_name(input->dtype));
+            return kernel_fail(call, "operand %u has type %s", i, dtype_name(input->dtype));
     }
     return call->outputs[0].dtype == DTYPE_FLOAT ||
-           kernel_fail(call, "a result of %s", dtype_name(call->outputs[0].dtype));
+           kernel_fail(call, "a result of type %s", dtype_name(call->outputs[0].dtype));
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -157,7 +158,7 @@ static KernelReady make(KernelCall *call, const Places *places) {
     WeightProduct *p = &m->product;
     if (!weight_packed_size(&p->shape, &panel, &m->size) ||
         !weight_factors_count(&p->shape, &m->factors) || m->factors > UINT64_MAX / sizeof(float)) {
-        kernel_fail(call, "weights of no size");
+        kernel_fail(call, "empty weights");
         return KERNEL_FAILED;
     }
     p->cpu = isa_here();
@@ -236,7 +237,7 @@ bool kernel_matmul_bits(KernelCall *call) {
     WeightProduct p = m->product;
     p.rows = kernel_span(a, 0, a->rank - 1);
     if (!read_epilogue(call, m, &epilogue)) return false;
-    if (y->count != p.rows * p.shape.n) return kernel_fail(call, "Y is of another shape");
+    if (y->count != p.rows * p.shape.n) return kernel_fail(call, "Y has a different shape");
     if (y->count == 0) return true;
     if (!pack_rest(call, m, &p)) return false;
     p.x = a->data;

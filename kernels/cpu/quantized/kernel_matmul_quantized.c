@@ -123,7 +123,7 @@ bool matmul_integer_by(KernelCall *call, ByteSums *sums) {
     KernelTensor *y = &call->outputs[0];
     ByteFactors f = {.a = &call->inputs[0], .b = &call->inputs[1]};
     if (!is_byte(f.a) || !is_byte(f.b) || y->dtype != DTYPE_INT32)
-        return kernel_fail(call, "operands are not of 8 bits");
+        return kernel_fail(call, "operands are not 8-bit");
     if (!matmul_batches(call, f.a, f.b, y, &f.s) || !lines_make(call, 2, f.a, true, &f.a_zero) ||
         !lines_make(call, 3, f.b, false, &f.b_zero) || !zeros_fit(call, 2, f.a) ||
         !zeros_fit(call, 3, f.b))

@@ -60,7 +60,7 @@ static bool find_factors(KernelCall *call, const Mixture *m, uint32_t i, Layer *
     layer->lists = m->attrs->block <= 0;
     layer->blocks = layer->lists ? 1 : layer->columns / layer->block;
     if (!layer->lists && layer->columns % layer->block)
-        return kernel_fail(call, "rows that are no whole blocks");
+        return kernel_fail(call, "rows that are not whole blocks");
     if (!scales) return kernel_fail(call, "quantized weights without scales");
     const uint64_t lines = m->experts * layer->rows;
     if (!kernel_want_count(call, scales, lines * layer->blocks, "scales")) return false;
@@ -93,7 +93,7 @@ static bool find_layer(KernelCall *call, Mixture *m, uint32_t i, uint64_t column
     const uint64_t row = bytes ? packed_size(layer, columns) : columns;
     if (w->rank != 3 || (uint64_t)w->dims[0] != m->experts || (uint64_t)w->dims[2] != row ||
         (bytes && columns % (8 / layer->bits)) || (w->dtype == DTYPE_UINT8) != bytes)
-        return kernel_fail(call, "weights of layer %u have other dims", i + 1);
+        return kernel_fail(call, "weights of layer %u have different dims", i + 1);
     layer->rows = (uint64_t)w->dims[1];
     layer->weights = w->data;
     layer->bias = bias ? bias->data : NULL;
@@ -113,9 +113,10 @@ static bool find_layers(KernelCall *call, Mixture *m) {
     if (pairs) m->inner /= 2;
     if (third && !find_layer(call, m, 2, m->width)) return false;
     if (third && m->layers[2].rows != m->inner)
-        return kernel_fail(call, "layers of different rows");
+        return kernel_fail(call, "layers with different numbers of rows");
     return find_layer(call, m, 1, m->inner) &&
-           (m->layers[1].rows == m->width || kernel_fail(call, "a last layer of other rows"));
+           (m->layers[1].rows == m->width ||
+            kernel_fail(call, "a last layer with a different number of rows"));
 }
 
 static bool is_integers(const AttrText *text) {
@@ -125,10 +126,10 @@ static bool is_integers(const AttrText *text) {
 static bool refuse_unknown(KernelCall *call, const Mixture *m) {
     const ExpertAttrs *attrs = m->attrs;
     for (uint32_t i = m->places->shares + 1; m->places->shares && i < call->input_count; i++)
-        if (kernel_input(call, i)) return kernel_fail(call, "input %u is not known", i);
-    if (attrs->activation < 0) return kernel_fail(call, "activation_type is not a known one");
-    if (attrs->sparse) return kernel_fail(call, "use_sparse_mixer is not known");
-    if (attrs->prepacked > 0) return kernel_fail(call, "weights_prepacked is not known");
+        if (kernel_input(call, i)) return kernel_fail(call, "input %u is not supported", i);
+    if (attrs->activation < 0) return kernel_fail(call, "activation_type is unknown");
+    if (attrs->sparse) return kernel_fail(call, "use_sparse_mixer is not supported");
+    if (attrs->prepacked > 0) return kernel_fail(call, "weights_prepacked is not supported");
     if (!is_integers(&attrs->quantized)) return kernel_fail(call, "quant_type is not 'int'");
     return true;
 }

@@ -250,7 +250,7 @@ static bool read_sum(KernelCall *call, const QConv *conv, ByteScale *scale, Igem
     scale->bounds.q = HUGE_VALF;
     if (conv->by_channel || y->dtype == DTYPE_FLOAT ||
         (z->dtype != DTYPE_INT8 && z->dtype != DTYPE_UINT8))
-        return kernel_fail(call, "%s can't be added", dtype_name(z->dtype));
+        return kernel_fail(call, "cannot add %s", dtype_name(z->dtype));
     if (!byte_number(call, V_FACTOR, &sum->v_factor) ||
         !byte_number(call, Z_FACTOR, &sum->z_factor) ||
         !byte_number(call, SUM_SHIFT, &sum->shift) ||
@@ -312,7 +312,7 @@ bool kernel_q_conv(KernelCall *call) {
     if (y->count == 0) return true;
     if (w->count == 0 || x->count == 0) return kernel_fail(call, "there is nothing to multiply");
     if (z && (z->count != y->count || kernel_element_size(z->dtype) != 1))
-        return kernel_fail(call, "%s of another size can't be added", dtype_name(z->dtype));
+        return kernel_fail(call, "cannot add %s of a different size", dtype_name(z->dtype));
     if (conv.last) return run_conv(call, &conv, &(ConvData){x->data, z ? z->data : NULL, y->data});
     void *turned = kernel_workspace(call, x->count), *result = NULL;
     if (turned) result = kernel_workspace(call, y->count * size);

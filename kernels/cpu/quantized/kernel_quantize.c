@@ -211,7 +211,7 @@ static bool integer_limits(Quantizer *q) {
 static const float *as_floats(KernelCall *call, const KernelTensor *tensor, uint64_t count) {
     float *items = ARENA_ARRAY(call->scratch, float, count + 1);
     if (tensor && !kernel_convert(DTYPE_FLOAT, items, tensor->dtype, tensor->data, count, NULL)) {
-        kernel_fail(call, "%s where numbers belong", dtype_name(tensor->dtype));
+        kernel_fail(call, "%s instead of numbers", dtype_name(tensor->dtype));
         return NULL;
     }
     return items;
@@ -222,7 +222,7 @@ static bool read_scales(KernelCall *call, const KernelTensor *scale, Quantizer *
     if (q->precision == DTYPE_DOUBLE) {
         double *items = ARENA_ARRAY(call->scratch, double, scale->count + 1);
         if (!kernel_convert(DTYPE_DOUBLE, items, scale->dtype, scale->data, scale->count, NULL))
-            return kernel_fail(call, "a scale can't be %s", dtype_name(scale->dtype));
+            return kernel_fail(call, "a scale cannot be %s", dtype_name(scale->dtype));
         q->wide_scales = items;
         return true;
     }
@@ -257,9 +257,9 @@ bool kernel_quantize(KernelCall *call) {
     Quantizer q = {.x = x, .out = out, .rules = {!attrs->saturate, CONVERT_UP}};
     ScaleMap map;
     if (x->count != out->count || !integer_limits(&q))
-        return kernel_fail(call, "its result can't be %s", dtype_name(out->dtype));
+        return kernel_fail(call, "its result cannot be %s", dtype_name(out->dtype));
     if (x->dtype != DTYPE_INT32 && !dtype_is_float(x->dtype))
-        return kernel_fail(call, "%s can't be quantized", dtype_name(x->dtype));
+        return kernel_fail(call, "cannot quantize %s", dtype_name(x->dtype));
     if (!choose_precision(call, scale, &q.precision) ||
         !scale_map_make(call, x, scale, zero, &map) || !read_scales(call, scale, &q))
         return false;
@@ -329,7 +329,7 @@ static void dequantize_doubles(const void *data, Run run, const void *in, void *
 static const double *as_doubles(KernelCall *call, const KernelTensor *tensor, uint64_t count) {
     double *items = ARENA_ARRAY(call->scratch, double, count + 1);
     if (tensor && !kernel_convert(DTYPE_DOUBLE, items, tensor->dtype, tensor->data, count, NULL)) {
-        kernel_fail(call, "%s where numbers belong", dtype_name(tensor->dtype));
+        kernel_fail(call, "%s instead of numbers", dtype_name(tensor->dtype));
         return NULL;
     }
     return items;
@@ -347,7 +347,7 @@ bool kernel_dequantize(KernelCall *call) {
     const KernelTensor *zero = kernel_input(call, 2), *out = &call->outputs[0];
     if (x->count != out->count || !dtype_is_float(out->dtype) ||
         !(dtype_is_integer(x->dtype) || dtype_is_float(x->dtype)))
-        return kernel_fail(call, "%s can't become %s", dtype_name(x->dtype),
+        return kernel_fail(call, "cannot convert %s to %s", dtype_name(x->dtype),
                            dtype_name(out->dtype));
     ScaleMap map;
     if (!scale_map_make(call, x, scale, zero, &map)) return false;

@@ -146,7 +146,7 @@ static bool run_few(KernelCall *call, const WeightProduct *p) {
         .product = p, .isa = isa_pick(weight_isas_offers, p->cpu), .x = p->x, .x_row = shape->k};
     uint64_t all;
     if (!weight_packed_size(shape, &job.panel, &all))
-        return kernel_fail(call, "the weights have no size");
+        return kernel_fail(call, "the weights are empty");
     if (shape->bits == 4 && (shape->block % WEIGHT_GROUP || shape->k % WEIGHT_GROUP)) {
         job.x_row = shape->blocks * weight_block_depth(shape);
         job.x = pad_rows(call, p, job.x_row);
@@ -186,7 +186,7 @@ static bool run_many(KernelCall *call, const WeightProduct *p) {
     const GemmMatrix x = {.data = p->x, .row = p->shape.k, .column = 1};
     uint64_t all;
     if (!weight_packed_size(&p->shape, &job.panel, &all))
-        return kernel_fail(call, "the weights have no size");
+        return kernel_fail(call, "the weights are empty");
     const Gemm product = {.kind = GEMM_FLOAT,
                           .batches = 1,
                           .m = p->rows,

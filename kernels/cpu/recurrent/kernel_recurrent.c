@@ -450,7 +450,7 @@ typedef struct Direction {
 static void *new_state(KernelCall *call, const Recurrent *job) {
     uint64_t count, size;
     if (!checked_mul(job->batch, job->hidden, &count) || count > UINT64_MAX / 16) {
-        kernel_fail(call, "a state is larger than memory can be");
+        kernel_fail(call, "a state is larger than the address space");
         return NULL;
     }
     size = count * job->element;
@@ -690,7 +690,7 @@ static KernelReady make_bytes(KernelCall *call) {
     call->prepared = bytes;
     if (w->rank != 3 || r->rank != 3 || w->dims[1] > BYTES_DEPTH_MOST ||
         r->dims[1] > BYTES_DEPTH_MOST) {
-        kernel_fail(call, "weights are not of rank 3, or too many for one unit");
+        kernel_fail(call, "weights do not have rank 3, or are too large for one unit");
         return KERNEL_FAILED;
     }
     bytes->w = (ByteWeights){.input = 1, .scale = 8, .zero = 9};

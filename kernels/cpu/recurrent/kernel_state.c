@@ -72,10 +72,10 @@ static bool linear_sizes(KernelCall *call, Linear *job) {
         return kernel_fail(call, "%lld query heads on %lld key heads", (long long)heads[0],
                            (long long)heads[1]);
     for (uint32_t i = 0; i < 3; i++) {
-        if (in[i]->rank != 3) return kernel_fail(call, "input %u is not of rank 3", i);
+        if (in[i]->rank != 3) return kernel_fail(call, "input %u does not have rank 3", i);
         if (in[i]->dims[0] != in[0]->dims[0] || in[i]->dims[1] != in[0]->dims[1] ||
             in[i]->dims[2] % heads[i])
-            return kernel_fail(call, "input %u has other dims", i);
+            return kernel_fail(call, "input %u has different dims", i);
     }
     *job = (Linear){.batch = (uint64_t)in[0]->dims[0],
                     .length = (uint64_t)in[0]->dims[1],
@@ -84,7 +84,7 @@ static bool linear_sizes(KernelCall *call, Linear *job) {
                     .d_k = (uint64_t)(in[0]->dims[2] / heads[0]),
                     .d_v = (uint64_t)(in[2]->dims[2] / heads[1])};
     if (in[1]->dims[2] / heads[1] != in[0]->dims[2] / heads[0])
-        return kernel_fail(call, "queries and keys are of other sizes");
+        return kernel_fail(call, "queries and keys have different sizes");
     job->scale = attrs->scale != 0 ? (double)attrs->scale : 1 / sqrt((double)job->d_k);
     return true;
 }
@@ -96,12 +96,12 @@ static bool linear_gates(KernelCall *call, Linear *job) {
     bool gated = attrs->rule == RULE_GATED || attrs->rule == RULE_GATED_DELTA;
     bool delta = attrs->rule == RULE_DELTA || attrs->rule == RULE_GATED_DELTA;
     uint64_t tokens = job->batch * job->length, heads = tokens * job->kv_heads;
-    if (attrs->window) return kernel_fail(call, "states of several tokens are not known");
-    if (attrs->rule < 0) return kernel_fail(call, "update_rule is not a known one");
+    if (attrs->window) return kernel_fail(call, "states of several tokens are not supported");
+    if (attrs->rule < 0) return kernel_fail(call, "update_rule is unknown");
     if (gated != (decay != NULL) || delta != (beta != NULL))
-        return kernel_fail(call, "the rule and its inputs decay and beta do not agree");
+        return kernel_fail(call, "the inputs decay and beta do not match the rule");
     if ((decay && decay->rank != 3) || (beta && beta->rank != 3))
-        return kernel_fail(call, "decay or beta is not of rank 3");
+        return kernel_fail(call, "decay or beta does not have rank 3");
     job->decay_each = decay && (uint64_t)decay->dims[2] != job->kv_heads;
     job->beta_each = beta && (uint64_t)beta->dims[2] == job->kv_heads;
     return state_reals(call, 4, job->decay_each ? heads * job->d_k : heads, &job->decay) &&
@@ -151,11 +151,12 @@ static bool causal_sizes(KernelCall *call, CausalConv *job) {
     const CausalConvAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
     if (attrs->window || attrs->channels_last || attrs->axes != 1 || attrs->dilation != 1)
-        return kernel_fail(call, "state_window, channels_last, ndim or dilation is not known");
-    if (x->rank != 3 || w->rank != 3) return kernel_fail(call, "input or weight is not of rank 3");
+        return kernel_fail(call, "state_window, channels_last, ndim, or dilation is not supported");
+    if (x->rank != 3 || w->rank != 3)
+        return kernel_fail(call, "input or weight does not have rank 3");
     if (w->dims[0] != x->dims[1] || w->dims[1] != 1 || w->dims[2] < 1)
-        return kernel_fail(call, "the weight has other dims than (channels, 1, k)");
-    if (attrs->activation < 0) return kernel_fail(call, "activation is not a known one");
+        return kernel_fail(call, "the dims of the weight are not (channels, 1, k)");
+    if (attrs->activation < 0) return kernel_fail(call, "activation is unknown");
     *job = (CausalConv){.batch = (uint64_t)x->dims[0],
                         .channels = (uint64_t)x->dims[1],
                         .length = (uint64_t)x->dims[2],

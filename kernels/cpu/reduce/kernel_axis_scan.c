@@ -158,9 +158,9 @@ static bool arg(KernelCall *call, const ArgFunction *functions) {
     if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
     AxisLoops loops = axis_loops(x, axis);
     if (y->count != loops.outer * loops.inner)
-        return kernel_fail(call, "the output has other dims");
+        return kernel_fail(call, "the output has different dims");
     if (y->count == 0) return true;
-    if (loops.n == 0) return kernel_fail(call, "no element is largest in an axis of none");
+    if (loops.n == 0) return kernel_fail(call, "an empty axis has no largest element");
     ArgJob job = {functions[x->dtype], x, y->data, loops, axis_blocks(loops), attrs->last != 0};
     const unsigned parts = kernel_parts(kernel_threads(call), x->count, 1);
     const KernelCut cut = kernel_element_cut(loops.outer * job.blocks, 1, parts, x->count);
@@ -238,7 +238,7 @@ static bool cumulate(KernelCall *call, const CumFunction *functions) {
     const int64_t *items = kernel_ints(call, where);
     if (!items || !kernel_want_count(call, where, 1, "axis")) return false;
     if (!kernel_axis(call, items[0], x->rank, &axis)) return false;
-    if (!functions[x->dtype]) return kernel_fail(call, "%s can't be summed", dtype_name(x->dtype));
+    if (!functions[x->dtype]) return kernel_fail(call, "cannot sum %s", dtype_name(x->dtype));
     if (x->count == 0) return true;
     AxisLoops loops = axis_loops(x, axis);
     CumJob job = {functions[x->dtype],   call->attrs, x->data,

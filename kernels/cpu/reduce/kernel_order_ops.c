@@ -72,7 +72,7 @@ bool kernel_topk(KernelCall *call) {
     if (!any) return true;
     if (!kernel_axis(call, attrs->axis, in->rank, &axis)) return false;
     if (indices && indices->dtype != DTYPE_INT64) return kernel_fail(call, "output 1 is not int64");
-    if (in->dtype == DTYPE_STRING) return kernel_fail(call, "strings have no largest ones");
+    if (in->dtype == DTYPE_STRING) return kernel_fail(call, "strings have no largest elements");
     if (any->count == 0) return true;
     if (any->dims[axis] > in->dims[axis])
         return kernel_fail(call, "%lld of %lld elements", (long long)any->dims[axis],

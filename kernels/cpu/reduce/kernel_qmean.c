@@ -126,7 +126,7 @@ bool kernel_q_mean(KernelCall *call) {
         return kernel_fail(call, "an operand of %s", dtype_name(x->dtype));
     if (!reduce_find(call, reduced)) return false;
     reduce_loops(call->scratch, x, reduced, &loops);
-    if (loops.results != y->count) return kernel_fail(call, "the output has other dims");
+    if (loops.results != y->count) return kernel_fail(call, "the output has different dims");
     if (!read_job(call, loops.reduced, &job)) return false;
     if (y->count == 0) return true;
     int64_t *sums = kernel_workspace(call, y->count * sizeof *sums);

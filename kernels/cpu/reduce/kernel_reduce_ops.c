@@ -387,7 +387,7 @@ static bool reduce(KernelCall *call, const ReduceSet *set) {
     reduce_loops(call->scratch, x, reduced, &loops);
     const ReduceKind *kind = set->of[half_is(x->dtype) ? DTYPE_FLOAT : x->dtype];
     if (!kind) return kernel_fail(call, "it is not defined for %s", dtype_name(x->dtype));
-    if (loops.results != y->count) return kernel_fail(call, "the output has other dims");
+    if (loops.results != y->count) return kernel_fail(call, "the output has different dims");
     if (y->count == 0) return true;
     return reduce_run(call, kind, &loops, x, y->data);
 }

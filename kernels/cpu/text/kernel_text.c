@@ -182,7 +182,7 @@ bool kernel_string_normalizer(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0];
     const KernelString *texts = in->data;
     uint64_t count = 0;
-    if (attrs->change < 0) return kernel_fail(call, "case_change_action is not a known one");
+    if (attrs->change < 0) return kernel_fail(call, "case_change_action is unknown");
     if (in->rank != 1 && (in->rank != 2 || in->dims[0] != 1))
         return kernel_fail(call, "the input is neither [C] nor [1, C]");
     StopWords stops = stop_words(call);
@@ -209,13 +209,13 @@ bool kernel_regex_full_match(KernelCall *call) {
     KernelTensor *out = &call->outputs[0];
     Err err = {0};
     if (in->dtype != DTYPE_STRING || out->dtype != DTYPE_BOOL)
-        return kernel_fail(call, "it takes strings and gives bools");
+        return kernel_fail(call, "it reads strings and returns bools");
     if (!attrs->pattern.present) return kernel_fail(call, "pattern is missing");
     if (memchr(attrs->pattern.text, 0, attrs->pattern.size))
         return kernel_fail(call, "the pattern holds a NUL");
     const char *pattern = arena_copy(call->scratch, attrs->pattern.text, attrs->pattern.size);
     Regex *regex = regex_compile(call->scratch, pattern, &err);
-    if (!regex) return kernel_fail(call, "the pattern can't be compiled: %s", err.what);
+    if (!regex) return kernel_fail(call, "cannot compile the pattern: %s", err.what);
     const KernelString *texts = in->data;
     for (uint64_t i = 0; i < in->count; i++) {
         kernel_checkpoint(call);

@@ -172,14 +172,14 @@ static void weigh(const Vectorizer *v, double *counts, const double *weights) {
 }
 
 static bool check_attrs(KernelCall *call, const TfIdfAttrs *attrs) {
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is unknown");
     if (attrs->longest < 1 || attrs->shortest < 1 || attrs->shortest > attrs->longest ||
         attrs->skips < 0)
         return kernel_fail(call, "n-grams of %lld to %lld tokens, %lld skips",
                            (long long)attrs->shortest, (long long)attrs->longest,
                            (long long)attrs->skips);
     if (attrs->ints.present == attrs->strings.present)
-        return kernel_fail(call, "it needs one of pool_int64s and pool_strings");
+        return kernel_fail(call, "it needs either pool_int64s or pool_strings");
     for (uint32_t i = 0; i < attrs->indexes.count; i++)
         if (attrs->indexes.items[i] < 0) return kernel_fail(call, "an index is negative");
     return true;
@@ -191,8 +191,8 @@ static bool read_tokens(KernelCall *call, Tokens *pool, Tokens *input) {
     const KernelTensor *in = &call->inputs[0];
     bool text = attrs->strings.present;
     if (text != (in->dtype == DTYPE_STRING))
-        return kernel_fail(call, "the pool holds %s, the input %s", text ? "strings" : "integers",
-                           dtype_name(in->dtype));
+        return kernel_fail(call, "the pool has %s, but the input has %s",
+                           text ? "strings" : "integers", dtype_name(in->dtype));
     *input = (Tokens){.count = in->count};
     if (text)
         input->strings = in->data;

@@ -57,7 +57,7 @@ static bool put_loss(KernelCall *call, LossJob *job) {
     KernelTensor *out = &call->outputs[0];
     uint64_t count = job->loops.outer * job->loops.inner;
     bool each = attrs->reduction == LOSS_NONE;
-    if (attrs->reduction < 0) return kernel_fail(call, "reduction is not a known mode");
+    if (attrs->reduction < 0) return kernel_fail(call, "reduction is an unknown mode");
     if (!kernel_want_count(call, out, each ? count : 1, "the loss")) return false;
     double *to = kernel_reals_for(call, out, DTYPE_DOUBLE);
     if (!to) return false;

@@ -76,7 +76,7 @@ bool conv_run(KernelCall *call, const Epilogue *epilogue) {
     const Dtype narrow = x->dtype == DTYPE_FLOAT ? gemm_narrow(w) : DTYPE_UNDEFINED;
     if ((w->dtype != x->dtype && !narrow) || y->dtype != x->dtype ||
         (bias && bias->dtype != x->dtype))
-        return kernel_fail(call, "operands of several types");
+        return kernel_fail(call, "operands of different types");
     if (y->count == 0) return true;
     if (w->count == 0) window.taps = 0; /* nothing but the bias; taps may be any number */
     ConvOperands conv = {.window = &window,

@@ -36,7 +36,7 @@ static bool transposed_make(KernelCall *call, Transposed *t) {
         y->dims[0] != x->dims[0] || (t->bias && t->bias->count != filters))
         return kernel_fail(call, "channels, groups, weights and bias do not fit");
     if (w->dtype != x->dtype || y->dtype != x->dtype || (t->bias && t->bias->dtype != x->dtype))
-        return kernel_fail(call, "operands of several types");
+        return kernel_fail(call, "operands of different types");
     t->images = (uint64_t)x->dims[0];
     t->channels = (uint64_t)x->dims[1] / groups;
     t->filters = (uint64_t)w->dims[1];

@@ -113,7 +113,7 @@ static bool check_sizes(KernelCall *call, const Window *window) {
         (bias && (bias->rank != 1 || bias->dims[0] != w->dims[1])))
         return kernel_fail(call, "channels, weights and bias do not fit");
     if (w->dtype != x->dtype || y->dtype != x->dtype)
-        return kernel_fail(call, "operands of several types");
+        return kernel_fail(call, "operands of different types");
     return true;
 }
 

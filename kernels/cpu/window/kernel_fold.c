@@ -144,7 +144,7 @@ bool kernel_col2im(KernelCall *call) {
     uint32_t spatial = out->rank - 2;
     if (in->rank != 3 || out->rank < 3 || call->inputs[1].count != spatial ||
         call->inputs[2].count != spatial)
-        return kernel_fail(call, "image_shape and block_shape are not of one length");
+        return kernel_fail(call, "image_shape and block_shape have different lengths");
     const int64_t *image = kernel_ints(call, &call->inputs[1]);
     const int64_t *block = image ? kernel_ints(call, &call->inputs[2]) : NULL;
     if (!block || !check_lists(call, spatial)) return false;
@@ -209,7 +209,7 @@ bool kernel_max_unpool(KernelCall *call) {
         int64_t rest = index[i], place = 0;
         for (uint32_t k = in->rank; k-- > 0; rest /= dims[k]) {
             if (rest % dims[k] >= out->dims[k])
-                return kernel_fail(call, "index %lld lies outside of the output",
+                return kernel_fail(call, "index %lld is outside of the output",
                                    (long long)index[i]);
             place += rest % dims[k] * steps[k];
         }

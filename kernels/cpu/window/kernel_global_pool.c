@@ -86,7 +86,7 @@ static bool global_pool(KernelCall *call, GlobalKind kind, double p) {
     KernelTensor *y = &call->outputs[0];
     if (x->rank < 2 || y->dtype != x->dtype ||
         y->count != (uint64_t)x->dims[0] * (uint64_t)x->dims[1])
-        return kernel_fail(call, "the result is of another type or size");
+        return kernel_fail(call, "the result has a different type or size");
     uint64_t size = kernel_span(x, 2, x->rank), planes = y->count;
     const GlobalJob job = {x, y, size, kind, p};
     kernel_run_parts(call->workers, kernel_work_cut(call, (double)x->count, planes), global_part,

@@ -384,7 +384,7 @@ static bool pool_make(KernelCall *call, Window *window, Pool *pool) {
     if (!window_make(call, attrs, NULL, window)) return false;
     if (x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || x->dtype != y->dtype ||
         (indices && (indices->dtype != DTYPE_INT64 || indices->count != y->count)))
-        return kernel_fail(call, "the result is of another type or size");
+        return kernel_fail(call, "the result has a different type or size");
     *pool = (Pool){.call = call,
                    .window = window,
                    .x = x->data,
@@ -400,7 +400,8 @@ static bool pool_make(KernelCall *call, Window *window, Pool *pool) {
 
 static bool pool_run(KernelCall *call, const Pool *pool, PoolPlane *run) {
     if (!run)
-        return kernel_fail(call, "there is no such pool of %s", dtype_name(call->inputs[0].dtype));
+        return kernel_fail(call, "this pooling is not supported for %s",
+                           dtype_name(call->inputs[0].dtype));
     run_planes(call, pool, run);
     return true;
 }

@@ -173,7 +173,7 @@ static bool run_pool(KernelCall *call, bool mean) {
     if (x->dims[0] != y->dims[0] || x->dims[x->rank - 1] != y->dims[x->rank - 1] ||
         (converts && !(dtype_is_float(x->dtype) && dtype_is_float(y->dtype))) ||
         (mean && (converts || x->dtype != DTYPE_FLOAT)))
-        return kernel_fail(call, "the result is of another type or size");
+        return kernel_fail(call, "the result has a different type or size");
     if (y->count == 0) return true;
     if (x->count == 0) return kernel_fail(call, "the input is empty");
     PoolLast pool = {.window = &window,

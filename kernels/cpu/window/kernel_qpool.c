@@ -464,7 +464,7 @@ bool kernel_q_average_pool(KernelCall *call) {
     pool.count_pads = attrs->count_include_pad != 0;
     if (window.rank < 1) return kernel_fail(call, "data of rank %u", x->rank);
     if (x->dims[0] != y->dims[0] || x->dims[window.channel_axis] != y->dims[window.channel_axis])
-        return kernel_fail(call, "the result is of another size");
+        return kernel_fail(call, "the result has a different size");
     if (!read_end(call, &pool)) return false;
     if (y->count == 0) return true;
     if (x->count == 0) return kernel_fail(call, "the input is empty");

@@ -56,20 +56,20 @@ static bool make_product(KernelCall *call, Product *product, uint32_t weights, i
     *product = (Product){.is_there = w != NULL};
     if (!w) return true;
     if (w->rank != 4 || w->dims[1] != depth || w->dims[2] != 1 || w->dims[3] != 1)
-        return kernel_fail(call, "weights have another shape than (columns, channels, 1, 1)");
+        return kernel_fail(call, "the shape of the weights is not (columns, channels, 1, 1)");
     if (depth > IGEMM_BLOCK_DEPTH) /* fuse-separable makes none */
         return kernel_fail(call, "%lld channels are too many", (long long)depth);
     product->depth = (uint64_t)depth;
     product->columns = (uint64_t)w->dims[0];
     return is_vector(kernel_input(call, weights + 1), product->columns) ||
-           kernel_fail(call, "a bias has another shape than its product");
+           kernel_fail(call, "the shapes of a bias and its product differ");
 }
 
 static bool check_residual(KernelCall *call, const SeparableConv *conv) {
     const KernelTensor *z = kernel_input(call, INPUT_Z), *y = &call->outputs[0];
     bool same = !z || (conv->behind.is_there && z->rank == y->rank);
     for (uint32_t i = 0; z && same && i < z->rank; i++) same = z->dims[i] == y->dims[i];
-    return same || kernel_fail(call, "Z has another shape than Y");
+    return same || kernel_fail(call, "the shapes of Z and Y differ");
 }
 
 static bool check_conv(KernelCall *call, SeparableConv *conv) {
@@ -77,9 +77,9 @@ static bool check_conv(KernelCall *call, SeparableConv *conv) {
     const KernelTensor *y = &call->outputs[0];
     const int64_t channels = w->dims[0];
     if (w->dims[1] != 1 || conv->window.groups != (uint64_t)channels)
-        return kernel_fail(call, "the convolution is not by channel");
+        return kernel_fail(call, "the convolution is not depthwise");
     if (!is_vector(kernel_input(call, INPUT_B), (uint64_t)channels))
-        return kernel_fail(call, "B has another shape than (M)");
+        return kernel_fail(call, "the shape of B is not (M)");
     if (!make_product(call, &conv->before, INPUT_V, x->dims[3]) ||
         !make_product(call, &conv->behind, INPUT_U, channels))
         return false;

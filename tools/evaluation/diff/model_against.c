@@ -134,7 +134,8 @@ static bool compare_constants(Against *a, const Value *now, const Value *was) {
         return false;
     }
     if (same) return true;
-    say(a, now->graph, "weight '%s' (%s) is neither the reference's '%s' (%s) nor that rounded",
+    say(a, now->graph,
+        "weight '%s' (%s) is neither equal to the reference's '%s' (%s) nor rounded from it",
         sym_text(now->name), x ? diff_tensor_text(a->arena, x) : "none", sym_text(was->name),
         y ? diff_tensor_text(a->arena, y) : "none");
     return true;
@@ -205,7 +206,8 @@ static bool compare_attr(Against *a, const Node *node, const Attr *now, const At
     if (alike && now->type == ATTR_TENSOR && now->v.t && was->v.t) {
         bool same;
         if (!compare_tensors(a, now->v.t, was->v.t, &same)) return false;
-        if (!same) say_node(a, node, what, diff_tensor_text(a->arena, now->v.t), "another tensor");
+        if (!same)
+            say_node(a, node, what, diff_tensor_text(a->arena, now->v.t), "a different tensor");
         return true;
     }
     const char *x = diff_attr_text(a->arena, now), *y = diff_attr_text(a->arena, was);
@@ -267,13 +269,13 @@ static bool compare_nodes(Against *a, const Node *now, const Node *was) {
     if (!compare_attrs(a, now, was)) return false;
     compare_outputs(a, now, was);
     if (!same_metadata(now->metadata, was->metadata))
-        say(a, now->graph, "node '%s' (%s) has other metadata", node_label(now),
+        say(a, now->graph, "node '%s' (%s) has different metadata", node_label(now),
             sym_text(now->op_type));
     if (!same_text(node_extra(now)->doc, node_extra(was)->doc))
-        say(a, now->graph, "node '%s' (%s) has another doc string", node_label(now),
+        say(a, now->graph, "node '%s' (%s) has a different doc string", node_label(now),
             sym_text(now->op_type));
     if (!same_bytes(node_extra(now)->rest, node_extra(was)->rest))
-        say(a, now->graph, "node '%s' (%s) has other unknown fields", node_label(now),
+        say(a, now->graph, "node '%s' (%s) has different unknown fields", node_label(now),
             sym_text(now->op_type));
     return true;
 }
@@ -381,7 +383,7 @@ static bool compare_weight(Against *a, const Value *now, const Value *was) {
     bool same = x && y && x->values && y->values && x->indices && y->indices;
     if (same && !compare_tensors(a, x->values, y->values, &same)) return false;
     if (same && !compare_tensors(a, x->indices, y->indices, &same)) return false;
-    if (!same) say(a, now->graph, "weight '%s' is another sparse tensor", sym_text(now->name));
+    if (!same) say(a, now->graph, "weight '%s' is a different sparse tensor", sym_text(now->name));
     return true;
 }
 
@@ -471,9 +473,10 @@ static bool compare_graph_outputs(Against *a, const Graph *now, const Graph *was
 }
 
 static bool compare_graphs(Against *a, const Graph *now, const Graph *was) {
-    if (!same_text(now->name, was->name)) say(a, now, "the graph has another name");
-    if (!same_text(now->doc, was->doc)) say(a, now, "the graph has another doc string");
-    if (!same_metadata(now->metadata, was->metadata)) say(a, now, "the graph has other metadata");
+    if (!same_text(now->name, was->name)) say(a, now, "the graph has a different name");
+    if (!same_text(now->doc, was->doc)) say(a, now, "the graph has a different doc string");
+    if (!same_metadata(now->metadata, was->metadata))
+        say(a, now, "the graph has different metadata");
     return compare_inputs(a, now, was) && compare_weights(a, now, was) &&
            compare_order(a, now, was) && compare_graph_outputs(a, now, was);
 }
@@ -518,13 +521,14 @@ static void compare_header(Against *a, const Model *now, const Model *was) {
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!same_text(fields[i].now, fields[i].was))
-            say(a, NULL, "the model has another %s", fields[i].name);
+            say(a, NULL, "the model has a different %s", fields[i].name);
     if (now->ir_version < was->ir_version)
         say(a, NULL, "IR version %lld, in the reference %lld", (long long)now->ir_version,
             (long long)was->ir_version);
-    if (now->model_version != was->model_version) say(a, NULL, "another model version");
-    if (!same_metadata(now->metadata, was->metadata)) say(a, NULL, "the model has other metadata");
-    if (!same_bytes(now->rest, was->rest)) say(a, NULL, "the model has other unknown fields");
+    if (now->model_version != was->model_version) say(a, NULL, "a different model version");
+    if (!same_metadata(now->metadata, was->metadata))
+        say(a, NULL, "the model has different metadata");
+    if (!same_bytes(now->rest, was->rest)) say(a, NULL, "the model has different unknown fields");
 }
 
 static bool compare_functions(Against *a, const Model *now, const Model *was) {
@@ -543,7 +547,7 @@ static bool compare_functions(Against *a, const Model *now, const Model *was) {
         }
         compare_imports(a, &x->opsets, &y->opsets);
         if (!same_metadata(x->metadata, y->metadata) || !same_text(x->doc, y->doc))
-            say(a, NULL, "function '%s' has other metadata", sym_text(x->name));
+            say(a, NULL, "function '%s' has different metadata", sym_text(x->name));
         if (!compare_graphs(a, x->body, y->body)) return false;
     }
     return true;
@@ -558,7 +562,7 @@ static bool compare_training(Against *a, const Model *now, const Model *was) {
     for (size_t i = 0; i < now->training.count; i++) {
         const TrainingInfo *x = now->training.items[i], *y = was->training.items[i];
         if (!x->initialization != !y->initialization || !x->algorithm != !y->algorithm)
-            say(a, NULL, "another training info");
+            say(a, NULL, "a different training_info");
         else if ((x->initialization && !compare_graphs(a, x->initialization, y->initialization)) ||
                  (x->algorithm && !compare_graphs(a, x->algorithm, y->algorithm)))
             return false;

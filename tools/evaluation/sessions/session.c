@@ -110,10 +110,10 @@ static bool carry(Session *s, Arena *arena, const char *word, Err *err) {
     for (const char *end = strchr(word, '='); end && !count; end = strchr(end + 1, '='))
         if (!carry_at(s, arena, word, (size_t)(end - word), &count, err)) return false;
     if (count) return true;
-    err_set(err, ERR_USAGE, "no output and input are '%s', which '--carry' names", word);
+    err_set(err, ERR_USAGE, "'%s' of '--carry' does not match an output and an input", word);
     err_hint(err,
-             "write --carry OUTPUT=INPUT, or 'present.*=past.*' for all of such names; the "
-             "outputs are: %s; the inputs are: %s",
+             "use --carry OUTPUT=INPUT, or 'present.*=past.*' for several names; the outputs are: "
+             "%s; the inputs are: %s",
              session_list(arena, s->outputs, s->output_count),
              session_list(arena, s->inputs, s->input_count));
     return false;
@@ -248,7 +248,7 @@ bool session_probe(const Session *s) {
 
 /* The options' way to give inputs, with an input's name for the word NAME. */
 static const char *way_to_give(const Session *s, const char *input) {
-    const char *way = s->how->inputs.hint ? s->how->inputs.hint : "give inputs of your own";
+    const char *way = s->how->inputs.hint ? s->how->inputs.hint : "provide your own inputs";
     const char *name = strstr(way, "NAME");
     if (!name) return way;
     return arena_printf(s->sizes.arena, "%.*s%s%s", (int)(name - way), way, input, name + 4);
@@ -267,7 +267,8 @@ static void hint_at_inputs(const Session *s, Err *err) {
                              value_io_text(arena, &s->inputs[found[i]]));
     const char *way = way_to_give(s, count ? s->inputs[found[0]].name : "NAME");
     if (assumed[0])
-        err_hint(err, "sizes were assumed, %s: --dim NAME=N says them; its random inputs: %s; %s",
+        err_hint(err,
+                 "sizes were assumed, %s; set them with --dim NAME=N; its random inputs: %s; %s",
                  assumed, names[0] ? names : "see --help", way);
     else
         err_hint(err, "its inputs were random: %s; %s", names[0] ? names : "all", way);
@@ -285,8 +286,7 @@ bool session_run(Session *s, Err *err) {
     session_blame_data(s->data, err);
     if (s->made && err->code == ERR_MODEL) hint_at_inputs(s, err);
     if (s->reserved && err->code == ERR_ENV)
-        err_hint(err, "values kept beside the run use %llu bytes of the budget that was given",
-                 (unsigned long long)s->reserved);
+        err_hint(err, "cached values use %llu bytes of the limit", (unsigned long long)s->reserved);
     return false;
 }
 

@@ -69,7 +69,7 @@ static bool take_shape(Finder *f, const char *word) {
     uint32_t rank = 0;
     if (!end || !parse_dims(end + 1, dims, &rank, MOST_RANK)) {
         err_set(f->err, ERR_USAGE, "'%s' is not a value of '--shape'", word);
-        err_hint(f->err, "write --shape NAME=1x3x224x224");
+        err_hint(f->err, "use --shape NAME=1x3x224x224");
         return false;
     }
     const char *name = arena_copy(f->arena, word, (size_t)(end - word));
@@ -109,12 +109,12 @@ static bool no_such_size(Finder *f, const char *name) {
     for (size_t i = 0; i < s->sizes.items.count; i++)
         nearest_name_try(&nearest, s->sizes.items.items[i].name);
     const char *names = input_sizes_names(&s->sizes);
-    err_set(f->err, ERR_USAGE, "no input has an open size '%s', which '--dim' names", name);
+    err_set(f->err, ERR_USAGE, "no input has the dynamic size '%s' of '--dim'", name);
     err_file(f->err, s->path);
     if (nearest.best && nearest.best[0])
-        err_hint(f->err, "did you mean '%s'? the open sizes are: %s", nearest.best, names);
+        err_hint(f->err, "did you mean '%s'? the dynamic sizes are: %s", nearest.best, names);
     else if (names[0])
-        err_hint(f->err, "the open sizes are: %s", names);
+        err_hint(f->err, "the dynamic sizes are: %s", names);
     else
         err_hint(f->err, "the inputs are: %s", session_list(f->arena, s->declared, s->input_count));
     return false;
@@ -126,7 +126,7 @@ static bool take_dim(Finder *f, const char *word) {
     uint32_t rank;
     if (!end || !parse_dims(end + 1, &size, &rank, 1) || rank != 1) {
         err_set(f->err, ERR_USAGE, "'%s' is not a value of '--dim'", word);
-        err_hint(f->err, "write --dim NAME=N");
+        err_hint(f->err, "use --dim NAME=N");
         return false;
     }
     const char *name = arena_copy(f->arena, word, (size_t)(end - word));
@@ -159,7 +159,7 @@ static bool take_input(Finder *f, const char *word) {
         return session_read_archive(s, f->arena, word, false, f->err);
     if (first) return unknown_input(f, "input", arena_copy(f->arena, word, (size_t)(first - word)));
     err_set(f->err, ERR_USAGE, "'%s' is not a value of '--input'", word);
-    err_hint(f->err, "write --input NAME=FILE, or --input FILE.npz");
+    err_hint(f->err, "use --input NAME=FILE, or --input FILE.npz");
     return false;
 }
 
@@ -280,10 +280,10 @@ static bool find_missing(Finder *f) {
         if (s->given[i] || s->inputs[i].has_default || s->inputs[i].optional ||
             (s->ran && s->carried[i]))
             continue;
-        err_set(f->err, ERR_USAGE, "no value is given");
+        err_set(f->err, ERR_USAGE, "it has no value");
         err_file(f->err, s->path);
         err_operand(f->err, "input '%s'", s->inputs[i].name);
-        err_hint(f->err, "give --input NAME=FILE, --data DIR or --random SEED; the inputs are: %s",
+        err_hint(f->err, "use --input NAME=FILE, --data DIR, or --random SEED; the inputs are: %s",
                  session_list(f->arena, s->inputs, s->input_count));
         return false;
     }

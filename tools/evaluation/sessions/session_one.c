@@ -17,7 +17,7 @@ bool session_no_input(const Session *s, Arena *arena, const char *file, const ch
     NearestName nearest = nearest_name_of(name);
     for (size_t i = 0; i < s->input_count; i++) nearest_name_try(&nearest, s->inputs[i].name);
     if (option)
-        err_set(err, ERR_USAGE, "the model has no input '%s' that '--%s' names", name, option);
+        err_set(err, ERR_USAGE, "the model has no input '%s' ('--%s')", name, option);
     else
         err_set(err, ERR_USAGE, "the model has no input '%s'", name);
     err_file(err, file);

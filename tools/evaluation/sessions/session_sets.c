@@ -104,12 +104,12 @@ bool session_data_sets(const Session *s, Arena *arena, const char *data, Words *
     if (sets->count) return true;
     err_set(err, ERR_USAGE,
             kind == PATH_NONE   ? "no such file or folder"
-            : kind == PATH_FILE ? "inputs are read from .npz, .npy or a folder"
+            : kind == PATH_FILE ? "inputs must be .npz, .npy, or a folder"
                                 : "the folder has no inputs");
     err_file(err, data);
     err_hint(err,
-             "an .npz with arrays called like the inputs, a folder of NAME.npy or of input_0.pb, "
-             "input_1.pb, ..., or a folder of such; the inputs are: %s",
+             "expected an .npz with arrays named after the inputs, a folder with NAME.npy or "
+             "input_0.pb, input_1.pb, ..., or a folder of these; the inputs are: %s",
              session_list(arena, s->inputs, s->input_count));
     return false;
 }
@@ -178,9 +178,9 @@ static bool read_named(Session *s, Arena *arena, const char *folder, Err *err) {
 static bool read_single(Session *s, Arena *arena, const char *path, Err *err) {
     size_t i = 0;
     if (needed_count(s) != 1) {
-        err_set(err, ERR_USAGE, "the file has one array, and the model more inputs");
+        err_set(err, ERR_USAGE, "the file has only one array, but the model has more inputs");
         err_file(err, path);
-        err_hint(err, "give an .npz with arrays called like them, or a folder; the inputs are: %s",
+        err_hint(err, "use an .npz with arrays named after them, or a folder; the inputs are: %s",
                  session_list(arena, s->inputs, s->input_count));
         return false;
     }

@@ -217,21 +217,21 @@ static const void *elements(Arena *arena, const Header *h, Dtype dtype, unsigned
 static bool find_header(NpyBytes bytes, uint64_t *start, uint64_t *length, Err *err) {
     static const char magic[] = "\x93NUMPY";
     unsigned char p[PREFIX + 4];
-    if (bytes.size < sizeof p) return err_set(err, ERR_MODEL, "this is no .npy file");
+    if (bytes.size < sizeof p) return err_set(err, ERR_MODEL, "not a .npy file");
     if (!source_read(bytes.source, bytes.at, p, sizeof p, err)) return false;
-    if (memcmp(p, magic, 6) != 0) return err_set(err, ERR_MODEL, "this is no .npy file");
+    if (memcmp(p, magic, 6) != 0) return err_set(err, ERR_MODEL, "not a .npy file");
     *start = p[6] == 1 ? PREFIX + 2 : PREFIX + 4;
     *length = p[8] | (uint64_t)p[9] << 8;
     if (p[6] != 1) *length |= (uint64_t)p[10] << 16 | (uint64_t)p[11] << 24;
     if (p[6] < 1 || p[6] > 3)
         return err_set(err, ERR_MODEL, "a .npy file of version %u.%u", p[6], p[7]);
-    return *length <= bytes.size - *start || err_set(err, ERR_MODEL, "the .npy file is cut off");
+    return *length <= bytes.size - *start || err_set(err, ERR_MODEL, "the .npy file is truncated");
 }
 
 static bool check_dtype(const Header *h, Dtype dtype, Err *err) {
     if (dtype != DTYPE_UNDEFINED) return true;
     if (h->kind == 'O')
-        return err_set(err, ERR_MODEL, "its objects are pickled, demi reads numbers");
+        return err_set(err, ERR_MODEL, "its objects are pickled; demi only reads numbers");
     return err_set(err, ERR_MODEL, "the array's type '%c%u' has no counterpart in ONNX", h->kind,
                    h->width);
 }
@@ -255,7 +255,7 @@ bool npy_open(Arena *arena, NpyBytes bytes, int32_t wanted, NpyArray *array, Err
     Header *h = ARENA_NEW(arena, Header);
     h->order = '<';
     if (!parse_header((Cursor){text, text + length}, h))
-        return err_set(err, ERR_MODEL, "the .npy file's header can't be read");
+        return err_set(err, ERR_MODEL, "cannot parse the header of the .npy file");
     const Dtype dtype = dtype_of(h, wanted);
     const uint64_t has = bytes.size - start - length;
     if (!check_dtype(h, dtype, err) || !check_size(h, has, err)) return false;

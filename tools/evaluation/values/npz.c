@@ -33,7 +33,7 @@ static uint64_t get(const unsigned char *p, unsigned bytes) {
 }
 
 static bool broken(Err *err) {
-    return err_set(err, ERR_MODEL, "this is no .npz archive, or damaged");
+    return err_set(err, ERR_MODEL, "not an .npz archive, or damaged");
 }
 
 typedef struct Directory {
@@ -213,9 +213,9 @@ static bool is_plausible(const NpzMember *member, Err *err) {
     if (member->size / MOST_RATIO > member->packed) return broken(err);
     if (member->size <= SMALL_MEMBER || member->size / MOST_LARGE_RATIO <= member->packed)
         return true;
-    err_set(err, ERR_MODEL, "the archive's '%s' would become more than %d times as large",
-            member->name, MOST_LARGE_RATIO);
-    err_hint(err, "numpy.savez stores it as it is");
+    err_set(err, ERR_MODEL, "'%s' in the archive would expand more than %d times", member->name,
+            MOST_LARGE_RATIO);
+    err_hint(err, "numpy.savez stores it uncompressed");
     return false;
 }
 
@@ -244,7 +244,7 @@ bool npz_open(Arena *arena, const Source *source, const NpzMember *member, NpyBy
         return broken(err);
     if (member->method == DEFLATED) return open_deflated(arena, source, start, member, bytes, err);
     if (member->method != STORED) {
-        err_set(err, ERR_MODEL, "the archive's '%s' is compressed by method %u", member->name,
+        err_set(err, ERR_MODEL, "'%s' in the archive uses compression method %u", member->name,
                 member->method);
         err_hint(err, "demi reads what numpy.savez and savez_compressed write");
         return false;

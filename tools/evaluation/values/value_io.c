@@ -194,7 +194,7 @@ bool value_file_open(Arena *arena, const char *path, ValueFile *file, Err *err) 
     file->archive = is_zip(file->source);
     if (file->archive) return npz_list(arena, file->source, &file->members, err);
     return is_array(file->source, path) ||
-           err_set(err, ERR_USAGE, "this is neither a .npy file nor an .npz archive");
+           err_set(err, ERR_USAGE, "neither a .npy file nor an .npz archive");
 }
 
 bool value_file_find(Arena *arena, const ValueFile *file, const DemiPlanIo *io, NpyArray *array,
@@ -237,15 +237,15 @@ static bool read_bare(Arena *arena, const Source *source, const DemiPlanIo *io, 
     uint32_t open = 0, where = 0;
     Bytes bytes;
     if (io->kind != DEMI_DATA_TENSOR_KIND || !io->has_rank || bits < 8) {
-        err_set(err, ERR_USAGE, "%s can't be read from bare elements", value_io_text(arena, io));
-        err_hint(err, "give it as .npy or as a TensorProto, .pb");
+        err_set(err, ERR_USAGE, "cannot read %s from raw elements", value_io_text(arena, io));
+        err_hint(err, "provide it as .npy or as a TensorProto, .pb");
         return false;
     }
     int64_t *dims = arena_copy(arena, io->dims, io->rank * sizeof *dims);
     for (uint32_t i = 0; i < io->rank; i++)
         if (dims[i] < 0) dims[i] = 1, where = i, open++;
     if (open > 1) {
-        err_set(err, ERR_USAGE, "the shape of bare elements must be known");
+        err_set(err, ERR_USAGE, "the shape of raw elements must be known");
         err_actual(err, "%s", value_io_text(arena, io));
         err_hint(err, "give it with --shape %s=...", io->name);
         return false;
@@ -274,7 +274,7 @@ bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiD
     } else if (ok && is_array(source, path)) {
         ok = read_array(arena, &(ValueFile){source, false, {0}}, io, value, err);
     } else if (ok && has_ending(path, ".npz")) {
-        ok = err_set(err, ERR_MODEL, "this is no .npz archive");
+        ok = err_set(err, ERR_MODEL, "not an .npz archive");
     } else if (ok && has_ending(path, ".pb")) {
         PbFile file = {.name = path, .kind = io->kind, .optional = io->optional};
         ok = read_all(arena, source, &file.bytes, err) && value_pb_parse(arena, &file, value, err);

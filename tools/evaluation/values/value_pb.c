@@ -134,8 +134,7 @@ static bool parse_tensor(Arena *arena, const char *name, Bytes bytes, DemiData *
         return false;
     }
     /* Node and operand of the inner error are the made model's. */
-    err_set(err, ERR_MODEL, "the tensor in it can't be read%s%s", inner.what[0] ? ": " : "",
-            inner.what);
+    err_set(err, ERR_MODEL, "cannot read its tensor%s%s", inner.what[0] ? ": " : "", inner.what);
     if (inner.expected[0]) err_expected(err, "%s", inner.expected);
     if (inner.actual[0]) err_actual(err, "%s", inner.actual);
     return false;
@@ -197,7 +196,7 @@ static bool parse_sequence(Arena *arena, const char *name, Bytes bytes, DemiData
             if (!parse_tensor(arena, name, field.bytes, &item, err)) return false;
             VEC_PUSH(arena, &items, item);
         } else if (field.number >= DATA_TENSOR) {
-            return err_set(err, ERR_MODEL, "a sequence of something else than tensors");
+            return err_set(err, ERR_MODEL, "a sequence with items other than tensors");
         }
     }
     DemiData made = DEMI_DATA_SEQUENCE(items.count, items.items);
@@ -218,7 +217,8 @@ static bool parse_optional(Arena *arena, const PbFile *file, DemiData *value, Er
         else if (field.number == DATA_SEQUENCE && field.bytes.data)
             ok = parse_sequence(arena, file->name, field.bytes, value, err);
         else if (field.number >= DATA_TENSOR)
-            ok = err_set(err, ERR_MODEL, "an optional of something else than a tensor or sequence");
+            ok =
+                err_set(err, ERR_MODEL, "an optional with a value other than a tensor or sequence");
         if (!ok) return false;
     }
     return true;

@@ -161,7 +161,7 @@ class DemiSimplifyOptions(Sized):
     dims: Any
     dim_count: int
     run: Any
-    strip_notes: bool
+    strip_doc_strings: bool
     freeze_inputs: bool
     fed: Any
     fed_count: int
@@ -624,7 +624,7 @@ class DemiTrainingOptions(Sized):
     output: bytes | None
     freeze: Any
     freeze_count: int
-    spelled: bool
+    decompose: bool
     run: Any
     _defaults = {"rate": 0.01, "momentum": 0.9}
 
@@ -748,7 +748,7 @@ DemiConvertOptions._fields_ = [
 DemiSimplifyOptions._fields_ = [
     ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
     ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
-    ("run", POINTER(DemiRunOptions)), ("strip_notes", c_bool), ("freeze_inputs", c_bool),
+    ("run", POINTER(DemiRunOptions)), ("strip_doc_strings", c_bool), ("freeze_inputs", c_bool),
     ("fed", POINTER(c_char_p)), ("fed_count", c_size_t)]
 DemiReportTotals._fields_ = [
     ("nodes_before", c_uint64), ("nodes_after", c_uint64), ("bytes_before", c_uint64),
@@ -901,7 +901,7 @@ DemiTrainingOptions._fields_ = [
     ("size", c_uint32), ("loss", c_int), ("optimizer", c_int), ("rate", c_double),
     ("momentum", c_double), ("decay", c_double), ("scale", c_double), ("dynamic_scale", c_bool),
     ("output", c_char_p), ("freeze", POINTER(c_char_p)), ("freeze_count", c_size_t),
-    ("spelled", c_bool), ("run", POINTER(DemiRunOptions))]
+    ("decompose", c_bool), ("run", POINTER(DemiRunOptions))]
 DemiTrainStep._fields_ = [
     ("size", c_uint32), ("step", c_uint64), ("steps", c_uint64), ("epoch", c_uint64),
     ("loss", c_double), ("scale", c_double), ("seconds", c_double),

@@ -262,6 +262,10 @@ def checking(kind: type[UsageError]) -> Callable[[_F], _F]:
     return lambda function: _check(function, kind)
 
 
+# Names of parameters in an earlier version: accepted, not documented.
+_FORMER = {"strip_notes": "strip_doc_strings", "spelled": "decompose"}
+
+
 def checked(function: _F) -> _F:
     """The function, which looks at its arguments first."""
     return _check(function, UsageError)
@@ -284,6 +288,7 @@ def _check(function: _F, kind: type[UsageError]) -> _F:
         except _Wrong as wrong:
             raise refuse(name, str(wrong), value, kind=kind) from None
 
+    former = {old: new for old, new in _FORMER.items() if new in signature.parameters}
     by_name = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     in_order = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
@@ -291,6 +296,8 @@ def _check(function: _F, kind: type[UsageError]) -> _F:
     def call(*given: Any, **named: Any) -> Any:
         given = tuple(look(p.name, p.annotation, value) if p.default is p.empty or value is not p.default else value
                       for p, value in zip(in_order, given)) + given[len(in_order):]
+        for old in former.keys() & named.keys():
+            named.setdefault(former[old], named.pop(old))
         for name, value in named.items():
             p = by_name.get(name)
             if p is not None and value is not p.default:

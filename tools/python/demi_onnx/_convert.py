@@ -257,20 +257,20 @@ def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path
 
 
 @checked
-def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_notes: bool = False,
+def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, strip_doc_strings: bool = False,
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
              freeze_inputs: bool = False, fed: Sequence[str] = (), verify_each: bool = False,
              check: bool = True, progress: Progress | None = None, data_root: Folder | None = None) -> Any:
     """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
     what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
-    `strip_notes`: doc strings and metadata of nodes and values go, too.
+    `strip_doc_strings`: doc strings and metadata of nodes and values go, too.
     `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
     it has from then on. `freeze_inputs`: inputs with defaults become constants, which before IR version 4 they do
     anyway, but those that are `fed`. `check` and `verify_each` as in `run_passes`."""
     guard = Guard()
     run = _abi.DemiRunOptions(verify_each=verify_each, unchecked=not check,
                               progress=progress_callback(progress, guard), passes=passes_pointer())
-    how = _abi.DemiSimplifyOptions(inexact=inexact, strip_notes=strip_notes, run=ctypes.pointer(run),
+    how = _abi.DemiSimplifyOptions(inexact=inexact, strip_doc_strings=strip_doc_strings, run=ctypes.pointer(run),
                                    freeze_inputs=freeze_inputs)
     how.fed, how.fed_count = texts(text_list(fed, "fed")), len(fed)
     set_sizes(how, dims, shapes)

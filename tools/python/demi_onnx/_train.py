@@ -68,11 +68,11 @@ _OPTIMIZERS = {"sgd": _codes.DEMI_OPTIMIZER_SGD, "momentum": _codes.DEMI_OPTIMIZ
 def make_training(model: Model, out: Path | None = None, *, loss: str = "cross-entropy",
                   optimizer: str = "sgd", rate: float = 0.01, momentum: float = 0.9,
                   decay: float = 0.0, scale: float | Literal["dynamic"] | None = None,
-                  output: str | None = None, freeze: Sequence[str] = (), spelled: bool = False,
+                  output: str | None = None, freeze: Sequence[str] = (), decompose: bool = False,
                   data_root: Folder | None = None) -> Any:
     """Gives a model for inference a training_info, for `train`: a loss of its output (`output` where it has
     several) and of the input 'labels', its gradient with respect to all parameters but those of
-    `freeze`, and an optimizer: sgd, momentum, adam or adagrad, `spelled` in operators that any runtime
+    `freeze`, and an optimizer: sgd, momentum, adam or adagrad, `decompose` in operators that any runtime
     has. `loss` is cross-entropy, of classes' numbers, or mse. `scale` is that of the loss for training
     in float16: "dynamic", found while training, or a number. Gives back the model, of the kind that was
     given; None where it goes to `out`."""
@@ -81,7 +81,7 @@ def make_training(model: Model, out: Path | None = None, *, loss: str = "cross-e
         loss=choice(_LOSSES, loss, "loss"), optimizer=choice(_OPTIMIZERS, optimizer, "optimizer"),
         rate=rate, momentum=momentum, decay=decay, output=None if output is None else encode(output),
         scale=0.0 if scale is None or scale == "dynamic" else scale, dynamic_scale=scale == "dynamic",
-        freeze=(ctypes.c_char_p * max(len(names), 1))(*names), freeze_count=len(names), spelled=spelled)
+        freeze=(ctypes.c_char_p * max(len(names), 1))(*names), freeze_count=len(names), decompose=decompose)
     with Handle(model, data_root) as handle:
         call(lib.demi_make_training, handle, byref(how), None)
         if out is None:

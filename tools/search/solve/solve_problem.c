@@ -69,18 +69,18 @@ static bool check_tables(const SolveProblem *p, Err *err) {
     }
     for (uint32_t g = 0; g < p->groups; g++)
         if (!solve_allowed(p, g, solve_first(p, g)))
-            return err_set(err, ERR_USAGE, "group %u may have none of the candidates", g);
+            return err_set(err, ERR_USAGE, "group %u supports none of the candidates", g);
     return true;
 }
 
 bool solve_problem_check(const SolveProblem *p, Err *err) {
     if (p->candidates == 0 || p->candidates > SOLVE_CANDIDATES)
-        return err_set(err, ERR_USAGE, "%u candidates: 1 to %d can be searched", p->candidates,
+        return err_set(err, ERR_USAGE, "%u candidates: 1 to %d are supported", p->candidates,
                        SOLVE_CANDIDATES);
     for (size_t i = 0; i < p->pair_count; i++) {
         const SolvePair *pair = &p->pairs[i];
         if (pair->a >= p->groups || pair->b >= p->groups || pair->a == pair->b)
-            return err_set(err, ERR_USAGE, "pair %zu is not one of two groups", i);
+            return err_set(err, ERR_USAGE, "pair %zu does not consist of two groups", i);
         for (size_t k = 0; k < (size_t)p->candidates * p->candidates; k++)
             if (!isfinite(pair->cost[k]))
                 return err_set(err, ERR_USAGE, "pair %zu has a cost that is not finite", i);

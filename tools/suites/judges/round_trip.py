@@ -18,7 +18,7 @@ from suite.variants import Variant
 def judge(subject: Subject) -> Iterator[Finding]:
     same = subject.passes("").model is subject.source
     yield Finding("empty pipeline", "" if same else "other bytes than the input's")
-    _, report = demi.run_passes(subject.source.data, "eliminate-dead")
+    _, report = demi.run_passes(subject.source.data, "eliminate-dead-code")
     if any(remark.endswith(", before the passes") for remark in report.remarks):
         return
     for to in ("float16", "bfloat16"):
