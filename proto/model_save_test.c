@@ -272,7 +272,7 @@ TEST_WITH(test_failing_model_takes_its_data_back, Fixture *f) {
     save_ok(f, model, "m.onnx", true);
     Model *broken = make(9, false);
     value_rename(broken->graph->first->outputs[0], sym_intern_cstr(&broken->syms, "w"));
-    Err err = {0}; /* two values of one name: written, but it can't be read back */
+    Err err = {0}; /* two values of one name: written, but it cannot be read back */
     assert_false(model_save(broken, at(f, "m.onnx"), &(SaveOptions){.place = SAVE_OUTSIDE}, &err));
     assert_int_equal(err.code, ERR_ENV);
     assert_non_null(strstr(err.what, "read back"));

@@ -270,7 +270,7 @@ TEST_WITH(test_external_without_folder, Fixture *fixture) {
     build_message(&tensor, 13, &entry);
     build_int(&tensor, 14, 1);
     build_message(&graph, GRAPH_INIT, &tensor);
-    refuse_graph(fixture, &graph, "in no folder");
+    refuse_graph(fixture, &graph, "not in a folder");
     assert_string_equal(fixture->err.operand, "tensor 'w'");
 }
 

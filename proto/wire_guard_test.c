@@ -62,10 +62,10 @@ TEST_WITH(test_refuses_bad_bytes, Fixture *fixture) {
         {"\x80\x80\x80\x80\x80\x01", 6, "bad field number"},
         {"\x12\x05"
          "abc",
-         5, "passes the end"},
-        {"\x3a\x02\x0a\x05", 4, "passes the end of its message"},
-        {"\x3a\x03\x12\x81\x80\x00", 6, "passes the end"},
-        {"\x0d\x01\x02", 3, "passes the end"},
+         5, "extends beyond the end"},
+        {"\x3a\x02\x0a\x05", 4, "extends beyond the end of its message"},
+        {"\x3a\x03\x12\x81\x80\x00", 6, "extends beyond the end"},
+        {"\x0d\x01\x02", 3, "extends beyond the end"},
         {"\x0c", 1, "misplaced end of a group"},
         {"\xfb\x07\x08\x01", 4, "a group without end"},
         {"\xfb\x07\x08\x01\x0c", 5, "misplaced end of a group"},
@@ -165,7 +165,7 @@ TEST_WITH(test_empty_attributes_bomb, Fixture *fixture) {
     Wire graph = {.arena = &test_arena};
     build_message(&graph, 1, &node);
     build_message(&model, 7, &graph);
-    refuse(fixture, &model, "memory budget");
+    refuse(fixture, &model, "memory limit");
     assert_true(guard_as(fixture, &onnx__model_proto__descriptor, &model, UINT64_C(1) << 40));
 }
 

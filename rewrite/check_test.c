@@ -43,7 +43,7 @@ static const char *const refused[][2] = {
     {"g (float x) => (float y) { y = Concat (x) }",
      "node 'y' (Concat), attribute 'axis': a required attribute is missing"},
     {"g (int64[1] x) => (float y) { y = ConstantOfShape <value: tensor = !> (x) }",
-     "node 'y' (ConstantOfShape), attribute 'value': it says what it holds, and holds nothing: "
+     "node 'y' (ConstantOfShape), attribute 'value': it declares a type, but has no value: "
      "expected tensor"},
     {"g (int64[1] x) => (float y) { y = ConstantOfShape <value: tensor = ! | float = 1.5> (x) }",
      "node 'y' (ConstantOfShape), attribute 'value': its type and its value differ: expected "
@@ -53,23 +53,26 @@ static const char *const refused[][2] = {
      "node 'y' (ConstantOfShape), attribute 'value': its type and its value differ: expected "
      "tensor, got int as well"},
     {"g (float x) => (float y) { y = com.x.Anything <t: sparse_tensor = !> (x) }",
-     "node 'y' (Anything), attribute 't': it says what it holds, and holds nothing: expected "
+     "node 'y' (Anything), attribute 't': it declares a type, but has no value: expected "
      "sparse_tensor"},
     {"g (bool x) => (float y) { y = If <then_branch: graph = !, else_branch: graph = !> (x) }",
-     "node 'y' (If), attribute 'then_branch': it says what it holds, and holds nothing: expected "
+     "node 'y' (If), attribute 'then_branch': it declares a type, but has no value: expected "
      "graph"},
     {"g (string x) => (string y) { y = Relu (x) }",
      "node 'y' (Relu), operand 'X' ('x'): type not allowed at opset 21: got tensor of string"},
     {"g (seq(float) x) => (float y) { y = Relu (x) }",
      "node 'y' (Relu), operand 'X' ('x'): type not allowed at opset 21: got sequence of float"},
     {"g (float x, int64 k) => (float y) { y = Add (x, k) }",
-     "node 'y' (Add), operand 'B' ('k'): operands of one type variable differ: expected float, as "
+     "node 'y' (Add), operand 'B' ('k'): operands with the same type variable differ: expected "
+     "float, as "
      "'A', got int64"},
     {"g (float x, int64 k) => (float y) { y = Max (x, k) }",
-     "node 'y' (Max), operand 'data_0' ('k'): operands of one type variable differ: expected "
+     "node 'y' (Max), operand 'data_0' ('k'): operands with the same type variable differ: "
+     "expected "
      "float, as 'data_0', got int64"},
     {"g (float x) => (float16 y) { y = Relu (x) }",
-     "node 'y' (Relu), operand 'Y' ('y'): operands of one type variable differ: expected float, as "
+     "node 'y' (Relu), operand 'Y' ('y'): operands with the same type variable differ: expected "
+     "float, as "
      "'X', got float16"},
     {"g (bool c, float x) => (float y) { [n] y = If (c) <then_branch = t () => (float q) { q = "
      "Relu "

@@ -140,13 +140,15 @@ static const char *const mistakes[][2] = {
     {"full-pass{list=[\"a]}", "character 21: pipeline: a string is not closed"},
     {"full-pass{list=[\"\\x\"]}", "character 20: pipeline: unknown escape in a string"},
     {"full-pass{list=[\"\\u12\"]}", "character 22: pipeline: \\u needs four hexadecimal digits"},
-    {"full-pass{list=[\"\\u0000\"]}", "character 24: pipeline: a string can't hold NUL"},
-    {"full-pass{list=[\"\\udc00\"]}", "character 24: pipeline: a string has half of a character"},
+    {"full-pass{list=[\"\\u0000\"]}", "character 24: pipeline: a string cannot contain NUL"},
+    {"full-pass{list=[\"\\udc00\"]}",
+     "character 24: pipeline: a string has an incomplete character"},
     {"full-pass{list=[\"\\udc00\\udc00\"]}",
-     "character 24: pipeline: a string has half of a character"},
-    {"full-pass{list=[\"\\ud83d\"]}", "character 24: pipeline: a string has half of a character"},
+     "character 24: pipeline: a string has an incomplete character"},
+    {"full-pass{list=[\"\\ud83d\"]}",
+     "character 24: pipeline: a string has an incomplete character"},
     {"full-pass{list=[\"\\ud83d\\u0041\"]}",
-     "character 30: pipeline: a string has half of a character"},
+     "character 30: pipeline: a string has an incomplete character"},
     {"full-pass{list=[\"\\", "character 19: pipeline: unknown escape in a string"},
     {"full-pass{number=1,number=2}", "pipeline: option 'number' is given twice"},
     {"types{on=true}", "pipeline: pass 'types' has no option 'on'"},
@@ -242,15 +244,16 @@ TEST(test_facts) {
         {"types,shapes,user", NULL},
         {"types,shapes,breaker,shapes,user", NULL},
         {"shapes",
-         "pass 'shapes' needs dtypes, which no earlier pass gives; hint: put infer-dtypes "
+         "pass 'shapes' needs dtypes, which no earlier pass provides; hint: put infer-dtypes "
          "before it"},
         {"types,user",
-         "pass 'user' needs shapes, which no earlier pass gives; hint: put infer-shapes "
+         "pass 'user' needs shapes, which no earlier pass provides; hint: put infer-shapes "
          "before it"},
         {"types,shapes,breaker,user", "pass 'user' needs shapes, which an earlier pass has "
                                       "invalidated; hint: put infer-shapes before it"},
-        {"types,breaker,user", "pass 'user' needs shapes, which no earlier pass gives; hint: put "
-                               "infer-shapes before it"},
+        {"types,breaker,user",
+         "pass 'user' needs shapes, which no earlier pass provides; hint: put "
+         "infer-shapes before it"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Err err = {0};

@@ -157,7 +157,7 @@ static const struct Breakage {
     {twice_an_output, "value 'p': name is defined twice"},
     {no_name, "value '': a value has no name"},
     {before_computed, "node 'last' (Mul), input 0 'b': reads a value before it is computed"},
-    {nothing_defines, "node 'last' (Mul), input 1 'ghost': reads a value nothing defines"},
+    {nothing_defines, "node 'last' (Mul), input 1 'ghost': reads an undefined value"},
     {captured_later,
      "graph 'cond/then_branch': node 'q' (Neg), input 0 'y': reads a value before it "
      "is computed"},
@@ -166,7 +166,7 @@ static const struct Breakage {
     {function_captures, "graph 'function F': node 'z' (Neg): internal: input 0 is out of scope"},
     {output_of_sibling,
      "graph 'cond/else_branch': value 'q': internal: graph output is out of scope"},
-    {output_undefined, "value 'ghost': graph output is a value nothing defines"},
+    {output_undefined, "value 'ghost': graph output is an undefined value"},
     {output_index, "internal: graph output is linked wrongly"},
     {output_without_value, "internal: graph output is linked wrongly"},
     {use_count, "value 'p': internal: wrong use count"},

@@ -204,10 +204,10 @@ TEST_WITH(test_cut, Fixture *f) {
     begin(f);
     add(f, 3);
     check(f);
-    refuse_cut(f, "past", 1, 4, "input 'past': 4 slices of 3 are asked for");
-    refuse_cut(f, "past", 1, -1, "input 'past': -1 slices of 3 are asked for");
+    refuse_cut(f, "past", 1, 4, "input 'past': 4 slices of 3 are requested");
+    refuse_cut(f, "past", 1, -1, "input 'past': -1 slices of 3 are requested");
     refuse_cut(f, "past", 3, 0, "input 'past': it has no axis 3");
-    refuse_cut(f, "x", 1, 0, "input 'x': it is not carried");
+    refuse_cut(f, "x", 1, 0, "input 'x': it is not state");
 }
 
 /* What the last run gave stays as it was when the next one fails, and is there for another. */
@@ -273,12 +273,12 @@ TEST_WITH(test_refused, Fixture *f) {
     } cases[] = {
         {"present", "nobody", "input 'nobody': the model has no such input"},
         {"nothing", "past", "output 'nothing': the model has no such output"},
-        {"present", "x", "output 'present': 'present' is carried to 'past' already"},
-        {"minus", "past", "output 'minus': 'present' is carried to 'past' already"},
+        {"present", "x", "output 'present': 'present' is already the state for 'past'"},
+        {"minus", "past", "output 'minus': 'present' is already the state for 'past'"},
         {"shape", "x",
          "output 'shape': its type is not that of the input 'x': expected float, got "
          "int64"},
-        {"words", "words", "output 'words': strings are not carried from run to run"},
+        {"words", "words", "output 'words': strings cannot be state"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DemiError error = DEMI_ERROR_INIT;

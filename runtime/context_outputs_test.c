@@ -181,9 +181,9 @@ TEST_WITH(test_refused, Fixture *f) {
     static float memory[MOST * SIZE];
     DemiError error = DEMI_ERROR_INIT;
     refuse_bind(f, "nobody", memory, "output 'nobody': the model has no such output");
-    refuse_bind(f, "text", memory, "output 'text': only tensors are bound, of numbers");
+    refuse_bind(f, "text", memory, "output 'text': only numeric tensors can be bound");
     refuse_bind(f, "flat", (char *)memory + 2,
-                "output 'flat': the memory is not aligned as its elements are");
+                "output 'flat': the memory is not aligned to the element size");
     run(f, 1);
     assert_int_equal(demi_context_bind_output(f->context, "minus", memory, 47, NULL), DEMI_OK);
     const int64_t dims[] = {2, SIZE};

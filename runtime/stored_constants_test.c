@@ -146,7 +146,7 @@ static uint64_t peak_of(const DemiPlan *plan, bool small) {
     return first;
 }
 
-/* Widened it counts against the budget; where memory comes first, it is not there between steps. */
+/* Widened it counts against the budget; where memory comes first, it is missing between steps. */
 TEST(test_memory) {
     int which = 0;
     Image image = make_image(build, &which);

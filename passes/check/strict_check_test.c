@@ -38,44 +38,48 @@ static void check(const char *text, const char *expected) {
 
 static const char *const refused[][2] = {
     {"g (float[2] x) => (float[2] y) { h = Cast <to = 10> (x) y = Add (x, h) }",
-     "node 'y' (Add), operand 'B' ('h'): operands of one type variable differ: expected float, as "
+     "node 'y' (Add), operand 'B' ('h'): operands with the same type variable differ: expected "
+     "float, as "
      "'A', got float16"},
     {"g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] p) { p "
      "= "
      "Relu (x) }, else_branch = e () => (float16[2] q) { q = Cast <to = 10> (x) }> }",
-     "node 'y' (If), else_branch, 'q': a subgraph gives another type: expected tensor of float, "
+     "node 'y' (If), else_branch, 'q': a subgraph returns a different type: expected tensor of "
+     "float, "
      "got "
      "tensor of float16"},
     {"g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] p) { p "
      "= "
      "Relu (x) }, else_branch = e () => (float[2] q, float[2] r) { q = Relu (x) r = Relu (x) }> }",
-     "node 'y' (If), else_branch: a subgraph of another number of outputs: expected 1, got 2"},
+     "node 'y' (If), else_branch: a subgraph with a different number of outputs: expected 1, got "
+     "2"},
     {"g (int64 n, bool c, float[2] x) => (float[2] y) { y = Loop (n, c, x) <body = b (int64 i, "
      "bool "
      "go, float[2] s) => (bool on, float16[2] r) { on = Identity (go) r = Cast <to = 10> (s) }> }",
-     "node 'y' (Loop), body, 'r': a subgraph gives another type: expected tensor of float, got "
+     "node 'y' (Loop), body, 'r': a subgraph returns a different type: expected tensor of float, "
+     "got "
      "tensor of float16"},
     {"g (int64 n, bool c, float[2] x) => (float[2] y) { y = Loop (n, c, x) <body = b (int64 i, "
      "bool "
      "go) => (bool on, float[2] r) { on = Identity (go) r = Relu (x) }> }",
-     "node 'y' (Loop), body: a subgraph of another number of inputs: expected 3, got 2"},
+     "node 'y' (Loop), body: a subgraph with a different number of inputs: expected 3, got 2"},
     {"<ir_version: 3, opset_import: [\"\" : 8]> g (float[1,3,2] x) => (float[1,2] y, float[1,3,2] "
      "z) { y, "
      "z = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] e) => (float[2] t, float[2] u) "
      "{ t = Add (s, e) u = Relu (t) }> (\"\", x) }",
-     "node 'y' (Scan), body, 'e': nothing gives a subgraph's input"},
+     "node 'y' (Scan), body, 'e': nothing provides a subgraph's input"},
     {"g (float[2] x) => (float[2] y) { y = Cast <to = 10> (x) }",
-     "node 'y' (Cast), value 'y': is declared as another type than it has: expected tensor of "
+     "node 'y' (Cast), value 'y': is declared with a type other than its own: expected tensor of "
      "float16, got tensor of float"},
     {"g (float[2] x) => (float[2] y) <float16[2] h> { h = Relu (x) y = Relu (h) }",
-     "node 'h' (Relu), value 'h': is declared as another type than it has: expected tensor of "
+     "node 'h' (Relu), value 'h': is declared with a type other than its own: expected tensor of "
      "float, got tensor of float16"},
     {"g (float[2] x) => (float[2] y) { y = Cast <to = 99> (x) }",
-     "node 'y' (Cast), attribute 'to': the number of no element type: got 99"},
+     "node 'y' (Cast), attribute 'to': not the number of an element type: got 99"},
     {"g (float[2,3] x) => (float[2] y) { y = Relu (x) }",
-     "node 'y' (Relu), value 'y': is declared with another rank than it has: expected 2, got 1"},
+     "node 'y' (Relu), value 'y': is declared with a rank other than its own: expected 2, got 1"},
     {"g (float[2,3] x) => (float[2,4] y) { y = Relu (x) }",
-     "node 'y' (Relu), value 'y': is declared with another shape than it has: expected 3 in "
+     "node 'y' (Relu), value 'y': is declared with a shape other than its own: expected 3 in "
      "dimension 1, got 4"},
     {"g (float[2,3] x, float[2,3] z) => (float[2,3] y) { y = MatMul (x, z) }",
      "node 'y' (MatMul): shapes are invalid: dimensions 3 and 2 should be equal"},
@@ -86,11 +90,11 @@ static const char *const refused[][2] = {
      "(float[2,3,4,8] y, float[2,3,12,8] a, float[2,3,12,8] b) { y, a, b = Attention (q, k, k, "
      "\"\", "
      "k) }",
-     "node 'y' (Attention): shapes are invalid: past_key and past_value belong together"},
+     "node 'y' (Attention): shapes are invalid: past_key and past_value require each other"},
     {"g (float[2,2] x, float[3] n, float[2] v) => (float[2,2,N] y) { y = OneHot (x, n, v) }",
      "node 'y' (OneHot): shapes are invalid: dimensions 1 and 3 should be equal"},
     {"g (float[1,1,4,4] x, int64[0] s) => (float[1,1,N,M] y) { y = Resize (x, \"\", \"\", s) }",
-     "node 'y' (Resize): shapes are invalid: either sizes or scales have to be there"},
+     "node 'y' (Resize): shapes are invalid: either sizes or scales are required"},
     {"<ir_version: 10, opset_import: [\"\" : 20]> g (float[1,10,2] x) => (float[1,10,2] y) "
      "<int64[1] a "
      "= {1}> { y = DFT (x, \"\", a) }",
@@ -99,11 +103,11 @@ static const char *const refused[][2] = {
      "<num_scan_inputs = 2, body = b (float[3] t, float[3] p, float[3] q) => (float[3] u, float[3] "
      "w) "
      "{ u = Add (t, p) w = Add (t, q) }> (s, a, b) }",
-     "node 'y' (Scan): scans inputs of 2 and 4 elements side by side"},
+     "node 'y' (Scan): scans inputs of different lengths: 2 and 4"},
     {"g (float[3] s, float x) => (float[3] y, float[K] z) { y, z = Scan <num_scan_inputs = 1, body "
      "= b "
      "(float[3] t, float p) => (float[3] u, float w) { u = Relu (t) w = Relu (p) }> (s, x) }",
-     "node 'y' (Scan): a scalar can't be scanned"},
+     "node 'y' (Scan): cannot scan a scalar"},
     {"<ir_version: 8, opset_import: [\"\" : 10]> g (float[2,3] x) => (float[2,3] y) { y = Flatten "
      "<axis = -1> (x) }",
      "node 'y' (Flatten): shapes are invalid: axis -1 is out of range for rank 2"},
@@ -124,7 +128,7 @@ static const char *const refused[][2] = {
      "node 'y' (DFT): shapes are invalid: dimensions 2 and 3 should be equal"},
     {"g (float[3] s, float[2,3] a) => (float[3] y) { y = Scan <num_scan_inputs = 0, body = b "
      "(float[3] t, float[2,3] p) => (float[3] u) { u = Relu (t) }> (s, a) }",
-     "node 'y' (Scan), body: a subgraph gives fewer values than it has states"},
+     "node 'y' (Scan), body: a subgraph returns fewer values than it has states"},
     {"g (float[3,2] x) => (float[A,2] y) { a = Constant <value_ints = [0, -2]> () y = Slice (x, a, "
      "a, a) }",
      "node 'y' (Slice): shapes are invalid: axis 0 twice"},
@@ -139,19 +143,20 @@ static const char *const refused[][2] = {
      "{ y = Resize <axes = [2, -2]> (x, \"\", \"\", s) }",
      "node 'y' (Resize): shapes are invalid: axis 2 is named twice"},
     {"g (float[2] x, float[3] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu (x) }",
-     "value 'w': is declared with another shape than it has: expected 2 in dimension 0, got 3"},
+     "value 'w': is declared with a shape other than its own: expected 2 in dimension 0, got 3"},
     {"g (float[2] x, float16[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu (x) }",
-     "value 'w': is declared as another type than it has: expected tensor of float, got tensor of "
+     "value 'w': is declared with a type other than its own: expected tensor of float, got tensor "
+     "of "
      "float16"},
     {"g (float[2] x) => (float y) { y = Relu (x) }",
-     "node 'y' (Relu), value 'y': is declared with another rank than it has: expected 1, got 0"},
+     "node 'y' (Relu), value 'y': is declared with a rank other than its own: expected 1, got 0"},
     {"g (float[2] x) => (float[] y) { y = Relu (x) }",
      "value 'y': an output without type or shape"},
     {"g (bool c, float[2] x) => (float[2] y) { h = Relu (x) y = If (c) <then_branch = t () => "
      "(float[2] p) { h = Relu (x) p = Relu (h) }, else_branch = e () => (float[2] q) { q = Relu "
      "(x) "
      "}> }",
-     "graph 'y/then_branch': value 'h': a name is used again for another value"},
+     "graph 'y/then_branch': value 'h': a name is used for two values"},
 };
 
 TEST(test_refused) {
@@ -164,7 +169,8 @@ static const char *const with_functions[][2] = {
      "(float[2] y) { y = f.F (x, h) } <domain: \"f\", opset_import: [\"\" : 21]> F (a, b) => (c) { "
      "c "
      "= Add (a, b) }",
-     "graph 'function F': node 'c' (Add), operand 'B' ('b'): operands of one type variable differ: "
+     "graph 'function F': node 'c' (Add), operand 'B' ('b'): operands with the same type variable "
+     "differ: "
      "expected float, as 'A', got float16"},
     {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x, float[3] h) => "
      "(float[2] "
@@ -193,7 +199,8 @@ static const char *const with_functions[][2] = {
      "y = "
      "f.F <n: int = 1> (x) } <domain: \"f\", opset_import: [\"\" : 21]> F <n> (a) => (c) { c = "
      "Flatten <axis: int = @n> (a) }",
-     "node 'y' (F), value 'y': is declared with another shape than it has: expected 2 in dimension "
+     "node 'y' (F), value 'y': is declared with a shape other than its own: expected 2 in "
+     "dimension "
      "0, got 1"},
     {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2,3] x) => (float[1,6] y, "
      "float[2,3] z) { y = f.F <n: int = 0> (x) z = f.F (x) } <domain: \"f\", opset_import: [\"\" : "

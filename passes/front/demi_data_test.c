@@ -194,7 +194,8 @@ TEST(test_failures) {
     f.weights.size = UINT64_MAX; /* none */
     error = (DemiError)DEMI_ERROR_INIT;
     assert_int_equal(open_model(&f.bytes, &f.weights, &model, &error), DEMI_ERR_MODEL);
-    assert_string_equal(error.what, "external data 'any/../where': the callback has none");
+    assert_string_equal(error.what,
+                        "external data 'any/../where': the callback does not provide it");
     f.weights.size = 40 * 70 * sizeof(float);
     f.weights.fails = true;
     error = (DemiError)DEMI_ERROR_INIT;

@@ -65,9 +65,9 @@ static const Misuse misuses[] = {
     {omit_read, "node_omit_output: the value is still read"},
     {remove_input, "initializer_remove: the value is not an initializer"},
     {remove_read, "initializer_remove: the value is still read"},
-    {omit_graph_output, "use_set: a graph's output can't be omitted"},
+    {omit_graph_output, "use_set: cannot omit a graph's output"},
     {negative_shape, "tensor_new: no such shape"},
-    {bad_dtype, "type_tensor: no such dtype"},
+    {bad_dtype, "type_tensor: unknown dtype"},
     {cast_of_null, "tensor_new_cast: not between"},
     {unknown_option, "option: 'none' was not declared"},
     {other_opset, "graph_import: the domain is imported at another version"},
@@ -134,7 +134,7 @@ TEST(facts_are_kept) {
     run_on(CHAIN, "test-pass,infer-dtypes");
     assert_int_equal(outcome.status, DEMI_OK);
     run_on(CHAIN, "infer-dtypes,test-pass");
-    expect_error("made a value without type, and says it breaks no dtypes");
+    expect_error("created a value without a type, but does not declare that it breaks dtypes");
     described.pass.breaks = DEMI_FACT_DTYPES;
     run_on(CHAIN, "infer-dtypes,test-pass");
     assert_int_equal(outcome.status, DEMI_OK);
@@ -143,11 +143,11 @@ TEST(facts_are_kept) {
     describe(nothing);
     described.pass.needs = DEMI_FACT_DTYPES;
     run_on(CHAIN, "test-pass");
-    expect_error("needs dtypes, which no earlier pass gives");
+    expect_error("needs dtypes, which no earlier pass provides");
     describe(nothing);
     described.pass.gives = DEMI_FACT_DTYPES;
     run_on(RICH, "test-pass");
-    expect_error("made a value without type");
+    expect_error("created a value without a type");
 }
 
 static unsigned visited;
@@ -222,9 +222,9 @@ static void refused(const char *says) {
 TEST(faulty_descriptions_are_refused) {
     describe(nothing);
     described.pass.name = "Not Good";
-    refused("a pass's name is not of a-z, 0-9 and '-'");
+    refused("a pass's name must consist of a-z, 0-9, and '-'");
     described.pass.name = "print";
-    refused("pass 'print' is there already: demi has one");
+    refused("pass 'print' already exists: demi has one");
     described.pass.run = NULL;
     refused("pass 'test-pass': it has no run function");
     described.pass.needs = 64;
@@ -245,7 +245,7 @@ TEST(faulty_descriptions_are_refused) {
     option.name = "N";
     described.pass.options = &option;
     described.pass.option_count = 1;
-    refused("an option's name is not of");
+    refused("an option's name must consist of");
     option = (DemiPluginOption){DEMI_PLUGIN_OPTION_INIT, .name = "c", .kind = DEMI_OPTION_CHOICE};
     described.pass.options = &option;
     described.pass.option_count = 1;
@@ -287,7 +287,7 @@ TEST(sets_are_listed) {
     assert_string_equal(option.takes, "red|green");
     assert_false(demi_pass_option(passes, count, 5, &option));
     assert_int_equal(demi_passes_add(passes, plugin_entry, &error), DEMI_ERR_USAGE);
-    assert_non_null(strstr(error.message, "pass 'test-pass' is there already: from the program"));
+    assert_non_null(strstr(error.message, "pass 'test-pass' already exists: from the program"));
     assert_int_equal(demi_pass_count(passes), count + 1);
     assert_int_equal(demi_passes_load(passes, "/nowhere.so", NULL), DEMI_ERR_USAGE);
     demi_passes_free(passes);

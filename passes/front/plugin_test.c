@@ -322,7 +322,7 @@ TEST(single_uses_are_set) {
     run_on(HEAD "g (float x) => (float y, float y) { h = Abs (x) y = Relu (h) }", "test-pass");
     expect_error("the value is an output twice");
     run_on(HEAD "g (float x) => (float x) { h = Abs (x) }", "test-pass");
-    expect_error("an output that is an input too");
+    expect_error("an output that is also an input");
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */

@@ -101,11 +101,11 @@ TEST(test_quantized) {
     assert_non_null(strstr(named, "insert-qdq{ranges=[\"h=1\"],values=[\"h=int8\"],"
                                   "weights-of=[\"w=int4\"]},insert-casts{"));
     assert_null(pipeline_of("{\"to\": \"int8\", \"io\": \"low\"}", &test_arena, &err));
-    assert_string_equal(err.what, "'io' is heeded for float16 and bfloat16 alone");
+    assert_string_equal(err.what, "'io' only has an effect for float16 and bfloat16");
     err = (Err){0};
     assert_null(
         pipeline_of("{\"to\": \"int8-weights\", \"activations\": \"int8\"}", &test_arena, &err));
-    assert_string_equal(err.what, "'activations' is heeded for int8 alone");
+    assert_string_equal(err.what, "'activations' only has an effect for int8");
     assert_null(pipeline_of("{\"ranges\": {\"h\": [2, 1]}}", &test_arena, &err));
     assert_null(pipeline_of("{\"ranges\": {\"h\": [1]}}", &test_arena, &err));
     assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1]}}", &test_arena, &err));
@@ -128,8 +128,9 @@ TEST(test_shipped_lists) {
         pipeline_of("{\"policy\": \"bfloat16\", \"to\": \"float16\"}", &test_arena, &err);
     assert_non_null(strstr(both, "to=float16"));
     assert_null(pipeline_of("{\"low\": {\"add\": [\"MatMulInteger\"]}}", &test_arena, &err));
-    assert_string_equal(err.what,
-                        "low-ops: 'MatMulInteger' has no class: it takes and gives no floats");
+    assert_string_equal(
+        err.what,
+        "low-ops: 'MatMulInteger' has no class, because it has no floating-point operands");
 }
 
 /* Numbers that a program made up, or that a later demi.h has. */

@@ -241,13 +241,14 @@ static const BadText bad_texts[] = {
     {"g () => () <float a = {\"s\"}> {}", "expected a number", "line 1, column 24"},
     {"g () => () <string a = {1}> {}", "expected a string", "line 1, column 25"},
     {"g () => () <?99 a = {1}> {}", "@store or @raw", "line 1, column 21"},
-    {"g () => () <float[9] a = {...}> {}", "left out", "line 1, column 27"},
-    {"g () => () <float[99] a = {\xe2\x80\xa6 99 elements}> {}", "left out", "line 1, column 28"},
+    {"g () => () <float[9] a = {...}> {}", "omits a tensor's data", "line 1, column 27"},
+    {"g () => () <float[99] a = {\xe2\x80\xa6 99 elements}> {}", "omits a tensor's data",
+     "line 1, column 28"},
     {"g () => () <float a = @raw(\"0g\")> {}", "hexadecimal", "line 1, column 28"},
     {"g () => () <float a = @raw(\"0\")> {}", "hexadecimal", "line 1, column 28"},
     {"g () => () <float a = @store(raw_data) {}> {}", "not a data field", "line 1, column 30"},
     {"g () => () {y = Op <x = []> ()}", "needs its attribute's type", "line 1, column 25"},
-    {"g () => () {y = Op <x: int = [1]> ()}", "type is none", "line 1, column 30"},
+    {"g () => () {y = Op <x: int = [1]> ()}", "type is not a list", "line 1, column 30"},
     {"g () => () {y = Op <x: int = \"s\"> ()}", "another type", "line 1, column 30"},
     {"g () => () {y = Op <x = [1, \"s\"]> ()}", "another type", "line 1, column 29"},
     {"g () => () {y = Op <x: foo = 1> ()}", "not an attribute type", "line 1, column 24"},
@@ -377,7 +378,7 @@ TEST(test_short) {
               " int8[20] c = @raw {\xe2\x80\xa6 20 elements}>\n{\n}\n");
     Err err = {0};
     assert_null(text_parse_model(text, strlen(text), &test_trap, &err));
-    assert_non_null(strstr(err.what, "left out"));
+    assert_non_null(strstr(err.what, "omits a tensor's data"));
     model_free(model);
 }
 

@@ -225,12 +225,12 @@ TEST(test_cancelling) {
     at = (Stop){"verifying", 1};
     assert_int_equal(demi_trials_run(trials, NULL, &verdict, NULL), DEMI_ERR_CANCELLED);
     assert_null(verdict);
-    at = (Stop){"looking for nodes to keep", 2}; /* all kept was good enough */
+    at = (Stop){"finding nodes to keep", 2}; /* all kept was good enough */
     assert_int_equal(demi_trials_search(trials, NULL, 0.01, &verdict, NULL), DEMI_OK);
     assert_true(demi_verdict_totals(verdict)->stopped);
     assert_int_equal(demi_verdict_kept_count(verdict), 2);
     demi_verdict_free(verdict);
-    at = (Stop){"looking for nodes to keep", 1};
+    at = (Stop){"finding nodes to keep", 1};
     assert_int_equal(demi_trials_search(trials, NULL, 0.01, &verdict, NULL), DEMI_ERR_CANCELLED);
     assert_null(verdict);
     at.left = 0; /* and nothing of that is left */
@@ -348,7 +348,7 @@ TEST(test_comparison) {
 TEST(test_advice) {
     static char converted[8192];
     Given given;
-    Stop at = {"trying what to keep", 1};
+    Stop at = {"trying which nodes to keep", 1};
     DemiModel *model = NULL;
     DemiCompareOptions options = DEMI_COMPARE_OPTIONS_INIT;
     DemiSource reference = source_of(overflowing), other = DEMI_SOURCE_INIT;

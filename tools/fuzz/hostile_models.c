@@ -243,7 +243,7 @@ typedef struct Odd {
 } Odd;
 
 /* True where a pass must not see it: another kind than the definition's, where that is told from
- * the node itself; another field than its kind's; a message that is not there. */
+ * the node itself; another field than its kind's; a message that is missing. */
 static bool is_refused(const Odd *odd, AttrType says, AttrType holds, HostilePlace place) {
     bool message = says == ATTR_TENSOR || says == ATTR_GRAPH || says == ATTR_SPARSE_TENSOR ||
                    says == ATTR_TYPE;

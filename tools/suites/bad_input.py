@@ -172,7 +172,7 @@ def external(test: Test) -> None:
 
 
 def lost_weights(test: Test) -> None:
-    """Weights in a file that is not there, or was cut: the message says what to do."""
+    """Weights in a file that is missing, or was cut: the message says what to do."""
     place = test.fresh()
     model = small_model()
     weight = model.graph.initializer[0]
@@ -181,8 +181,8 @@ def lost_weights(test: Test) -> None:
     weight.external_data.add(key="location", value="w.bin")
     weight.external_data.add(key="length", value="64")
     (place / "m.onnx").write_bytes(model.SerializeToString())
-    for data, hint in ((None, b"belongs beside the model"), (bytes(63), b"may be cut off"),
-                       (b"", b"may be cut off")):
+    for data, hint in ((None, b"next to the model"), (bytes(63), b"may be truncated"),
+                       (b"", b"may be truncated")):
         if data is not None:
             (place / "w.bin").write_bytes(data)
         done = test.run("check", str(place / "m.onnx"))

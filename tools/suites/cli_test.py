@@ -106,7 +106,7 @@ class Help(Case):
             self.assertLessEqual(set(options),
                                  set(re.findall(r"^  (?:-\w, )?--[\w-]+", long, re.M)))
         headings = re.findall(r"^(\w[\w ,]*):$", text(self.ok("convert", "--help").stdout), re.M)
-        self.assertLessEqual({"Result", "Nodes that stay fp32", "Policy", "Reports"}, set(headings))
+        self.assertLessEqual({"Result", "Nodes to keep in float32", "Policy", "Reports"}, set(headings))
         self.assertEqual(self.ok("-V").stdout, self.ok("--version").stdout)
 
     def test_version(self):
@@ -161,7 +161,7 @@ class Options(Case):
         self.assertIn("did you mean '--keep-ops'", self.fails(2, "convert", "--kep-ops", "x"))
         self.assertIn("did you mean 'demi convert'", self.fails(2, "konvert"))
         for word, command in (("quantize", "convert --to int8"), ("inspect", "show"), ("optimize", "simplify")):
-            self.assertIn(f"here that is 'demi {command}'", self.fails(2, word, "x"))
+            self.assertIn(f"use 'demi {command}'", self.fails(2, word, "x"))
         self.assertIn("did you mean 'show'", self.fails(2, "help", "shwo"))
         self.assertIn("--help", self.fails(2, "show", "--xyzzyxyzzy"))
         self.fails(2, "show", "-Z")
@@ -336,7 +336,7 @@ class Refusals(Case):
         plan = self.path("model.plan")
         self.ok("compile", self.model, "-o", plan)
         for words in (["convert", "-n"], ["simplify", "-o", self.path("x")], ["diff", self.model]):
-            self.assertIn("this is a plan", self.fails(1, *words, plan))
+            self.assertIn("this is an execution plan", self.fails(1, *words, plan))
 
     def test_invalid_model(self):
         bad = self.path("bad.onnxtxt")
@@ -362,7 +362,7 @@ class Refusals(Case):
                 self.assertIn("'B' ('m')", self.fails(1, "simplify", source, "-o", out))
                 continue
             said = text(self.ok("simplify", source, "-o", out).stdout)
-            self.assertIn("1 Cast gives a type other than the one declared, such as 'm' (float),", said)
+            self.assertIn("1 Cast gives a type other than the declared one, such as 'm' (float),", said)
             self.assertIn("operators do not give, such as that of 'k': corrected", said)
             self.ok("check", out)
             with open(out) as file:
@@ -374,7 +374,7 @@ class Refusals(Case):
                 y = If (c) <then_branch = t () => (float16[2] p) <float16[2] m> {
                       m = Cast <to: int = 1> (i) p = Mul (x, m) },
                     else_branch = e () => (float16[2] q) { q = Neg (x) }> }""")
-        self.assertIn("1 Cast gives a type other than the one declared",
+        self.assertIn("1 Cast gives a type other than the declared one",
                       text(self.ok("convert", source, "-o", self.path("branch.onnx")).stdout))
         self.ok("check", self.path("branch.onnx"))
 
@@ -462,7 +462,7 @@ class Policies(Case):
                            self.policy({"fp32": {"add": ["MatMul"]}})).stdout)
         self.assertEqual(out, "/mm (MatMul): fp32: MatMul is an fp32 operator\n")
         out = text(self.ok("convert", self.model, "--why", "/act", "--only", "/mm").stdout)
-        self.assertEqual(out, "/act (Relu): fp32: not among those to convert\n")
+        self.assertEqual(out, "/act (Relu): fp32: not selected by --only\n")
 
     def test_options_override_a_policy(self):
         path = self.policy({"to": "bfloat16", "io": "low", "overflow": "inf", "keep": ["/mm"]})
@@ -735,7 +735,7 @@ class Reports(Case):
     def test_json_does_not_overwrite_models(self):
         self.fails(2, "show", "--json", self.model)
         for name in ["new.onnx", "new.onnxtxt"]:
-            self.assertIn("would write over a model", self.fails(2, "check", self.model, "--json", self.path(name)))
+            self.assertIn("would overwrite a model", self.fails(2, "check", self.model, "--json", self.path(name)))
         with open(self.model) as file:
             self.assertEqual(file.read(), MODEL)
 
@@ -850,11 +850,11 @@ class Reports(Case):
             file.write(MODEL.replace("Relu (h)", "Hardmax (h)"))
         self.ok("compile", source, "--device", "cuda", "-o", plan, "-q")
         out = text(self.ok("show", plan, "--device", "cuda").stdout)
-        self.assertIn("placed: 1 steps on the device, 1 on the processor, 2 copies;", out)
+        self.assertIn("placement: 1 steps on the device, 1 on the CPU, 2 copies;", out)
         self.assertRegex(out, r'MatMul-\d+\(.*\) "/mm" ; device\n')
-        self.assertIn("; processor: the device has no kernel of it\n", out)
+        self.assertIn("; CPU: the device has no kernel for it\n", out)
         self.assertNotIn("placed:", text(self.ok("show", plan, "--device", "cpu").stdout))
-        self.assertIn("there is no device 'gpu'", self.fails(2, "show", plan, "--device", "gpu"))
+        self.assertIn("unknown device 'gpu'", self.fails(2, "show", plan, "--device", "gpu"))
         self.assertIn("for plans", self.fails(2, "show", self.model, "--device", "cuda"))
 
     def test_dot_is_read_by_graphviz(self):

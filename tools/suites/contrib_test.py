@@ -430,7 +430,7 @@ class ContribTest(ContribCase):
                 np.testing.assert_allclose(one.astype(np.float32), other.astype(np.float32),
                                            rtol=0, atol=near)
 
-    # ---- what is not there ----
+    # ---- what is missing ----
 
     def test_refusals(self) -> None:
         r = Random(0)
@@ -449,7 +449,7 @@ class ContribTest(ContribCase):
                       K=8, block_size=16, quant_type=0, transB=0),
                  "com.microsoft.MatMulBnb4 with transB=0"),
                 (Case("BiasSoftmax", {"x": x, "b": x}, axis=1, is_inner_broadcast=0),
-                 "com.microsoft.BiasSoftmax along another axis than the last"),
+                 "com.microsoft.BiasSoftmax along an axis other than the last"),
                 (Case("PackedAttention", {"x": x}), "com.microsoft.PackedAttention"),
                 (Case("PackedMultiHeadAttention", {"x": x}),
                  "com.microsoft.PackedMultiHeadAttention"),
@@ -472,15 +472,15 @@ class ContribTest(ContribCase):
                           "s1": r.scale(2, 4), "b1": None, "w2": r.bytes(np.uint8, 2, 4, 2),
                           "s2": r.scale(2, 4)}
         for case, says in (
-                (Case("MultiHeadAttention", heads, num_heads=2), "caches of beams are not known"),
+                (Case("MultiHeadAttention", heads, num_heads=2), "beam caches are not supported"),
                 (Case("CausalConvWithState", {"x": x, "w": r.floats(3, 1, 2)}, (None, None),
-                      dilation=2), "state_window, channels_last, ndim or dilation is not known"),
+                      dilation=2), "state_window, channels_last, ndim, or dilation is not supported"),
                 (Case("LinearAttention", {"q": x, "k": x, "v": x}, (None, None), q_num_heads=1,
                       kv_num_heads=1, update_rule="linear", state_window=2),
-                 "states of several tokens are not known"),
-                (Case("QMoE", dict(experts), weights_prepacked=1), "weights_prepacked is not known"),
+                 "states of several tokens are not supported"),
+                (Case("QMoE", dict(experts), weights_prepacked=1), "weights_prepacked is not supported"),
                 (Case("QMoE", dict(experts), quant_type="fp4"), "quant_type is not 'int'"),
-                (Case("QMoE", dict(experts), use_sparse_mixer=1), "use_sparse_mixer is not known")):
+                (Case("QMoE", dict(experts), use_sparse_mixer=1), "use_sparse_mixer is not supported")):
             with self.assertRaisesRegex(Exception, f"{case.op}.*{says}"):
                 case.by_demi("fast")
 

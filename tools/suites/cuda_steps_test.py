@@ -29,13 +29,13 @@ class OneContext(OnDevice):
         plain = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
         text = subprocess.run([args.demi, "show", path, "--device", "cuda"], capture_output=True, text=True,
                               check=True, env=plain).stdout
-        said = re.findall(r"; processor: declined, as (.*)", text)
+        said = re.findall(r"; CPU: declined, because (.*)", text)
         self.assertEqual(said, [f"{why} not for the device"] * known, text)
-        placed = re.search(r"placed: (\d+) steps on the device, (\d+) on the processor, \d+ copies; (.*)", text)
+        placed = re.search(r"placement: (\d+) steps on the device, (\d+) on the CPU, \d+ copies; (.*)", text)
         self.assertEqual(text.count("; device"), int(placed[1]))
-        self.assertEqual(text.count("; processor: "), int(placed[2]))
+        self.assertEqual(text.count("; CPU: "), int(placed[2]))
         if known:
-            self.assertIn(f"    processor: {known} steps: declined by the device's kernels", text)
+            self.assertIn(f"    CPU: {known} steps: declined by the device's kernels", text)
             self.assertIn("not recorded", placed[3])
         else:
             self.assertNotIn("declined", text)
@@ -202,7 +202,7 @@ class Declined(OneContext):
             self.shows(demi.compile(onnx_parser.parse_model(
                 f'<ir_version: 10, opset_import: ["" : 24]> g (float[n,2,m,{elements}] x) => (float[n,2,m,{elements}] y)'
                 "{ q = Relu (x) z = Attention (q, x, x) y = Abs (z) }"), device="cuda"),
-                       known, "heads of so many elements are")
+                       known, "the device does not support such large heads")
 
     @staticmethod
     def floats(*shape: int, dtype: type = np.float32) -> np.ndarray:
@@ -212,36 +212,36 @@ class Declined(OneContext):
         for dtype, name in ((np.float32, "float"), (np.float16, "float16")):
             self.declines(f"g ({name}[1,2,3,300] x) => ({name}[1,2,3,300] y) {{ q = Relu (x)"
                           "z = Attention (q, x, x) y = Abs (z) }", {"x": self.floats(1, 2, 3, 300, dtype=dtype)},
-                          3, "heads of so many elements are", opset=24)
+                          3, "the device does not support such large heads", opset=24)
 
     def test_other_inputs(self) -> None:
         """Each run has its own."""
         self.declines("g (float[1,2,3,300] x) => (float[1,2,3,300] y) { q = Relu (x) z = Attention (q, x, x) y = Abs (z) }",
                       [{"x": self.floats(1, 2, 3, 300) * k} for k in (1, -2, 0.5)], 3,
-                      "heads of so many elements are", opset=24)
+                      "the device does not support such large heads", opset=24)
 
     def test_masks_of_integers(self) -> None:
         self.declines("g (float[1,2,3,16] x, int64[3,3] m) => (float[1,2,3,16] y) { q = Relu (x)"
                       "z = Attention (q, x, x, m) y = Abs (z) }",
                       {"x": self.floats(1, 2, 3, 16), "m": np.array([[1, 0, 0], [2, 1, 0], [3, 2, 1]])}, 3,
-                      "masks of integers are", opset=24)
+                      "the device does not support integer masks", opset=24)
 
     def test_many_axes(self) -> None:
         """A convolution, which gets ready before it runs, and what does not."""
         self.declines("g (float[1,2,3,3,3,3] x, float[2,2,2,2,2,2] w) => (float[1,2,2,2,2,2] y) {"
                       "a = Relu (x) z = Conv (a, w) y = Abs (z) }",
                       {"x": self.floats(1, 2, 3, 3, 3, 3), "w": self.floats(2, 2, 2, 2, 2, 2)}, 3,
-                      "convolutions over so many axes are")
+                      "the device does not support convolutions over so many axes")
         self.declines("g (float[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float[1,1,2,2,2,2] y) {"
                       "a = Relu (x) z = GridSample (a, at) y = Abs (z) }",
-                      {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}, 3, "so many axes are")
+                      {"x": self.floats(1, 1, 3, 3, 3, 3), "at": self.floats(1, 2, 2, 2, 2, 4)}, 3, "the device does not support so many axes")
 
     def test_casts_that_steps_do(self) -> None:
         self.declines("g (float16[1,1,3,3,3,3] x, float[1,2,2,2,2,4] at) => (float16[1,1,2,2,2,2] y) {"
                       "a = Relu (x) b = Cast <to = 1> (a) c = GridSample (b, at) z = Cast <to = 10> (c)"
                       "y = Abs (z) }",
                       {"x": self.floats(1, 1, 3, 3, 3, 3, dtype=np.float16),
-                       "at": self.floats(1, 2, 2, 2, 2, 4)}, 3, "so many axes are")
+                       "at": self.floats(1, 2, 2, 2, 2, 4)}, 3, "the device does not support so many axes")
 
     WIDE, THIN = (2, 1) * 5, (1, 2) * 5
 
@@ -250,7 +250,7 @@ class Declined(OneContext):
         self.declines(f"g (float[{dims[0]}] x, float[{dims[1]}] z, float[{dims[2]}] u) => (float[{dims[2]}] y) {{"
                       "a = Abs (x) b = Relu (u) c = Sub (b, a) y = Add (c, z) }",
                       {"x": self.floats(*self.WIDE), "z": self.floats(*self.THIN), "u": self.floats(*[2] * 10)}, 6,
-                      "operands of so many axes are", 2)
+                      "the device does not support operands with so many axes", 2)
 
     def test_some_sizes(self) -> None:
         """Other sizes are the device's, and recorded."""
@@ -267,11 +267,11 @@ class Declined(OneContext):
         self.declines(f"g (float[1,1,3,3,3,3] x, {at}, bool p) => (float[1,1,2,2,2,2] y) {{ s = Relu (x)"
                       f"d = If (p) <then_branch = t () => (c) {{ {body} }},"
                       "else_branch = e () => (f) { f = Neg (s) }> y = Exp (d) }",
-                      feeds | {"p": np.array(True)}, 3, "so many axes are")
+                      feeds | {"p": np.array(True)}, 3, "the device does not support so many axes")
         self.declines(f"g (float[1,1,3,3,3,3] x, {at}, int64 n) => (float[k,1,1,2,2,2,2] y) {{ s = Relu (x)"
                       "go = Constant <value = bool {1}> ()"
                       f"d = Loop (n, go) <body = l (int64 i, bool on) => (same, c) {{ same = Identity (on) {body} }}>"
-                      "y = Exp (d) }", feeds | {"n": np.array(2)}, 6, "so many axes are")
+                      "y = Exp (d) }", feeds | {"n": np.array(2)}, 6, "the device does not support so many axes")
 
     def test_budget(self) -> None:
         """What the processor takes for it counts in the context's memory."""
@@ -662,7 +662,7 @@ class Turns(OneContext):
         shown = self.shows(plan, 0, "")
         self.assertEqual((counts.uploads / 3, counts.downloads / 3), copies, shown)
         self.assertEqual(counts.replays, 2 if repeats else 0, shown)
-        self.assertEqual("repeated from a recording" in shown, repeats, shown)
+        self.assertEqual("replayed from a recording" in shown, repeats, shown)
 
     X = {"x": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
     M = "m = Constant <value = int64 {5}> () go = Constant <value = bool {1}> ()"

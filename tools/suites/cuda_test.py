@@ -70,7 +70,7 @@ class Refusals(unittest.TestCase):
             found = False
         if found:
             self.skipTest("there is a driver")
-        took = self.refused(plain, r"the CUDA driver can't be loaded: libcuda\.so\.1")
+        took = self.refused(plain, r"cannot load the CUDA driver: libcuda\.so\.1")
         self.assertLess(took, SOON_S)
 
     def test_before_a_model_is_compiled(self) -> None:
@@ -120,13 +120,13 @@ class Refusals(unittest.TestCase):
                                       env=plain | {"VIRTUAL_ENV": str(active), "LD_DEBUG": "libs"}, text=True, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual("nvidia/cublas/lib/libcublasLt.so.13" in done.stderr, there, (demi, active))
-                self.assertEqual("; 1 steps by slower kernels, as libcublasLt or libcudnn is missing" in done.stdout, not there,
+                self.assertEqual("; 1 steps with slower kernels, because libcublasLt or libcudnn is missing" in done.stdout, not there,
                                  done.stdout)
 
     def test_other_cudnn(self) -> None:
         for version in (8907, 89999, 100000):
             self.refused(settings(f"cudnn={version}"),
-                         rf"libcudnn\.so\.9 is no cuDNN 9: expected a version of 90000 to 99999, got {version}; hint")
+                         rf"libcudnn\.so\.9 is not cuDNN 9: expected a version of 90000 to 99999, got {version}; hint")
 
     def test_no_memory(self) -> None:
         self.refused(settings("memory=1000"), r"(no \d+ bytes left|no room)")
@@ -141,11 +141,11 @@ class Refusals(unittest.TestCase):
             done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda", *words],
                                   env=settings(""), capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
-            self.assertRegex(done.stderr, "more of the device's memory is needed than the limit of 2048 bytes")
+            self.assertRegex(done.stderr, "the run needs more device memory than the limit of 2048 bytes")
         done = subprocess.run([args.demi, "run", MODEL, "--random", "1", "--device", "cuda",
                                "--device-memory", "2T"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("a number of bytes, as 500M or 2G", done.stderr)
+        self.assertIn("a number of bytes such as 500M or 2G", done.stderr)
 
     def test_tf32(self) -> None:
         """Off unless it is asked for, and said where it is on."""
@@ -156,7 +156,7 @@ class Refusals(unittest.TestCase):
             self.assertEqual("of them may be in TF32" in done.stdout, said, done.stdout)
 
     def test_graph(self) -> None:
-        """Runs are repeated from a recording unless that is off."""
+        """Runs are replayed from a recording unless that is off."""
         for words, off in (([], False), (["--device-graph", "on"], False), (["--device-graph", "off"], True)):
             done = subprocess.run([args.demi, "bench", MODEL, "--random", "1", "--device", "cuda", "--runs", "3",
                                    "--json", "-", *words], env=settings(""), capture_output=True, text=True,
@@ -497,7 +497,7 @@ class BadDevices(OnDevice):
 
     def test_other_cudnn(self) -> None:
         for version in (0, 8907, 89999, 100000):
-            self.assertEqual(self.spoilt(rf"^node '\w+' \(\w+\): libcudnn\.so\.9 is no cuDNN 9: expected .*, got {version}$",
+            self.assertEqual(self.spoilt(rf"^node '\w+' \(\w+\): libcudnn\.so\.9 is not cuDNN 9: expected .*, got {version}$",
                                          more=f"cudnn={version}"), self.RUNS)
         for version in (90000, 99999):
             self.assertEqual(self.spoilt("", more=f"cudnn={version}"), 0)
@@ -505,8 +505,8 @@ class BadDevices(OnDevice):
     def test_parts_of_cudnn(self) -> None:
         """They are of another version, or missing, which shows when cuDNN looks for them. A run that is being
         recorded then goes step by step, and says nothing."""
-        for status, text in ((1002, "its libraries are of several versions"),
-                             (1008, "one of its libraries can't be loaded")):
+        for status, text in ((1002, "its libraries have different versions"),
+                             (1008, "cannot load one of its libraries")):
             for name in ("cudnnCreate", "cudnnBackendFinalize"):
                 said = [self.spoilt(rf"^node '\w+' \(\w+\): cuDNN: {text}$", f"{name}:{at}:{status}")
                         for at in self.calls(name)]
@@ -777,8 +777,8 @@ class Models(OnDevice):
         plan = self.folder / "tuned.plan"
         words = [args.demi, "compile", MODEL, "--device", "cuda", "--tune=1", "--threads", "1", "-o", plan]
         done = subprocess.run(words, env=settings(""), capture_output=True, text=True, check=False)
-        self.assertRegex(done.stdout, "^tuned the steps that the processor runs beside cuda, for 1 thread in .*: "
-                                      "none of them has a choice, nothing changed\n")
+        self.assertRegex(done.stdout, "^tuned the steps that the CPU runs besides cuda, for 1 thread in .*: "
+                                      "none of them has variants, nothing changed\n")
         done = subprocess.run(words, env=settings("no-device"), capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (3, ""))
         self.assertIn("no CUDA", done.stderr)
@@ -789,7 +789,7 @@ class Models(OnDevice):
         done = subprocess.run([args.demi, "run", model, "--random", "1", "--device", device, "-o", folder],
                               env=settings(""), capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertNotIn("by the processor, whose operands", done.stdout)
+        self.assertNotIn("on the CPU, because the device", done.stdout)
         return {path.name: np.load(path) for path in folder.glob("*.npy")}
 
     def test_models(self) -> None:
@@ -813,9 +813,9 @@ class Models(OnDevice):
         graph = onnx.load(model, load_external_data=False).graph
         copies = int(re.search(r"placed: .* (\d+) copies", text)[1])
         self.assertLessEqual(copies, len(graph.input) + len(graph.output))
-        reasons = set(re.findall(r"; processor: (.*)", text))
-        self.assertLessEqual(reasons, {"control flow", "shapes follow from it", "it reads constants alone",
-                                       "its data is in the processor's memory"})
+        reasons = set(re.findall(r"; CPU: (.*)", text))
+        self.assertLessEqual(reasons, {"control flow", "shapes depend on it", "it reads only constants",
+                                       "its data is in host memory"})
 
 
 class Networks(OnDevice):
@@ -883,7 +883,7 @@ class Networks(OnDevice):
             made.append(self.launches(counts))
             moved.append(told[1])
             self.assertEqual(told[0], made[-1])
-            placed = re.search(r"placed: (\d+) steps on the device, (\d+) on the processor, (\d+)",
+            placed = re.search(r"placement: (\d+) steps on the device, (\d+) on the CPU, (\d+)",
                                plan)
             steps, others, copies = map(int, placed.groups())
             ends = len(model.graph.input) + len(model.graph.output)

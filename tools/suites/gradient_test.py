@@ -794,8 +794,8 @@ class Meaning(unittest.TestCase):
                 ("y = Exp (x)\n" + gradient.replace('["x"]', '["x", "y"]'), "1 inputs and 1 outputs"),
                 ("y = Exp (w)\n" + gradient, "'y' depends on none of its xs"),
                 ("y = Floor (x)\n" + gradient, "'y' depends on none of its xs"),
-                ("y = Cast <to = 7> (x)\n" + gradient, "'y' holds no floats"),
-                (gradient + "\ny = Add (dx, x)", "is computed from what it gives"),
+                ("y = Cast <to = 7> (x)\n" + gradient, "'y' is not floating-point"),
+                (gradient + "\ny = Add (dx, x)", "is computed from its own output"),
                 ("y = custom.Unknown (x)\n" + gradient, "the type of 'y' is not known"),
                 ("q = Cast <to = 3> (x)\ny = DequantizeLinear (q, x)\n" + gradient,
                  "(DequantizeLinear): no gradient: of quantized values"),
@@ -803,7 +803,7 @@ class Meaning(unittest.TestCase):
                 ("y = Exp (x)\n" + gradient.replace('y = "y"', "y = 3"), "'y'"),
                 ("a = Constant <value_ints = [0]> ()\nh = Unsqueeze (x, a)\n"
                  "y = Attention <q_num_heads = 1, kv_num_heads = 2> (h, h, h)\n" + gradient,
-                 "of this many heads"),
+                 "with this number of heads"),
                 ("y = Exp (x)\n" + gradient.replace("(x)", '("")'), "input 0 is omitted")):
             with self.subTest(body):
                 model = parsed(f"g (float[2, 2] x, float[2, 2] w) => (float[2, 2] dx) {{\n{body}\n}}", 23)

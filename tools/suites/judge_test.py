@@ -89,7 +89,7 @@ class Picked(Case):
         self.ok("compare", "d.onnx", "out.onnx")
         self.ok("check", "out.onnx", "--against", "d.onnx", "--random", 2)
         text = self.ok("convert", "d.onnx", "--dry-run", "--verify", "random")
-        self.assertRegex(text, r"TopK 'top_k': \d+ of 400 picked the same, the others within")
+        self.assertRegex(text, r"TopK 'top_k': \d+ of 400 selected the same, the others within")
 
     def test_a_wrong_pick_is_found(self):
         """The other model takes the least instead of the largest, or its scores are others."""
@@ -269,7 +269,7 @@ class Advice(Case):
         self.ok("convert", "u.onnx", "-o", "low.onnx", "--io", "low", "--quiet")
         done = self.demi("compare", "u.onnx", "low.onnx", "-e", "1e-9")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("no choice of nodes was found", done.stdout)
+        self.assertIn("no set of nodes to keep in float32", done.stdout)
 
     def test_float_models_have_nothing_to_keep(self):
         unet(self.at / "u.onnx", offset=1)

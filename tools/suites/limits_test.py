@@ -186,7 +186,7 @@ def judge(demi: str, name: str, text: str, folder: str, kernels: str) -> list[st
                                    "--threads", str(THREADS), "--kernels", kernels,
                                    *(FAITHFUL if kernels == "own" and ("groups" in name or "Pool" in name) else [])])
     operator = {"Loop": "Neg|Identity", "a kernel in a Loop": "Inverse"}.get(name, name.split()[0])
-    if code != 3 or not re.search(rf"\(({operator})(Last)?\): the run takes longer than it may\n$", said):
+    if code != 3 or not re.search(rf"\(({operator})(Last)?\): the run exceeds its time limit\n$", said):
         found.append(f"{name}: exit code {code}: {said[:300]}")
     if seconds > SECONDS * THREADS:
         found.append(f"{name}: {seconds:.1f} s")

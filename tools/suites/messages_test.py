@@ -21,7 +21,7 @@ from cli_test import DEMI, MODEL, Case, run, text
 
 class Messages(Case):
     def test_missing_files_differ_from_nothing(self):
-        """A file that is not there, or can't be read, is not what exit code 1 says of a model."""
+        """A file that is missing, or cannot be read, is not what exit code 1 says of a model."""
         none = self.path("none.onnx")
         for words in (["check", none], ["diff", none, self.model], ["diff", self.model, none],
                       ["compare", self.model, none], ["compare", none, self.model],
@@ -59,7 +59,7 @@ class Messages(Case):
             self.assertIn("none", self.fails(2, *words))
 
     def test_other_formats_are_named(self):
-        """What a file is that can't be read, by its contents, and how a model is made of it."""
+        """What a file is that cannot be read, by its contents, and how a model is made of it."""
         def archive(*names):
             data = io.BytesIO()
             with zipfile.ZipFile(data, "w") as file:

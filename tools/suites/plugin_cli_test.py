@@ -134,9 +134,9 @@ class Faults(Case):
     def test_files(self):
         self.assertIn("nope.so: cannot load: No such file", self.load("nope.so"))
         self.assertIn("model.onnxtxt: cannot load: ", self.load("model.onnxtxt"))
-        self.assertIn(".: cannot load: no regular file", self.load("."))
+        self.assertIn(".: cannot load: not a regular file", self.load("."))
         empty = self.built("int nothing;\n")
-        self.assertIn("p.so: no plug-in: it exports no 'demi_plugin_v1'", self.load(empty))
+        self.assertIn("p.so: not a plug-in: it does not export 'demi_plugin_v1'", self.load(empty))
 
     def test_missing_symbols_are_named(self):
         path = self.built("int absent(void); int demi_plugin_v1(void); \n"
@@ -154,9 +154,9 @@ class Faults(Case):
     def test_names(self):
         one = self.plugin(file="one.so")
         two = self.plugin(file="two.so")
-        self.assertIn("two.so: pass 'mine' is there already: from ",
+        self.assertIn("two.so: pass 'mine' already exists: from ",
                       self.load(one, "--load-pass", two))
-        self.assertIn("pass 'print' is there already: demi has one",
+        self.assertIn("pass 'print' already exists: demi has one",
                       self.load(self.plugin(name="print")))
         self.assertIn("unknown pass 'nine'; hint: did you mean 'mine'?",
                       self.load(one, passes="nine"))

@@ -304,7 +304,7 @@ def exits_table(demi: str) -> str:
 
 
 def picture(demi: str, old: str, folder: pathlib.Path) -> str | None:
-    """What the command of a picture prints now; None where its model is not there."""
+    """What the command of a picture prints now; None where its model is missing."""
     words = old.splitlines()[0].split()[2:]
     if not (ROOT / words[1]).exists():
         return None

@@ -226,7 +226,7 @@ class Carried(Case):
             self.assertIn("--carry", line)
         line = self.fails(2, "run", self.model, "--random", "1", "--carry", "more=count",
                           "--carry", "present.0=count")
-        self.assertIn("'more' is carried to 'count' already", line)
+        self.assertIn("'more' is already the state for 'count'", line)
 
 
 class Inputs(Case):
@@ -582,7 +582,7 @@ class Compare(Case):
 
     def test_same(self) -> None:
         out = self.ok("compare", self.model, self.model)
-        self.assertIn("3 inner values compared, 0 beyond 0.0001", out)
+        self.assertIn("3 intermediate values compared, 0 beyond 0.0001", out)
 
     def test_first_bad_value(self) -> None:
         line = self.fails(1, "compare", self.steps, self.low("low.onnx"), "--quiet")

@@ -449,7 +449,7 @@ class Search(Case):
         result = self.search(TRIVIAL, self.net, *common, "--use-all-candidates")
         which = {g["name"]: g["candidate"] for g in result["groups"]}
         self.assertEqual((which["mean"], which["r1"]), ("a8w8", "a8w8"))
-        for text, says in (("{", "supported_kernels: line 1"), ("[]", "has to be an object"),
+        for text, says in (("{", "supported_kernels: line 1"), ("[]", "must be an object"),
                            ('{"defaults": {"supported_kernels": [{}]}}', "bitwidth"),
                            ('{"defaults": {"supported_kernels": []}}', "no candidate")):
             bad = self.write("bad.json", text)
@@ -612,7 +612,7 @@ class Search(Case):
 
     def test_refusals(self) -> None:
         for words, says in ((["-c", "float"], "2 to 8"), (["-c", "float,float"], "twice"),
-                            (["-c", "float,int3"], "no precision is called 'int3'"),
+                            (["-c", "float,int3"], "unknown precision 'int3'"),
                             (["-c", "float16,bfloat16"], "float16 and bfloat16"),
                             (["--metric", "accuracy"], "labels"),
                             (["--target", "1", "--drop", "1"], "'--target' or '--drop'"),
@@ -623,13 +623,13 @@ class Search(Case):
         self.assertIn("same file", self.fails(2, "search", self.net, "--random", "1", "--target", "5", "-o", same,
                                               "--journal", same))
         self.assertFalse(os.path.exists(same))
-        for labels, says in (([0] * 3, "not as many labels"), ([0] * 5000, "not as many labels")):
+        for labels, says in (([0] * 3, "number of labels differs"), ([0] * 5000, "number of labels differs")):
             np.save(self.path("labels.npy"), np.array(labels))
             self.assertIn(says, self.fails(2, "search", self.net, "--metric", "accuracy", "--labels",
                                            self.path("labels.npy"), "--target", "0.5"))
         integers = self.write("i.onnxtxt", '<ir_version: 8, opset_import: ["" : 17]>\n'
                               "g (int64[2] x) => (int64[2] y) { y = Neg (x) }\n")
-        self.assertIn("no floats", self.fails(1, "search", integers, "--target", "1"))
+        self.assertIn("no floating-point", self.fails(1, "search", integers, "--target", "1"))
 
 
 if __name__ == "__main__":

@@ -328,13 +328,13 @@ class Training(unittest.TestCase):
             "trained: 5 tensors, 304 elements",
             "not trained: 2 tensors, 8 elements (running statistics, which follow the batches): 'mean', 'var'",
             "not trained: 1 tensor, 4 elements (frozen): 'kb'",
-            "not trained: 1 tensor, 1 element (single numbers of a formula): 'ratio'"])
+            "not trained: 1 tensor, 1 element (single numbers in a formula): 'ratio'"])
         done = demi("train", self.path("train.onnx"), "-o", self.path("out.onnx"), "--data",
                     self.save(samples((1, 8, 8), self.rng)), "--steps", 1)
-        self.assertEqual(done.stdout.splitlines()[0], "updates 7 tensors, 312 elements; leaves 2 float tensors, 5 elements")
+        self.assertEqual(done.stdout.splitlines()[0], "updates 7 tensors, 312 elements; does not update 2 floating-point tensors, 5 elements")
         moved = exported(self.rng, True)
         told = ["trained: 6 tensors, 224 elements",
-                "not trained: 5 tensors, 5 elements (not floats): 'zero', 'at0', 'at1' and more"]
+                "not trained: 5 tensors, 5 elements (not floating-point): 'zero', 'at0', 'at1' and more"]
         self.assertEqual(self.told(moved), told)
         done = demi("opt", self.path("model.onnx"), "-o", self.path("train.onnx"), "--passes",
                     "infer-dtypes,infer-shapes,make-training")
@@ -366,7 +366,7 @@ class Training(unittest.TestCase):
         told = self.told(model_of(nodes, ["N", 8], ["N", 4], weights))
         self.assertEqual(told, [
             "trained: 1 tensor, 32 elements",
-            "not trained: 1 tensor, 32 elements (no gradient passes 'r' (Round)): 'v'",
+            "not trained: 1 tensor, 32 elements ('r' (Round) has no gradient): 'v'",
             "not trained: 1 tensor, 4 elements (a mask): 'mask'",
             "not trained: 1 tensor, 3 elements ('z' is not computed from them): 'idle'",
             "not trained: 1 tensor, 4 elements (Pow takes no parameters there): 'power'"])
@@ -757,9 +757,9 @@ class Training(unittest.TestCase):
         self.refused(2, "no data for input 'labels'", train, *data(labels=None))
         self.refused(2, "data 'labels' is float[160]", train, *data(labels=labels.astype(np.float32)))
         self.refused(2, "has 100 samples", train, *data(labels=labels[:100]))
-        self.refused(2, "data 'z' are no input's", train, *data(z=labels))
-        self.refused(2, "less than a batch", train, *data(), "--batch", 161)
-        self.refused(2, "'--every' is for", train, *data(), "--every", 3)
+        self.refused(2, "array 'z' matches no input", train, *data(z=labels))
+        self.refused(2, "fewer than a batch", train, *data(), "--batch", 161)
+        self.refused(2, "'--every' requires", train, *data(), "--every", 3)
         self.refused(1, "it has no training_info", self.path("model.onnx"), *data())
         self.refused(2, "--data FILE.npz", train)
         model = onnx.load(train)
@@ -786,7 +786,7 @@ class Training(unittest.TestCase):
                      "--checkpoint", checkpoint)
         self.assertEqual(checkpoint.read_bytes(), before)
         shutil.copy(self.path("train.onnx"), checkpoint)
-        self.refused(2, "not a checkpoint", self.path("train.onnx"), "--data", self.path("data.npz"),
+        self.refused(2, "not a training checkpoint", self.path("train.onnx"), "--data", self.path("data.npz"),
                      "--checkpoint", checkpoint)
 
     def test_weights_that_overflow_are_not_written(self) -> None:

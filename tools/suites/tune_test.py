@@ -86,8 +86,8 @@ class Tune(Case):
 
     def test_refused(self) -> None:
         for words, reason in (
-                (["--threads", "2"], "'--threads' is for '--tune'"),
-                (["--shape", "x=1x3x40x40"], "'--shape' is for '--tune'"),
+                (["--threads", "2"], "'--threads' requires '--tune'"),
+                (["--shape", "x=1x3x40x40"], "'--shape' requires '--tune'"),
                 (["--tune", "--numerics", "faithful"], "can't be tuned"),
                 (["--tune=soon"], "bad value of option '--tune'"),
                 (["--tune", "--threads", "0"], "bad value of option '--threads'")):

@@ -4,7 +4,7 @@ default options, and holds the results to what a first try must give.
 
 In float16 and in bfloat16: a file that ONNX's full check takes; no NaN; outputs within 2 % and 10 %
 of the float32 model's, which ONNX Runtime computes, in demi's runtime and, float16, in ONNX Runtime
-too; weights at most 0.52 of their bytes, or, but for those that always halve, a note that names those
+too; weights at most 0.52 of their original size, or, but for those that always halve, a note that names those
 that stay. Rows that a score selects are held against the row nearest to each: which of two equals comes first is not an error.
 Networks of angles also with weights of 8 bits, within 5 %.
 """
@@ -83,11 +83,11 @@ class Test:
         made = json.loads(report.read_text())
         before, after = (sum(row[when] for kind, row in made["weights"].items() if "float" in kind)
                          for when in ("before", "after"))
-        said = any("of their bytes" in note or "already int8" in note for note in made["notes"])
+        said = any("of their original size" in note or "already int8" in note for note in made["notes"])
         if after > MOST_WEIGHTS * before and name in unseen_models.HALVED:
-            return [f"weights {after / before:.3f} of their bytes"]
+            return [f"weights {after / before:.3f} of their original size"]
         if after > MOST_WEIGHTS * before and not said:
-            return [f"weights {after / before:.3f} of their bytes, and no note says why"]
+            return [f"weights {after / before:.3f} of their original size, and no note says why"]
         return []
 
     def run(self, low: pathlib.Path, feeds: list[dict[str, np.ndarray]]) -> list[list[np.ndarray]]:

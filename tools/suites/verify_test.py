@@ -231,7 +231,7 @@ g (float[4] x, int64[1] i) => (float[1] y) { r = Mul(x, x)
         found = json.loads((self.at / "report.json").read_text())
         kept = found["verification"]["kept_nodes"]
         self.assertEqual(len(kept), found["verification"]["kept"])
-        self.assertIn(f"{len(kept)} nodes kept float for --max-error", done.stdout)
+        self.assertIn(f"{len(kept)} nodes kept in float32 for --max-error", done.stdout)
         for name in kept[:24]:
             self.assertIn(name, done.stdout)
         reasons = {n["reason"] for n in found["nodes"] if n["name"] in kept}
@@ -261,7 +261,7 @@ g (float[4] x, int64[1] i) => (float[1] y) { r = Mul(x, x)
                 continue
             found = json.loads((self.at / "cut.json").read_text())["verification"]
             self.assertTrue(found["interrupted"], found["trials"])
-            self.assertIn("interrupted, fewer may do", done.stdout)
+            self.assertIn("interrupted, fewer may suffice", done.stdout)
             self.assertLessEqual(found["error"], bound)
             self.assertTrue((self.at / "cut.onnx").exists())
         self.assertEqual(set(codes), {0, 3})
@@ -282,7 +282,7 @@ g (float[4] x, int64[1] i) => (float[1] y) { r = Mul(x, x)
         os.close(master)
         lines = text.decode().split("\r\x1b[K")
         self.assertEqual((lines[0], lines[-1]), ("", ""))
-        found = [re.match(r"\[(\d+)/64\] looking for nodes to keep.*?(, about \d+ (?:s|min) left)?$", line)
+        found = [re.match(r"\[(\d+)/64\] finding nodes to keep.*?(, about \d+ (?:s|min) left)?$", line)
                  for line in lines]
         told = [(int(line[1]), bool(line[2])) for line in found if line]
         self.assertEqual(told, sorted(told, key=lambda line: line[0]))
@@ -290,11 +290,11 @@ g (float[4] x, int64[1] i) => (float[1] y) { r = Mul(x, x)
         self.assertTrue(any(left for _, left in told), told)
 
     def test_refusals(self):
-        self.fails(1, "no choice of nodes", "deep.onnx", "--io", "low", "--verify", "random",
+        self.fails(1, "no set of nodes", "deep.onnx", "--io", "low", "--verify", "random",
                    "--max-error", "1e-9")
         self.fails(2, "--verify", "deep.onnx", "--max-error", "0.1")
         self.fails(2, "not negative", "deep.onnx", "--verify", "random", "--max-error", "-1")
-        self.fails(2, "has to be a file", "-", "--verify", "random")
+        self.fails(2, "must be a file", "-", "--verify", "random")
         self.fails(2, "folder", "deep.onnx", "--verify", "nowhere")
         self.fails(2, "folder", "deep.onnx", "--calibrate", "nowhere")
         self.data("odd", np.ones((1, 5)))

@@ -255,7 +255,7 @@ TEST(test_errors) {
     options.data_count = 3;
     options.names = other;
     options.data = three;
-    expect(model, &options, DEMI_ERR_USAGE, "data 'z' are no input's");
+    expect(model, &options, DEMI_ERR_USAGE, "array 'z' matches no input");
     options = options_of(4);
     options.data = odd;
     expect(model, &options, DEMI_ERR_USAGE, "'labels'");
@@ -334,7 +334,7 @@ TEST(test_full) {
     options.save_user = &seen;
     options.every = 4;
     assert_int_equal(demi_train(model, &options, &trained, &error), DEMI_ERR_ENV);
-    assert_string_equal(error.message, "what 4 steps trained can't be written");
+    assert_string_equal(error.message, "cannot write the result of 4 steps");
     assert_int_equal(trained.steps, 4);
     options = options_of(4);
     assert_int_equal(demi_train(other, &options, NULL, NULL), DEMI_OK);

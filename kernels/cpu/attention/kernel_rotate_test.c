@@ -80,7 +80,7 @@ static void refuses(const int64_t *x, const int64_t *table, const char *says) {
 }
 
 TEST(test_refusals) {
-    refuses(CASE_DIMS(2, 3), CASE_DIMS(2, 3), "no two halves");
+    refuses(CASE_DIMS(2, 3), CASE_DIMS(2, 3), "into two halves");
     refuses(CASE_DIMS(2, 4), CASE_DIMS(3, 4), "does not broadcast");
     refuses(CASE_DIMS(2, 4), CASE_DIMS(2, 2), "does not broadcast");
 }

@@ -278,8 +278,8 @@ TEST(test_nbits) {
     const WeightShape shape = {.bits = 4, .k = 40, .n = 6, .block = 16};
     Given g = given_make(&test_arena, &shape, 2);
     refuses_nbits(&g, 4, NULL, "g_idx");
-    refuses_nbits(&g, 3, NULL, "not of 3 blocks");
-    refuses_nbits(&g, 0, "N", "not of N columns");
+    refuses_nbits(&g, 3, NULL, "do not have 3 blocks");
+    refuses_nbits(&g, 0, "N", "does not have N columns");
     refuses_nbits(&g, 0, "weight_prepacked", "weight_prepacked");
 }
 
@@ -295,12 +295,12 @@ TEST(test_refusals) {
     const WeightShape shape = {.bits = 4, .k = 20, .n = 6, .block = 8};
     const Given g = given_make(&test_arena, &shape, 2);
     refuses(&g, "bits", 3, "weights of 3 bits");
-    refuses(&g, "bits", 8, "not of 3 blocks");
+    refuses(&g, "bits", 8, "do not have 3 blocks");
     refuses(&g, "block_size", 0, "blocks of 0 weights");
     refuses(&g, "block_size", INT64_MIN, "blocks of -");
     refuses(&g, "block_size", 10, "not of 2 blocks");
-    refuses(&g, "K", 21, "not of K elements");
-    refuses(&g, "K", -1, "not of K elements");
+    refuses(&g, "K", 21, "do not have K elements");
+    refuses(&g, "K", -1, "do not have K elements");
     begin(&g, NULL);
     c.inputs[4].dims = dims3(3, 6, 0);
     assert_false(case_run(&c));

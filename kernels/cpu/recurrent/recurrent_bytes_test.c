@@ -271,8 +271,8 @@ static void refuses(const Layer *l, uint32_t input, const int64_t *dims, const c
 
 TEST(test_refusals) {
     const Layer l = layer_make(&test_arena, 0);
-    refuses(&l, 1, CASE_DIMS(3), "not of rank 3");
-    refuses(&l, 2, CASE_DIMS(3), "not of rank 3");
+    refuses(&l, 1, CASE_DIMS(3), "not have rank 3");
+    refuses(&l, 2, CASE_DIMS(3), "not have rank 3");
     refuses(&l, 8, CASE_DIMS(3), "do not fit the weights");
     refuses(&l, 11, CASE_DIMS(3), "do not fit the weights");
 }

@@ -148,8 +148,8 @@ TEST(test_refused) {
     static KernelCase c;
     t = (Trial){.batch = 1, .channels = 4, .size = 3, .from = DTYPE_FLOAT, .to = DTYPE_FLOAT};
     for (int i = 0; i < 4; i++) {
-        static const char *const reasons[] = {"axis", "mean, scale or shift",
-                                              "activation names none", "activation_params"};
+        static const char *const reasons[] = {
+            "axis", "mean, scale or shift", "activation has an unknown name", "activation_params"};
         static const float low[] = {0};
         int64_t dims[3];
         begin(&c, &t, dims);

@@ -102,7 +102,7 @@ static void set_activation(KernelCase *c, const char *name, const char *params, 
         case_attr(c, params, (PlainAttr){.kind = PLAIN_FLOATS, .count = 2, .v.floats = bounds});
 }
 
-/* What is not there is NULL. */
+/* What is missing is NULL. */
 static void take(KernelCase *c, bool bfloats, uint32_t rank, const int64_t *dims,
                  const void *data) {
     if (data)

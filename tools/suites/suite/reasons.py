@@ -24,7 +24,7 @@ FP32_KINDS = {"policy", "excluded", "illegal", "value", "precise", "unknown", "f
 # Of placement_streams.c, which the greedy placement does without.
 STREAMS = {
     "adds to a residual stream, which bfloat16 would round each time",
-    "gives a residual stream, which bfloat16 would round each time",
+    "computes a residual stream, which bfloat16 would round each time",
     "only outputs depend on it: bfloat16 would round them once more",
 }
 LOW_KINDS = {"policy", "excluded", "illegal", "value", "precise", "unknown", "fixed", "tied"}
@@ -36,9 +36,9 @@ SEVERAL = {"If", "Loop", "Scan", "SequenceMap", "BatchNormalization", "LayerNorm
 CONDITIONS = {
     "divides a constant": {"Div"}, "its reduction accumulates": {"ScatterElements", "ScatterND"},
     "converts to or from another kind of type": {"Cast", "CastLike"},
-    "squares, which float16 has no range for": {"Mul"},
+    "computes a square, which may exceed float16's range": {"Mul"},
     "ONNX Runtime 1.31 fails on it in float16": {"Transpose"},
-    "quantized": {"DequantizeLinear"}, "Pow runs in 16 bit only to square": {"Pow"},
+    "quantized": {"DequantizeLinear"}, "Pow runs in 16-bit only to square": {"Pow"},
     "its masked scores are an output": {"Attention"}, "it reinterprets bits": {"BitCast"}}
 
 
@@ -195,7 +195,7 @@ class Truth:
             mine = self.graphs.labels[node["name"]]
             reads = [p.op_type for n in mine for i in n.input for p in self.graphs.producers[i]]
             return "" if "DequantizeLinear" in reads else "it reads none"
-        if re.fullmatch(rf"{op} keeps its operand \w+ in fp32", reason):
+        if re.fullmatch(rf"{op} keeps its operand \w+ in float32", reason):
             return ""
         if reason not in CONDITIONS or op not in CONDITIONS[reason]:
             return "not a reason of this operator"
@@ -239,8 +239,8 @@ class Truth:
         match = re.fullmatch(r"constant '(.*)' (holds|is) (\S+), (beyond|zero in) \w+?('s range)?",
                              reason)
         if not match:
-            reached = re.fullmatch(r"'.*' reached \S+, near the end of \w+'s range|"
-                                   r"its weights make '.*' some \S+, beyond float16's range", reason)
+            reached = re.fullmatch(r"'.*' reached \S+, near the limit of \w+'s range|"
+                                   r"its weights make '.*' about \S+, beyond float16's range", reason)
             return "" if reached else "not a reason"
         for tensor in self.graphs.tensors[match[1]]:
             values = np.abs(numpy_helper.to_array(tensor).astype(np.float64).ravel())
@@ -274,11 +274,11 @@ class Truth:
         return f"what makes '{name}' is low"
 
     def _follows(self, _node: dict, reason: str) -> str:
-        match = re.fullmatch(r"follows '(.*)', which is fp32", reason)
+        match = re.fullmatch(r"follows '(.*)', which is in float32", reason)
         return self._source(match[1]) if match else "not a reason"
 
     def _reads(self, _node: dict, reason: str) -> str:
-        match = re.fullmatch(r"reads '(.*)', which is fp32", reason)
+        match = re.fullmatch(r"reads '(.*)', which is in float32", reason)
         return self._source(match[1]) if match else "not a reason"
 
     def _tied(self, _node: dict, reason: str) -> str:
@@ -299,6 +299,6 @@ class Truth:
     def _cheaper(self, _node: dict, reason: str) -> str:
         if not self.mincut:
             return "greedy placement does not look at costs"
-        return "" if re.fullmatch(r"cheaper in fp32: in 16 bit it would cost [1-9]\d* bytes more|"
-                                  r"left in fp32: no 16-bit operator gains by its change",
+        return "" if re.fullmatch(r"cheaper in float32: in 16-bit it would cost [1-9]\d* bytes more|"
+                                  r"kept in float32: converting it would not help any 16-bit operator",
                                   reason) else "not a reason"

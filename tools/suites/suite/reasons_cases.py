@@ -34,9 +34,9 @@ CASES: list[Case] = [
         m = MatMul (x, w)  e = Exp (m)  r = Relu (e)  a = Add (m, r)  f = Abs (m)
         s = Add (f, a)  y = MatMul (s, w)"""),
          {"m": LOW, "e": ("policy", "Exp is an fp32 operator"),
-          "r": ("follows", "follows 'e', which is fp32"),
-          "a": ("reads", "reads 'r', which is fp32"),
-          "f": ("low", "follows what it reads"), "s": ("reads", "reads 'a', which is fp32")}),
+          "r": ("follows", "follows 'e', which is in float32"),
+          "a": ("reads", "reads 'r', which is in float32"),
+          "f": ("low", "follows what it reads"), "s": ("reads", "reads 'a', which is in float32")}),
     Case("a condition of the policy", model("""
         m = MatMul (x, w)  d = Div (one, m)  y = MatMul (d, w)""", more="float one = {1}"),
          {"d": ("policy", "divides a constant")}),
@@ -44,7 +44,7 @@ CASES: list[Case] = [
         ["/a/m"] m = MatMul (x, w)  ["/b/m"] n = MatMul (m, w)  y = Abs (n)"""),
          {"/a/m": ("excluded", "kept by '/a/*'"), "/b/m": LOW}, options={"keep": "/a/*"}),
     Case("only some", model('["/a/m"] m = MatMul (x, w)  ["/b/m"] y = MatMul (m, w)'),
-         {"/b/m": ("excluded", "not among those to convert"), "/a/m": LOW},
+         {"/b/m": ("excluded", "not selected by --only"), "/a/m": LOW},
          options={"only": "/a/*"}),
     Case("an excluded fp32 operator is excluded", model("e = Exp (x)  y = MatMul (e, w)"),
          {"e": ("excluded", "kept by 'Exp'")}, options={"keep_ops": "Exp"}),
@@ -103,9 +103,9 @@ CASES: list[Case] = [
         y = If (c) <then_branch = p () => (float[4,4] a) { a = MatMul (t, w) },
                     else_branch = q () => (float[4,4] b) { b = Exp (t) }>""",
                more="int64 zero = {0}"),
-         {"s": ("reads", "reads 'e', which is fp32"),
-          "t": ("tied", "tied to 's': reads 'e', which is fp32"),
-          "y": ("reads", "reads 'b', which is fp32"), "a": LOW}),
+         {"s": ("reads", "reads 'e', which is in float32"),
+          "t": ("tied", "tied to 's': reads 'e', which is in float32"),
+          "y": ("reads", "reads 'b', which is in float32"), "a": LOW}),
     Case("tied to what is pinned", model("""
         m = MatMul (x, w)  s = SequenceConstruct (m, m)  [at] t = SequenceAt (s, zero)
         y = MatMul (t, w)""", more="int64 zero = {0}"),
@@ -125,11 +125,11 @@ CASES: list[Case] = [
         k = Constant <value_float = 2.0> ()  l = Constant <value_float = 3.0> ()
         n = Constant <value_float = 4.0> ()  m = MatMul (x, w)  a = Mul (m, k)  e = Exp (m)
         b = Mul (e, l)  y = Mul (b, n)  """),
-         {"k": ("constant", "a constant that is stored in 16 bit"),
-          "l": ("constant", "a constant that is read in fp32")}),
+         {"k": ("constant", "a constant that is stored in 16-bit"),
+          "l": ("constant", "a constant that is read in float32")}),
     Case("a constant moved for fp32", model("""
         t = Transpose (w)  e = Exp (x)  y = Add (e, t)"""),
-         {"t": ("constant", "computed from constants that are read in fp32")}),
+         {"t": ("constant", "computed from constants that are read in float32")}),
     Case("a function that makes a float and a 16-bit value of nothing", """
 <ir_version: 8, opset_import: ["" : 17, "l" : 1]>
 g (float[4,4] x) => (float[4,4] y, float[4,4] z) {
@@ -141,18 +141,18 @@ f () => (p, q) {
     p = Exp (k)
     q = MatMul (k, k)
 }""", {"a": ("low", "follows what it reads"), "y": LOW}),
-    Case("holds no float32", model("i = Cast <to = 7> (x)  j = Add (i, i)  y = Cast <to = 1> (j)"),
+    Case("has no float32 values", model("i = Cast <to = 7> (x)  j = Add (i, i)  y = Cast <to = 1> (j)"),
          {"i": ("policy", "converts to or from another kind of type"),
-          "j": ("no float", "holds no float32")}),
+          "j": ("no float", "has no float32 values")}),
     Case("deprecated", model("u = Upsample <mode = \"nearest\"> (x, sc)  y = MatMul (u, w)", 10,
                              "float[2] sc = {1, 1}"),
          {"u": ("illegal", "Upsample is deprecated at opset 10")}),
     Case("by cost: what lies between fp32 operators stays", model("""
         e = Exp (x)  r = Transpose (e)  f = Exp (r)  y = MatMul (f, w)"""),
-         {"r": ("cheaper", "cheaper in fp32: in 16 bit it would cost 8376 bytes more"),
+         {"r": ("cheaper", "cheaper in float32: in 16-bit it would cost 8376 bytes more"),
           "f": ("policy", "Exp is an fp32 operator")}, mincut=True),
     Case("by cost: one of two readers", model("""
         m = MatMul (x, w)  r = Relu (m)  e = Exp (r)  f = Log (r)  y = Add (e, f)"""),
-         {"r": ("low", "cheaper in 16 bit"), "y": ("reads", "reads 'e', which is fp32")},
+         {"r": ("low", "cheaper in 16-bit"), "y": ("reads", "reads 'e', which is in float32")},
          mincut=True),
 ]
