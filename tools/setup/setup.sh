@@ -133,6 +133,12 @@ setup_test_packages() {
     setup_requirements build/venv tools/setup/requirements-test.txt
 }
 
+# setup_site_packages: the pinned Python packages that make the documentation site, in build/venv.
+setup_site_packages() {
+    setup_venv
+    setup_requirements build/venv tools/setup/requirements-site.txt
+}
+
 # setup_fetch NAME: downloads that wheel of tools/setup/requirements-data.txt to build/downloads.
 setup_fetch() {
     local list=build/downloads/wanted.txt
