@@ -120,7 +120,7 @@ static bool find_scores(Making *m, Value *output, Err *err) {
     }
     if (m->axis < 1 || m->axis >= (int64_t)type->rank)
         return err_set(err, ERR_MODEL,
-                       "output '%s' has no axis of classes after the first one: use the loss mse",
+                       "output '%s' has only one axis, and no classes: use the loss mse",
                        sym_text(output->name));
     return true;
 }

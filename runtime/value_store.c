@@ -11,7 +11,7 @@
 #include "checked.h"
 
 enum { HEADER = 64, SMALLEST = 64 };
-_Static_assert(sizeof(Buffer) <= HEADER, "data lies behind the header");
+_Static_assert(sizeof(Buffer) <= HEADER, "data follows the header");
 
 enum { LARGE_PAGE = 1 << 21, SMALL = 1 << 14 };
 

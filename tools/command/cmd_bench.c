@@ -35,8 +35,8 @@ static const OptionRow options[] = {
     {"format", 0, OPTION_ROW_VALUE, "FORMAT", "text markdown csv",
      "Format of the report: text (default), markdown, or csv, which has every step."},
     {"no-peak", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Do not measure the machine's peak, which takes 0.2 seconds and 256 MiB. The report then has "
-     "no shares of the peak."},
+     "Do not measure the machine's peak, which takes 0.2 seconds and 256 MiB. The report then "
+     "omits shares of the peak."},
     {"trace", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Write the steps of the last profiled run as a trace, for chrome://tracing or Perfetto."},
     OPTION_JSON("Also write the result as JSON. Without FILE (as the last word, or before another "

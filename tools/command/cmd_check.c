@@ -32,8 +32,8 @@ static const OptionRow options[] = {
      "float16, bfloat16, or fast."},
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
      "With --against: run both models, and fail if an output differs by more, relative to the "
-     "largest magnitude of the reference (default 0.1 if FILE is quantized, 0.02 if one of them "
-     "has 16-bit values, else 1e-4)."},
+     "largest magnitude of the reference. The default is 0.1 if FILE is quantized, 0.02 if one of "
+     "them has 16-bit values, and else 1e-4."},
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
      "A difference that is acceptable for values of any magnitude (default 6.2e-5 if one of the "
      "models has 16-bit values, else 1e-7)."},

@@ -24,8 +24,9 @@ static const ArgumentRow arguments[] = {
 static const OptionRow options[] = {
     RUN_OPTIONS,
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
-     "The largest acceptable difference, relative to the largest magnitude of the reference "
-     "(default 0.1 if only B is quantized, 0.02 if one of them has 16-bit values, else 1e-4)."},
+     "The largest acceptable difference, relative to the largest magnitude of the reference. The "
+     "default is 0.1 if only B is quantized, 0.02 if one of them has 16-bit values, and else "
+     "1e-4."},
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
      "A difference that is acceptable for values of any magnitude (default 6.2e-5 if one of the "
      "models has 16-bit values, else 1e-7)."},
@@ -480,9 +481,9 @@ const Command command_compare = {
         "sufficient.\n\nWith several sets of inputs, all of them run, and the set with the worst "
         "outputs is reported.\n\nIn the JSON, numbers that are not finite are null: sqnr of equal "
         "values; all measures of a value with NaN or Inf on only one side, which 'special' counts; "
-        "scale, if the reference has no finite element; cosine, if one side is all zeros.\n\nIf "
-        "TopK, NonMaxSuppression, ArgMax, or a comparison in B selects differently than in A, "
-        "later values are compared under A's selections, and the selections are judged by their "
+        "scale, if the reference has no finite element; cosine, if one side is all zeros.\n\nTopK, "
+        "NonMaxSuppression, ArgMax, or a comparison in B may select differently than in A. Later "
+        "values are then compared under A's selections, and the selections are judged by their "
         "distance from a tie.\n\nBy default, models are compiled with --numerics faithful, without "
         "fusion, to compare their own rounding.\n\nIn place of a model, you can give a folder of "
         "saved values as the reference: from 'demi run --output-dir', or from any program that "

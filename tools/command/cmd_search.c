@@ -30,10 +30,10 @@ static const OptionRow options[] = {
      "a16w8, a8w16, a8w8 (integer bits of activations and weights), w8, w4 (weight-only). Default: "
      "float,float16,a8w8."},
     {"metric", 'm', OPTION_ROW_VALUE, "WHAT", "sqnr cosine top1 accuracy error",
-     "Quality metric, relative to the float32 model's outputs: sqnr (default; the lowest "
-     "signal-to-noise ratio in dB), cosine (the lowest similarity), top1 (share of rows whose "
-     "largest element stays the same), accuracy (share of rows with the correct largest element, "
-     "by --labels), or error (the negative of the largest difference relative to the scale)."},
+     "Quality metric, relative to the float32 model's outputs. sqnr (default): the lowest "
+     "signal-to-noise ratio in dB. cosine: the lowest cosine similarity. top1: the share of rows "
+     "whose largest element stays the same. accuracy: the share of rows with the correct largest "
+     "element, by --labels. error: the negative of the largest difference relative to the scale."},
     {"eval", 0, OPTION_ROW_VALUE, "COMMAND", NULL,
      "In place of --metric: a command that gets the path of a converted model as its last argument "
      "and prints a score as its last word; larger is better."},
@@ -480,9 +480,10 @@ const Command command_search = {
              "of the outputs to each group. Then it solves for assignments, converts and runs "
              "them, and returns the cheapest one that was seen to reach the target. Only models "
              "that were run are written.\n\nWithout --target, --drop, or --max-cost, it measures "
-             "the whole curve. Exit codes: 0 if the target is reached, 10 if the lowest candidates "
-             "reach it at once, 1 if not even the widest do and no model is written, and 11 if the "
-             "time, the evaluations, or Ctrl-C ended the search. In the last case, the best result "
+             "the whole curve. The exit code is 0 if the target is reached, and 10 if the lowest "
+             "candidates already reach it. It is 1 if not even the widest do, and then no model is "
+             "written. It is 11 if the time, the evaluations, or Ctrl-C ended the search. In that "
+             "case, the best result "
              "so far that reaches the target is written.",
     .examples = "# 40 dB, on data of your own; everything that is known of it into a folder\n"
                 "demi search model.onnx --data samples --target 40 --output-dir found\n"

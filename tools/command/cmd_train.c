@@ -344,18 +344,19 @@ const Command command_train = {
     .name = "train",
     .summary = "train a model that has a training_info",
     .usage = "IN [-o] OUT --data FILE.npz [OPTIONS]",
-    .about = "Trains a model: compiles its graph and its training algorithm as one plan, and runs "
-             "it batch after batch, each step on what the last one updated. Ctrl-C ends training "
-             "after a step, and the current state is written.\n\nA training_info is ONNX's: the "
-             "loss, its Gradient, the optimizer, and what a step updates; 'demi make-training' "
-             "adds one to a model. If there are several, a step runs each of them in order. If the "
-             "model has an initialization, it runs before the first step. Samples are shuffled in "
-             "each epoch, depending only on the seed and the epoch. The same command gives the "
-             "same bits, in one process or in several that continue from a --checkpoint.\n\nA loss "
-             "or weight that is not finite, labels beyond the number of classes, and data of other "
-             "shapes end training with an error, which names the first gradient that is not "
-             "finite. OUT is not written then, and the last checkpoint is kept. A checkpoint of "
-             "another model, or of other samples, is refused.",
+    .about =
+        "Trains a model: compiles its graph and its training algorithm as one plan, and runs "
+        "it batch after batch, each step on what the last one updated. Ctrl-C ends training "
+        "after a step, and the current state is written.\n\nA training_info is ONNX's: the "
+        "loss, its Gradient, the optimizer, and what a step updates; 'demi make-training' "
+        "adds one to a model. If there are several, a step runs each of them in order. If the "
+        "model has an initialization, it runs before the first step. Samples are shuffled in "
+        "each epoch, depending only on the seed and the epoch. The same command gives the "
+        "same bits, in one process or in several that continue from a --checkpoint.\n\nTraining "
+        "ends with an error if a loss or weight is not finite, if labels exceed the number of "
+        "classes, or if data has other shapes. The error names the first gradient that is not "
+        "finite. OUT is not written then, and the last checkpoint is kept. A checkpoint of "
+        "another model, or of other samples, is refused.",
     .examples = "demi train train.onnx -o trained.onnx --data samples.npz --epochs 10\n# starting "
                 "from an inference model\ndemi make-training model.onnx --optimizer adam --rate "
                 "0.001 -o train.onnx\n# resumes after an interruption\ndemi train train.onnx -o "
