@@ -282,9 +282,9 @@ DEMI_API void demi_context_cancel(DemiContext *context);
 
 /* Returns output i of the last run, which is valid until the next run or demi_context_free. Returns
  * NULL beyond the count, before the first run, after a failed run, if the output was taken, or if a
- * carried output cannot be copied within the memory budget. Its data may be that of an input (also
- * a borrowed one) if the model returns the input unchanged, or that of another output (also a bound
- * one) with the same elements. */
+ * carried output cannot be copied within the memory budget. Its data may be that of an input, also
+ * a borrowed one, if the model returns the input unchanged. It may also be that of another output,
+ * also a bound one, with the same elements. */
 DEMI_API const DemiData *demi_context_output(const DemiContext *context, size_t i);
 
 /* Places the elements of an output at `data` in each later successful run, at most `size` bytes,

@@ -25,18 +25,6 @@
  *   same time. Several threads may read a finished DemiReport, or a DemiPasses to which nothing is
  *   added; then several threads may also run its passes. Functions without a handle may be called
  *   from any thread.
- * - Global state: only what is listed here, all of it safe to use from several threads.
- *   - The table of temporary files that are currently open for writing.
- *   - The CPU's instruction set, detected once per process. If the CPU has AMX, kernels also ask
- *     Linux once for the permission to use it.
- *   - Libraries that are opened when a context first needs them (oneDNN also by
- *     demi_onednn_version), and stay open until the process ends: oneDNN, and for a GPU, CUDA's
- *     driver, cuBLAS, and cuDNN. If demi is the one that opens oneDNN, it also limits oneDNN's
- *     cache of primitives.
- *   - CUDA devices in use. Contexts share them; the last context closes them. Each thread counts
- *     how deeply its calls into CUDA are nested.
- *   - The seed of the JSON library's hash tables, chosen once.
- *   - Two hooks for the demi command (progress and files read), which stay unset in other programs.
  * - The library prints nothing and installs no signal handlers. Callbacks run in the calling
  *   thread, before the function returns (except DemiDataReadFn, which any thread may call). A
  *   callback must not call the library with the same model.
@@ -45,6 +33,18 @@
  * - Memory comes from the C library's malloc, except what contexts compute in (DemiAllocator).
  * - Strings are as found in the file, normally UTF-8. The handle from which a pointer was obtained
  *   owns what it points to, for as long as the handle lives.
+ *
+ * Global state. The library has only this, all of which is safe to use from several threads:
+ * - The table of temporary files that are currently open for writing.
+ * - The CPU's instruction set, detected once per process. If the CPU has AMX, kernels also ask
+ *   Linux once for the permission to use it.
+ * - Libraries that are opened when a context first needs them, and stay open until the process
+ *   ends: oneDNN (also opened by demi_onednn_version), and for a GPU, CUDA's driver, cuBLAS, and
+ *   cuDNN. If demi is the one that opens oneDNN, it also limits oneDNN's cache of primitives.
+ * - CUDA devices in use. Contexts share them; the last context closes them. Each thread counts how
+ *   deeply its calls into CUDA are nested.
+ * - The seed of the JSON library's hash tables, chosen once.
+ * - Two hooks for the demi command (progress and files read), which stay unset in other programs.
  */
 #ifndef DEMI_H
 #define DEMI_H
@@ -305,9 +305,9 @@ typedef struct DemiCompileOptions {
     DemiNumerics numerics;
     bool keep_values; /* fuse nothing and compute nothing in advance, so that every value of the
                          model can be watched; such a plan is faithful */
-    /* The most bytes that constants computed in advance may take, and that inlined calls of
-     * functions may add to the model's own size; 0: in proportion to that size. Beyond this limit,
-     * less is computed in advance, and function calls that add more are refused. */
+    /* The most bytes that constants computed in advance may take, and that inlined function calls
+     * may add to the model's own size; 0: in proportion to that size. Beyond this limit, less is
+     * computed in advance, and function calls that add more are refused. */
     uint64_t memory_budget;
     /* For fast plans: 16-bit values stay in 16-bit between steps. This takes less memory, but more
      * time if the CPU does not compute in 16-bit. Faithful plans always do so. */

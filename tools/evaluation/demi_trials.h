@@ -359,7 +359,7 @@ DEMI_API size_t demi_verdict_kept_count(const DemiVerdict *verdict);
 DEMI_API const char *demi_verdict_kept(const DemiVerdict *verdict, size_t i);
 /* The same as patterns, after those that the conversion had: use them as DemiConvertOptions.keep.
  * If nodes are kept, also set `allow_unmatched`: a node that raising the opset adds may be absent
- * if there is no longer a reason to raise it. Other verdicts have no patterns. */
+ * if nothing requires raising it anymore. Other verdicts have no patterns. */
 DEMI_API const char *const *demi_verdict_keep(const DemiVerdict *verdict, size_t *count);
 
 /* ---- calibration ----------------------------------------------------------------------------- */

@@ -147,10 +147,10 @@ typedef struct DemiTrained {
  * NULL.
  *
  * Errors: DEMI_ERR_USAGE if data is missing, is not samples, or does not fit; DEMI_ERR_MODEL if the
- * model has no training_info or one of a different kind, if an operator has no gradient, if a run
- * fails (such as a label beyond the classes), or if a loss or an updated value is not finite. The
- * last error says which, and names the first gradient that was not finite; to find it, up to 100
- * steps are run again. */
+ * model has no training_info or one of a different kind, if an operator has no gradient, or if a
+ * run fails (such as a label beyond the classes). DEMI_ERR_MODEL also if a loss or an updated value
+ * is not finite: this error says which, and names the first gradient that was not finite; to find
+ * it, up to 100 steps are run again. */
 DEMI_API DemiStatus demi_train(DemiModel *model, const DemiTrainOptions *options,
                                DemiTrained *trained, DemiError *error);
 
