@@ -231,7 +231,7 @@ def _of_dlpack(value: Any, stream: int | None, number: int | None) -> DeviceArra
     _refuse_strided(shape, tensor.strides[:tensor.rank] if tensor.rank and tensor.strides else None, 1)
     kind = _KINDS.get(tensor.code)
     if tensor.lanes != 1 or (kind is None and (tensor.code, tensor.bits) != (_BFLOAT, 16)):
-        raise UsageError("models have no values of this element type")
+        raise UsageError("models do not support elements of this type")
     dtype = "bfloat16" if kind is None else f"{kind}{tensor.bits // 8}"
     made = DeviceArray((tensor.data or 0) + tensor.offset, shape, dtype, capsule)
     made.writable = not flags & (_READ_ONLY | _IS_COPIED)

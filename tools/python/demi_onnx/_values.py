@@ -71,7 +71,7 @@ def number_of(dtype: np.dtype[Any], wanted: int) -> int:
     for number in (*_PLAIN, *_EXTENDED):
         if dtype_of(number) == dtype:
             return number
-    raise UsageError(f"models have no values of type {dtype}")
+    raise UsageError(f"models do not support arrays of type {dtype}")
 
 
 class Holder:

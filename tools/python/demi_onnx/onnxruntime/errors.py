@@ -45,7 +45,7 @@ class NotImplemented(UsageError, NotImplementedError):  # noqa: A001: onnxruntim
 
 
 class NoModel(ModelError):
-    """There is no model."""
+    """The model is missing."""
 
 
 class ModelLoaded(UsageError):
