@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Element types, as all of demi's public headers number them. */
+/* Element types of tensors, for all of demi's public headers. */
 #ifndef DEMI_DTYPE_H
 #define DEMI_DTYPE_H
 
-/* ONNX's numbers of element types. */
+/* The numbers are those of ONNX (TensorProto.DataType). */
 typedef enum DemiDtype {
     DEMI_UNDEFINED = 0,
     DEMI_FLOAT = 1,

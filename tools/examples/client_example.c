@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The smallest program that uses libdemi: converts a model held in memory and writes it to a
- * callback. Built and run by link_test.sh in each way that a program can be linked with demi. */
+/* The smallest program that uses libdemi: converts a model in memory, and writes it to a callback.
+ * link_test.sh builds and runs it in each way that a program can be linked with demi. */
 #include <demi/demi.h>
 
 #include <stdio.h>

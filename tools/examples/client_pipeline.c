@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A program that does with libdemi what `demi opt` does: loads a model, runs a pipeline on it, with
- * passes of plug-ins, and saves it.
+/* Does what `demi opt` does, with libdemi: loads a model, runs a pipeline with passes from plug-ins
+ * on it, and saves it.
  *     client_pipeline IN OUT PIPELINE [PLUGIN.so …]
- * Built and run by link_test.sh. */
+ * link_test.sh builds and runs it. */
 #include <demi/demi.h>
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
     DemiModel *model = NULL;
     DemiReport *report = NULL;
     if (argc < 4) return DEMI_ERR_USAGE;
-    /* The first error stays in `error`, and each step is taken only while there is none. */
+    /* `error` keeps the first error, and each step runs only if there is none. */
     demi_passes_new(&passes, &error);
     for (int i = 4; i < argc && error.status == DEMI_OK; i++)
         demi_passes_load(passes, argv[i], &error);

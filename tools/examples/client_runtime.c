@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The smallest program that runs a plan, by demi_runtime.h alone: sets inputs that are tensors of
- * floats to ones (open sizes to 1) and prints the outputs' first elements. Linked by a test with
- * nothing of demi but its runtime. */
+/* The smallest program that runs a plan with only demi_runtime.h: sets inputs that are float
+ * tensors to ones, with dynamic sizes of 1, and prints the shapes and first elements of the
+ * outputs. A test links it with nothing of demi except its runtime. */
 #include <demi/demi_runtime.h>
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static DemiStatus set_ones(DemiContext *context, const DemiPlanIo *io, DemiError
     int64_t dims[16];
     size_t count = 1;
     if (io->dtype != DEMI_FLOAT || !io->has_rank || io->rank > 16)
-        return DEMI_OK; /* run complains */
+        return DEMI_OK; /* the run then fails: the input is not set */
     for (uint32_t i = 0; i < io->rank; i++) {
         dims[i] = io->dims[i] < 0 ? 1 : io->dims[i];
         count *= (size_t)dims[i];

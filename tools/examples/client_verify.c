@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A program that asks libdemi what a conversion does to a model: how far its outputs are off, which
- * values come near the end of the type's range, which nodes must stay float for a bound, where two
- * files differ and where their results begin to. It looks for inputs nowhere: they are random.
+/* Measures with libdemi how a conversion changes a model: the errors of its outputs, which values
+ * come close to the limits of the type's range, which nodes must be kept in float32 for an error
+ * bound, where two files differ, and where their results begin to differ. Inputs are random.
  *     client_verify MODEL CONVERTED BOUND
- * writes MODEL in float16 to CONVERTED. Built and run by link_test.sh and client_verify.sh. */
+ * writes MODEL in float16 to CONVERTED. link_test.sh and client_verify.sh build and run it. */
 #include <demi/demi_trials.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* Counts what it is told, and cancels the call of that number (0: none). */
+/* Counts calls for one purpose, and cancels the one with that number (0: none). */
 typedef struct Watch {
-    const char *what; /* of interest */
+    const char *what; /* the purpose */
     unsigned calls, cancel_at;
 } Watch;
 
@@ -65,7 +65,7 @@ static void calibrate(DemiTrials *trials, Watch *watched, DemiError *error) {
     demi_ranges_free(ranges);
 }
 
-/* Cancelled at `cancel_at`; 0: to its end. */
+/* Cancels the search at call `cancel_at`; 0: runs it to its end. */
 static void search(DemiTrials *trials, Watch *watched, unsigned cancel_at, double bound) {
     DemiVerdict *verdict = NULL;
     DemiError error = DEMI_ERROR_INIT;
@@ -138,7 +138,7 @@ static void compare(const DemiSource *source, const char *converted, double boun
     demi_comparison_free(comparison);
 }
 
-/* The other model's distance by default limits. */
+/* Judges the other model by the default limits. */
 static void judge(DemiTrials *trials, const char *converted, DemiError *error) {
     DemiSource source = DEMI_SOURCE_INIT;
     DemiVerdict *verdict = NULL;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plug-in for demi with two passes; build it with
+/* A plug-in for demi with two passes. To build it:
  *     cc -shared -fPIC -o plugin_example.so plugin_example.c $(pkg-config --cflags demi)
  *
- * bypass-ops{ops=[Dropout,Identity]}: takes operators out that do nothing when a model only
- *     computes: what reads their first output reads their first input instead.
+ * bypass-ops{ops=[Dropout,Identity]}: removes operators that do nothing at inference. Readers of
+ *     their first output read their first input instead.
  *         h = Conv (x, w)                 h = Conv (x, w)
  *         d, m = Dropout (h)       =>     y = Relu (h)
  *         y = Relu (d)
- *     A Dropout that may be training (an input training_mode that is not a false constant) stays,
- * and so does one whose mask is read. count-ops: prints how often each operator occurs, and changes
- * nothing.
+ *     A Dropout stays if it may be in training mode (the input training_mode is not a constant
+ *     false), or if its mask is read.
+ *
+ * count-ops: prints how often each operator occurs, and changes nothing.
  */
 #include <demi/demi_plugin.h>
 
@@ -18,7 +19,7 @@
 
 /* ---- bypass-ops ------------------------------------------------------------------------------ */
 
-/* True where the operand is a constant false, or is not given at all. */
+/* Returns true if the operand is a constant false, or omitted. */
 static bool is_false(const DemiApi *api, DemiPassRun *run, const DemiValue *value) {
     if (!value) return true;
     const DemiTensor *tensor = api->value_constant(run, value);
@@ -27,7 +28,7 @@ static bool is_false(const DemiApi *api, DemiPassRun *run, const DemiValue *valu
     return api->tensor_read_ints(run, tensor, 0, 1, &training) && training == 0;
 }
 
-/* Dropout up to opset 6 says by an attribute whether it is training, from 12 on by an input. */
+/* Whether Dropout is in training mode is an attribute up to opset 6, and an input from 12 on. */
 static bool does_nothing(const DemiApi *api, DemiPassRun *run, const DemiNode *node) {
     if (strcmp(api->node_op_type(node), "Dropout") != 0) return true;
     int64_t opset = api->graph_opset(api->node_graph(node), "");

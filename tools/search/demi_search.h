@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Searching for the cheapest precisions that keep a model as good as it has to be.
+/* Mixed-precision search: finds the cheapest precisions that keep a model accurate enough.
  *
  *     DemiError error = DEMI_ERROR_INIT;
  *     DemiSource model = DEMI_SOURCE_INIT;
@@ -9,18 +9,18 @@
  *     model.path = "model.onnx";
  *     options.candidates = precisions;
  *     options.candidate_count = 3;
- *     options.target = 40; // dB of signal to noise
+ *     options.target = 40; // signal-to-noise ratio in dB
  *     if (demi_search_run(&model, &options, &search, &error) == DEMI_OK)
  *         convert_by(demi_search_policy(search)); // DemiConvertOptions.policy
  *     demi_search_free(search);
  *
- * A model is cut into groups: what one node makes, or one input, with the weights of all products that
- * read it. Each gets one of the candidates. What lowering one group alone does to the outputs is
- * measured first, by running again what follows from it; then assignments are solved for, converted
- * and run, and the cheapest of those that were seen to be good enough is the result. Nothing that was
- * not run is ever given out.
+ * The model is divided into groups: the output of one node, or one input, with the weights of all
+ * products that read it. Each group gets one of the candidates. The sensitivity of the outputs to
+ * each candidate of each group is measured first, by running again what depends on the group. Then
+ * promising assignments are solved for, converted, and run. The result is the cheapest assignment
+ * whose run was accurate enough; an assignment that was not run is never the result.
  *
- * Conventions are demi_trials.h's. */
+ * The conventions are those of demi_trials.h. */
 #ifndef DEMI_SEARCH_H
 #define DEMI_SEARCH_H
 
@@ -30,101 +30,102 @@
 extern "C" {
 #endif
 
-/* How good a converted model is, a number of which more is better; over all sets of inputs, and beside
- * what the float model makes of them. NaN and infinity where the float model has numbers are never
- * good enough. */
+/* The quality metric: a score of a converted model, where more is better, over all sets of inputs
+ * and compared with the results of the float32 model. A model that computes NaN or Inf where the
+ * float32 model has numbers is never accurate enough. */
 typedef enum DemiMetric {
-    DEMI_METRIC_SQNR = 0,   /* the least of the outputs' signal to noise in dB, 100 at most */
-    DEMI_METRIC_COSINE = 1, /* the least of the outputs' cosines */
-    DEMI_METRIC_TOP1 = 2, /* share of the first output's rows that have their largest element at the
-                                 same place */
-    DEMI_METRIC_ACCURACY = 3, /* share of these where it is at the place that a label says */
-    DEMI_METRIC_ERROR = 4, /* the largest difference by the output's largest magnitude, negative */
-    DEMI_METRIC_SCORE = 5, /* what `score` says */
+    DEMI_METRIC_SQNR = 0,   /* the lowest signal-to-noise ratio of the outputs in dB, at most 100 */
+    DEMI_METRIC_COSINE = 1, /* the lowest cosine similarity of the outputs */
+    DEMI_METRIC_TOP1 = 2,   /* the share of rows of the first output whose largest element is at the
+                               same position */
+    DEMI_METRIC_ACCURACY = 3, /* the share of these rows whose largest element is where the label
+                                 says */
+    DEMI_METRIC_ERROR = 4,    /* the largest difference, relative to the output's largest magnitude,
+                                 negated */
+    DEMI_METRIC_SCORE = 5,    /* what `score` returns */
 } DemiMetric;
 
-/* Scores a converted model, which is the callee's to save, compile and free, and sets *score. Another
- * status than DEMI_OK ends the search with it. */
+/* Scores a converted model and sets *score. The callee owns the model: it may save or compile it,
+ * and must free it. Any status but DEMI_OK ends the search with that status. */
 typedef DemiStatus (*DemiScoreFn)(void *user, DemiModel *model, double *score, DemiError *error);
 
-/* Puts together what several processes found: each word becomes the bitwise or of all processes' words.
- * False where that fails. */
+/* Combines the measurements of several processes: each word becomes the bitwise OR of that word in
+ * all processes. Returns false if that fails. */
 typedef bool (*DemiCombineFn)(void *user, uint64_t *words, size_t count);
 
 typedef enum DemiSearchAlgorithm {
-    DEMI_SEARCH_SOLVE = 0, /* solved for, verified, repaired; and AIMET's order is walked, too */
-    DEMI_SEARCH_AIMET_BINARY = 1,        /* AIMET's choose_mixed_precision, by halving, */
-    DEMI_SEARCH_AIMET_INTERPOLATION = 2, /* by interpolation, */
-    DEMI_SEARCH_AIMET_BRUTE_FORCE = 3,   /* point by point */
+    DEMI_SEARCH_SOLVE = 0,               /* solve, verify, and repair; also follows AIMET's order */
+    DEMI_SEARCH_AIMET_BINARY = 1,        /* AIMET's choose_mixed_precision, by binary search */
+    DEMI_SEARCH_AIMET_INTERPOLATION = 2, /* the same by interpolation */
+    DEMI_SEARCH_AIMET_BRUTE_FORCE = 3,   /* the same point by point */
 } DemiSearchAlgorithm;
 
-/* How it is found what a candidate does to a group alone. */
+/* How to find the sensitivity of a group. */
 typedef enum DemiSearchSensitivity {
-    DEMI_SENSITIVITY_MEASURED = 0, /* by running again what follows from the group */
-    DEMI_SENSITIVITY_GRADIENT =
-        1, /* estimated from gradients of the outputs and how far elements are
-                                      rounded, without runs for each group: the noise of small
-                                      independent errors. DEMI_ERR_MODEL names an operator that has
-                                      no gradient */
+    DEMI_SENSITIVITY_MEASURED = 0, /* run again what depends on the group */
+    /* Estimate it from gradients of the outputs and from how far elements are rounded, without runs
+     * per group. This assumes small, independent errors. DEMI_ERR_MODEL names an operator that has
+     * no gradient. */
+    DEMI_SENSITIVITY_GRADIENT = 1,
 } DemiSearchSensitivity;
 
-/* What is to be least. */
+/* The cost to minimize. */
 typedef enum DemiSearchCost {
-    DEMI_COST_BITOPS = 0,  /* multiplications by the bits of both factors */
-    DEMI_COST_BYTES = 1,   /* of weights, and of what nodes make */
-    DEMI_COST_LATENCY = 2, /* seconds, of steps that are measured on this machine */
+    DEMI_COST_BITOPS = 0,  /* multiplications times the bit widths of both factors */
+    DEMI_COST_BYTES = 1,   /* bytes of weights, and of what nodes compute */
+    DEMI_COST_LATENCY = 2, /* seconds, from steps that are measured on this machine */
 } DemiSearchCost;
 
 typedef struct DemiSearchOptions {
     uint32_t size;
-    const DemiConvertOptions
-        *convert; /* what conversions are told beside; NULL: nothing. Its `to` is
-                                          the search's to choose */
-    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a8w16", "a8w8", "w8", "w4"; NULL: float,
-     * float16 and a8w8. One 16-bit float type at most */
+    /* Further options of the conversions; NULL: none. The search chooses `to` itself. */
+    const DemiConvertOptions *convert;
+    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a8w16", "a8w8", "w8", or "w4", with at
+     * most one 16-bit floating-point type; NULL: float, float16, and a8w8. */
     const char *const *candidates;
     size_t candidate_count;
-    const char
-        *supported;      /* JSON: which candidates operators take, as AIMET's supported_kernels has
-                              it; NULL: what demi knows of them */
-    bool all_candidates; /* `supported` is not heeded */
-    const DemiInputOptions *inputs;    /* NULL: one set of random ones */
+    /* JSON: the candidates that operators support, in the form of AIMET's supported_kernels; NULL:
+     * what demi knows about them. */
+    const char *supported;
+    bool all_candidates;               /* ignore `supported` */
+    const DemiInputOptions *inputs;    /* NULL: one random set */
     const DemiContextOptions *context; /* of runs */
     DemiMetric metric;
-    const int64_t
-        *labels; /* [label_count], of DEMI_METRIC_ACCURACY: a row's place, over all sets */
+    /* [label_count] for DEMI_METRIC_ACCURACY: the position for each row, over all sets. */
+    const int64_t *labels;
     size_t label_count;
-    DemiScoreFn
-        score; /* of DEMI_METRIC_SCORE; called for whole conversions alone: what one group does
-                          is measured as noise */
+    /* For DEMI_METRIC_SCORE. It is called only for whole conversions; sensitivities are measured as
+     * noise. */
+    DemiScoreFn score;
     void *score_user;
-    /* What the result has to reach: `target` where it is not NaN, else the float model's score less
-     * `drop`; both NaN: the whole curve, and the model as it is. */
+    /* What the result must reach: `target` if it is not NaN, otherwise the float32 model's score
+     * minus `drop`. Both NaN: find the whole curve, and return the model as it is. */
     double target, drop;
-    double
-        most_cost; /* not NaN: the best score at this cost, by the float model's, is looked for */
+    /* Not NaN: find the best score at this cost, which is relative to that of the float32 model. */
+    double most_cost;
     DemiSearchCost cost;
     DemiSearchAlgorithm algorithm;
-    bool reverse;           /* AIMET's: from the lowest precisions up */
-    bool fewer_conversions; /* AIMET's third phase: some of what is saved is given up for them */
-    uint64_t cache_bytes;   /* of values that are kept of a run; 0: 256 MiB */
-    size_t
-        probes; /* how many sets groups are measured on, one by one; 0: 2 to 8, as many as it takes
-                      for a group's noise to be known well, and 2 for gradients; scores are of all
-                      sets */
-    size_t evaluations;  /* conversions that are run at most; 0: 200 */
-    double seconds;      /* no evaluation begins after; 0: any time */
-    const char *journal; /* a file that everything measured is noted in, so that a search that was
-                             ended goes on where it was; NULL: none */
-    /* Several processes that are called alike: each measures every parts-th group, and the first does
-     * the rest; what it finds is the same for any number. Of others *search is NULL. */
-    size_t part, parts; /* 0 parts: this one alone */
+    bool reverse;           /* AIMET's: start from the lowest precisions */
+    bool fewer_conversions; /* AIMET's third phase: save less, for fewer conversions */
+    uint64_t cache_bytes;   /* for values of a run that are kept; 0: 256 MiB */
+    /* The number of sets on which groups are measured, one by one. 0: 2 to 8, as many as it takes
+     * to know the noise of a group well; 2 for gradients; all for AIMET's algorithms. Scores use
+     * all sets. */
+    size_t probes;
+    size_t evaluations; /* the most conversions to run; 0: 200 */
+    double seconds;     /* start no evaluation after this time; 0: no limit */
+    /* A file that records every measurement, so that a search that was interrupted resumes from
+     * there; NULL: none. */
+    const char *journal;
+    /* For several processes that make the same call: each measures every parts-th group, and the
+     * first process does the rest. Its result does not depend on their number. In the others,
+     * *search is NULL. `parts` 0: only this process. */
+    size_t part, parts;
     DemiCombineFn combine;
     void *combine_user;
     DemiProgressFn progress;
     void *progress_user;
-    const DemiInputOptions
-        *probe_inputs; /* that groups are measured on one by one; NULL: `inputs` */
+    const DemiInputOptions *probe_inputs; /* the sets to measure groups on; NULL: `inputs` */
     DemiSearchSensitivity sensitivity;
 } DemiSearchOptions;
 
@@ -137,57 +138,60 @@ typedef struct DemiSearchOptions {
     }
 
 typedef enum DemiSearchOutcome {
-    DEMI_FOUND = 0,         /* the cheapest that was seen to be good enough */
-    DEMI_FOUND_TRIVIAL = 1, /* the cheapest there is was good enough at once */
-    DEMI_FOUND_NOTHING =
-        2, /* not even the widest candidates are good enough: nothing is to be written */
-    DEMI_FOUND_SO_FAR = 3, /* what was good enough when time, evaluations or the caller ended it */
-    DEMI_FOUND_CURVE =
-        4, /* no target was given: the model as it is, and what it costs to change it */
+    DEMI_FOUND = 0,         /* the cheapest assignment whose run was accurate enough */
+    DEMI_FOUND_TRIVIAL = 1, /* the cheapest candidates everywhere were accurate enough */
+    /* Not even the widest candidates are accurate enough: there is nothing to write. */
+    DEMI_FOUND_NOTHING = 2,
+    DEMI_FOUND_SO_FAR = 3, /* the best when time, evaluations, or the caller ended the search */
+    /* No target was given: the model as it is, and the curve of what each change costs. */
+    DEMI_FOUND_CURVE = 4,
 } DemiSearchOutcome;
 
 typedef struct DemiSearch DemiSearch;
 
-/* Searches. *search is freed with demi_search_free; on error it is NULL. Errors: the source's; those
- * of conversions and runs; DEMI_ERR_USAGE for options that exclude each other, unknown candidates, and
- * a journal of another search, whose first difference is named; DEMI_ERR_CANCELLED where nothing was
- * good enough by then. */
+/* Searches. demi_search_free frees *search, which is NULL on error.
+ * Errors: those of the source, of conversions, and of runs; DEMI_ERR_USAGE for options that exclude
+ * each other, for unknown candidates, and for the journal of a different search (the error names
+ * the first difference); DEMI_ERR_CANCELLED if nothing was accurate enough by then. */
 DEMI_API DemiStatus demi_search_run(const DemiSource *model, const DemiSearchOptions *options,
                                     DemiSearch **search, DemiError *error);
 DEMI_API void demi_search_free(DemiSearch *search);
 
-/* Structures below are made by the library, belong to the search, and may get more fields at their
- * ends; item i is NULL from the count on. */
+/* The library makes the structures below. They belong to the search, and later versions may add
+ * fields at their ends. Item i is NULL if i is not less than the count. */
 
-/* An assignment of candidates, as it was run. */
+/* An assignment of candidates that was run. */
 typedef struct DemiSearchPoint {
     double score; /* of the converted model */
-    double cost;  /* what was to be least */
+    double cost;  /* by DemiSearchOptions.cost */
     double bitops, activation_bytes, weight_bytes;
-    double seconds;            /* of a run: predicted; NaN but for DEMI_COST_LATENCY */
-    double measured;           /* of a run, by turns with others: the median; NaN: not measured */
-    uint64_t boundaries;       /* where a group is read by one of another candidate */
+    double seconds;      /* predicted, per run; NaN except for DEMI_COST_LATENCY */
+    double measured;     /* median of measured runs, alternating with others; NaN: not measured */
+    uint64_t boundaries; /* places where a group of another candidate reads a group */
     const uint8_t *candidates; /* [demi_search_group_count] */
     bool feasible;             /* it reaches the target */
-    bool on_front;             /* no other is better and cheaper */
-    double score_error; /* the score's standard error, as far as it is of few sets: how much other
-                                  sets, or another runtime's rounding, would make of it; NaN: not known */
+    bool on_front;             /* it is on the Pareto front */
+    /* The standard error of the score because there are few sets: how much other sets, or the
+     * rounding of another runtime, would change it. NaN: unknown. */
+    double score_error;
 } DemiSearchPoint;
 
 typedef struct DemiSearchTotals {
     DemiSearchOutcome outcome;
-    double target;        /* NaN: none */
-    double float_score;   /* the model's own */
-    size_t evaluations;   /* conversions that were run */
-    size_t replays;       /* runs from one group on; of DEMI_SENSITIVITY_GRADIENT, of the model with
-                             its gradients */
-    double replayed;      /* share of a whole run that these took on average, in steps */
-    double seconds;       /* that the search took */
-    double float_seconds; /* of a run of the float model, as points are measured; 0: it was not */
-    size_t best;          /* the result's point */
-    size_t widest;        /* the point of the first candidates alone */
-    const char *assumed;  /* sizes of inputs that nobody said; else "" */
-    double groups_seconds; /* of `seconds`: what groups do alone, waiting for other processes too */
+    double target;      /* NaN: none */
+    double float_score; /* the score of the float32 model */
+    size_t evaluations; /* conversions that were run */
+    /* Runs of what depends on one group. For DEMI_SENSITIVITY_GRADIENT, runs of the model with its
+     * gradients. */
+    size_t replays;
+    double replayed; /* the average share of a whole run that these took, in steps */
+    double seconds;  /* that the search took */
+    double
+        float_seconds;   /* per run of the float32 model, measured as for points; 0: not measured */
+    size_t best;         /* the point of the result */
+    size_t widest;       /* the point of the first candidate everywhere */
+    const char *assumed; /* dynamic sizes of inputs that were not given; otherwise "" */
+    double groups_seconds; /* part of `seconds`: sensitivities, with waiting for processes */
 } DemiSearchTotals;
 DEMI_API const DemiSearchTotals *demi_search_totals(const DemiSearch *search);
 
@@ -195,47 +199,49 @@ DEMI_API const DemiSearchTotals *demi_search_totals(const DemiSearch *search);
 DEMI_API size_t demi_search_point_count(const DemiSearch *search);
 DEMI_API const DemiSearchPoint *demi_search_point(const DemiSearch *search, size_t i);
 
-/* The candidates that were searched. */
+/* The candidates of the search. */
 DEMI_API size_t demi_search_candidate_count(const DemiSearch *search);
 DEMI_API const char *demi_search_candidate(const DemiSearch *search, size_t i);
 
-/* What was decided about together. */
+/* Values and weights that have one precision in common. */
 typedef struct DemiSearchGroup {
     const char *name;           /* of the first of its values */
-    const char *node, *op_type; /* that makes it; "" where it is an input */
-    size_t values, weights;     /* how many, and what they are called: */
+    const char *node, *op_type; /* what computes it; "" for an input */
+    size_t values, weights;     /* their numbers; their names: */
     const char *const *value_names, *const *weight_names;
     double multiplications; /* of products that read it */
     double elements, weight_elements;
-    const double *noise; /* [candidates]: of the outputs, by their signal, where it alone has that
-                            candidate; of groups that save next to nothing their share of what
-                            several together do; NaN: not measured */
-    size_t candidate;    /* that it has in the result */
-    const char *reason;  /* why, as a phrase */
+    /* [candidates] the noise of the outputs, relative to their signal, if only this group has that
+     * candidate. Groups that save next to nothing are measured several at a time, and have their
+     * share of the noise. NaN: not measured. */
+    const double *noise;
+    size_t candidate;   /* in the result */
+    const char *reason; /* why, as a phrase */
 } DemiSearchGroup;
 DEMI_API size_t demi_search_group_count(const DemiSearch *search);
 DEMI_API const DemiSearchGroup *demi_search_group(const DemiSearch *search, size_t i);
 
-/* AIMET's lists, of its algorithms alone. What each candidate does to each group alone, in the order in
- * which it is applied; and the places of that list that were tried. */
+/* AIMET's lists, only for its algorithms: the effect of each candidate of each group, in the order
+ * in which candidates are applied; and the places of that list that were tried. */
 typedef struct DemiSearchEntry {
     size_t group, candidate;
-    double score;     /* of the group alone */
-    double reduction; /* of the cost, by this alone */
+    double score;     /* if only this group has the candidate */
+    double reduction; /* of the cost, by only this change */
 } DemiSearchEntry;
 DEMI_API size_t demi_search_entry_count(const DemiSearch *search);
 DEMI_API const DemiSearchEntry *demi_search_entry(const DemiSearch *search, size_t i);
 
 typedef struct DemiSearchPlace {
-    double relative; /* cost, by where the search began */
+    double relative; /* cost, relative to that where the search began */
     double score;
-    size_t group, candidate; /* of the entry there */
-    size_t entry;            /* its number */
+    size_t group, candidate; /* of the entry at this place */
+    size_t entry;            /* the number of that entry */
 } DemiSearchPlace;
 DEMI_API size_t demi_search_place_count(const DemiSearch *search);
 DEMI_API const DemiSearchPlace *demi_search_place(const DemiSearch *search, size_t i);
 
-/* The result's conversion: DemiConvertOptions.policy; it lives as long as the search. */
+/* Returns the conversion of the result, as DemiConvertOptions.policy. It lives as long as the
+ * search. */
 DEMI_API const char *demi_search_policy(const DemiSearch *search);
 
 #ifdef __cplusplus

@@ -291,7 +291,7 @@ class Refused(OnDevice):
         session, at = demi.Session(model(), device="cuda"), self.driver.room(X.nbytes)
         for words, x in (("contiguous", Interface(at, X, strides=(4, 12))),
                          ("contiguous", Capsules(at, X, strides=(1, 3))),
-                         ("another stream", Interface(at, X, stream=at)),
+                         ("different stream", Interface(at, X, stream=at)),
                          ("type", demi.DeviceArray(at, X.shape, np.int32)),
                          ("rank|axes|shape", demi.DeviceArray(at, (12,), X.dtype)),
                          ("no memory", demi.DeviceArray(0, X.shape, X.dtype)),
@@ -308,7 +308,7 @@ class Refused(OnDevice):
         self.refused("array of float32", lambda: binding.bind_output(
             "y", demi.DeviceArray(at, X.shape, np.float16)))
         binding.bind_output("y", demi.DeviceArray(at, (4, 3), X.dtype))
-        self.refused(r"of shape \(3, 4\)", lambda: session.run_with_iobinding(binding))
+        self.refused(r"shape \(3, 4\)", lambda: session.run_with_iobinding(binding))
         binding.bind_output("y", demi.DeviceArray(at, (2, 4), X.dtype))
         self.refused("larger than the memory", lambda: session.run_with_iobinding(binding))
 
@@ -318,10 +318,10 @@ class Refused(OnDevice):
         processor = demi.Session(model())
         binding = processor.io_binding()
         for make in (lambda: there, lambda: Interface(at, X), lambda: Capsules(at, X), lambda: Since10(at, X)):
-            self.refused("input 'x': .*processor", lambda: processor.run(None, {"x": make()}))
-            self.refused("output 'y': .*processor", lambda: binding.bind_output("y", make()))
+            self.refused("input 'x': .*CPU", lambda: processor.run(None, {"x": make()}))
+            self.refused("output 'y': .*CPU", lambda: binding.bind_output("y", make()))
         self.refused("device_stream: .*CUDA stream", lambda: demi.Session(model(), device="cuda", device_stream="s"))
-        self.refused("dtype: .*type of elements", lambda: demi.DeviceArray(at, X.shape, "float7"))
+        self.refused("dtype: .*element type", lambda: demi.DeviceArray(at, X.shape, "float7"))
         self.refused("shape: .*negative", lambda: demi.DeviceArray(at, (-1, 4), X.dtype))
 
     def test_read_only(self) -> None:

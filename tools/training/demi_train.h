@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libdemi: training. A model with a training_info (ONNX's, or one that demi_make_training gave it) is
- * trained on arrays of samples, on the processor.
+/* libdemi's training: trains a model that has a training_info (ONNX's, or one from
+ * demi_make_training) on arrays of samples, on the CPU.
  *
- * A step is what ONNX defines: the model's graph and the algorithm's together, compiled as one plan; what
- * an update_binding names is handed from step to step without a copy. The algorithm's first output
- * is the loss; of several trainings a step is one of each, in their order, with a loss of each. Before
- * the first step an initialization gives initializers what it computes. Gradients are expanded
- * (expand-gradient), so plans of any numerics can be trained with.
- * Calls are as demi.h's: errors are values, no call exits or prints. */
+ * A step is what ONNX defines: the graph of the model and that of the algorithm, compiled as one
+ * plan. What an update_binding names is carried from step to step without a copy. The first output
+ * of the algorithm is the loss. If there are several training_infos, a step is one of each, in
+ * their order, with one loss each. Before the first step, an initialization computes the initial
+ * values of initializers. Gradients are expanded (expand-gradient), so plans of any numerics can
+ * train.
+ *
+ * The conventions are those of demi.h: errors are values, and no call exits or prints. */
 #ifndef DEMI_TRAIN_H
 #define DEMI_TRAIN_H
 
@@ -21,9 +23,10 @@ extern "C" {
 /* ---- making a training ----------------------------------------------------------------------- */
 
 typedef enum DemiLoss {
-    DEMI_LOSS_CROSS_ENTROPY =
-        0,             /* of classes' numbers, int64, of the scores' shape without their axis */
-    DEMI_LOSS_MSE = 1, /* the mean of squared differences */
+    /* Cross-entropy of class indices: int64, with the shape of the scores without their class
+     * axis. */
+    DEMI_LOSS_CROSS_ENTROPY = 0,
+    DEMI_LOSS_MSE = 1, /* the mean squared error */
 } DemiLoss;
 
 typedef enum DemiOptimizer {
@@ -37,16 +40,16 @@ typedef struct DemiTrainingOptions {
     uint32_t size;
     DemiLoss loss;
     DemiOptimizer optimizer;
-    double rate;        /* an initializer, 'learning_rate', which demi_train can replace */
-    double momentum;    /* of DEMI_OPTIMIZER_MOMENTUM alone */
-    double decay;       /* how much of a parameter is added to its gradient */
-    double scale;       /* of the loss, for training in float16: a number from 1 to 2^24; 0: none */
-    bool dynamic_scale; /* or one that is found while training */
-    const char *output; /* that the loss is of; NULL: the model has one */
-    const char *const *freeze; /* [freeze_count]: parameters that stay as they are */
+    double rate; /* learning rate: the initializer 'learning_rate', which demi_train can replace */
+    double momentum; /* only for DEMI_OPTIMIZER_MOMENTUM */
+    double decay;    /* weight decay: the share of a parameter that is added to its gradient */
+    double scale;    /* loss scaling, for training in float16: a number from 1 to 2^24; 0: none */
+    bool dynamic_scale; /* instead, adjust the scale during training */
+    const char *output; /* the output to compute the loss from; NULL: the model has only one */
+    const char *const *freeze; /* [freeze_count] parameters that are not trained */
     size_t freeze_count;
-    bool decompose; /* the optimizer in operators that any runtime has (decompose-optimizer) */
-    const DemiRunOptions *run; /* NULL: defaults */
+    bool decompose; /* decompose the optimizer into standard operators (decompose-optimizer) */
+    const DemiRunOptions *run; /* NULL: the defaults */
 } DemiTrainingOptions;
 
 #define DEMI_TRAINING_OPTIONS_INIT                                                                 \
@@ -55,62 +58,67 @@ typedef struct DemiTrainingOptions {
             false, NULL, NULL, 0, false, NULL                                                      \
     }
 
-/* Gives a model for inference a training_info: a loss, its Gradient with respect to all parameters and
- * an optimizer (the pass make-training, and scale-loss). A model of an opset before batch
- * normalizations had a mode for training is raised to a later one. `options` may be NULL.
- * DEMI_ERR_USAGE where an option is wrong; DEMI_ERR_MODEL where the model has a training_info, or no
- * parameters, or no output that the loss can be of. The report's remarks tell how many tensors and
- * elements are trained, and which are not and why. *report, and what the model is good for after an
- * error, as for demi_run_pipeline. */
+/* Adds a training_info to an inference model: a loss, its Gradient with respect to all parameters,
+ * and an optimizer (the passes make-training and scale-loss). If the model's opset precedes the one
+ * in which batch normalization got a training mode, the opset is raised. `options` may be NULL. The
+ * report's remarks say how many tensors and elements are trained, and which are not and why.
+ * *report, and the state of the model after an error, are as for demi_run_pipeline.
+ * Errors: DEMI_ERR_USAGE if an option is wrong; DEMI_ERR_MODEL if the model already has a
+ * training_info, has no parameters, or has no output that the loss can be computed from. */
 DEMI_API DemiStatus demi_make_training(DemiModel *model, const DemiTrainingOptions *options,
                                        DemiReport **report, DemiError *error);
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-/* A step that was just made. */
+/* A step that was just completed. */
 typedef struct DemiTrainStep {
     uint32_t size;
-    uint64_t step, steps; /* its number, from 1 on, those of a checkpoint counted; and of all */
-    uint64_t epoch;       /* from 1 on */
-    double loss;          /* before its update; of the first training */
-    double scale;         /* of the loss in the next step (scale-loss, dynamic); 0: none */
-    double seconds;       /* since the first step of this call */
-    double samples_per_second; /* of the steps of this call, all together */
-    const double *losses;      /* [loss_count]: of each training */
+    uint64_t step,
+        steps;      /* its number, from 1 on, and the total; both count those of a checkpoint */
+    uint64_t epoch; /* from 1 on */
+    double loss;    /* of the first training_info, before the update of this step */
+    double scale;   /* loss scale of the next step (scale-loss, dynamic); 0: none */
+    double seconds; /* since the first step of this call */
+    double samples_per_second; /* over all steps of this call */
+    const double *losses;      /* [loss_count] of each training_info */
     size_t loss_count;
 } DemiTrainStep;
 
-/* Returns false to end the training: what was trained by then is the model's, the call succeeds. */
+/* Return false to end the training: the model keeps what was trained by then, and the call
+ * succeeds. */
 typedef bool (*DemiTrainFn)(void *user, const DemiTrainStep *step);
 
-/* The model has what `step` steps gave, its training_info too: written somewhere, it goes on from there
- * (demi_train of what is read again). Returns false where it can't be written, then the call ends with
- * DEMI_ERR_ENV. */
+/* Saves the model, which has the result of `step` steps and its training_info: training can
+ * continue from there, by demi_train on the model that was read back. Return false if it cannot be
+ * written; the call then ends with DEMI_ERR_ENV. */
 typedef bool (*DemiTrainSaveFn)(void *user, DemiModel *model, uint64_t step);
 
 typedef struct DemiTrainOptions {
     uint32_t size;
-    const char *const *names; /* [data_count]: inputs of the model or of its algorithm */
-    const DemiData *data; /* [data_count]: tensors whose first axis is samples, as many in each; the
-                             others are the input's. Floats and integers become the input's type */
+    const char *const *names; /* [data_count] inputs of the model or of its algorithm */
+    /* [data_count] tensors whose first axis is samples, the same number in each; the other axes are
+     * those of the input. Floats and integers are converted to the type of the input. */
+    const DemiData *data;
     size_t data_count;
-    uint64_t steps;  /* all together, those of a checkpoint counted; 0: as `epochs` says */
-    uint64_t epochs; /* 0, where there are no steps either: 1 */
-    uint64_t batch;  /* samples of a step; 0: as the model says, else 32. What is left of an epoch
-                        is not used in it */
-    uint64_t seed;   /* of the order of samples, which differs from epoch to epoch, of an
-                        initialization, and of dropouts and the like, which differ from step to step */
-    bool in_order;   /* samples are in the order of the data */
-    const double *rate; /* replaces each initializer 'learning_rate'; NULL: as it is */
+    uint64_t steps;  /* in total, including those of a checkpoint; 0: as `epochs` says */
+    uint64_t epochs; /* 0: 1, if `steps` is also 0 */
+    /* Samples per step; 0: as the model says, otherwise 32. An incomplete batch at the end of an
+     * epoch is not used. */
+    uint64_t batch;
+    /* Seed of the order of samples, which differs between epochs; of an initialization; and of
+     * dropout and similar operators, which differ between steps. */
+    uint64_t seed;
+    bool in_order;      /* use samples in the order of the data */
+    const double *rate; /* replaces each initializer 'learning_rate'; NULL: keep it */
     const DemiCompileOptions *compile; /* of steps; NULL: the defaults */
     const DemiContextOptions *context;
-    DemiTrainFn progress; /* called in the calling thread; may be NULL */
+    DemiTrainFn progress; /* runs in the calling thread; may be NULL */
     void *progress_user;
-    uint64_t every; /* steps from one call of `save` to the next; 0: none but the last */
-    DemiTrainSaveFn
-        save; /* called after the last step, too, and where `progress` ends it; NULL: none */
+    uint64_t every; /* steps between calls of `save`; 0: only after the last step */
+    /* Also called after the last step, and if `progress` ends the training; NULL: none. */
+    DemiTrainSaveFn save;
     void *save_user;
-    bool keep_weights; /* no initialization is run: the model's weights are where it begins */
+    bool keep_weights; /* skip the initialization: start from the model's weights */
 } DemiTrainOptions;
 
 #define DEMI_TRAIN_OPTIONS_INIT                                                                    \
@@ -119,12 +127,12 @@ typedef struct DemiTrainOptions {
             0, NULL, NULL, false                                                                   \
     }
 
-/* What a training came to. */
+/* The result of a training. */
 typedef struct DemiTrained {
     uint32_t size;
-    uint64_t steps; /* made by now, those of a checkpoint counted */
-    double loss;    /* of the last step, of the first training; NaN where this call made none */
-    double seconds; /* of this call's steps */
+    uint64_t steps; /* completed by now, including those of a checkpoint */
+    double loss; /* of the last step and the first training_info; NaN if this call made no step */
+    double seconds; /* of the steps of this call */
     double samples_per_second;
     bool ended_early; /* by `progress` */
 } DemiTrained;
@@ -132,15 +140,17 @@ typedef struct DemiTrained {
 #define DEMI_TRAINED_INIT                                                                          \
     { sizeof(DemiTrained), 0, 0.0, 0.0, 0.0, false }
 
-/* Trains the model, whose initializers are afterwards what the steps made of them. How many steps it
- * has behind it is in its metadata (demi.training.steps): the same data, seed and batch give the same
- * bits, trained at once or in parts; one that has some is not initialized. On error the model is as
- * the last `save` saw it, or as it was.
+/* Trains the model: afterward, its initializers have the result of the steps. Its metadata
+ * (demi.training.steps) records how many steps it has completed; a model that has completed some is
+ * not initialized. The same data, seed, and batch size give the same bits, whether trained at once
+ * or in parts. On error, the model is as the last `save` saw it, or as it was. `trained` may be
+ * NULL.
  *
- * DEMI_ERR_USAGE where data are missing, are no samples or do not fit; DEMI_ERR_MODEL where the model has
- * no training_info or it is none of this kind, where something has no gradient, where a run fails
- * (a label beyond the classes) or a loss or what a step updates is not finite: the error says which,
- * and names the first gradient that was not, for which up to 100 steps are run again. `trained` may be NULL. */
+ * Errors: DEMI_ERR_USAGE if data is missing, is not samples, or does not fit; DEMI_ERR_MODEL if the
+ * model has no training_info or one of a different kind, if an operator has no gradient, or if a
+ * run fails (such as a label beyond the classes). DEMI_ERR_MODEL also if a loss or an updated value
+ * is not finite: this error says which, and names the first gradient that was not finite; to find
+ * it, up to 100 steps are run again. */
 DEMI_API DemiStatus demi_train(DemiModel *model, const DemiTrainOptions *options,
                                DemiTrained *trained, DemiError *error);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demi: converts ONNX models to mixed precision, and runs them.
+"""demi converts ONNX models to mixed precision, and runs them.
 
     import demi_onnx
     report = demi_onnx.convert("model.onnx", "model.fp16.onnx")
@@ -7,7 +7,7 @@
     print(demi_onnx.compare("model.onnx", "model.fp16.onnx"))
     y, = demi_onnx.Session("model.fp16.onnx").run(None, {"x": x})
 
-Models are paths, bytes, or onnx.ModelProto. Errors are DemiError, with its parts as attributes.
+A model is a path, bytes, or an onnx.ModelProto. Every error is a DemiError, with its parts as attributes.
 """
 
 from ._bench import Bench, bench

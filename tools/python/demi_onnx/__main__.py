@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m demi_onnx …`: the command demi, which is installed with the package."""
+"""`python -m demi_onnx …` runs the command demi, which is installed with the package."""
 
 import os
 import shutil

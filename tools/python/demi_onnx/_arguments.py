@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of public functions, looked at before anything is done with them.
+"""Checks the arguments of public functions before anything uses them.
 
-`checked` reads what a function's parameters are annotated with: a wrong argument is a UsageError that
-names it, and numbers reach the library as Python's own, which ctypes does not cut without a word.
-Annotations are read as text, as some are not of the oldest Python's syntax at run time.
+`checked` reads the annotations of a function's parameters. A wrong argument raises a UsageError that
+names it. Numbers reach the library as Python's own types, which ctypes does not truncate silently.
+Annotations are read as text, since the oldest supported Python cannot evaluate all of them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _Reader = Callable[[Any], Any]  # gives the argument as it is handed on; raises 
 
 
 class _Wrong(Exception):
-    """What was expected in place of it."""
+    """Says what was expected instead."""
 
 
 def shown(value: Any) -> str:
-    """The value as an error quotes it, whatever its own repr does."""
+    """Returns the value as an error quotes it, even if its own repr fails."""
     try:
         text = repr(value)
     except Exception:
@@ -37,7 +37,7 @@ def shown(value: Any) -> str:
 
 def refuse(name: str, expected: str, value: Any, hint: str = "",
            kind: type[UsageError] = UsageError) -> UsageError:
-    """The error of an argument that is not what is expected."""
+    """Returns the error for an argument that is not what is expected."""
     actual = shown(value)
     return kind(f"{name}: expected {expected}, got {actual}", operand=name, expected=expected,
                 actual=actual, what="a wrong argument", hint=hint)
@@ -54,13 +54,13 @@ def _encoded(value: str | bytes) -> None:
     try:
         raw = os.fsencode(value)
     except UnicodeEncodeError:
-        raise _Wrong("text that UTF-8 can hold") from None
+        raise _Wrong("text that can be encoded in UTF-8") from None
     if b"\0" in raw:
         raise _Wrong("text without a NUL character")
 
 
 def _folder(value: Any) -> Any:
-    """Empty: where the program is, as os.path.dirname says it."""
+    """Accepts an empty path, which is the current folder, as os.path.dirname returns it."""
     try:
         plain = os.fspath(value)
     except Exception:
@@ -81,7 +81,7 @@ def _model(value: Any) -> Any:
         return _path(value)
     if isinstance(value, (bytes, bytearray, memoryview, LargeModel)) or hasattr(value, "SerializeToString"):
         return value
-    raise _Wrong("a path, the bytes of a model or an onnx.ModelProto")
+    raise _Wrong("a path, the bytes of a model, or an onnx.ModelProto")
 
 
 def _within(value: Any, bits: int) -> int:
@@ -90,7 +90,7 @@ def _within(value: Any, bits: int) -> int:
     except Exception:
         raise _Wrong("an integer") from None
     if not -(1 << 63) <= number < 1 << bits:
-        raise _Wrong("an integer of 64 bits")
+        raise _Wrong("a 64-bit integer")
     return number
 
 
@@ -112,7 +112,7 @@ def _real(value: Any) -> float:
 
 
 def _limit(value: Any) -> float:
-    """Of what counts or measures something: NaN is never a limit."""
+    """Accepts a number that counts or measures something: NaN is never a limit."""
     number = _real(value)
     if math.isnan(number):
         raise _Wrong("a number")
@@ -184,7 +184,7 @@ _READERS: dict[str, _Reader] = {
 
 
 def _parts_of(annotation: str) -> list[str]:
-    """Of a union, its members."""
+    """Returns the members of a union."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(annotation):
         depth += (letter == "[") - (letter == "]")
@@ -211,7 +211,7 @@ def _reader_of_class(name: str, known: Mapping[str, Any]) -> _Reader | None:
 
 
 def _reader_of(annotation: Any, known: Mapping[str, Any]) -> _Reader | None:
-    """What takes values of that annotation; None: it says nothing that can be looked at."""
+    """Returns the reader for values of that annotation; None if it has nothing that can be checked."""
     if not isinstance(annotation, str):
         return None
     annotation = annotation.strip("\"'")
@@ -242,7 +242,7 @@ def _reader_of(annotation: Any, known: Mapping[str, Any]) -> _Reader | None:
 
 
 def take(name: str, annotation: str, value: Any) -> Any:
-    """The value as it is handed on, of an argument that is annotated so."""
+    """Checks the value of an argument with that annotation, and returns it as it is passed on."""
     reader = _READERS[annotation]
     try:
         return reader(value)
@@ -251,14 +251,14 @@ def take(name: str, annotation: str, value: Any) -> Any:
 
 
 def take_limit(value: float) -> float:
-    """Of `max_error`, which the library has other uses of below 0."""
+    """Checks `max_error`, whose negative values have a different meaning in the library."""
     if value < 0:
         raise refuse("max_error", "a number that is not negative", value)
     return value
 
 
 def checking(kind: type[UsageError]) -> Callable[[_F], _F]:
-    """`checked`, with errors of that class."""
+    """The same as `checked`, with errors of that class."""
     return lambda function: _check(function, kind)
 
 
@@ -267,7 +267,7 @@ _FORMER = {"strip_notes": "strip_doc_strings", "spelled": "decompose"}
 
 
 def checked(function: _F) -> _F:
-    """The function, which looks at its arguments first."""
+    """Returns the function, which then checks its arguments first."""
     return _check(function, UsageError)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a model's runs take."""
+"""Measures how long the runs of a model take."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._values import STRING, dtype_of
 
 @dataclass(frozen=True)
 class Bench:
-    """Seconds of runs, Python's call included."""
+    """Seconds per run, including the call in Python."""
 
     runs: int
     mean: float
@@ -35,7 +35,7 @@ class Bench:
 
 def _random(arg: NodeArg, dims: Mapping[str, int], draw: np.random.Generator) -> Any:
     if arg.kind != _codes.DEMI_DATA_TENSOR_KIND or arg.number == STRING or not arg.has_shape:
-        raise UsageError(f"input '{arg.name}' can't be made up", hint="give `feeds`")
+        raise UsageError(f"input '{arg.name}' cannot be generated", hint="pass `feeds`")
     shape = [size if isinstance(size, int) else int(dims.get(size or "", 1)) for size in arg.shape]
     dtype = dtype_of(arg.number)
     if dtype.kind in "iu":
@@ -49,12 +49,13 @@ def _random(arg: NodeArg, dims: Mapping[str, int], draw: np.random.Generator) ->
 def bench(model: Model | Session, *, feeds: Mapping[str, Any] | None = None,
           dims: Mapping[str, int] | None = None, warmup: int = 3, runs: int = 0,
           duration: float = 3.0, seed: int = 0, **session: Any) -> Bench:
-    """Times runs, `runs` of them or as many as fit into `duration` seconds, after `warmup` others.
-    Without `feeds` floats are random and integers 0 or 1; `dims` has the sizes that the model leaves
-    open, 1 by default. `session` is what `Session` takes. `demi bench` says more: what runs are bound
-    by, and how long each node takes."""
+    """Times `runs` runs of a model, or as many as fit into `duration` seconds, after `warmup` runs.
+
+    Without `feeds`, floats are random, and integers are 0 or 1. `dims` sets dynamic sizes by their
+    names, 1 by default. `session` has the options of `Session`. `demi bench` reports more: what limits
+    the runs, and how long each node takes."""
     if min(warmup, runs, duration, seed) < 0:
-        raise UsageError("warmup, runs, duration and seed are not negative")
+        raise UsageError("warmup, runs, duration, and seed must not be negative")
     running = model if isinstance(model, Session) else Session(model, **session)
     if feeds is None:
         draw = np.random.default_rng(seed)

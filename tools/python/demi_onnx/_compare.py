@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two models held against each other, value by value."""
+"""Compares two models, value by value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._report import OutputError, finite, output_error_of, plain, table_html, ta
 
 @dataclass(frozen=True)
 class ComparedValue:
-    """A value that both models have, in order of execution; `beyond`: by more than the limit."""
+    """A value that both models have, in order of execution. `beyond`: its error exceeds the limit."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class ComparedValue:
 
 @dataclass(frozen=True)
 class Pick:
-    """What an operator such as TopK or ArgMax selected otherwise than the reference's."""
+    """An operator such as TopK or ArgMax whose selection differs from that of the reference."""
 
     node: str
     op_type: str
@@ -47,7 +47,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a model is from a reference: outputs, all values, and with `advise` what to keep."""
+    """How far a model is from a reference: outputs, all values, and with `advise`, the nodes to keep in float32."""
 
     beyond: bool
     limit_error: float
@@ -64,19 +64,19 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """The largest error of an output, by its largest magnitude."""
+        """The largest error of an output, relative to its largest magnitude."""
         return max((output.error for output in self.outputs), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         return plain(self)  # type: ignore[no-any-return]
 
     def json(self, **how: Any) -> str:
-        """Everything, as JSON; `how` is json.dumps's. Infinity and NaN are null."""
+        """Returns everything as JSON. `how` has arguments for json.dumps. Infinity and NaN become null."""
         import json
         return json.dumps(finite(self.to_dict()), **how)
 
     def to_dataframe(self) -> Any:
-        """The values, a row each, as a pandas.DataFrame. ImportError without pandas."""
+        """Returns a pandas.DataFrame with one row per value. Raises ImportError without pandas."""
         import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
         return pandas.DataFrame([plain(value) for value in self.values],
                                 columns=[f.name for f in fields(ComparedValue)])
@@ -88,7 +88,7 @@ class Comparison:
         return rows
 
     def _verdict(self) -> str:
-        of = f"set {self.set + 1} of {self.sets}, the furthest off: " if self.sets > 1 else ""
+        of = f"set {self.set + 1} of {self.sets}, the worst: " if self.sets > 1 else ""
         return of + self._verdict_of_set()
 
     def _verdict_of_set(self) -> str:
@@ -146,10 +146,12 @@ def _gather(comparison: ctypes.c_void_p, advised: bool) -> Comparison:
 def compare(reference: Model, model: Model, *, data: Data = None, max_error: float | None = None,
             advise: bool = False, try_advice: bool = False, inputs: Mapping[str, Any] | None = None,
             progress: Progress | None = None, data_root: Folder | None = None) -> Comparison:
-    """Runs both models on the same inputs (`data` as `convert`'s) and holds every value of the second
-    against that of the first. Of several sets all are run, and the one that is furthest off is what
-    comes back. `advise` looks for the nodes that bring the
-    error where an output is beyond the limit, and `try_advice` tries whether keeping them helps."""
+    """Runs both models on the same inputs, and compares every value of `model` with that of `reference`.
+
+    `data` and `inputs` are as for `convert`. If there are several sets of inputs, all of them run, and
+    the result is about the worst. `max_error` is the limit for errors. If an output is beyond the limit,
+    `advise` finds the nodes that cause the error, and `try_advice` tests whether keeping them in float32
+    helps."""
     guard = Guard()
     sources = Source(reference, data_root, "reference"), Source(model, data_root)
     given = Inputs(data, **inputs_how(inputs))

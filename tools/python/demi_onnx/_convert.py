@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converting and rewriting models, and looking at them."""
+"""Converts, rewrites, and describes models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LISTS = {**_abi.LISTS, "fed": "fed_count"}  # of policies, and what is not said
 
 
 class ConvertOptions:
-    """DemiConvertOptions of keyword arguments: its members' names, choices by their words."""
+    """DemiConvertOptions from keyword arguments: the names of its members, with choices as words."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.value = _abi.DemiConvertOptions()
@@ -66,8 +66,8 @@ class ConvertOptions:
 
 
 class _Runs:
-    """What is run for a conversion: calibration before it, verification or a search for nodes to
-    keep."""
+    """The runs of a conversion: calibration before it, and verification or a search for nodes to keep
+    after it."""
 
     def __init__(self, model: Model, name: str, data: Data, how: Mapping[str, Any], threads: int,
                  progress: Progress | None, data_root: Folder | None) -> None:
@@ -93,7 +93,7 @@ class _Runs:
         lib.demi_trials_free(self._trials)
 
     def calibrate(self, options: ConvertOptions, method: str) -> None:
-        """Adds what values reach to the options."""
+        """Adds the calibration ranges to the options."""
         quantizes = options.value.to == _codes.DEMI_TO_INT8
         chosen = choice(_METHODS, method, "calibration")
         how = _abi.DemiCalibrateOptions(ends=quantizes)  # a 16-bit type needs the largest values alone
@@ -112,8 +112,8 @@ class _Runs:
         options.set_list("ranges", [text_of(old.ranges[i]) for i in range(old.range_count)] + items)
 
     def verify(self, options: ConvertOptions, most: float | None) -> Verdict:
-        """The verdict on the conversion; with `most`, on the one that keeps what it must, which the
-        options say then."""
+        """Returns the verdict on the conversion; with `most`, on the one that keeps the nodes that it must,
+        which are then in the options."""
         verdict = ctypes.c_void_p()
         try:
             if most is None:
@@ -130,9 +130,9 @@ class _Runs:
         finally:
             lib.demi_verdict_free(verdict)
         if made.broken:
-            raise ModelError("the converted model gives NaN or infinity where the model has numbers",
-                             hint="give calibrate=data, so that what is too large stays float, or "
-                                  "to='bfloat16'")
+            raise ModelError("the converted model computes NaN or infinity, but the original has numbers",
+                             hint="pass calibrate=data, which keeps values that are too large in float32, "
+                                  "or to='bfloat16'")
         return made
 
 
@@ -168,20 +168,24 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
             progress: Progress | None = None, data_root: Folder | None = None, **options: Any) -> Any:
     """Converts a model to mixed precision, or quantizes it.
 
-    With `out`, a path, the result is written there and the Report given back; a path to a path is
-    never loaded into memory as a whole. Without, (model, Report) come back, the model of the kind
-    that was given (of a path: bytes), which itself stays as it is.
+    With `out`, a path, writes the result there and returns the Report. From path to path, the whole model
+    is never loaded into memory. Without `out`, returns (model, Report). The model has the same type as
+    the argument (bytes for a path), which does not change.
 
-    `to` is float16, bfloat16, int8 (with `calibrate`), int8-weights, int4-weights or fp8-weights;
-    `io` keep or low; `keep`, `keep_ops`, `only` name what stays float; `policy` is JSON or a built-in
-    one's name; further options are the members of DemiConvertOptions. `calibrate` and `verify` are
-    "random", a path of inputs, arrays by name, or a list of such sets: the model is run on them,
-    before to see what values reach, and after to see how far the results are off. `max_error` has
-    nodes kept until no output is off by more of its largest magnitude. `inputs` says how random
-    inputs are made: seed=, sets=, dims={name: size}, shapes={name: shape}. `threads` counts those that the
-    model is run with; 0 is all processors. `check` as in `run_passes`.
+    `to` is float16, bfloat16, int8 (with `calibrate`), int8-weights, int4-weights, or fp8-weights. `io` is
+    keep or low. `keep` and `keep_ops` name nodes and operators to keep in float32, and `only` names the
+    only nodes to convert. `policy` is JSON, or the name of a built-in policy. Further options are the
+    members of DemiConvertOptions.
 
-    `progress(what, done, total)` is called now and then; False, or an exception, ends the call."""
+    `calibrate` and `verify` are "random", a path of inputs, arrays by name, or a list of such sets. The
+    model runs on them: before the conversion to measure calibration ranges, and after it to measure errors.
+    `calibration` is minmax, percentile, mse, or best. `max_error` keeps nodes in float32 until no output's
+    error exceeds it, relative to the output's largest magnitude. `inputs` sets how to generate random
+    inputs: seed=, sets=, dims={name: size}, shapes={name: shape}. `threads` is the number of threads of
+    these runs; 0 means all CPUs. `check` is as in `run_passes`.
+
+    `progress(what, done, total)` is called between steps. If it returns False or raises an exception, the
+    call ends."""
     chosen = ConvertOptions({"to": to, **options})
     how = inputs_how(inputs)
     verdict = None
@@ -208,12 +212,12 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
 
 
 def convert_policy(**options: Any) -> str:
-    """The policy that these options of `convert` stand for, as JSON, which `policy` takes."""
+    """Returns the complete policy of these options of `convert` as JSON, for the option `policy`."""
     return _asked(lib.demi_convert_policy, ConvertOptions(options))
 
 
 def convert_pipeline(**options: Any) -> str:
-    """The passes that `convert` runs for these options, as `run_passes` takes them."""
+    """Returns the passes that `convert` runs for these options, for `run_passes`."""
     return _asked(lib.demi_convert_pipeline, ConvertOptions(options))
 
 
@@ -232,9 +236,11 @@ def _asked(function: Any, options: ConvertOptions) -> str:
 def run_passes(model: Model, passes: "str | Pipeline | Sequence[str]", out: Path | None = None, *,
                verify_each: bool = False, check: bool = True, print: Any = None,
                progress: Progress | None = None, data_root: Folder | None = None) -> Any:
-    """Runs passes, such as "infer-dtypes,insert-casts{to=float16}" or a list of such, in order. Gives
-    back what `convert` does. `check`: a model that `demi.check` refuses is refused, or repaired, before the passes
-    and behind them; `verify_each`: behind each. `print` is called with what the print pass writes, as text."""
+    """Runs passes in order, such as "infer-dtypes,insert-casts{to=float16}" or a list of these. Returns the
+    same as `convert`.
+
+    With `check`, a model that `demi.check` refuses is repaired or refused, before and after the passes;
+    with `verify_each`, after each pass. `print` is called with the text that the print pass writes."""
     pipeline = (str(passes) if isinstance(passes, (str, Pipeline))
                 else ",".join(text_list(passes, "passes")))
     guard = Guard()
@@ -261,12 +267,14 @@ def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, st
              shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None,
              freeze_inputs: bool = False, fed: Sequence[str] = (), verify_each: bool = False,
              check: bool = True, progress: Progress | None = None, data_root: Folder | None = None) -> Any:
-    """Computes what is constant and takes away what does nothing: results are the same bits. Gives back
-    what `convert` does. `inexact`: also what may round otherwise, as batch norms into convolutions.
-    `strip_doc_strings`: doc strings and metadata of nodes and values go, too.
-    `shapes` has sizes of inputs by name, `dims` sizes by the names that the model has for them, which
-    it has from then on. `freeze_inputs`: inputs with defaults become constants, which before IR version 4 they do
-    anyway, but those that are `fed`. `check` and `verify_each` as in `run_passes`."""
+    """Simplifies a model: computes what is constant, and removes redundant nodes. Results are bit-identical.
+    Returns the same as `convert`.
+
+    `inexact` also makes changes that may round differently, such as folding batch normalizations into
+    convolutions. `strip_doc_strings` also removes doc strings and metadata of nodes and values. `shapes`
+    fixes the sizes of inputs by name, and `dims` fixes dynamic sizes by their names in the model.
+    `freeze_inputs` turns inputs with default values into constants, except those in `fed`; before IR
+    version 4, that always happens. `check` and `verify_each` are as in `run_passes`."""
     guard = Guard()
     run = _abi.DemiRunOptions(verify_each=verify_each, unchecked=not check,
                               progress=progress_callback(progress, guard), passes=passes_pointer())
@@ -286,7 +294,7 @@ def simplify(model: Model, out: Path | None = None, *, inexact: bool = False, st
 
 
 class Pipeline:
-    """Passes with their options, to be run on any number of models.
+    """Passes with their options, which can run on any number of models.
 
         Pipeline("infer-dtypes", ("insert-casts", {"to": "bfloat16"}))(model)
     """
@@ -325,7 +333,7 @@ class Pipeline:
 
 @checked
 def describe(model: Model, *, data_root: Folder | None = None) -> Report:
-    """What a model is: its report, in which before and after are the same."""
+    """Describes a model: a Report in which before and after are the same."""
     raw = ctypes.c_void_p()
     with Handle(model, data_root) as handle:
         call(lib.demi_describe, handle, byref(raw))
@@ -337,7 +345,7 @@ def describe(model: Model, *, data_root: Folder | None = None) -> Report:
 
 @checked
 def show(model: Model, *, full: bool = False, data_root: Folder | None = None) -> str:
-    """The model as text; `full`: with all elements of constants, so that it can be read back."""
+    """Returns the model as text. With `full`, it has all elements of constants, and can be read back."""
     with Handle(model, data_root) as handle:
         return print_text(handle, full)
 
@@ -345,11 +353,13 @@ def show(model: Model, *, full: bool = False, data_root: Folder | None = None) -
 @checked
 def check(model: Model, *, against: Model | None = None, made_by: Mapping[str, Any] | None = None,
           data_root: Folder | None = None) -> list[str]:
-    """Raises ModelError where the model is not valid. `against` a reference: what differs from it in
-    more than precision, one line each; none: it is the reference but for precision. With `made_by`,
-    options of `convert`, the model must also be what they make of the reference."""
+    """Raises a ModelError if the model is not valid.
+
+    With `against`, a reference, returns the differences from it that are not differences of precision,
+    one line per difference. An empty list means that the model is the reference except for precision. With
+    `made_by`, options of `convert`, the model must also be what these options make of the reference."""
     if made_by is not None and against is None:
-        raise UsageError("made_by needs a reference", hint="give `against`")
+        raise UsageError("made_by requires a reference", hint="pass `against`")
     how = _abi.DemiAgainstOptions()
     if made_by is not None:
         options = ConvertOptions(made_by)
@@ -372,7 +382,7 @@ def check(model: Model, *, against: Model | None = None, made_by: Mapping[str, A
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two models: a node, input, weight, …"""
+    """A difference between two models: a node, input, weight, …"""
 
     kind: str
     change: str
@@ -389,7 +399,7 @@ _CHANGES = ("removed", "added", "changed")
 
 @checked
 def diff(a: Model, b: Model, *, strict: bool = False, data_root: Folder | None = None) -> list[Difference]:
-    """What differs between two models; `strict`: in anything that the files say."""
+    """Returns the differences between two models; with `strict`, in anything in the files."""
     found: list[Difference] = []
     guard = Guard()
 
@@ -411,12 +421,16 @@ def diff(a: Model, b: Model, *, strict: bool = False, data_root: Folder | None =
 def compile(model: Model, out: Path | None = None, *, numerics: str = "fast", keep_values: bool = False,
             small: bool = False, device: str = "cpu", isa: str = "native", memory_budget: int = 0,
             data_root: Folder | None = None) -> bytes | None:
-    """Compiles a model to a plan, which `Session` and `demi run` open at once: to the file `out`, or as
-    bytes. `isa` is the instruction set that weights are laid out for: "native" (this machine's), "none",
-    "portable", "avx2" or "avx512"; `memory_budget` the most bytes for what is computed in advance."""
+    """Compiles a model to an execution plan, which `Session` and `demi run` open immediately. Writes it to
+    the file `out`, or returns it as bytes.
+
+    `numerics` is "fast" or "faithful". `keep_values` fuses nothing. `small` keeps 16-bit values in 16-bit.
+    `isa` is the instruction set that weights are packed for: "native" (that of this machine), "none",
+    "portable", "avx2", or "avx512". `device` is "cpu" or "cuda". `memory_budget` is the most bytes for what
+    is computed in advance."""
     from ._session import NUMERICS
     if memory_budget < 0:
-        raise UsageError("memory_budget is not negative")
+        raise UsageError("memory_budget must not be negative")
     options = _abi.DemiCompileOptions(numerics=choice(NUMERICS, numerics, "numerics"),
                                       keep_values=keep_values, small=small, isa=choice(_ISAS, isa, "isa"),
                                       memory_budget=memory_budget, for_device=device != "cpu")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors in a CUDA device's memory, streams, and what a device was made to do.
+"""Tensors in the memory of a CUDA device, streams, and counts of what a device did.
 
-Nothing here touches the device: memory and streams are the caller's, of whatever library he has them
-from, and are handed to demi as addresses.
+Nothing here uses the device itself. Memory and streams belong to the caller, from any library, and are
+passed to demi as addresses.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ _BFLOAT = 4
 
 
 class DeviceCounts(NamedTuple):
-    """What a device was made to do. Bytes are those that launches read and write in its memory, uploads and
-    downloads are copies from and to the processor's, replays runs that repeated a recording, `tf32` the
-    launches that may round to TF32; memory is what is in use now, and was at most; `declined` the steps that
-    ran on the processor, as the device's kernels do not take the operands that they had; `without` those that were
-    prepared without a library of the device's, as it is missing."""
+    """What a device did. `launches` are those of kernels and libraries, and `bytes` those that they read and
+    wrote in device memory. `uploads` and `downloads` are copies to and from the device, with
+    `upload_bytes` and `download_bytes`. `replays` are runs that replayed a recording, and `tf32` launches
+    that may round to TF32. `memory` is the number of bytes of device memory in use now, and `memory_peak`
+    the largest so far. `declined` are steps that ran on the CPU because the device's kernels do not take
+    their operands. `without` are steps that slower kernels run because a library of the device is
+    missing."""
 
     launches: int = 0
     bytes: int = 0
@@ -56,8 +58,8 @@ class DeviceCounts(NamedTuple):
 
 
 class DeviceArray:
-    """A tensor in a CUDA device's memory: contiguous, from the address `pointer` on. `dtype` is numpy's, or
-    a name such as "bfloat16"; `owner` is kept as long as this is."""
+    """A contiguous tensor in the memory of a CUDA device, which begins at the address `pointer`. `dtype` is a
+    numpy type, or a name such as "bfloat16". The array keeps a reference to `owner`."""
 
     def __init__(self, pointer: int, shape: Sequence[int], dtype: Any, owner: Any = None) -> None:
         self.pointer, self.shape = _address_of(pointer), sizes_of(shape)
@@ -73,7 +75,7 @@ class DeviceArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self.dtype.kind not in "biufc":
-            raise AttributeError(f"the interface has no {self.dtype}")
+            raise AttributeError(f"__cuda_array_interface__ does not support {self.dtype}")
         return {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "strides": None,
                 "data": (self.pointer, False), "stream": None}
 
@@ -97,12 +99,12 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     except Exception:
         sizes = (-1,)
     if any(size < 0 for size in sizes) or math.prod(sizes) >= 1 << 60:
-        raise refuse("shape", "sizes, none of them negative", shape)
+        raise refuse("shape", "sizes that are not negative", shape)
     return sizes
 
 
 def _dtype_of(dtype: Any) -> np.dtype[Any]:
-    """Also of names that numpy has with ml_dtypes alone."""
+    """Also accepts names that numpy has only with ml_dtypes."""
     try:
         plain: np.dtype[Any] = np.dtype(dtype)
         if dtype is not None:  # numpy's word for double
@@ -114,11 +116,11 @@ def _dtype_of(dtype: Any) -> np.dtype[Any]:
         named: np.dtype[Any] = np.dtype(getattr(ml_dtypes, str(dtype)))
         return named
     except Exception:
-        raise refuse("dtype", "a type of elements", dtype) from None
+        raise refuse("dtype", "an element type", dtype) from None
 
 
 def stream_of(stream: Any) -> int | None:
-    """The handle of a stream: a number, or what has one (torch's, cupy's, `__cuda_stream__`)."""
+    """Returns the handle of a stream: a number, or an object with one (torch, cupy, `__cuda_stream__`)."""
     if stream is None:
         return None
     try:
@@ -129,12 +131,12 @@ def stream_of(stream: Any) -> int | None:
     except Exception:  # whatever it is asked for
         handle = -1
     if not 0 <= handle < 1 << 64:
-        raise refuse("device_stream", "the handle of a CUDA stream, or what has one", stream)
+        raise refuse("device_stream", "the handle of a CUDA stream, or an object with one", stream)
     return handle or _LEGACY
 
 
 def number_of_device(device: str) -> int | None:
-    """Of "cuda:1" the 1; None for the processor, and for what the library is to refuse."""
+    """Returns the 1 of "cuda:1"; None for the CPU, and for names that the library will refuse."""
     kind, _, number = device.partition(":")
     if kind != "cuda" or not (number or "0").isdigit():
         return None
@@ -158,7 +160,7 @@ class _DLTensor(ctypes.Structure):
 
 
 class _Versioned(ctypes.Structure):
-    """A capsule since DLPack 1.0, up to its flags; the tensor follows."""
+    """A capsule of DLPack 1.0 or later, up to its flags; the tensor follows."""
 
     flags: int
     _fields_ = [("version", ctypes.c_uint32 * 2), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
@@ -172,8 +174,8 @@ def _refuse_strided(shape: Sequence[int], strides: Sequence[int] | None, unit: i
     step = unit
     for size, stride in zip(reversed(shape), reversed(strides or ())):
         if size > 1 and stride != step and 0 not in shape:
-            raise UsageError("a tensor on a device has to be contiguous", expected="contiguous memory",
-                             actual=f"strides of {tuple(strides or ())}", hint="make it so where it comes from")
+            raise UsageError("a tensor on a device must be contiguous", expected="contiguous memory",
+                             actual=f"strides of {tuple(strides or ())}", hint="make it contiguous before passing it")
         step *= size
 
 
@@ -181,21 +183,21 @@ ANY_DEVICE = -1
 
 
 def _refuse_other(number: int, session: int | None) -> None:
-    """Memory of one device is not another's: nothing copies it."""
+    """Refuses a tensor of a different device: nothing would copy it."""
     if session == ANY_DEVICE:
         return
     if session is None:
-        raise UsageError(f"the tensor is on cuda:{number}, and the session runs on the processor",
-                         expected="a tensor in the processor's memory", actual=f"one of cuda:{number}",
+        raise UsageError(f"the tensor is on cuda:{number}, but the session runs on the CPU",
+                         expected="a tensor in host memory", actual=f"one on cuda:{number}",
                          hint=f"copy it, or make the session with device='cuda:{number}'")
     if number != session:
-        raise UsageError(f"the tensor is on cuda:{number}, and the session on cuda:{session}",
-                         expected=f"a tensor of cuda:{session}", actual=f"one of cuda:{number}",
-                         hint="copy it to the session's device, or make the session on the tensor's")
+        raise UsageError(f"the tensor is on cuda:{number}, but the session is on cuda:{session}",
+                         expected=f"a tensor on cuda:{session}", actual=f"one on cuda:{number}",
+                         hint="copy it to the session's device, or make the session on the tensor's device")
 
 
 def _capsule_of(value: Any, stream: int | None) -> tuple[Any, Any, int]:
-    """The capsule, its tensor and flags. Who does not know DLPack 1.0 gives the older one."""
+    """Returns the capsule, its tensor, and its flags. Libraries that predate DLPack 1.0 return the older form."""
     given = _NO_WAIT if stream is None else stream
     try:
         capsule = value.__dlpack__(stream=given, max_version=(1, 0))
@@ -204,7 +206,7 @@ def _capsule_of(value: Any, stream: int | None) -> tuple[Any, Any, int]:
     try:
         is_valid, pointer_of = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
     except AttributeError:
-        raise UsageError("this Python has no capsules", hint="give a DeviceArray") from None
+        raise UsageError("this Python has no capsules", hint="pass a DeviceArray") from None
     is_valid.restype, is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     for name in (b"dltensor_versioned", b"dltensor"):
@@ -215,11 +217,11 @@ def _capsule_of(value: Any, stream: int | None) -> tuple[Any, Any, int]:
             flags = _Versioned.from_address(address).flags
             address += ctypes.sizeof(_Versioned)
         return capsule, _DLTensor.from_address(address), flags
-    raise UsageError(f"__dlpack__ gave {shown(capsule)}, which is not a DLPack capsule")
+    raise UsageError(f"__dlpack__ returned {shown(capsule)}, which is not a DLPack capsule")
 
 
 def _of_dlpack(value: Any, stream: int | None, number: int | None) -> DeviceArray:
-    """The capsule stays unused, so that its own end gives the tensor back."""
+    """Leaves the capsule unused, so that deleting it releases the tensor."""
     if hasattr(value, "detach"):  # torch's tensors that gradients flow to give no memory
         value = value.detach()
     capsule, tensor, flags = _capsule_of(value, stream)
@@ -229,7 +231,7 @@ def _of_dlpack(value: Any, stream: int | None, number: int | None) -> DeviceArra
     _refuse_strided(shape, tensor.strides[:tensor.rank] if tensor.rank and tensor.strides else None, 1)
     kind = _KINDS.get(tensor.code)
     if tensor.lanes != 1 or (kind is None and (tensor.code, tensor.bits) != (_BFLOAT, 16)):
-        raise UsageError("elements of that kind are no values of models")
+        raise UsageError("models do not support elements of this type")
     dtype = "bfloat16" if kind is None else f"{kind}{tensor.bits // 8}"
     made = DeviceArray((tensor.data or 0) + tensor.offset, shape, dtype, capsule)
     made.writable = not flags & (_READ_ONLY | _IS_COPIED)
@@ -244,14 +246,14 @@ def _of_interface(value: Any, stream: int | None) -> DeviceArray:
         (pointer, read_only), shape, strides = said["data"], said["shape"], said.get("strides")
         mask = said.get("mask")
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise UsageError(f"its __cuda_array_interface__ is not one: {error}") from error
+        raise UsageError(f"its __cuda_array_interface__ is not valid: {error}") from error
     if mask is not None:
-        raise UsageError("its __cuda_array_interface__ has a mask, which models have no values for",
-                         expected="a tensor without a mask", hint="fill what is masked before")
+        raise UsageError("its __cuda_array_interface__ has a mask, which models do not support",
+                         expected="a tensor without a mask", hint="fill the masked elements first")
     if others is not None and others != stream:
-        raise UsageError("its memory is being worked on in another stream",
-                         expected="a tensor of the session's device_stream", actual=str(others),
-                         hint="give that stream to the session, or wait and give a DeviceArray")
+        raise UsageError("its memory is in use on a different stream",
+                         expected="a tensor on the session's device_stream", actual=str(others),
+                         hint="pass that stream to the session, or wait for it and pass a DeviceArray")
     _refuse_strided(shape, strides, dtype.itemsize)
     made = DeviceArray(pointer or 0, shape, dtype, value)
     made.writable = not read_only
@@ -259,15 +261,15 @@ def _of_interface(value: Any, stream: int | None) -> DeviceArray:
 
 
 def _refuse_here() -> UsageError:
-    return UsageError("the tensor is on a device, and the session runs on the processor",
-                      expected="a tensor in the processor's memory",
+    return UsageError("the tensor is on a device, but the session runs on the CPU",
+                      expected="a tensor in host memory",
                       hint="copy it, or make the session with device='cuda'")
 
 
 def device_array(value: Any, stream: int | None, number: int | None) -> DeviceArray | None:
-    """What lies on a CUDA device, of anything that says so; None: it is the processor's. `number` is the
-    session's device, None for the processor, where it must lie; ANY_DEVICE: that is not asked. What others put into streams of theirs is
-    ordered with `stream` as DLPack has it."""
+    """Returns a value in the memory of a CUDA device as a DeviceArray; None if it is in host memory. `number`
+    is the session's device, where the value must be; None for the CPU; ANY_DEVICE for no check. Work
+    that other libraries put into their streams is ordered with `stream` as DLPack defines it."""
     if isinstance(value, np.ndarray) or value is None:
         return None
     if isinstance(value, DeviceArray):
@@ -291,7 +293,7 @@ def device_array(value: Any, stream: int | None, number: int | None) -> DeviceAr
 
 
 def value_there(array: DeviceArray, wanted: int) -> Holder:
-    """The library's form of it."""
+    """Returns the library's form of the array."""
     if not array.pointer and array.nbytes:
         raise UsageError("a tensor on a device has no memory")
     holder = Holder()
@@ -302,7 +304,7 @@ def value_there(array: DeviceArray, wanted: int) -> Holder:
 
 
 def is_of(array: DeviceArray, number: int) -> bool:
-    """Whether its elements are of the type of that number."""
+    """Returns whether its elements have the type with that number."""
     return array.dtype == dtype_of(number)
 
 

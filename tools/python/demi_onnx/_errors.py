@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong, as exceptions with the fields of the C interface's DemiError."""
+"""Errors, as exceptions with the members of the C interface's DemiError."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _PARTS = ("hint", "file", "graph", "node", "op_type", "operand", "what", "expect
 
 
 class DemiError(Exception):
-    """An error of demi's. `str()` is one line; the parts that it is made of are attributes, empty
-    where they do not apply."""
+    """An error of demi. `str()` is one line, and a second one with the hint if there is one. Attributes have
+    the parts of the message; those that do not apply are empty."""
 
     status = 0
 
@@ -45,19 +45,19 @@ class ModelError(DemiError):
 
 
 class UsageError(DemiError, ValueError):
-    """An option, a name, a shape or a type that the call was given is wrong."""
+    """An argument of the call is wrong: an option, name, shape, or type."""
 
     status = _codes.DEMI_ERR_USAGE
 
 
 class EnvironmentFailure(DemiError, RuntimeError):
-    """Disk, memory, time or a device failed."""
+    """A failure of disk, memory, time, or a device."""
 
     status = _codes.DEMI_ERR_ENV
 
 
 class Cancelled(DemiError):
-    """A callback, or another thread, asked to stop."""
+    """A callback or another thread ended the call."""
 
     status = _codes.DEMI_ERR_CANCELLED
 
@@ -71,19 +71,19 @@ def _again(kind: type[DemiError], message: str, parts: dict[str, str]) -> DemiEr
 
 
 def text_of(raw: bytes | None) -> str:
-    """Text of the library's; a file may hold any bytes."""
+    """Decodes text from the library; a file may contain any bytes."""
     return raw.decode("utf-8", "backslashreplace") if raw else ""
 
 
 def error_of(status: int, error: _abi.DemiError) -> DemiError:
-    """The exception that the library's error is."""
+    """Returns the library's error as an exception."""
     parts = {part: text_of(getattr(error, part)) for part in _PARTS}
     message = text_of(error.message) or "cancelled"
     return _BY_STATUS.get(status, DemiError)(message, **parts)
 
 
 def named(error: Exception, operand: str) -> DemiError:
-    """The error as one of that operand: a DemiError that names another keeps that, too."""
+    """Returns the error as one of that operand. The message of a DemiError that names another operand keeps it."""
     if not isinstance(error, DemiError):
         text = str(error) or type(error).__name__
         return UsageError(f"{operand}: {text}", operand=operand, what=text)
@@ -93,7 +93,7 @@ def named(error: Exception, operand: str) -> DemiError:
 
 
 def take_error(status: int, error: _abi.DemiError) -> DemiError:
-    """The same, of a structure that is used again: it is empty afterwards."""
+    """The same as error_of for a structure that is reused: clears it."""
     made = error_of(status, error)
     ctypes.memset(ctypes.byref(error), 0, ctypes.sizeof(error))
     error.size = ctypes.sizeof(error)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnx.ModelProtos of more than protobuf writes at once, 2 GB: their weights stay where they are.
+"""onnx.ModelProtos of more than 2 GB, which protobuf cannot serialize: their weights stay in place.
 
-The library is given the model without the bytes of its tensors, as external data that it asks for when
-it needs them; what it makes comes back in the same two parts. So no weights are copied on the way in, but
-one tensor's at a time, and on the way out once.
+The library gets the model without the bytes of its tensors. These are external data, which it requests
+when it needs them. Its result has the same two parts. On the way in, the weights of only one tensor are
+copied at a time; on the way out, weights are copied once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXTERNAL = 1  # TensorProto.EXTERNAL
 
 
 def is_large(model: Any) -> bool:
-    """Of a ModelProto. One whose weights are all in subgraphs is not noticed here."""
+    """Returns whether a ModelProto is large. It does not count weights in subgraphs."""
     total = 0
     for tensor in model.graph.initializer:
         total += len(tensor.raw_data)
@@ -34,14 +34,14 @@ def is_large(model: Any) -> bool:
 
 
 def _messages(message: Any) -> Iterator[tuple[Any, Any, bool]]:
-    """The fields of a message that are messages: (descriptor, value, whether there are several)."""
+    """Yields the fields of a message that are messages: (descriptor, value, whether it is repeated)."""
     for field, value in message.ListFields():
         if field.message_type is not None:
             yield field, value, not hasattr(value, "ListFields")
 
 
 def _tensors(message: Any) -> Iterator[Any]:
-    """All TensorProtos in it, wherever they are."""
+    """Yields all TensorProtos in it, at any depth."""
     if message.DESCRIPTOR.name == "TensorProto":
         yield message
         return
@@ -55,19 +55,19 @@ def _is_aside(tensor: Any) -> bool:
 
 
 def _refuse_unknown(message: Any) -> None:
-    """Fields that this onnx does not know are not seen by what copies the known ones."""
+    """Refuses fields that this version of onnx does not know: copying the known fields would lose them."""
     try:
         unknown: Any = importlib.import_module("google.protobuf.unknown_fields").UnknownFieldSet(message)
     except ImportError:  # an older protobuf has a method
         unknown = getattr(message, "UnknownFields", tuple)()
     if len(unknown):
-        raise UsageError(f"a {message.DESCRIPTOR.name} of the model, which is above 2 GB, has fields that "
+        raise UsageError(f"a {message.DESCRIPTOR.name} of the model, which exceeds 2 GB, has fields that "
                          "this version of onnx does not know",
-                         hint="give the path of a file with external data")
+                         hint="pass the path of a file with external data")
 
 
 class LargeModel:
-    """A ModelProto in two parts. The proto must stay as it is as long as this is in use."""
+    """A ModelProto in two parts. The proto must not change while this object is in use."""
 
     def __init__(self, model: Any) -> None:
         self._tensors: list[Any] = []  # protos; bytes after unpickling
@@ -89,7 +89,7 @@ class LargeModel:
         self._prepare()
 
     def _copy(self, message: Any, to: Any) -> None:
-        """All of the message but the bytes of its tensors."""
+        """Copies all of the message except the bytes of its tensors."""
         if not any(_is_aside(tensor) for tensor in _tensors(message)):
             to.CopyFrom(message)
             return
@@ -121,7 +121,7 @@ class LargeModel:
     # -- what the library asks --
 
     def options(self, options: _abi.DemiLoadOptions) -> None:
-        """Has the library read the weights from here."""
+        """Makes the library read the weights from this object."""
         options.data_size, options.data_read = self._size, self._read
 
     def _raw(self, number: int) -> bytes:
@@ -134,7 +134,7 @@ class LargeModel:
         return number if number < len(self._tensors) else -1
 
     def _size_of(self, _: Any, location: bytes | None) -> int:
-        """Files beside a model of more than 2 GB in memory are not looked for: there is no path."""
+        """Returns -1 for external files: a model in memory has no path where they could be."""
         number = self._number(location)
         return len(self._raw(number)) if number >= 0 else -1
 
@@ -150,7 +150,7 @@ class LargeModel:
 
 
 class Weights:
-    """A DemiWriteFn that gathers what the library writes beside a model, and fills the model with it."""
+    """A DemiWriteFn that collects the external data that the library writes, and fills the model with it."""
 
     name = _FOLDER + "made"
 
@@ -166,7 +166,7 @@ class Weights:
         return True
 
     def _read(self, offset: int, length: int) -> bytes:
-        """What it is asked for comes in order: what lies before is let go."""
+        """Requests come in order: the pieces before this one are released."""
         found, at = [], max(bisect.bisect_right(self._starts, offset) - 1, 0)
         for i in range(at):
             self._pieces[i] = b""
@@ -177,7 +177,7 @@ class Weights:
         return found[0] if len(found) == 1 else b"".join(found)
 
     def fill(self, model: Any) -> Any:
-        """The model, whose tensors' bytes are inside again."""
+        """Returns the model, with the bytes of its tensors inside again."""
         places = []
         for tensor in _tensors(model):
             entries = {entry.key: entry.value for entry in tensor.external_data}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared library, found and loaded once, and calls into it.
+"""The shared library, which is found and loaded once, and calls into it.
 
-Calls release the interpreter's lock while they run. Python that they call back (progress, scores,
-passes) must not let exceptions out: `Guard` keeps them until the call is over, which then ends with
-them instead of with the library's own word for it.
+Calls release the global interpreter lock while they run. Exceptions must not leave Python code that they
+call back (progress, scores, passes). `Guard` keeps them until the call is over, which then raises them
+instead of the library's own error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def library_path() -> str:
-    """The library of this package, or the one that DEMI_LIBRARY names."""
+    """Returns the path of this package's library, or of the one that DEMI_LIBRARY names."""
     return os.environ.get("DEMI_LIBRARY") or os.path.join(_HERE, "libdemi.so")
 
 
@@ -31,7 +31,7 @@ def _load() -> Library:
     try:
         return Library(library_path())
     except OSError as error:
-        raise ImportError(f"demi's library can't be loaded: {error}") from error
+        raise ImportError(f"cannot load demi's library: {error}") from error
 
 
 lib = _load()
@@ -39,14 +39,14 @@ raised = threading.local()  # .error: what ended a pass in this thread, until th
 
 
 class Guard:
-    """Keeps the first exception of callbacks for the end of a call."""
+    """Keeps the first exception of callbacks until the end of a call."""
 
     def __init__(self) -> None:
         self.caught: BaseException | None = None
         self._functions: list[Any] = []
 
     def wrap(self, function: Callable[..., Any], failed: Any) -> Callable[..., Any]:
-        """The function, which gives `failed` where it raises."""
+        """Returns the function, which then returns `failed` if it raises."""
 
         def guarded(*operands: Any) -> Any:
             try:
@@ -64,8 +64,8 @@ class Guard:
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Keeps what is raised before a callback's `try`, too: Ctrl-C may come at its very first step, and
-        ctypes can only hand that to sys.unraisablehook. It comes in the main thread alone."""
+        """Also keeps what is raised before a callback's `try`: Ctrl-C may come at its very first step, which
+        ctypes can only pass to sys.unraisablehook. That happens only in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -85,8 +85,8 @@ class Guard:
 
 
 def call(function: Callable[..., int], *operands: Any, guard: Guard | None = None) -> None:
-    """Calls a function whose last operand is a DemiError; raises what it says, or what a callback
-    raised meanwhile."""
+    """Calls a function whose last operand is a DemiError, and raises its error, or what a callback raised
+    in the meantime."""
     error = _abi.DemiError()
     with contextlib.nullcontext() if guard is None else guard.watch():
         status = function(*operands, ctypes.byref(error))
@@ -102,17 +102,17 @@ def call(function: Callable[..., int], *operands: Any, guard: Guard | None = Non
 
 
 def encode(text: str | os.PathLike[str]) -> bytes:
-    """Text as C has it. UsageError where C can't: it holds a NUL."""
+    """Encodes text for C. Raises a UsageError if it contains a NUL character, which C cannot represent."""
     raw = os.fsencode(text)
     if b"\0" in raw:
         from ._errors import UsageError
-        raise UsageError("a name or path has a NUL character in it")
+        raise UsageError("a name or path contains a NUL character")
     return raw
 
 
 def find_onednn() -> None:
-    """Before the first run: loads oneDNN from where its Python package puts it, so that the library finds
-    it by its name. It takes a while, which those who only convert need not wait for."""
+    """Before the first run, loads oneDNN from its Python package, so that the library finds it by name. This
+    takes a while, so programs that only convert do not do it."""
     global _looked_for_onednn
     if not _looked_for_onednn:
         _looked_for_onednn = True
@@ -128,7 +128,7 @@ _looked_for_onednn = False
 
 
 def onednn_version() -> str | None:
-    """The version of oneDNN that runs may use; None where there is none."""
+    """Returns the version of oneDNN that runs can use; None if there is none."""
     find_onednn()
     version = lib.demi_onednn_version(None)
     return version.decode() if version else None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models as callers have them: a path, bytes, or an onnx.ModelProto; and options for the library.
+"""Models as arguments (a path, bytes, or an onnx.ModelProto), and options for the library.
 
-What is given back is of the kind that was given. Paths are never loaded into Python.
+Functions return a model of the type that they were given. Files at paths are never loaded into Python.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ._values import Holder, value_of
 
 
 class ModelProto(Protocol):
-    """onnx.ModelProto, which need not be installed."""
+    """onnx.ModelProto; onnx need not be installed."""
 
     def SerializeToString(self) -> bytes: ...  # noqa: N802
 
@@ -41,13 +41,13 @@ def is_proto(model: Any) -> bool:
 
 
 def held(model: Any) -> bytes | LargeModel:
-    """The model, which is no path, as the library reads it: in one part, or above 2 GB in two."""
+    """Returns a model that is not a path as the library reads it: in one part, or if large, in two."""
     if isinstance(model, (bytes, LargeModel)):
         return model
     if isinstance(model, (bytearray, memoryview)):
         return bytes(model)
     if not is_proto(model):
-        raise refuse("model", "a path, bytes or an onnx.ModelProto", model)
+        raise refuse("model", "a path, bytes, or an onnx.ModelProto", model)
     if is_large(model):
         return LargeModel(model)
     try:
@@ -59,7 +59,7 @@ def held(model: Any) -> bytes | LargeModel:
 
 
 def load_options(data_root: Folder | None, name: str = "") -> _abi.DemiLoadOptions:
-    """`name` is what errors call a model that comes from no path."""
+    """Makes load options. `name` is what errors call a model that does not come from a path."""
     options = _abi.DemiLoadOptions()
     if name:
         options.name = name.encode()
@@ -69,7 +69,7 @@ def load_options(data_root: Folder | None, name: str = "") -> _abi.DemiLoadOptio
 
 
 def _part_of(model: Any, options: _abi.DemiLoadOptions) -> tuple[Any, bytes]:
-    """What has to stay as long as the library's model does, and the bytes to load."""
+    """Returns what must stay as long as the library's model, and the bytes to load."""
     kept = held(model)
     if isinstance(kept, bytes):
         return kept, kept
@@ -78,13 +78,13 @@ def _part_of(model: Any, options: _abi.DemiLoadOptions) -> tuple[Any, bytes]:
 
 
 class Pointer(ctypes.c_void_p):
-    """A DemiModel; whether its weights were given apart."""
+    """A DemiModel, and whether its weights were passed separately."""
 
     is_apart = False
 
 
 class Handle:
-    """A model of the library's, to be used in a `with`."""
+    """A model of the library, for use in a `with` statement."""
 
     def __init__(self, model: Model, data_root: Folder | None = None, name: str = "model") -> None:
         self.pointer = Pointer()
@@ -105,7 +105,7 @@ class Handle:
 
 
 class Source:
-    """A DemiSource: a model that the library opens as often as it needs it, to run it."""
+    """A DemiSource: a model that the library opens each time that it needs it to run."""
 
     def __init__(self, model: Model | LargeModel, data_root: Folder | None = None, name: str = "model") -> None:
         find_onednn()
@@ -130,7 +130,7 @@ class Source:
 
 
 class Writer:
-    """A DemiWriteFn that gathers what the library writes."""
+    """A DemiWriteFn that collects what the library writes."""
 
     def __init__(self, guard: Guard) -> None:
         self._pieces: list[bytes] = []
@@ -145,7 +145,7 @@ class Writer:
 
 
 def save_like(model: Pointer, original: Model) -> Any:
-    """The library's model as the kind of model that the original is; of a path bytes."""
+    """Returns the library's model in the type of the original; bytes if that is a path."""
     guard = Guard()
     writer, weights = Writer(guard), Weights()
     options = _abi.DemiSaveOptions(format=_codes.DEMI_FORMAT_ONNX)
@@ -161,7 +161,7 @@ def save_like(model: Pointer, original: Model) -> Any:
 
 
 def texts(items: Iterable[str]) -> Any:
-    """A list of texts as C has it."""
+    """Returns a list of texts for C."""
     encoded = [encode(item) for item in items]
     return (ctypes.c_char_p * max(len(encoded), 1))(*encoded)
 
@@ -171,14 +171,14 @@ def text_list(value: Any, name: str) -> list[str]:
 
 
 def choice(words: Mapping[str, int], value: Any, name: str) -> int:
-    """The number that a word stands for."""
+    """Returns the number of a word."""
     if not isinstance(value, str) or value.replace("_", "-") not in words:
         raise refuse(name, f"one of {', '.join(words)}", value)
     return words[value.replace("_", "-")]
 
 
 def progress_callback(progress: Progress | None, guard: Guard) -> Any:
-    """A DemiProgressFn; there is always one, so that Ctrl-C is noticed between steps."""
+    """Returns a DemiProgressFn. There is always one, so that Ctrl-C is noticed between steps."""
 
     def report(_: int, what: bytes | None, done: int, total: int) -> bool:
         if progress is None:
@@ -196,7 +196,7 @@ def print_text(model: ctypes.c_void_p, full: bool) -> str:
 
 
 def write_file(path: Path, made: bytes) -> None:
-    """The bytes, all of them or none, at the path."""
+    """Writes the bytes to the path, all of them or none."""
     import tempfile
     folder = os.path.dirname(os.fspath(path)) or "."
     fd, temporary = tempfile.mkstemp(dir=folder)
@@ -220,7 +220,7 @@ Data = Union[str, "os.PathLike[str]", Feeds, Sequence[Feeds], None]
 
 def set_sizes(options: Any, dims: Mapping[str, int] | None,
               shapes: Mapping[str, Sequence[int]] | None) -> None:
-    """Of a structure with `dims` and `shapes`, which keeps their texts."""
+    """Sets `dims` and `shapes` of a structure, which keeps their texts."""
     dims = {name: take("dims", "int64", size) for name, size in take("dims", "Mapping", dims or {}).items()}
     shapes = {name: take("shapes", "Sequence[int]", sizes)
               for name, sizes in take("shapes", "Mapping", shapes or {}).items()}
@@ -230,7 +230,7 @@ def set_sizes(options: Any, dims: Mapping[str, int] | None,
 
 
 def inputs_how(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """How random inputs are made, as `Inputs` takes it."""
+    """Checks the settings of random inputs, and returns them as arguments of `Inputs`."""
     how = dict(inputs or {})
     for name in how:
         if name not in ("seed", "sets", "dims", "shapes"):
@@ -239,7 +239,7 @@ def inputs_how(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def values_of(operand: str, feeds: Mapping[str, Any]) -> list[Holder]:
-    """The library's form of arrays; one that is none is named."""
+    """Returns the library's form of arrays. The error names one that is not an array."""
     made = []
     for name, value in feeds.items():
         try:
@@ -250,14 +250,14 @@ def values_of(operand: str, feeds: Mapping[str, Any]) -> list[Holder]:
 
 
 class Inputs:
-    """DemiInputOptions of what a caller gives: "random", a path, a set of arrays by name, or a list of
-    such sets."""
+    """DemiInputOptions from a caller's data: "random", a path, a set of arrays by name, or a list of such
+    sets."""
 
     def __init__(self, data: Data, *, name: str = "data", seed: int = 0, sets: int = 0, dims: Mapping[str, int] | None = None,
                  shapes: Mapping[str, Sequence[int]] | None = None) -> None:
         self._name = name
         self.value = _abi.DemiInputOptions(seed=take("seed", "int", seed), sets=take("sets", "int", sets))
-        self.value.hint = b"give an array for the input NAME in `data`"
+        self.value.hint = b"pass an array for the input NAME in `data`"
         self._kept: list[Any] = []
         if data is None or (isinstance(data, str) and data == "random"):
             self.value.random = True

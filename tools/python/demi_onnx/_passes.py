@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes written in Python: the library's plug-in interface (demi_plugin.h) as objects.
+"""Passes in Python: the library's plug-in interface (demi_plugin.h) as objects.
 
     @demi_onnx.register_pass("name-nodes", summary="name all nodes")
     def name_nodes(graph):
@@ -9,9 +9,9 @@
 
     demi_onnx.run_passes("in.onnx", "name-nodes", "out.onnx")
 
-What the pass is called with (a graph, its nodes and values) means something until it returns. An
-exception ends the pipeline with an error that names the pass; what the library refuses is raised at
-once, as a PassError. Passes stay registered as long as the program runs.
+The graph that a pass receives, its nodes, and its values are valid until the pass returns. An exception
+ends the pipeline with an error that names the pass. What the library refuses is raised immediately, as a
+PassError. Passes stay registered as long as the program runs.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ _FACTS = {"dtypes": _codes.DEMI_FACT_DTYPES, "shapes": _codes.DEMI_FACT_SHAPES}
 
 
 def _plugin() -> Any:
-    """The structures of plug-ins, which most programs never need."""
+    """Imports the structures of plug-ins, which most programs never need."""
     from . import _abi_plugin
     return _abi_plugin
 
 
 class PassError(Exception):
-    """A pass asked for what can't be; the library's own error says what."""
+    """The library refused a request of a pass; the error of the pipeline says which."""
 
 
-_OVER = "the pass has returned: what it was given of the model means nothing any more"
+_OVER = "the pass has returned: what it received of the model is no longer valid"
 
 
 class _Over:
-    """The interface behind a pass's end."""
+    """The interface after the end of a pass."""
 
     def __getattr__(self, name: str) -> Any:
         raise PassError(_OVER)
 
 
 class _Run:
-    """One run of a pass: the interface, and the handle that its functions take."""
+    """One run of a pass: the interface, and the handle for its functions."""
 
     def __init__(self, api: Any, handle: int) -> None:
         self.api, self.handle = api, handle
@@ -69,22 +69,22 @@ class _Run:
 
     def may_fail(self, made: Any) -> Any:
         if self.api.failed(self.handle):
-            raise PassError("the library refused what the pass asked for")
+            raise PassError("the library refused the request of the pass")
         return made
 
 
 class _Thing:
-    """Something of a model: a handle of the library's."""
+    """A part of a model: a handle of the library."""
 
     def __init__(self, run: _Run, handle: int) -> None:
         if not isinstance(run, _Run):
-            raise refuse("run", "what a pass is called with", run)
+            raise refuse("run", "the argument of a pass", run)
         self._run, self._it = run, handle
 
     def _operand(self, thing: "_Thing | None", name: str) -> int | None:
-        """The handle of something that is given to one of this run's functions."""
+        """Returns the handle of an argument of one of this run's functions."""
         if thing is not None and thing._run is not self._run:
-            raise refuse(name, "something of the model that this pass was called with", thing)
+            raise refuse(name, "a part of the model that this pass received", thing)
         return thing._handle if thing is not None else None
 
     @property
@@ -106,7 +106,7 @@ _Kind = TypeVar("_Kind", bound=_Thing)
 
 
 class Value(_Thing):
-    """A graph's input, an initializer, or what a node makes."""
+    """A graph input, an initializer, or an output of a node."""
 
     @property
     def name(self) -> str:
@@ -119,13 +119,13 @@ class Value(_Thing):
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """numpy's type of its elements; None where it is not known."""
+        """The numpy type of its elements; None if unknown."""
         number = self._run.api.value_dtype(self._handle)
         return dtype_of(number) if number else None
 
     @property
     def shape(self) -> list[int | str | None] | None:
-        """Its sizes, a name or None where one is open; None where nothing is known."""
+        """Its sizes, where a dynamic size is a name or None; None if the rank is unknown."""
         api, found = self._run.api, self._run.api.value_type(self._handle)
         if not api.type_has_rank(found):
             return None
@@ -142,7 +142,7 @@ class Value(_Thing):
 
     @property
     def users(self) -> list["Node"]:
-        """The nodes that read it, one for each place that does."""
+        """The nodes that read it, one per place that does."""
         return [node for use in self._uses()
                 if (node := _maybe(Node, self._run, self._run.api.use_node(use))) is not None]
 
@@ -163,14 +163,14 @@ class Value(_Thing):
 
     @property
     def constant(self) -> np.ndarray[Any, Any] | None:
-        """A copy of the elements where it is a constant; None where it is none, or of strings."""
+        """A copy of the elements if it is a constant; None if it is not, or has strings."""
         tensor = self._run.api.value_constant(self._run.handle, self._handle)
         self._run.may_fail(tensor)
         return _array_of(self._run, tensor) if tensor else None
 
     @checked
     def replace_with(self, other: "Value") -> None:
-        """Has all that read it read the other one."""
+        """Makes all readers of this value read the other one."""
         self._run.may_fail(self._run.api.value_replace(self._run.handle, self._handle,
                                                     self._operand(other, "other")))
 
@@ -217,25 +217,25 @@ class Node(_Thing):
 
     @checked
     def set_op(self, op_type: str, domain: str = "") -> None:
-        """Makes it a call of another operator, with the same operands and attributes."""
+        """Changes the operator; operands and attributes stay."""
         self._run.may_fail(self._run.api.node_set_op(self._run.handle, self._handle, encode(domain),
                                                      encode(op_type)))
 
     @checked
     def set_input(self, i: int, value: Value | None) -> None:
         if not 0 <= i < self._run.api.node_input_count(self._handle):
-            raise refuse("i", f"the number of one of {len(self.inputs)} inputs", i)
+            raise refuse("i", f"the index of one of {len(self.inputs)} inputs", i)
         self._run.may_fail(self._run.api.node_set_input(
             self._run.handle, self._handle, i, self._operand(value, "value")))
 
     def remove(self) -> None:
-        """Takes the node away; nobody may read its outputs any more."""
+        """Removes the node. Nothing may read its outputs anymore."""
         self._run.may_fail(self._run.api.node_remove(self._run.handle, self._handle))
         self._run.removed.add(self._it)
 
     @checked
     def attribute(self, name: str, otherwise: Any = None) -> Any:
-        """An attribute that is a number, text, list of these, or tensor."""
+        """Returns an attribute that is a number, a text, a list of these, or a tensor; else `otherwise`."""
         api, attr = self._run.api, self._run.api.node_attr(self._handle, encode(name))
         kind = api.attr_type(attr) if attr else _codes.DEMI_ATTR_UNDEFINED
         if kind == _codes.DEMI_ATTR_INT:
@@ -287,7 +287,7 @@ class Node(_Thing):
 
 
 class Graph(_Thing):
-    """The main graph, a subgraph, or a function's body."""
+    """The main graph, a subgraph, or the body of a function."""
 
     @property
     def name(self) -> str:
@@ -295,7 +295,7 @@ class Graph(_Thing):
 
     @property
     def nodes(self) -> Iterator[Node]:
-        """In the graph's order. The node that was given last may be removed."""
+        """The nodes in the order of the graph. The current node may be removed."""
         node = self._run.api.graph_first(self._handle)
         while node:
             following = self._run.api.node_next(node)
@@ -316,7 +316,7 @@ class Graph(_Thing):
 
     @checked
     def value(self, name: str) -> Value | None:
-        """The value of that name that is defined in this graph."""
+        """Returns the value of that name that this graph defines; None if there is none."""
         return _maybe(Value, self._run, self._run.api.graph_find_value(self._handle, encode(name)))
 
     @checked
@@ -333,8 +333,8 @@ class Graph(_Thing):
     def add_node(self, op_type: str, inputs: Sequence[Value | None], outputs: Sequence[str] | int = 1, *,
                  domain: str = "", name: str = "", before: Node | None = None,
                  like: Value | None = None, **attributes: Any) -> Node:
-        """A new node, at the graph's end or before another. `outputs` are names or how many there are;
-        they get the type of `like`, where the pipeline needs types."""
+        """Adds a node at the end of the graph, or before another node. `outputs` are names, or their number.
+        They get the type of `like`, which is necessary if the pipeline needs types."""
         names: list[str | None] = _output_names(outputs)
         of = _plugin().DemiNewNode()
         of.size = ctypes.sizeof(of)
@@ -367,12 +367,12 @@ class Graph(_Thing):
 
     @checked
     def print(self, text: str) -> None:
-        """Text for the user, where the print pass writes."""
+        """Prints text for the user, where the print pass writes."""
         self._run.may_fail(self._run.api.print(self._run.handle, encode(text).replace(b"%", b"%%")))
 
 
 def _output_names(outputs: Any) -> list[str | None]:
-    """What a new node's outputs are called; None: the library finds a name."""
+    """Returns the names of a new node's outputs; None: the library generates a name."""
     if isinstance(outputs, int):
         if not 0 <= outputs <= _MOST_OUTPUTS:
             raise refuse("outputs", f"0 to {_MOST_OUTPUTS} outputs", outputs)
@@ -383,7 +383,7 @@ def _output_names(outputs: Any) -> list[str | None]:
 def _values(inputs: Any) -> list[Value | None]:
     for value in take("inputs", "Sequence", inputs):
         if value is not None and not isinstance(value, Value):
-            raise refuse("inputs", "values, or None where one is left out", value)
+            raise refuse("inputs", "values, or None for an omitted one", value)
     return list(inputs)
 
 
@@ -413,7 +413,7 @@ def _tensor_of(run: _Run, array: Any, of: str = "array") -> int:
     except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
         raise named(error, of) from error
     if number == _codes.DEMI_STRING:
-        raise refuse(of, "numbers, which constants of passes are of", array)
+        raise refuse(of, "numbers, since passes can only make constants of numbers", array)
     dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     raw = array.tobytes()
     return int(run.may_fail(run.api.tensor_new(run.handle, number, dims, array.ndim, raw)))
@@ -423,7 +423,7 @@ def _tensor_of(run: _Run, array: Any, of: str = "array") -> int:
 
 
 class _Registry:
-    """The passes that pipelines of this program can name, and what must stay with them."""
+    """The passes that pipelines of this program can name, and what must stay as long as they do."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -431,7 +431,7 @@ class _Registry:
         self.kept: list[Any] = []
 
     def passes(self) -> ctypes.c_void_p:
-        """To be called with the lock."""
+        """Returns the set; the caller holds the lock."""
         if not self.pointer:
             call(lib.demi_passes_new, ctypes.byref(self.pointer))
         return self.pointer
@@ -441,19 +441,19 @@ _registry = _Registry()
 
 
 def passes_pointer() -> int | None:
-    """The set for options of runs; None: the library's own passes alone."""
+    """Returns the set for options of runs; None: only the library's own passes."""
     return _registry.pointer.value
 
 
 @checked
 def load_passes(path: Path) -> None:
-    """Adds the passes of a plug-in, a shared object, whose code runs with the program's rights."""
+    """Adds the passes of a plug-in, a shared object, whose code runs with the rights of the program."""
     with _registry.lock:
         call(lib.demi_passes_load, _registry.passes(), encode(path))
 
 
 def list_passes() -> dict[str, str]:
-    """The passes that a pipeline can name, with what each does."""
+    """Returns the passes that a pipeline can name, and what each of them does."""
     passes = passes_pointer()
     return {text_of(lib.demi_pass_name(passes, i)): text_of(lib.demi_pass_summary(passes, i))
             for i in range(lib.demi_pass_count(passes))}
@@ -464,7 +464,7 @@ def _options_of(options: Mapping[str, Any]) -> Any:
     for row, (name, otherwise) in zip(array, options.items()):
         kind = otherwise if isinstance(otherwise, type) else type(otherwise)
         if kind not in _KINDS:
-            raise refuse("options", "bool, int, str or list, or a default of these, for each name", otherwise)
+            raise refuse("options", "bool, int, str, list, or a default of one of these types for each name", otherwise)
         row.size, row.kind = ctypes.sizeof(row), _KINDS[kind]
         row.name = encode(name.replace("_", "-"))
         if not isinstance(otherwise, type) and kind is not list:
@@ -515,14 +515,17 @@ def register_pass(name: str, *, summary: str = "", scope: str = "model", needs: 
                   gives: Sequence[str] = (), breaks: Sequence[str] = ("dtypes", "shapes"),
                   idempotent: bool = False,
                   options: Mapping[str, Any] | None = None) -> Callable[[Any], Any]:
-    """Makes a function a pass that pipelines can name. It is called with a Graph (`scope` "model": the
-    main one; "graphs": each), and with its options as keywords: `options` has a default, or the type
-    bool, int, str or list, for each. `needs`, `gives` and `breaks` are facts: "dtypes", "shapes"."""
+    """Registers a function as a pass that pipelines can name.
+
+    The function is called with a Graph (`scope` "model": the main graph; "graphs": each graph), and with its
+    options as keyword arguments. `options` has a default for each, or one of the types bool, int, str, and
+    list. `needs`, `gives`, and `breaks` are the facts that the pass needs, provides, and invalidates:
+    "dtypes", "shapes". `idempotent` says that a second run changes nothing."""
     declared = dict(options or {})
     facts = []
     for what, given in (("needs", needs), ("gives", gives), ("breaks", breaks)):
         if not set(given) <= set(_FACTS):
-            raise refuse(what, f"facts, which are {', '.join(_FACTS)}", given)
+            raise refuse(what, f"facts from {', '.join(_FACTS)}", given)
         facts.append(sum(_FACTS[fact] for fact in set(given)))
     if scope not in _SCOPES:
         raise refuse("scope", f"one of {', '.join(_SCOPES)}", scope)

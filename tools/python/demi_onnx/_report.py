@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conversion did, as attributes, JSON, a table, and text for terminals and notebooks."""
+"""Reports on conversions, as attributes, JSON, tables, and text for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FATES = {_codes.DEMI_TENSOR_STORED: "stored", _codes.DEMI_TENSOR_CLAMPED: "clam
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the model as it is now, with its precision and why it has that."""
+    """A node of the model as it is now, with its precision and the reason for it."""
 
     name: str
     op_type: str
@@ -33,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A constant of which not all values survive the target type."""
+    """A constant with elements that the target type cannot hold."""
 
     name: str
     fate: str
@@ -47,7 +47,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a list: before and after, as numbers or as text."""
+    """A row of a list: before and after, as numbers or text."""
 
     name: str
     text_before: str
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Totals:
-    """DemiReportTotals: counts over the whole model, before and after."""
+    """DemiReportTotals: counts for the whole model, before and after."""
 
     nodes_before: int
     nodes_after: int
@@ -84,7 +84,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class OutputError:
-    """How far an output is from the reference's: the worst over all sets of inputs."""
+    """The error of an output compared with the reference: the worst over all sets of inputs."""
 
     name: str
     set: str
@@ -106,7 +106,7 @@ def output_error_of(raw: Any) -> OutputError:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What running the model and its conversion beside each other showed."""
+    """The result of running the model and its conversion on the same inputs."""
 
     error: float
     broken: bool
@@ -126,7 +126,7 @@ def _bytes_text(count: int) -> str:
 
 
 def table_text(rows: Iterable[tuple[str, ...]]) -> str:
-    """Columns, the first to the left and the others to the right."""
+    """Formats columns: the first aligned to the left, and the others to the right."""
     lines = list(rows)
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))] if lines else []
     return "\n".join("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
@@ -145,9 +145,10 @@ def table_html(rows: Iterable[tuple[str, ...]]) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """A conversion, or a model as it is (`describe`): then before and after are the same. `uneven` are
-    16-bit products with sizes that are no multiples of 8, `training` what a training_info reads, gives
-    and updates. `remarks`: what was found and done beside what was asked for, as repairs of the model."""
+    """The report on a conversion, or on a model as it is (`describe`), in which before and after are the same.
+    `uneven` lists 16-bit products with sizes that are not multiples of 8. `training` lists what a
+    training_info reads, returns, and updates. `remarks` lists what demi found and did in addition to what
+    was requested, such as repairs of the model."""
 
     totals: Totals
     nodes: list[Node]
@@ -167,7 +168,7 @@ class Report:
 
     @checked
     def why(self, name: str) -> str:
-        """Why the node of that name has its precision. KeyError where there is none."""
+        """Returns why the node of that name has its precision. Raises KeyError if there is no such node."""
         for node in self.nodes:
             if node.name == name:
                 return f"{node.name} ({node.op_type}): {node.dtype}: {node.reason or 'no pass decided'}"
@@ -177,12 +178,12 @@ class Report:
         return plain(self)  # type: ignore[no-any-return]
 
     def json(self, **how: Any) -> str:
-        """Everything, as JSON; `how` is json.dumps's. Infinity and NaN are null."""
+        """Returns everything as JSON. `how` has arguments for json.dumps. Infinity and NaN become null."""
         import json
         return json.dumps(finite(self.to_dict()), **how)
 
     def to_dataframe(self) -> Any:
-        """The nodes, a row each, as a pandas.DataFrame. ImportError without pandas."""
+        """Returns a pandas.DataFrame with one row per node. Raises ImportError without pandas."""
         import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
         return pandas.DataFrame([plain(node) for node in self.nodes],
                                 columns=[f.name for f in fields(Node)])
@@ -194,9 +195,9 @@ class Report:
                 ("", "before", "after"),
                 ("nodes", f"{totals.nodes_before:,}", f"{totals.nodes_after:,}"),
                 ("weights", _bytes_text(totals.bytes_before), _bytes_text(totals.bytes_after)),
-                ("nodes low by rule", "", f"{low:,}"),
-                ("casts in it", "", f"{totals.casts_remaining:,}")]
-        rows += [(f"stay: {row.name}", "", f"{row.after:,}") for row in self.reasons[:8]]
+                ("nodes in reduced precision by rule", "", f"{low:,}"),
+                ("casts", "", f"{totals.casts_remaining:,}")]
+        rows += [(f"float32: {row.name}", "", f"{row.after:,}") for row in self.reasons[:8]]
         if self.verdict is not None:
             rows.append(("largest error of outputs", "", f"{self.verdict.error:.3g}"))
         return rows
@@ -211,8 +212,8 @@ class Report:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses of dataclasses, lists and scalars as dicts; dataclasses.asdict copies each scalar, too,
-    which takes five times as long."""
+    """Converts nested dataclasses and lists to dicts. dataclasses.asdict also copies each scalar, which takes
+    five times as long."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     if hasattr(value, "__dataclass_fields__"):
@@ -221,7 +222,7 @@ def plain(value: Any) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """The value with null for numbers that JSON has not."""
+    """Returns the value with None for numbers that JSON does not have."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -232,7 +233,7 @@ def finite(value: Any) -> Any:
 
 
 def _make(kind: type[_Kind], values: Iterable[Any]) -> _Kind:
-    """A frozen dataclass of its fields' values: there are thousands, and its own __init__ is slow."""
+    """Makes a frozen dataclass from the values of its fields: there are thousands, and its __init__ is slow."""
     made = object.__new__(kind)
     vars(made).update(zip(kind.__dataclass_fields__, values))  # type: ignore[attr-defined]
     return made
@@ -261,7 +262,7 @@ def _tensor_of(raw: Any) -> Tensor:
 
 
 def report_of(report: ctypes.c_void_p, verdict: Verdict | None = None) -> Report:
-    """Everything the library's report says; it may be freed afterwards."""
+    """Returns everything in the library's report, which may be freed afterward."""
     totals = lib.demi_report_totals(report).contents
     nodes = [_node_of(lib.demi_report_node(report, i).contents)
              for i in range(lib.demi_report_node_count(report))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searching for the cheapest precisions that keep a model as good as it has to be."""
+"""Mixed-precision search: the cheapest precisions that keep a model accurate enough."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OUTCOMES = ("found", "trivial", "nothing", "so far", "curve")
 
 @dataclass(frozen=True)
 class Point:
-    """An assignment of precisions, as it was run."""
+    """An assignment of precisions that was run."""
 
     score: float
     cost: float
@@ -40,12 +40,12 @@ class Point:
     feasible: bool
     on_front: bool
     score_error: float
-    """The score's standard error, as far as it is of few sets; NaN where it is not known."""
+    """The standard error of the score because there are few sets; NaN if unknown."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """What was decided about together, and the precision it has in the result."""
+    """Values and weights that have one precision in common, and that precision in the result."""
 
     name: str
     node: str
@@ -56,7 +56,7 @@ class Group:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """`policy` is what `convert` takes to make the result."""
+    """The result of a search. `policy`, as an option of `convert`, makes the same model again."""
 
     outcome: str
     policy: str
@@ -74,7 +74,7 @@ class SearchResult:
         return plain(self)  # type: ignore[no-any-return]
 
     def json(self, **how: Any) -> str:
-        """Everything, as JSON; `how` is json.dumps's. Infinity and NaN are null."""
+        """Returns everything as JSON. `how` has arguments for json.dumps. Infinity and NaN become null."""
         import json
         return json.dumps(finite(self.to_dict()), **how)
 
@@ -138,12 +138,17 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
            journal: Path | None = None, convert: Mapping[str, Any] | None = None,
            inputs: Mapping[str, Any] | None = None, progress: Progress | None = None,
            data_root: Folder | None = None) -> SearchResult:
-    """The cheapest precisions (`cost`: bitops, bytes or latency) with which the model still reaches
-    `target`, or what it has as float less `drop`; neither: the whole curve. Good is what `metric`
-    says: sqnr in dB, cosine, top1, accuracy (with `labels`), error, or `score`, a function of the
-    converted model's bytes. What a group does alone is `measured`, or estimated from the `gradient`s
-    that all operators then must have (`sensitivity`). `convert` holds further options of conversions.
-    With a `journal`, a file, a search that was ended goes on where it was."""
+    """Finds the cheapest precisions with which the model still reaches `target`, or the score of the float32
+    model minus `drop`. Without both, finds the whole curve. `most_cost` reverses the search: it finds the
+    best score at this cost, which is relative to that of the float32 model.
+
+    `cost` is bitops, bytes, or latency. `metric` is sqnr (in dB), cosine, top1, accuracy (with `labels`), or
+    error; or `score` is a function of the bytes of the converted model. `candidates` are the precisions,
+    such as float, float16, and a8w8. `algorithm` is solve, aimet-binary, aimet-interpolation, or
+    aimet-brute-force. The `sensitivity` of groups is measured, or estimated from a gradient, which every
+    operator must then have. `data` and `inputs` are as for `convert`, and `convert` has further options of
+    the conversions. `evaluations` and `seconds` limit the search. With a `journal`, a file, a search that
+    was interrupted resumes."""
     guard = Guard()
     source, given = Source(model, data_root), Inputs(data, **inputs_how(inputs))
     chosen = ConvertOptions(dict(convert or {}))

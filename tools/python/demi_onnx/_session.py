@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running models, in the shape of onnxruntime's InferenceSession.
+"""Runs models, with the interface of onnxruntime's InferenceSession.
 
-A session has one plan and as many contexts (`_Runner`) as threads run it at once: a run takes a
-context that is free, or makes one. What a run does in Python is kept small: contiguous inputs are
-read where they lie; an output of a known shape is made in memory that is bound once (small ones,
-copied out of it) or in a new array (large ones); others are copied, or taken out of the context where
-they are large. So every result belongs to the caller alone.
+A session has one plan, and as many contexts (`_Runner`) as threads run it at the same time: a run takes a
+free context, or makes one. Runs do little in Python. Contiguous inputs are read in place. A small output
+of known shape is written to memory that is bound once, and copied out of it; a large one is written to a
+new array. Outputs of unknown shape are copied, or if they are large, taken out of the context. Every
+result therefore belongs only to the caller.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _PROVIDERS = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda"}
 
 
 class NodeArg:
-    """An input or output: its name, shape (a name or None where a size is open) and type."""
+    """An input or output: its name, its shape (a name or None for a dynamic size), and its type."""
 
     def __init__(self, io: _abi.DemiPlanIo) -> None:
         if not isinstance(io, _abi.DemiPlanIo):
-            raise refuse("io", "what a session says of an input or output", io)
+            raise refuse("io", "a session's description of an input or output", io)
         self.name: str = (io.name or b"").decode("utf-8", "surrogateescape")
         self.shape: list[int | str | None] = []
         self.has_shape: bool = bool(io.has_rank)
@@ -71,12 +71,12 @@ class NodeArg:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """numpy's type of its elements; ml_dtypes' where numpy has none, object where it is not known."""
+        """The numpy type of its elements; that of ml_dtypes if numpy has none, and object if unknown."""
         return dtype_of(self.number)
 
     @property
     def type(self) -> str:
-        """As onnxruntime says it: tensor(float), seq(tensor(int64)), optional(tensor(float))."""
+        """The type in onnxruntime's notation: tensor(float), seq(tensor(int64)), optional(tensor(float))."""
         text = f"tensor({NAMES.get(self.number, 'undefined')})"
         if self.kind == _codes.DEMI_DATA_SEQUENCE_KIND:
             text = f"seq({text})"
@@ -87,8 +87,8 @@ class NodeArg:
 
 
 class _Input:
-    """An input of a context, and what it is set to: an address alone, which is only looked at while
-    a run holds the array."""
+    """An input of a context, and what it is set to: only an address, which is used only while a run holds
+    the array."""
 
     __slots__ = ("arg", "name", "c_name", "dtype", "mask", "shape", "at", "raw", "ref", "kept",
                  "is_set")
@@ -107,7 +107,7 @@ class _Input:
 
 
 class _Output:
-    """An output of a context, and where it is made."""
+    """An output of a context, and where it is written."""
 
     __slots__ = ("arg", "number", "c_name", "dtype", "shape", "dims", "bytes", "small", "raw", "place",
                  "bound", "there")
@@ -131,7 +131,7 @@ class _Output:
 
 
 class _Taken:
-    """An output that was taken out of its context, as memory that numpy's arrays lie in."""
+    """An output that was taken out of its context, as memory for numpy arrays."""
 
     def __init__(self, taken: Any) -> None:
         self._taken = taken
@@ -150,9 +150,9 @@ class _Taken:
 
 
 class _Interrupt:
-    """Lets Python run its signal handlers during long runs. What they raise ends the run, and is kept
-    for its end. The callback is a generator's `send`, so that whatever is raised is raised within its
-    `try`: nothing can escape into C."""
+    """Lets Python run its signal handlers during long runs. What they raise ends the run, and is kept until
+    then. The callback is the `send` of a generator, so everything is raised inside its `try`: nothing can
+    escape into C."""
 
     def __init__(self) -> None:
         self.caught: BaseException | None = None
@@ -177,7 +177,7 @@ class _Interrupt:
 
 
 class _Runner:
-    """A context: inputs and outputs of one run at a time."""
+    """A context: the inputs and outputs of one run at a time."""
 
     def __init__(self, plan: "_Plan") -> None:
         self._plan = plan  # whose memory the context reads
@@ -208,8 +208,8 @@ class _Runner:
     # -- inputs --
 
     def _set(self, slot: _Input, value: Any) -> Any:
-        """Any value, by the slow way. Gives what must stay during the run. Whatever is wrong with it names
-        the input; what the library says does already."""
+        """Sets any value, in the slow way. Returns what must stay during the run. Errors name the input, as
+        those of the library already do."""
         slot.shape = None
         try:
             there, holder = self._form_of(slot, value)
@@ -229,7 +229,7 @@ class _Runner:
         return holder
 
     def _form_of(self, slot: _Input, value: Any) -> tuple[bool, Holder]:
-        """Whether the value is on the device, and the library's form of it."""
+        """Returns whether the value is on the device, and the library's form of it."""
         there = device_array(value, self._plan.stream, self._plan.device)
         if there is not None:
             return True, value_there(there, slot.arg.number)
@@ -240,7 +240,7 @@ class _Runner:
         return False, value_of(value, slot.arg.number)
 
     def _miss(self, slot: _Input, feeds: Mapping[str, Any]) -> None:
-        """An input that is not fed."""
+        """Handles an input without a value."""
         self._check_names(feeds)
         if not (slot.arg.optional or slot.arg.has_default):
             raise UsageError(f"input '{slot.name}': it is not set", operand=f"input '{slot.name}'",
@@ -259,7 +259,7 @@ class _Runner:
     # -- outputs --
 
     def _bind(self, slot: _Output) -> np.ndarray[Any, Any] | None:
-        """Before a run: a new array for a large output, or the place of a small one."""
+        """Before a run: returns a new array for a large output, or the fixed place of a small one."""
         if slot.small and slot.bound:
             return slot.place
         array: np.ndarray[Any, Any] = np.empty(slot.shape, slot.dtype)
@@ -271,17 +271,17 @@ class _Runner:
         return array
 
     def _unbind(self, slot: _Output) -> None:
-        """Nobody wants it in this run, and the last one's is its caller's."""
+        """This run does not return the output, and the array of the last run belongs to its caller."""
         if slot.bound and not slot.small:
             self._check(lib.demi_context_bind_output(self._context, slot.c_name, None, 0,
                                                      self._error_ref))
             slot.bound = False
 
     def _look(self, slot: _Output) -> Any:
-        """After a run: an output whose shape is not known before."""
+        """After a run: returns an output whose shape was not known before."""
         output = lib.demi_context_output(self._context, slot.number)
         if not output:
-            raise UsageError(f"output '{slot.arg.name}' can't be had within the memory budget")
+            raise UsageError(f"output '{slot.arg.name}' cannot be copied within the memory budget")
         data = output.contents
         if data.kind != _codes.DEMI_DATA_TENSOR_KIND or data.dtype == STRING:
             return copy_of(data)
@@ -303,7 +303,7 @@ class _Runner:
             not size or bytes((c_char * size).from_address(raw.dims or 0)) == slot.dims)
 
     def _give_up_shape(self, slot: _Output) -> Any:
-        """The model declares a shape that its output has not: from now on it is looked at."""
+        """The output does not have the shape that the model declares: from now on, reads it after each run."""
         output = lib.demi_context_output(self._context, slot.number).contents
         made = copy_of(output)
         self._check(lib.demi_context_bind_output(self._context, slot.c_name, None, 0,
@@ -314,7 +314,7 @@ class _Runner:
     # -- the run --
 
     def _feed(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Sets the inputs. What is given must stay during the run."""
+        """Sets the inputs. Returns what must stay during the run."""
         held: list[Any] = []
         for slot in self._inputs:
             try:
@@ -347,7 +347,7 @@ class _Runner:
         return held
 
     def run(self, wanted: Sequence[int] | None, feeds: Mapping[str, Any]) -> list[Any]:
-        """The outputs of these numbers, or all."""
+        """Returns the outputs with these numbers, or all."""
         held = self._feed(feeds)  # until outputs are read: strings of theirs may be these
         outputs = self._outputs
         if wanted is not None:
@@ -378,12 +378,12 @@ class _Runner:
 
     def start_bound(self, wanted: Sequence[int], feeds: Mapping[str, Any],
                     given: Mapping[str, _Place], run: Any) -> None:
-        """With outputs in memory of the caller's, where it gives some; `run` is demi_context_run, or
-        demi_context_start. What it works on stays until `finish_bound`."""
+        """Runs with outputs in the caller's memory, if it has given any. `run` is demi_context_run or
+        demi_context_start. What the run works on stays until `finish_bound`."""
         for name, place in given.items():
             if any(isinstance(x, _Array) and isinstance(place, _Array) and np.may_share_memory(x, place)
                    for x in feeds.values()):
-                raise UsageError(f"output '{name}' is bound to memory of an input")
+                raise UsageError(f"output '{name}' is bound to the memory of an input")
         self._working = [self._feed(feeds), given]
         for out in self._outputs:
             self._bind_given(out, given.get(out.arg.name) if out.number in wanted else None)
@@ -413,15 +413,15 @@ class _Runner:
         shape = shape_of(lib.demi_context_output(self._context, out.number).contents)
         if shape == array.shape:
             return array.owner if isinstance(array, DeviceArray) and array.owner is not None else array
-        raise UsageError(f"output '{out.arg.name}' is of shape {shape}, and bound to an array of "
+        raise UsageError(f"output '{out.arg.name}' has shape {shape}, but is bound to an array of "
                          f"shape {array.shape}")
 
     def _refuse_feeds(self, feeds: Any) -> None:
         if not isinstance(feeds, Mapping):
-            raise refuse("input_feed", "arrays by the names of inputs", feeds, hint=self._plan.say_inputs())
+            raise refuse("input_feed", "a mapping of input names to arrays", feeds, hint=self._plan.say_inputs())
 
     def _end(self, status: int) -> BaseException:
-        """What a run that failed ends with. Nothing it was given stays."""
+        """Returns the exception of a failed run. Keeps nothing that it was given."""
         for slot in self._inputs:
             slot.shape = slot.at = None
         failed = self._fail(status)
@@ -433,7 +433,7 @@ class _Runner:
 
 
 def aligned(plan: bytes) -> np.ndarray[Any, Any]:
-    """The bytes where the library takes plans: at a multiple of 64."""
+    """Copies the bytes to where the library accepts plans: a multiple of 64."""
     room: np.ndarray[Any, Any] = np.empty(len(plan) + 64, np.uint8)
     start = -room.ctypes.data % 64
     made = room[start:start + len(plan)]
@@ -442,7 +442,7 @@ def aligned(plan: bytes) -> np.ndarray[Any, Any]:
 
 
 class _Plan:
-    """A plan, and what contexts of it are made with."""
+    """A plan, and the options of its contexts."""
 
     def __init__(self, model: Any, data_root: Folder | None, compile_options: _abi.DemiCompileOptions,
                  options: _abi.DemiContextOptions, device: str) -> None:
@@ -468,11 +468,11 @@ class _Plan:
 
     def say_inputs(self) -> str:
         if not self.inputs:
-            return "it has no inputs"
+            return "the model has no inputs"
         return "the inputs are: " + ", ".join(f"{arg.name} {arg.type}" for arg in self.inputs)
 
     def wanted(self, names: Sequence[str]) -> list[int]:
-        """The numbers of these outputs."""
+        """Returns the numbers of these outputs."""
         if isinstance(names, str):
             raise refuse("output_names", "a list of names", names)
         try:
@@ -483,25 +483,28 @@ class _Plan:
 
 
 class Session:
-    """A model that is run.
+    """A model to run.
 
     `model` is the path or the bytes of a model or of a plan (`compile`), or an onnx.ModelProto.
-    `threads` counts those that a run computes with (None: all processors), `numerics` is "fast" or
-    "faithful" (every 16-bit result rounded as if nothing was fused), `device` "cpu" or "cuda[:N]",
-    `kernels` "auto", "own" or "onednn". Limits of a run: `memory_budget` in bytes, `time_limit` in seconds,
-    `step_limit` in operators, those of loops counted each time.
-    `small` keeps weights in 16 bit in memory. Of a device, `device_memory` is the most bytes of its
-    memory, `tf32` lets it round the factors of float products to TF32, and without `device_graph` no run is
-    recorded and repeated. `device_stream` is a stream of the caller's that all work goes through: its handle,
-    or torch's or cupy's. `sess_options` and `providers` are taken as onnxruntime's: of the first the number of
-    threads counts, of the second CPU and CUDA.
+    `threads` is the number of threads of a run (None: all CPUs). `numerics` is "fast" or "faithful" (each
+    16-bit result is rounded as if nothing were fused). `device` is "cpu" or "cuda[:N]". `kernels` is "auto",
+    "own", or "onednn". `seed` is the seed of random operators that have none. Limits of a run are
+    `memory_budget` in bytes, `time_limit` in seconds, and `step_limit` in operators, where each iteration
+    of a loop counts. `small` keeps weights in 16-bit in memory. `keep_values` fuses nothing.
 
-    Inputs may lie in the device's memory: what has `__dlpack__` or `__cuda_array_interface__` (torch, cupy,
-    numba), or a DeviceArray. A run reads what was put into `device_stream` before; without one, the caller
-    has waited for what wrote them.
+    On a device, `device_memory` is the most bytes of device memory. `tf32` lets float32 products round
+    their factors to TF32. `device_graph=False` never records and replays runs. `device_stream` is the caller's
+    stream, which all work goes through: a handle, or a stream of torch or cupy.
 
-    `run` may be called by any number of threads at once. Sessions are pickled with what they were
-    made of: a path stays a path.
+    `sess_options` and `providers` are interpreted like onnxruntime's, for the number of threads, and for CPU
+    or CUDA.
+
+    Inputs may be in device memory: objects with `__dlpack__` or `__cuda_array_interface__` (torch, cupy,
+    numba), or a DeviceArray. A run reads them after the earlier work in `device_stream`. Without that stream,
+    the caller must wait for what writes them.
+
+    Any number of threads may call `run` at the same time. Pickling a session stores what it was made of; a
+    path is stored as a path.
     """
 
     @checked
@@ -554,14 +557,14 @@ class Session:
         return list(self._plan.outputs)
 
     def get_providers(self) -> list[str]:
-        """As onnxruntime's: what the session runs on."""
+        """Returns what the session runs on, as onnxruntime does."""
         cuda = ["CUDAExecutionProvider"] if self._device.startswith(b"cuda") else []
         return [*cuda, "CPUExecutionProvider"]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
             run_options: Any = None) -> list[Any]:
-        """The outputs of these names (None: all) for arrays by the inputs' names. Outputs are arrays
-        of the caller's own, sequences lists of them, an empty optional None."""
+        """Returns the outputs of these names (None: all) for arrays by the names of the inputs. Outputs are
+        arrays that belong to the caller. A sequence is a list of arrays, and an empty optional is None."""
         try:
             runner = self._free.pop()
         except IndexError:
@@ -573,12 +576,12 @@ class Session:
             self._free.append(runner)
 
     def __call__(self, **feeds: Any) -> list[Any]:
-        """All outputs for inputs given by their names."""
+        """Returns all outputs for inputs given by their names."""
         return self.run(None, feeds)
 
     async def run_async(self, output_names: Sequence[str] | None,
                         input_feed: Mapping[str, Any]) -> list[Any]:
-        """`run` in a thread of the loop's. Cancelling the task ends the run, too."""
+        """The same as `run`, in a thread of the event loop. Cancelling the task also ends the run."""
         import asyncio  # who awaits has it already; others need not wait for it
         try:
             runner = self._free.pop()
@@ -600,12 +603,12 @@ class Session:
         return made
 
     def memory_peak(self) -> int:
-        """Bytes that the last run had in use at most: for values, workspace, and what it remembers. Where
-        threads run the session at once, those of the largest of their last runs."""
+        """Returns the most bytes that the last run used: for values, workspace, and what it remembers. If
+        several threads run the session, returns the largest of their last runs."""
         return max((runner.peak() for runner in list(self._free)), default=0)
 
     def device_counts(self) -> DeviceCounts:
-        """What `run` had the device do so far; of runs that go on now in other threads nothing."""
+        """Returns what `run` did on the device so far, without runs that are active in other threads now."""
         total = DeviceCounts()
         for runner in list(self._free):
             total = total._plus(runner.device_counts())
@@ -613,14 +616,14 @@ class Session:
 
     @checked
     def stateful(self, carry: Mapping[str, str]) -> "Stateful":
-        """Runs whose outputs are inputs of the next: {"present.*": "past.*"}, an output's name and the
-        input's; '*' in both is any text. Caches grow in place, and are never copied. Any number of these
-        may go on beside one another, and beside `run`."""
+        """Returns runs whose outputs are inputs of the next: {"present.*": "past.*"} maps the names of outputs
+        to those of inputs, where '*' in both is any text. Caches grow in place, and are never copied. Any
+        number of these may be active at the same time, also while `run` is used."""
         from ._stateful import Stateful
         return Stateful(self._plan, carry)
 
     def io_binding(self) -> "IoBinding":
-        """Inputs and outputs in memory that stays the same for many runs."""
+        """Returns a binding: inputs and outputs in memory that stays the same for many runs."""
         return IoBinding(self)
 
     @checked
@@ -629,8 +632,8 @@ class Session:
 
 
 class IoBinding:
-    """Memory that inputs are read from and outputs are written to, run after run, without a copy: arrays, or
-    tensors on the session's device."""
+    """Memory that runs read inputs from and write outputs to, without a copy: arrays, or tensors on the
+    session's device."""
 
     @checked
     def __init__(self, session: Session) -> None:
@@ -644,16 +647,16 @@ class IoBinding:
 
     @checked
     def bind_input(self, name: str, array: Any) -> None:
-        """Runs read the array as it is then. One that is not contiguous is copied in every run; on a device
-        it has to be."""
+        """Binds an input to an array, which runs read as it is at that time. An array that is not contiguous
+        is copied in every run; on a device, it must be contiguous."""
         if name not in (arg.name for arg in self._plan.inputs):
             raise UsageError(f"the model has no input {name!r}", hint=self._plan.say_inputs())
         self._inputs[name] = array
 
     @checked
     def bind_output(self, name: str, array: Any = None) -> None:
-        """Runs write to the array, or tensor on the device, contiguous and of the output's type; None: to new
-        arrays."""
+        """Binds an output to an array, or a tensor on the device, to which runs write. It must be contiguous
+        and have the type of the output. None: runs write to new arrays."""
         number = self._plan.wanted([name])[0]
         if array is not None:
             self._given[name] = self._place_of(self._plan.outputs[number], array)
@@ -676,11 +679,11 @@ class IoBinding:
         raise refuse(f"output '{arg.name}'", f"a contiguous, writable array of {dtype_of(arg.number)}", array)
 
     def get_outputs(self) -> list[Any]:
-        """Of the last run, in the order they were bound; what was bound is given as it was."""
+        """Returns the outputs of the last run in the order in which they were bound: the bound objects themselves."""
         return list(self._outputs)
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """The same, as onnxruntime calls it: they are there, but for those that were bound elsewhere."""
+        """The same under onnxruntime's name. Outputs that are bound to device memory are not copied."""
         return self.get_outputs()
 
     def _begin(self, run: Any) -> None:
@@ -692,43 +695,43 @@ class IoBinding:
 
     def _run(self, session: Session) -> None:
         if session._plan is not self._plan:
-            raise UsageError("the binding is another session's")
+            raise UsageError("the binding belongs to a different session")
         self._begin(_run)
         self.wait()
 
     def start(self) -> None:
-        """Puts a run into the device's stream and returns: outputs on the device are there for what is put
-        into that stream later, others after `wait`. Inputs and outputs have to stay as they are until then.
-        A run that was started before is waited for first; on a processor, the run has ended already."""
+        """Puts a run into the device's stream and returns. Later work in that stream can use outputs on the
+        device; other outputs are ready after `wait`. Inputs and outputs must not change until then. First
+        waits for a run that was started before. On the CPU, the run has ended when this returns."""
         self._begin(_start)
 
     def wait(self) -> None:
-        """Until the run has ended that `start` began, whose errors are raised here."""
+        """Waits for the run that `start` began, and raises its errors."""
         if self._started is not None:
             (wanted, given), self._started = self._started, None
             self._outputs = self._runner.finish_bound(wanted, given)
 
     def device_counts(self) -> DeviceCounts:
-        """What runs of this binding had the device do; `wait` first."""
+        """Returns what runs of this binding did on the device; call `wait` first."""
         return self._runner.device_counts()
 
 
 def _threads_of(options: Any) -> int:
-    """Of onnxruntime's SessionOptions the number that counts."""
+    """Returns the number of threads of onnxruntime's SessionOptions."""
     threads = getattr(options, "intra_op_num_threads", 0)
     if not isinstance(threads, int):
-        raise refuse("sess_options", "intra_op_num_threads to be an integer", threads)
+        raise refuse("sess_options", "an integer as intra_op_num_threads", threads)
     return threads
 
 
 def _device_of(providers: Sequence[Any] | None) -> str:
-    """Of onnxruntime's providers the first that there is."""
+    """Returns the device of the first of onnxruntime's providers that demi has."""
     for provider in providers or ["CPUExecutionProvider"]:
         name = provider[0] if isinstance(provider, (tuple, list)) and provider else provider
         if isinstance(name, str) and name in _PROVIDERS:
             return _PROVIDERS[name]
-    raise refuse("providers", "one that there is among them", providers,
-                 hint=f"there are: {', '.join(_PROVIDERS)}")
+    raise refuse("providers", "at least one that demi has", providers,
+                 hint=f"the providers are: {', '.join(_PROVIDERS)}")
 
 
 def args_of(plan: ctypes.c_void_p, count: Any, get: Any) -> list[NodeArg]:

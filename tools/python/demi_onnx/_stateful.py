@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of which one goes on where the last one ended: what was an output is an input of the next run.
+"""Runs that continue where the last one ended: an output of one run is an input of the next.
 
-So the keys and values of a language model grow in place in the library, and never pass through Python.
+The KV cache of a language model thus grows in place in the library, and never passes through Python.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ._values import copy_of
 
 
 def _pairs_of(plan: _Plan, carry: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Names of outputs and inputs; a '*' in both stands for any text."""
+    """Returns pairs of output and input names; a '*' in both is any text."""
     found: list[tuple[str, str]] = []
     for output, name in take("carry", "Mapping", carry).items():
         take("carry", "str", name)
         if output.count("*") != name.count("*") or "*" in output.replace("*", "", 1):
-            raise UsageError(f"carry: one '*' in both of {output!r} and {name!r}, or in none")
+            raise UsageError(f"carry: {output!r} and {name!r} must both contain one '*', or none")
         before, star, after = output.partition("*")
         names = [arg.name for arg in plan.outputs
                  if (len(arg.name) >= len(before + after) and arg.name.startswith(before)
@@ -59,7 +59,7 @@ class _Carrier(_Runner):
             return super()._look(slot)
         output = lib.demi_context_output(self._context, slot.number)
         if not output:
-            raise UsageError(f"output '{slot.arg.name}' can't be had within the memory budget")
+            raise UsageError(f"output '{slot.arg.name}' cannot be copied within the memory budget")
         return copy_of(output.contents)
 
     def run(self, wanted: Sequence[int] | None, feeds: Mapping[str, Any]) -> list[Any]:
@@ -71,7 +71,7 @@ class _Carrier(_Runner):
 
     def cut(self, name: str, axis: int, length: int) -> None:
         if not 0 <= axis < 1 << 32:
-            raise refuse("axis", "the number of an axis", axis)
+            raise refuse("axis", "the index of an axis", axis)
         if not 0 <= length < 1 << 63:
             raise refuse("length", "a number of slices", length)
         self._check(lib.demi_context_cut(self._context, name.encode("utf-8", "surrogateescape"), axis,
@@ -86,7 +86,7 @@ class _Carrier(_Runner):
 
 
 class Stateful:
-    """Runs of a session, one after the other, by one thread at a time (`Session.stateful`)."""
+    """Consecutive runs of a session, by one thread at a time (`Session.stateful`)."""
 
     def __init__(self, plan: _Plan, carry: Mapping[str, str]) -> None:
         pairs = _pairs_of(plan, carry)
@@ -95,9 +95,9 @@ class Stateful:
         self._others = [i for i, arg in enumerate(plan.outputs) if arg.name not in self._runner.carried]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
-        """As Session.run. A carried input need be given in the first run alone; given later, it begins
-        anew with that. None: the outputs that are not carried; one that is, asked for by its name, is
-        copied."""
+        """The same as Session.run. A carried input is required only in the first run; passing it later starts
+        again from that value. `output_names` None returns the outputs that are not carried. A carried output
+        that is requested by its name is copied."""
         wanted = self._others if output_names is None else self._plan.wanted(output_names)
         return self._runner.run(wanted, input_feed)
 
@@ -106,12 +106,12 @@ class Stateful:
 
     @checked
     def cut(self, name: str, axis: int, length: int) -> None:
-        """Of a carried input keeps the first `length` slices of that axis: goes back to where the cache
-        had that many."""
+        """Shortens a carried input to its first `length` slices along that axis, which returns to the time
+        when the cache had that many."""
         self._runner.cut(name, axis, length)
 
     def forget(self) -> None:
-        """Carried inputs are to be given again."""
+        """Clears the state: carried inputs must be passed again."""
         self._runner.forget()
 
 

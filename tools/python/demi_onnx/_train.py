@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training: what makes a training_info, and a model that has one on arrays of samples."""
+"""Training: adds a training_info to a model, and trains a model that has one on arrays of samples."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ._models import Folder, Handle, Model, Path, choice, save_like, values_of
 
 @dataclass(frozen=True)
 class TrainStep:
-    """A step that was just made: its number and that of all, from 1 on; the epoch, from 1 on; the loss
-    before its update, of the first training where the model has several, whose are in `losses`; the
-    scale that the next step's loss has, 0 where it has none; seconds since the first step, and samples
-    a second by then."""
+    """A step that was just completed. `step` is its number, from 1 on, of `steps`; `epoch` also counts from
+    1. `loss` is that before the update of this step, of the first training_info; `losses` has one per
+    training_info. `scale` is the loss scale of the next step, 0 if there is none. `seconds` is the time
+    since the first step, and `samples_per_second` the throughput since then."""
 
     step: int
     steps: int
@@ -35,8 +35,8 @@ class TrainStep:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training came to: the steps behind the model, those of a checkpoint counted, the last loss
-    (NaN without a step), the time, and whether `progress` ended it."""
+    """The result of a training: the completed steps, including those of a checkpoint; the last loss (NaN
+    without a step); the time; and whether `progress` ended it."""
 
     steps: int
     loss: float
@@ -46,7 +46,7 @@ class Trained:
 
 
 def _step_callback(progress: Callable[[TrainStep], Any] | None, guard: Guard) -> Any:
-    """A DemiTrainFn; there is always one, so that Ctrl-C is noticed between steps."""
+    """Returns a DemiTrainFn. There is always one, so that Ctrl-C is noticed between steps."""
 
     def report(_: int, step: Any) -> bool:
         if progress is None:
@@ -70,12 +70,15 @@ def make_training(model: Model, out: Path | None = None, *, loss: str = "cross-e
                   decay: float = 0.0, scale: float | Literal["dynamic"] | None = None,
                   output: str | None = None, freeze: Sequence[str] = (), decompose: bool = False,
                   data_root: Folder | None = None) -> Any:
-    """Gives a model for inference a training_info, for `train`: a loss of its output (`output` where it has
-    several) and of the input 'labels', its gradient with respect to all parameters but those of
-    `freeze`, and an optimizer: sgd, momentum, adam or adagrad, `decompose` in operators that any runtime
-    has. `loss` is cross-entropy, of classes' numbers, or mse. `scale` is that of the loss for training
-    in float16: "dynamic", found while training, or a number. Gives back the model, of the kind that was
-    given; None where it goes to `out`."""
+    """Adds a training_info to an inference model, for `train`. Returns a model of the same type as the
+    argument; with `out`, a path, writes it there and returns None.
+
+    The training_info has a loss, computed from the output (`output` if there are several) and the input
+    'labels'; its gradient with respect to all parameters except those in `freeze`; and an optimizer.
+    `loss` is cross-entropy (of class indices) or mse. `optimizer` is sgd, momentum, adam, or adagrad, with
+    the learning rate `rate`, `momentum`, and weight decay `decay`. `decompose` makes it of standard
+    operators, which any runtime has. `scale` is the loss scaling for training in float16: "dynamic", which
+    adjusts it during training, or a number."""
     names = [encode(name) for name in freeze]
     how = _abi.DemiTrainingOptions(
         loss=choice(_LOSSES, loss, "loss"), optimizer=choice(_OPTIMIZERS, optimizer, "optimizer"),
@@ -97,18 +100,22 @@ def train(model: Model, data: Mapping[str, Any], out: Path | None = None, *, ste
           numerics: str = "fast",
           checkpoint: Path | None = None, every: int = 100, training: bool = False,
           progress: Callable[[TrainStep], Any] | None = None, data_root: Folder | None = None) -> Any:
-    """Trains a model that has a training_info (make_training gives one) and gives back a Trained,
-    with `out` alone, else (model, Trained), the model of the kind that was given.
+    """Trains a model that has a training_info (as from make_training). With `out`, a path, writes the model
+    there and returns a Trained. Otherwise, returns (model, Trained), with a model of the same type as the
+    argument.
 
-    `data` has arrays called as the inputs of the model and of its algorithm are, whose first axis is
-    samples. `steps` or `epochs` say how long, those of a model that has steps behind it counted. The
-    order of samples is `seed`'s, or theirs with `in_order`. `rate` replaces learning_rate. Where the
-    training has an initialization it is run before the first step, unless `keep_weights`. Every
-    `every` steps, and at the end, the model goes to `checkpoint` with its training_info; trained on,
-    that gives the bits of training at once. `training`: what is given back keeps its training_info, too.
-    `progress` is called after each step; it returns False to end there."""
+    `data` has arrays by the names of inputs of the model and of its algorithm; their first axis is samples.
+    `steps` or `epochs` is the duration in total, including steps that the model has completed before.
+    `batch` is the number of samples per step; 0 means that of the model, otherwise 32. `seed` determines
+    the order of samples, unless `in_order`. `rate` replaces the learning rate. An initialization runs before
+    the first step, unless `keep_weights`. `threads` 0 means all CPUs.
+
+    Every `every` steps, and at the end, the model is written to `checkpoint` with its training_info.
+    Continuing from there gives the same bits as training without interruption. With `training`, the
+    returned model also keeps its training_info. `progress` is called after each step with a TrainStep; it
+    returns False to end the training."""
     if numerics not in ("fast", "faithful"):
-        raise UsageError(f"numerics is fast or faithful, not {numerics!r}")
+        raise UsageError(f"numerics must be fast or faithful, not {numerics!r}")
     guard = Guard()
     names = [encode(name) for name in data]
     held = values_of("data", data)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numpy arrays as the library's values, and back.
+"""Converts numpy arrays to the library's values, and back.
 
-A tensor is an array, a sequence a list of arrays, an empty optional None. Types that numpy lacks are
-ml_dtypes' where that is installed; else their elements are unsigned integers of as many bytes.
-Elements of less than a byte take one byte each. Strings are arrays of objects (str).
+A tensor is an array, a sequence is a list of arrays, and an empty optional is None. Types that numpy
+lacks are those of ml_dtypes; if that is not installed, their elements are unsigned integers of the same
+size. Elements of less than a byte take one byte each. Strings are arrays of objects (str).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _found: dict[int, np.dtype[Any]] = {}
 
 
 def dtype_of(number: int) -> np.dtype[Any]:
-    """numpy's type of the element type of that number."""
+    """Returns the numpy type for the number of an element type."""
     known = _found.get(number)
     if known is None:
         known = _found[number] = _make_dtype(number)
@@ -63,7 +63,7 @@ def _make_dtype(number: int) -> np.dtype[Any]:
 
 
 def number_of(dtype: np.dtype[Any], wanted: int) -> int:
-    """The element type's number, `wanted` where that is one of several that it may be."""
+    """Returns the number of the element type; `wanted` if that is one of several possible ones."""
     if wanted and dtype == dtype_of(wanted):
         return wanted
     if dtype.kind in "OUS":
@@ -71,7 +71,7 @@ def number_of(dtype: np.dtype[Any], wanted: int) -> int:
     for number in (*_PLAIN, *_EXTENDED):
         if dtype_of(number) == dtype:
             return number
-    raise UsageError(f"arrays of {dtype} are no values of models")
+    raise UsageError(f"models do not support arrays of type {dtype}")
 
 
 class Holder:
@@ -83,16 +83,16 @@ class Holder:
 
 
 def _unmasked(value: Any) -> Any:
-    """A masked array without its mask, which hides nothing; models have no values for what it would."""
+    """Returns a masked array without its mask, which must hide nothing: models do not support masks."""
     if np.any(value.mask):
-        raise UsageError("the array is masked, and models have no values for what its mask hides",
-                         expected="an array without a mask", hint="give its filled()")
+        raise UsageError("the array has masked elements, which models do not support",
+                         expected="an array without a mask", hint="pass its filled()")
     return value.data
 
 
 def array_of(value: Any, wanted: int) -> np.ndarray[Any, Any]:
-    """Anything that is a tensor as an array, contiguous and aligned, with the least copying: arrays
-    and what has __dlpack__ are taken as they are."""
+    """Returns a tensor as a contiguous and aligned array, with as few copies as possible: arrays and objects
+    with __dlpack__ are used in place."""
     if not isinstance(value, np.ndarray):
         if hasattr(value, "__dlpack__"):
             if hasattr(value, "detach"):  # torch's tensors that gradients flow to give no memory
@@ -115,7 +115,7 @@ def _text(item: Any) -> bytes:
         return item
     if isinstance(item, str):
         return item.encode("utf-8", "surrogateescape")
-    raise UsageError(f"an element of a tensor of strings is a {type(item).__name__}")
+    raise UsageError(f"an element of a string tensor is a {type(item).__name__}")
 
 
 def _set_strings(holder: Holder, array: np.ndarray[Any, Any]) -> None:
@@ -128,7 +128,7 @@ def _set_strings(holder: Holder, array: np.ndarray[Any, Any]) -> None:
 
 
 def set_dims(holder: Holder, shape: tuple[int, ...], number: int) -> None:
-    """All of a tensor but its data."""
+    """Sets everything of a tensor except its data."""
     dims = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     data = holder.data
     data.kind, data.rank = _codes.DEMI_DATA_TENSOR_KIND, len(shape)
@@ -148,7 +148,7 @@ def _set_tensor(holder: Holder, value: Any, wanted: int) -> None:
 
 
 def value_of(value: Any, wanted: int) -> Holder:
-    """The library's form of a value; it is borrowed from what the holder keeps."""
+    """Returns the library's form of a value, which borrows from what the holder keeps."""
     holder = Holder()
     if value is None:
         return holder
@@ -178,7 +178,7 @@ def _strings_from(data: _abi.DemiData, shape: tuple[int, ...]) -> np.ndarray[Any
 
 
 def view_of(data: _abi.DemiData) -> np.ndarray[Any, Any]:
-    """The tensor's own memory as an array, which must not outlive it. Not of strings."""
+    """Returns the tensor's own memory as an array, which must not outlive it. Not for strings."""
     shape, dtype = shape_of(data), dtype_of(data.dtype)
     count = math.prod(shape)
     if not count:
@@ -189,7 +189,7 @@ def view_of(data: _abi.DemiData) -> np.ndarray[Any, Any]:
 
 
 def copy_of(data: _abi.DemiData) -> Any:
-    """The value in memory of Python's own."""
+    """Returns a copy of the value in memory that Python owns."""
     if data.kind == _codes.DEMI_DATA_NONE:
         return None
     if data.kind == _codes.DEMI_DATA_SEQUENCE_KIND:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demi as a backend of ONNX's (onnx.backend.base), so that ONNX's own tests run on it. Needs onnx.
+"""demi as a backend for ONNX (onnx.backend.base), so that ONNX's own tests can run on it. Requires onnx.
 
     import onnx.backend.test, demi_onnx.backend
     tests = onnx.backend.test.BackendTest(demi_onnx.backend, __name__)
@@ -18,7 +18,7 @@ from ._session import Session
 
 
 class DemiBackendRep(BackendRep):  # type: ignore[misc, unused-ignore]
-    """A model that was prepared."""
+    """A prepared model."""
 
     @checked
     def __init__(self, model: onnx.ModelProto, **how: Any) -> None:
@@ -28,18 +28,18 @@ class DemiBackendRep(BackendRep):  # type: ignore[misc, unused-ignore]
         self._session = Session(model, **how)
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
-        """Outputs for inputs in the model's order, with those that have defaults or without. The last
-        ones may be left out."""
+        """Returns the outputs for inputs in the order of the model, with or without those that have default
+        values. The last ones may be omitted."""
         if not isinstance(inputs, (list, tuple)):
             inputs = [inputs]
         names = self._names if len(inputs) <= len(self._names) else self._all
         if len(inputs) > len(names):
-            raise UsageError(f"{len(inputs)} inputs for a model of {len(names)}")
+            raise UsageError(f"{len(inputs)} inputs for a model that has {len(names)}")
         return tuple(self._session.run(None, dict(zip(names, inputs))))
 
 
 class DemiBackend(Backend):  # type: ignore[misc, unused-ignore]
-    """Runs models by `Session`."""
+    """Runs models with `Session`."""
 
     @classmethod
     @checked
@@ -64,8 +64,8 @@ class DemiBackend(Backend):  # type: ignore[misc, unused-ignore]
     def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",
                  outputs_info: Sequence[tuple[Any, Sequence[int]]] | None = None,
                  **how: Any) -> tuple[Any, ...]:
-        """One node; outputs are declared by `outputs_info` ((numpy type, shape) each), or as what the
-        first input is."""
+        """Runs one node. `outputs_info` declares the outputs, with a (numpy type, shape) per output. Without it,
+        they have the type of the first input."""
         import numpy as np
         from onnx import helper
         given_inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
@@ -83,7 +83,7 @@ class DemiBackend(Backend):  # type: ignore[misc, unused-ignore]
                 for i, name in enumerate(node.output) if name]
         except (TypeError, ValueError, KeyError, IndexError):
             raise refuse("outputs_info" if outputs_info else "inputs",
-                         "a type that ONNX has (and a shape) for each output", outputs_info or inputs) from None
+                         "a type that ONNX has, and a shape, for each output", outputs_info or inputs) from None
         model = helper.make_model(helper.make_graph([node], "node", given, made))
         return cls.run_model(model, arrays, device, **how)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demi by the names and arguments of other converters."""
+"""demi with the names and arguments of other converters."""

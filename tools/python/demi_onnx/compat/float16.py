@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxconverter_common.float16 by demi: the same functions and arguments.
+"""The functions and arguments of onnxconverter_common.float16, implemented by demi.
 
     from demi_onnx.compat.float16 import convert_float_to_float16
 
-What differs is what demi is for: nodes stay float32 where float16 would be slower, wrong or invalid,
-and a constant that float16 can't hold keeps what reads it in float32, where it was clamped there. So
-`min_positive_val` and `max_finite_val`, the ends that are clamped to, are refused but for their
-defaults. `op_block_list` names what stays float32 beside demi's policy. Shapes are always inferred.
+Results differ in what demi is for: nodes stay in float32 if float16 would be slower, wrong, or invalid. A
+constant that float16 cannot hold keeps its readers in float32, instead of being clamped. The arguments
+`min_positive_val` and `max_finite_val`, the limits for clamping, are therefore refused unless they have
+their defaults. `op_block_list` names operators to keep in float32 in addition to those of demi's policy.
+Shapes are always inferred.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ def _refuse_bounds(min_positive_val: float, max_finite_val: float) -> None:
     for name, value, default in (("min_positive_val", min_positive_val, _LEAST),
                                  ("max_finite_val", max_finite_val, _MOST)):
         if value != default:
-            raise UsageError(f"{name} is not heeded: demi clamps no constants",
+            raise UsageError(f"{name} is not supported: demi does not clamp constants",
                              hint="overflow='clamp' of demi_onnx.convert stores float16's largest value")
 
 
 def _low_names(model: Model, kept: Sequence[str]) -> dict[str, Any]:
-    """The float inputs and outputs that are not among these, as options."""
+    """Returns options with the float32 inputs and outputs that are not among these."""
     report = describe(model)
     low = [[row.name for row in rows
             if row.text_before.partition("[")[0] == "float" and row.name not in kept]
@@ -57,8 +58,8 @@ def _refuse_converted(model: Model) -> None:
     rows = [*report.inputs, *report.outputs]
     if any(row.name == "float16" for row in report.weights) or any(
             row.text_before.startswith("float16") for row in rows):
-        raise ValueError("the model is already of float16 type; give check_fp16_ready=False to convert "
-                         "what else it has")
+        raise ValueError("the model already contains float16; pass check_fp16_ready=False to convert "
+                         "the rest of it")
 
 
 @checked
@@ -68,7 +69,7 @@ def convert_float_to_float16(model: Model, min_positive_val: float = _LEAST, max
                              op_block_list: Sequence[str] | None = None,
                              node_block_list: Sequence[str] | None = None,
                              check_fp16_ready: bool = True) -> Any:
-    """The model in float16, of the kind that was given; that one stays as it is."""
+    """Returns the model in float16, with the same type as the argument, which does not change."""
     del disable_shape_infer  # they are always inferred, from the operators' own definitions
     _refuse_bounds(min_positive_val, max_finite_val)
     if check_fp16_ready:
@@ -81,10 +82,10 @@ def convert_float_to_float16(model: Model, min_positive_val: float = _LEAST, max
 def convert_float_to_float16_model_path(model_path: Path, min_positive_val: float = _LEAST,
                                         max_finite_val: float = _MOST,
                                         keep_io_types: bool | Sequence[str] = False) -> Any:
-    """The same of a file, as an onnx.ModelProto."""
+    """The same for a file; returns an onnx.ModelProto."""
     import onnx
     if not is_path(model_path):
-        raise UsageError("model_path is a path")
+        raise UsageError("model_path must be a path")
     made = convert_float_to_float16(model_path, min_positive_val, max_finite_val, keep_io_types)
     proto = onnx.ModelProto()
     proto.ParseFromString(made)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's names, over demi: for programs that were written for it.
+"""onnxruntime's interface, implemented by demi, for programs that were written for onnxruntime.
 
     import demi_onnx.onnxruntime as ort
     session = ort.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
 
-Programs that cannot be changed, and packages that they use, get it by `install()`, before they import
-onnxruntime, or from the command line:
+Programs that cannot be changed, and packages that they use, get it with `install()`, called before they
+import onnxruntime, or from the command line:
 
     python -m demi_onnx.onnxruntime program.py arguments
 
-What is here does what onnxruntime's does, or says by name what it does not do. Errors are onnxruntime's, demi's
-and Python's at once: a missing file is a NoSuchFile and a FileNotFoundError.
+Everything here does what it does in onnxruntime, or raises an error that names what demi lacks. Errors are
+subclasses of onnxruntime's, demi's, and Python's exceptions: a missing file is a NoSuchFile and a
+FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -68,23 +69,23 @@ def get_build_info() -> str:
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """demi logs nothing."""
+    """Does nothing: demi does not log."""
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """demi logs nothing."""
+    """Does nothing: demi does not log."""
 
 
 def enable_telemetry_events() -> None:
-    """demi has none."""
+    """Does nothing: demi has no telemetry."""
 
 
 def disable_telemetry_events() -> None:
-    """demi has none."""
+    """Does nothing: demi has no telemetry."""
 
 
 def set_seed(seed: int) -> None:
-    """Of sessions that are made: see `seed` of demi_onnx.Session."""
+    """Not supported: use `seed` of demi_onnx.Session."""
     raise NotImplemented("set_seed", hint="demi_onnx.Session takes a seed")
 
 
@@ -93,15 +94,15 @@ def has_collective_ops() -> bool:
 
 
 def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: Any = None) -> None:
-    """Libraries of the device are found where the system has them."""
+    """Does nothing: libraries of the device are found where the system has them."""
 
 
 def install() -> ModuleType:
-    """From now on `import onnxruntime` gives this module. Refused where onnxruntime was imported before."""
+    """Makes `import onnxruntime` import this module from now on. Raises an error if onnxruntime was imported before."""
     me = sys.modules[__name__]
     there = sys.modules.get("onnxruntime")
     if there is not None and there is not me:
-        raise NotImplemented("onnxruntime has been imported already")
+        raise NotImplemented("onnxruntime was already imported")
     for name, module in list(sys.modules.items()):
         if name == __name__ or name.startswith(__name__ + "."):
             sys.modules["onnxruntime" + name[len(__name__):]] = module

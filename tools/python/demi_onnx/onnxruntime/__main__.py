@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program that imports onnxruntime with this module in its place: a file, or -m and a module."""
+"""Runs a program with this module in place of onnxruntime: a file, or -m and a module."""
 
 import runpy
 import sys

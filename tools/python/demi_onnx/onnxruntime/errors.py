@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's exceptions, which are demi's and Python's too: what a program catches by either name."""
+"""onnxruntime's exceptions, which are subclasses of demi's and Python's: programs can catch either."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._errors import Cancelled, DemiError, EnvironmentFailure, ModelError, Usag
 
 
 class Fail(EnvironmentFailure):
-    """Disk, memory, time or a device failed, or a run was ended."""
+    """A failure of disk, memory, time, or a device; or a run was ended."""
 
 
 class RuntimeException(EnvironmentFailure):
@@ -22,14 +22,14 @@ class EPFail(EnvironmentFailure):
 
 
 class InvalidArgument(UsageError):
-    """A name, a shape or a type that a call was given is wrong."""
+    """An argument is wrong: a name, shape, or type."""
 
 
 checked = checking(InvalidArgument)
 
 
 class NoSuchFile(UsageError, FileNotFoundError):
-    """There is no such model."""
+    """The model file does not exist."""
 
 
 class InvalidGraph(ModelError):
@@ -41,15 +41,15 @@ class InvalidProtobuf(ModelError):
 
 
 class NotImplemented(UsageError, NotImplementedError):  # noqa: A001: onnxruntime's name
-    """Something that onnxruntime has, and demi has not."""
+    """A feature of onnxruntime that demi does not have."""
 
 
 class NoModel(ModelError):
-    """There is no model."""
+    """The model is missing."""
 
 
 class ModelLoaded(UsageError):
-    """There is a model already."""
+    """A model is already loaded."""
 
 
 class EngineError(EnvironmentFailure):
@@ -57,7 +57,7 @@ class EngineError(EnvironmentFailure):
 
 
 class ModelRequiresCompilation(ModelError):
-    """Of providers that demi does not have; never raised."""
+    """For providers that demi does not have; never raised."""
 
 
 _PARTS = ("hint", "file", "graph", "node", "op_type", "operand", "what", "expected", "actual")
@@ -80,13 +80,13 @@ def _kind_of(error: DemiError, loading: bool) -> type[DemiError]:
 
 
 class _NoKernel(ModelError, NotImplemented):
-    """The model has an operator that demi's runtime does not."""
+    """The model has an operator that demi's runtime does not have."""
 
 
 _NoKernel.__name__ = _NoKernel.__qualname__ = "NotImplemented"
 
 
 def as_onnxruntime(error: DemiError, loading: bool) -> DemiError:
-    """The error that onnxruntime's programs expect in place of demi's, with all its parts."""
+    """Returns demi's error as the one that programs for onnxruntime expect, with all its parts."""
     parts: dict[str, Any] = {part: getattr(error, part) for part in _PARTS}
     return _kind_of(error, loading)(error.message, **parts)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model's own words about itself: the few fields of a ModelProto that onnxruntime gives as its ModelMetadata,
-read from the file without the rest of it."""
+"""A model's description of itself: the fields of a ModelProto that are onnxruntime's ModelMetadata, read from
+the file without the rest of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _varint(data: _Bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: _Bytes) -> Iterator[tuple[int, Any]]:
-    """(number, content) of a message's fields; others' content is skipped."""
+    """Yields (number, content) of a message's fields. Content of other wire types is skipped."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -45,7 +45,7 @@ def _text(content: _Bytes) -> str:
 
 
 class ModelMetadata:
-    """What onnxruntime's get_modelmeta gives."""
+    """The result of onnxruntime's get_modelmeta."""
 
     def __init__(self) -> None:
         self.producer_name = self.domain = self.description = ""
@@ -75,7 +75,7 @@ class ModelMetadata:
 
 
 def metadata_of(model: Any) -> ModelMetadata:
-    """Of a path, or of a model's bytes. What is not a ModelProto says nothing."""
+    """Returns the metadata of a path or a model's bytes. It is empty for anything but a ModelProto."""
     made = ModelMetadata()
     try:
         if isinstance(model, bytes):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's options of sessions and runs. What changes nothing but speed is taken and kept; what demi
-cannot do is refused by name where a session is made."""
+"""onnxruntime's options of sessions and runs. Options that only affect speed are accepted and stored. What
+demi cannot do is refused by name when a session is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import InvalidArgument, NotImplemented, checked
 
 
 class GraphOptimizationLevel(enum.IntEnum):
-    """Plans are always optimized as far as numbers allow: any level is taken."""
+    """Any level is accepted: plans are always fully optimized."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -45,7 +45,7 @@ class OrtMemType(enum.IntEnum):
 
 
 class _Entries:
-    """Settings by name that nothing here reads, kept for who asks."""
+    """Settings by name, which demi stores but does not use."""
 
     def __init__(self) -> None:
         self._entries: dict[str, str] = {}
@@ -55,12 +55,12 @@ class _Entries:
 
     def _get(self, key: str) -> str:
         if key not in self._entries:
-            raise InvalidArgument(f"key: no entry is called {key!r}")
+            raise InvalidArgument(f"key: there is no entry {key!r}")
         return self._entries[key]
 
 
 class SessionOptions(_Entries):
-    """Of these `intra_op_num_threads` counts, and sizes that are given by name."""
+    """Of these, `intra_op_num_threads` and dynamic sizes set by name have an effect."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class SessionOptions(_Entries):
         return bool(self._providers)
 
     def _refuse(self, what: str) -> Any:
-        raise NotImplemented(f"SessionOptions.{what}: demi's sessions do not have it")
+        raise NotImplemented(f"SessionOptions.{what}: demi does not support it")
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
         self._refuse("add_free_dimension_override_by_denotation")
@@ -118,7 +118,7 @@ class SessionOptions(_Entries):
         self._refuse("register_custom_ops_library")
 
     def check(self) -> None:
-        """Of a session that is made: what has been set and would not happen."""
+        """Refuses, for a new session, what was set but would have no effect."""
         if self.enable_profiling:
             self._refuse("enable_profiling")
         if self.optimized_model_filepath:
@@ -126,7 +126,7 @@ class SessionOptions(_Entries):
 
 
 class RunOptions(_Entries):
-    """Of these `terminate` counts."""
+    """Of these, `terminate` has an effect."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ def _is_on(value: Any) -> bool:
 
 
 def how_of(provider: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What a provider's options are as arguments of demi's Session. What neither knows is refused."""
+    """Returns a provider's options as arguments of demi's Session. Refuses unknown options."""
     cuda = provider == "CUDAExecutionProvider"
     for name in options:
         if name not in (_CUDA_TAKEN | _CUDA_KNOWN if cuda else _CPU_KNOWN):

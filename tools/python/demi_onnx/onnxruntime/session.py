@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's InferenceSession over demi's Session."""
+"""onnxruntime's InferenceSession, implemented by demi's Session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _options_of(options: Any) -> dict[str, Any]:
 
 
 def _pair_of(provider: Any) -> tuple[str, Mapping[str, Any]]:
-    """A provider's name and options, of either or of both."""
+    """Returns the name and options of a provider, which may be a name or a pair of both."""
     pair = tuple(provider) if isinstance(provider, (tuple, list)) else (provider, {})
     if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
         raise refuse("providers", "names, or pairs of a name and its options", provider, kind=InvalidArgument)
@@ -44,12 +44,12 @@ def _pair_of(provider: Any) -> tuple[str, Mapping[str, Any]]:
 
 def _listed(providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]] | None,
             from_options: list[tuple[str, dict[str, str]]]) -> list[tuple[str, dict[str, Any]]]:
-    """(name, options) of the providers that there are, in their order; of others a warning says so."""
+    """Returns (name, options) of the available providers, in order. Warns of others."""
     if providers is None:
         given: list[tuple[str, dict[str, Any]]] = [(name, dict(more)) for name, more in from_options]
     else:
         if options is not None and len(options) != len(providers):
-            raise InvalidArgument("'provider_options' is as long as 'providers'")
+            raise InvalidArgument("'provider_options' must be as long as 'providers'")
         given = []
         for i, provider in enumerate(providers):
             name, more = _pair_of(provider)
@@ -62,12 +62,12 @@ def _listed(providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]
             warnings.warn(f"Specified provider '{name}' is not in available provider names. "
                           f"Available providers: '{', '.join(ALL_PROVIDERS)}'", UserWarning, stacklevel=4)
         else:
-            raise InvalidArgument(f"providers: no provider is called {shown(name)}", hint=f"there are: {', '.join(ALL_PROVIDERS)}")
+            raise InvalidArgument(f"providers: there is no provider {shown(name)}", hint=f"the providers are: {', '.join(ALL_PROVIDERS)}")
     return found or [(_CPU, {})]
 
 
 def _heed(options: RunOptions | None) -> None:
-    """Of a run that begins."""
+    """Checks the options of a run that begins."""
     if options is None:
         return
     if not isinstance(options, RunOptions):
@@ -77,7 +77,7 @@ def _heed(options: RunOptions | None) -> None:
 
 
 def _names_of(names: Any) -> list[str] | None:
-    """None stands for all outputs, and so does an empty list."""
+    """Returns the names, or None for all outputs, which an empty list also means."""
     if isinstance(names, str):
         raise refuse("output_names", "a list of names", names, kind=InvalidArgument)
     try:
@@ -87,7 +87,7 @@ def _names_of(names: Any) -> list[str] | None:
 
 
 class InferenceSession(Session):
-    """A model that is run, with onnxruntime's arguments, methods and errors."""
+    """A model to run, with onnxruntime's arguments, methods, and errors."""
 
     @checked
     def __init__(self, path_or_bytes: Model, sess_options: SessionOptions | None = None,
@@ -96,7 +96,7 @@ class InferenceSession(Session):
         more.pop("disabled_optimizers", None)
         more.pop("enable_fallback", None)
         if more:
-            raise InvalidArgument(f"no argument is called {next(iter(more))!r}")
+            raise InvalidArgument(f"there is no argument {next(iter(more))!r}")
         self._options = sess_options if sess_options is not None else SessionOptions()
         self._options.check()
         self._source = bytes(path_or_bytes) if isinstance(path_or_bytes, (bytearray, memoryview)) else path_or_bytes
@@ -132,7 +132,7 @@ class InferenceSession(Session):
         return self._options
 
     def get_inputs(self) -> list[NodeArg]:
-        """Those that have to be fed."""
+        """Returns the inputs that are required."""
         return [arg for arg in self._plan.inputs if not arg.has_default]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
@@ -157,19 +157,19 @@ class InferenceSession(Session):
         self._open()
 
     def disable_fallback(self) -> None:
-        """A device that fails ends a run here anyway."""
+        """Does nothing: here, a device that fails always ends the run."""
 
     def enable_fallback(self) -> None:
-        """Only where a session is made."""
+        """Does nothing: only a new session falls back to the CPU."""
 
     def end_profiling(self) -> str:
-        raise Fail("nothing is profiled: `demi bench --trace` does")
+        raise Fail("demi's sessions have no profiling; use `demi bench --trace`")
 
     # -- runs --
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
             run_options: RunOptions | None = None) -> list[Any]:
-        """The outputs of these names; none, and no names, stand for all."""
+        """Returns the outputs of these names; all for None or an empty list."""
         _heed(run_options)
         if isinstance(input_feed, Mapping) and any(isinstance(value, OrtValue) for value in input_feed.values()):
             input_feed = {name: of_value(value) for name, value in input_feed.items()}
@@ -187,7 +187,7 @@ class InferenceSession(Session):
     def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],  # type: ignore[override]
                   callback: Callable[[list[Any], Any, str], None], user_data: Any,
                   run_options: RunOptions | None = None) -> None:
-        """`callback(outputs, user_data, error)` is called in another thread."""
+        """Calls `callback(outputs, user_data, error)` in another thread."""
         def work() -> None:
             made: list[Any] = []
             text = ""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's values and bindings: tensors in memory of the processor's, or of a CUDA device that the caller
-has them on."""
+"""onnxruntime's values and bindings: tensors in host memory, or in the caller's memory on a CUDA device."""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class OrtDevice:
-    """Where a value lies."""
+    """The device of a value."""
 
     @checked
     def __init__(self, name: str, number: int = 0) -> None:
         if name not in ("cpu", "cuda"):
-            raise NotImplemented(f"name: there are no values on {name!r}")
+            raise NotImplemented(f"name: values on {name!r} are not supported")
         self._name, self._number = name, number
 
     @staticmethod
@@ -50,7 +49,7 @@ class OrtDevice:
 
 
 def _type_of(element: Any) -> np.dtype[Any]:
-    """Of numpy's types, or a number of onnx.TensorProto's."""
+    """Returns the type of a numpy type, or of a number of onnx.TensorProto."""
     try:
         if isinstance(element, (int, np.integer)) and not isinstance(element, bool):
             return dtype_of(int(element))
@@ -58,7 +57,7 @@ def _type_of(element: Any) -> np.dtype[Any]:
         number_of(made, 0)
         return made
     except Exception:
-        raise refuse("element_type", "a type of numpy's, or a number of onnx.TensorProto's", element,
+        raise refuse("element_type", "a numpy type, or a number of onnx.TensorProto", element,
                      kind=InvalidArgument) from None
 
 
@@ -70,7 +69,7 @@ def _array_of(name: str, array: Any) -> Any:
 
 
 class OrtValue:
-    """A tensor, or what else a run gives."""
+    """A tensor, or another result of a run."""
 
     @checked
     def __init__(self, value: Any, device: str = "cpu", number: int = 0) -> None:
@@ -80,7 +79,7 @@ class OrtValue:
     @checked
     def ortvalue_from_numpy(array: Any, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
         if device_type != "cpu":
-            raise NotImplemented(f"device_type: a copy to {device_type!r}: give a tensor that lies there (DLPack)")
+            raise NotImplemented(f"device_type: a copy to {device_type!r}: pass a tensor in its memory (DLPack)")
         return OrtValue(_array_of("array", array))
 
     @staticmethod
@@ -88,7 +87,7 @@ class OrtValue:
     def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any = np.float32,
                                      device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
         if device_type != "cpu":
-            raise NotImplemented(f"device_type: memory on {device_type!r}: give a tensor that lies there (DLPack)")
+            raise NotImplemented(f"device_type: memory on {device_type!r}: pass a tensor in its memory (DLPack)")
         return OrtValue(np.zeros(sizes_of(shape), _type_of(element_type)))
 
     @staticmethod
@@ -110,7 +109,7 @@ class OrtValue:
 
     def numpy(self) -> Any:
         if isinstance(self._value, DeviceArray):
-            raise NotImplemented("a copy from a device: take the tensor by __cuda_array_interface__")
+            raise NotImplemented("a copy from a device: use __cuda_array_interface__")
         return self._array()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -168,7 +167,7 @@ class OrtValue:
 
 
 def of_value(value: Any) -> Any:
-    """What a run takes in place of an OrtValue."""
+    """Returns what a run accepts in place of an OrtValue."""
     return value._value if isinstance(value, OrtValue) else value
 
 
@@ -176,7 +175,7 @@ _LEAST_ADDRESS = 4096  # the first page is nobody's
 
 
 def memory_at(pointer: int, shape: Sequence[int], element_type: Any, device: str) -> Any:
-    """The caller's memory as a tensor; who gives an address keeps what is there."""
+    """Returns the caller's memory as a tensor. The caller must keep the memory."""
     dtype, shape = _type_of(element_type), sizes_of(shape)
     if device not in ("cpu", "cuda"):
         raise refuse("device_type", "cpu or cuda", device, kind=InvalidArgument)
@@ -190,7 +189,7 @@ def memory_at(pointer: int, shape: Sequence[int], element_type: Any, device: str
 
 
 class IOBinding:
-    """Inputs and outputs of runs in memory that is given once."""
+    """Inputs and outputs of runs in memory that is bound once."""
 
     def __init__(self, session: "InferenceSession") -> None:
         self._session = session
@@ -214,7 +213,7 @@ class IOBinding:
                     shape: Sequence[int] | None = None, buffer_ptr: int | None = None) -> None:
         if buffer_ptr is None or shape is None:
             if device_type != "cpu":
-                raise NotImplemented("device_type: outputs in a device's memory that demi makes: give `buffer_ptr`")
+                raise NotImplemented("device_type: outputs in device memory that demi allocates: pass `buffer_ptr`")
             self._binding.bind_output(name)
         else:
             self._binding.bind_output(name, memory_at(buffer_ptr, shape, element_type, device_type))
@@ -224,7 +223,7 @@ class IOBinding:
         self._binding.bind_output(name, of_value(value))
 
     def synchronize_inputs(self) -> None:
-        """What is bound is read where it lies, in the session's stream."""
+        """Does nothing: bound inputs are read in place, in the session's stream."""
 
     def synchronize_outputs(self) -> None:
         self._binding.wait()
@@ -237,7 +236,7 @@ class IOBinding:
         return self.get_outputs()
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """In memory of their own, whatever was bound."""
+        """Returns copies, whatever was bound."""
         return [value.numpy().copy() if value.is_tensor() else value._value for value in self.get_outputs()]
 
     def clear_binding_inputs(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where programs find onnxruntime's exceptions."""
+"""The package where programs find onnxruntime's exceptions."""
 
 from . import _pybind_state, onnxruntime_inference_collection, onnxruntime_pybind11_state
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where some programs take sessions and values from."""
+"""The module from which some programs import sessions and values."""
 
 from ..session import InferenceSession
 from ..values import IOBinding, OrtValue

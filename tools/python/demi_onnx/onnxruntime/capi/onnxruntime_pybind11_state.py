@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's exceptions and values by the name of its binary module."""
+"""onnxruntime's exceptions and values, under the name of its binary module."""
 
 from ..errors import (EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, ModelLoaded, NoModel,
                       NoSuchFile, NotImplemented, RuntimeException)
