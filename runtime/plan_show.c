@@ -262,7 +262,7 @@ static void show_place(Show *s, uint32_t number) {
     else if (reason == PLACE_DEVICE)
         say(s, " ; device");
     else if (reason != PLACE_COPY)
-        say(s, " ; processor: %s", place_reason(reason));
+        say(s, " ; CPU: %s", place_reason(reason));
 }
 
 static void show_step(Show *s, uint32_t number) {

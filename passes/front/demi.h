@@ -582,7 +582,7 @@ typedef struct DemiReportNode {
     const char *dtype;  /* its precision, or the type of its first output; "" if unknown */
     const char *reason; /* why it has that precision; "" if no pass decided */
     /* The kind of reason: low, policy, excluded, illegal, value, precise, unknown, fixed, follows,
-     * reads, tied, quantized, cheaper, moved, constant, or "no floating-point values"; "" if no
+     * reads, tied, quantized, cheaper, moved, constant, or "no float"; "" if no
      * pass decided. */
     const char *kind;
 } DemiReportNode;

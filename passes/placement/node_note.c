@@ -12,7 +12,7 @@ static NoteWords words_of(NoteKind kind) {
     switch (kind) {
     case NOTE_NONE: break;
     case NOTE_LOW: return (NoteWords){"low", NULL};
-    case NOTE_NO_FLOAT: return (NoteWords){"no floating-point values", NULL};
+    case NOTE_NO_FLOAT: return (NoteWords){"no float", NULL};
     case NOTE_CONSTANT: return (NoteWords){"constant", NULL};
     case NOTE_POLICY: return (NoteWords){"policy", NULL};
     case NOTE_EXCLUDED: return (NoteWords){"excluded", NULL};

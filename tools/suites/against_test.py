@@ -178,7 +178,7 @@ def judge_numbers(demi: Demi) -> list[str]:
         ([made, "--against", reference, "--data", demi.folder / "none"], 2, "folder"),
         ([made, "--max-error", "1"], 2, "nothing to compare with"),
         ([made, "--policy", "float16"], 2, "nothing to compare with"),
-        (["-", "--against", reference, "--random", "1"], 2, "cannot be read twice"),
+        (["-", "--against", reference, "--random", "1"], 2, "cannot read standard input twice"),
     ]
     found = []
     for words, code, text in cases:

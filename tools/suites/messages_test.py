@@ -121,7 +121,7 @@ class Messages(Case):
             done = run("check", path)
             if done.returncode:
                 error = text(done.stderr)
-                self.assertRegex(error, f"cut off: [1-9][0-9]* bytes are missing after its {cut} b")
+                self.assertRegex(error, f"truncated: [1-9][0-9]* bytes are missing after its {cut} b")
                 self.assertIn("download", error)
 
     def test_colors(self):

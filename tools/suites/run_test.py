@@ -370,7 +370,7 @@ class Inputs(Case):
         self.ok("run", self.model, "--random", "1", "--memory", "1M", "--quiet")
         line = self.fails(3, "run", self.model, "--random", "1", "--shape", "x=100000x3",
                           "--memory=1M", "--quiet")
-        self.assertIn("budget of 1048576 bytes", line)
+        self.assertIn("limit of 1048576 bytes", line)
         for word in ["0", "x", "1T", "M", "-1", "1MB", "99999999999999999999", "99999999999G"]:
             self.fails(2, "run", self.model, "--random", "1", "--memory", word)
 

@@ -298,7 +298,7 @@ TEST(test_refusals) {
     refuses(&g, "bits", 8, "do not have 3 blocks");
     refuses(&g, "block_size", 0, "blocks of 0 weights");
     refuses(&g, "block_size", INT64_MIN, "blocks of -");
-    refuses(&g, "block_size", 10, "not of 2 blocks");
+    refuses(&g, "block_size", 10, "do not have 2 blocks");
     refuses(&g, "K", 21, "do not have K elements");
     refuses(&g, "K", -1, "do not have K elements");
     begin(&g, NULL);
