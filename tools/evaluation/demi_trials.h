@@ -256,7 +256,7 @@ typedef struct DemiTrialOptions {
     const DemiCompileOptions *compile; /* NULL: faithful, with all values kept, to measure only the
                                           rounding of the models themselves */
     const DemiContextOptions *context; /* of runs: threads, memory, time; NULL: the defaults */
-    /* Called before each run with its purpose ("verifying", "calibrating", or "looking for nodes to
+    /* Called before each run with its purpose ("verifying", "calibrating", or "finding nodes to
      * keep"), the number of runs completed, and their total. Return false to cancel. Only the
      * context's time_limit interrupts a run that has begun. May be NULL. */
     DemiProgressFn progress;
@@ -440,7 +440,7 @@ typedef struct DemiCompareOptions {
     const DemiContextOptions *context;
     const DemiLimit *limit; /* NULL: the defaults */
     /* As in DemiTrialOptions: "comparing", before each set if there are several; for advice,
-     * "trying what to keep" and "looking for nodes to keep". May be NULL. */
+     * "trying which nodes to keep" and "finding nodes to keep". May be NULL. */
     DemiProgressFn progress;
     void *progress_user;
 } DemiCompareOptions;

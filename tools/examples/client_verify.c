@@ -69,7 +69,7 @@ static void calibrate(DemiTrials *trials, Watch *watched, DemiError *error) {
 static void search(DemiTrials *trials, Watch *watched, unsigned cancel_at, double bound) {
     DemiVerdict *verdict = NULL;
     DemiError error = DEMI_ERROR_INIT;
-    *watched = (Watch){.what = "looking for nodes to keep", .cancel_at = cancel_at};
+    *watched = (Watch){.what = "finding nodes to keep", .cancel_at = cancel_at};
     DemiStatus status = demi_trials_search(trials, NULL, bound, &verdict, &error);
     if (status != DEMI_OK) {
         printf("searched: %s after %u%s%s\n", error.message, watched->calls,
@@ -115,7 +115,7 @@ static void compare(const DemiSource *source, const char *converted, double boun
     DemiLimit limit = DEMI_LIMIT_INIT;
     DemiCompareOptions options = DEMI_COMPARE_OPTIONS_INIT;
     DemiComparison *comparison = NULL;
-    Watch watched = {.what = "trying what to keep"};
+    Watch watched = {.what = "trying which nodes to keep"};
     other.path = converted;
     limit.error = bound;
     options.limit = &limit;

@@ -321,7 +321,7 @@ class FewBits(OneContext):
                 plan = demi.compile(data, device="cuda")
                 counts = self.counted_runs(plan, feeds, want, limit)
                 shown = self.shows(plan, 0, "")
-                self.assertIn(" 0 on the processor", shown)
+                self.assertIn(" 0 on the CPU", shown)
                 self.assertNotIn("DequantizeLinear", shown)
                 self.assertEqual("MatMulBits" in shown, bool(to))
                 self.assertEqual((counts.declined, counts.replays, counts.uploads, counts.downloads),
