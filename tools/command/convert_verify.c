@@ -2,6 +2,7 @@
 /* Calibration, then verification; see convert_verify.h. */
 #include "convert_verify.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "judge_text.h"
@@ -313,18 +314,45 @@ void verify_print(const Verified *v, FILE *out) {
     if (v->verdict) print_verified(v, out);
 }
 
-void verify_advise(const Verified *v, FILE *out) {
-    if (!v->verdict)
-        fputs(
-            "note: no output was verified: --verify random runs both models, --verify DIR on your "
-            "inputs\n",
-            out);
+/* The largest error of outputs; infinite where one can't be compared. */
+static double outputs_error(const DemiVerdict *verdict) {
+    double worst = 0;
+    for (size_t i = 0; i < demi_verdict_output_count(verdict); i++) {
+        const DemiDistance *diff = &demi_verdict_output(verdict, i)->diff;
+        const double error = diff->mismatch || diff->special ? INFINITY : diff->error;
+        if (!(error <= worst)) worst = error;
+    }
+    return worst;
+}
+
+static double selections_margin(const DemiVerdict *verdict) {
+    double worst = 0;
+    for (size_t i = 0; i < demi_verdict_pick_count(verdict); i++)
+        worst = fmax(worst, demi_verdict_pick(verdict, i)->margin);
+    return worst;
+}
+
+void verify_advise(const Verified *v, bool casts, FILE *out) {
+    if (!v->verdict) {
+        if (casts)
+            fputs("note: no output was verified: --verify random runs both models, --verify DIR on "
+                  "your inputs\n",
+                  out);
+        return;
+    }
+    if (verify_broken(v)) return; /* the error says where it begins, and what helps */
+    const double error = outputs_error(v->verdict);
+    if (isfinite(error))
+        fprintf(out, "verified: no output is off by more than %.2g of its largest magnitude",
+                error);
     else
-        fprintf(
-            out,
-            "verified: no output is off by more than %.2g of its largest magnitude; 'demi compare' "
-            "shows where it begins\n",
-            demi_verdict_totals(v->verdict)->error);
+        fputs("verified: some outputs cannot be compared", out);
+    const double margin = selections_margin(v->verdict);
+    if (!isfinite(margin))
+        fputs(", and some selections differ without a tie", out);
+    else if (demi_verdict_pick_count(v->verdict))
+        fprintf(out, ", and selections that differ are within %.2g of a tie", margin);
+    fputs("; 'demi compare' shows where it begins\n", out);
 }
 
 static void json_broken(const DemiBroken *broken, JsonWriter *json) {

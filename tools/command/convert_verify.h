@@ -62,8 +62,9 @@ bool verify_judge(const Verified *verified, const char *path, Err *err);
 
 /* Lines for people; nothing where nothing was asked for. */
 void verify_print(const Verified *verified, FILE *out);
-/* Where outputs were not verified: a line that says so, and what does. */
-void verify_advise(const Verified *verified, FILE *out);
+/* The last line: what the verdict comes to, or, of a conversion that was not verified and has casts, that
+ * it was not, and what does. None where outputs are broken: the error says all. */
+void verify_advise(const Verified *verified, bool casts, FILE *out);
 /* Members "calibration" and "verification" of an open object. */
 void verify_json(const Verified *verified, JsonWriter *json);
 

@@ -214,7 +214,7 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
     if (title->verified) verify_print(title->verified, out);
     fprintf(out, "time    %.3f s, of which passes %.3f s\n", title->seconds, totals->seconds);
     print_notes(report, DEMI_REPORT_ADVICE, title->color, out);
-    if (title->verified && totals->casts_added) verify_advise(title->verified, out);
+    if (title->verified) verify_advise(title->verified, totals->casts_added > 0, out);
 }
 
 /* ---- one model ------------------------------------------------------------------------------- */

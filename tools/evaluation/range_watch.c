@@ -12,19 +12,10 @@
 #include "trial_memory.h"
 #include "value_io.h"
 
-/* Squared errors are a mean, which so many elements a set are enough for; how few lie beyond a
- * percentile is asked of all. */
-static uint64_t counted_of(DemiCalibration method) {
-    const bool mean = method == DEMI_CALIBRATION_MSE || method == DEMI_CALIBRATION_BEST;
-    return mean ? 1 << 18 : 0;
-}
-
 WatchedRanges watched_ranges_new(const DemiCalibrateOptions *options, Arena *arena,
                                  unsigned threads) {
     Workers *workers = workers_new(arena, threads);
-    WatchedRanges ranges = {.options = options,
-                            .counter =
-                                value_counter_new(arena, workers, counted_of(options->method))};
+    WatchedRanges ranges = {.options = options, .counter = value_counter_new(arena, workers)};
     sym_table_init(&ranges.names, arena);
     return ranges;
 }

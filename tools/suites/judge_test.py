@@ -90,6 +90,13 @@ class Picked(Case):
         self.ok("check", "out.onnx", "--against", "d.onnx", "--random", 2)
         text = self.ok("convert", "d.onnx", "--dry-run", "--verify", "random")
         self.assertRegex(text, r"TopK 'top_k': \d+ of 400 selected the same, the others within")
+        errors = [float(e) for e in re.findall(r"verified \w+: off by ([0-9.e-]+) of the largest", text)]
+        margins = [float(m) for m in re.findall(r"the others within ([0-9.e-]+) of a tie", text)]
+        said = re.fullmatch(r"verified: no output is off by more than ([0-9.e-]+) of its largest magnitude, and selections "
+                            r"that differ are within ([0-9.e-]+) of a tie; 'demi compare' shows .*", text.splitlines()[-1])
+        self.assertTrue(said, text)
+        for one, worst in zip(said.groups(), (max(errors), max(margins))):
+            self.assertAlmostEqual(float(one) / worst, 1, 1)
 
     def test_a_wrong_pick_is_found(self):
         """The other model takes the least instead of the largest, or its scores are others."""

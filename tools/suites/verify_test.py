@@ -224,6 +224,21 @@ g (float[4] x, int64[1] i) => (float[1] y) { r = Mul(x, x)
         self.assertIn("on 1 set of random inputs", done.stdout)
         self.assertFalse((self.at / "out.onnx").exists())
 
+    def test_the_verdict_comes_last_and_only_of_what_holds(self):
+        """Also where no cast is added. Of broken outputs the error is the verdict."""
+        for words in ([], ["--to=int8", "--calibrate=random"], ["--to=int8-weights"]):
+            done = self.run_demi("convert", "deep.onnx", "-o", "out.onnx", "--verify=random", *words)
+            self.assertRegex(done.stdout.splitlines()[-1], "^verified: no output is off by more than", words)
+        done = self.run_demi("convert", "deep.onnx", "-o", "out.onnx", "--to=int8-weights")
+        self.assertNotIn("verified", done.stdout)
+        large = self.data("large", np.full((2, 8), 1000))
+        for words in (["-o", "out.onnx"], ["--dry-run"]):
+            done = self.run_demi("convert", "over.onnx", *words, "--verify", large)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("y: 16 of 16 elements are NaN or infinite", done.stdout)
+            self.assertNotIn("verified: ", done.stdout)
+            self.assertIn("hint: nothing was written", done.stderr)
+
     def test_the_kept_nodes_are_named_under_one_reason(self):
         bound = self.convert("deep.onnx", "--verify=random")["verification"]["error"] / 4
         done = self.run_demi("convert", "deep.onnx", "--dry-run", "--verify=random", "--max-error",

@@ -89,8 +89,8 @@ typedef struct Tables {
     uint16_t counts[TABLES][VALUE_BINS];
 } Tables;
 
-ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most) {
-    return (ValueCounter){.arena = arena, .workers = workers, .most = most};
+ValueCounter value_counter_new(Arena *arena, Workers *workers) {
+    return (ValueCounter){.arena = arena, .workers = workers};
 }
 
 static int64_t bin_of(double number, int exponent) {
@@ -254,8 +254,8 @@ enum { PIECE = 256, MOST_COUNTED = TABLES * 65535 / PIECE * PIECE };
 
 typedef struct CountJob {
     const float *items;
-    uint64_t count, every; /* elements; of `every` pieces one is counted */
-    uint64_t part;         /* pieces that are, by a task */
+    uint64_t count; /* elements */
+    uint64_t part;  /* pieces that are counted by a task */
     float by;
     int32_t first;
     Tables *tables; /* [parts] */
@@ -280,7 +280,7 @@ static void count_task(void *data, unsigned task, unsigned lane) {
     (void)lane;
     memset(tables, 0, sizeof *tables);
     for (uint64_t piece = task * job->part; piece < (task + UINT64_C(1)) * job->part; piece++) {
-        const uint64_t at = piece * job->every * PIECE;
+        const uint64_t at = piece * PIECE;
         if (at >= job->count) return;
         const uint64_t n = job->count - at < PIECE ? job->count - at : PIECE;
         find_bins(job->items + at, n, job, bins);
@@ -288,15 +288,15 @@ static void count_task(void *data, unsigned task, unsigned lane) {
     }
 }
 
-ROW_CLONES static void add_tables(uint64_t *counts, const Tables *tables, uint64_t times) {
+ROW_CLONES static void add_tables(uint64_t *counts, const Tables *tables) {
     for (unsigned t = 0; t < TABLES; t++) ROW_LOOP
-    for (unsigned i = 0; i < VALUE_BINS; i++) counts[i] += tables->counts[t][i] * times;
+    for (unsigned i = 0; i < VALUE_BINS; i++) counts[i] += tables->counts[t][i];
 }
 
-/* Of which at most PARTS_COUNTED * MOST_COUNTED are counted. */
+/* At most PARTS_COUNTED * MOST_COUNTED. */
 static void count_many(ValueCounter *counter, const ValueHistogram *h, const CountJob *of) {
     CountJob job = *of;
-    const uint64_t pieces = (job.count + PIECE * job.every - 1) / (PIECE * job.every);
+    const uint64_t pieces = (job.count + PIECE - 1) / PIECE;
     job.by = ldexpf(1, -h->exponent);
     job.first = (int32_t)h->first;
     if (!counter->tables) counter->tables = ARENA_ARRAY(counter->arena, Tables, PARTS_COUNTED);
@@ -305,7 +305,7 @@ static void count_many(ValueCounter *counter, const ValueHistogram *h, const Cou
     if (job.part < PART_LEAST / PIECE) job.part = PART_LEAST / PIECE;
     const unsigned parts = (unsigned)((pieces + job.part - 1) / job.part);
     workers_run(counter->workers, parts, count_task, &job);
-    for (unsigned i = 0; i < parts; i++) add_tables(h->counts, &job.tables[i], job.every);
+    for (unsigned i = 0; i < parts; i++) add_tables(h->counts, &job.tables[i]);
 }
 
 void value_histogram_add(ValueCounter *counter, ValueHistogram *h, const DemiData *tensor) {
@@ -319,11 +319,10 @@ void value_histogram_add(ValueCounter *counter, ValueHistogram *h, const DemiDat
         return;
     }
     take_bins(counter, h, ends);
-    const uint64_t every = counter->most ? (count + counter->most - 1) / counter->most : 1;
-    const uint64_t most = every * PARTS_COUNTED * (MOST_COUNTED - PIECE);
+    const uint64_t most = (uint64_t)PARTS_COUNTED * (MOST_COUNTED - PIECE);
     for (uint64_t done = 0, n; done < count; done += n) {
         n = count - done < most ? count - done : most;
-        count_many(counter, h, &(CountJob){.items = items + done, .count = n, .every = every});
+        count_many(counter, h, &(CountJob){.items = items + done, .count = n});
     }
 }
 

@@ -43,14 +43,12 @@ enum { VALUE_ROOMS = 12 }; /* sizes of what histograms keep: 16 << i bytes */
 typedef struct ValueCounter {
     Arena *arena; /* of all of it; what histograms outgrow is given to others */
     Workers *workers;
-    uint64_t most; /* elements of a tensor that are counted, about; 0: all. Of more, pieces that lie
-                      evenly in it count for those between them; ends are always those of all */
     uint64_t taken;           /* bytes that histograms were given of the arena, all in all */
     void *tables;             /* NULL: not needed so far */
     void *rooms[VALUE_ROOMS]; /* lists of what was outgrown, by size */
 } ValueCounter;
 
-ValueCounter value_counter_new(Arena *arena, Workers *workers, uint64_t most);
+ValueCounter value_counter_new(Arena *arena, Workers *workers);
 
 /* Adds the elements of a float32 tensor. */
 void value_histogram_add(ValueCounter *counter, ValueHistogram *histogram, const DemiData *tensor);
