@@ -105,10 +105,11 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
     SpellRun *run = data;
     const struct Recipe *recipe = run->failed ? NULL : recipe_of(node);
     if (!recipe) return;
-    Spell spell = {.fuse = {ctx, run->options->numerics == 1, run->options},
-                   .node = node,
-                   .err = run->err,
-                   .opset = fuse_opset(node)};
+    Spell spell = {
+        .fuse = {.ctx = ctx, .faithful = run->options->numerics == 1, .options = run->options},
+        .node = node,
+        .err = run->err,
+        .opset = fuse_opset(node)};
     if (!is_as_defined(&spell) || !recipe->spell(&spell)) {
         run->failed = true;
         return;
