@@ -747,8 +747,10 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         return false;
     }
     if (model->functions.count && !infer_shapes_through_calls(ctx, err)) return false;
-    l.calls = infer_calls_new(ctx);
-    l.shapes = shape_calls_new(ctx);
+    if (model->functions.count) { /* else there are no calls */
+        l.calls = infer_calls_new(ctx);
+        l.shapes = shape_calls_new(ctx);
+    }
     if (!lower_graph(&l, model->graph, &first)) return false;
     if (!ctx->artifact) return true;
     if (model->source && !source_hash(model->source, ctx->scratch, l.b.source, err)) return false;
