@@ -105,10 +105,11 @@ static void visit(PassCtx *ctx, Node *node, void *data) {
     DecomposeRun *run = data;
     const struct Recipe *recipe = run->failed ? NULL : recipe_of(node);
     if (!recipe) return;
-    Decompose decompose = {.fuse = {ctx, run->options->numerics == 1, run->options},
-                           .node = node,
-                           .err = run->err,
-                           .opset = fuse_opset(node)};
+    Decompose decompose = {
+        .fuse = {.ctx = ctx, .faithful = run->options->numerics == 1, .options = run->options},
+        .node = node,
+        .err = run->err,
+        .opset = fuse_opset(node)};
     if (!is_as_defined(&decompose) || !recipe->decompose(&decompose)) {
         run->failed = true;
         return;

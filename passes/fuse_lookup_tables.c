@@ -125,10 +125,14 @@ static const Type *table_type(Chain *c, const Node *made, Dtype dtype) {
         const int64_t has = made->inputs[i].value ? fuse_rank(made->inputs[i].value) : 0;
         if (has > rank) rank = (uint32_t)has;
     }
+    const Type **known = &c->fuse->tables.types[dtype];
+    if (rank == 1 && *known) return *known;
     Dim *dims = ARENA_ARRAY(arena, Dim, rank);
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = (Dim){.kind = DIM_KNOWN, .size = i + 1 == rank ? BYTES : 1};
-    return type_new_shaped(arena, dtype, dims, rank);
+    const Type *type = type_new_shaped(arena, dtype, dims, rank);
+    if (rank == 1) *known = type;
+    return type;
 }
 
 /* The node, of the table's values, before the root. */
@@ -151,11 +155,15 @@ static Value *repeat(Chain *c, Node *node, Value *first) {
 static Value *every_byte(Chain *c) {
     uint8_t bytes[BYTES];
     Arena *arena = &c->fuse->ctx->model->arena;
+    const Value **known = &c->fuse->tables.bytes[type_dtype(c->bytes->type) == DTYPE_INT8];
+    if (*known) return quantized_new_like(c->fuse, c->root->graph, *known);
     Dim *dims = ARENA_NEW(arena, Dim);
     *dims = (Dim){.kind = DIM_KNOWN, .size = BYTES};
     for (unsigned i = 0; i < BYTES; i++) bytes[i] = (uint8_t)i;
     const Type *type = type_new_shaped(arena, type_dtype(c->bytes->type), dims, 1);
-    return quantized_new_bytes(c->fuse, c->root->graph, type, bytes);
+    Value *all = quantized_new_bytes(c->fuse, c->root->graph, type, bytes);
+    *known = all;
+    return all;
 }
 
 static Value *make_table(Chain *c) {

@@ -429,7 +429,7 @@ static uint64_t bytes_of(const char *passes, unsigned products) {
     assert_true(pipeline_parse(&table, &arena, passes, &pipeline, &err));
     if (!pipeline_run(&pipeline, &ctx, &(PipelineOptions){0}, &err)) fail_msg("%s", err.what);
     assert_int_equal(model->graph->node_count, 2 * products);
-    const uint64_t used = model->arena.used;
+    const uint64_t used = model->arena.used + model->parts.used;
     model_free(model);
     arena_free(&scratch);
     arena_free(&arena);

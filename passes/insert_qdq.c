@@ -16,6 +16,7 @@
  * what it computes with, and the reason.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "cast_node.h"
 #include "node_exclude.h"
@@ -50,18 +51,28 @@ static const PassOption options_table[] = {
                 {0},
 };
 
+enum { ZEROS = 1 << 8 };
+
 typedef struct Realize {
     PassCtx *ctx;
     QdqPlan *plan;
     QdqScale *scales;            /* [value_count]: of values that are quantized */
     Value **scale_of, **zero_of; /* [value_count]: of whose scale others have; NULL: not made yet */
+    const Tensor *zeros[ZEROS];  /* zero points that were made, by number: many are alike */
+    VEC(Use *) uses;             /* of the value at hand */
+    Node *marked;                /* whose lists other quantizers of values share; NULL: none yet */
+    const char *reasons[DTYPE_COUNT]; /* note_quantized's, by the weights' type */
 } Realize;
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static Tensor *zero_tensor(Arena *arena, Dtype dtype, int32_t zero) {
+static const Tensor *zero_tensor(Realize *r, Dtype dtype, int32_t zero) {
     const unsigned char bytes[2] = {(unsigned char)zero, (unsigned char)((uint32_t)zero >> 8)};
-    return tensor_new_raw(arena, dtype, NULL, 0, bytes, dtype_bits(dtype) / 8);
+    const size_t size = dtype_bits(dtype) / 8;
+    const Tensor **made = &r->zeros[bytes[0]];
+    if (*made && (*made)->dtype == (int32_t)dtype && memcmp((*made)->bytes, bytes, size) == 0)
+        return *made;
+    return *made = tensor_new_raw(&r->ctx->model->arena, dtype, NULL, 0, bytes, size);
 }
 
 /* The constants of a value's scale, which those that have the same share: they lie where all see them
@@ -75,7 +86,7 @@ static QdqOperands operands_of(Realize *r, const QdqValue *at) {
         r->scale_of[id] =
             qdq_constant(r->ctx, of, "scale", tensor_new_float_scalar(arena, scale->scale));
         r->zero_of[id] =
-            qdq_constant(r->ctx, of, "zero_point", zero_tensor(arena, at->dtype, scale->zero));
+            qdq_constant(r->ctx, of, "zero_point", zero_tensor(r, at->dtype, scale->zero));
     }
     return (QdqOperands){r->scale_of[id], r->zero_of[id], -1, 0};
 }
@@ -87,23 +98,34 @@ static bool takes(const Realize *r, const QdqValue *at, const Use *use) {
     return r->plan->nodes[use->node->id].role == QDQ_PRODUCT && use->index == 0;
 }
 
+/* As a quantizer of a value, which has no attributes. */
+static void mark(Realize *r, Node *node) {
+    if (r->marked) {
+        node_share_lists(node, r->marked);
+        return;
+    }
+    node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_VALUE);
+    r->marked = node;
+}
+
 static void quantize_value(Realize *r, const QdqValue *at) {
     Value *value = at->value;
     bool named = false;
-    VEC(Use *) uses = {0};
+    r->uses.count = 0;
     for (Use *use = value->uses; use; use = use->next)
-        if (takes(r, at, use)) VEC_PUSH(r->ctx->scratch, &uses, use);
-    if (!uses.count) return;
+        if (takes(r, at, use)) VEC_PUSH(r->ctx->scratch, &r->uses, use);
+    if (!r->uses.count) return;
     const QdqOperands operands = operands_of(r, at);
     Value *quantized = qdq_value(r->ctx, value, "quantized", at->dtype);
     Value *result = qdq_value(r->ctx, value, "dequantized", DTYPE_FLOAT);
     Node *q = qdq_insert(r->ctx, "QuantizeLinear", value, &operands, quantized);
     Node *dq = qdq_insert(r->ctx, "DequantizeLinear", quantized, &operands, result);
-    node_add_metadata(q, OWN_QUANTIZER, QDQ_MARK_VALUE);
-    node_add_metadata(dq, OWN_QUANTIZER, QDQ_MARK_VALUE);
-    for (size_t i = 0; i < uses.count; i++) {
-        named |= !uses.items[i]->node && !use_graph(uses.items[i])->owner;
-        use_set(uses.items[i], result);
+    mark(r, q);
+    mark(r, dq);
+    for (size_t i = 0; i < r->uses.count; i++) {
+        Use *use = r->uses.items[i];
+        named |= !use->node && !use_graph(use)->owner;
+        use_set(use, result);
     }
     if (named) cast_name_output(r->ctx, value, result);
 }
@@ -164,19 +186,22 @@ static NodeNote note_float(const Realize *r, const Node *node) {
     return note;
 }
 
-static NodeNote note_quantized(const Realize *r, const Node *node, Dtype weights) {
+static NodeNote note_quantized(Realize *r, const Node *node, Dtype weights) {
     const Dtype dtype = r->plan->request.activations;
     Arena *arena = &r->ctx->model->arena;
     NodeNote note = {.dtype = dtype ? dtype : weights, .kind = NOTE_QUANTIZED};
-    if (weights && !dtype)
-        note.reason = arena_printf(arena, "its weights are %s", dtype_name(weights));
-    else if (r->plan->nodes[node->id].role != QDQ_PRODUCT)
+    const char **made = &r->reasons[weights];
+    if ((dtype || !weights) && r->plan->nodes[node->id].role != QDQ_PRODUCT)
         note.reason = "between quantized nodes";
+    else if (*made)
+        note.reason = *made;
+    else if (weights && !dtype)
+        note.reason = *made = arena_printf(arena, "its weights are %s", dtype_name(weights));
     else if (weights && dtype)
-        note.reason = arena_printf(arena, "%s activations, %s weights", dtype_name(dtype),
-                                   dtype_name(weights));
+        note.reason = *made = arena_printf(arena, "%s activations, %s weights", dtype_name(dtype),
+                                           dtype_name(weights));
     else
-        note.reason = arena_printf(arena, "%s values", dtype_name(dtype));
+        note.reason = *made = arena_printf(arena, "%s values", dtype_name(dtype));
     return note;
 }
 

@@ -28,6 +28,7 @@
 #include "verify.h"
 
 enum { DEPTH_MAX = 300, STEP_BYTES = 128 }; /* of graphs and calls in each other; without lists */
+enum { FEW = 8 };        /* items that need no memory of the arena's on their way to the plan */
 enum { ROOM_SHARE = 4 }; /* tables that grow are there twice, and plans are written */
 
 typedef VEC(PlanStep) Steps;
@@ -66,7 +67,8 @@ static void set_dims(Lower *l, PlanValue *value, const Type *type) {
     while (type && (type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL)) type = type->elem;
     value->rank = PLAN_NONE;
     if (!type || !type->has_shape || type->rank > PLAN_RANK_LIMIT) return;
-    int64_t *dims = ARENA_ARRAY(l->ctx->scratch, int64_t, type->rank + 1);
+    int64_t few[FEW], *dims = few;
+    if (type->rank > FEW) dims = ARENA_ARRAY(l->ctx->scratch, int64_t, type->rank);
     for (uint32_t i = 0; i < type->rank; i++) {
         const Dim *dim = &type->dims[i];
         dims[i] = dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
@@ -443,7 +445,10 @@ static bool lower_constant(Lower *l, const Node *node) {
 
 static bool lower_step(Lower *l, const Node *node, Steps *steps) {
     Arena *scratch = l->ctx->scratch;
-    uint32_t *numbers = ARENA_ARRAY(scratch, uint32_t, node->input_count + node->output_count + 1);
+    const uint32_t most =
+        node->input_count > node->output_count ? node->input_count : node->output_count;
+    uint32_t few[FEW], *numbers = few;
+    if (most > FEW) numbers = ARENA_ARRAY(scratch, uint32_t, most);
     const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
     int64_t opset = opset_version(node->graph->opsets, node->domain);
     size_t known = l->b.ops.count; /* what the plan has already was asked for then */
@@ -596,6 +601,19 @@ static bool lower_outputs(Lower *l, const Graph *graph, PlanGraph *to, Steps *st
     return true;
 }
 
+/* Behind those that the plan has, or as all it has. */
+static void add_steps(Lower *l, const Steps *steps) {
+    if (!l->b.steps.count) {
+        l->b.steps.items = steps->items;
+        l->b.steps.count = steps->count;
+        l->b.steps.capacity = steps->capacity;
+        return;
+    }
+    for (size_t i = 0; i < steps->count; i++)
+        VEC_PUSH(l->ctx->scratch, &l->b.steps, steps->items[i]);
+    arena_release(l->ctx->scratch, steps->items, steps->capacity * sizeof *steps->items);
+}
+
 /* Steps of a graph lie together, those of the graphs inside it before them. */
 static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
     PlanGraph lowered = {.name = sym_of(l, graph->name)};
@@ -607,7 +625,7 @@ static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
     if (*number == 0 && !lower_defaults(l, graph, &lowered)) return false;
     if (!lower_nodes(l, graph, &steps) || !lower_outputs(l, graph, &lowered, &steps)) return false;
     lowered.steps = (PlanSpan){(uint32_t)l->b.steps.count, (uint32_t)steps.count};
-    for (size_t i = 0; i < steps.count; i++) VEC_PUSH(l->ctx->scratch, &l->b.steps, steps.items[i]);
+    add_steps(l, &steps);
     l->b.graphs.items[*number] = lowered;
     l->depth--;
     return true;
@@ -729,11 +747,14 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         return false;
     }
     if (model->functions.count && !infer_shapes_through_calls(ctx, err)) return false;
-    l.calls = infer_calls_new(ctx);
-    l.shapes = shape_calls_new(ctx);
+    if (model->functions.count) { /* else there are no calls */
+        l.calls = infer_calls_new(ctx);
+        l.shapes = shape_calls_new(ctx);
+    }
     if (!lower_graph(&l, model->graph, &first)) return false;
     if (!ctx->artifact) return true;
     if (model->source && !source_hash(model->source, ctx->scratch, l.b.source, err)) return false;
+    if (ctx->spends) model_empty(model); /* of it the plan reads constants alone */
     if (options->fold && !plan_fold(&l.b, err)) return false;
     return write_plan(&l.b, ctx->artifact, err);
 }

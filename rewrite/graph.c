@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Its trap is that of the model, which changes from call to call. */
+static Arena *parts_of(Model *model) {
+    model->parts.trap = model->arena.trap;
+    return &model->parts;
+}
+
 static void use_unlink(Use *use) {
     Value *value = use->value;
     if (!value) return;
@@ -88,7 +94,7 @@ bool graph_nesting_error(Err *err, const char *label, const char *op_type) {
 
 Value *value_new(Graph *graph, Sym name) {
     Model *model = graph->model;
-    Value *value = arena_pool_alloc(&model->arena, &model->pools.values, sizeof *value);
+    Value *value = arena_pool_alloc(parts_of(model), &model->pools.values, sizeof *value);
     value->name = name;
     value->graph = graph;
     value->id = model->value_count++;
@@ -126,7 +132,7 @@ static void node_unlink(Node *node) {
 
 Node *node_new(Graph *graph, Node *before, Sym op_type, Sym domain) {
     Model *model = graph->model;
-    Node *node = arena_pool_alloc(&model->arena, &model->pools.nodes, sizeof *node);
+    Node *node = arena_pool_alloc(parts_of(model), &model->pools.nodes, sizeof *node);
     node->graph = graph;
     node->id = model->node_count++;
     node->op_type = op_type;
@@ -163,7 +169,7 @@ static void inputs_grow(Node *node, uint32_t count) {
     if (has_room(node->input_room, count)) return;
     node->input_room = room_of(node->input_count, count);
     const size_t size = room_size(node->input_room, count);
-    Use *grown = arena_pool_array(&model->arena, &model->pools.uses, size, sizeof *grown);
+    Use *grown = arena_pool_array(parts_of(model), &model->pools.uses, size, sizeof *grown);
     for (uint32_t i = 0; i < node->input_count; i++) {
         grown[i] = node->inputs[i];
         use_relocated(&grown[i]);
@@ -197,7 +203,7 @@ static void outputs_grow(Node *node, uint32_t count) {
     if (has_room(node->output_room, count)) return;
     node->output_room = room_of(node->output_count, count);
     const size_t size = room_size(node->output_room, count);
-    Value **grown = arena_pool_array(&model->arena, &model->pools.outputs, size, sizeof *grown);
+    Value **grown = arena_pool_array(parts_of(model), &model->pools.outputs, size, sizeof *grown);
     if (node->output_count) memcpy(grown, node->outputs, node->output_count * sizeof *grown);
     node->outputs = grown;
 }

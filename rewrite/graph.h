@@ -414,6 +414,7 @@ typedef struct GraphsFound {
 
 struct Model {
     Arena arena; /* owns everything below */
+    Arena parts; /* owns what the pools have */
     struct {
         ArenaPool values, nodes, uses, outputs; /* uses and outputs: the arrays of nodes */
     } pools;
@@ -450,6 +451,10 @@ struct Model {
 /* An empty model with an empty main graph, freed with model_free. Allocation goes to `trap`. */
 Model *model_new(MemTrap *trap);
 void model_free(Model *model); /* NULL is fine */
+
+/* Lets go of all nodes and values: graphs are empty then, and there are no functions. Tensors, attributes and
+ * sources stay, for who has taken what is to be read of them. */
+void model_empty(Model *model);
 
 /* The version of `domain` imported by these opsets ("" and "ai.onnx" are one, of which "" counts first); the
  * last where there are several, 0 where none is. */

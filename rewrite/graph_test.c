@@ -106,14 +106,14 @@ TEST(test_operands_come_one_by_one) {
     Model *model = test_model(small);
     Node *mul = test_node(model->graph, "b"), *add = test_node(model->graph, "a");
     Value *x = test_value(model->graph, "x");
-    const uint64_t before = model->arena.used;
+    const uint64_t before = model->parts.used;
     for (uint32_t i = 2; i < MANY; i++) {
         node_resize_inputs(mul, i + 1);
         node_set_input(mul, i, x);
         if (i % 1000 == 0) node_resize_inputs(add, 2 + i % 2000 / 1000); /* numbers between */
         node_resize_outputs(mul, i);
     }
-    assert_in_range(model->arena.used - before, MANY, 8 * MANY * (sizeof(Use) + sizeof(Value *)));
+    assert_in_range(model->parts.used - before, MANY, 8 * MANY * (sizeof(Use) + sizeof(Value *)));
     for (uint32_t i = 0; i < MANY; i++) {
         assert_ptr_equal(mul->inputs[i].node, mul);
         assert_int_equal(mul->inputs[i].index, i);

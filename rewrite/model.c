@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory_return.h"
+
 Model *model_new(MemTrap *trap) {
     /* The Model lives in its own arena, so that one free ends everything. Until it is made, nobody
      * else can free it. */
@@ -22,6 +24,7 @@ Model *model_new(MemTrap *trap) {
     }
     Model *model = made = ARENA_NEW(&arena, Model);
     model->arena = arena;
+    arena_init(&model->parts, &inner);
     sym_table_init(&model->syms, &model->arena);
     model->graph = graph_new(model, NULL);
     model->found = ARENA_NEW(&model->arena, GraphsFound);
@@ -31,8 +34,25 @@ Model *model_new(MemTrap *trap) {
 
 void model_free(Model *model) {
     if (!model) return;
+    arena_free(&model->parts);
     Arena arena = model->arena; /* the model's memory goes with it */
     arena_free(&arena);
+}
+
+void model_empty(Model *model) {
+    Graph *graph = model->graph;
+    arena_free(&model->parts);
+    memory_return_much(); /* what comes next has other sizes */
+    memset(&model->pools, 0, sizeof model->pools);
+    graph->inputs.count = graph->outputs.count = graph->infos.count = graph->undefined.count = 0;
+    graph->initializers.count = graph->sparse_initializers.count = graph->annotations.count = 0;
+    graph->first = graph->last = NULL;
+    graph->node_count = 0;
+    model->functions.count = model->training.count = model->function_capacity = 0;
+    model->value_count = model->node_count = model->use_count = 0;
+    model->graph_count = 1;
+    model->found->list.count = 0;
+    model_touch(model);
 }
 
 bool domain_is_default(Sym domain) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "test_model.h"
+#include "verify.h"
 
 static const char text[] =
     "g (bool c, float[3] x) => (float[3] y) {\n"
@@ -247,5 +248,24 @@ TEST(test_metadata) {
     assert_string_equal(sym_text(node_metadata(mul, "l")), "2");
     assert_string_equal(sym_text(mul->metadata->next->next->value), "3");
     assert_int_equal(model->edits, 3);
+    model_free(model);
+}
+
+/* An emptied model is a sound one, and what tensors hold is there yet. */
+TEST(test_empty) {
+    static const float two = 2;
+    Model *model = test_model(text);
+    Value *value = value_new(model->graph, test_name(model, "w"));
+    const Tensor *tensor = tensor_new_raw(&model->arena, DTYPE_FLOAT, NULL, 0, &two, sizeof two);
+    Err err = {0};
+    float number;
+    value_set_init(value, tensor);
+    model_empty(model);
+    assert_int_equal(model_graphs(model, &test_arena).count, 1);
+    assert_int_equal(model->graph->node_count + model->graph->initializers.count, 0);
+    assert_true(model_verify(model, &test_arena, &err));
+    assert_true(tensor_read_raw(tensor, 0, &number, sizeof number, &err));
+    assert_true(number == 2);
+    assert_int_equal(value_new(model->graph, test_name(model, "v"))->id, 0);
     model_free(model);
 }

@@ -97,6 +97,7 @@ typedef struct PassCtx {
     uint32_t facts;              /* PassFact bits that hold before it; pipelines keep them */
     bool sketch;                 /* nobody will read what constants become: large ones need not be
                                     read nor made, and count as finite */
+    bool spends; /* nobody reads the model behind the passes: the last may empty it */
 } PassCtx;
 
 typedef enum PassOptionKind {

@@ -18,7 +18,20 @@ const Type *type_plain_tensor(Dtype dtype) {
     return &plain[dtype];
 }
 
+#define SCALAR(name)                                                                               \
+    [DTYPE_##                                                                                      \
+        name] = {.kind = TYPE_TENSOR, .dtype = DTYPE_##name, .has_dtype = true, .has_shape = true}
+
+/* One for all models, as scales and zero points of a quantized one are many. */
+static const Type *scalar_type(Dtype dtype) {
+    static const Type scalars[DTYPE_COUNT] = {SCALAR(FLOAT), SCALAR(UINT8), SCALAR(INT8),
+                                              SCALAR(UINT16), SCALAR(INT16)};
+    return (unsigned)dtype < DTYPE_COUNT && scalars[dtype].has_shape ? &scalars[dtype] : NULL;
+}
+
 const Type *type_new_shaped(Arena *arena, Dtype dtype, const Dim *dims, uint32_t rank) {
+    const Type *scalar = rank ? NULL : scalar_type(dtype);
+    if (scalar) return scalar;
     Type *type = ARENA_NEW(arena, Type);
     *type = (Type){.kind = TYPE_TENSOR,
                    .dtype = (int32_t)dtype,
@@ -30,7 +43,7 @@ const Type *type_new_shaped(Arena *arena, Dtype dtype, const Dim *dims, uint32_t
 }
 
 const Type *type_of_tensor(Arena *arena, const Tensor *tensor) {
-    Dim *dims = ARENA_ARRAY(arena, Dim, tensor->rank + 1);
+    Dim *dims = tensor->rank ? ARENA_ARRAY(arena, Dim, tensor->rank) : NULL;
     for (uint32_t i = 0; i < tensor->rank; i++)
         dims[i] = (Dim){.kind = DIM_KNOWN, .size = tensor->dims[i]};
     return type_new_shaped(arena, (Dtype)tensor->dtype, dims, tensor->rank);

@@ -15,13 +15,8 @@ enum { DEPTH_LIMIT = 128 };
 /* Constants are values that are always set. */
 static bool set_constants(Exec *exec) {
     const LoadedPlan *loaded = exec->loaded;
-    for (uint32_t i = 0; i < loaded->plan.value_count; i++) {
-        if (!loaded->constants[i].present) continue;
-        RtTensor *tensor = rt_tensor_borrow(&exec->pool, &loaded->constants[i], exec->err);
-        if (!tensor) return false;
-        exec->values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
-    }
-    return true;
+    return rt_tensors_borrow(&exec->pool, loaded->constants, loaded->plan.value_count, exec->values,
+                             exec->err);
 }
 
 /* True where the sizes that the plan tells of a value fit the budget, or are not all known. */
@@ -61,7 +56,6 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, const PoolFrom *from, Arena
     pool_init(&exec->pool, NULL, from);
     arena_init(&exec->scratch, arena->trap);
     exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
-    exec->memory.placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
     exec->forms.memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
     return set_constants(exec) && (from->budget == UINT64_MAX || check_sizes(exec));
 }

@@ -168,7 +168,7 @@ typedef struct ExecMemory {
     ShapeSet *sets, *set;  /* the one used last first; that of this run, NULL between runs */
     PlaceMap *map, *guess; /* where values lie in this run, NULL: anywhere; and where they may in
                               the first one of any shapes, NULL: not asked yet */
-    Buffer *placed;        /* [value_count] */
+    Buffer *placed;        /* [value_count]; NULL: nothing had a place yet */
     struct {
         char *at;
         uint64_t size;

@@ -264,10 +264,20 @@ static bool get_piece(Exec *exec, uint64_t size, bool remote) {
     return exec->memory.pieces[remote].at;
 }
 
+/* The buffers of values that have places; false without memory for them. */
+static bool has_placed(Exec *exec) {
+    const uint64_t size = (uint64_t)exec->loaded->plan.value_count * sizeof(Buffer);
+    Err ignored = {0};
+    if (exec->memory.placed) return true;
+    Buffer *self = buffer_new(&exec->pool, size, &ignored);
+    if (self) exec->memory.placed = memset(buffer_data(self), 0, size);
+    return self;
+}
+
 static bool get_pieces(Exec *exec, const PlaceMap *map) {
     return map->totals[0] + map->totals[1] && !exec->pool.placed.count &&
-           !exec->device.pool.placed.count && get_piece(exec, map->totals[0], false) &&
-           get_piece(exec, map->totals[1], true);
+           !exec->device.pool.placed.count && has_placed(exec) &&
+           get_piece(exec, map->totals[0], false) && get_piece(exec, map->totals[1], true);
 }
 
 void exec_memory_begin(Exec *exec) {

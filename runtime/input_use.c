@@ -472,13 +472,14 @@ InputUse *input_uses(const DemiPlan *plan, Arena *arena) {
     const LoadedPlan *loaded = demi_plan_loaded(plan);
     const Plan *view = &loaded->plan;
     size_t count = demi_plan_input_count(plan);
+    Arena *tables = arena_child(arena);
     Walk w = {.loaded = loaded,
               .plan = view,
               .arena = arena,
-              .uses = ARENA_ARRAY(arena, InputUse, view->value_count),
-              .angles = ARENA_ARRAY(arena, bool, view->value_count),
-              .known = ARENA_ARRAY(arena, double, view->value_count),
-              .visited = ARENA_ARRAY(arena, bool, view->graph_count)};
+              .uses = ARENA_ARRAY(tables, InputUse, view->value_count),
+              .angles = ARENA_ARRAY(tables, bool, view->value_count),
+              .known = ARENA_ARRAY(tables, double, view->value_count),
+              .visited = ARENA_ARRAY(tables, bool, view->graph_count)};
     for (uint32_t i = 0; i < view->value_count; i++) w.uses[i] = (InputUse)INPUT_USE_ANY;
     find_known(&w);
     walk_graph(&w, 0);
@@ -487,6 +488,7 @@ InputUse *input_uses(const DemiPlan *plan, Arena *arena) {
         uint32_t value = view->operands[view->graphs[0].inputs.first + i];
         settle(&w, value, plan_text(view, view->values[value].name, arena), &found[i]);
     }
+    arena_free(tables);
     return found;
 }
 

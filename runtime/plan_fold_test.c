@@ -199,3 +199,37 @@ TEST(test_attributes_of_folded_steps) {
     assert_true(b->packs.count > 0);
     arena_free(&t.arena);
 }
+
+/* Steps are executed a part after the other: of as many as make several, what each gives is there, and a chain
+ * through all of them is one. */
+TEST(test_many_steps) {
+    enum { MANY = 5000 };
+    Bench t;
+    begin(&t);
+    PlanBuilder *b = &t.b;
+    uint32_t x = add_value(b, "x", DTYPE_FLOAT, NULL, 0);
+    uint32_t number = add_value(b, "two", DTYPE_FLOAT, NULL, 0), sum = number;
+    uint32_t *y = ARENA_ARRAY(b->arena, uint32_t, MANY + 1);
+    plan_set_data(b, number, sizeof two, read_memory, &two);
+    for (uint32_t i = 0; i <= MANY; i++) {
+        static float numbers[MANY + 1];
+        const bool chained = i > MANY / 2; /* then each reads what the one before gave */
+        uint32_t other = add_value(b, "c", DTYPE_FLOAT, NULL, 0);
+        numbers[i] = chained ? 1 : (float)i;
+        plan_set_data(b, other, sizeof *numbers, read_memory, &numbers[i]);
+        const uint32_t operands[] = {chained ? sum : number, other};
+        sum = add_value(b, "sum", DTYPE_FLOAT, NULL, 0);
+        add_step(b, "Add", plan_add_operands(b, operands, 2), one(b, sum), (PlanSpan){0});
+        y[i] = add_binary(b, "Mul", x, sum);
+    }
+    add_graph(b, x, y, MANY + 1);
+    if (!plan_fold(b, &t.err)) fail_msg("%s", t.err.what);
+    assert_int_equal(b->steps.count, MANY + 1);
+    for (uint32_t i = 0; i <= MANY; i++) {
+        float found;
+        const PlanConstant *data = plan_constant_of(b, operand(b, i, 1));
+        assert_true(data->read(data->data, 0, &found, sizeof found, &t.err));
+        assert_true(found == (float)(i > MANY / 2 ? MANY / 2 + 2 + (i - MANY / 2) : i + 2));
+    }
+    arena_free(&t.arena);
+}

@@ -12,7 +12,7 @@
 
 typedef struct Loader {
     LoadedPlan *loaded;
-    Arena *arena;
+    Arena *arena, *scratch; /* scratch: of what only loading needs */
     Err *err;
     const AttrText *text_views; /* [TEXTS] */
 } Loader;
@@ -69,7 +69,7 @@ static void note_span(const Plan *plan, PlanSpan span, bool *noted) {
 /* Values that something else than a kernel reads, which knows of no stored type or layout. */
 static bool *find_plain(Loader *l, const FoundOp *ops) {
     const Plan *plan = &l->loaded->plan;
-    bool *plain = ARENA_ARRAY(l->arena, bool, plan->value_count);
+    bool *plain = ARENA_ARRAY(l->scratch, bool, plan->value_count);
     for (uint32_t s = 0; s < plan->step_count; s++) {
         const PlanStep *step = &plan->steps[s];
         const FoundOp *op = &ops[step->op];
@@ -357,17 +357,17 @@ static void note_unread(LoadedPlan *loaded, Lifetimes *t) {
 
 static void load_lifetimes(Loader *l) {
     const Plan *plan = &l->loaded->plan;
-    Lifetimes t = {.graph_of = ARENA_ARRAY(l->arena, uint32_t, plan->value_count),
+    Lifetimes t = {.graph_of = ARENA_ARRAY(l->scratch, uint32_t, plan->value_count),
                    .last = ARENA_ARRAY(l->arena, uint32_t, plan->value_count),
-                   .parent = ARENA_ARRAY(l->arena, uint32_t, plan->graph_count),
-                   .owner = ARENA_ARRAY(l->arena, uint32_t, plan->graph_count)};
+                   .parent = ARENA_ARRAY(l->scratch, uint32_t, plan->graph_count),
+                   .owner = ARENA_ARRAY(l->scratch, uint32_t, plan->graph_count)};
     for (uint32_t i = 0; i < plan->value_count; i++) t.graph_of[i] = t.last[i] = PLAN_NONE;
     for (uint32_t i = 0; i < plan->graph_count; i++) t.parent[i] = PLAN_NONE;
     l->loaded->kept = ARENA_ARRAY(l->arena, bool, plan->value_count);
     place_values(plan, &t);
     find_lifetimes(l, &t);
     note_unread(l->loaded, &t);
-    uint32_t *counts = ARENA_ARRAY(l->arena, uint32_t, plan->step_count);
+    uint32_t *counts = ARENA_ARRAY(l->scratch, uint32_t, plan->step_count);
     for (int round = 0; round < 2; round++)
         for (uint32_t i = 0; i < plan->value_count; i++) {
             if (t.last[i] == PLAN_NONE || l->loaded->kept[i]) continue;
@@ -402,13 +402,14 @@ static bool load_choices(Loader *l) {
 }
 
 bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err) {
-    Loader l = {.loaded = loaded, .arena = arena, .err = err};
+    Loader l = {.loaded = loaded, .arena = arena, .scratch = arena_child(arena), .err = err};
     const FoundOp *ops = find_ops(&l);
     if (!ops) return false;
     load_constants(&l, ops);
     loaded->steps = ARENA_ARRAY(arena, LoadedStep, loaded->plan.step_count);
     for (uint32_t i = 0; i < loaded->plan.step_count; i++) load_step(&l, ops, i);
     load_lifetimes(&l);
+    arena_free(l.scratch);
     return load_choices(&l);
 }
 

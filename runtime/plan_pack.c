@@ -58,7 +58,8 @@ typedef struct Wish {
 
 typedef struct Packer {
     PlanBuilder *b;
-    Wish *wishes; /* [value_count] */
+    Arena *within; /* of what ends with packing, this too */
+    Wish *wishes;  /* [value_count]; NULL: there are none */
     LoadedPlan loaded;
     Exec exec;
     LayoutNotes notes;
@@ -72,6 +73,12 @@ static void packer_free(void *data) {
 
 static bool is_large(const PlanValue *value) {
     return value->data != PLAN_NO_DATA && value->size > PLAN_SMALL;
+}
+
+static bool has_large(const PlanBuilder *b) {
+    for (size_t i = 0; i < b->values.count; i++)
+        if (is_large(&b->values.items[i])) return true;
+    return false;
 }
 
 static void leave_span(Packer *p, PlanSpan span) {
@@ -88,10 +95,11 @@ static void leave_tensors(Packer *p, PlanSpan attrs) {
     }
 }
 
-/* Constants that may be packed at all: no others have their data. */
-static void find_open(Packer *p) {
+/* Constants that may be packed at all: no others have their data. False where there are none. */
+static bool find_open(Packer *p) {
     const PlanBuilder *b = p->b;
-    uint32_t *owners = ARENA_ARRAY(b->arena, uint32_t, b->constants.count + 1); /* 1 + value */
+    bool any = false;
+    uint32_t *owners = ARENA_ARRAY(p->within, uint32_t, b->constants.count + 1); /* 1 + value */
     for (uint32_t i = 0; i < b->values.count; i++) {
         const PlanValue *value = &b->values.items[i];
         if (!is_large(value)) continue;
@@ -99,7 +107,7 @@ static void find_open(Packer *p) {
         const bool typed = value->dtype == DTYPE_FLOAT || value->dtype == DTYPE_BFLOAT16 ||
                            value->dtype == DTYPE_INT8;
         if (typed && !value->stored && !*owner)
-            p->wishes[i] = (Wish){.state = PACK_OPEN, .is_open = true};
+            p->wishes[i] = (Wish){.state = PACK_OPEN, .is_open = any = true};
         if (*owner) p->wishes[*owner - 1] = (Wish){.state = PACK_NEVER};
         *owner = i + 1;
     }
@@ -109,18 +117,19 @@ static void find_open(Packer *p) {
         leave_span(p, b->graphs.items[g].outputs);
         leave_span(p, b->graphs.items[g].defaults);
     }
+    return any;
 }
 
 /* The plan in the builder's own tables, with the data of small constants; large ones are there
  * without. */
 static bool load(Packer *p, Err *err) {
     PlanBuilder *b = p->b;
-    PlanValue *values = arena_copy(b->arena, b->values.items, b->values.count * sizeof *values);
+    PlanValue *values = arena_copy(p->within, b->values.items, b->values.count * sizeof *values);
     uint64_t total = 0, at = 0;
     for (size_t i = 0; i < b->values.count; i++)
         if (values[i].data != PLAN_NO_DATA && !is_large(&values[i]))
             total += values[i].size + PLAN_ALIGN;
-    unsigned char *data = arena_alloc(b->arena, (size_t)total + PLAN_ALIGN);
+    unsigned char *data = arena_alloc(p->within, (size_t)total + PLAN_ALIGN);
     data += -(uintptr_t)data % PLAN_ALIGN;
     for (size_t i = 0; i < b->values.count; i++) {
         if (values[i].data == PLAN_NO_DATA) continue;
@@ -138,7 +147,7 @@ static bool load(Packer *p, Err *err) {
     p->loaded.plan = plan_of_builder(b);
     p->loaded.plan.values = values;
     p->loaded.plan.data = data;
-    return plan_load(&p->loaded, b->arena, err);
+    return plan_load(&p->loaded, p->within, err);
 }
 
 /* An operand of the declared dims; false where they are not known. */
@@ -233,8 +242,8 @@ static void ask_step(Packer *p, const LoadedStep *step) {
 static bool ask(Packer *p, Err *err) {
     const PoolFrom unbounded = {.budget = UINT64_MAX};
     PlanBuilder *b = p->b;
-    find_open(p);
-    if (!load(p, err) || !exec_init(&p->exec, &p->loaded, &unbounded, b->arena, err)) return false;
+    if (!find_open(p)) return true;
+    if (!load(p, err) || !exec_init(&p->exec, &p->loaded, &unbounded, p->within, err)) return false;
     for (uint32_t i = 0; i < b->values.count; i++)
         if (is_large(&b->values.items[i])) {
             p->loaded.constants[i].data = NULL;
@@ -289,7 +298,8 @@ static void place_plain(PlanBuilder *b, uint32_t i, const PlanConstant *plain) {
 /* Gives a value its data anew, and what is beside it. */
 static void place_constant(Packer *p, uint32_t i, const PlanConstant *plain) {
     PlanBuilder *b = p->b;
-    const Wish *wish = &p->wishes[i];
+    static const Wish none = {.state = PACK_NEVER};
+    const Wish *wish = p->wishes ? &p->wishes[i] : &none;
     if (wish->state == PACK_LAYOUT) {
         PlanValue *value = &b->values.items[i];
         value->data = plan_add_packed(b, plain, &wish->layout);
@@ -308,13 +318,14 @@ static void place_constant(Packer *p, uint32_t i, const PlanConstant *plain) {
 /* All values, in their order. */
 static void place_constants(Packer *p) {
     PlanBuilder *b = p->b;
-    const PlanConstant *old = b->constants.items;
-    const PlanConstant **of = ARENA_ARRAY(b->arena, const PlanConstant *, b->values.count + 1);
-    uint32_t *placed = ARENA_ARRAY(b->arena, uint32_t, b->constants.count + 1); /* 1 + value */
+    PlanConstant *old = b->constants.items;
+    const size_t old_size = b->constants.capacity * sizeof *old;
+    const PlanConstant **of = ARENA_ARRAY(p->within, const PlanConstant *, b->values.count + 1);
+    uint32_t *placed = ARENA_ARRAY(p->within, uint32_t, b->constants.count + 1); /* 1 + value */
     for (uint32_t i = 0; i < b->values.count; i++)
         if (b->values.items[i].data != PLAN_NO_DATA)
             of[i] = plan_constant_of(b, &b->values.items[i]);
-    memset(&b->constants, 0, sizeof b->constants); /* the old ones stay in the arena */
+    memset(&b->constants, 0, sizeof b->constants);
     b->data_size = 0;
     for (uint32_t i = 0; i < b->values.count; i++) {
         if (!of[i]) continue;
@@ -326,15 +337,20 @@ static void place_constants(Packer *p) {
         *owner = i + 1;
         place_constant(p, i, of[i]);
     }
+    arena_release(b->arena, old, old_size);
 }
 
 bool plan_pack(PlanBuilder *b, Err *err) {
     if (b->isa == PLAN_ISA_NONE && !b->maps) return true;
-    Packer *p = ARENA_NEW(b->arena, Packer);
+    Arena *within = arena_child(b->arena);
+    Packer *p = ARENA_NEW(within, Packer);
     p->b = b;
-    p->wishes = ARENA_ARRAY(b->arena, Wish, b->values.count + 1);
-    arena_defer(b->arena, packer_free, p);
-    if (b->isa != PLAN_ISA_NONE && !ask(p, err)) return false;
-    place_constants(p);
-    return true;
+    p->within = within;
+    const bool asks = b->isa != PLAN_ISA_NONE && has_large(b); /* small ones stay as they are */
+    if (asks) p->wishes = ARENA_ARRAY(within, Wish, b->values.count + 1);
+    arena_defer(within, packer_free, p);
+    const bool ok = !asks || ask(p, err);
+    if (ok) place_constants(p);
+    arena_free(within);
+    return ok;
 }

@@ -293,17 +293,24 @@ bool buffer_place(Pool *pool, Buffer *buffer) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static RtTensor *tensor_shell(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims,
-                              Err *err) {
-    Buffer *self = buffer_new(pool, sizeof(RtTensor) + (uint64_t)rank * sizeof *dims, err);
-    if (!self) return NULL;
-    RtTensor *tensor = buffer_data(self);
+static uint64_t shell_size(uint32_t rank) {
+    return sizeof(RtTensor) + (uint64_t)rank * sizeof(int64_t);
+}
+
+static RtTensor *shell_at(void *at, Buffer *self, Dtype dtype, uint32_t rank, const int64_t *dims) {
+    RtTensor *tensor = at;
     int64_t *copy = (int64_t *)(tensor + 1);
     if (rank) memcpy(copy, dims, rank * sizeof *dims);
     *tensor = (RtTensor){.self = self,
                          .refs = 1,
                          .tensor = {.present = true, .dtype = dtype, .rank = rank, .dims = copy}};
     return tensor;
+}
+
+static RtTensor *tensor_shell(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims,
+                              Err *err) {
+    Buffer *self = buffer_new(pool, shell_size(rank), err);
+    return self ? shell_at(buffer_data(self), self, dtype, rank, dims) : NULL;
 }
 
 RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims, Err *err) {
@@ -345,6 +352,28 @@ RtTensor *rt_tensor_borrow(Pool *pool, const KernelTensor *borrowed, Err *err) {
     tensor->tensor.count = borrowed->count;
     tensor->tensor.data = borrowed->data;
     return tensor;
+}
+
+bool rt_tensors_borrow(Pool *pool, const KernelTensor *tensors, uint32_t count, RtValue *values,
+                       Err *err) {
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (tensors[i].present) size += shell_size(tensors[i].rank);
+    Buffer *self = size ? buffer_new(pool, size, err) : NULL;
+    if (!self) return !size;
+    char *at = buffer_data(self);
+    self->refs = 0; /* a tensor's each */
+    for (uint32_t i = 0; i < count; i++) {
+        const KernelTensor *from = &tensors[i];
+        if (!from->present) continue;
+        RtTensor *tensor = shell_at(at, self, from->dtype, from->rank, from->dims);
+        tensor->tensor.count = from->count;
+        tensor->tensor.data = from->data;
+        values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
+        self->refs++;
+        at += shell_size(from->rank);
+    }
+    return true;
 }
 
 RtTensor *rt_tensor_view(Pool *pool, RtTensor *of, uint32_t rank, const int64_t *dims, Err *err) {

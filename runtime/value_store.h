@@ -128,6 +128,10 @@ RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *d
 RtTensor *rt_tensor_in(Pool *pool, const KernelTensor *tensor, Buffer *buffer, Err *err);
 /* A tensor on borrowed data. */
 RtTensor *rt_tensor_borrow(Pool *pool, const KernelTensor *tensor, Err *err);
+/* The same of those of tensors[count] that are present, side by side in one buffer, as values[count] of one
+ * reference each. False with the error set. */
+bool rt_tensors_borrow(Pool *pool, const KernelTensor *tensors, uint32_t count, RtValue *values,
+                       Err *err);
 /* The same elements under another shape (of as many) and the same dtype. */
 RtTensor *rt_tensor_view(Pool *pool, RtTensor *of, uint32_t rank, const int64_t *dims, Err *err);
 RtList *rt_list_new(Pool *pool, uint32_t count, Err *err);

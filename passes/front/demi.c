@@ -433,7 +433,7 @@ typedef struct RunArgs {
     Pipeline pipeline;
     size_t done;
     DemiMapFn *map; /* beside options.artifact; NULL: it holds all */
-    bool sketch, unchecked;
+    bool sketch, unchecked, spends;
 } RunArgs;
 
 /* Both false returns leave through the trap: a callback between passes can't fail otherwise. */
@@ -511,7 +511,8 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
                    .artifact = artifact.output.write ? &bytes : NULL,
                    .counts = counts,
                    .census = census_memo_new(&call->scratch),
-                   .sketch = args->sketch};
+                   .sketch = args->sketch,
+                   .spends = args->spends};
     PipelineOptions options = {.verify_each = args->options.verify_each,
                                .check = args->unchecked ? NULL : check_all,
                                .after = after_step,
@@ -645,6 +646,7 @@ DemiStatus demi_front_compile(DemiModel *model, const DemiCompileOptions *option
     args.options.artifact = sink->write;
     args.options.artifact_user = sink->user;
     args.map = sink->map;
+    args.spends = true;
     args.options.unchecked = true; /* what runs is a plan, and kernels check what they are given */
     if (known.numerics > DEMI_NUMERICS_FAITHFUL) {
         err_set(&call.err, ERR_USAGE, "unknown numerics %u", (unsigned)known.numerics);

@@ -32,6 +32,10 @@ typedef struct Fuse {
     PassCtx *ctx;
     bool faithful;
     const FuseOptions *options; /* first in what the pass has of its own */
+    struct {
+        const Value *bytes[2]; /* a constant of all bytes, without sign and with; or NULL */
+        const Type *types[DTYPE_COUNT]; /* of 256 elements; or NULL */
+    } tables;                           /* fuse_tables.c's, which makes many that are alike */
 } Fuse;
 
 typedef void NodeVisit(PassCtx *ctx, Node *node, void *data);

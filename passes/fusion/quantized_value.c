@@ -159,6 +159,10 @@ Value *quantized_new_bytes(Fuse *fuse, Graph *graph, const Type *type, const voi
                         tensor_new_raw(arena, type_dtype(type), dims, type->rank, bytes, size));
 }
 
+Value *quantized_new_like(Fuse *fuse, Graph *graph, const Value *constant) {
+    return new_constant(fuse, graph, constant->type, constant->init);
+}
+
 Value *quantized_zero(const Quantized *quantized) {
     return quantized->offset ? quantized->zero : NULL;
 }

@@ -52,6 +52,8 @@ Value *quantized_new_channels(Fuse *fuse, Graph *graph, const float *items,
                               const Channels *channels);
 /* `dims` [rank]; as many bytes as they say. */
 Value *quantized_new_bytes(Fuse *fuse, Graph *graph, const Type *type, const void *bytes);
+/* One more of the same elements. */
+Value *quantized_new_like(Fuse *fuse, Graph *graph, const Value *constant);
 
 /* The zero point as an operand; NULL where it is 0, which an operand that is absent is. */
 Value *quantized_zero(const Quantized *quantized);

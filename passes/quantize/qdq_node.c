@@ -2,6 +2,8 @@
 /* See qdq_node.h. */
 #include "qdq_node.h"
 
+#include <string.h>
+
 #include "op_types.h"
 
 enum { INITIALIZERS_ALONE = 4 }; /* the IR version from which on these need not be inputs, too */
@@ -22,29 +24,30 @@ static Node *place_of(const Value *value) {
     return node;
 }
 
-static Sym name_of(PassCtx *ctx, const Value *of, const char *suffix) {
-    return sym_fresh(&ctx->model->syms,
-                     arena_printf(ctx->scratch, "%s_%s", sym_text(of->name), suffix));
+/* "stem_suffix", or with a number behind it; made where interning copies it from, as there are several for
+ * each value. */
+static Sym name_of(PassCtx *ctx, Sym stem, const char *suffix) {
+    char few[256];
+    const size_t length = stem ? strlen(stem->text) : 0, more = strlen(suffix);
+    char *text = few;
+    if (length + more + 2 > sizeof few) text = arena_alloc(ctx->scratch, length + more + 2);
+    memcpy(text, sym_text(stem), length);
+    text[length] = '_';
+    memcpy(text + length + 1, suffix, more + 1);
+    return sym_fresh(&ctx->model->syms, text);
 }
 
 Value *qdq_value(PassCtx *ctx, const Value *of, const char *suffix, Dtype dtype) {
-    Value *value = value_new(of->graph, name_of(ctx, of, suffix));
+    Value *value = value_new(of->graph, name_of(ctx, of->name, suffix));
     const Type *type = of->type ? of->type : type_plain_tensor(dtype);
     value_set_type(value, type_with_dtype(&ctx->model->arena, type, dtype));
     return value;
 }
 
-static const Type *type_of(Arena *arena, const Tensor *tensor) {
-    Dim *dims = ARENA_ARRAY(arena, Dim, tensor->rank + 1);
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        dims[i] = (Dim){.kind = DIM_KNOWN, .size = tensor->dims[i]};
-    return type_new_shaped(arena, (Dtype)tensor->dtype, dims, tensor->rank);
-}
-
 Value *qdq_constant(PassCtx *ctx, const Value *of, const char *suffix, const Tensor *tensor) {
     Model *model = ctx->model;
-    Value *value = value_new(of->graph, name_of(ctx, of, suffix));
-    value_set_type(value, type_of(&model->arena, tensor));
+    Value *value = value_new(of->graph, name_of(ctx, of->name, suffix));
+    value_set_type(value, type_of_tensor(&model->arena, tensor));
     if (has_own_initializers(model)) {
         value_set_init(value, tensor);
         return value;
@@ -67,8 +70,7 @@ Node *qdq_insert(PassCtx *ctx, const char *op, Value *from, const QdqOperands *o
     node_set_input(node, 1, operands->scale);
     if (operands->zero) node_set_input(node, 2, operands->zero);
     node_set_output(node, 0, result);
-    node->name = sym_fresh(&ctx->model->syms,
-                           arena_printf(ctx->scratch, "%s_%s", sym_text(result->name), op));
+    node->name = name_of(ctx, result->name, op);
     if (operands->axis >= 0) node_set_attr_int(node, "axis", operands->axis);
     if (operands->block) node_set_attr_int(node, "block_size", (int64_t)operands->block);
     ctx->counts->rewrites++;

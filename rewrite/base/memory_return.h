@@ -8,4 +8,8 @@
  * their end, before something large begins. Does nothing where the library has no such call. */
 void memory_return(void);
 
+/* The same where it comes to so much that a process would be seen to be larger for it: between steps of work on
+ * one large model, which each take other sizes. Next to nothing for small ones. */
+void memory_return_much(void);
+
 #endif

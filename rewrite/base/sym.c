@@ -276,12 +276,14 @@ static uint64_t *suffix_of(SymTable *table, Sym stem) {
 }
 
 Sym sym_fresh_key(SymTable *table, SymKey stem) {
-    enum { SUFFIX = 1 + 20 };
+    enum { SUFFIX = 1 + 20, SHORT = 256 };
+    char room[SHORT];
     size_t count = table->count;
     Sym taken = sym_intern_key(table, stem);
     if (table->count > count) return taken;
     uint64_t *last = suffix_of(table, taken);
-    char *name = arena_alloc(table->arena, stem.length + SUFFIX);
+    char *name = room; /* interning copies it */
+    if (stem.length > SHORT - SUFFIX) name = arena_alloc(table->arena, stem.length + SUFFIX);
     if (stem.length) memcpy(name, stem.text, stem.length);
     for (;;) {
         size_t whole = put_suffix(name, stem.length, ++*last);

@@ -163,7 +163,7 @@ static bool open_trial(const AdviceCase *ac, Arena *within, const ComparisonAdvi
     session->path = ac->reference->path;
     bool ok = model_open(ac->source, model, &none) &&
               demi_convert(*model, &advice->options, NULL, &ignored) == DEMI_OK &&
-              session_open_model(session, within, *model, &none) &&
+              session_open_model(session, within, model, &none) &&
               session_take_inputs(session, within, ac->reference, &none) &&
               session_bind(session, &none);
     model_drop(model);

@@ -36,7 +36,7 @@ DemiStatus demi_plan_open(const DemiSource *source, const DemiCompileOptions *op
     if (is_plan(source, &err)) return demi_plan_load(source->path, plan, error);
     if (err.code == ERR_NONE) model_open(source, &model, &err);
     if (err.code != ERR_NONE) return fail(&err, error);
-    DemiStatus status = model_plan(model, options, plan, error);
+    DemiStatus status = model_plan(&model, options, plan, error);
     demi_free(model);
     return status;
 }

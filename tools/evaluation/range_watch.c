@@ -15,7 +15,8 @@
 WatchedRanges watched_ranges_new(const DemiCalibrateOptions *options, Arena *arena,
                                  unsigned threads) {
     Workers *workers = workers_new(arena, threads);
-    WatchedRanges ranges = {.options = options, .counter = value_counter_new(arena, workers)};
+    WatchedRanges ranges = {
+        .options = options, .arena = arena, .counter = value_counter_new(arena, workers)};
     sym_table_init(&ranges.names, arena);
     return ranges;
 }
@@ -36,7 +37,7 @@ WatchedRange *watched_range(WatchedRanges *ranges, const char *name) {
     Sym sym = sym_intern_cstr(&ranges->names, name);
     const WatchedRange none = {.values = VALUE_NO_HISTOGRAM, .limits = {-INFINITY, INFINITY}};
     if (sym->number < ranges->items.count) return &ranges->items.items[sym->number];
-    VEC_PUSH(ranges->counter.arena, &ranges->items, none);
+    VEC_PUSH(ranges->arena, &ranges->items, none);
     WatchedRange *range = &ranges->items.items[sym->number];
     range->wanted = true;
     if (ranges->asked) take_asked(ranges->asked, name, range);
@@ -60,7 +61,7 @@ static void note(WatchedRanges *ranges, WatchedRange *range, const DemiData *val
     }
     if (range->averaged)
         channel_means_add(&range->means, value, range->rounds ? &range->steps : NULL,
-                          ranges->counter.arena);
+                          ranges->arena);
 }
 
 /* What a step reads was made by another, is an input, or a constant: of the last two each is looked
@@ -84,7 +85,7 @@ static void note_step(WatchedRanges *ranges, const DemiStep *step) {
 /* Its thread's memory: it runs out within a callback, which the library's run must not be left by. */
 typedef struct Watcher {
     MemTrap trap;
-    Arena arena;
+    Arena arena, kept; /* kept: of histograms */
     WatchedRanges ranges;
     Session *session;
     uint64_t reserved; /* of what is counted: bytes of the session's share */
@@ -94,6 +95,10 @@ typedef struct Watcher {
 
 static void free_watcher(void *watcher) {
     arena_free(&((Watcher *)watcher)->arena);
+}
+
+static void free_histograms(void *watcher) {
+    arena_free(&((Watcher *)watcher)->kept);
 }
 
 static void watch_step(void *user, const DemiStep *step) {
@@ -138,7 +143,9 @@ static void begin_watcher(Watcher *w, const DemiCalibrateOptions *options,
         return;
     }
     arena_init(&w->arena, &w->trap);
+    arena_init(&w->kept, &w->trap);
     w->ranges = watched_ranges_new(options, &w->arena, threads);
+    w->ranges.counter.arena = &w->kept;
     w->ranges.asked = asked;
 }
 
@@ -147,8 +154,9 @@ static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges, bool 
     for (unsigned i = 0; i < lanes->count; i++) {
         DemiError error = DEMI_ERROR_INIT;
         Session *session = watchers[i].session = lanes->sessions[i];
-        /* what the first one has is taken over */
-        arena_defer(i ? lanes->arena : ranges->counter.arena, free_watcher, &watchers[i]);
+        arena_defer(lanes->arena, free_watcher, &watchers[i]);
+        /* what the first one counted is taken over */
+        arena_defer(i ? lanes->arena : ranges->counter.arena, free_histograms, &watchers[i]);
         begin_watcher(&watchers[i], ranges->options, selects ? ranges : NULL,
                       lanes->count == 1 ? session->threads : 1);
         if (watchers[i].failed) return watcher_failed(&watchers[i], err);
@@ -159,7 +167,7 @@ static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges, bool 
     return true;
 }
 
-/* `first`: of what is there by now nothing is counted, and memory of `of` lives as long. */
+/* `first`: of what is there by now nothing is counted, and histograms of `of` live as long. */
 static void join(WatchedRanges *ranges, const WatchedRanges *of, bool first) {
     for (size_t i = 0; i < of->items.count; i++) {
         const WatchedRange *from = &of->items.items[i];
@@ -170,7 +178,7 @@ static void join(WatchedRanges *ranges, const WatchedRanges *of, bool first) {
             range->values = from->values;
         else
             value_histogram_join(&ranges->counter, &range->values, &from->values);
-        channel_means_join(&range->means, &from->means, ranges->counter.arena);
+        channel_means_join(&range->means, &from->means, ranges->arena);
     }
 }
 
@@ -207,7 +215,7 @@ static bool measure_by(WatchedRanges *ranges, Trials *t, const Measure *how, uns
     t->reference->reserved = 0;
     for (unsigned i = 0; ok && i < lanes.count; i++) join(ranges, &watchers[i].ranges, i == 0);
     *again = !ok && lanes_lack_memory(&lanes, err);
-    if (!ok) arena_free(&watchers[0].arena);
+    if (!ok) arena_free(&watchers[0].kept);
     lanes_end(&lanes);
     arena_free(within);
     return ok;

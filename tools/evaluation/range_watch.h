@@ -21,10 +21,11 @@ typedef struct WatchedRange {
     bool noted; /* in the run at hand, where it is an input; a constant once */
 } WatchedRange;
 
-/* `options`, the counter and an empty `names` are set. */
+/* `options`, the arena, the counter and an empty `names` are set. */
 typedef struct WatchedRanges {
     const DemiCalibrateOptions *options;
-    ValueCounter counter;
+    Arena *arena;                      /* of all but histograms */
+    ValueCounter counter;              /* whose arena has these; the same mostly */
     const struct WatchedRanges *asked; /* whose values' `wanted` and `averaged`
                                            are heeded; NULL: all are wanted, and none averaged */
     SymTable names;

@@ -177,7 +177,7 @@ static bool open_conversion(Trials *t, Arena *within, const DemiConvertOptions *
     DemiModel **model = model_hold(within);
     session->path = t->path;
     bool ok = convert(t, within, options, model, result, err) &&
-              session_open_model(session, within, *model, err);
+              session_open_model(session, within, model, err);
     model_drop(model);
     return ok;
 }

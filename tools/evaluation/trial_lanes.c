@@ -3,6 +3,7 @@
 #include "trial_lanes.h"
 
 #include "error_fill.h"
+#include "exec.h"
 #include "memory_return.h"
 #include "trial_memory.h"
 
@@ -13,12 +14,26 @@ static void run_lane(void *data, unsigned task, unsigned lane) {
     lanes->statuses[task] = demi_context_run(lanes->sessions[task]->context, &lanes->errors[task]);
 }
 
+/* Of a plan of many steps there is one lane: each finds out for itself what it has to know of each step, which is
+ * most of what there is to do for a set or two of small ones, and most of the memory. */
+static bool is_large(const Session *session) {
+    enum { STEPS_MOST = 1 << 14 };
+    return demi_plan_loaded(session->plan)->plan.step_count > STEPS_MOST;
+}
+
+static unsigned lanes_of(const Trials *trials, const Session *session, unsigned most) {
+    if (most > session->threads) most = session->threads;
+    return trials->count < most ? (unsigned)trials->count : most;
+}
+
 bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOptions *how,
                 unsigned most, Arena *arena, Err *err) {
-    if (most > session->threads) most = session->threads;
-    const unsigned count = trials->count < most ? (unsigned)trials->count : most;
+    const bool large = is_large(session);
+    const unsigned count = large ? 1 : lanes_of(trials, session, most);
+    /* what the reference's lanes found out is not held while others run */
+    const bool twins = count > 1 || (large && session == trials->reference);
     SessionOptions *alone = arena_copy(arena, how, sizeof *how);
-    alone->context.threads = 1;
+    if (count > 1) alone->context.threads = 1;
     *lanes = (Lanes){.trials = trials,
                      .arena = arena,
                      .workers = workers_new(arena, count),
@@ -28,10 +43,10 @@ bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOpt
                      .count = count};
     for (unsigned i = 0; i < count; i++) {
         lanes->errors[i] = (DemiError)DEMI_ERROR_INIT;
-        lanes->sessions[i] = count > 1 ? session_twin(session, arena, alone, err) : session;
+        lanes->sessions[i] = !twins ? session : session_twin(session, arena, alone, err);
         if (!lanes->sessions[i]) return false;
     }
-    if (count > 1) {
+    if (twins) {
         demi_context_trim(session->context);
         memory_return(); /* lanes' threads can't use what was freed in this one */
     }

@@ -24,7 +24,8 @@ enum { LANES_MOST = 8 };
 
 /* Sessions of the plan that `session` has, with contexts as `how` says, though of one thread each; at most
  * so many, each of which has its share of the memory; or that session itself, where there is nothing to
- * share out. Closed with the arena. */
+ * share out, or the plan has so many steps that what each lane holds of them is worth more than its sets. Closed
+ * with the arena. */
 bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOptions *how,
                 unsigned most, Arena *arena, Err *err);
 /* Before the arena ends, also where opening failed. */

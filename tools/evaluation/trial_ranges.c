@@ -54,7 +54,7 @@ static void find_limits(WatchedRanges *ranges, const Graph *graph) {
 }
 
 static bool read_limits(Trials *t, WatchedRanges *ranges, Err *err) {
-    Arena *within = arena_child(ranges->counter.arena);
+    Arena *within = arena_child(ranges->arena);
     DemiModel **model = model_hold(within);
     const bool ok = model_open(&t->source, model, err);
     if (ok) {
@@ -131,7 +131,7 @@ static void take_wanted(WatchedRanges *ranges, DemiModel *model, Arena *arena) {
  * model as the conversion makes it, or of the model itself where there is none. */
 static bool find_wanted(Trials *t, WatchedRanges *ranges, const DemiConvertOptions *convert,
                         Err *err) {
-    Arena *within = arena_child(ranges->counter.arena);
+    Arena *within = arena_child(ranges->arena);
     DemiModel **model = model_hold(within);
     bool ok = model_open(&t->source, model, err);
     if (ok && convert) {
@@ -177,20 +177,24 @@ typedef struct RangeWay {
     bool whole;    /* limits are not heeded: with what makes no difference, too */
 } RangeWay;
 
+/* Names are those of `ranges`. */
 static void list_ranges(const WatchedRanges *ranges, RangeWay way, Arena *arena, RangeList *list) {
     const DemiCalibrateOptions *options = ranges->options;
     const size_t count = ranges->items.count;
+    Arena *within = arena_child(ranges->arena);
     Choosing choosing = {ranges,
                          {way.method, options->percentile, options->levels, options->symmetric},
                          way.whole,
-                         ARENA_ARRAY(ranges->counter.arena, ValueEnds, count + 1)};
+                         ARENA_ARRAY(within, ValueEnds, count + 1)};
     if (count) workers_run(ranges->counter.workers, (unsigned)count, choose_task, &choosing);
+    list->items = ARENA_ARRAY(arena, DemiRange, count + 1);
+    list->capacity = count + 1;
     for (size_t i = 0; i < count; i++) {
         const WatchedRange *range = &ranges->items.items[i];
         const char *name = ranges->names.names[i]->text;
         if (!is_listed(ranges, range)) continue;
         const ValueEnds ends = range->values.ends;
-        DemiRange item = {.name = arena_copy(arena, name, strlen(name)),
+        DemiRange item = {.name = name,
                           .most = fmax(-ends.low, ends.high),
                           .low = choosing.chosen[i].low,
                           .high = choosing.chosen[i].high};
@@ -201,6 +205,15 @@ static void list_ranges(const WatchedRanges *ranges, RangeWay way, Arena *arena,
         }
         VEC_PUSH(arena, list, item);
     }
+    arena_free(within);
+}
+
+/* Names that outlive what was watched. */
+static void copy_names(Arena *arena, RangeList *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        DemiRange *item = &list->items[i];
+        item->name = arena_copy(arena, item->name, strlen(item->name));
+    }
 }
 
 /* ---- what quantizing adds -------------------------------------------------------------------- */
@@ -210,7 +223,8 @@ static bool measure_errors(Trials *t, const WatchedRanges *of, bool keep, Arena 
                            RangeList *list, Err *err) {
     const DemiCalibrateOptions *options = of->options;
     const Dtype type = options->levels > 1 << 8 ? DTYPE_UINT16 : DTYPE_UINT8;
-    WatchedRanges ranges = watched_ranges_new(options, of->counter.arena, t->reference->threads);
+    Arena *within = arena_child(of->arena);
+    WatchedRanges ranges = watched_ranges_new(options, within, t->reference->threads);
     bool any = false;
     for (size_t i = 0; i < list->count; i++) {
         const DemiRange *item = &list->items[i];
@@ -225,14 +239,15 @@ static bool measure_errors(Trials *t, const WatchedRanges *of, bool keep, Arena 
         range->steps = (RoundSteps){scale.scale, (float)(qdq_least(type) - scale.zero),
                                     (float)(qdq_most(type) - scale.zero)};
     }
-    if (any && !watched_ranges_measure(&ranges, t, true, keep, err)) return false;
-    for (size_t i = 0; i < list->count; i++) {
+    const bool ok = !any || watched_ranges_measure(&ranges, t, true, keep, err);
+    for (size_t i = 0; ok && i < list->count; i++) {
         DemiRange *item = &list->items[i];
         const WatchedRange *range = item->mean_count ? watched_range(&ranges, item->name) : NULL;
         if (range && range->rounds && range->means.count == item->mean_count)
             item->errors = channel_means_find(&range->means, arena);
     }
-    return true;
+    arena_free(within);
+    return ok;
 }
 
 /* Whether what is quantized is anywhere cut off where it makes no difference. */
@@ -331,6 +346,7 @@ bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena,
         ok = !selects || measure_errors(t, &ranges, false, arena, &found->list, err);
     }
     if (best) trials_forget(t);
+    if (ok) copy_names(arena, &found->list);
     arena_free(within);
     return ok;
 }
@@ -349,6 +365,7 @@ bool trials_ranges_of(Trials *t, const DemiCalibrateOptions *options, const Rang
         width.levels = widths->levels[i];
         ok = read_limits(t, &ranges, err);
         if (ok) list_ranges(&ranges, way, arena, &lists[i]);
+        if (ok) copy_names(arena, &lists[i]);
     }
     arena_free(within);
     return ok;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Running another model on every set; see trial.h. Its outputs are looked at in the order of sets, so that
  * results do not depend on threads. */
+#include "memory_return.h"
 #include "trial_lanes.h"
 
 typedef struct Visit {
@@ -42,6 +43,7 @@ bool trials_visit(Trials *t, const DemiSource *model, const SessionOptions *how,
     Session *session = session_new(within, how);
     Visit v = {t, visit, user, 0};
     bool again = false;
+    memory_return_much();
     bool ok =
         session_open(session, within, model, err) && visit_by(&v, session, LANES_MOST, &again, err);
     if (again) {

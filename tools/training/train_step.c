@@ -106,7 +106,7 @@ static Session *open_plan(Train *t, const Plan *what, GradientsShown *shown, Err
     }
     Session *session = session_new(t->arena, &t->how);
     session->path = what->name;
-    ok = ok && session_open_model(session, t->arena, *copy, err);
+    ok = ok && session_open_model(session, t->arena, copy, err);
     model_drop(copy);
     arena_free(within);
     demi_front_lend(t->handle, t->arena->trap); /* saving had it meanwhile */

@@ -4,14 +4,18 @@
 
 #include "demi_front.h"
 #include "error_fill.h"
+#include "memory_return.h"
 #include "plan_own.h"
 
-DemiStatus model_plan(DemiModel *model, const DemiCompileOptions *options, DemiPlan **plan,
+DemiStatus model_plan(DemiModel **model, const DemiCompileOptions *options, DemiPlan **plan,
                       DemiError *error) {
     PlanRoom room = {.room = 0};
     const DemiPlanSink sink = {plan_room_write, plan_room_map, &room};
     *plan = NULL;
-    DemiStatus status = demi_front_compile(model, options, &sink, error);
+    DemiStatus status = demi_front_compile(*model, options, &sink, error);
+    demi_free(*model);
+    *model = NULL;
+    memory_return_much();
     if (status == DEMI_OK) return demi_plan_own(&room, plan, error);
     plan_file_close(&room.file);
     if (!room.exhausted) return status;

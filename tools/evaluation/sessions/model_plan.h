@@ -6,10 +6,11 @@
 
 #include "demi_trials.h"
 
-/* demi_compile, which uses the model up, to a plan in *plan; NULL on error. Large files of the model are
+/* demi_compile to a plan in *plan; NULL on error. The model is used up and freed, before there is more than
+ * the plan's bytes: *model is NULL afterwards. Large files of the model are
  * mapped, so that what demi_plan_load says of changes to a plan's file holds for them. Errors:
  * demi_compile's, and DEMI_ERR_ENV where a file can't be mapped. */
-DemiStatus model_plan(DemiModel *model, const DemiCompileOptions *options, DemiPlan **plan,
+DemiStatus model_plan(DemiModel **model, const DemiCompileOptions *options, DemiPlan **plan,
                       DemiError *error);
 
 #endif

@@ -41,7 +41,7 @@ static void find_ios(Session *s, Arena *arena) {
         demi_plan_input(s->plan, i, &s->inputs[i]);
     }
     s->declared = arena_copy(arena, s->inputs, s->input_count * sizeof *s->inputs);
-    s->uses = input_uses(s->plan, arena);
+    if (!s->uses) s->uses = input_uses(s->plan, arena);
     input_sizes_find(&s->sizes, s->declared, s->input_count, arena);
     for (size_t i = 0; i < s->output_count; i++) {
         s->outputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;
@@ -158,7 +158,7 @@ static bool hold_device(const char *name, Device **device, Err *err) {
     return kind && (*device = kind->open(number, err)) != NULL;
 }
 
-bool session_open_model(Session *s, Arena *arena, DemiModel *model, Err *err) {
+bool session_open_model(Session *s, Arena *arena, DemiModel **model, Err *err) {
     Device *device = NULL;
     DemiError error = DEMI_ERROR_INIT;
     bool ok = hold_device(s->how->context.device, &device, err) &&
@@ -171,7 +171,7 @@ bool session_open_model(Session *s, Arena *arena, DemiModel *model, Err *err) {
 
 static bool open_model(Session *s, Arena *arena, const DemiSource *source, Err *err) {
     DemiModel **model = model_hold(arena);
-    bool ok = model_open(source, model, err) && session_open_model(s, arena, *model, err);
+    bool ok = model_open(source, model, err) && session_open_model(s, arena, model, err);
     model_drop(model);
     return ok;
 }
@@ -193,6 +193,7 @@ Session *session_twin(const Session *of, Arena *arena, const SessionOptions *how
     s->is_plan = of->is_plan;
     s->twin = true;
     s->plan = of->plan;
+    s->uses = of->uses;
     return make_context(s, arena, err) ? s : NULL;
 }
 

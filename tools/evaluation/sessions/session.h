@@ -70,9 +70,9 @@ Session *session_new(Arena *arena, const SessionOptions *how);
 bool session_open(Session *session, Arena *arena, const DemiSource *source, Err *err);
 void session_close(Session *session);
 
-/* The same of a model in memory, which is good only for demi_free afterwards; `path` is set before
- * and for messages. */
-bool session_open_model(Session *session, Arena *arena, DemiModel *model, Err *err);
+/* The same of a model in memory, which is used up: *model is NULL afterwards where it got as far as that.
+ * `path` is set before and for messages. */
+bool session_open_model(Session *session, Arena *arena, DemiModel **model, Err *err);
 
 /* A session of the same plan, with a context of its own, which `how` is about; closed before `session`
  * is. NULL with the error set. */

@@ -54,6 +54,8 @@ MUTANTS = (
     Mutant("defaults of inputs are not read by anybody", RUN + "plan_fold.c",
            "        each_operand(b, graph->defaults, visit, numbers);\n", "",
            "plan_fold_test"),
+    Mutant("steps are executed apart from those that read what they give", RUN + "plan_fold.c",
+           "if (i >= reach && i + 1 - first >= least)", "if (i + 1 - first >= least)", "plan_fold_test"),
     Mutant("an axis is dropped though lengths are given", RUN + "exec_sequence.c",
            'bool single = !exec_input(exec, step, 1) && exec_int_attr(step, "keepdims", 1) == 0;',
            'bool single = exec_int_attr(step, "keepdims", 1) == 0;', "reuse"),
