@@ -102,7 +102,7 @@ CLASSES = {
     "an excluded operator feeds an output": ["an excluded operator feeds an output"],
     "masks of -inf, -3.4e38, -1e9": [
         "a mask of -inf runs low", "a mask of -3.4e38 keeps its reader",
-        "a mask of -1e9, behind Where and Expand", "a mask of -1e9 in bfloat16, large enough for it",
+        "a mask of -1e9, behind Where and Expand", "a mask of -1e9 in bfloat16, which holds it",
         "Attention whose mask hides a whole row"],
     "epsilons of 1e-12": ["an epsilon of 1e-12 keeps its reader"],
     "a variance that float16 can't hold": [

@@ -377,7 +377,7 @@ class PlanFiles(unittest.TestCase):
             self.assertEqual(demi(*words).returncode, 0, isa)
             shown = demi("show", self.plan).stdout
             packs[isa] = shown.count("packed as")
-            self.assertEqual(f"laid out for {isa}: {packs[isa]}, 1 of them also for Winograd\n" in shown,
+            self.assertEqual(f"packed for {isa}: {packs[isa]}, 1 of them also for Winograd\n" in shown,
                              isa not in ("none", "native"))
             self.assertEqual(shown.count(", with "), int(isa != "none"))
             found[isa] = []

@@ -611,7 +611,7 @@ class Search(Case):
     # ---- what is refused ----
 
     def test_refusals(self) -> None:
-        for words, says in ((["-c", "float"], "2 to 8"), (["-c", "float,float"], "twice"),
+        for words, says in ((["-c", "float"], "2 to 8"), (["-c", "float,float"], "duplicate"),
                             (["-c", "float,int3"], "unknown precision 'int3'"),
                             (["-c", "float16,bfloat16"], "float16 and bfloat16"),
                             (["--metric", "accuracy"], "labels"),
