@@ -53,10 +53,10 @@ typedef struct DeviceCounts {
 } DeviceCounts;
 
 /* How a queue is to work. */
-typedef struct DeviceWish {
+typedef struct QueueConfig {
     void *stream; /* the caller's, of the kind's own type; NULL: one of the queue's own */
     bool tf32;    /* libraries may round factors of float products to 10 bits of mantissa */
-} DeviceWish;
+} QueueConfig;
 
 /* What all begin with, so that a handle finds its functions. */
 struct Device {
@@ -65,7 +65,7 @@ struct Device {
 struct DeviceQueue {
     Device *device;
     DeviceCounts counts;
-    bool tf32; /* the wish's */
+    bool tf32; /* the config's */
 };
 
 enum { DEVICE_ALIGN = 256 }; /* bytes that memory and values are aligned to: libraries expect it */
@@ -89,7 +89,7 @@ struct DeviceKind {
     /* Whether the caller's memory is the queue's device's to read and write: its own, or what all devices
      * share. False with ERR_USAGE where it is another device's or the host's alone. */
     bool (*reaches)(DeviceQueue *queue, const void *memory, Err *err);
-    DeviceQueue *(*queue_new)(Device *device, const DeviceWish *wish, Err *err);
+    DeviceQueue *(*queue_new)(Device *device, const QueueConfig *config, Err *err);
     void (*queue_free)(DeviceQueue *queue); /* waits */
     /* Whether the queue's stream takes work: false with ERR_USAGE where somebody else records what it
      * does, whose recording goes on unharmed. */

@@ -154,12 +154,12 @@ static bool has_own_cast(const Value *value) {
 
 /* A run-time cast does not clamp: what it would turn into Inf is stored a second time. */
 static bool must_clamp(CastParams *c, const Value *value, const Tensor *tensor, bool *must) {
-    ValueCensus census = {0};
+    ValueStatistics statistics = {0};
     Dtype to = DTYPE_UNDEFINED;
     for (const Use *use = value->uses; c->store.clamp && use && !to; use = use->next)
         to = cast_target(use);
-    if (to && !tensor_census(c->ctx->census, tensor, to, &census, c->err)) return false;
-    *must = census.overflow > 0;
+    if (to && !tensor_statistics(c->ctx->statistics, tensor, to, &statistics, c->err)) return false;
+    *must = statistics.overflow > 0;
     return true;
 }
 

@@ -316,8 +316,10 @@ static double seconds_of(const struct Kind *kind, const Text *text, const char *
     arena_init(&scratch, &test_trap);
     Model *model = text_parse_model(text->bytes, text->size, &test_trap, &err);
     if (!model) fail_msg("%s: %s %s", kind->name, err.what, err.operand);
-    PassCtx ctx = {
-        .model = model, .scratch = &scratch, .counts = &counts, .census = census_memo_new(&arena)};
+    PassCtx ctx = {.model = model,
+                   .scratch = &scratch,
+                   .counts = &counts,
+                   .statistics = statistics_memo_new(&arena)};
     PipelineOptions options = {.after = take_seconds, .data = began};
     plugin.api = plugin_api_new(&arena);
     began[1] = clock();

@@ -368,8 +368,10 @@ static void solve(Placement *p, const InsertCastsOptions *options) {
 
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const InsertCastsOptions *options = opts;
-    Placement p = {
-        .model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts, .census = ctx->census};
+    Placement p = {.model = ctx->model,
+                   .scratch = ctx->scratch,
+                   .counts = ctx->counts,
+                   .statistics = ctx->statistics};
     if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err) ||
         !pin_ranges(&p, options, err))
         return false;

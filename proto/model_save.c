@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "beside.h"
+#include "background.h"
 #include "compare.h"
 #include "onnx_export.h"
 #include "onnx_import.h"
 #include "wire_guard.h"
 #include "outfile.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum { PIECE = 1 << 17, HASH_DIGITS = 16 };
 
@@ -61,7 +61,7 @@ static bool same_data(void *data, const Tensor *a, const Tensor *b, Err *err) {
 typedef struct Reading {
     Save *save;
     WrittenFile file;
-    Beside *beside;
+    Background *beside;
     bool same;
     Err err;
 } Reading;
@@ -77,7 +77,7 @@ static void read_back(void *data) {
 static void reading_end(void *data) {
     Reading *reading = data;
     source_ended(reading->file.source);
-    if (reading->beside) beside_wait(reading->beside);
+    if (reading->beside) background_wait(reading->beside);
 }
 
 static Reading *reading_new(Save *save) {
@@ -93,7 +93,7 @@ static Reading *reading_new(Save *save) {
                                           export_plan_size(save->plan), save->err);
     if (!reading->file.source) return NULL;
     arena_defer(save->scratch, reading_end, reading);
-    reading->beside = beside_start(save->scratch, read_back, reading);
+    reading->beside = background_start(save->scratch, read_back, reading);
     return reading;
 }
 
@@ -309,12 +309,12 @@ static bool write_and_check(Save *save) {
 static bool put_model_file(Save *save) {
     SaveInfo *info = &save->info;
     info->data_bytes = export_plan_data_size(save->plan);
-    const unsigned piece =
-        under_way_begin("writing", export_plan_size(save->plan) + info->data_bytes, WAY_WRITTEN);
+    const unsigned piece = progress_begin(
+        "writing", export_plan_size(save->plan) + info->data_bytes, PROGRESS_WRITTEN);
     info->copied = export_plan_is_unchanged(save->plan) && info->data_bytes == 0;
     bool same = info->copied ? copy_and_check(save) : write_and_check(save);
     info->model_bytes = save->out->size;
-    under_way_end(piece);
+    progress_end(piece);
     return same && outfile_sync(save->out, save->err);
 }
 

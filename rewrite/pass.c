@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "mentions.h"
-#include "under_way.h"
+#include "work_progress.h"
 #include "verify.h"
 
 static bool is_name(const char *candidate, const char *name, size_t length) {
@@ -112,14 +112,14 @@ bool pipeline_run(const Pipeline *pipeline, PassCtx *ctx, const PipelineOptions 
     if (!pipeline_check(pipeline, err)) return false;
     bool ok = true;
     ctx->facts = 0;
-    const unsigned piece = under_way_begin("", pipeline->steps.count, WAY_PARTS);
+    const unsigned piece = progress_begin("", pipeline->steps.count, PROGRESS_PARTS);
     for (size_t i = 0; ok && i < pipeline->steps.count; i++) {
         const PassInfo *pass = pipeline->steps.items[i].info;
-        under_way_turn(piece, pass->name, i, pipeline->steps.count);
+        progress_turn(piece, pass->name, i, pipeline->steps.count);
         ok = step_run(&pipeline->steps.items[i], ctx, options, err);
         ctx->facts = (ctx->facts & ~pass->breaks) | pass->gives;
     }
-    under_way_end(piece);
+    progress_end(piece);
     arena_free(ctx->scratch);
     return ok;
 }

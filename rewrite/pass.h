@@ -22,10 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "census.h"
+#include "statistics.h"
 #include "graph.h"
 #include "source.h"
-#include "tensor_census.h"
+#include "tensor_statistics.h"
 
 /* Facts about a model that a pass may need, give or break. */
 typedef enum PassFact {
@@ -50,7 +50,7 @@ typedef struct TensorLoss {
     struct TensorLoss *next;
     const char *name; /* of the value, or of the attribute */
     LossFate fate;
-    ValueCensus census;
+    ValueStatistics statistics;
 } TensorLoss;
 
 /* Something that a pass left undone, or did otherwise than its user would expect. */
@@ -92,7 +92,7 @@ typedef struct PassCtx {
     const TextSink *text;         /* NULL: text is dropped */
     const ArtifactSink *artifact; /* NULL: it is dropped */
     PassCounts *counts;
-    CensusMemo *census;          /* of the model's tensors; what passes that narrow them ask */
+    StatisticsMemo *statistics;  /* of the model's tensors; what passes that narrow them ask */
     const struct PassInfo *pass; /* the one that runs; pipelines set it */
     uint32_t facts;              /* PassFact bits that hold before it; pipelines keep them */
     bool sketch;                 /* nobody will read what constants become: large ones need not be

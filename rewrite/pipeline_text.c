@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "pass.h"
-#include "shown.h"
+#include "escaped.h"
 #include "text_distance.h"
 
 typedef struct Parser {
@@ -292,11 +292,11 @@ static void put_scalar(Printer *p, const char *text) {
     }
     put(p, "\"");
     for (size_t left = strlen(text), size; left; text += size, left -= size) {
-        bool plain = shown_plain(text, left, &size);
+        bool plain = escaped_plain(text, left, &size);
         unsigned code = utf8_code(text, size);
         if (!plain && (size > 1 || code < 0x80)) {
             char escape[SHOWN_ESCAPE_MOST];
-            shown_escape(code, escape);
+            escaped_escape(code, escape);
             put(p, escape);
             continue;
         }

@@ -6,7 +6,7 @@
 
 #include "checked.h"
 #include "op_attrs.h"
-#include "step_form.h"
+#include "step_specialization.h"
 
 /* Blocks of `width` bytes, `from` and `to` of which lie so many bytes apart. */
 typedef struct Rows {
@@ -119,7 +119,7 @@ static bool has_room(const RtTensor *tensor, const KernelTensor *whole, uint32_t
 
 bool carry_append(Exec *exec, const LoadedStep *step) {
     const JoinAttrs *attrs = step->kernel_attrs;
-    const StepForm *form = step_form_get(exec, step);
+    const StepSpecialization *form = step_specialization_get(exec, step);
     if (!form) return exec_name_step(exec, step);
     RtTensor *old = exec->values[step->inputs[0]].tensor;
     const KernelTensor *added = &exec->values[step->inputs[1]].tensor->tensor;

@@ -21,7 +21,7 @@
 #include "input_use.h"
 #include "processors.h"
 #include "step_cost.h"
-#include "step_form.h"
+#include "step_specialization.h"
 #include "step_replace.h"
 #include "step_share.h"
 
@@ -242,7 +242,7 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
         loaded = plan_devices_get(context->plan->devices, loaded, options->device, &context->err);
     const PoolFrom from = {budget, allocator_of(options->allocator)};
     if (!loaded || !exec_init(exec, loaded, &from, &context->arena, &context->err)) return;
-    const ExecDeviceOptions device = {.wish = {options->device_stream, options->tf32},
+    const ExecDeviceOptions device = {.config = {options->device_stream, options->tf32},
                                       .memory = options->device_memory ? options->device_memory
                                                                        : UINT64_MAX,
                                       .steps = options->device_steps,
@@ -560,7 +560,7 @@ static DemiStatus run_once(DemiContext *context, bool waits, DemiError *error) {
     clear_values(context);
     if (setjmp(trap.env)) {
         if (!say_end(context)) err_out_of_memory(&context->err);
-        step_form_drop(exec);
+        step_specialization_drop(exec);
         exec_drop_results(exec);
         if (exec->device.queue) exec_record_abandon(exec);
     } else {

@@ -12,7 +12,7 @@
 #include "demi_tune.h"
 #include "exec_memory.h"
 #include "plan_tune.h"
-#include "step_form.h"
+#include "step_specialization.h"
 #include "tune_rule.h"
 
 static const double DEFAULT_SECONDS = 30;
@@ -153,13 +153,14 @@ static TuneTimes times_of(const Trial *trial) {
  * many shapes, forms are forgotten: then nobody knows. */
 static bool may_be_gone(const Exec *exec, const PlanChoice *choice) {
     uint32_t count = 0;
-    for (const StepForm *form = exec->forms.memos[choice->step].forms; form; form = form->next) {
+    for (const StepSpecialization *form = exec->forms.memos[choice->step].forms; form;
+         form = form->next) {
         const StepWay *way = &form->way;
         if (way->row == choice->row && way->choice == choice->choice && way->alone == choice->alone)
             return true;
         count++;
     }
-    return count >= STEP_FORM_LIMIT;
+    return count >= STEP_SPECIALIZATION_LIMIT;
 }
 
 /* Drops the choices that steps of the plan as a file declined: it is no other plan with them. */
@@ -270,7 +271,7 @@ DemiStatus demi_context_tune(DemiContext *context, const DemiTuneOptions *given,
                given->size < sizeof call.options ? given->size : sizeof call.options);
     if (setjmp(trap.env)) {
         err_out_of_memory(&err);
-        step_form_drop(exec);
+        step_specialization_drop(exec);
         exec_drop_results(exec);
         arena_free(&exec->scratch);
         exec_memory_forget(exec);

@@ -5,8 +5,8 @@
 
 #include "exec_device.h"
 #include "exec_memory.h"
-#include "step_form.h"
-#include "under_way.h"
+#include "step_specialization.h"
+#include "work_progress.h"
 
 enum { DEPTH_LIMIT = 128 };
 
@@ -64,7 +64,7 @@ void exec_free(Exec *exec) {
     if (exec_device_works(exec)) exec_device_wait(exec);
     if (exec->loaded) {
         exec_drop_results(exec);
-        step_form_drop(exec);
+        step_specialization_drop(exec);
     }
     for (uint32_t i = 0; exec->forms.memos && i < exec->loaded->plan.step_count; i++)
         step_memo_free(&exec->forms.memos[i]);
@@ -115,14 +115,14 @@ bool exec_graph(Exec *exec, uint32_t graph) {
     bool ok = plan->steps.count || may_go_on(exec);
     if (!plan->steps.count) arena_reset(&exec->scratch);
     const bool shown = exec->progress.depth == 1 && plan->steps.count > 1;
-    const unsigned piece = shown ? under_way_begin("running", plan->steps.count, WAY_STEPS) : 0;
+    const unsigned piece = shown ? progress_begin("running", plan->steps.count, PROGRESS_STEPS) : 0;
     for (uint32_t i = 0; ok && i < plan->steps.count; i++) {
-        under_way_at(piece, i);
+        progress_at(piece, i);
         const LoadedStep *step = &exec->loaded->steps[plan->steps.first + i];
         ok = again ? run_again(exec, step) : run_step(exec, step);
         arena_reset(&exec->scratch);
     }
-    under_way_end(piece);
+    progress_end(piece);
     exec->progress.depth--;
     if (exec->device.pending && exec->progress.depth > 0)
         ok = exec_device_wait(exec) && ok; /* what runs a graph reads its outputs */

@@ -3,7 +3,7 @@
  *
  * A LoadedPlan is a checked plan with everything looked up that does not depend on data: kernels,
  * attribute structs, when a value is read last. It is immutable and shared. An Exec is one
- * context's state and belongs to one thread: what it found out in one run (step_form.h,
+ * context's state and belongs to one thread: what it found out in one run (step_specialization.h,
  * exec_memory.h) is there for the next. Steps run in order; a step that holds graphs (If, Loop,
  * Scan, SequenceMap) runs them by exec_graph.
  */
@@ -57,7 +57,7 @@ typedef struct LoadedPlan {
     LoadedStep *steps;       /* [plan.step_count] */
     KernelTensor *constants; /* [plan.value_count]; not present where a value is none. In the type
                                 that they are stored in, which may be another than that of the value
-                                where kernels alone read it (step_form.c) */
+                                where kernels alone read it (step_specialization.c) */
     const WeightLayout *
         *layouts;            /* [plan.value_count]: how a constant lies in DATA whose elements are
                                      nowhere else (its data is NULL): kernels alone read it. NULL of
@@ -81,7 +81,7 @@ typedef struct LoadedPlan {
 /* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */
 bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err);
 
-typedef struct StepForm StepForm;
+typedef struct StepSpecialization StepSpecialization;
 typedef struct StepCall StepCall;
 typedef struct ShapeSet ShapeSet;
 typedef struct PlaceMap PlaceMap;
@@ -141,22 +141,22 @@ typedef struct ExecText {
     uint64_t used;  /* bytes of it */
 } ExecText;
 
-/* The kernel step in progress, for when it is jumped out of: `making` is step_form.c's, `running`
+/* The kernel step in progress, for when it is jumped out of: `making` is step_specialization.c's, `running`
  * exec_kernel.c's, the workspace step_call.c's. */
 typedef struct ExecCall {
     StepCall *making;
-    StepForm *running;
+    StepSpecialization *running;
     uint32_t result_count; /* of `running` */
     Buffer *workspace;     /* by sibling */
 } ExecCall;
 
 /* What a context knows of a step. */
 typedef struct StepMemo {
-    StepForm *forms;  /* the one used last first */
-    uint8_t contents; /* a FormContents: what its shape was once found to depend on */
+    StepSpecialization *forms; /* the one used last first */
+    uint8_t contents;          /* a FormContents: what its shape was once found to depend on */
 } StepMemo;
 
-/* What is kept of steps from run to run; step_form.c's. */
+/* What is kept of steps from run to run; step_specialization.c's. */
 typedef struct ExecForms {
     StepMemo *memos; /* [step_count] */
     uint64_t shared; /* bytes of the plan's share that this context uses, counted in its pool */

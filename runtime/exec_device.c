@@ -16,7 +16,7 @@ static const DeviceKind *kind_of(const Exec *exec) {
 bool exec_device_init(Exec *exec, const ExecDeviceOptions *options) {
     Device *device = exec->loaded->device;
     pool_init(&exec->device.pool, device, &(PoolFrom){options->memory, exec->pool.allocator});
-    exec->device.queue = device->kind->queue_new(device, &options->wish, exec->err);
+    exec->device.queue = device->kind->queue_new(device, &options->config, exec->err);
     exec->device.pool.queue = exec->device.queue;
     exec->device.steps = options->steps;
     exec->device.declined = options->declined;
@@ -46,14 +46,14 @@ static uint64_t bytes_of(const KernelTensor *tensor) {
 }
 
 /* Whether the device reads input i, and has not done so as an input before. */
-static bool is_read(const StepForm *form, const LoadedStep *step, uint32_t i) {
+static bool is_read(const StepSpecialization *form, const LoadedStep *step, uint32_t i) {
     if (step->inputs[i] == PLAN_NONE || (i < 32 && form->row->host >> i & 1)) return false;
     for (uint32_t k = 0; k < i; k++)
         if (step->inputs[k] == step->inputs[i]) return false;
     return true;
 }
 
-void exec_device_count(Exec *exec, const StepForm *form, const LoadedStep *step) {
+void exec_device_count(Exec *exec, const StepSpecialization *form, const LoadedStep *step) {
     uint64_t read = 0, given = 0;
     for (uint32_t i = 0; i < step->plan->outputs.count; i++) given += bytes_of(&form->outputs[i]);
     for (uint32_t i = 0; given && i < step->plan->inputs.count; i++) {

@@ -26,7 +26,7 @@ typedef struct DeviceRecord {
 
 /* How a context is to use its device. */
 typedef struct ExecDeviceOptions {
-    DeviceWish wish;
+    QueueConfig config;
     uint64_t memory; /* most bytes of it; UINT64_MAX: any */
     bool steps;      /* ExecDevice's */
     const DeclinedSteps *declined;
@@ -40,7 +40,7 @@ void exec_device_free(Exec *exec);
 void exec_device_rows(const LoadedPlan *loaded, LoadedStep *step);
 
 /* After a step of the device: counts what its kernels read and wrote. */
-void exec_device_count(Exec *exec, const StepForm *form, const LoadedStep *step);
+void exec_device_count(Exec *exec, const StepSpecialization *form, const LoadedStep *step);
 
 /* Before a step: what it reads of the host's memory is there. */
 bool exec_device_before(Exec *exec, const LoadedStep *step);

@@ -8,7 +8,7 @@
 #include "element_convert.h"
 #include "exec_device.h"
 #include "exec_memory.h"
-#include "step_form.h"
+#include "step_specialization.h"
 
 typedef struct ExecHere {
     Exec exec; /* of loaded->here */
@@ -75,7 +75,7 @@ static ExecHere *begin(Exec *exec) {
     }
     if (!here && !(here = make(exec))) return NULL;
     if (here->busy) {
-        step_form_drop(&here->exec);
+        step_specialization_drop(&here->exec);
         exec_drop_results(&here->exec);
         clear_all(&here->exec);
     }

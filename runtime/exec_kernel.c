@@ -8,7 +8,7 @@
 #include "element_convert.h"
 #include "exec_device.h"
 #include "exec_memory.h"
-#include "step_form.h"
+#include "step_specialization.h"
 #include "step_share.h"
 
 /* ---- the host's side of a call --------------------------------------------------------------- */
@@ -16,7 +16,7 @@
 /* Memory for output i: the result's own, or wider memory to round from. Its dims are the form's, or
  * with KERNEL_SIZES the result's. */
 static bool new_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *dims) {
-    StepForm *form = s->form;
+    StepSpecialization *form = s->form;
     KernelTensor *out = &form->outputs[i];
     uint32_t value = s->step->outputs[i];
     if (value == PLAN_NONE) return exec_fail(s->exec, s->step, "output %u is not used", i);
@@ -76,7 +76,7 @@ static const KernelHost running = {
 
 static bool set_inputs(StepCall *s) {
     const LoadedStep *step = s->step;
-    StepForm *form = s->form;
+    StepSpecialization *form = s->form;
     for (uint32_t k = 0; k < step->varying_count; k++) {
         uint32_t i = step->varying[k];
         const KernelTensor *from = &s->exec->values[step->inputs[i]].tensor->tensor;
@@ -104,7 +104,7 @@ static bool set_inputs(StepCall *s) {
 
 /* Output 0 in the tensor of an input that ends here and that nobody else holds. */
 static bool take_place(StepCall *s) {
-    StepForm *form = s->form;
+    StepSpecialization *form = s->form;
     if (form->in_place == PLAN_NONE || s->exec->options.keeps_values) return false;
     RtValue *value = &s->exec->values[s->step->inputs[form->in_place]];
     RtTensor *tensor = value->tensor;
@@ -115,7 +115,7 @@ static bool take_place(StepCall *s) {
 }
 
 static bool set_outputs(StepCall *s) {
-    StepForm *form = s->form;
+    StepSpecialization *form = s->form;
     bool placed = take_place(s);
     for (uint32_t i = 0; i < s->call.output_count; i++) {
         KernelTensor *out = &form->outputs[i];
@@ -144,7 +144,7 @@ static void clear_outputs(StepCall *s) {
 /* ---- the call -------------------------------------------------------------------------------- */
 
 void exec_drop_results(Exec *exec) {
-    StepForm *form = exec->call.running;
+    StepSpecialization *form = exec->call.running;
     exec->call.running = NULL;
     for (uint32_t i = 0; form && i < exec->call.result_count; i++) {
         RtValue value = {.state = RT_TENSOR, .tensor = form->results[i]};
@@ -155,7 +155,7 @@ void exec_drop_results(Exec *exec) {
 }
 
 static void give_results(StepCall *s) {
-    StepForm *form = s->form;
+    StepSpecialization *form = s->form;
     for (uint32_t i = 0; i < s->call.output_count; i++) {
         RtTensor *result = form->results[i];
         const KernelTensor *out = &form->outputs[i];
@@ -185,7 +185,7 @@ static bool call_row(StepCall *s) {
 }
 
 /* Output 0 is input 0 under another shape: nothing is copied. */
-static bool run_view(Exec *exec, const LoadedStep *step, const StepForm *form) {
+static bool run_view(Exec *exec, const LoadedStep *step, const StepSpecialization *form) {
     RtTensor *source = exec->values[step->inputs[0]].tensor;
     const KernelTensor *out = &form->outputs[0];
     RtTensor *view = rt_tensor_view(&exec->pool, source, out->rank, out->dims, exec->err);
@@ -197,7 +197,7 @@ static bool run_view(Exec *exec, const LoadedStep *step, const StepForm *form) {
 /* The device's row has changed nothing: output 0 gives back the input that it lies in. */
 static bool run_here(StepCall *s) {
     Exec *exec = s->exec;
-    StepForm *form = s->form;
+    StepSpecialization *form = s->form;
     RtValue *placed =
         form->in_place == PLAN_NONE ? NULL : &exec->values[s->step->inputs[form->in_place]];
     if (placed && placed->state == RT_UNSET && form->results[0]) {
@@ -213,7 +213,7 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
     uint64_t seed = exec->progress.seed++;
     const bool *grows = exec->carry.grows;
     if (grows && grows[step - exec->loaded->steps]) return carry_append(exec, step);
-    StepForm *form = step_form_get(exec, step);
+    StepSpecialization *form = step_specialization_get(exec, step);
     if (!form) return exec_name_step(exec, step);
     exec->progress.row = form->row;
     if (form->is_view) return run_view(exec, step, form);

@@ -7,7 +7,7 @@
 #include "checked.h"
 #include "hash64.h"
 #include "plan.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 typedef struct Check {
     Plan *plan;
@@ -367,13 +367,13 @@ bool plan_check_here(Plan *plan, const void *bytes, uint64_t size, uint64_t end,
 static uint64_t hash_of(const char *bytes, uint64_t size) {
     enum { PIECE = 1 << 24 };
     Hash64 hash;
-    const unsigned piece = under_way_begin("reading the plan", size, WAY_BYTES);
+    const unsigned piece = progress_begin("reading the plan", size, PROGRESS_BYTES);
     hash64_init(&hash, 0);
     for (uint64_t at = 0; at < size; at += PIECE) {
-        under_way_at(piece, at);
+        progress_at(piece, at);
         hash64_update(&hash, bytes + at, size - at < PIECE ? (size_t)(size - at) : PIECE);
     }
-    under_way_end(piece);
+    progress_end(piece);
     return hash64_final(&hash);
 }
 

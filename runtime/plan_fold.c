@@ -25,7 +25,7 @@
 #include "exec.h"
 #include "op_record.h"
 #include "processors.h"
-#include "step_form.h"
+#include "step_specialization.h"
 
 enum { RESULT_FACTOR = 2, RESULT_BYTES = 1 << 20, TOTAL_BYTES = 8 << 20 };
 static const double FOLD_WORK = 17179869184.0; /* 2^34 */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights of a plan that is being made, packed for the kernels that will read them. Which layouts
- * those want is found by making the forms of all steps (step_form.h) as a run would, of operands of
+ * those want is found by making the forms of all steps (step_specialization.h) as a run would, of operands of
  * the declared dims; open ones are taken to be many. A constant is packed if every step that reads
  * it asks for one and the same layout and says that it will not read the elements; whatever else
  * reads it would have to unpack it. What kernels make of constants that loses something is put beside
@@ -13,7 +13,7 @@
 #include "exec.h"
 #include "plan.h"
 #include "plan_file.h"
-#include "step_form.h"
+#include "step_specialization.h"
 
 enum { OPEN_SIZE = 64 }; /* of a dimension that is not known */
 
@@ -50,16 +50,16 @@ const char *plan_isa_name(PlanIsa isa) {
 
 /* What is known of a constant: how it may lie in the plan, and what lies beside it. */
 typedef enum PackState { PACK_NEVER, PACK_OPEN, PACK_LAYOUT } PackState;
-typedef struct Wish {
+typedef struct PackRequest {
     PackState state;
     bool has_beside, is_open; /* is_open: it may have something beside it */
     WeightLayout layout, beside;
-} Wish;
+} PackRequest;
 
 typedef struct Packer {
     PlanBuilder *b;
-    Arena *within; /* of what ends with packing, this too */
-    Wish *wishes;  /* [value_count]; NULL: there are none */
+    Arena *within;         /* of what ends with packing, this too */
+    PackRequest *requests; /* [value_count]; NULL: there are none */
     LoadedPlan loaded;
     Exec exec;
     LayoutNotes notes;
@@ -84,14 +84,14 @@ static bool has_large(const PlanBuilder *b) {
 static void leave_span(Packer *p, PlanSpan span) {
     for (uint32_t i = 0; i < span.count; i++) {
         uint32_t value = p->b->operands.items[span.first + i];
-        if (value != PLAN_NONE) p->wishes[value].state = PACK_NEVER;
+        if (value != PLAN_NONE) p->requests[value].state = PACK_NEVER;
     }
 }
 
 static void leave_tensors(Packer *p, PlanSpan attrs) {
     for (uint32_t i = 0; i < attrs.count; i++) {
         const PlanAttr *attr = &p->b->attrs.items[attrs.first + i];
-        if (attr->kind == PLAIN_TENSOR) p->wishes[attr->value].state = PACK_NEVER;
+        if (attr->kind == PLAIN_TENSOR) p->requests[attr->value].state = PACK_NEVER;
     }
 }
 
@@ -107,8 +107,8 @@ static bool find_open(Packer *p) {
         const bool typed = value->dtype == DTYPE_FLOAT || value->dtype == DTYPE_BFLOAT16 ||
                            value->dtype == DTYPE_INT8;
         if (typed && !value->stored && !*owner)
-            p->wishes[i] = (Wish){.state = PACK_OPEN, .is_open = any = true};
-        if (*owner) p->wishes[*owner - 1] = (Wish){.state = PACK_NEVER};
+            p->requests[i] = (PackRequest){.state = PACK_OPEN, .is_open = any = true};
+        if (*owner) p->requests[*owner - 1] = (PackRequest){.state = PACK_NEVER};
         *owner = i + 1;
     }
     for (size_t s = 0; s < b->steps.count; s++) /* attributes of folded steps name values no more */
@@ -179,7 +179,8 @@ static bool set_operands(Packer *p, const LoadedStep *step) {
 
 /* The one layout that the step asked for of input i, of those that lose something or that do not; or
  * NULL. */
-static const WeightLayout *wanted(const Packer *p, const StepForm *form, uint32_t i, bool loses) {
+static const WeightLayout *wanted(const Packer *p, const StepSpecialization *form, uint32_t i,
+                                  bool loses) {
     const LayoutNotes *notes = &p->notes;
     const WeightLayout *found = NULL;
     if (!form || form->is_view || !form->unread[i] ||
@@ -201,41 +202,41 @@ static bool fits(const Packer *p, uint32_t value, const WeightLayout *layout) {
     return layout && weight_layout_fits(layout, (Dtype)v->dtype, count, &size);
 }
 
-static void note_wish(Packer *p, uint32_t value, const WeightLayout *layout) {
-    Wish *wish = &p->wishes[value];
-    if (wish->state == PACK_OPEN && fits(p, value, layout)) {
-        wish->state = PACK_LAYOUT;
-        wish->layout = *layout;
-    } else if (!layout || wish->state != PACK_LAYOUT ||
-               !weight_layout_equals(layout, &wish->layout)) {
-        wish->state = PACK_NEVER;
+static void note_request(Packer *p, uint32_t value, const WeightLayout *layout) {
+    PackRequest *request = &p->requests[value];
+    if (request->state == PACK_OPEN && fits(p, value, layout)) {
+        request->state = PACK_LAYOUT;
+        request->layout = *layout;
+    } else if (!layout || request->state != PACK_LAYOUT ||
+               !weight_layout_equals(layout, &request->layout)) {
+        request->state = PACK_NEVER;
     }
 }
 
 /* Of several that differ the first; the others are made where they are read. */
 static void note_beside(Packer *p, uint32_t value, const WeightLayout *layout) {
-    Wish *wish = &p->wishes[value];
-    if (wish->has_beside || !fits(p, value, layout)) return;
-    wish->has_beside = true;
-    wish->beside = *layout;
+    PackRequest *request = &p->requests[value];
+    if (request->has_beside || !fits(p, value, layout)) return;
+    request->has_beside = true;
+    request->beside = *layout;
 }
 
 static void ask_step(Packer *p, const LoadedStep *step) {
     bool any = false;
     for (uint32_t i = 0; i < step->plan->inputs.count; i++)
-        any |= step->inputs[i] != PLAN_NONE && p->wishes[step->inputs[i]].is_open;
+        any |= step->inputs[i] != PLAN_NONE && p->requests[step->inputs[i]].is_open;
     if (!any) return;
     p->err = (Err){0};
     p->notes.count = 0;
     const bool makes = !step->exec && set_operands(p, step);
-    StepForm *form = makes ? step_form_make(&p->exec, step) : NULL;
+    StepSpecialization *form = makes ? step_specialization_make(&p->exec, step) : NULL;
     for (uint32_t i = 0; i < step->plan->inputs.count; i++) {
         const uint32_t value = step->inputs[i];
-        if (value == PLAN_NONE || !p->wishes[value].is_open) continue;
-        note_wish(p, value, wanted(p, form, i, false));
+        if (value == PLAN_NONE || !p->requests[value].is_open) continue;
+        note_request(p, value, wanted(p, form, i, false));
         note_beside(p, value, wanted(p, form, i, true));
     }
-    if (form) step_form_free(form);
+    if (form) step_specialization_free(form);
     arena_free(&p->exec.scratch);
 }
 
@@ -298,20 +299,20 @@ static void place_plain(PlanBuilder *b, uint32_t i, const PlanConstant *plain) {
 /* Gives a value its data anew, and what is beside it. */
 static void place_constant(Packer *p, uint32_t i, const PlanConstant *plain) {
     PlanBuilder *b = p->b;
-    static const Wish none = {.state = PACK_NEVER};
-    const Wish *wish = p->wishes ? &p->wishes[i] : &none;
-    if (wish->state == PACK_LAYOUT) {
+    static const PackRequest none = {.state = PACK_NEVER};
+    const PackRequest *request = p->requests ? &p->requests[i] : &none;
+    if (request->state == PACK_LAYOUT) {
         PlanValue *value = &b->values.items[i];
-        value->data = plan_add_packed(b, plain, &wish->layout);
-        value->size = weight_layout_size(&wish->layout);
+        value->data = plan_add_packed(b, plain, &request->layout);
+        value->size = weight_layout_size(&request->layout);
         value->packed = 1;
-        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, value->data, wish->layout}));
+        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, value->data, request->layout}));
     } else {
         place_plain(b, i, plain);
     }
-    if (wish->has_beside) {
-        const uint64_t at = plan_add_packed(b, plain, &wish->beside);
-        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, at, wish->beside}));
+    if (request->has_beside) {
+        const uint64_t at = plan_add_packed(b, plain, &request->beside);
+        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, at, request->beside}));
     }
 }
 
@@ -347,7 +348,7 @@ bool plan_pack(PlanBuilder *b, Err *err) {
     p->b = b;
     p->within = within;
     const bool asks = b->isa != PLAN_ISA_NONE && has_large(b); /* small ones stay as they are */
-    if (asks) p->wishes = ARENA_ARRAY(within, Wish, b->values.count + 1);
+    if (asks) p->requests = ARENA_ARRAY(within, PackRequest, b->values.count + 1);
     arena_defer(within, packer_free, p);
     const bool ok = !asks || ask(p, err);
     if (ok) place_constants(p);

@@ -11,7 +11,7 @@
 
 #include "demi_runtime.h"
 #include "plan_own.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum {
     ROWS = 3,
@@ -103,8 +103,8 @@ static void be_idle(void *user) {
 
 static void watch(void *user, const DemiStep *step) {
     Results *results = user;
-    WayPiece pieces[WAY_DEPTH];
-    assert_int_equal(under_way_pieces(pieces), 1);
+    ProgressPiece pieces[PROGRESS_DEPTH];
+    assert_int_equal(progress_pieces(pieces), 1);
     assert_string_equal(pieces[0].what, "running");
     assert_true(pieces[0].total == 6 && pieces[0].done == results->steps++);
     for (size_t i = 0; i < step->input_count; i++)
@@ -129,14 +129,14 @@ static bool run(const Image *image, int64_t rows, bool watches, Results *results
     options.threads = 1;
     options.step_limit = 100;
     results->steps = 0;
-    if (watches) under_way_listen(be_idle, NULL);
+    if (watches) progress_listen(be_idle, NULL);
     bool ok = demi_plan_from_memory(image->data, image->size, &plan, &error) == DEMI_OK &&
               demi_context_new(plan, &options, &context, &error) == DEMI_OK &&
               (!watches || demi_context_watch(context, watch, results, &error) == DEMI_OK) &&
               demi_context_set_input(context, "x", &x, &error) == DEMI_OK &&
               demi_context_set_input(context, "image", &pixels, &error) == DEMI_OK &&
               demi_context_run(context, &error) == DEMI_OK;
-    under_way_listen(NULL, NULL);
+    progress_listen(NULL, NULL);
     const DemiData *smaller = ok ? demi_context_output(context, PRODUCTS) : NULL;
     const int64_t want[] = {1, SMALLER, SMALLER, CHANNELS};
     if (smaller && smaller->dtype == DEMI_FLOAT && smaller->rank == 4 &&

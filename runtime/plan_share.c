@@ -111,7 +111,7 @@ static void *send(PlanShare *share, void *bytes, uint64_t size, Err *err) {
     Device *device = share->device;
     void *there = device->kind->allocate(device, size, err);
     if (there && !share->queue)
-        share->queue = device->kind->queue_new(device, &(DeviceWish){0}, err);
+        share->queue = device->kind->queue_new(device, &(QueueConfig){0}, err);
     if (there && share->queue && device->kind->upload(share->queue, there, bytes, size, err) &&
         device->kind->wait(share->queue, err))
         return there;

@@ -10,7 +10,7 @@
 #include "place_declined.h"
 #include "plan.h"
 #include "real_text.h"
-#include "shown.h"
+#include "escaped.h"
 #include "step_place.h"
 
 enum { SHOWN_ITEMS = 16 };
@@ -42,7 +42,7 @@ static void quote(Show *s, uint32_t text) {
     const char *chars = s->plan->chars + span.first;
     put(s, "\"", 1);
     for (size_t i = 0, size; i < span.count; i += size) {
-        bool plain = shown_plain(chars + i, span.count - i, &size);
+        bool plain = escaped_plain(chars + i, span.count - i, &size);
         unsigned code = size > 1 ? utf8_code(chars + i, size) : (unsigned char)chars[i];
         if (!plain && size == 1 && code >= 0x80)
             say(s, "\\x%02x", code); /* no UTF-8 */
@@ -61,7 +61,7 @@ static void plain(Show *s, uint32_t text) {
     const char *chars = s->plan->chars + span.first;
     for (size_t i = 0, size; i < span.count;) {
         char shown[SHOWN_MOST];
-        i += shown_take(chars + i, span.count - i, shown, &size);
+        i += escaped_take(chars + i, span.count - i, shown, &size);
         put(s, shown, size);
     }
 }

@@ -12,7 +12,7 @@
 
 #include "demi_runtime.h"
 #include "plan_file.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum { STEPS = 1000, WEIGHT = 1 << 19, MOST_FAULTS = 400 };
 #define MOST_SECONDS 0.01 /* of the processor */
@@ -134,10 +134,10 @@ static bool write_block(void *data, const void *bytes, size_t size, Err *err) {
     Blocks *blocks = data;
     (void)err;
     assert_false(blocks->ended);
-    WayPiece pieces[WAY_DEPTH];
-    assert_int_equal(under_way_pieces(pieces), 1);
+    ProgressPiece pieces[PROGRESS_DEPTH];
+    assert_int_equal(progress_pieces(pieces), 1);
     assert_string_equal(pieces[0].what, "writing the plan");
-    assert_true(pieces[0].unit == WAY_BYTES && pieces[0].done >= blocks->done);
+    assert_true(pieces[0].unit == PROGRESS_BYTES && pieces[0].done >= blocks->done);
     assert_true(pieces[0].total > CONSTANTS * WORDS * sizeof(int32_t));
     blocks->done = pieces[0].done;
     assert_true(size && size <= PLAN_BLOCK);
@@ -163,9 +163,9 @@ static void write_words(int fd) {
     PlanGraph graph = {.outputs = one(&b, value)};
     VEC_PUSH(&arena, &b.graphs, graph);
     unsigned idle = 0;
-    under_way_listen(be_idle, &idle);
+    progress_listen(be_idle, &idle);
     assert_true(plan_write(&b, write_block, &blocks, &err));
-    under_way_listen(NULL, NULL);
+    progress_listen(NULL, NULL);
     assert_true(idle == 1 && blocks.done > 0);
     arena_free(&arena);
 }

@@ -12,7 +12,7 @@
 #include "hash64.h"
 #include "kernel.h"
 #include "plan.h"
-#include "under_way.h"
+#include "work_progress.h"
 #include "workers.h"
 
 enum {
@@ -45,7 +45,7 @@ typedef struct Stream {
     Room batches[2];
     unsigned current;    /* of batches, the one that is filled */
     uint64_t start;      /* of it, in the file */
-    unsigned piece;      /* under_way_begin's */
+    unsigned piece;      /* progress_begin's */
     const char *pending; /* the other one, or `packed`, where it is to be hashed and written yet */
     size_t pending_size;
     bool wrote;
@@ -248,7 +248,7 @@ static void turn(Stream *s, uint64_t end) {
     s->pending_size = (size_t)(end - s->start);
     s->current ^= 1;
     s->start = end;
-    under_way_at(s->piece, end);
+    progress_at(s->piece, end);
 }
 
 /* A large constant that gets a layout and begins at that byte of the file; NULL where there is none. */
@@ -267,7 +267,7 @@ static bool put_large(Stream *s, const PlanConstant *c, uint64_t at, Err *err) {
     s->pending = s->packed.bytes;
     s->pending_size = (size_t)c->size;
     s->start = at + c->size;
-    under_way_at(s->piece, s->start);
+    progress_at(s->piece, s->start);
     return true;
 }
 
@@ -323,9 +323,10 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
     for (int i = 0; i < (s.body > BATCH ? 2 : 1); i++)
         room_for(&s, &s.batches[i], least(s.body, BATCH) + sizeof(PlanSum));
     hash64_init(&s.hash, 0);
-    s.piece = under_way_begin(b->maps ? "packing weights" : "writing the plan", s.body, WAY_BYTES);
+    s.piece =
+        progress_begin(b->maps ? "packing weights" : "writing the plan", s.body, PROGRESS_BYTES);
     const bool ok = stream(&s, err);
-    under_way_end(s.piece);
+    progress_end(s.piece);
     Room *const rooms[] = {&s.batches[0], &s.batches[1], &s.plain, &s.packed};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
         arena_release(b->arena, rooms[i]->items, rooms[i]->size);

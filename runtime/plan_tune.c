@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kinds of steps, their ways, and the runs that measure them; see plan_tune.h. Each turn has forms
- * of its own (step_form.h), which are made once: what they pack is shared by all. */
+ * of its own (step_specialization.h), which are made once: what they pack is shared by all. */
 #include "plan_tune.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "exec_memory.h"
 #include "hash64.h"
 #include "step_choice.h"
-#include "step_form.h"
+#include "step_specialization.h"
 #include "tune_rule.h"
 
 enum { LEAST_ROUNDS = 7, MOST_ROUNDS = 200, WAYS_MOST = 16 };
@@ -135,9 +135,9 @@ static bool is_way(Tuner *t, const LoadedStep *step, StepWay way) {
     Err ignored = {0}, *err = t->exec->err;
     t->exec->err = &ignored;
     t->trial = way;
-    StepForm *form = step_form_make(t->exec, step);
+    StepSpecialization *form = step_specialization_make(t->exec, step);
     const bool is = form && form->way.row == way.row;
-    if (form) step_form_free(form);
+    if (form) step_specialization_free(form);
     t->trial = (StepWay){0};
     t->exec->err = err;
     return is;
@@ -145,7 +145,7 @@ static bool is_way(Tuner *t, const LoadedStep *step, StepWay way) {
 
 /* All ways of a step that went by the rules. Rows before the one that it took have declined. */
 static void find_ways(Tuner *t, const LoadedStep *step, Kind *kind, double seconds) {
-    const StepForm *ruled = t->exec->forms.memos[step - t->exec->loaded->steps].forms;
+    const StepSpecialization *ruled = t->exec->forms.memos[step - t->exec->loaded->steps].forms;
     kind->explored = true;
     if (ruled->row->flags & KERNEL_SIZES) return;
     for (uint32_t r = 0; r < step->row_count && r < UINT8_MAX; r++) {
@@ -171,7 +171,7 @@ static void note_step(Tuner *t, uint32_t step, uint32_t kind) {
 static void after(void *data, const LoadedStep *step, double start, double seconds) {
     Tuner *t = data;
     const uint32_t number = (uint32_t)(step - t->exec->loaded->steps);
-    const StepForm *form = step->exec ? NULL : t->exec->forms.memos[number].forms;
+    const StepSpecialization *form = step->exec ? NULL : t->exec->forms.memos[number].forms;
     (void)start;
     if (!form || !form->way.kind) return;
     Kind *kind = t->kinds.items[form->way.kind - 1];

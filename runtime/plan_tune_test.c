@@ -12,7 +12,7 @@
 #include "exec_memory.h"
 #include "plan_tune.h"
 #include "step_choice.h"
-#include "step_form.h"
+#include "step_specialization.h"
 
 enum { SIZE = 4, ROWS = 3, CHOICES = 2, CALLS_MOST = 4 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A step's form and the call of its kernel: what gets forms ready (step_form.h) and what runs steps
+/* A step's form and the call of its kernel: what gets forms ready (step_specialization.h) and what runs steps
  * (exec_kernel.c) have in common. */
 #ifndef DEMI_STEP_CALL_H
 #define DEMI_STEP_CALL_H
@@ -9,8 +9,8 @@
 /* Which contents of operands shape functions are told, besides those of constants. */
 typedef enum FormContents { FORM_NONE, FORM_INTEGERS, FORM_ALL } FormContents;
 
-struct StepForm {
-    StepForm *next;
+struct StepSpecialization {
+    StepSpecialization *next;
     Buffer *self; /* where this and its arrays lie */
     Buffer *kept; /* kernel_keep's, by sibling */
     const KernelRow *row;
@@ -34,7 +34,7 @@ struct StepCall {
     KernelCall call;
     Exec *exec;
     const LoadedStep *step;
-    StepForm *form;
+    StepSpecialization *form;
 };
 
 static inline StepCall *step_call_of(KernelCall *call) {
@@ -56,8 +56,8 @@ static inline void step_workspace_free(Exec *exec) {
 
 /* The call of the form's row; what it may ask of `host` is the caller's to say. Inline, as the line
  * above: models of small steps have little else to do. */
-static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *form,
-                                  const KernelHost *host) {
+static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step,
+                                  StepSpecialization *form, const KernelHost *host) {
     s->exec = exec;
     s->step = step;
     s->form = form;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Output dims of a step by the operator's shape function, from dims and the contents of small
  * operands. */
-#include "step_form.h"
+#include "step_specialization.h"
 
 enum { SMALL_FLOATS = 64 };
 

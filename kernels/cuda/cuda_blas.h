@@ -38,7 +38,7 @@ enum {
     BLAS_EPILOGUE_GELU = 32, /* its tanh form */
     BLAS_BATCHES = 5,        /* attributes of a layout: int32 */
     BLAS_BATCH_STRIDE = 6,   /* int64, elements */
-    BLAS_WORKSPACE = 1,      /* attributes of a wish: uint64, bytes */
+    BLAS_WORKSPACE = 1,      /* attributes of a preference: uint64, bytes */
     BLAS_ALIGNMENT_A = 5,    /* uint32, bytes that the matrix is at least aligned to; else 256 */
     BLAS_ALIGNMENT_B = 6,
     BLAS_ALIGNMENT_C = 7,

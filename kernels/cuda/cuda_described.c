@@ -35,14 +35,14 @@ static void release(Device *device, void *memory) {
     (void)device, (void)memory;
 }
 
-static DeviceQueue *queue_new(Device *device, const DeviceWish *wish, Err *err) {
+static DeviceQueue *queue_new(Device *device, const QueueConfig *config, Err *err) {
     CudaQueue *queue = calloc(1, sizeof *queue);
     if (!queue) {
         err_out_of_memory(err);
         return NULL;
     }
     queue->base.device = device;
-    queue->base.tf32 = wish->tf32;
+    queue->base.tf32 = config->tf32;
     return &queue->base;
 }
 

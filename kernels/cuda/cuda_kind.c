@@ -66,7 +66,7 @@ static bool cuda_reaches(DeviceQueue *queue, const void *memory, Err *err) {
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
-static DeviceQueue *cuda_queue_new(Device *owner, const DeviceWish *wish, Err *err) {
+static DeviceQueue *cuda_queue_new(Device *owner, const QueueConfig *config, Err *err) {
     CudaDevice *device = cuda_of(owner);
     CudaQueue *queue = calloc(1, sizeof *queue);
     if (!queue) {
@@ -74,9 +74,9 @@ static DeviceQueue *cuda_queue_new(Device *owner, const DeviceWish *wish, Err *e
         return NULL;
     }
     queue->base.device = owner;
-    queue->base.tf32 = wish->tf32;
-    if (wish->stream) {
-        queue->stream = wish->stream;
+    queue->base.tf32 = config->tf32;
+    if (config->stream) {
+        queue->stream = config->stream;
         queue->foreign = true;
         return &queue->base;
     }

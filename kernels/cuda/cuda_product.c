@@ -190,13 +190,14 @@ static uint32_t alignment_of(const Product *p, uint64_t step, Dtype dtype) {
     return p->a_batch < 0 || p->b_batch < 0 ? (uint32_t)(bytes & (0 - bytes)) : DEVICE_ALIGN;
 }
 
-static bool set_alignments(KernelCall *call, const Product *p, const Ready *r, void *wish) {
+static bool set_alignments(KernelCall *call, const Product *p, const Ready *r, void *preference) {
     const MatmulBatches *s = &p->sizes;
     const uint32_t y = alignment_of(p, s->m * s->n, p->result);
     const uint32_t least[] = {alignment_of(p, s->k * s->n, p->compute),
                               alignment_of(p, s->m * s->k, p->compute), y, y};
     for (int i = 0; i < 4; i++)
-        if (!cuda_blas_ok(r->blas->wish_set(wish, BLAS_ALIGNMENT_A + i, &least[i], sizeof least[i]),
+        if (!cuda_blas_ok(r->blas->preference_set(preference, BLAS_ALIGNMENT_A + i, &least[i],
+                                                  sizeof least[i]),
                           call->err, "an alignment"))
             return false;
     return true;
@@ -204,18 +205,18 @@ static bool set_alignments(KernelCall *call, const Product *p, const Ready *r, v
 
 /* The algorithm that the library takes for the best. */
 static bool choose(KernelCall *call, const Product *p, Ready *r) {
-    void *wish = NULL;
+    void *preference = NULL;
     const uint64_t most = WORKSPACE;
     int count = 0;
-    bool ok = cuda_blas_ok(r->blas->wish_new(&wish), call->err, "a wish") &&
-              cuda_blas_ok(r->blas->wish_set(wish, BLAS_WORKSPACE, &most, sizeof most), call->err,
-                           "workspace") &&
-              set_alignments(call, p, r, wish);
+    bool ok = cuda_blas_ok(r->blas->preference_new(&preference), call->err, "a preference") &&
+              cuda_blas_ok(r->blas->preference_set(preference, BLAS_WORKSPACE, &most, sizeof most),
+                           call->err, "workspace") &&
+              set_alignments(call, p, r, preference);
     ok = ok &&
-         r->blas->find(r->handle, r->product, r->b, r->a, r->y, r->y, wish, 1, &r->found, &count) ==
-             0 &&
+         r->blas->find(r->handle, r->product, r->b, r->a, r->y, r->y, preference, 1, &r->found,
+                       &count) == 0 &&
          count > 0 && r->found.status == 0;
-    if (wish) r->blas->wish_free(wish);
+    if (preference) r->blas->preference_free(preference);
     return ok;
 }
 

@@ -3,7 +3,7 @@
 #include "constant_store.h"
 
 #include "constants.h"
-#include "tensor_census.h"
+#include "tensor_statistics.h"
 
 const Tensor *constant_storable(const Value *value) {
     if (value->referenced || !value_is_constant(value)) return NULL;
@@ -15,15 +15,16 @@ const Tensor *constant_storable(const Value *value) {
 bool constant_count_loss(ConstantStore *store, const Value *value, const Tensor *tensor, Dtype to,
                          Err *err) {
     PassCounts *counts = store->ctx->counts;
-    ValueCensus census;
-    if (!tensor_census(store->ctx->census, tensor, to, &census, err)) return false;
-    counts->overflow += census.overflow;
-    counts->underflow += census.underflow;
-    counts->subnormal += census.subnormal;
-    if (!census_loses(&census)) return true;
-    LossFate fate = store->clamp && census.overflow ? LOSS_CLAMPED : LOSS_STORED;
-    pass_note_loss(counts, &store->ctx->model->arena,
-                   (TensorLoss){.name = sym_text(value->name), .fate = fate, .census = census});
+    ValueStatistics statistics;
+    if (!tensor_statistics(store->ctx->statistics, tensor, to, &statistics, err)) return false;
+    counts->overflow += statistics.overflow;
+    counts->underflow += statistics.underflow;
+    counts->subnormal += statistics.subnormal;
+    if (!statistics_loses(&statistics)) return true;
+    LossFate fate = store->clamp && statistics.overflow ? LOSS_CLAMPED : LOSS_STORED;
+    pass_note_loss(
+        counts, &store->ctx->model->arena,
+        (TensorLoss){.name = sym_text(value->name), .fate = fate, .statistics = statistics});
     return true;
 }
 

@@ -4,7 +4,7 @@
 
 #include "infer_shapes.h"
 #include "strict_types.h"
-#include "under_way.h"
+#include "work_progress.h"
 #include "verify.h"
 
 typedef void (*ValueVisitor)(Value *value, const Type **types);
@@ -63,8 +63,8 @@ static bool check_all(Model *model, unsigned parts, Arena *scratch, Err *err) {
 }
 
 bool strict_check(Model *model, unsigned parts, Arena *scratch, Err *err) {
-    const unsigned piece = under_way_begin("checking the model", 0, WAY_PARTS);
+    const unsigned piece = progress_begin("checking the model", 0, PROGRESS_PARTS);
     const bool ok = check_all(model, parts, scratch, err);
-    under_way_end(piece);
+    progress_end(piece);
     return ok;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "beside.h"
+#include "background.h"
 #include "compile_text.h"
 #include "demi_call.h"
 #include "demi_front.h"
@@ -28,7 +28,7 @@
 #include "text.h"
 #include "text_distance.h"
 #include "verify.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum { NEWEST_OPSET = OPS_OPSET_ONNX, NEWEST_IR = 14 };
 
@@ -203,9 +203,9 @@ static DemiStatus load(LoadArgs *args, const DemiLoadOptions *options, DemiModel
     Call call = {0};
     args->options = (DemiLoadOptions)DEMI_LOAD_OPTIONS_INIT;
     options_copy(&call, &args->options, sizeof args->options, options);
-    const unsigned piece = under_way_begin("reading the model", 0, WAY_PARTS);
+    const unsigned piece = progress_begin("reading the model", 0, PROGRESS_PARTS);
     DemiStatus status = call_run(&call, load_body, args, error);
-    under_way_end(piece);
+    progress_end(piece);
     if (!args->handle) arena_free(&args->arena);
     *model = args->handle;
     return status;
@@ -510,7 +510,7 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
                    .text = output.write ? &sink : NULL,
                    .artifact = artifact.output.write ? &bytes : NULL,
                    .counts = counts,
-                   .census = census_memo_new(&call->scratch),
+                   .statistics = statistics_memo_new(&call->scratch),
                    .sketch = args->sketch,
                    .spends = args->spends};
     PipelineOptions options = {.verify_each = args->options.verify_each,

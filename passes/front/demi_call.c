@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "error_fill.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 static DemiStatus call_end(const Call *call, DemiError *error) {
     DemiStatus status = call->cancelled ? DEMI_ERR_CANCELLED : (DemiStatus)call->err.code;
@@ -15,7 +15,7 @@ static DemiStatus call_end(const Call *call, DemiError *error) {
 
 DemiStatus call_run(Call *call, CallBody body, void *args, DemiError *error) {
     if (call->err.code == ERR_NONE) {
-        const unsigned inside = under_way_open() + 1;
+        const unsigned inside = progress_open() + 1;
         arena_init(&call->scratch, &call->trap);
         if (setjmp(call->trap.env) == 0)
             body(call, args);
@@ -23,7 +23,7 @@ DemiStatus call_run(Call *call, CallBody body, void *args, DemiError *error) {
             err_set(&call->err, ERR_CANCELLED, "cancelled");
         else
             err_out_of_memory(&call->err);
-        under_way_end(inside); /* what a jump left open */
+        progress_end(inside); /* what a jump left open */
         arena_free(&call->scratch);
     }
     return call_end(call, error);

@@ -7,7 +7,7 @@
 
 #include "demi.h"
 #include "unit_test.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 static const char model_text[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
                                  "g (float[N,3] x) => (float[N,3] y)\n"
@@ -337,9 +337,9 @@ TEST(half_rewritten_models_are_refused) {
 
 /* A DemiProgressFn: what is under way is the pass that has just run. */
 static bool see_pass(void *user, const char *pass, size_t done, size_t total) {
-    WayPiece pieces[WAY_DEPTH];
+    ProgressPiece pieces[PROGRESS_DEPTH];
     size_t *calls = user;
-    assert_true(under_way_pieces(pieces) >= 1);
+    assert_true(progress_pieces(pieces) >= 1);
     assert_string_equal(pieces[0].what, pass);
     assert_true(pieces[0].done + 1 == done && pieces[0].total == total);
     ++*calls;
@@ -350,17 +350,17 @@ static void be_idle(void *user) {
     ++*(size_t *)user;
 }
 
-TEST(passes_say_what_is_under_way) {
+TEST(passes_report_progress) {
     size_t calls = 0, idle = 0;
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     run.progress = see_pass;
     run.progress_user = &calls;
-    under_way_listen(be_idle, &idle);
+    progress_listen(be_idle, &idle);
     DemiModel *model = load_text(model_text);
     assert_int_equal(demi_run_pipeline(model, "infer-dtypes,infer-shapes", &run, NULL, NULL),
                      DEMI_OK);
     demi_free(model);
-    under_way_listen(NULL, NULL);
+    progress_listen(NULL, NULL);
     assert_int_equal(calls, 2);
     assert_true(idle >= 2); /* behind the passes, and the checks around them */
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "shown.h"
+#include "escaped.h"
 
 static void put(PipelineText *text, const char *string) {
     for (; *string; string++) VEC_PUSH(text->arena, &text->out, *string);
@@ -13,11 +13,11 @@ static void put(PipelineText *text, const char *string) {
 static void put_quoted(PipelineText *text, const char *string) {
     put(text, "\"");
     for (size_t left = strlen(string), size; left; string += size, left -= size) {
-        bool plain = shown_plain(string, left, &size);
+        bool plain = escaped_plain(string, left, &size);
         unsigned code = utf8_code(string, size);
         if (!plain && (size > 1 || code < 0x80)) {
             char escape[SHOWN_ESCAPE_MOST];
-            shown_escape(code, escape);
+            escaped_escape(code, escape);
             put(text, escape);
             continue;
         }

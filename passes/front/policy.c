@@ -10,7 +10,7 @@
 
 #include "range_table.h"
 #include "real_text.h"
-#include "shown.h"
+#include "escaped.h"
 #include "text_distance.h"
 #include "text_words.h"
 
@@ -413,8 +413,8 @@ static const char *escape_hidden(Arena *arena, const char *text) {
     VEC(char) out = {0};
     for (size_t left = strlen(text), size; left; text += size, left -= size) {
         char escape[SHOWN_ESCAPE_MOST];
-        bool plain = shown_plain(text, left, &size) || *text == '\n';
-        size_t length = plain ? size : shown_escape(utf8_code(text, size), escape);
+        bool plain = escaped_plain(text, left, &size) || *text == '\n';
+        size_t length = plain ? size : escaped_escape(utf8_code(text, size), escape);
         for (size_t i = 0; i < length; i++) VEC_PUSH(arena, &out, plain ? text[i] : escape[i]);
     }
     VEC_PUSH(arena, &out, '\0');

@@ -394,12 +394,12 @@ static void take_losses(DemiReport *report, const TensorLoss *loss) {
     for (; loss; loss = loss->next) {
         DemiReportTensor row = {.name = arena_copy(&report->arena, loss->name, strlen(loss->name)),
                                 .fate = fates[loss->fate],
-                                .count = loss->census.count,
-                                .overflow = loss->census.overflow,
-                                .underflow = loss->census.underflow,
-                                .subnormal = loss->census.subnormal,
-                                .max_abs = (double)loss->census.max_abs,
-                                .min_abs = (double)loss->census.min_abs};
+                                .count = loss->statistics.count,
+                                .overflow = loss->statistics.overflow,
+                                .underflow = loss->statistics.underflow,
+                                .subnormal = loss->statistics.subnormal,
+                                .max_abs = (double)loss->statistics.max_abs,
+                                .min_abs = (double)loss->statistics.min_abs};
         VEC_PUSH(&report->arena, &report->tensors, row);
     }
 }

@@ -86,7 +86,7 @@ typedef struct Placement {
     bool asks;                 /* some operator asks for exact values */
     uint32_t value_count, use_count, graph_count; /* sizes of these tables */
     PassCounts *counts;
-    CensusMemo *census;
+    StatisticsMemo *statistics;
 } Placement;
 
 /* Builds the problem. Types must be exact (FACT_DTYPES). ERR_ENV or ERR_MODEL where a constant

@@ -258,7 +258,7 @@ static bool run_trial(uint64_t *state, Arena *scratch) {
     Trial t = {.p = {.model = model,
                      .scratch = scratch,
                      .counts = &counts,
-                     .census = census_memo_new(scratch)}};
+                     .statistics = statistics_memo_new(scratch)}};
     const OpClassLists none = {0};
     t.p.request = (PlacementRequest){
         .target = DTYPE_FLOAT16, .guard = GUARD_PIN, .io_low = random_below(state, 4) == 0};

@@ -188,8 +188,10 @@ static void run_pipeline(Model *model, const char *text, PassCounts *counts) {
     PipelineOptions options = {.verify_each = true};
     arena_init(&arena, &test_trap);
     arena_init(&scratch, &test_trap);
-    PassCtx ctx = {
-        .model = model, .scratch = &scratch, .counts = counts, .census = census_memo_new(&arena)};
+    PassCtx ctx = {.model = model,
+                   .scratch = &scratch,
+                   .counts = counts,
+                   .statistics = statistics_memo_new(&arena)};
     bool ok = pipeline_parse(&demi_passes, &arena, text, &pipeline, &err);
     /* Steps before are checked as part of a whole: dtypes are given anew where they are needed. */
     ok = ok && pipeline_run(&pipeline, &ctx, &options, &err);
@@ -207,7 +209,7 @@ static void solve(Placement *p, const Maker *m, Model *model, Arena *arena, bool
         if (sscanf(node_label(node), "n%u", &i) == 1 && m->pieces[i].kept)
             excluded[node->id] = "kept";
     }
-    *p = (Placement){.model = model, .scratch = arena, .census = census_memo_new(arena)};
+    *p = (Placement){.model = model, .scratch = arena, .statistics = statistics_memo_new(arena)};
     const OpClassLists none = {0};
     p->request = (PlacementRequest){.target = DTYPE_FLOAT16,
                                     .policy = POLICY_FLOAT16,

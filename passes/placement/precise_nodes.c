@@ -32,8 +32,10 @@ const char **precise_nodes(PassCtx *ctx, Err *err) {
     const GraphList graphs = model_graphs(model, ctx->scratch);
     const char **reasons = ARENA_ARRAY(ctx->scratch, const char *, model->node_count + 1u);
     if (!any_asks(&graphs)) return reasons;
-    Placement p = {
-        .model = model, .scratch = ctx->scratch, .counts = ctx->counts, .census = ctx->census};
+    Placement p = {.model = model,
+                   .scratch = ctx->scratch,
+                   .counts = ctx->counts,
+                   .statistics = ctx->statistics};
     p.request = (PlacementRequest){
         .target = DTYPE_FLOAT16,
         .policy = POLICY_FLOAT16,

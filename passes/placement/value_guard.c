@@ -29,15 +29,16 @@ static bool is_wanted(const Guard *g, const Value *value) {
     return false;
 }
 
-static const char *bad_value_reason(const Guard *g, const char *name, const ValueCensus *census) {
+static const char *bad_value_reason(const Guard *g, const char *name,
+                                    const ValueStatistics *statistics) {
     const char *target = dtype_name(g->p->request.target);
     Arena *arena = &g->p->model->arena;
-    if (census->overflow)
+    if (statistics->overflow)
         return arena_printf(arena, "constant '%s' holds %.6g, beyond %s's range", name,
-                            (double)census->max_abs, target);
-    if (census->underflow && census->count == 1)
+                            (double)statistics->max_abs, target);
+    if (statistics->underflow && statistics->count == 1)
         return arena_printf(arena, "constant '%s' is %.6g, zero in %s", name,
-                            (double)census->min_abs, target);
+                            (double)statistics->min_abs, target);
     return NULL;
 }
 
@@ -50,14 +51,15 @@ static bool is_clamped(const Guard *g, const Value *value) {
 
 static bool look_at(Guard *g, const Value *value, const char *name, const Tensor *tensor) {
     if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL)) return true;
-    ValueCensus census;
-    if (!tensor_census(g->p->census, tensor, g->p->request.target, &census, g->err)) return false;
-    g->why[value->id] = bad_value_reason(g, name, &census);
-    g->overflows[value->id] = census.overflow > 0;
-    g->p->unharmed[value->id] = !census_loses(&census);
+    ValueStatistics statistics;
+    if (!tensor_statistics(g->p->statistics, tensor, g->p->request.target, &statistics, g->err))
+        return false;
+    g->why[value->id] = bad_value_reason(g, name, &statistics);
+    g->overflows[value->id] = statistics.overflow > 0;
+    g->p->unharmed[value->id] = !statistics_loses(&statistics);
     if (g->why[value->id] && g->p->request.guard != GUARD_LOOK && !is_clamped(g, value))
         pass_note_loss(g->p->counts, &g->p->model->arena,
-                       (TensorLoss){.name = name, .fate = LOSS_KEPT, .census = census});
+                       (TensorLoss){.name = name, .fate = LOSS_KEPT, .statistics = statistics});
     return true;
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shown.h"
+#include "escaped.h"
 
 /* vsnprintf that marks a cut text with "...", put where it leaves no half of a UTF-8 character. */
 static void field_vset(char *field, size_t size, const char *format, va_list args) {
@@ -69,7 +69,7 @@ static void line_put(Line *line, char c) {
 static void line_puts(Line *line, const char *text) {
     for (size_t left = strlen(text); left;) {
         char shown[SHOWN_MOST];
-        size_t size, taken = shown_take(text, left, shown, &size);
+        size_t size, taken = escaped_take(text, left, shown, &size);
         for (size_t i = 0; i < size; i++) line_put(line, shown[i]);
         text += taken;
         left -= taken;

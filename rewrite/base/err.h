@@ -53,7 +53,7 @@ bool err_errno(Err *err, int error_number, const char *format, ...)
 bool err_out_of_memory(Err *err);
 
 /* Writes the error's line into buffer, always NUL-terminated, without a final newline. What the
- * file says is shown as shown.h has it, so that the line stays one line. Returns the length
+ * file says is shown as escaped.h has it, so that the line stays one line. Returns the length
  * written. */
 size_t err_format(const Err *err, char *buffer, size_t size);
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "outfile_parts.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum { LINK_HOPS = 40, CREATE_TRIES = 16, COPY_BUFFER = 1 << 20 };
 enum { SYNC_STEP = 1 << 23 }; /* bytes after which writing to the device begins */
@@ -186,7 +186,7 @@ bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
         size -= (size_t)count;
         file->size += (uint64_t)count;
     }
-    under_way_wrote(written);
+    progress_wrote(written);
     if (file->size - file->started >= SYNC_STEP) outfile_start_sync(file);
     return true;
 }
@@ -202,7 +202,7 @@ static uint64_t copy_in_kernel(OutFile *file, int fd, uint64_t offset, uint64_t 
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) break;
         done += (uint64_t)count;
-        under_way_wrote((uint64_t)count);
+        progress_wrote((uint64_t)count);
     }
     file->size += done;
     return done;

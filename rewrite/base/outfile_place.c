@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "outfile_parts.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum { EXCHANGE = 2, NO_REPLACE = 1 }; /* flags of renameat2 */
 
@@ -44,12 +44,12 @@ static void wait_for_disk(const OutFile *file) {
     enum { PIECE = 32 << 20 };
     const unsigned flags =
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-    const unsigned piece = under_way_begin("waiting for the disk", file->size, WAY_BYTES);
+    const unsigned piece = progress_begin("waiting for the disk", file->size, PROGRESS_BYTES);
     for (uint64_t at = 0; piece && at < file->size; at += PIECE) {
-        under_way_at(piece, at);
+        progress_at(piece, at);
         if (sync_file_range(file->fd, (off_t)at, PIECE, flags) != 0) break;
     }
-    under_way_end(piece);
+    progress_end(piece);
 }
 
 bool outfile_sync(OutFile *file, Err *err) {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "hash64.h"
-#include "under_way.h"
+#include "work_progress.h"
 #include "vec.h"
 #include "workers.h"
 
@@ -304,7 +304,7 @@ static bool read_window(const Source *source, uint64_t offset, void *buffer, uin
 
 bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     if (offset > source->size || size > source->size - offset) return out_of_range(source, err);
-    under_way_read(size);
+    progress_read(size);
     if (source->memory) {
         if (size) memcpy(buffer, source->memory + offset, size);
         return true;
@@ -359,12 +359,12 @@ bool source_hash(const Source *source, Arena *scratch, uint64_t hash[2], Err *er
         source->size > SHORT ? workers_new_streaming(scratch) : workers_new(scratch, 1);
     for (int i = 0; i < 2; i++) h.pieces[i] = arena_alloc_raw(scratch, piece_at(&h, 0) + 1);
     for (uint64_t i = 0; i < HASHES; i++) hash64_init(&h.sums[i], i);
-    const unsigned piece = under_way_begin("reading the model", source->size, WAY_READ);
+    const unsigned piece = progress_begin("reading the model", source->size, PROGRESS_READ);
     do {
         workers_run(workers, h.at ? 1 + HASHES : 1, hash_task, &h);
         h.at += HASH_PIECE;
     } while (h.read && h.at < source->size + HASH_PIECE);
-    under_way_end(piece);
+    progress_end(piece);
     for (int i = 0; i < HASHES; i++) hash[i] = hash64_final(&h.sums[i]);
     for (int i = 0; i < 2; i++) arena_release(scratch, h.pieces[i], piece_at(&h, 0) + 1);
     return h.read;

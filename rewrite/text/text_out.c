@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shown.h"
+#include "escaped.h"
 #include "text_words.h"
 
 void out_flush(TextOut *out) {
@@ -42,7 +42,7 @@ void out_quoted(TextOut *out, const char *text, size_t length) {
     for (size_t i = 0; i < length;) {
         unsigned char c = (unsigned char)text[i];
         size_t size;
-        if (shown_plain(text + i, length - i, &size) && c != '"' && c != '\\') {
+        if (escaped_plain(text + i, length - i, &size) && c != '"' && c != '\\') {
             out_bytes(out, text + i, size);
             i += size;
             continue;

@@ -12,7 +12,7 @@
 #include "report_out.h"
 #include "run_options.h"
 #include "value_io.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum { MOST_RUNS = 1000000, PROFILE_RUNS = 10, LEAST_RUNS = 10, MOST_DEPTH = 256 };
 static const double warmup_seconds = 1, profile_seconds = 1; /* at most */
@@ -120,17 +120,17 @@ static bool measure(Job *job, Err *err) {
     demi_context_device_counts(job->bench.session.context, &before);
     double begin = console_seconds(), end = begin;
     uint64_t most = job->runs ? job->runs : MOST_RUNS;
-    const unsigned piece = under_way_begin("timing", job->runs, WAY_STEPS);
+    const unsigned piece = progress_begin("timing", job->runs, PROGRESS_STEPS);
     for (uint64_t i = 0; i < most; i++) {
         double start = console_seconds();
         if (!session_run(&job->bench.session, err)) return false;
         end = console_seconds();
         session_rewind(&job->bench.session);
-        under_way_at(piece, i + 1);
+        progress_at(piece, i + 1);
         VEC_PUSH(job->bench.arena, &job->bench.seconds, end - start);
         if (!job->runs && i + 1 >= LEAST_RUNS && end - begin > job->duration) break;
     }
-    under_way_end(piece);
+    progress_end(piece);
     job->bench.total = end - begin;
     job->bench.counted = device_counts_since(job->bench.session.context, &before,
                                              job->bench.seconds.count, &job->bench.counts);

@@ -8,7 +8,7 @@
 #include "console.h"
 #include "demi_trials.h"
 #include "report_out.h"
-#include "shown.h"
+#include "escaped.h"
 
 static const ArgumentRow arguments[] = {
     {"A", "A model: an ONNX file, text (.onnxtxt), or '-'."},
@@ -50,7 +50,7 @@ typedef struct Job {
 static void put(FILE *out, const char *text) {
     enum { MOST = 60 };
     size_t length = strlen(text);
-    report_put(out, text, shown_cut(text, length, MOST));
+    report_put(out, text, escaped_cut(text, length, MOST));
     if (length > MOST) fputs("...", out);
 }
 

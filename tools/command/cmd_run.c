@@ -13,7 +13,7 @@
 #include "value_compare.h"
 #include "value_io.h"
 #include "value_write.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum { SHOWN_VALUES = 8 };
 
@@ -306,13 +306,13 @@ static bool run_all(Job *job, Err *err) {
     job->run_count = job->folders.count ? job->folders.count : 1;
     job->runs = ARENA_ARRAY(job->arena, Run, job->run_count);
     const bool several = job->run_count > 1;
-    const unsigned piece = several ? under_way_begin("sets", job->run_count, WAY_STEPS) : 0;
+    const unsigned piece = several ? progress_begin("sets", job->run_count, PROGRESS_STEPS) : 0;
     for (size_t r = 0; r < job->run_count; r++) {
         if (job->folders.count) job->runs[r].folder = job->folders.items[r];
         if (!run_once(job, &job->runs[r], err)) return false;
-        under_way_at(piece, r + 1);
+        progress_at(piece, r + 1);
     }
-    under_way_end(piece);
+    progress_end(piece);
     for (size_t r = 0; job->plan.text && r < job->run_count; r++) print_run(job, &job->runs[r]);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;

@@ -9,7 +9,7 @@
 #include "report_out.h"
 #include "session.h"
 #include "show_model.h"
-#include "shown.h"
+#include "escaped.h"
 
 static const ArgumentRow arguments[] = {
     {"FILE", "The model: an ONNX file, text (.onnxtxt), or '-'; or a plan, shown as text."},
@@ -65,7 +65,7 @@ static bool show_text(Job *job, Err *err) {
 
 static bool is_shown_whole(const char *text) {
     for (size_t left = strlen(text), size; left; text += size, left -= size)
-        if (!shown_plain(text, left, &size)) return false;
+        if (!escaped_plain(text, left, &size)) return false;
     return true;
 }
 

@@ -15,7 +15,7 @@
 #include "outputs.h"
 #include "progress_line.h"
 #include "session.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 double console_seconds(void) {
     struct timespec now;
@@ -95,12 +95,12 @@ bool console_finish(Program *program, Err *err) {
 }
 
 void console_progress(Program *program, const char *what, size_t done, size_t total) {
-    if (!program->piece) program->piece = under_way_begin(what, total, WAY_STEPS);
-    under_way_turn(program->piece, what, done, total);
+    if (!program->piece) program->piece = progress_begin(what, total, PROGRESS_STEPS);
+    progress_turn(program->piece, what, done, total);
 }
 
 void console_progress_end(Program *program) {
-    under_way_end(program->piece);
+    progress_end(program->piece);
     program->piece = 0;
     progress_line_clear();
 }

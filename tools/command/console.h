@@ -28,7 +28,7 @@ struct Program {
     int output_error;        /* errno of the first write to standard output that failed, else 0 */
     int exit_code;           /* of a command that succeeded: diff's answer */
     bool inputs_found;       /* all files that the words name were there */
-    unsigned piece;          /* console_progress's, of under_way.h */
+    unsigned piece;          /* console_progress's, of work_progress.h */
     double started;          /* seconds, console_seconds' clock */
 };
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shown.h"
+#include "escaped.h"
 
 /* Depths down to which each is broken: the nodes of a graph get a line each. */
 enum { BROKEN_OBJECTS = 2, BROKEN_ARRAYS = 3 };
@@ -34,17 +34,17 @@ static void break_line(JsonWriter *json) {
     for (unsigned i = 0; i < json->depth; i++) put(json, "  ", 2);
 }
 
-/* What a terminal should not get as it is is escaped: see shown.h. */
+/* What a terminal should not get as it is is escaped: see escaped.h. */
 static void put_escape(JsonWriter *json, unsigned code) {
     char escape[SHOWN_ESCAPE_MOST];
-    put(json, escape, shown_escape(code, escape));
+    put(json, escape, escaped_escape(code, escape));
 }
 
 static void put_string(JsonWriter *json, const char *text, size_t length) {
     put(json, "\"", 1);
     for (size_t i = 0, size; i < length; i += size) {
         const char *at = text + i;
-        if (shown_plain(at, length - i, &size)) {
+        if (escaped_plain(at, length - i, &size)) {
             if (*at == '"' || *at == '\\') put(json, "\\", 1);
             put(json, at, size);
         } else {

@@ -15,7 +15,7 @@
 
 #include "console.h"
 #include "thread_start.h"
-#include "under_way.h"
+#include "work_progress.h"
 
 enum { LINE = 256, REDRAW = 200 /* milliseconds */ };
 static const double patience = 1.0; /* seconds before anything is shown */
@@ -57,10 +57,11 @@ static void put_bytes(Text *text, double bytes) {
         put(text, "%.1f GB", bytes / 1e9);
 }
 
-static void put_piece(Text *text, const WayPiece *piece, bool inner) {
+static void put_piece(Text *text, const ProgressPiece *piece, bool inner) {
     enum { MUCH = 10000000 };
-    const bool counts = piece->unit == WAY_PARTS || piece->unit == WAY_STEPS;
-    const uint64_t number = piece->done + (piece->unit == WAY_PARTS); /* the one that it is at */
+    const bool counts = piece->unit == PROGRESS_PARTS || piece->unit == PROGRESS_STEPS;
+    const uint64_t number =
+        piece->done + (piece->unit == PROGRESS_PARTS); /* the one that it is at */
     if (counts && piece->total > 1)
         put(text, "[%llu/%llu] ",
             (unsigned long long)(number < piece->total ? number : piece->total),
@@ -76,8 +77,8 @@ static void put_piece(Text *text, const WayPiece *piece, bool inner) {
     }
 }
 
-static void put_left(Text *text, const WayPiece *pieces, unsigned count) {
-    const double left = under_way_left(pieces, count);
+static void put_left(Text *text, const ProgressPiece *pieces, unsigned count) {
+    const double left = progress_left(pieces, count);
     if (left >= 90)
         put(text, ", about %.0f min left", left / 60);
     else if (left >= 0)
@@ -85,7 +86,7 @@ static void put_left(Text *text, const WayPiece *pieces, unsigned count) {
 }
 
 /* The outermost piece and the innermost one. */
-static void put_line(Text *text, const WayPiece *pieces, unsigned count) {
+static void put_line(Text *text, const ProgressPiece *pieces, unsigned count) {
     put_piece(text, &pieces[0], count == 1);
     if (count > 1) put(text, ": ");
     if (count > 1) put_piece(text, &pieces[count - 1], true);
@@ -124,8 +125,8 @@ static void show(const Text *text) {
 }
 
 static void draw(void) {
-    WayPiece pieces[WAY_DEPTH];
-    const unsigned count = under_way_pieces(pieces);
+    ProgressPiece pieces[PROGRESS_DEPTH];
+    const unsigned count = progress_pieces(pieces);
     Text text = {.size = 0};
     if (!count || line.silent || console_seconds() - line.started < patience) return;
     put(&text, "%s", erase);
@@ -188,14 +189,14 @@ void progress_line_start(double started) {
     line.started = started;
     line.ended = line.silent = line.yields = false;
     line.shared = isatty(STDOUT_FILENO);
-    under_way_listen(clear, NULL);
+    progress_listen(clear, NULL);
     line.runs = thread_start(&line.thread, redraw, NULL);
-    if (!line.runs) under_way_listen(NULL, NULL);
+    if (!line.runs) progress_listen(NULL, NULL);
 }
 
 void progress_line_end(void) {
     if (!line.runs) return;
-    under_way_listen(NULL, NULL);
+    progress_listen(NULL, NULL);
     pthread_mutex_lock(&line.lock);
     line.ended = true;
     take_away();

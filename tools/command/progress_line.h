@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The line on a terminal that says what a command is at and how much is left of it (under_way.h): drawn by
+/* The line on a terminal that says what a command is at and how much is left of it (work_progress.h): drawn by
  * a thread of its own, some times a second, so that work need not look at a clock.
  *
  * There is none where standard error is no terminal, with --quiet, and in a command's first second. It

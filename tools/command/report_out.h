@@ -25,7 +25,7 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
 /* What `show` and `check` print of one model. */
 void report_print_stats(const DemiReport *report, const char *name, FILE *out);
 
-/* Prints text from a model, or a path, as shown.h has it: a name must not steer the terminal. */
+/* Prints text from a model, or a path, as escaped.h has it: a name must not steer the terminal. */
 void report_put(FILE *out, const char *text, size_t length);
 void report_puts(FILE *out, const char *text);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "report_out.h"
-#include "shown.h"
+#include "escaped.h"
 #include "convert_verify.h"
 
 /* Lines of the table: 2 of title, 1 + 6 operators, 1 + 4 weights, 2 of casts and values, 1 + 5
@@ -33,7 +33,7 @@ static const char *size_text(uint64_t bytes, char *text, size_t size) {
 void report_put(FILE *out, const char *text, size_t length) {
     while (length) {
         char shown[SHOWN_MOST];
-        size_t size, taken = shown_take(text, length, shown, &size);
+        size_t size, taken = escaped_take(text, length, shown, &size);
         fwrite(shown, 1, size, out);
         text += taken;
         length -= taken;
@@ -54,8 +54,8 @@ static void print_name(FILE *out, const char *name, int width, int indent) {
         fprintf(out, "%*s", (int)(room - length), "");
         return;
     }
-    size_t head = shown_cut(name, length, (room - 3) / 2);
-    size_t tail = shown_cut(name, length, length - (room - 3 - head));
+    size_t head = escaped_cut(name, length, (room - 3) / 2);
+    size_t tail = escaped_cut(name, length, length - (room - 3 - head));
     report_put(out, name, head);
     fputs("...", out);
     report_put(out, name + tail, length - tail);
@@ -144,7 +144,7 @@ static void print_reasons(const DemiReport *report, FILE *out) {
         if (i < shown) {
             size_t length = strlen(row->name);
             fprintf(out, "%8" PRIu64 "  ", row->after);
-            report_put(out, row->name, shown_cut(row->name, length, MOST_REASON_TEXT));
+            report_put(out, row->name, escaped_cut(row->name, length, MOST_REASON_TEXT));
             fputc('\n', out);
         } else {
             rest += row->after;

@@ -8,7 +8,7 @@
 
 #include "page_palette.h"
 #include "search_out.h"
-#include "shown.h"
+#include "escaped.h"
 
 enum { WIDTH = 760, HEIGHT = 420, LEFT = 70, RIGHT = 20, TOP = 24, BOTTOM = 52, ROW = 18 };
 
@@ -37,7 +37,7 @@ static void put_text(Drawing *d, const char *text, size_t length, size_t most) {
     size_t used = 0, count = 0;
     for (size_t left = length; left && used + SHOWN_MOST + 8 < sizeof safe;) {
         char shown[SHOWN_MOST];
-        size_t size, taken = shown_take(text, left, shown, &size);
+        size_t size, taken = escaped_take(text, left, shown, &size);
         const char *entity = shown[0] == '<'   ? "&lt;"
                              : shown[0] == '&' ? "&amp;"
                              : shown[0] == '"' ? "&quot;"

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "show_model.h"
-#include "shown.h"
+#include "escaped.h"
 
 static void put_escaped(FILE *out, const char *text) {
     for (size_t left = strlen(text); left;) {
         char shown[SHOWN_MOST];
-        size_t size, taken = shown_take(text, left, shown, &size);
+        size_t size, taken = escaped_take(text, left, shown, &size);
         if (shown[0] == '"' || shown[0] == '\\') fputc('\\', out);
         fputs(shown, out);
         text += taken;

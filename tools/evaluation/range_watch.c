@@ -53,9 +53,9 @@ static void note(WatchedRanges *ranges, WatchedRange *range, const DemiData *val
     ValueHistogram *h = &range->values;
     if (!ranges->options->ends) {
         const double most = value_largest(value, ranges->counter.workers);
-        h->ends = value_ends_join(h->ends, (ValueEnds){-most, most});
+        h->ends = value_range_join(h->ends, (ValueRange){-most, most});
     } else if (ranges->options->method == DEMI_CALIBRATION_MINMAX || !range->wanted) {
-        h->ends = value_ends_join(h->ends, value_ends(value, ranges->counter.workers));
+        h->ends = value_range_join(h->ends, value_range_of(value, ranges->counter.workers));
     } else {
         value_histogram_add(&ranges->counter, h, value);
     }

@@ -10,7 +10,7 @@
 
 typedef struct WatchedRange {
     ValueHistogram values; /* its ends: as magnitudes, of [-most, most] */
-    ValueEnds limits;      /* for who looks what makes a difference; infinite */
+    ValueRange limits;     /* for who looks what makes a difference; infinite */
     ChannelMeans means;    /* of the channels that a product reads, where `averaged` */
     bool wanted;           /* by the conversion: where the elements lie counts, too */
     bool rounds;           /* means are of what rounding to `steps` adds */

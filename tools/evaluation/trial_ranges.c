@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calibration; see trial.h: what values reach (range_watch.h), which part of that makes a difference
- * (useful_ends.h), and which of it levels are worth (value_histogram.h). */
+ * (clipping_range.h), and which of it levels are worth (value_histogram.h). */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "qdq_scale.h"
 #include "range_watch.h"
 #include "trial_fit.h"
-#include "useful_ends.h"
+#include "clipping_range.h"
 
 /* What is smaller is far from the end of any 16-bit type's range, whatever the margin. */
 static const double LEAST_RANGE = 64;
@@ -31,12 +31,12 @@ static GraphList graphs_of(DemiModel *model, Arena *arena) {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-static bool ends_of(const void *user, const Value *value, UsefulEnds *ends) {
+static bool ends_of(const void *user, const Value *value, ClippingRange *ends) {
     const WatchedRanges *ranges = user;
     const Sym sym = sym_find(&ranges->names, value->name->text, value->name->length);
     if (!sym || sym->number >= ranges->items.count) return false;
-    const ValueEnds found = ranges->items.items[sym->number].values.ends;
-    *ends = (UsefulEnds){found.low, found.high};
+    const ValueRange found = ranges->items.items[sym->number].values.ends;
+    *ends = (ClippingRange){found.low, found.high};
     return found.low < found.high && isfinite(found.low) && isfinite(found.high);
 }
 
@@ -45,11 +45,11 @@ static void find_limits(WatchedRanges *ranges, const Graph *graph) {
     const UsefulQuestion question = {ends_of, ranges, (double)ranges->options->levels};
     for (const Node *node = graph->first; node; node = node_after(node))
         for (uint32_t i = 0; i < node->output_count; i++) {
-            UsefulEnds ends;
+            ClippingRange ends;
             const Value *value = node->outputs[i];
             if (!value || !ends_of(ranges, value, &ends)) continue;
-            useful_ends(&question, value, &ends);
-            watched_range(ranges, value->name->text)->limits = (ValueEnds){ends.low, ends.high};
+            clipping_range(&question, value, &ends);
+            watched_range(ranges, value->name->text)->limits = (ValueRange){ends.low, ends.high};
         }
 }
 
@@ -147,7 +147,7 @@ static bool find_wanted(Trials *t, WatchedRanges *ranges, const DemiConvertOptio
 /* ---- the list -------------------------------------------------------------------------------- */
 
 static bool is_listed(const WatchedRanges *ranges, const WatchedRange *range) {
-    const ValueEnds ends = range->values.ends;
+    const ValueRange ends = range->values.ends;
     if (ends.low > ends.high) return false;
     /* constants are not quantized as values are */
     return ranges->options->ends ? range->made || range->input : ends.high >= LEAST_RANGE;
@@ -156,12 +156,12 @@ static bool is_listed(const WatchedRanges *ranges, const WatchedRange *range) {
 typedef struct Choosing {
     const WatchedRanges *ranges;
     ValueChoice choice;
-    bool whole;        /* without limits */
-    ValueEnds *chosen; /* [items.count] */
+    bool whole;         /* without limits */
+    ValueRange *chosen; /* [items.count] */
 } Choosing;
 
 static void choose_task(void *data, unsigned task, unsigned lane) {
-    static const ValueEnds all = {-INFINITY, INFINITY};
+    static const ValueRange all = {-INFINITY, INFINITY};
     const Choosing *c = data;
     const WatchedRange *range = &c->ranges->items.items[task];
     (void)lane;
@@ -185,7 +185,7 @@ static void list_ranges(const WatchedRanges *ranges, RangeWay way, Arena *arena,
     Choosing choosing = {ranges,
                          {way.method, options->percentile, options->levels, options->symmetric},
                          way.whole,
-                         ARENA_ARRAY(within, ValueEnds, count + 1)};
+                         ARENA_ARRAY(within, ValueRange, count + 1)};
     if (count) workers_run(ranges->counter.workers, (unsigned)count, choose_task, &choosing);
     list->items = ARENA_ARRAY(arena, DemiRange, count + 1);
     list->capacity = count + 1;
@@ -193,7 +193,7 @@ static void list_ranges(const WatchedRanges *ranges, RangeWay way, Arena *arena,
         const WatchedRange *range = &ranges->items.items[i];
         const char *name = ranges->names.names[i]->text;
         if (!is_listed(ranges, range)) continue;
-        const ValueEnds ends = range->values.ends;
+        const ValueRange ends = range->values.ends;
         DemiRange item = {.name = name,
                           .most = fmax(-ends.low, ends.high),
                           .low = choosing.chosen[i].low,
@@ -254,7 +254,7 @@ static bool measure_errors(Trials *t, const WatchedRanges *of, bool keep, Arena 
 static bool is_cut(const WatchedRanges *ranges) {
     for (size_t i = 0; i < ranges->items.count; i++) {
         const WatchedRange *range = &ranges->items.items[i];
-        const ValueEnds ends = range->values.ends, limits = range->limits;
+        const ValueRange ends = range->values.ends, limits = range->limits;
         if (range->wanted && is_listed(ranges, range) &&
             (ends.low < limits.low || limits.high < ends.high))
             return true;

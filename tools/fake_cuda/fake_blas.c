@@ -43,9 +43,9 @@ enum {
     HANDLE = 0x626c6173,
     PRODUCT,
     LAYOUT,
-    WISH,
+    PREFERENCE,
     ALGORITHM,
-    LEAST_A = 5, /* attributes of a wish: alignments of A, B, C, D */
+    LEAST_A = 5, /* attributes of a preference: alignments of A, B, C, D */
     LEAST_D = 8,
     LEAST = 256, /* what they are where nothing is said */
     BIAS_ALIGNMENT = 16,
@@ -69,11 +69,11 @@ typedef struct Layout {
     int32_t batches;
 } Layout;
 
-typedef struct Wish {
+typedef struct Preference {
     int kind;
     uint64_t workspace;
     uint32_t least[4];
-} Wish;
+} Preference;
 
 /* Sets what is in `found.algorithm`: what the algorithm takes for granted. */
 typedef struct Algorithm {
@@ -209,27 +209,27 @@ int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *va
     FAKE_RETURN(0);
 }
 
-int cublasLtMatmulPreferenceCreate(void **wish) {
+int cublasLtMatmulPreferenceCreate(void **preference) {
     FAKE_ENTER("cublasLtMatmulPreferenceCreate");
-    Wish *w = make(WISH, sizeof *w);
+    Preference *w = make(PREFERENCE, sizeof *w);
     for (int i = 0; i < 4; i++) w->least[i] = LEAST;
-    *wish = w;
+    *preference = w;
     FAKE_RETURN(0);
 }
-int cublasLtMatmulPreferenceDestroy(void *wish) {
-    return end(wish, WISH, "cublasLtMatmulPreferenceDestroy");
+int cublasLtMatmulPreferenceDestroy(void *preference) {
+    return end(preference, PREFERENCE, "cublasLtMatmulPreferenceDestroy");
 }
-int cublasLtMatmulPreferenceSetAttribute(void *wish, int attribute, const void *value,
+int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value,
                                          size_t size) {
     FAKE_ENTER("cublasLtMatmulPreferenceSetAttribute");
-    Wish *w = wish;
-    CHECK(is(w, WISH) && value, "an attribute of no wish");
+    Preference *w = preference;
+    CHECK(is(w, PREFERENCE) && value, "an attribute of no preference");
     if (attribute == LT_WORKSPACE) {
         CHECK(size == sizeof w->workspace, "a workspace's size of %zu bytes", size);
         memcpy(&w->workspace, value, size);
     } else {
         CHECK(attribute >= LEAST_A && attribute <= LEAST_D && size == sizeof w->least[0],
-              "attribute %d of a wish, %zu bytes", attribute, size);
+              "attribute %d of a preference, %zu bytes", attribute, size);
         memcpy(&w->least[attribute - LEAST_A], value, size);
     }
     FAKE_RETURN(0);
@@ -287,13 +287,13 @@ static const char *wrong_shape(const Product *p, const Layout *const *l) {
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b, void *c, void *d,
-                                   void *wish, int most, BlasFound *found, int *count) {
+                                   void *preference, int most, BlasFound *found, int *count) {
     FAKE_ENTER("cublasLtMatmulAlgoGetHeuristic");
-    const Wish *w = wish;
+    const Preference *w = preference;
     const Layout *l[4] = {a, b, c, d};
     *count = 0;
-    CHECK(is_handle(handle) && is(product, PRODUCT) && is(w, WISH) && most > 0 && is(a, LAYOUT) &&
-              is(b, LAYOUT) && is(c, LAYOUT) && is(d, LAYOUT),
+    CHECK(is_handle(handle) && is(product, PRODUCT) && is(w, PREFERENCE) && most > 0 &&
+              is(a, LAYOUT) && is(b, LAYOUT) && is(c, LAYOUT) && is(d, LAYOUT),
           "cublasLtMatmulAlgoGetHeuristic of something else");
     const char *wrong = wrong_shape(product, l);
     CHECK(!wrong, "a product is asked for that cuBLASLt does not have: %s", wrong);
@@ -481,8 +481,8 @@ int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a
     CHECK(!wrong, "a product of cuBLASLt: %s", wrong);
     for (int i = 0; i < 4; i++)
         CHECK((i == 2 && call.beta == 0) || call.at[i] % how.least[i] == 0,
-              "a product of cuBLASLt: %c at 0x%llx, the wish said a multiple of %u", "ABCD"[i],
-              (unsigned long long)call.at[i], how.least[i]);
+              "a product of cuBLASLt: %c at 0x%llx, the preference said a multiple of %u",
+              "ABCD"[i], (unsigned long long)call.at[i], how.least[i]);
     note(&call);
     FAKE_RETURN(fake_put_library(stream, run, &call, sizeof call) ? EXECUTION_FAILED : 0);
 }

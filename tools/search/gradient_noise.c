@@ -178,7 +178,7 @@ static DemiStatus open_gradients(void *user, DemiModel **opened, DemiError *erro
         PassCtx ctx = {.model = demi_front_lend(*held, &trap),
                        .scratch = &scratch,
                        .counts = &counts,
-                       .census = census_memo_new(&scratch)};
+                       .statistics = statistics_memo_new(&scratch)};
         add_gradients(n, &ctx, &err);
     }
     n->arena->trap = outer;

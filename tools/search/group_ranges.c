@@ -22,7 +22,7 @@ static GroupRange *by_number(const Groups *groups, uint32_t value_count, const R
         if (sym_intern_cstr(&names, range->name)->number == items.count)
             VEC_PUSH(within, &items, ((GroupRange){{range->low, range->high}, range}));
     }
-    for (uint32_t v = 0; v < value_count; v++) found[v] = (GroupRange){VALUE_NO_ENDS, NULL};
+    for (uint32_t v = 0; v < value_count; v++) found[v] = (GroupRange){VALUE_NO_RANGE, NULL};
     for (uint32_t g = 0; g < groups->count; g++)
         for (size_t i = 0; i < groups->items[g].values.count; i++) {
             const Value *value = groups->items[g].values.items[i];

@@ -10,7 +10,7 @@
 #include "value_histogram.h"
 
 typedef struct GroupRange {
-    ValueEnds ends;         /* low > high where no run gave the value; may be infinite */
+    ValueRange ends;        /* low > high where no run gave the value; may be infinite */
     const DemiRange *range; /* as it was measured; NULL where no run gave the value */
 } GroupRange;
 

@@ -52,7 +52,7 @@ static Rounding of_weights(const MeasuredModel *model, const Value *weights,
 static Rounding of_values(const Value *value, Dtype type, const GroupRanges *ranges) {
     Rounding rounding = {.type = type};
     if (ranges && dtype_is_integer(type)) {
-        const ValueEnds ends = group_range(ranges, value->id, type).ends;
+        const ValueRange ends = group_range(ranges, value->id, type).ends;
         rounding.low = ends.low;
         rounding.high = ends.high;
     }

@@ -38,7 +38,7 @@ static bool may_have(const SearchJob *job, uint32_t group, size_t c) {
     if (candidate->activations == DTYPE_FLOAT && !of->weights.count) return false;
     if (!takes_weights(job, group, candidate)) return false;
     for (size_t i = 0; !dtype_is_float(candidate->activations) && i < of->values.count; i++) {
-        const ValueEnds ends =
+        const ValueRange ends =
             group_range(job->model.ranges, of->values.items[i]->id, candidate->activations).ends;
         if (ends.low > ends.high || !isfinite(ends.low) || !isfinite(ends.high)) return false;
     }

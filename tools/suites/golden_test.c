@@ -235,8 +235,10 @@ static bool run_pipeline(Runner *runner, Model *model, const Pipeline *pipeline,
     arena_init(&scratch, runner->trap);
     arena_init(&whole, runner->trap);
     PassCounts counts = {0};
-    PassCtx ctx = {
-        .model = model, .scratch = &scratch, .counts = &counts, .census = census_memo_new(&whole)};
+    PassCtx ctx = {.model = model,
+                   .scratch = &scratch,
+                   .counts = &counts,
+                   .statistics = statistics_memo_new(&whole)};
     PipelineOptions options = {.verify_each = true, .after = add_rewrites, .data = rewrites};
     bool ok = pipeline_run(pipeline, &ctx, &options, err);
     arena_free(&scratch);

@@ -56,7 +56,7 @@ class ProgressLine(cli_test.Case):
     def code(pid):
         return os.waitpid(pid, 0)[1]
 
-    def test_says_what_is_under_way_and_goes(self):
+    def test_shows_progress_and_is_erased(self):
         for words in (("convert", self.pipe, "-o", self.out), ("simplify", self.pipe, "-o", self.out),
                       ("compile", self.pipe, "-o", self.path("made/plan")), ("check", self.pipe),
                       ("run", self.pipe, "--random", "1"), ("show", self.pipe), ("diff", self.pipe, self.model),

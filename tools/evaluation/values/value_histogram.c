@@ -14,11 +14,11 @@ enum { LANES = 32, PARTS = 64, PART_LEAST = 1 << 15 };
 typedef struct EndsJob {
     const float *items;
     uint64_t count, part;
-    ValueEnds ends[PARTS];
+    ValueRange ends[PARTS];
 } EndsJob;
 
 /* Of at least one. Comparisons with NaN are false, so that is looked for by itself. */
-ROW_CLONES static void float_ends(const float *items, uint64_t count, ValueEnds *found) {
+ROW_CLONES static void float_ends(const float *items, uint64_t count, ValueRange *found) {
     float low[LANES], high[LANES];
     uint32_t bad[LANES] = {0}, any = 0;
     uint64_t i = 0;
@@ -42,7 +42,8 @@ ROW_CLONES static void float_ends(const float *items, uint64_t count, ValueEnds 
         low[0] = low[k] < low[0] ? low[k] : low[0];
         high[0] = high[k] > high[0] ? high[k] : high[0];
     }
-    *found = any ? (ValueEnds){-INFINITY, INFINITY} : (ValueEnds){(double)low[0], (double)high[0]};
+    *found =
+        any ? (ValueRange){-INFINITY, INFINITY} : (ValueRange){(double)low[0], (double)high[0]};
 }
 
 static void ends_task(void *data, unsigned task, unsigned lane) {
@@ -59,20 +60,20 @@ static uint64_t elements(const DemiData *tensor) {
     return count;
 }
 
-ValueEnds value_ends_join(ValueEnds a, ValueEnds b) {
+ValueRange value_range_join(ValueRange a, ValueRange b) {
     if (a.low > a.high) return b;
     if (b.low > b.high) return a;
-    return (ValueEnds){fmin(a.low, b.low), fmax(a.high, b.high)};
+    return (ValueRange){fmin(a.low, b.low), fmax(a.high, b.high)};
 }
 
-ValueEnds value_ends(const DemiData *tensor, Workers *workers) {
-    ValueEnds all = VALUE_NO_ENDS;
+ValueRange value_range_of(const DemiData *tensor, Workers *workers) {
+    ValueRange all = VALUE_NO_RANGE;
     EndsJob job = {.items = tensor->data, .count = elements(tensor)};
     job.part = job.count / PARTS + 1;
     if (job.part < PART_LEAST) job.part = PART_LEAST;
     const unsigned parts = (unsigned)((job.count + job.part - 1) / job.part);
     if (parts) workers_run(workers, parts, ends_task, &job);
-    for (unsigned i = 0; i < parts; i++) all = value_ends_join(all, job.ends[i]);
+    for (unsigned i = 0; i < parts; i++) all = value_range_join(all, job.ends[i]);
     return all;
 }
 
@@ -99,7 +100,7 @@ static int64_t bin_of(double number, int exponent) {
 
 /* The least bins that cover both ends, though none finer than a float's last bit. It only grows with
  * the range. */
-static int exponent_for(ValueEnds ends) {
+static int exponent_for(ValueRange ends) {
     const double most = fmax(-ends.low, ends.high);
     int exponent = most > 0 ? ilogb(most) - FLOAT_BITS + 1 : LEAST_EXPONENT;
     if (exponent < LEAST_EXPONENT) exponent = LEAST_EXPONENT;
@@ -120,7 +121,7 @@ static void count_bin(const ValueHistogram *h, int64_t i, int coarser, uint64_t 
 }
 
 /* Bins for the ends, with nothing in them. */
-static void clear_bins(ValueHistogram *h, ValueEnds ends) {
+static void clear_bins(ValueHistogram *h, ValueRange ends) {
     h->ends = ends;
     h->exponent = exponent_for(ends);
     h->first = bin_of(ends.low, h->exponent);
@@ -128,7 +129,7 @@ static void clear_bins(ValueHistogram *h, ValueEnds ends) {
 }
 
 /* Counts move to where bins for `ends` have them. */
-static void grow_bins(ValueHistogram *h, ValueEnds ends) {
+static void grow_bins(ValueHistogram *h, ValueRange ends) {
     uint64_t moved[VALUE_BINS];
     const int exponent = h->exponent;
     const int64_t first = h->first;
@@ -203,7 +204,7 @@ static void keep(ValueCounter *counter, ValueHistogram *h, const float *items, u
 }
 
 /* Bins for `ends`, with all that there is. */
-static void take_bins(ValueCounter *counter, ValueHistogram *h, ValueEnds ends) {
+static void take_bins(ValueCounter *counter, ValueHistogram *h, ValueRange ends) {
     if (h->counts) {
         grow_bins(h, ends);
         return;
@@ -215,8 +216,8 @@ static void take_bins(ValueCounter *counter, ValueHistogram *h, ValueEnds ends) 
 }
 
 /* False where there are no elements of these ends to count, or a range is not finite: then nothing is kept. */
-static bool take_ends(ValueCounter *counter, ValueHistogram *h, ValueEnds ends) {
-    const ValueEnds all = value_ends_join(h->ends, ends);
+static bool take_ends(ValueCounter *counter, ValueHistogram *h, ValueRange ends) {
+    const ValueRange all = value_range_join(h->ends, ends);
     if (isfinite(all.low) && isfinite(all.high)) return ends.low <= ends.high;
     h->ends = all;
     forget(counter, h);
@@ -224,7 +225,7 @@ static bool take_ends(ValueCounter *counter, ValueHistogram *h, ValueEnds ends) 
 }
 
 /* Of a finite range; `ends` are those of all. */
-static void add_few(ValueCounter *counter, ValueHistogram *h, ValueEnds ends, const float *items,
+static void add_few(ValueCounter *counter, ValueHistogram *h, ValueRange ends, const float *items,
                     uint64_t count) {
     if (!h->counts && h->few_count + count <= VALUE_FEW) {
         h->ends = ends;
@@ -236,7 +237,7 @@ static void add_few(ValueCounter *counter, ValueHistogram *h, ValueEnds ends, co
 }
 
 void value_histogram_join(ValueCounter *counter, ValueHistogram *h, const ValueHistogram *other) {
-    const ValueEnds ends = value_ends_join(h->ends, other->ends);
+    const ValueRange ends = value_range_join(h->ends, other->ends);
     if (!take_ends(counter, h, other->ends)) return;
     if (other->few_count) {
         add_few(counter, h, ends, other->few, other->few_count);
@@ -311,8 +312,8 @@ static void count_many(ValueCounter *counter, const ValueHistogram *h, const Cou
 void value_histogram_add(ValueCounter *counter, ValueHistogram *h, const DemiData *tensor) {
     const uint64_t count = elements(tensor);
     const float *items = tensor->data;
-    const ValueEnds found = value_ends(tensor, counter->workers);
-    const ValueEnds ends = value_ends_join(h->ends, found);
+    const ValueRange found = value_range_of(tensor, counter->workers);
+    const ValueRange ends = value_range_join(h->ends, found);
     if (!take_ends(counter, h, found)) return;
     if (count < VALUE_BINS) {
         add_few(counter, h, ends, items, count);
@@ -348,7 +349,7 @@ bool value_histogram_bins(const ValueHistogram *h, uint64_t *counts, int *expone
  * up to each of them: how many elements, their sum and the sum of their squares. */
 typedef struct Points {
     unsigned count, bins[VALUE_BINS];
-    ValueEnds ends;
+    ValueRange ends;
     double at[VALUE_BINS], elements[VALUE_BINS];
     double up_to[VALUE_BINS + 1], sum[VALUE_BINS + 1], squares[VALUE_BINS + 1];
 } Points;
@@ -358,7 +359,7 @@ static double between(double number, double low, double high) {
 }
 
 /* False where there is nothing to choose from. */
-static bool take_points(const ValueHistogram *h, ValueEnds limits, Points *p) {
+static bool take_points(const ValueHistogram *h, ValueRange limits, Points *p) {
     uint64_t counts[VALUE_BINS];
     int exponent;
     int64_t first;
@@ -381,13 +382,13 @@ static bool take_points(const ValueHistogram *h, ValueEnds limits, Points *p) {
     return true;
 }
 
-static ValueEnds choose_percentile(const Points *p, double percentile) {
+static ValueRange choose_percentile(const Points *p, double percentile) {
     const double all = p->up_to[p->count], cut = all * (1 - percentile / 100) / 2;
     unsigned first = 0, last = p->count - 1;
     while (first < last && p->up_to[first + 1] <= cut) first++;
     while (last > first && all - p->up_to[last] <= cut) last--;
-    return (ValueEnds){first ? p->at[first] : p->ends.low,
-                       last < p->count - 1 ? p->at[last] : p->ends.high};
+    return (ValueRange){first ? p->at[first] : p->ends.low,
+                        last < p->count - 1 ? p->at[last] : p->ends.high};
 }
 
 /* ---- the least squared error ----------------------------------------------------------------- */
@@ -402,7 +403,7 @@ typedef struct Levels {
     double step, low, high;
 } Levels;
 
-static Levels levels_of(const ValueChoice *choice, ValueEnds ends) {
+static Levels levels_of(const ValueChoice *choice, ValueRange ends) {
     const double half = choice->levels / 2;
     if (choice->symmetric)
         return (Levels){fmax(-ends.low, ends.high) / (half - 1), -half, half - 1};
@@ -412,7 +413,7 @@ static Levels levels_of(const ValueChoice *choice, ValueEnds ends) {
 }
 
 /* As if what lies between two ends were spread evenly between levels, which finds where to look. */
-static double rough_error(const Points *p, const Levels *levels, ValueEnds ends,
+static double rough_error(const Points *p, const Levels *levels, ValueRange ends,
                           const unsigned inside[2]) {
     const unsigned first = inside[0], last = inside[1];
     const double low = ends.low, high = ends.high;
@@ -482,13 +483,13 @@ static double exact_error(const Merged *m, const Levels *levels, double enough) 
 enum { GRID = 64, FINE = 6 };
 
 /* Ends that lie `i` and `k` of GRID steps inside of all. */
-static ValueEnds ends_inside(const Points *p, double i, double k) {
+static ValueRange ends_inside(const Points *p, double i, double k) {
     const double step = (p->ends.high - p->ends.low) / GRID;
-    return (ValueEnds){p->ends.low + i * step, p->ends.high - k * step};
+    return (ValueRange){p->ends.low + i * step, p->ends.high - k * step};
 }
 
 /* 0 does not lie outside of what is made smaller. */
-static bool is_range(const Points *p, ValueEnds ends) {
+static bool is_range(const Points *p, ValueRange ends) {
     if (!(ends.low < ends.high)) return false;
     return (ends.low <= 0 || ends.low <= p->ends.low) &&
            (ends.high >= 0 || ends.high >= p->ends.high);
@@ -504,7 +505,7 @@ static void find_roughly(const Points *p, const ValueChoice *choice, int best[2]
     for (int i = 0; i < GRID; i++) {
         while (first < p->count && p->at[first] < ends_inside(p, i, 0).low) first++;
         for (int k = 0; i + k < GRID; k++) {
-            const ValueEnds ends = ends_inside(p, i, k);
+            const ValueRange ends = ends_inside(p, i, k);
             if (!is_range(p, ends)) continue;
             const Levels levels = levels_of(choice, ends);
             const double error =
@@ -526,7 +527,7 @@ typedef struct Search {
 } Search;
 
 static void try_ends(Search *s, double low_inside, double high_inside) {
-    const ValueEnds ends = ends_inside(s->points, low_inside, high_inside);
+    const ValueRange ends = ends_inside(s->points, low_inside, high_inside);
     if (low_inside < 0 || high_inside < 0 || !is_range(s->points, ends)) return;
     const Levels levels = levels_of(s->choice, ends);
     const double error = exact_error(s->merged, &levels, s->least);
@@ -547,7 +548,7 @@ static void try_around(Search *s, double by, unsigned merged) {
         for (int k = -FINE; k <= FINE; k++) try_ends(s, low + i * by, high + k * by);
 }
 
-static ValueEnds choose_mse(const Points *p, const ValueChoice *choice) {
+static ValueRange choose_mse(const Points *p, const ValueChoice *choice) {
     enum { COARSE = 4, CLOSER = 1 }; /* bins, of which a level has about a dozen */
     Merged merged;
     int at[2] = {0, 0};
@@ -562,8 +563,8 @@ static ValueEnds choose_mse(const Points *p, const ValueChoice *choice) {
 
 /* ---- any of them ------------------------------------------------------------------------------- */
 
-ValueEnds value_histogram_choose(const ValueHistogram *h, const ValueChoice *choice,
-                                 ValueEnds limits) {
+ValueRange value_histogram_choose(const ValueHistogram *h, const ValueChoice *choice,
+                                  ValueRange limits) {
     Points points;
     if (!take_points(h, limits, &points)) return points.ends;
     const double width = points.ends.high - points.ends.low;

@@ -9,16 +9,16 @@
 #include "demi_trials.h"
 #include "workers.h"
 
-typedef struct ValueEnds {
+typedef struct ValueRange {
     double low, high; /* low > high: there is no element. Infinite where one is not finite */
-} ValueEnds;
+} ValueRange;
 
-#define VALUE_NO_ENDS                                                                              \
+#define VALUE_NO_RANGE                                                                             \
     { 1, 0 }
 
 /* Of a float32 tensor. */
-ValueEnds value_ends(const DemiData *tensor, Workers *workers);
-ValueEnds value_ends_join(ValueEnds a, ValueEnds b);
+ValueRange value_range_of(const DemiData *tensor, Workers *workers);
+ValueRange value_range_join(ValueRange a, ValueRange b);
 
 enum { VALUE_BINS = 4096, VALUE_FEW = 4096 };
 
@@ -26,8 +26,8 @@ enum { VALUE_BINS = 4096, VALUE_FEW = 4096 };
  * 2^exponent, bin 0 of which begins at first * 2^exponent: bins that are doubled are two that lay side
  * by side, so counts depend on all that was added, and not on its order or on when counting began. */
 typedef struct ValueHistogram {
-    ValueEnds ends;   /* as value_ends joins them; where one is infinite, nothing else is kept */
-    float *few;       /* [few_count]; NULL: none, or counted by now */
+    ValueRange ends; /* as value_range_of joins them; where one is infinite, nothing else is kept */
+    float *few;      /* [few_count]; NULL: none, or counted by now */
     uint64_t *counts; /* [VALUE_BINS]; NULL: not counted */
     int64_t first;
     int exponent;
@@ -35,7 +35,7 @@ typedef struct ValueHistogram {
 } ValueHistogram;
 
 #define VALUE_NO_HISTOGRAM                                                                         \
-    { VALUE_NO_ENDS, NULL, NULL, 0, 0, 0 }
+    { VALUE_NO_RANGE, NULL, NULL, 0, 0, 0 }
 
 enum { VALUE_ROOMS = 12 }; /* sizes of what histograms keep: 16 << i bytes */
 
@@ -71,7 +71,7 @@ typedef struct ValueChoice {
 
 /* The range to quantize, within `limits`, which are as useful as the numbers beyond them; the ends
  * themselves, within limits, for DEMI_CALIBRATION_MINMAX. */
-ValueEnds value_histogram_choose(const ValueHistogram *histogram, const ValueChoice *choice,
-                                 ValueEnds limits);
+ValueRange value_histogram_choose(const ValueHistogram *histogram, const ValueChoice *choice,
+                                  ValueRange limits);
 
 #endif

@@ -9,7 +9,7 @@
 #include "value_histogram.h"
 
 enum { MOST = 200000 };
-static const ValueEnds everywhere = {-INFINITY, INFINITY};
+static const ValueRange everywhere = {-INFINITY, INFINITY};
 
 static uint32_t state = 1;
 static double uniform(void) {
@@ -116,7 +116,7 @@ TEST(test_large) {
     arena_free(&benches[1].arena);
 }
 
-static double error_of(const float *items, int64_t count, ValueEnds ends) {
+static double error_of(const float *items, int64_t count, ValueRange ends) {
     const double low = fmin(ends.low, 0), high = fmax(ends.high, 0), step = (high - low) / 255;
     const double zero = nearbyint(-low / step);
     double error = 0;
@@ -144,11 +144,11 @@ static void try_mse(const int round) {
     }
     ValueHistogram h = VALUE_NO_HISTOGRAM;
     add(&b, &h, items, COUNT);
-    const ValueEnds found = value_histogram_choose(&h, &choice, everywhere);
+    const ValueRange found = value_histogram_choose(&h, &choice, everywhere);
     const double least = error_of(items, COUNT, found);
     for (int i = 0; i < 24; i++)
         for (int k = 0; k < 24; k++) {
-            const ValueEnds other = {h.ends.low * (1 - i / 32.0), h.ends.high * (1 - k / 32.0)};
+            const ValueRange other = {h.ends.low * (1 - i / 32.0), h.ends.high * (1 - k / 32.0)};
             assert_true(least <= 1.08 * error_of(items, COUNT, other));
         }
     arena_free(&b.arena);
@@ -169,7 +169,7 @@ TEST(test_limits) {
         ValueHistogram h = VALUE_NO_HISTOGRAM;
         assert_true(value_histogram_choose(&h, &choice, everywhere).low > 0); /* none */
         add(&b, &h, items, MOST);
-        const ValueEnds ends = value_histogram_choose(&h, &choice, (ValueEnds){-3, INFINITY});
+        const ValueRange ends = value_histogram_choose(&h, &choice, (ValueRange){-3, INFINITY});
         assert_true(ends.low >= -3 && ends.low <= 0 && ends.high <= h.ends.high && ends.high > 3);
         items[7] = NAN;
         add(&b, &h, items, MOST);
@@ -180,7 +180,7 @@ TEST(test_limits) {
         for (int i = 0; i < 5000; i++) same[i] = -2.5f;
         ValueHistogram one = VALUE_NO_HISTOGRAM;
         add(&b, &one, same, 5000);
-        const ValueEnds at = value_histogram_choose(&one, &choice, everywhere);
+        const ValueRange at = value_histogram_choose(&one, &choice, everywhere);
         assert_true(at.low == -2.5 && at.high == -2.5);
     }
     arena_free(&b.arena);

@@ -225,7 +225,7 @@ MUTANTS = (
            "if (context->reads[i] == NOT_READ && !exec->options.after) return true;", "return true;"),
     of_run("there is no limit of the device's memory", "exec_device.c", "(PoolFrom){options->memory,",
            "(PoolFrom){UINT64_MAX,"),
-    of_host("TF32 is there without being asked for", "cuda_kind.c", "queue->base.tf32 = wish->tf32;",
+    of_host("TF32 is there without being asked for", "cuda_kind.c", "queue->base.tf32 = config->tf32;",
             "queue->base.tf32 = true;"),
     of_run("inputs are gone after a recording that failed", "exec_record.c",
            "give_inputs(exec, inputs, kept, !recorded);", "give_inputs(exec, inputs, kept, false);"),

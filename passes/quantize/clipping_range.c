@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of one value, followed through the graph and tried on its range; see useful_ends.h. */
-#include "useful_ends.h"
+/* Functions of one value, followed through the graph and tried on its range; see clipping_range.h. */
+#include "clipping_range.h"
 
 #include <math.h>
 
@@ -23,7 +23,7 @@ typedef struct Step {
 typedef struct ValueFunction {
     Step steps[MOST];
     int count;
-    UsefulEnds ends;
+    ClippingRange ends;
 } ValueFunction;
 
 static int find(const ValueFunction *f, const Value *value) {
@@ -102,9 +102,9 @@ static int same_points(const ValueFunction *f, bool from_high) {
     return POINTS + 1;
 }
 
-void useful_ends(const UsefulQuestion *question, const Value *value, UsefulEnds *ends) {
+void clipping_range(const UsefulQuestion *question, const Value *value, ClippingRange *ends) {
     ValueFunction f = {.steps = {{.value = value}}, .count = 1, .ends = *ends};
-    UsefulEnds reached;
+    ClippingRange reached;
     follow(&f);
     if (f.steps[0].seen || !(ends->low < ends->high)) return;
     for (int i = 1; i < f.count; i++)

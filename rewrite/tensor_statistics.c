@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Counting through a window, and a hash table of what was counted, by tensor and target. */
-#include "tensor_census.h"
+#include "tensor_statistics.h"
 
 #include <limits.h>
 
@@ -14,17 +14,17 @@ enum {
 typedef struct Entry {
     const Tensor *tensor; /* NULL: free */
     Dtype target;
-    ValueCensus census;
+    ValueStatistics statistics;
 } Entry;
 
 /* What a thread counts with. */
 typedef struct Lane {
     float *window; /* [WINDOW] */
-    ValueCensus census;
+    ValueStatistics statistics;
     Err err;
 } Lane;
 
-struct CensusMemo {
+struct StatisticsMemo {
     Arena *arena;
     Workers *workers; /* NULL until something is counted */
     Lane *lanes;      /* [workers_lanes] */
@@ -32,13 +32,13 @@ struct CensusMemo {
     size_t capacity, count;
 };
 
-CensusMemo *census_memo_new(Arena *arena) {
-    CensusMemo *memo = ARENA_NEW(arena, CensusMemo);
+StatisticsMemo *statistics_memo_new(Arena *arena) {
+    StatisticsMemo *memo = ARENA_NEW(arena, StatisticsMemo);
     memo->arena = arena;
     return memo;
 }
 
-static Entry *entry_of(const CensusMemo *memo, const Tensor *tensor, Dtype target) {
+static Entry *entry_of(const StatisticsMemo *memo, const Tensor *tensor, Dtype target) {
     uint64_t hash = ((uint64_t)(uintptr_t)tensor + (uint64_t)target) * UINT64_C(0x9e3779b97f4a7c15);
     for (uint64_t i = hash >> 32;; i++) {
         Entry *entry = &memo->entries[i & (memo->capacity - 1)];
@@ -46,8 +46,8 @@ static Entry *entry_of(const CensusMemo *memo, const Tensor *tensor, Dtype targe
     }
 }
 
-static void memo_grow(CensusMemo *memo) {
-    CensusMemo old = *memo;
+static void memo_grow(StatisticsMemo *memo) {
+    StatisticsMemo old = *memo;
     memo->capacity = old.capacity ? old.capacity * 2 : 64;
     memo->entries = ARENA_ARRAY(memo->arena, Entry, memo->capacity);
     for (size_t i = 0; i < old.capacity; i++) {
@@ -72,10 +72,10 @@ static void count_window(void *data, unsigned window, unsigned lane_number) {
     uint64_t now = left < WINDOW ? left : WINDOW;
     if (lane->err.code != ERR_NONE) return;
     if (tensor_read_floats(c->tensor, first, now, lane->window, &lane->err))
-        census_floats(&lane->census, lane->window, now, c->target);
+        statistics_floats(&lane->statistics, lane->window, now, c->target);
 }
 
-static void census_add(ValueCensus *to, const ValueCensus *from) {
+static void statistics_add(ValueStatistics *to, const ValueStatistics *from) {
     to->count += from->count;
     to->zero += from->zero;
     to->overflow += from->overflow;
@@ -88,7 +88,7 @@ static void census_add(ValueCensus *to, const ValueCensus *from) {
     if (less) to->min_abs = from->min_abs;
 }
 
-static void make_lanes(CensusMemo *memo) {
+static void make_lanes(StatisticsMemo *memo) {
     memo->workers = workers_new_streaming(memo->arena);
     const unsigned lanes = workers_lanes(memo->workers);
     memo->lanes = ARENA_ARRAY(memo->arena, Lane, lanes);
@@ -96,40 +96,40 @@ static void make_lanes(CensusMemo *memo) {
         memo->lanes[i].window = ARENA_ARRAY(memo->arena, float, WINDOW);
 }
 
-static bool count(CensusMemo *memo, const Tensor *tensor, Dtype target, ValueCensus *census,
-                  Err *err) {
+static bool count(StatisticsMemo *memo, const Tensor *tensor, Dtype target,
+                  ValueStatistics *statistics, Err *err) {
     if (!memo->workers) make_lanes(memo);
     const unsigned lanes = workers_lanes(memo->workers);
     const uint64_t windows = (tensor_count(tensor) + WINDOW - 1) / WINDOW;
     if (windows > UINT_MAX) return err_set(err, ERR_MODEL, "a tensor of more than 2^47 elements");
     Count c = {.tensor = tensor, .target = target, .lanes = memo->lanes};
     for (unsigned i = 0; i < lanes; i++) {
-        c.lanes[i].census = (ValueCensus){0};
+        c.lanes[i].statistics = (ValueStatistics){0};
         if (c.lanes[i].err.code != ERR_NONE) c.lanes[i].err = (Err){0};
     }
     workers_run(memo->workers, (unsigned)windows, count_window, &c);
-    *census = (ValueCensus){0};
+    *statistics = (ValueStatistics){0};
     for (unsigned i = 0; i < lanes; i++) {
         const Lane *lane = &c.lanes[i];
         if (lane->err.code != ERR_NONE) {
             if (err && err->code == ERR_NONE) *err = lane->err;
             return false;
         }
-        census_add(census, &lane->census);
+        statistics_add(statistics, &lane->statistics);
     }
     return true;
 }
 
-bool tensor_census(CensusMemo *memo, const Tensor *tensor, Dtype target, ValueCensus *census,
-                   Err *err) {
-    if (tensor_count(tensor) < REMEMBERED) return count(memo, tensor, target, census, err);
+bool tensor_statistics(StatisticsMemo *memo, const Tensor *tensor, Dtype target,
+                       ValueStatistics *statistics, Err *err) {
+    if (tensor_count(tensor) < REMEMBERED) return count(memo, tensor, target, statistics, err);
     if (memo->count * 2 >= memo->capacity) memo_grow(memo);
     Entry *entry = entry_of(memo, tensor, target);
     if (!entry->tensor) {
-        if (!count(memo, tensor, target, census, err)) return false;
-        *entry = (Entry){.tensor = tensor, .target = target, .census = *census};
+        if (!count(memo, tensor, target, statistics, err)) return false;
+        *entry = (Entry){.tensor = tensor, .target = target, .statistics = *statistics};
         memo->count++;
     }
-    *census = entry->census;
+    *statistics = entry->statistics;
     return true;
 }

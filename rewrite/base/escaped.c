@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What may be shown as it is, and what stands for the rest; see shown.h. */
-#include "shown.h"
+/* What may be shown as it is, and what stands for the rest; see escaped.h. */
+#include "escaped.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static const struct Range {
     {0xe0000, 0xe007f},                   /* tags */
 };
 
-bool shown_plain(const char *text, size_t left, size_t *length) {
+bool escaped_plain(const char *text, size_t left, size_t *length) {
     *length = utf8_length(text, left);
     if (*length == 0) {
         *length = 1;
@@ -54,9 +54,9 @@ bool shown_plain(const char *text, size_t left, size_t *length) {
     return true;
 }
 
-size_t shown_take(const char *text, size_t left, char out[SHOWN_MOST], size_t *size) {
+size_t escaped_take(const char *text, size_t left, char out[SHOWN_MOST], size_t *size) {
     size_t length;
-    if (shown_plain(text, left, &length)) {
+    if (escaped_plain(text, left, &length)) {
         memcpy(out, text, length);
         out[ *size = length] = '\0';
         return length;
@@ -67,14 +67,14 @@ size_t shown_take(const char *text, size_t left, char out[SHOWN_MOST], size_t *s
     return length;
 }
 
-size_t shown_escape(unsigned code, char out[SHOWN_ESCAPE_MOST]) {
+size_t escaped_escape(unsigned code, char out[SHOWN_ESCAPE_MOST]) {
     int size = code <= 0xffff ? snprintf(out, SHOWN_ESCAPE_MOST, "\\u%04x", code & 0xffff)
                               : snprintf(out, SHOWN_ESCAPE_MOST, "\\u%04x\\u%04x",
                                          0xd7c0 + (code >> 10 & 0x7ff), 0xdc00 + (code & 0x3ff));
     return (size_t)size;
 }
 
-size_t shown_cut(const char *text, size_t length, size_t most) {
+size_t escaped_cut(const char *text, size_t length, size_t most) {
     if (length <= most) return length;
     while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80) most--;
     return most;

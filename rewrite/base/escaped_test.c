@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every code point, and bytes that are none. */
-#include "shown.h"
+#include "escaped.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ static void expect(const char *text, const char *wanted) {
     char all[256] = "";
     for (size_t left = strlen(text); left;) {
         char out[SHOWN_MOST];
-        size_t size, taken = shown_take(text, left, out, &size);
+        size_t size, taken = escaped_take(text, left, out, &size);
         assert_int_equal(strlen(out), size);
         strcat(all, out);
         text += taken;
@@ -57,7 +57,7 @@ TEST(test_every_code_point) {
         text[0] = (char)(length == 1 ? code : (0xf00u >> length & 0xff) | code >> 6 * (length - 1));
         assert_int_equal(utf8_length(text, length), length);
         assert_int_equal(utf8_code(text, length), code);
-        assert_int_equal(shown_take(text, length, out, &size), length);
+        assert_int_equal(escaped_take(text, length, out, &size), length);
         if (code < 0x20 || (code >= 0x7f && code < 0xa0)) assert_int_equal(out[0], '\\');
         for (size_t i = 0; i < size; i++) assert_true((unsigned char)out[i] >= 0x20);
     }
@@ -72,14 +72,14 @@ TEST(test_escapes) {
                 {0xe0041, "\\udb40\\udc41"}, {0x10ffff, "\\udbff\\udfff"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char out[SHOWN_ESCAPE_MOST];
-        assert_int_equal(shown_escape(rows[i].code, out), strlen(rows[i].text));
+        assert_int_equal(escaped_escape(rows[i].code, out), strlen(rows[i].text));
         assert_string_equal(out, rows[i].text);
     }
 }
 
 TEST(test_cut) {
-    assert_int_equal(shown_cut("abc", 3, 3), 3);
-    assert_int_equal(shown_cut("abcd", 4, 3), 3);
-    assert_int_equal(shown_cut("a\u20acb", 5, 3), 1);
-    assert_int_equal(shown_cut("a\u20acb", 5, 4), 4);
+    assert_int_equal(escaped_cut("abc", 3, 3), 3);
+    assert_int_equal(escaped_cut("abcd", 4, 3), 3);
+    assert_int_equal(escaped_cut("a\u20acb", 5, 3), 1);
+    assert_int_equal(escaped_cut("a\u20acb", 5, 4), 4);
 }

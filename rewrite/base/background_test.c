@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "beside.h"
+#include "background.h"
 #include "processors.h"
 #include "unit_test.h"
 
@@ -32,13 +32,13 @@ static void work(void *data) {
 TEST(test_runs_beside) {
     for (unsigned i = 0; i < 100; i++) {
         Work w = {.given = i};
-        Beside *beside = beside_start(&test_arena, work, &w);
+        Background *beside = background_start(&test_arena, work, &w);
         if (!beside) {
             assert_int_equal(processors_usable(), 1);
             break;
         }
-        beside_wait(beside);
-        beside_wait(beside);
+        background_wait(beside);
+        background_wait(beside);
         assert_int_equal(w.done, i + 1);
         assert_true(w.signals_blocked);
         assert_false(interrupts_are_blocked());

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which part of a value's range makes a difference to what reads it: below -3, all numbers are one to
  * x HardSigmoid(x), and levels of a quantized value there are lost. */
-#ifndef DEMI_USEFUL_ENDS_H
-#define DEMI_USEFUL_ENDS_H
+#ifndef DEMI_CLIPPING_RANGE_H
+#define DEMI_CLIPPING_RANGE_H
 
 #include "graph.h"
 
-typedef struct UsefulEnds {
+typedef struct ClippingRange {
     double low, high;
-} UsefulEnds;
+} ClippingRange;
 
 /* What a value reaches; false where that is not known. */
-typedef bool (*EndsOf)(const void *user, const Value *value, UsefulEnds *ends);
+typedef bool (*EndsOf)(const void *user, const Value *value, ClippingRange *ends);
 
 typedef struct UsefulQuestion {
     EndsOf ends_of;
@@ -23,6 +23,6 @@ typedef struct UsefulQuestion {
  * functions of the value alone (elementwise operators, one after the other, with constants) results
  * beyond the new ends are what they are there, up to a quarter of a level of the results' own ranges
  * where those are known. Ends stay where anything else reads the value. */
-void useful_ends(const UsefulQuestion *question, const Value *value, UsefulEnds *ends);
+void clipping_range(const UsefulQuestion *question, const Value *value, ClippingRange *ends);
 
 #endif

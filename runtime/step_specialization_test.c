@@ -5,7 +5,7 @@
 #include "plan_make_test.h"
 
 #include "exec_memory.h"
-#include "step_form.h"
+#include "step_specialization.h"
 
 enum { SIZE = 4 };
 
@@ -179,11 +179,11 @@ TEST(test_made_once) {
         assert_int_equal(counts.declined, 1);
         assert_int_equal(counts.packed, 1);
         assert_int_equal(counts.ran, 5);
-        for (int64_t rows_of = 1; rows_of <= STEP_FORM_LIMIT; rows_of++)
+        for (int64_t rows_of = 1; rows_of <= STEP_SPECIALIZATION_LIMIT; rows_of++)
             for (int i = 0; i < 2; i++) assert_true(run_once(&b, rows_of));
-        assert_int_equal(counts.made, STEP_FORM_LIMIT);
+        assert_int_equal(counts.made, STEP_SPECIALIZATION_LIMIT);
         assert_int_equal(counts.packed, 1);
-        assert_int_equal(counts.live, STEP_FORM_LIMIT);
+        assert_int_equal(counts.live, STEP_SPECIALIZATION_LIMIT);
         assert_int_equal(b.exec.forms.shared, SIZE * SIZE * sizeof(float)); /* it counts once */
         end(&b);
     }
@@ -211,7 +211,7 @@ TEST(test_bounded) {
     uint64_t used = 0;
     for (int64_t i = 0; i < 500; i++) {
         assert_true(run_once(&b, 1 + i % 40));
-        assert_true(counts.live <= STEP_FORM_LIMIT);
+        assert_true(counts.live <= STEP_SPECIALIZATION_LIMIT);
         if (i % 40 == 39 && used) assert_int_equal(b.exec.pool.used, used);
         if (i % 40 == 39) used = b.exec.pool.used;
     }
@@ -242,7 +242,7 @@ TEST(test_jumps) {
         run_once(&b, 2);
         fail_msg("it did not jump");
     }
-    step_form_drop(&b.exec);
+    step_specialization_drop(&b.exec);
     exec_drop_results(&b.exec);
     exec_memory_end(&b.exec, false);
     arena_free(&b.exec.scratch);

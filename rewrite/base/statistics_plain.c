@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The census loop in plain C. */
+/* The statistics loop in plain C. */
 #include <string.h>
 
-#include "census_kernels.h"
+#include "statistics_kernels.h"
 
-void census_block_portable(CensusBlock *block, const float *values, size_t count,
-                           const CensusLimits *limits) {
+void statistics_block_portable(StatisticsBlock *block, const float *values, size_t count,
+                               const StatisticsLimits *limits) {
     const int32_t nonzero_from = limits->nonzero_from, normal_from = limits->normal_from;
     const int32_t overflow_from = limits->overflow_from;
     uint32_t one = 0, nonzero = 0, normal = 0, overflow = 0, inf = 0, nan = 0;
@@ -18,13 +18,13 @@ void census_block_portable(CensusBlock *block, const float *values, size_t count
         nonzero += size >= nonzero_from;
         normal += size >= normal_from;
         overflow += size >= overflow_from;
-        inf += size >= CENSUS_INF;
-        nan += size > CENSUS_INF;
-        int32_t finite = size < CENSUS_INF ? size : 0, not_zero = size > 0 ? size : INT32_MAX;
+        inf += size >= STATISTICS_INF;
+        nan += size > STATISTICS_INF;
+        int32_t finite = size < STATISTICS_INF ? size : 0, not_zero = size > 0 ? size : INT32_MAX;
         max = finite > max ? finite : max;
         min = not_zero < min ? not_zero : min;
     }
-    *block = (CensusBlock){
+    *block = (StatisticsBlock){
         .reach_one = one,
         .reach_nonzero = nonzero,
         .reach_normal = normal,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Finding and making the forms of steps; see step_form.h. Everything a form owns is the pool's, so
+/* Finding and making the forms of steps; see step_specialization.h. Everything a form owns is the pool's, so
  * that the budget bounds it. */
-#include "step_form.h"
+#include "step_specialization.h"
 
 #include "checked.h"
 #include "element_convert.h"
@@ -22,7 +22,7 @@ static uint64_t content_bytes(const KernelTensor *tensor) {
     return tensor->count * kernel_element_size(tensor->dtype);
 }
 
-static bool matches(const StepForm *form, const Exec *exec, const LoadedStep *step) {
+static bool matches(const StepSpecialization *form, const Exec *exec, const LoadedStep *step) {
     const uint64_t *key = form->key;
     for (uint32_t i = 0; i < step->varying_count; i++) {
         const RtValue *value = &exec->values[step->inputs[step->varying[i]]];
@@ -49,7 +49,7 @@ static uint64_t key_size(const Exec *exec, const LoadedStep *step, FormContents 
     return size;
 }
 
-static void write_key(const Exec *exec, const LoadedStep *step, StepForm *form) {
+static void write_key(const Exec *exec, const LoadedStep *step, StepSpecialization *form) {
     uint64_t *to = form->key;
     for (uint32_t i = 0; i < step->varying_count; i++) {
         const RtValue *value = &exec->values[step->inputs[step->varying[i]]];
@@ -206,16 +206,16 @@ static KernelTensor *copy_operands(KernelTensor *to, const KernelTensor *from, u
 }
 
 /* The form in memory of its own, all but its row. */
-static StepForm *form_new(const Draft *d) {
+static StepSpecialization *form_new(const Draft *d) {
     Exec *exec = d->exec;
     uint32_t in = d->call.input_count, out = d->call.output_count;
     uint64_t keys = key_size(exec, d->step, d->contents);
     uint64_t dims = total_rank(d->call.inputs, in) + total_rank(d->call.outputs, out);
-    uint64_t size = sizeof(StepForm) + (uint64_t)(in + out) * sizeof(KernelTensor) +
+    uint64_t size = sizeof(StepSpecialization) + (uint64_t)(in + out) * sizeof(KernelTensor) +
                     out * sizeof(RtTensor *) + (keys + dims) * sizeof(uint64_t) + 3 * (uint64_t)in;
     Buffer *self = buffer_new(&exec->pool, size, exec->err);
     if (!self) return NULL;
-    StepForm *form = buffer_data(self);
+    StepSpecialization *form = buffer_data(self);
     memset(form, 0, size);
     form->self = self;
     form->contents = d->contents;
@@ -238,16 +238,16 @@ static void release(const KernelRow *row, void *prepared) {
     if (prepared && row && row->prepare && row->prepare->release) row->prepare->release(prepared);
 }
 
-void step_form_free(StepForm *form) {
+void step_specialization_free(StepSpecialization *form) {
     release(form->row, form->prepared);
     buffer_unref_all(form->kept);
     buffer_unref(form->self);
 }
 
 void step_memo_free(StepMemo *memo) {
-    for (StepForm *form = memo->forms, *next; form; form = next) {
+    for (StepSpecialization *form = memo->forms, *next; form; form = next) {
         next = form->next;
-        step_form_free(form);
+        step_specialization_free(form);
     }
     memo->forms = NULL;
 }
@@ -285,7 +285,7 @@ static const KernelHost preparing = {.workspace = step_workspace,
                                      .constant = step_constant};
 
 /* Operands as the row is given them. */
-static void set_dtypes(const Draft *d, StepForm *form) {
+static void set_dtypes(const Draft *d, StepSpecialization *form) {
     form->widens = false;
     for (uint32_t i = 0; i < d->call.input_count; i++) {
         form->unread[i] = form->stored[i] = false;
@@ -344,7 +344,7 @@ static bool set_constants(const Draft *d, StepCall *s) {
 }
 
 /* Gets the form's row ready, or cleans up behind it. */
-static KernelReady make_ready(const Draft *d, StepForm *form, StepCall *s) {
+static KernelReady make_ready(const Draft *d, StepSpecialization *form, StepCall *s) {
     set_dtypes(d, form);
     step_call_init(s, d->exec, d->step, form, &preparing);
     const KernelPrepare *prepare = form->row->prepare;
@@ -361,7 +361,7 @@ static KernelReady make_ready(const Draft *d, StepForm *form, StepCall *s) {
 }
 
 /* The row of the form's way, by its choice. */
-static KernelReady make_chosen(const Draft *d, StepForm *form, StepCall *s) {
+static KernelReady make_chosen(const Draft *d, StepSpecialization *form, StepCall *s) {
     const KernelRow *first = form->row, *row = &d->step->rows[form->way.row - 1];
     const uint32_t alike = KERNEL_SIZES | KERNEL_VIEW | KERNEL_ROOM;
     const bool serves = row_serves(row, &d->call, false) || row_serves(row, &d->call, true);
@@ -373,9 +373,9 @@ static KernelReady make_chosen(const Draft *d, StepForm *form, StepCall *s) {
 }
 
 /* Gets the row ready that is chosen, else the first that takes the operands and does not decline. */
-static bool get_ready(const Draft *d, StepForm *form) {
+static bool get_ready(const Draft *d, StepSpecialization *form) {
     StepCall *s = ARENA_NEW(&d->exec->scratch, StepCall);
-    d->exec->call.making = s; /* should make jump, step_form_drop ends it */
+    d->exec->call.making = s; /* should make jump, step_specialization_drop ends it */
     form->way = step_choice_way(d->exec, d->step, &d->call);
     if (form->way.row) {
         const KernelReady ready = make_chosen(d, form, s);
@@ -397,12 +397,12 @@ static bool get_ready(const Draft *d, StepForm *form) {
     }
 }
 
-void step_form_drop(Exec *exec) {
+void step_specialization_drop(Exec *exec) {
     if (!exec->call.making) return;
-    StepForm *form = exec->call.making->form;
+    StepSpecialization *form = exec->call.making->form;
     form->prepared = exec->call.making->call.prepared;
     exec->call.making = NULL;
-    step_form_free(form);
+    step_specialization_free(form);
 }
 
 /* The first operand that ends with the step and has output 0's dims and dtype. */
@@ -418,7 +418,7 @@ static uint32_t place_of(const Draft *d, const KernelRow *row) {
     return PLAN_NONE;
 }
 
-StepForm *step_form_make(Exec *exec, const LoadedStep *step) {
+StepSpecialization *step_specialization_make(Exec *exec, const LoadedStep *step) {
     Draft d = {.exec = exec, .step = step};
     if (!collect(&d)) return NULL;
     const bool mixes = step->device && step->row_count && step->rows->flags & KERNEL_MIXES;
@@ -438,13 +438,13 @@ StepForm *step_form_make(Exec *exec, const LoadedStep *step) {
                   (unsigned long long)d.call.outputs[0].count);
         return NULL;
     }
-    StepForm *form = form_new(&d);
+    StepSpecialization *form = form_new(&d);
     if (!form) return NULL;
     form->row = d.call.row;
     form->is_view = !sizes && is_view(&d);
     if (form->is_view) return form;
     if (!get_ready(&d, form)) {
-        step_form_drop(exec);
+        step_specialization_drop(exec);
         return NULL;
     }
     exec->call.making = NULL;
@@ -452,14 +452,14 @@ StepForm *step_form_make(Exec *exec, const LoadedStep *step) {
     return form;
 }
 
-StepForm *step_form_get(Exec *exec, const LoadedStep *step) {
+StepSpecialization *step_specialization_get(Exec *exec, const LoadedStep *step) {
     StepMemo *memo = &exec->forms.memos[step - exec->loaded->steps];
-    StepForm **at = &memo->forms, *form = *at;
+    StepSpecialization **at = &memo->forms, *form = *at;
     unsigned count = 0;
     for (; form && !matches(form, exec, step); form = *at, count++) {
-        if (count + 1 == STEP_FORM_LIMIT && !form->next) { /* not used for longest */
+        if (count + 1 == STEP_SPECIALIZATION_LIMIT && !form->next) { /* not used for longest */
             *at = NULL;
-            step_form_free(form);
+            step_specialization_free(form);
         } else {
             at = &form->next;
         }
@@ -467,7 +467,7 @@ StepForm *step_form_get(Exec *exec, const LoadedStep *step) {
     if (form)
         *at = form->next;
     else
-        form = step_form_make(exec, step);
+        form = step_specialization_make(exec, step);
     if (!form) return NULL;
     form->next = memo->forms;
     memo->forms = form;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The census against the conversion itself, value by value, and every instruction set against plain C. */
+/* The statistics against the conversion itself, value by value, and every instruction set against plain C. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "census.h"
-#include "census_kernels.h"
+#include "statistics.h"
+#include "statistics_kernels.h"
 #include "half.h"
 #include "unit_test.h"
 
@@ -16,25 +16,26 @@ static float float_of(uint32_t bits) {
 }
 
 /* What becomes of one value, found by converting it. */
-static void count_one(ValueCensus *census, float value, Dtype target) {
+static void count_one(ValueStatistics *statistics, float value, Dtype target) {
     double result = target == DTYPE_FLOAT16    ? half_to_double(half_from_float(value))
                     : target == DTYPE_BFLOAT16 ? bfloat_to_double(bfloat_from_float(value))
                                                : (double)value;
     double smallest_normal = target == DTYPE_FLOAT16 ? 0x1p-14 : 0x1p-126;
     float size = fabsf(value);
-    census->count++;
-    census->nan += isnan(value) != 0;
-    census->inf += isinf(value) != 0;
+    statistics->count++;
+    statistics->nan += isnan(value) != 0;
+    statistics->inf += isinf(value) != 0;
     if (!isfinite(value)) return;
-    census->zero += value == 0;
-    census->overflow += isinf(result) != 0;
-    census->underflow += value != 0 && result == 0;
-    census->subnormal += result != 0 && fabs(result) < smallest_normal;
-    if (size > census->max_abs) census->max_abs = size;
-    if (size > 0 && (census->min_abs == 0 || size < census->min_abs)) census->min_abs = size;
+    statistics->zero += value == 0;
+    statistics->overflow += isinf(result) != 0;
+    statistics->underflow += value != 0 && result == 0;
+    statistics->subnormal += result != 0 && fabs(result) < smallest_normal;
+    if (size > statistics->max_abs) statistics->max_abs = size;
+    if (size > 0 && (statistics->min_abs == 0 || size < statistics->min_abs))
+        statistics->min_abs = size;
 }
 
-static void check_equal(const ValueCensus *a, const ValueCensus *b) {
+static void check_equal(const ValueStatistics *a, const ValueStatistics *b) {
     assert_int_equal(a->count, b->count);
     assert_int_equal(a->zero, b->zero);
     assert_int_equal(a->overflow, b->overflow);
@@ -46,21 +47,21 @@ static void check_equal(const ValueCensus *a, const ValueCensus *b) {
 }
 
 /* Each value alone (plain C) and all of them together, in pieces that end anywhere. */
-static void check_census(const float *values, size_t count, Dtype target) {
-    ValueCensus expected = {0}, whole = {0}, pieces = {0};
+static void check_statistics(const float *values, size_t count, Dtype target) {
+    ValueStatistics expected = {0}, whole = {0}, pieces = {0};
     for (size_t i = 0; i < count; i++) {
-        ValueCensus one = {0}, its = {0};
+        ValueStatistics one = {0}, its = {0};
         count_one(&expected, values[i], target);
         count_one(&one, values[i], target);
-        assert_true(census_floats(&its, &values[i], 1, target));
+        assert_true(statistics_floats(&its, &values[i], 1, target));
         check_equal(&its, &one);
     }
-    assert_true(census_floats(&whole, values, count, target));
+    assert_true(statistics_floats(&whole, values, count, target));
     check_equal(&whole, &expected);
     for (size_t at = 0, size = 0; at < count; at += size) {
         size = (size + 37) % 211 + 1;
         if (size > count - at) size = count - at;
-        assert_true(census_floats(&pieces, values + at, size, target));
+        assert_true(statistics_floats(&pieces, values + at, size, target));
     }
     check_equal(&pieces, &expected);
 }
@@ -81,12 +82,12 @@ TEST(test_boundaries) {
             values[count++] = float_of(bits | (j & 1) << 31);
         }
     }
-    for (size_t i = 0; i < 3; i++) check_census(values, count, targets[i]);
+    for (size_t i = 0; i < 3; i++) check_statistics(values, count, targets[i]);
     free(values);
 }
 
 TEST(test_instruction_sets_agree) {
-    const uint32_t edges[] = {1, 0x33000001, 0x387fe000, 0x477ff000, 0x7f7fffff, CENSUS_INF};
+    const uint32_t edges[] = {1, 0x33000001, 0x387fe000, 0x477ff000, 0x7f7fffff, STATISTICS_INF};
     enum { COUNT = 100003 };
     float *values = malloc(COUNT * sizeof *values);
     uint64_t random = 88172645463325252u;
@@ -97,13 +98,14 @@ TEST(test_instruction_sets_agree) {
         if (i % 3 == 0) bits = (bits & 0x80000000) | (edges[bits % 6] + bits / 8 % 3 - 1);
         values[i] = float_of(bits);
     }
-    const CensusLimits limits = {0x387fe000, 0x33000001, 0x477ff000};
+    const StatisticsLimits limits = {0x387fe000, 0x33000001, 0x477ff000};
     for (size_t count = 0; count < COUNT; count = count < 70 ? count + 1 : count * 3 + 1) {
-        CensusBlock expected;
-        census_block_portable(&expected, values, count, &limits);
+        StatisticsBlock expected;
+        statistics_block_portable(&expected, values, count, &limits);
         for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
-            CensusKernel *kernel = isa_runs(isa, isa_here()) ? census_kernel(isa_needs(isa)) : NULL;
-            CensusBlock block;
+            StatisticsKernel *kernel =
+                isa_runs(isa, isa_here()) ? statistics_kernel(isa_needs(isa)) : NULL;
+            StatisticsBlock block;
             if (!kernel) continue;
             kernel(&block, values, count, &limits);
             assert_memory_equal(&block, &expected, sizeof block);
@@ -120,41 +122,41 @@ TEST(test_random_values) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         values[i] = float_of((uint32_t)(random >> 24));
     }
-    for (size_t i = 0; i < 3; i++) check_census(values, COUNT, targets[i]);
+    for (size_t i = 0; i < 3; i++) check_statistics(values, COUNT, targets[i]);
     free(values);
 }
 
 /* More than one block of the kernels. */
 TEST(test_long_array) {
-    size_t count = 2 * (size_t)CENSUS_BLOCK + 13;
+    size_t count = 2 * (size_t)STATISTICS_BLOCK + 13;
     float *values = calloc(count, sizeof *values);
     values[0] = 1e6f;
-    values[CENSUS_BLOCK] = -1e-30f;
+    values[STATISTICS_BLOCK] = -1e-30f;
     values[count - 1] = 3e-5f;
-    ValueCensus census = {0};
-    assert_true(census_floats(&census, values, count, DTYPE_FLOAT16));
-    const ValueCensus expected = {.count = count,
-                                  .zero = count - 3,
-                                  .overflow = 1,
-                                  .underflow = 1,
-                                  .subnormal = 1,
-                                  .max_abs = 1e6f,
-                                  .min_abs = 1e-30f};
-    check_equal(&census, &expected);
+    ValueStatistics statistics = {0};
+    assert_true(statistics_floats(&statistics, values, count, DTYPE_FLOAT16));
+    const ValueStatistics expected = {.count = count,
+                                      .zero = count - 3,
+                                      .overflow = 1,
+                                      .underflow = 1,
+                                      .subnormal = 1,
+                                      .max_abs = 1e6f,
+                                      .min_abs = 1e-30f};
+    check_equal(&statistics, &expected);
     free(values);
 }
 
 TEST(test_nothing_to_count) {
     const float specials[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f};
-    ValueCensus census = {0};
-    assert_true(census_floats(&census, NULL, 0, DTYPE_FLOAT16));
-    assert_int_equal(census.count, 0);
-    assert_false(census_floats(&census, specials, 5, DTYPE_FLOAT8E5M2));
-    assert_false(census_floats(&census, specials, 5, DTYPE_INT8));
-    assert_int_equal(census.count, 0);
-    assert_true(census_floats(&census, specials, 5, DTYPE_FLOAT16));
-    assert_int_equal(census.inf, 2);
-    assert_int_equal(census.nan, 1);
-    assert_int_equal(census.zero, 2);
-    assert_true(census.max_abs == 0 && census.min_abs == 0);
+    ValueStatistics statistics = {0};
+    assert_true(statistics_floats(&statistics, NULL, 0, DTYPE_FLOAT16));
+    assert_int_equal(statistics.count, 0);
+    assert_false(statistics_floats(&statistics, specials, 5, DTYPE_FLOAT8E5M2));
+    assert_false(statistics_floats(&statistics, specials, 5, DTYPE_INT8));
+    assert_int_equal(statistics.count, 0);
+    assert_true(statistics_floats(&statistics, specials, 5, DTYPE_FLOAT16));
+    assert_int_equal(statistics.inf, 2);
+    assert_int_equal(statistics.nan, 1);
+    assert_int_equal(statistics.zero, 2);
+    assert_true(statistics.max_abs == 0 && statistics.min_abs == 0);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* useful_ends.h: where functions of one value stop to differ, and what else reads it. */
+/* clipping_range.h: where functions of one value stop to differ, and what else reads it. */
 #include <math.h>
 
 #include "test_model.h"
 
-#include "useful_ends.h"
+#include "clipping_range.h"
 
 /* Every value but x reaches [-100, 100], where `known`. */
-static bool ends_of(const void *user, const Value *value, UsefulEnds *ends) {
+static bool ends_of(const void *user, const Value *value, ClippingRange *ends) {
     (void)value;
-    *ends = (UsefulEnds){-100, 100};
+    *ends = (ClippingRange){-100, 100};
     return *(const bool *)user;
 }
 
@@ -17,8 +17,8 @@ static bool ends_of(const void *user, const Value *value, UsefulEnds *ends) {
 static void check(const char *text, bool known, double low, double high) {
     Model *model = test_model(text);
     const UsefulQuestion question = {ends_of, &known, 256};
-    UsefulEnds ends = {-20, 30};
-    useful_ends(&question, model->graph->inputs.items[0], &ends);
+    ClippingRange ends = {-20, 30};
+    clipping_range(&question, model->graph->inputs.items[0], &ends);
     if (!(ends.low <= low && ends.low > low - 0.2) ||
         !(ends.high >= high && ends.high < high + 0.2))
         fail_msg("[%g, %g], expected [%g, %g] of\n%s", ends.low, ends.high, low, high, text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread for one call; see beside.h. */
-#include "beside.h"
+/* A thread for one call; see background.h. */
+#include "background.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include "processors.h"
 #include "thread_start.h"
 
-struct Beside {
+struct Background {
     pthread_t thread;
     bool joined;
     void (*fn)(void *data);
@@ -16,19 +16,19 @@ struct Beside {
 };
 
 static void *thread_main(void *data) {
-    const Beside *beside = data;
+    const Background *beside = data;
     beside->fn(beside->data);
     return NULL;
 }
 
-Beside *beside_start(Arena *arena, void (*fn)(void *data), void *data) {
+Background *background_start(Arena *arena, void (*fn)(void *data), void *data) {
     if (processors_usable() < 2) return NULL;
-    Beside *beside = ARENA_NEW(arena, Beside);
-    *beside = (Beside){.fn = fn, .data = data};
+    Background *beside = ARENA_NEW(arena, Background);
+    *beside = (Background){.fn = fn, .data = data};
     return thread_start(&beside->thread, thread_main, beside) ? beside : NULL;
 }
 
-void beside_wait(Beside *beside) {
+void background_wait(Background *beside) {
     if (!beside->joined) pthread_join(beside->thread, NULL);
     beside->joined = true;
 }
