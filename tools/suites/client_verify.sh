@@ -24,7 +24,7 @@ verified: cancelled after 2$
 calibrated: 0 values reach 64, on 3 sets$
 searched: off by 0 with 1 nodes kept, 1 patterns$
 searched: off by 0 with 5 nodes kept, 5 patterns, stopped$
-searched: cancelled after 1; no choice of nodes was good enough by then$
+searched: cancelled after 1; no set of nodes to keep was sufficient by then$
 judged: 0 beyond 0.02$
 weight w$
 differ: 8 times, cancelled after 1$
