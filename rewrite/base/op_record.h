@@ -18,13 +18,13 @@
 #include "op_id.h"
 
 /* In which precision a policy wants the operator, before legality, exclusions and neighbors have
- * their say; op_class.h. */
+ * their say; op_class.h. "Low" means the reduced precision of a conversion, float16 or bfloat16. */
 typedef enum OpClass {
     CLASS_NONE,   /* takes and gives no floats, or is not an operator demi knows: keeps its types */
-    CLASS_LOW,    /* runs low wherever that is legal */
-    CLASS_FP32,   /* stays in fp32 */
-    CLASS_FOLLOW, /* low where its data already is */
-    CLASS_WIDEST, /* low only where every float it reads is low */
+    CLASS_LOW,    /* reduced precision wherever that is legal */
+    CLASS_FP32,   /* float32 */
+    CLASS_FOLLOW, /* reduced precision if its data already has it */
+    CLASS_WIDEST, /* reduced precision only if every float that it reads has it */
 } OpClass;
 
 typedef enum Policy { POLICY_FLOAT16, POLICY_BFLOAT16, POLICY_FAST, POLICY_COUNT } Policy;
