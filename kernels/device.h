@@ -30,14 +30,6 @@ typedef struct DeviceQueue DeviceQueue;
 typedef struct DeviceWork DeviceWork; /* work that was recorded, to be put into a queue at once */
 typedef struct DeviceKind DeviceKind;
 
-/* What a device is, for reports. */
-typedef struct DeviceInfo {
-    char name[96];
-    int version[2]; /* of its instructions: compute capability */
-    int driver;     /* the newest CUDA that the driver serves: 1000 major + 10 minor */
-    uint64_t memory;
-} DeviceInfo;
-
 /* What a queue did since it was made; of work that is recorded, whenever it is replayed. */
 typedef struct DeviceCounts {
     uint64_t launches; /* of kernels and of libraries' calls */
@@ -80,7 +72,6 @@ struct DeviceKind {
      * is missing. Each open is to be ended by a close. */
     Device *(*open)(unsigned number, Err *err);
     void (*close)(Device *device);
-    void (*describe)(const Device *device, DeviceInfo *info);
     /* The operator's rows, as kernel_find. */
     const KernelRow *(*find)(const char *domain, const char *op, int64_t opset, size_t *count);
     /* Memory of the device, aligned to DEVICE_ALIGN. NULL with ERR_ENV where there is not as much. */

@@ -140,10 +140,6 @@ void cuda_close(Device *closed) {
     if (last) end(device);
 }
 
-void cuda_describe(const Device *device, DeviceInfo *info) {
-    *info = ((const CudaDevice *)device)->info;
-}
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 void *cuda_allocate(Device *owner, uint64_t size, Err *err) {

@@ -19,6 +19,14 @@ typedef struct CudaFound {
     uint32_t shared; /* dynamic shared memory that it was told it may have */
 } CudaFound;
 
+/* What the driver says of a device. */
+typedef struct DeviceInfo {
+    char name[96];
+    int version[2]; /* of its instructions: compute capability */
+    int driver;     /* the newest CUDA that the driver serves: 1000 major + 10 minor */
+    uint64_t memory;
+} DeviceInfo;
+
 typedef struct CudaDevice {
     Device base;
     struct CudaDevice *next; /* of those that are open */
@@ -75,7 +83,6 @@ void cuda_leave(const CudaDevice *device);
 /* DeviceKind's; a device that is opened first becomes one of `kind`. */
 Device *cuda_open(const DeviceKind *kind, unsigned number, Err *err);
 void cuda_close(Device *device);
-void cuda_describe(const Device *device, DeviceInfo *info);
 
 /* The operator's CUDA rows; DeviceKind's. */
 const KernelRow *cuda_find(const char *domain, const char *op, int64_t opset, size_t *count);

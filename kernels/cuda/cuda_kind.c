@@ -233,7 +233,6 @@ const DeviceKind cuda_kind = {
     .described = &cuda_described,
     .open = open_device,
     .close = cuda_close,
-    .describe = cuda_describe,
     .find = cuda_find,
     .allocate = cuda_allocate,
     .release = cuda_release,
