@@ -58,7 +58,7 @@ def both(what: str, model: Model) -> Finding:
     return found
 
 
-TAKEN = ("without type or shape", "deprecated", "newer than this demi knows")  # what passes mind less
+TAKEN = ("without type or shape", "deprecated", "newer than this demi supports")  # what passes mind less
 PASSES = {"convert": lambda data: demi.convert(data, to="bfloat16"), "simplify": demi.simplify,
           "casts": lambda data: demi.run_passes(data, "strip-casts"),
           "quantize": lambda data: demi.convert(data, to="int8-weights")}
