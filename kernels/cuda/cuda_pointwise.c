@@ -30,39 +30,38 @@ static bool unary(KernelCall *call, enum UnaryOp op, float p, float q) {
     return launch_unary(call, name.text, &args, 4);
 }
 
-#define PLAIN(name, op)                                                                            \
+#define WITHOUT_ATTRS(name, op)                                                                    \
     bool cuda_##name(KernelCall *call) {                                                           \
         return unary(call, op, 0, 0);                                                              \
     }
-PLAIN(abs, UNARY_ABS)
-PLAIN(neg, UNARY_NEG)
-PLAIN(sign, UNARY_SIGN)
-PLAIN(floor, UNARY_FLOOR)
-PLAIN(ceil, UNARY_CEIL)
-PLAIN(round, UNARY_ROUND)
-PLAIN(sqrt, UNARY_SQRT)
-PLAIN(reciprocal, UNARY_RECIPROCAL)
-PLAIN(exp, UNARY_EXP)
-PLAIN(log, UNARY_LOG)
-PLAIN(sin, UNARY_SIN)
-PLAIN(cos, UNARY_COS)
-PLAIN(tan, UNARY_TAN)
-PLAIN(asin, UNARY_ASIN)
-PLAIN(acos, UNARY_ACOS)
-PLAIN(atan, UNARY_ATAN)
-PLAIN(sinh, UNARY_SINH)
-PLAIN(cosh, UNARY_COSH)
-PLAIN(asinh, UNARY_ASINH)
-PLAIN(acosh, UNARY_ACOSH)
-PLAIN(atanh, UNARY_ATANH)
-PLAIN(erf, UNARY_ERF)
-PLAIN(sigmoid, UNARY_SIGMOID)
-PLAIN(tanh, UNARY_TANH)
-PLAIN(softplus, UNARY_SOFTPLUS)
-PLAIN(softsign, UNARY_SOFTSIGN)
-PLAIN(relu, UNARY_RELU)
-PLAIN(hard_swish, UNARY_HARD_SWISH)
-PLAIN(mish, UNARY_MISH)
+WITHOUT_ATTRS(abs, UNARY_ABS)
+WITHOUT_ATTRS(neg, UNARY_NEG)
+WITHOUT_ATTRS(sign, UNARY_SIGN)
+WITHOUT_ATTRS(floor, UNARY_FLOOR)
+WITHOUT_ATTRS(ceil, UNARY_CEIL)
+WITHOUT_ATTRS(round, UNARY_ROUND)
+WITHOUT_ATTRS(sqrt, UNARY_SQRT)
+WITHOUT_ATTRS(reciprocal, UNARY_RECIPROCAL)
+WITHOUT_ATTRS(exp, UNARY_EXP)
+WITHOUT_ATTRS(log, UNARY_LOG)
+WITHOUT_ATTRS(sin, UNARY_SIN)
+WITHOUT_ATTRS(cos, UNARY_COS)
+WITHOUT_ATTRS(tan, UNARY_TAN)
+WITHOUT_ATTRS(asin, UNARY_ASIN)
+WITHOUT_ATTRS(acos, UNARY_ACOS)
+WITHOUT_ATTRS(atan, UNARY_ATAN)
+WITHOUT_ATTRS(sinh, UNARY_SINH)
+WITHOUT_ATTRS(cosh, UNARY_COSH)
+WITHOUT_ATTRS(asinh, UNARY_ASINH)
+WITHOUT_ATTRS(acosh, UNARY_ACOSH)
+WITHOUT_ATTRS(atanh, UNARY_ATANH)
+WITHOUT_ATTRS(erf, UNARY_ERF)
+WITHOUT_ATTRS(sigmoid, UNARY_SIGMOID)
+WITHOUT_ATTRS(tanh, UNARY_TANH)
+WITHOUT_ATTRS(softplus, UNARY_SOFTPLUS)
+WITHOUT_ATTRS(relu, UNARY_RELU)
+WITHOUT_ATTRS(hard_swish, UNARY_HARD_SWISH)
+WITHOUT_ATTRS(mish, UNARY_MISH)
 
 #define WITH_ATTRS(name, op)                                                                       \
     bool cuda_##name(KernelCall *call) {                                                           \
@@ -71,12 +70,13 @@ PLAIN(mish, UNARY_MISH)
     }
 WITH_ATTRS(leaky_relu, UNARY_LEAKY)
 WITH_ATTRS(elu, UNARY_ELU)
-WITH_ATTRS(selu, UNARY_SELU)
-WITH_ATTRS(celu, UNARY_CELU)
 WITH_ATTRS(thresholded_relu, UNARY_THRESHOLDED)
 WITH_ATTRS(hard_sigmoid, UNARY_HARD_SIGMOID)
 WITH_ATTRS(swish, UNARY_SWISH)
 WITH_ATTRS(shrink, UNARY_SHRINK)
+
+#define UNARY_FUNCTION(name, number, attributes, formula) attributes(name, UNARY_##number)
+#include "unary.def"
 
 bool cuda_gelu(KernelCall *call) {
     const GeluAttrs *attrs = call->attrs;

@@ -128,13 +128,21 @@ static __device__ __noinline__ float unary(int op, float x, float p, float q) {
     case UNARY_ACOSH: return acoshf(x);
     case UNARY_ATANH: return atanhf(x);
     case UNARY_ERF: return erff(x);
-    case UNARY_CELU: return FORMULA_CELU(x, p, expm1f, fminf);
-    case UNARY_SELU: return FORMULA_SELU(x, p, q, expm1f);
     case UNARY_MISH: {
         const float e = expf(x > 20 ? 20 : x);
         return FORMULA_MISH(x, e);
     }
     case UNARY_SHRINK: return FORMULA_SHRINK(x, p, q); /* of what is no number, too */
+#define MATH_EXP   expf
+#define MATH_EXPM1 expm1f
+#define MATH_LOG1P log1pf
+#define MATH_TANH  tanhf
+#define MATH_ABS   fabsf
+#define MATH_MIN   fminf
+#define MATH_MAX   fmaxf
+#define UNARY_FUNCTION(name, number, attributes, formula) \
+    case UNARY_##number: return formula;
+#include "unary.def"
     default: return activate_gate(op, x, p, q);
     }
 }

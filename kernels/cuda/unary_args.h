@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The functions of unary.cuh; C and C++. p and q are what the operators' layouts call so. */
+/* The functions of unary.cuh, those of unary.def last; C and C++. p and q are what the operators' layouts call so. */
 #ifndef DEMI_UNARY_ARGS_H
 #define DEMI_UNARY_ARGS_H
 
@@ -30,12 +30,9 @@ enum UnaryOp {
     UNARY_SIGMOID,
     UNARY_TANH,
     UNARY_SOFTPLUS,
-    UNARY_SOFTSIGN,
     UNARY_RELU,
     UNARY_LEAKY,
     UNARY_ELU,
-    UNARY_CELU,
-    UNARY_SELU,
     UNARY_THRESHOLDED,
     UNARY_HARD_SIGMOID,
     UNARY_HARD_SWISH,
@@ -45,7 +42,9 @@ enum UnaryOp {
     UNARY_GELU_TANH,
     UNARY_CLIP,
     UNARY_SHRINK,
-    UNARY_AFFINE,     /* of recurrent layers: p x + q */
-    UNARY_SCALED_TANH /* p tanh(q x) */
+    UNARY_AFFINE,      /* of recurrent layers: p x + q */
+    UNARY_SCALED_TANH, /* p tanh(q x) */
+#define UNARY_FUNCTION(name, number, attributes, formula) UNARY_##number,
+#include "unary.def"
 };
 #endif

@@ -54,7 +54,7 @@ set(cuda_build ${CMAKE_CURRENT_BINARY_DIR}/cuda)
 file(MAKE_DIRECTORY ${cuda_build})
 file(GLOB cuda_headers CONFIGURE_DEPENDS ${cuda_folder}/*.cuh ${cuda_folder}/*_args.h)
 list(APPEND cuda_headers ${CMAKE_CURRENT_SOURCE_DIR}/rewrite/base/demi_dtype.h
-    ${CMAKE_CURRENT_SOURCE_DIR}/kernels/formulas.h)
+    ${CMAKE_CURRENT_SOURCE_DIR}/kernels/formulas.h ${CMAKE_CURRENT_SOURCE_DIR}/kernels/unary.def)
 set(cuda_options -std=c++17 -O3 -I${CMAKE_CURRENT_SOURCE_DIR}/rewrite/base
     -I${CMAKE_CURRENT_SOURCE_DIR}/kernels -I${cuda_folder})
 set(cuda_targets "")

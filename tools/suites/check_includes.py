@@ -8,7 +8,7 @@ and that what a model may leave out is read through functions that say so.
     tools/evaluation -> tools/search/solve, passes/front, runtime, kernels, rewrite
     tools/search, tools/training -> tools/evaluation and these     tools/search/solve -> rewrite/base
     kernels/cuda's .cu and .cuh files, which nvcc compiles as C++, include *.cuh, *_args.h,
-    formulas.h and demi_dtype.h alone; what includes an *_args.h in turn is C and C++
+    formulas.h, unary.def, and demi_dtype.h alone; what includes an *_args.h in turn is C and C++
 
 A folder is a room; ROOMS says which others each may include. A folder of kernels/cpu without a line
 there is a family of operators: loops and the contract, nothing else. Tests may include what lies in
@@ -158,7 +158,7 @@ ATTR_STRUCT = re.compile(r"\bstruct\s+\w*Attrs\s*\{|\}\s*\w*Attrs\s*;|"
                          r"\bAttrLayout\s+(?!op_attrs_)\w+\s*=")
 TYPE_MEMBER = re.compile(r"->type->\w+")
 # What a file that nvcc compiles may include.
-FOR_NVCC = re.compile(r"kernels/cuda/(\w+\.cuh|\w+_args\.h)|rewrite/base/demi_dtype\.h|kernels/formulas\.h")
+FOR_NVCC = re.compile(r"kernels/cuda/(\w+\.cuh|\w+_args\.h)|rewrite/base/demi_dtype\.h|kernels/formulas\.h|kernels/unary\.def")
 # An instruction set's vectors: a body is compiled behind one of them, and all define the same names.
 SIMD_HEADER = re.compile(r"rewrite/base/simd/simd_\w+\.h")
 # Files that need not be unique: one per folder by convention.

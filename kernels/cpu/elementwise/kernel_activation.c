@@ -38,8 +38,6 @@ static bool activate(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT
 
 PLAIN(leaky_relu, FORMULA_LEAKY_RELU(x, p), FORMULA_LEAKY_RELU(x, p), WITH_ATTRS)
 PLAIN(elu, FORMULA_ELU(x, p, math_expm1), FORMULA_ELU(x, p, expm1), WITH_ATTRS)
-PLAIN(selu, FORMULA_SELU(x, p, q, math_expm1), FORMULA_SELU(x, p, q, expm1), WITH_ATTRS)
-PLAIN(celu, FORMULA_CELU(x, p, math_expm1, fminf), FORMULA_CELU(x, p, expm1, fmin), WITH_ATTRS)
 PLAIN(thresholded_relu, FORMULA_THRESHOLDED_RELU(x, p), FORMULA_THRESHOLDED_RELU(x, p), WITH_ATTRS)
 PLAIN(hard_sigmoid, FORMULA_HARD_SIGMOID(x, p, q), FORMULA_BETWEEN(p *x + q, 0.0, 1.0), WITH_ATTRS)
 PLAIN(hard_swish, FORMULA_HARD_SWISH(x), x *FORMULA_BETWEEN(x *(1.0 / 6) + 0.5, 0.0, 1.0),
@@ -71,7 +69,34 @@ bool kernel_swiglu(KernelCall *call) {
 }
 
 PLAIN(softplus, math_softplus(x), x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)), WITHOUT_ATTRS)
-PLAIN(softsign, FORMULA_SOFTSIGN(x, fabsf), FORMULA_SOFTSIGN(x, fabs), WITHOUT_ATTRS)
+
+/* ---- functions of one formula ----------------------------------------------------------------- */
+
+#define MATH_EXP   math_exp
+#define MATH_EXPM1 math_expm1
+#define MATH_LOG1P math_log1p
+#define MATH_TANH  math_tanh
+#define MATH_ABS   fabsf
+#define MATH_MIN   fminf
+#define MATH_MAX   fmaxf
+#define UNARY_FUNCTION(name, number, attributes, formula)                                          \
+    UNARY_ROWS_FOR(ROW_CLONES, name##_f32, float, float, float, formula)
+#include "unary.def"
+
+#define MATH_EXP   exp
+#define MATH_EXPM1 expm1
+#define MATH_LOG1P log1p
+#define MATH_TANH  tanh
+#define MATH_ABS   fabs
+#define MATH_MIN   fmin
+#define MATH_MAX   fmax
+#define UNARY_FUNCTION(name, number, attributes, formula)                                          \
+    UNARY_ROWS(name##_f64, double, double, double, formula)                                        \
+    bool kernel_##name(KernelCall *call) {                                                         \
+        static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name)};               \
+        return attributes;                                                                         \
+    }
+#include "unary.def"
 
 /* ---- Gelu ------------------------------------------------------------------------------------ */
 

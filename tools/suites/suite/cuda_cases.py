@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 from onnx import helper, numpy_helper
 
+from . import unary_functions
 from .cuda_case import BYTES, FLOATS, NUMBERS, Case
 from .cuda_heads_cases import heads, turned_heads
 
@@ -21,6 +22,7 @@ UNARY = ("Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Sqrt", "Reciprocal", "
          "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Sigmoid", "Tanh",
          "Softplus", "Softsign", "Relu", "LeakyRelu", "Elu", "Celu", "Selu", "ThresholdedRelu",
          "HardSigmoid", "HardSwish", "Mish", "Gelu", "Shrink", "Identity")
+UNARY = (*UNARY, *(op for op in unary_functions.operators() if op not in UNARY))
 DOMAIN = {"Sqrt": np.abs, "Log": np.abs, "Acosh": lambda x: 1 + np.abs(x), "Asin": np.tanh,
           "Acos": np.tanh, "Atanh": lambda x: np.tanh(x) / 2}
 # Where a unit of the operand is many of the result, or the two sides have other formulas.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from . import unary_functions
+
 Rng = np.random.Generator
 
 
@@ -82,6 +84,7 @@ UNARY = {
     "HardSigmoid": (-2.5, 2.5), "ThresholdedRelu": (1.0,), "Shrink": (-0.5, 0.5),
     "Swish": (), "Gelu": (),
 }
+UNARY |= {op: () for op in unary_functions.operators() if op not in UNARY}
 LIMITED = {"Acos": (-0.9, 0.9), "Acosh": (1.2, 3.0), "Asin": (-0.9, 0.9), "Atanh": (-0.9, 0.9),
            "Log": (0.2, 3.0), "Reciprocal": (0.3, 2.0), "Sqrt": (0.2, 3.0), "Tan": (-1.2, 1.2)}
 NUMBERS = {"Celu": {"alpha": 1.3}, "Elu": {"alpha": 0.7}, "LeakyRelu": {"alpha": 0.2},
