@@ -85,7 +85,8 @@ static void note_step(WatchedRanges *ranges, const DemiStep *step) {
 /* Its thread's memory: it runs out within a callback, which the library's run must not be left by. */
 typedef struct Watcher {
     MemTrap trap;
-    Arena arena, kept; /* kept: of histograms */
+    Arena arena;
+    Arena *kept; /* of histograms; those of the first lane outlive it */
     WatchedRanges ranges;
     Session *session;
     uint64_t reserved; /* of what is counted: bytes of the session's share */
@@ -97,8 +98,8 @@ static void free_watcher(void *watcher) {
     arena_free(&((Watcher *)watcher)->arena);
 }
 
-static void free_histograms(void *watcher) {
-    arena_free(&((Watcher *)watcher)->kept);
+static void free_histograms(void *kept) {
+    arena_free(kept);
 }
 
 static void watch_step(void *user, const DemiStep *step) {
@@ -143,9 +144,9 @@ static void begin_watcher(Watcher *w, const DemiCalibrateOptions *options,
         return;
     }
     arena_init(&w->arena, &w->trap);
-    arena_init(&w->kept, &w->trap);
+    w->kept->trap = &w->trap;
     w->ranges = watched_ranges_new(options, &w->arena, threads);
-    w->ranges.counter.arena = &w->kept;
+    w->ranges.counter.arena = w->kept;
     w->ranges.asked = asked;
 }
 
@@ -156,7 +157,10 @@ static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges, bool 
         Session *session = watchers[i].session = lanes->sessions[i];
         arena_defer(lanes->arena, free_watcher, &watchers[i]);
         /* what the first one counted is taken over */
-        arena_defer(i ? lanes->arena : ranges->counter.arena, free_histograms, &watchers[i]);
+        Arena *owner = i ? lanes->arena : ranges->counter.arena;
+        watchers[i].kept = ARENA_NEW(owner, Arena);
+        arena_init(watchers[i].kept, owner->trap);
+        arena_defer(owner, free_histograms, watchers[i].kept);
         begin_watcher(&watchers[i], ranges->options, selects ? ranges : NULL,
                       lanes->count == 1 ? session->threads : 1);
         if (watchers[i].failed) return watcher_failed(&watchers[i], err);
@@ -208,14 +212,14 @@ static bool measure_by(WatchedRanges *ranges, Trials *t, const Measure *how, uns
     Lanes lanes = {.count = 0};
     Arena *within = arena_child(t->arena);
     bool ok = lanes_open(&lanes, t, t->reference, &t->how, most, within, err);
-    Watcher *watchers = ARENA_ARRAY(ranges->counter.arena, Watcher, lanes.count + 1);
+    Watcher *watchers = ARENA_ARRAY(within, Watcher, lanes.count + 1);
     ok = ok && open_watchers(&lanes, ranges, how->selects, watchers, err) &&
          run_sets(&lanes, watchers, how->keep, err);
     demi_context_watch(t->reference->context, NULL, NULL, NULL);
     t->reference->reserved = 0;
     for (unsigned i = 0; ok && i < lanes.count; i++) join(ranges, &watchers[i].ranges, i == 0);
     *again = !ok && lanes_lack_memory(&lanes, err);
-    if (!ok) arena_free(&watchers[0].kept);
+    if (!ok && watchers[0].kept) arena_free(watchers[0].kept);
     lanes_end(&lanes);
     arena_free(within);
     return ok;
