@@ -2,7 +2,7 @@
 """The gallery: reports of `demi convert --report` on the real models that the set-up has unpacked.
 
 Each is converted to float16 as the command does by default, and nothing is written but its report, one file
-that opens offline. The page has a card for each: what runs in 16 bit, nodes, casts, weights, as the report
+that opens offline. The page has a card for each: what runs in 16-bit, nodes, casts, weights, as the report
 counts them.
 """
 
@@ -26,7 +26,7 @@ class Card:
     report: dict
 
     def share(self) -> tuple[int, int]:
-        """Nodes in 16 bit, and all with floats; constants apart, as tools/command/report_page.html has it."""
+        """Nodes in 16-bit, and all floating-point nodes; constants apart, as tools/command/report_page.html has it."""
         types = [node["dtype"] for node in self.report["nodes"] if node["op_type"] != "Constant"]
         return sum(t in LOW for t in types), sum(t in FLOATS for t in types)
 
@@ -61,7 +61,7 @@ def card_html(card: Card) -> str:
     rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     return (f'<a class="report-card" href="reports/{html.escape(card.file)}">'
             f"<strong>{html.escape(card.name)}</strong><span>{html.escape(card.package)}</span>"
-            f'<b>{shown} %</b><span>{low:,} of {floats:,} nodes with floats run in float16</span>'
+            f'<b>{shown} %</b><span>{low:,} of {floats:,} floating-point nodes run in float16</span>'
             f'<i class="share"><i style="width: {percent:.1f}%"></i></i><dl>{rows}</dl></a>')
 
 

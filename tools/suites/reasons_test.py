@@ -4,12 +4,13 @@ reasons are those that are expected, word for word, and true (suite/reasons.py).
 those of other models (judges/placement.py).
 """
 
+import re
 import sys
 
 import onnx
 
 from suite import reasons, reasons_cases
-from suite.package import demi
+from suite.package import ROOT, demi
 
 
 def problems(case: reasons_cases.Case) -> list[str]:
@@ -24,8 +25,18 @@ def problems(case: reasons_cases.Case) -> list[str]:
     return found + reasons.Truth({"nodes": nodes}, graphs, case.variant.to, case.mincut).problems()
 
 
+def page_problems() -> list[str]:
+    """The report page counts reasons by texts of its own: they have to be those that the library gives."""
+    page = (ROOT / "tools/command/report_page.html").read_text()
+    notes = (ROOT / "passes/placement/node_note.c").read_text()
+    known = {"".join(re.findall(r'"([^"]*)"', run)) for run in re.findall(r'"[^"]*"(?:\s*"[^"]*")*', notes)}
+    groups = re.findall(r'^  (\w+): \["([^"]+)", "[^"]+"\],$', page, re.M)
+    return (["the report page has other groups of reasons"] if len(groups) != 4 else []) + [
+        f"the report page: no reason is '{text}'" for _, text in groups if text not in known]
+
+
 def main() -> None:
-    failures = [f"{case.title}: {text}" for case in reasons_cases.CASES for text in problems(case)]
+    failures = [f"{case.title}: {text}" for case in reasons_cases.CASES for text in problems(case)] + page_problems()
     for text in failures:
         print("FAIL", text[:400])
     print(f"reasons: {len(reasons_cases.CASES)} cases, {len(failures)} failures")

@@ -120,8 +120,9 @@ def pages(root: pathlib.Path) -> Iterator[Text]:
     for path in sorted((root / "tools/command").glob("*.html")):
         text = re.sub(r"<style.*?</style>|<script.*?</script>", "", path.read_text(), flags=re.S)
         yield str(path.relative_to(root)), html.unescape(re.sub(r"<[^>]+>", " ", text))
-    for path in sorted((root / "tools/command").glob("*.js")):
-        for text in re.findall(r"\"([^\"\n]* [^\"\n]*)\"|`([^`]* [^`]*)`", path.read_text()):
+    for path in sorted(p for p in (root / "tools/command").iterdir() if p.suffix in {".js", ".html"}):
+        script = path.read_text().partition("<script>")[2] if path.suffix == ".html" else path.read_text()
+        for text in re.findall(r"\"([^\"\n]* [^\"\n]*)\"|`([^`]* [^`]*)`", script):
             yield str(path.relative_to(root)), text[0] or re.sub(r"\$\{[^}]*\}", "X", text[1])
 
 
