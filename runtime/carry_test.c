@@ -207,7 +207,7 @@ TEST_WITH(test_cut, Fixture *f) {
     refuse_cut(f, "past", 1, 4, "input 'past': 4 slices of 3 are requested");
     refuse_cut(f, "past", 1, -1, "input 'past': -1 slices of 3 are requested");
     refuse_cut(f, "past", 3, 0, "input 'past': it has no axis 3");
-    refuse_cut(f, "x", 1, 0, "input 'x': it is not state");
+    refuse_cut(f, "x", 1, 0, "input 'x': it is not an input with state");
 }
 
 /* What the last run gave stays as it was when the next one fails, and is there for another. */

@@ -94,7 +94,7 @@ DemiStatus demi_context_cut(DemiContext *context, const char *input, uint32_t ax
     const ContextCarry *carry = find_carry(context, input);
     RtValue *value = carry ? &context->inputs[carry->input] : NULL;
     if (!value)
-        err_set(&err, ERR_USAGE, "it is not state");
+        err_set(&err, ERR_USAGE, "it is not an input with state");
     else if (value->state != RT_TENSOR)
         err_set(&err, ERR_USAGE, "it is not set, or is not a tensor");
     else if (axis >= value->tensor->tensor.rank)

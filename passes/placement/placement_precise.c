@@ -108,7 +108,7 @@ static const OpRecord *asks_of(Precise *c, const Use *use, VarId reader) {
 /* ---- who reads what -------------------------------------------------------------------------- */
 
 static const char *reason_of(const Precise *c, const OpRecord *row) {
-    return arena_printf(&c->p->model->arena, "feeds %s alone, and 16 bits are too few for %s",
+    return arena_printf(&c->p->model->arena, "feeds only %s, and 16 bits are too few for %s",
                         row->name, row->asks_for);
 }
 

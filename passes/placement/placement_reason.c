@@ -344,7 +344,7 @@ static NodeNote fp32_note(PlacementReasons *r, const Node *node) {
         if (aside == VAR_NONE) aside = var;
     }
     if (aside != VAR_NONE) return var_note(r, node, aside);
-    if (fixed) return note(NOTE_FIXED, "its float operands have a fixed type");
+    if (fixed) return note(NOTE_FIXED, "its floating-point operands have a fixed type");
     return typeless_note(r, node);
 }
 

@@ -109,8 +109,8 @@ typedef struct CommandTable {
          NULL,       NULL, "Write weights of 1 KiB or more to a file next to OUT."},               \
     {                                                                                              \
         "data-name", 0, OPTION_ROW_VALUE, "NAME", NULL,                                            \
-            "Name of the file for external weights. By default, the name is OUT's with a hash of " \
-            "the weights, so that no other model's weights are ever overwritten."                  \
+            "Like --external, to a file of this name. By default, the name of the file is OUT's "  \
+            "with a hash of the weights, so that no other model's weights are ever overwritten."   \
     }
 
 /* Which inputs with defaults become constants. */

@@ -8,6 +8,7 @@ Models are written as text, so that nothing but the command itself is needed.
 import itertools
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -230,6 +231,23 @@ class Options(Case):
         for wrong in ["0", "99", "latest", "21x", "", "-1"]:
             self.assertIn("--opset", self.fails(2, "convert", "--print-pipeline",
                                                 f"--opset={wrong}"))
+
+    def test_former_names(self):
+        """Names of an earlier version are accepted, and neither printed nor shown."""
+        rows = re.findall(r'FORMERLY\("([^"]+)", "([^"]+)"\)', (pathlib.Path(__file__).resolve().parents[2] / "passes/former_names.def").read_text())
+        listed = [line.split(":")[0] for line in text(self.ok("opt", "--list-passes").stdout).splitlines() if line[0] != " "]
+        self.assertGreater(len(rows), 10)
+        for former, name in rows:
+            self.assertIn(name, listed)
+            self.assertNotIn(former, listed)
+            self.assertNotIn("unknown pass", text(run("opt", self.model, "--passes", former).stderr))
+        for command, former, name in (("simplify", "strip-notes", "strip-doc-strings"),
+                                      ("make-training", "spelled", "decompose")):
+            self.assertNotIn("unknown option", text(run(command, self.model, "-o", self.path("o.onnx"),
+                                                        f"--{former}").stderr))
+            shown = text(self.ok("help", command).stdout)
+            self.assertIn(f"--{name}", shown)
+            self.assertNotIn(f"--{former}", shown)
 
     def test_other_spellings(self):
         for to in ["fp16", "half"]:

@@ -53,6 +53,8 @@ class Train(unittest.TestCase):
         self.assertEqual(path.read_bytes(), self.model)
         proto = demi.make_training(onnx.load_from_string(model), optimizer="momentum", momentum=0.5, rate=0.1,
                                    decay=0.25, scale="dynamic", freeze=["b1"], decompose=True)
+        self.assertEqual(demi.make_training(model, optimizer="adam", spelled=True),  # its former name
+                         demi.make_training(model, optimizer="adam", decompose=True))
         self.assertNotIn("ai.onnx.preview.training", [n.domain for n in proto.training_info[0].algorithm.node
                                                       if n.op_type != "Gradient"])
         self.assertNotIn("b1", [b.key for b in proto.training_info[0].update_binding])

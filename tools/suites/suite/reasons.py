@@ -226,7 +226,7 @@ class Truth:
         return "" if wanted in first else f"ONNX's schemas say {sorted(first)}"
 
     def _precise(self, node: dict, reason: str) -> str:
-        match = re.fullmatch(r"feeds (\w+) alone, and 16 bits are too few for [\w ]+", reason)
+        match = re.fullmatch(r"feeds only (\w+), and 16 bits are too few for [\w ]+", reason)
         if match:
             asks = {n.op_type for n in walk.model_nodes(self.graphs.model)}
             return "" if match[1] in asks else "the model has no such operator"

@@ -119,7 +119,7 @@ CASES: list[Case] = [
         y = MatMul (m, w)
         """, more="float sc = {0.5}"),
          {"q": ("policy", "QuantizeLinear is an fp32 operator"),
-          "d": ("fixed", "its float operands have a fixed type"),
+          "d": ("fixed", "its floating-point operands have a fixed type"),
           "m": ("policy", "quantized: it reads DequantizeLinear"), "y": LOW}),
     Case("constants", model("""
         k = Constant <value_float = 2.0> ()  l = Constant <value_float = 3.0> ()
