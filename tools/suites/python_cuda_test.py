@@ -52,6 +52,7 @@ class Capsules:
 
     NAME = b"dltensor"
     KINDS = {"float32": (2, 32), "bfloat16": (4, 16), "int64": (0, 64)}
+    KEPT: list["Capsules"] = []  # a capsule may outlive its maker, whose memory and function it calls at its end
 
     class Managed(ctypes.Structure):
         _fields_ = [("data", ctypes.c_void_p), ("kind", ctypes.c_int32), ("device", ctypes.c_int32),
@@ -70,6 +71,7 @@ class Capsules:
         self.managed = self.Managed(pointer - offset, 2, device, like.ndim, code, bits, 1, self.shape,
                                     self.strides, offset)
         self.end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._end)
+        self.KEPT.append(self)
 
     def _end(self, _: int) -> None:
         self.ended += 1
