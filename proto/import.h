@@ -52,6 +52,8 @@ typedef struct Import {
     VEC(PendingUse) uses;       /* of the graph being filled */
     VEC(NameRef *) references;  /* of the graph being filled */
     VEC(ShadowPiece) unmodeled; /* pieces of the record being read that go to its rest */
+    unsigned progress;          /* progress_begin's, counted in pieces */
+    uint64_t pieces_read;
 } Import;
 
 /* What a model is read from: path or memory. */

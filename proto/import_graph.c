@@ -3,6 +3,7 @@
  * reads or mentions them. Nested graphs are queued and read after the graph that holds them, whose
  * definitions are then complete, so that captures resolve in unsorted files too. */
 #include "import.h"
+#include "work_progress.h"
 
 enum {
     GRAPH_NODE = 1,
@@ -22,12 +23,18 @@ enum {
 
 typedef bool (*PieceReader)(Import *import, Scope *scope, ShadowPiece piece);
 
+static void count_piece(Import *import) {
+    progress_at(import->progress, ++import->pieces_read);
+}
+
 /* Calls read for every piece of that field, in file order. */
 static bool each_piece(Import *import, Scope *scope, const ShadowRecord *record, uint32_t field,
                        PieceReader read) {
-    for (size_t i = 0; i < record->pieces.count; i++)
-        if (record->pieces.items[i].field == field && !read(import, scope, record->pieces.items[i]))
-            return false;
+    for (size_t i = 0; i < record->pieces.count; i++) {
+        if (record->pieces.items[i].field != field) continue;
+        if (!read(import, scope, record->pieces.items[i])) return false;
+        count_piece(import);
+    }
     return true;
 }
 
@@ -106,6 +113,7 @@ static bool read_nodes(Import *import, Scope *scope, const ShadowRecord *record,
     for (size_t i = 0; i < record->pieces.count; i++) {
         if (record->pieces.items[i].field != field) continue;
         if (!import_node_ahead(import, ahead, record->pieces.items[i])) return false;
+        count_piece(import);
         if (ready && !import_node(import, ready, scope)) return false;
         ready = ahead;
         ahead = &import->nodes[ready == import->nodes];

@@ -7,6 +7,7 @@
 #include "import.h"
 #include "value_names.h"
 #include "wire_guard.h"
+#include "work_progress.h"
 
 enum {
     MODEL_GRAPH = 7,
@@ -170,6 +171,14 @@ bool import_open(Import *import, const ImportFrom *from) {
     return model->source != NULL;
 }
 
+/* Nodes, weights, declarations: what the importer reads one by one. */
+static uint64_t piece_count(const Shadow *shadow) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < shadow->records.count; i++)
+        count += shadow->records.items[i]->pieces.count;
+    return count;
+}
+
 static bool import_read(Import *import, const ImportFrom *from) {
     if (!import_open(import, from)) return false;
     GuardInput input = {.source = import->model->source,
@@ -177,7 +186,11 @@ static bool import_read(Import *import, const ImportFrom *from) {
                         .memory_budget = import->options->memory_budget};
     if (!wire_guard(&input, &import->scratch, &import->shadow, import->err)) return false;
     import_init_unpackers(import);
-    if (import_model(import)) {
+    import->progress =
+        progress_begin("nodes and values", piece_count(&import->shadow), PROGRESS_STEPS);
+    const bool ok = import_model(import);
+    progress_end(import->progress);
+    if (ok) {
         external_data_list(import->external, import->model);
         return true;
     }

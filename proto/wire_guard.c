@@ -12,6 +12,7 @@
 #include "onnx.pb-c.h"
 #include "wire_read.h"
 #include "shadow_writer.h"
+#include "work_progress.h"
 
 enum {
     /* Three messages (node, attribute, graph) lie between one graph and the next. */
@@ -543,7 +544,12 @@ bool wire_guard(const GuardInput *input, Arena *arena, Shadow *shadow, Err *err)
     root->container = is_container(input->root);
     root->root = !root->container;
     if (root->container) root->record = shadow->model = record_new(guard);
-    while (guard->depth != UINT32_MAX)
-        if (!step(guard)) return false;
-    return true;
+    const unsigned piece = progress_begin("its messages", source->size, PROGRESS_BYTES);
+    bool ok = true;
+    while (ok && guard->depth != UINT32_MAX) {
+        ok = step(guard);
+        progress_at(piece, reader_position(&guard->reader));
+    }
+    progress_end(piece);
+    return ok;
 }
