@@ -18,10 +18,10 @@ enum { NODES_MOST = 16, BYTES = 256 };
 
 typedef struct Chain {
     Fuse *fuse;
-    Node *root;       /* the Q */
-    Quantized source; /* of all that is read; no node while there is none */
-    Value *bytes;     /* its bytes, or what they are looked up by; NULL while there are none */
-    uint32_t count;
+    Node *root;           /* the Q */
+    Quantized source;     /* of all that is read; no node while there is none */
+    Value *bytes;         /* its bytes, or what they are looked up by; NULL while there are none */
+    uint32_t count, open; /* done; being collected around the one at hand */
     const Value *old[NODES_MOST + 1];
     Value *made[NODES_MOST + 1];
 } Chain;
@@ -92,6 +92,19 @@ static bool knows(const Chain *c, const Value *value) {
     return false;
 }
 
+static bool collect(Chain *c, const Value *value);
+
+/* What a step computes with. What is open will be done, so both are bounded together: a row of steps
+ * without a quantized value in it is not walked to its end for each Q behind it. */
+static bool collect_operands(Chain *c, const Node *node) {
+    if (c->count + c->open == NODES_MOST) return false;
+    c->open++;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value && !collect(c, node->inputs[i].value)) return false;
+    c->open--;
+    return true;
+}
+
 /* Whether a table of `value` can be made; adds what it is computed of, operands first. */
 static bool collect(Chain *c, const Value *value) {
     Quantized found;
@@ -100,9 +113,8 @@ static bool collect(Chain *c, const Value *value) {
         if (!takes_source(c, &found)) return false;
     } else {
         const Node *node = value->producer;
-        if (!is_step(node) || node->graph != c->root->graph || c->count == NODES_MOST) return false;
-        for (uint32_t i = 0; i < node->input_count; i++)
-            if (node->inputs[i].value && !collect(c, node->inputs[i].value)) return false;
+        if (!is_step(node) || node->graph != c->root->graph || !collect_operands(c, node))
+            return false;
     }
     if (c->count == NODES_MOST) return false;
     c->old[c->count++] = value;

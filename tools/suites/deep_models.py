@@ -104,6 +104,15 @@ def many_imports(count: int) -> str:
             + "".join(f"v{i} = d{count - 1}.Op (x)\n" for i in range(count)) + "y = Relu (x) }\n")
 
 
+def quantized_sums(count: int) -> str:
+    """A row of additions, each of whose results is also quantized: no lookup table can be made of any."""
+    text = f"{HEADER}{MAIN} <float s = {{0.5}}, uint8 z = {{0}}> {{\nv0 = Exp (x)\n"
+    for i in range(count):
+        text += (f"v{i + 1} = Add (v{i}, x) q{i} = QuantizeLinear (v{i + 1}, s, z) "
+                 f"d{i} = DequantizeLinear (q{i}, s, z)\n")
+    return f"{text}y = Sum ({', '.join(f'd{i}' for i in range(count))}) }}\n"
+
+
 # name: text, and the exit codes of `convert` that are right
 MODELS = {
     "branches20": (branches(20), {0}), "branches30": (branches(30), {0}),
@@ -116,6 +125,7 @@ MODELS = {
     "call_tree": (call_tree(60), {0}), "many_attributes": (many_attributes(20000), {0}),
     "many_functions": (many_functions(30000), {0}),
     "queued_loops": (queued_loops(12000), {0}), "many_casts": (many_casts(20000), {0}),
+    "quantized_sums": (quantized_sums(20000), {0}),
     "many_imports": (many_imports(900), {0}), "too_many_imports": (many_imports(1001), {1}),
 }
 LONGEST_S = 10
@@ -139,6 +149,7 @@ def main() -> int:
             runs = [["convert", source, "-o", made], ["check", source], ["show", source],
                     ["show", "--text", source], ["show", source, "--json"],
                     ["show", "--dot", source],
+                    ["compile", source, "-o", pathlib.Path(folder) / "o.plan"],
                     ["opt", source, "--passes", "infer-dtypes,infer-shapes,strip-casts", "-o",
                      pathlib.Path(folder) / "p.onnxtxt"]]
             for i, command in enumerate(runs):
