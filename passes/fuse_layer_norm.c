@@ -11,7 +11,7 @@
  * and without m, x in the place of d, of root mean squares: rms = 1.
  *
  * d d is Pow(d, 2) or Mul(d, d), d may be computed twice; d / s is Div(d, s), Mul(d, Reciprocal(s))
- * or Mul(d, Div(1, s)); Bias may be absent. The means are over the same last axes (constant ones,
+ * or Mul(d, Div(1, s)), or a cast of that to 16 bit; Bias may be absent. The means are over the same last axes (constant ones,
  * an attribute or an input) and keep them; epsilon is a constant; Scale and Bias have only known
  * dims of those axes, each x's or 1. What comes after s is read once; d, m and v may be read
  * elsewhere and stay then. p and q have the same shape; where others read their sum it is the
@@ -143,12 +143,21 @@ static Node *find_affine(const Value *value, const char *op, const Norm *norm, V
     return is_factor(*factor, norm) ? node : NULL;
 }
 
+/* `value`, or what a cast makes of it that alone reads it: the factors may be in 16 bit. */
+static const Value *narrowed(const Value *value) {
+    const Node *cast = fuse_reader(value);
+    const bool narrows = cast && node_is_cast(cast) && fuse_is(cast, "Cast") &&
+                         dtype_is_reduced(type_dtype(cast->outputs[0]->type));
+    return narrows ? cast->outputs[0] : value;
+}
+
 static void fuse_parts(Fuse *fuse, Node *sqrt) {
     Norm norm = {0};
     Value *bias = NULL;
     if (!find_deviation(fuse, sqrt, &norm) || !fuse_takes(norm.x)) return;
     Node *quotient = find_quotient(fuse, sqrt->outputs[0], &norm);
-    Node *scaled = quotient ? find_affine(quotient->outputs[0], "Mul", &norm, &norm.scale) : NULL;
+    const Value *normal = quotient ? narrowed(quotient->outputs[0]) : NULL;
+    Node *scaled = normal ? find_affine(normal, "Mul", &norm, &norm.scale) : NULL;
     if (!scaled) return;
     Node *shifted = find_affine(scaled->outputs[0], "Add", &norm, &bias);
     norm.root = shifted ? shifted : scaled;
@@ -159,6 +168,8 @@ static void fuse_parts(Fuse *fuse, Node *sqrt) {
     node_set_attr_int(made, "axis", -norm.axes);
     node_set_attr_float(made, "epsilon", norm.epsilon);
     if (norm.rms) node_set_attr_int(made, "rms", 1);
+    const Dtype to = type_dtype(norm.root->outputs[0]->type);
+    if (to != type_dtype(norm.x->type)) node_set_attr_int(made, "to", to);
     fuse_replace_root(fuse, made, norm.root);
 }
 
