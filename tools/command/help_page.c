@@ -77,6 +77,7 @@ static void roff_text(FILE *out, const char *text, size_t length) {
         case '^': fputs("\\(ha", out); break;
         case '~': fputs("\\(ti", out); break;
         case '"': fputs("\\(dq", out); break;
+        case '|': fputs("|\\:", out); break; /* a line may end there */
         default:
             if (line_start && text[i] == '.') fputs("\\&", out);
             fputc(text[i], out);

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-ESCAPES = {"\\-": "-", "\\(aq": "'", "\\(ga": "`", "\\(ha": "^", "\\(ti": "~", "\\(dq": '"',
+ESCAPES = {"\\:": "", "\\-": "-", "\\(aq": "'", "\\(ga": "`", "\\(ha": "^", "\\(ti": "~", "\\(dq": '"',
            "\\&": "", "\\fB": "", "\\fR": "", "\\fI": "", "\\e": "\\"}
 LINTERS = [["groff", "-man", "-Tutf8", "-ww", "-z"], ["mandoc", "-T", "lint", "-W", "warning"]]
 
