@@ -6,7 +6,7 @@
  *
  * Constants are initializers and Constant nodes, in every graph, branch and function. One that is
  * also read as it is, or in two types, stays and keeps its run-time casts, unless both=true stores
- * a second copy. A graph input's default, and a parameter that a training binding updates, are no
+ * a second copy; a single number always has one. A graph input's default, and a parameter that a training binding updates, are no
  * constants. Data is converted when it is written: no copy is held. With own=true a constant is
  * left alone unless demi itself inserted one of its casts.
  */
@@ -129,6 +129,7 @@ static Value *constant_beside(Value *value, const Tensor *stored) {
     node_resize_outputs(node, 1);
     node_set_output(node, 0, copy);
     node_set_attr_tensor(node, "value", stored);
+    constant_note(node, (Dtype)stored->dtype);
     return copy;
 }
 
@@ -163,6 +164,11 @@ static bool must_clamp(CastParams *c, const Value *value, const Tensor *tensor, 
     return true;
 }
 
+/* A second copy of a number, such as a scale, takes less than a Cast of it and runs no node. */
+static bool is_number(const Tensor *tensor) {
+    return tensor_count(tensor) == 1;
+}
+
 static bool visit(CastParams *c, Value *value) {
     if (!value || !value->uses || (c->own && !has_own_cast(value))) return true;
     const Tensor *tensor = constant_storable(value);
@@ -171,7 +177,7 @@ static bool visit(CastParams *c, Value *value) {
     if (to) return fold(c, value, tensor, to);
     bool must;
     if (!must_clamp(c, value, tensor, &must)) return false;
-    return !(c->both || must) || store_both(c, value, tensor);
+    return !(c->both || must || is_number(tensor)) || store_both(c, value, tensor);
 }
 
 static bool visit_all(CastParams *c, const GraphList *graphs) {

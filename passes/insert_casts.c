@@ -44,6 +44,7 @@ static const char *const float_names[] = {"float16", "bfloat16", NULL}; /* their
 #define ROW(kind, name, member, choices, otherwise, help)                                          \
     {name, OPTION_##kind, offsetof(InsertCastsOptions, member), choices, otherwise, help},
 static const PassOption options_table[] = {
+    {"to", OPTION_CHOICE, offsetof(InsertCastsOptions, to), float_names, NULL, "the 16-bit type"},
 #define OF_INSERT_CASTS ROW
 #include "policy.def"
     {"keep-defaults", OPTION_BOOL, offsetof(InsertCastsOptions, keep_defaults), NULL, NULL,

@@ -83,8 +83,10 @@ static QdqOperands operands_of(Realize *r, const QdqValue *at) {
     const QdqScale *scale = &r->scales[at->value->id];
     const Value *of = r->plan->values[id].value;
     if (!r->scale_of[id]) {
-        r->scale_of[id] =
-            qdq_constant(r->ctx, of, "scale", tensor_new_float_scalar(arena, scale->scale));
+        const Tensor *number = tensor_new_float_scalar(arena, scale->scale);
+        const Dtype floats = type_dtype(of->type);
+        if (floats != DTYPE_FLOAT) number = tensor_new_cast(arena, number, floats);
+        r->scale_of[id] = qdq_constant(r->ctx, of, "scale", number);
         r->zero_of[id] =
             qdq_constant(r->ctx, of, "zero_point", zero_tensor(r, at->dtype, scale->zero));
     }
@@ -117,7 +119,7 @@ static void quantize_value(Realize *r, const QdqValue *at) {
     if (!r->uses.count) return;
     const QdqOperands operands = operands_of(r, at);
     Value *quantized = qdq_value(r->ctx, value, "quantized", at->dtype);
-    Value *result = qdq_value(r->ctx, value, "dequantized", DTYPE_FLOAT);
+    Value *result = qdq_value(r->ctx, value, "dequantized", type_dtype(value->type));
     Node *q = qdq_insert(r->ctx, "QuantizeLinear", value, &operands, quantized);
     Node *dq = qdq_insert(r->ctx, "DequantizeLinear", quantized, &operands, result);
     mark(r, q);
@@ -136,9 +138,10 @@ static void find_scales(Realize *r) {
     for (uint32_t id = 0; id < r->plan->value_count; id++) {
         QdqValue *at = &r->plan->values[id];
         if (!at->dtype) continue;
-        const RangeRow *range = r->plan->values[qdq_plan_scale_of(r->plan, id)].range;
-        qdq_scale_of_range(at->dtype, r->plan->request.symmetric, range->low, range->high,
-                           &r->scales[id]);
+        const QdqValue *like = &r->plan->values[qdq_plan_scale_of(r->plan, id)];
+        const double range[2] = {like->range->low, like->range->high};
+        qdq_scale_in(type_dtype(like->value->type), at->dtype, r->plan->request.symmetric, range,
+                     &r->scales[id]);
     }
 }
 
@@ -151,30 +154,31 @@ static void realize(Realize *r, const QdqStore *store) {
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-static bool holds_float(const Node *node) {
+/* The floating-point type that the node gives, or else reads; UNDEFINED where there is none. */
+static Dtype float_of(const Node *node) {
     for (uint32_t i = 0; i < node->output_count; i++)
-        if (qdq_is_float(node->outputs[i])) return true;
+        if (qdq_is_float(node->outputs[i])) return type_dtype(node->outputs[i]->type);
     for (uint32_t i = 0; i < node->input_count; i++)
-        if (qdq_is_float(node->inputs[i].value)) return true;
-    return false;
+        if (qdq_is_float(node->inputs[i].value)) return type_dtype(node->inputs[i].value->type);
+    return DTYPE_UNDEFINED;
 }
 
 /* Of a node that stays float. */
 static NodeNote note_float(const Realize *r, const Node *node) {
     const QdqNode *at = &r->plan->nodes[node->id];
-    NodeNote note = {.dtype = DTYPE_FLOAT, .kind = at->kind, .reason = at->reason};
-    if (!holds_float(node))
+    NodeNote note = {.dtype = float_of(node), .kind = at->kind, .reason = at->reason};
+    if (!note.dtype)
         return (NodeNote){.dtype = node->output_count && node->outputs[0]
                                        ? type_dtype(node->outputs[0]->type)
                                        : DTYPE_UNDEFINED,
                           .kind = NOTE_NO_FLOAT,
-                          .reason = "it has no float32 values"};
+                          .reason = "it has no floating-point values that can be quantized"};
     if (at->kind != NOTE_NONE) return note;
     const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
     note.kind = NOTE_POLICY;
     if (node->input_count == 0) {
         note.kind = NOTE_CONSTANT;
-        note.reason = "a constant that is read in float32";
+        note.reason = "a constant that is read as it is";
     } else if (node->graph->function || !record) {
         note.kind = NOTE_UNKNOWN;
         note.reason = record ? "it is in a function" : "its operator is unknown";
@@ -238,12 +242,12 @@ static bool is_named(const InsertQdqOptions *options) {
     return options->values.count || options->weights_of.count;
 }
 
-/* A model that was exported in 16 bit may hold none. */
+/* A model in double holds none. */
 static bool holds_any_float(const Model *model, Arena *scratch) {
     const GraphList graphs = model_graphs(model, scratch);
     for (size_t g = 0; g < graphs.count; g++)
         for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
-            if (holds_float(node)) return true;
+            if (float_of(node)) return true;
     return false;
 }
 
@@ -329,7 +333,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     a.request.broken = a.broken;
     if (ok && !is_named(a.options) && !floats)
         pass_remark(ctx->counts, &ctx->model->arena,
-                    "nothing to quantize: the model has no float32 values");
+                    "nothing to quantize: the model has no floating-point values of 16 or 32 bits");
     while (ok && !a.done) {
         model_batch_removals(ctx->model);
         ok = attempt(&a, ctx, err);

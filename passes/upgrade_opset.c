@@ -25,6 +25,7 @@ typedef struct UpgradeOptions {
     int64_t to;
     int target;      /* a DemiTarget; 0: none */
     int activations; /* a DemiActivations, less 1 */
+    int rest;        /* a DemiRest, less 1 */
     int64_t block;
     PassStrings inputs;
     NodeChoice nodes;
@@ -230,42 +231,64 @@ static bool check_options(const Model *model, const UpgradeOptions *options, Err
     return false;
 }
 
+/* What --rest names, in the order of its choices; UNDEFINED: what it is. */
+static const Dtype rests[] = {DTYPE_UNDEFINED, DTYPE_FLOAT, DTYPE_FLOAT16, DTYPE_BFLOAT16};
+_Static_assert(sizeof rests / sizeof *rests == CHOICE_COUNT(REST), "a type a choice");
+
+/* The type of the scales of what the product reads, as they will be. */
+static Dtype scales_of(const UpgradeOptions *options, const Node *product) {
+    const Value *x = product->input_count ? product->inputs[0].value : NULL;
+    const Dtype own = x ? type_dtype(x->type) : DTYPE_UNDEFINED;
+    if (rests[options->rest]) return rests[options->rest];
+    return dtype_is_reduced(own) ? own : DTYPE_FLOAT;
+}
+
+static bool is_quantized(const Node *node, const ChosenNodes *chosen) {
+    const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
+    return record && !chosen->excluded[node->id] &&
+           (record->quantized == QUANTIZED_PRODUCT || record->quantized == QUANTIZED_WEIGHTS);
+}
+
 /* The opset that what is inserted needs, where there are products to quantize; 0 where that is no
  * later one. */
 static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options,
                                const ChosenNodes *chosen) {
     const ConvertTarget *target = convert_target(options->target);
-    int64_t need = qdq_opset_of(target->dtype, true, options->block), of_values = 0;
+    int64_t least = qdq_opset_of(target->dtype, true, options->block), of_values = 0, all = 0;
     if (target->kind == TARGET_VALUES)
         of_values = qdq_opset_of(quantized_value_types[1 + options->activations], false, false);
-    if (of_values > need) need = of_values;
+    if (of_values > least) least = of_values;
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         const int64_t own = opset_version(graphs.items[i]->opsets, NULL);
-        if (own <= 0 || own >= need || graphs.items[i]->function) continue;
+        if (own <= 0 || graphs.items[i]->function) continue;
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
-            const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
-            if (record && !chosen->excluded[node->id] &&
-                (record->quantized == QUANTIZED_PRODUCT || record->quantized == QUANTIZED_WEIGHTS))
-                return need;
+            if (!is_quantized(node, chosen)) continue;
+            const int64_t of_scales = qdq_opset_of_scale(scales_of(options, node));
+            const int64_t need = of_scales > least ? of_scales : least;
+            if (need > own && need > all) all = need;
         }
     }
-    return 0;
+    return all;
 }
 
 /* The opset that the chosen nodes need; inference is best effort, unknown types count as float. */
 static bool find_opset(Upgrade *upgrade, const UpgradeOptions *options, Err *err) {
     PassCtx *ctx = upgrade->ctx;
     const ConvertTarget *chosen_for = convert_target(options->target);
-    const bool quantizes = chosen_for->kind != TARGET_REDUCED;
-    const Dtype target = quantizes ? DTYPE_FLOAT16 : chosen_for->dtype;
+    const bool quantizes = chosen_for->kind == TARGET_VALUES || chosen_for->kind == TARGET_WEIGHTS;
+    if (chosen_for->kind == TARGET_FULL) return true; /* every opset has it */
+    const Dtype computed = quantizes ? rests[options->rest] : chosen_for->dtype;
+    const bool reduces = dtype_is_reduced(computed);
+    const Dtype target = reduces ? computed : DTYPE_FLOAT16;
     ChosenNodes chosen;
     if (!node_choice_resolve(&options->nodes, ctx->model, target, ctx->scratch, &chosen, err))
         return false;
     if (options->inputs.count && !infer_dtypes_given(ctx, &options->inputs, err)) return false;
     upgrade_infer(upgrade);
-    upgrade->to = quantizes ? quantized_opset(ctx, options, &chosen)
-                            : least_opset_for(ctx->model, target, &chosen, ctx->scratch);
+    if (reduces) upgrade->to = least_opset_for(ctx->model, target, &chosen, ctx->scratch);
+    const int64_t quantized = quantizes ? quantized_opset(ctx, options, &chosen) : 0;
+    if (quantized > upgrade->to) upgrade->to = quantized;
     return true;
 }
 

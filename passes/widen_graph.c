@@ -1,47 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* widen-values: 16-bit values become float between nodes, for plans of processors that do not
- * compute in 16 bit.
- *
- *   y = Add(x, w), all float16  ->  y = Cast(Add(Cast(x, float), w'), float16)
- *
- * x and y being the model's own input and output, w' the constant w widened; of a chain of nodes
- * only its ends have casts, and those that rounded inside are gone. A kernel that widens what it
- * reads and rounds what it gives, once in every step, is slower than one of float. Nothing rounds
- * between nodes then, so the results are nearer to those of the float model; faithful plans do
- * without. What an author rounds to widen it again stays rounded.
- *
- * What stays in 16 bit: inputs and outputs of the model; operands of operators that take no float
- * there, that look at bits, of functions (their bodies have some call's types) and of unknown ones;
- * constant tables that rows are picked from; and what follows from constants alone and is no larger
- * than they are, which is computed once, when compiling. Whatever else reads such a value reads it
- * behind a cast. Casts of constants are not executed either: plan_fold stores what they give in
- * 16 bit, as lower-plan does constants. Models with sequences or optionals of 16-bit values are
- * left as they are.
- */
-#include <stddef.h>
+/* Values of narrow types become float node by node; see widen_graph.h. */
+#include "widen_graph.h"
+
+#include <float.h>
+#include <math.h>
 
 #include "cast_node.h"
+#include "constant_store.h"
 #include "constants.h"
 #include "declared_types.h"
 #include "fuse_casts.h"
 #include "infer_dtypes.h"
-#include "isa.h"
 #include "op_facts.h"
 #include "op_types.h"
-#include "passes.h"
-
-typedef enum Bfloat16 { BFLOAT16_MACHINE, BFLOAT16_WIDEN, BFLOAT16_KEEP } Bfloat16;
-static const char *const bfloat16_names[] = {"machine", "widen", "keep", NULL};
-
-typedef struct WidenOptions {
-    int bfloat16;
-} WidenOptions;
-
-static const PassOption options_table[] = {
-    {"bfloat16", OPTION_CHOICE, offsetof(WidenOptions, bfloat16), bfloat16_names, "machine",
-     "what becomes of bfloat16; machine: kept if this CPU computes in it, else widened"},
-    {0},
-};
 
 /* A constant that is 16 bit for some readers and float for others is in the plan once from so many
  * elements on. */
@@ -49,7 +20,10 @@ enum { LARGE = 1024 };
 
 typedef struct Widen {
     PassCtx *ctx;
-    bool bfloat16;
+    const WidenRequest *request;
+    ConstantStore store;
+    Err *err;
+    bool failed;    /* *err is set */
     uint32_t known; /* values that there were in the beginning; those made later are casts */
     uint8_t *was;   /* [known]: the 16-bit type that the value had; 0: none */
     Value **wide;   /* [known]: the same in float; NULL: not needed yet */
@@ -60,7 +34,7 @@ typedef struct Widen {
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static bool is_low_dtype(const Widen *w, int64_t dtype) {
-    return dtype == DTYPE_FLOAT16 || (w->bfloat16 && dtype == DTYPE_BFLOAT16);
+    return dtype >= 0 && dtype < DTYPE_COUNT && w->request->types >> dtype & 1;
 }
 
 static bool is_low(const Widen *w, const Value *value) {
@@ -103,7 +77,7 @@ static bool takes_float(const Widen *w, const Node *node, uint32_t i) {
     const OpSchema *schema = schema_of(node);
     const Value *value = node->inputs[i].value;
     if (!schema || !allows_float(schema, op_schema_input(schema, i))) return false;
-    bool rows = i == 0 && op_record_has(node_record(node), OP_TAKES_ROWS);
+    bool rows = !w->request->file && i == 0 && op_record_has(node_record(node), OP_TAKES_ROWS);
     return !(rows && is_constant(w, value));
 }
 
@@ -119,7 +93,7 @@ static bool stays_low(const Widen *w, const Value *value) {
  * computes it: that does so in the main graph alone. */
 static bool is_settled(const Widen *w, const Node *node) {
     int64_t given = 0, made = 0;
-    if (!is_main(w, node->graph) || !schema_of(node) || !node->input_count ||
+    if (w->request->file || !is_main(w, node->graph) || !schema_of(node) || !node->input_count ||
         op_record_has(node_record(node), OP_RANDOM))
         return false;
     for (const Attr *attr = node->attrs; attr; attr = attr->next)
@@ -156,8 +130,52 @@ static Value *widened_constant(Widen *w, const Value *value) {
     return twin;
 }
 
+/* True where everybody who reads the constant reads it as float. */
+static bool all_take_float(const Widen *w, const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node || !takes_float(w, use->node, use->index)) return false;
+    return true;
+}
+
+/* Says how many doubles of the constant are past the largest float. False where it can't be read. */
+static bool count_clamped(Widen *w, const Value *value, const Tensor *tensor) {
+    enum { PART = 1024 };
+    double window[PART];
+    ValueStatistics statistics = {.count = tensor_count(tensor)};
+    for (uint64_t first = 0; first < statistics.count; first += PART) {
+        const uint64_t left = statistics.count - first, now = left < PART ? left : PART;
+        if (!tensor_read_raw(tensor, first * sizeof *window, window, now * sizeof *window, w->err))
+            return false;
+        for (uint64_t i = 0; i < now; i++)
+            statistics.overflow += fabs(window[i]) > FLT_MAX && !isinf(window[i]);
+    }
+    PassCounts *counts = w->ctx->counts;
+    counts->overflow += statistics.overflow;
+    if (!statistics.overflow) return true;
+    statistics.max_abs = FLT_MAX;
+    pass_note_loss(counts, &w->ctx->model->arena,
+                   (TensorLoss){.name = sym_text(value->name),
+                                .fate = LOSS_CLAMPED,
+                                .statistics = statistics});
+    return true;
+}
+
+/* In a file, a constant keeps its name and place. NULL where it can't. */
+static Value *constant_in_place(Widen *w, Value *value) {
+    const Tensor *tensor = w->request->file && value_is_constant(value) && !value->referenced
+                               ? constant_tensor(value, &w->ctx->model->arena)
+                               : NULL;
+    if (!tensor || !tensor_check(tensor, NULL) || !all_take_float(w, value)) return NULL;
+    if (tensor->dtype == DTYPE_DOUBLE && !w->failed) w->failed = !count_clamped(w, value, tensor);
+    constant_store(&w->store, value, tensor, DTYPE_FLOAT);
+    w->ctx->counts->rewrites++;
+    return value;
+}
+
 static Value *widened(Widen *w, Value *value) {
     Value *wide = value->id < w->known ? w->wide[value->id] : NULL;
+    if (wide) return wide;
+    wide = constant_in_place(w, value);
     if (wide) return wide;
     wide = widened_constant(w, value);
     if (!wide) wide = cast_insert(w->ctx, value, type_as(w, value, DTYPE_FLOAT), NULL);
@@ -179,6 +197,13 @@ static bool was_widened(const Widen *w, const Value *value) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* A type by its name in upper case, as Cast had it until opset 5. */
+static bool is_low_text(const Widen *w, const Attr *attr) {
+    return (is_low_dtype(w, DTYPE_FLOAT16) && attr_is_text(attr, "FLOAT16")) ||
+           (is_low_dtype(w, DTYPE_BFLOAT16) && attr_is_text(attr, "BFLOAT16")) ||
+           (is_low_dtype(w, DTYPE_DOUBLE) && attr_is_text(attr, "DOUBLE"));
+}
+
 /* Attributes that say a 16-bit type say float, where the outputs may be float. */
 static void widen_attrs(Widen *w, Node *node, const OpSchema *schema) {
     Arena *arena = &w->ctx->model->arena;
@@ -192,7 +217,7 @@ static void widen_attrs(Widen *w, Node *node, const OpSchema *schema) {
         if (role != OP_ATTR_OUTPUT && role != OP_ATTR_COMPUTE) continue;
         if (attr_int(attr, &number) && is_low_dtype(w, number))
             node_set_attr_int(node, name, DTYPE_FLOAT);
-        else if (attr_is_text(attr, "FLOAT16") || (w->bfloat16 && attr_is_text(attr, "BFLOAT16")))
+        else if (is_low_text(w, attr))
             node_set_attr_string(node, name, "FLOAT");
         else if (tensor && is_low_dtype(w, tensor->dtype) && tensor_check(tensor, NULL))
             node_set_attr_tensor(node, name, tensor_new_cast(arena, tensor, DTYPE_FLOAT));
@@ -219,9 +244,10 @@ static bool rounds_on_purpose(const Widen *w, const Node *cast) {
 static bool is_wanted_cast(const Widen *w, const Node *cast) {
     const Value *from = cast->inputs[0].value, *to = cast->outputs[0];
     if (!from || !to) return false;
-    if (is_low(w, to)) return stays_low(w, to) || rounds_on_purpose(w, cast);
+    if (is_low(w, to)) return stays_low(w, to) || (!w->request->file && rounds_on_purpose(w, cast));
     int64_t count = count_of(from);
-    return is_low(w, from) && !(value_is_constant(from) && count >= 0 && count < LARGE);
+    bool small = count >= 0 && count < LARGE;
+    return is_low(w, from) && !(value_is_constant(from) && (small || w->request->file));
 }
 
 /* A Constant stays: where it is 16 bit, a float one is put beside it. */
@@ -299,28 +325,29 @@ static bool holds_low(const Widen *w, const Value *value) {
     return (kind == TYPE_SEQUENCE || kind == TYPE_OPTIONAL) && is_low(w, value);
 }
 
-/* Notes 16-bit values. False where there is nothing to do: there are none, or some are elements of
- * sequences or optionals. */
+/* True where the value is one to be widened, which is noted. *held: it is inside a sequence or an optional. */
+static bool survey_value(Widen *w, const Value *value, bool *held) {
+    if (!value || !is_low(w, value)) return false;
+    *held |= holds_low(w, value);
+    w->was[value->id] = (uint8_t)type_dtype(value->type);
+    return true;
+}
+
+/* Notes values that are to be widened. False where there is nothing to do: there are none, or some are elements
+ * of sequences or optionals. */
 static bool survey(Widen *w, const GraphList *graphs) {
-    bool any = false;
+    bool any = false, held = false;
     for (size_t g = 0; g < graphs->count; g++) {
         const Graph *graph = graphs->items[g];
-        for (size_t i = 0; i < graph->inputs.count; i++) {
-            const Value *value = graph->inputs.items[i];
-            if (holds_low(w, value)) return false;
-            any |= is_low(w, value);
-            if (is_low(w, value)) w->was[value->id] = (uint8_t)type_dtype(value->type);
-        }
+        for (size_t i = 0; i < graph->inputs.count; i++)
+            any |= survey_value(w, graph->inputs.items[i], &held);
+        for (size_t i = 0; w->request->file && i < graph->initializers.count; i++)
+            any |= survey_value(w, graph->initializers.items[i], &held);
         for (const Node *node = graph->first; node; node = node_after(node))
-            for (uint32_t i = 0; i < node->output_count; i++) {
-                const Value *value = node->outputs[i];
-                if (!value) continue;
-                if (holds_low(w, value)) return false;
-                any |= is_low(w, value);
-                if (is_low(w, value)) w->was[value->id] = (uint8_t)type_dtype(value->type);
-            }
+            for (uint32_t i = 0; i < node->output_count; i++)
+                any |= survey_value(w, node->outputs[i], &held);
     }
-    return any;
+    return any && !held;
 }
 
 /* The graphs of the model that plans are made of: but functions' and training's. */
@@ -332,41 +359,76 @@ static GraphList own_graphs(PassCtx *ctx) {
     return own;
 }
 
-static bool run(PassCtx *ctx, const void *opts, Err *err) {
-    const WidenOptions *options = opts;
+/* Inputs and outputs of the model become float themselves. */
+static void widen_inputs(Widen *w, const Graph *graph) {
+    for (size_t i = 0; i < graph->inputs.count; i++) {
+        Value *value = graph->inputs.items[i];
+        if (!is_low(w, value)) continue;
+        value_set_type(value, type_as(w, value, DTYPE_FLOAT));
+        value_declare_input(value, DTYPE_FLOAT);
+        if (value->init) value_set_init(value, constant_as(&w->store, value->init, DTYPE_FLOAT));
+        w->ctx->counts->rewrites++;
+    }
+}
+
+static void widen_outputs(Widen *w, Graph *graph) {
+    for (size_t i = 0; i < graph->outputs.count; i++) {
+        GraphOutput *output = graph->outputs.items[i];
+        Value *value = output->use.value;
+        if (!is_low(w, value) && !was_widened(w, value)) continue;
+        if (is_low(w, value)) {
+            Value *wide = widened(w, value);
+            use_set(&output->use, wide);
+            if (wide != value && !value_is_named_output(value))
+                cast_name_output(w->ctx, value, wide);
+        }
+        graph_declare_output(graph, (uint32_t)i, DTYPE_FLOAT);
+    }
+}
+
+static bool holds_types(const Widen *w, const GraphList *graphs) {
+    for (size_t g = 0; g < graphs->count; g++) {
+        const Graph *graph = graphs->items[g];
+        for (size_t i = 0; i < graph->inputs.count; i++)
+            if (is_low(w, graph->inputs.items[i])) return true;
+        for (size_t i = 0; i < graph->initializers.count; i++)
+            if (is_low(w, graph->initializers.items[i])) return true;
+        for (const Node *node = graph->first; node; node = node_after(node))
+            for (uint32_t i = 0; i < node->output_count; i++)
+                if (node->outputs[i] && is_low(w, node->outputs[i])) return true;
+    }
+    return false;
+}
+
+bool widen_graph(PassCtx *ctx, const WidenRequest *request, Err *err) {
     uint32_t known = ctx->model->value_count;
     Widen w = {.ctx = ctx,
-               .bfloat16 = options->bfloat16 == BFLOAT16_WIDEN ||
-                           (options->bfloat16 == BFLOAT16_MACHINE && !isa_has_bfloat16()),
-               .known = known,
-               .was = ARENA_ARRAY(ctx->scratch, uint8_t, known + 1),
-               .wide = ARENA_ARRAY(ctx->scratch, Value *, known + 1),
-               .narrow = ARENA_ARRAY(ctx->scratch, Value *, known + 1),
-               .settled = ARENA_ARRAY(ctx->scratch, bool, known + 1)};
+               .request = request,
+               .store = {.ctx = ctx, .clamp = true},
+               .err = err,
+               .known = known};
     GraphList graphs = own_graphs(ctx);
+    Graph *graph = ctx->model->graph;
+    if (!holds_types(&w, &graphs)) return true; /* as most models do not */
+    w.was = ARENA_ARRAY(ctx->scratch, uint8_t, known + 1);
+    w.wide = ARENA_ARRAY(ctx->scratch, Value *, known + 1);
+    w.narrow = ARENA_ARRAY(ctx->scratch, Value *, known + 1);
+    w.settled = ARENA_ARRAY(ctx->scratch, bool, known + 1);
     if (!survey(&w, &graphs)) return true;
+    if (request->io) widen_inputs(&w, graph);
     const InferHook hook = {.before_node = visit, .data = &w};
     bool again = true;
     while (again) {
         again = false;
-        if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
+        if (!infer_dtypes(ctx, NULL, &hook, err) || w.failed) return false;
         for (size_t i = 0; i < graphs.count; i++) again |= widen_inner_outputs(&w, graphs.items[i]);
     }
-    narrow_outputs(&w, ctx->model->graph);
+    if (request->io)
+        widen_outputs(&w, graph);
+    else
+        narrow_outputs(&w, graph);
     for (size_t i = 0; i < graphs.count; i++) join_constants(&w, graphs.items[i]);
     for (size_t i = 0; i < graphs.count; i++) declared_types_follow(graphs.items[i]);
     fuse_casts(ctx, FUSE_ALL);
     return true;
 }
-
-const PassInfo widen_values_pass = {
-    .name = "widen-values",
-    .summary =
-        "widen 16-bit values to float32 between nodes, for plans for CPUs that compute in float32",
-    .needs = FACT_DTYPES,
-    .gives = FACT_DTYPES,
-    .options = options_table,
-    .options_size = sizeof(WidenOptions),
-    .idempotent = true,
-    .run = run,
-};

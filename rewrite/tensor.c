@@ -7,6 +7,7 @@
 #include "tensor.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "checked.h"
@@ -180,9 +181,33 @@ static void multiply(const Tensor *tensor, uint64_t first, uint64_t count, float
     }
 }
 
+/* Doubles, nearest; finite ones past the largest float become Inf, or with `clamp` that one. */
+static bool read_doubles(const Tensor *tensor, uint64_t first, uint64_t count, bool clamp,
+                         float *out, Err *err) {
+    enum { PART = WINDOW / 4 };
+    double window[PART];
+    while (count > 0) {
+        const uint64_t now = count < PART ? count : PART;
+        if (!tensor_read_raw(tensor, first * sizeof *window, window, now * sizeof *window, err))
+            return false;
+        for (uint64_t i = 0; i < now; i++) {
+            out[i] = (float)window[i];
+            if (clamp && isinf(out[i]) && !isinf(window[i])) out[i] = copysignf(FLT_MAX, out[i]);
+        }
+        out += now;
+        first += now;
+        count -= now;
+    }
+    return true;
+}
+
 static bool read_cast_floats(const Tensor *tensor, uint64_t first, uint64_t count, float *out,
                              Err *err) {
-    if (!tensor_read_floats(tensor->cast_of, first, count, out, err)) return false;
+    if (dtype_of(tensor->cast_of) == DTYPE_DOUBLE) {
+        if (!read_doubles(tensor->cast_of, first, count, tensor->clamped, out, err)) return false;
+    } else if (!tensor_read_floats(tensor->cast_of, first, count, out, err)) {
+        return false;
+    }
     if (tensor->factors) multiply(tensor, first, count, out);
     return true;
 }
@@ -221,6 +246,7 @@ bool tensor_read_floats(const Tensor *tensor, uint64_t first, uint64_t count, fl
                         Err *err) {
     Dtype dtype = dtype_of(tensor);
     if (dtype == DTYPE_FLOAT) return tensor_read_raw(tensor, first * 4, out, count * 4, err);
+    if (dtype == DTYPE_DOUBLE) return read_doubles(tensor, first, count, false, out, err);
     uint16_t window[WINDOW];
     while (count > 0) {
         uint64_t now = count < WINDOW ? count : WINDOW;

@@ -47,7 +47,7 @@ typedef struct Tensor {
     Sym name;       /* NULL where absent; of an initializer the owning Value's name counts */
     int32_t dtype;  /* a Dtype, or a number this version does not know */
     bool has_dtype; /* data_type is present on the wire */
-    bool clamped;   /* cast_of to 16 bit: finite elements past the largest finite one become that */
+    bool clamped;   /* cast_of: finite elements past the type's largest finite one become that */
     TensorStorage storage;
     uint32_t rank;
     const int64_t *dims; /* [rank]; any numbers: check with tensor_check before use */
@@ -100,7 +100,8 @@ uint64_t tensor_raw_size(const Tensor *tensor);
  * strings. The tensor must have passed tensor_check. */
 bool tensor_read_raw(const Tensor *tensor, uint64_t offset, void *buffer, uint64_t size, Err *err);
 
-/* Reads elements [first, first + count) of a float, float16 or bfloat16 tensor as float. */
+/* Reads elements [first, first + count) of a float, float16, bfloat16 or double tensor as float: doubles are
+ * rounded to nearest, past the largest float to Inf. */
 bool tensor_read_floats(const Tensor *tensor, uint64_t first, uint64_t count, float *out, Err *err);
 
 /* Reads all elements of a tensor of at most `most` elements of an integer type or bool as int64

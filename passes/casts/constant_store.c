@@ -34,16 +34,19 @@ const Tensor *constant_as(ConstantStore *store, const Tensor *tensor, Dtype to) 
                         : tensor_new_cast(arena, tensor, to);
 }
 
+void constant_note(Node *node, Dtype to) {
+    NodeNote *note = ARENA_NEW(&node->graph->model->arena, NodeNote);
+    if (node->note) *note = *node->note;
+    note->dtype = to;
+    note->kind = NOTE_CONSTANT;
+    note->reason = "a constant that is stored in 16-bit";
+    node->note = note;
+}
+
 void constant_store(ConstantStore *store, Value *value, const Tensor *tensor, Dtype to) {
     Arena *arena = &value->graph->model->arena;
     constant_replace(value, constant_as(store, tensor, to));
     value_set_type(value, type_memo_with_dtype(&store->types, arena, value->type, to));
     value_sync_info(value);
-    if (!value->producer || !value->producer->note) return;
-    NodeNote *note = ARENA_NEW(arena, NodeNote);
-    *note = *value->producer->note;
-    note->dtype = to;
-    note->kind = NOTE_CONSTANT;
-    note->reason = "a constant that is stored in 16-bit";
-    value->producer->note = note;
+    if (value->producer && value->producer->note) constant_note(value->producer, to);
 }

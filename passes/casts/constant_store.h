@@ -24,6 +24,9 @@ bool constant_count_loss(ConstantStore *store, const Value *value, const Tensor 
 /* The tensor as `to`. */
 const Tensor *constant_as(ConstantStore *store, const Tensor *tensor, Dtype to);
 
+/* Notes that a Constant node is stored in the reduced type. */
+void constant_note(Node *node, Dtype to);
+
 /* Makes that the constant's data, and `to` its type. What reads it is the caller's. */
 void constant_store(ConstantStore *store, Value *value, const Tensor *tensor, Dtype to);
 

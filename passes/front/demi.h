@@ -342,6 +342,7 @@ typedef enum DemiTarget {
                                  point */
     DEMI_TO_INT4_WEIGHTS = 5, /* weight-only quantization of matrix products to 4 bits, in blocks */
     DEMI_TO_FP8_WEIGHTS = 6,  /* weight-only quantization to float8e4m3fn */
+    DEMI_TO_FLOAT32 = 7,      /* single precision everywhere; what is quantized is dequantized */
 } DemiTarget;
 
 typedef enum DemiIo {
@@ -368,6 +369,22 @@ typedef enum DemiActivations {
     DEMI_ACTIVATIONS_UINT16 = 3, /* unsigned 16-bit, from opset 21 on */
     DEMI_ACTIVATIONS_INT16 = 4,  /* signed 16-bit, from opset 21 on */
 } DemiActivations;
+
+/* Which floating-point types to convert. */
+typedef enum DemiSourceTypes {
+    DEMI_SOURCE_DEFAULT = 0,
+    DEMI_SOURCE_ANY = 1,     /* default: float32, float16, bfloat16, and models in double */
+    DEMI_SOURCE_FLOAT32 = 2, /* only float32; other types stay */
+} DemiSourceTypes;
+
+/* With quantization, the type of what is not quantized. */
+typedef enum DemiRest {
+    DEMI_REST_DEFAULT = 0,
+    DEMI_REST_KEEP = 1,     /* default: floating-point values stay in the type that they have */
+    DEMI_REST_FLOAT32 = 2,  /* in float32 */
+    DEMI_REST_FLOAT16 = 3,  /* in mixed precision with float16, scales too */
+    DEMI_REST_BFLOAT16 = 4, /* in mixed precision with bfloat16, scales too */
+} DemiRest;
 
 /* Precision assignment: how to choose the nodes that run in the target type. */
 typedef enum DemiPlacement {
@@ -473,6 +490,8 @@ typedef struct DemiConvertOptions {
     bool freeze_inputs;
     const char *const *fed; /* [fed_count] inputs that callers provide: they stay inputs */
     size_t fed_count;
+    DemiRest rest;          /* with quantization: what becomes of everything else */
+    DemiSourceTypes source; /* which floating-point types to convert */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -481,7 +500,7 @@ typedef struct DemiConvertOptions {
             NULL, 0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, \
             NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
             DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL, DEMI_ACTIVATIONS_DEFAULT, false, 0,    \
-            NULL, 0, NULL, 0, false, false, false, NULL, 0                                         \
+            NULL, 0, NULL, 0, false, false, false, NULL, 0, DEMI_REST_DEFAULT, DEMI_SOURCE_DEFAULT \
     }
 
 /* Converts the model to mixed precision, or quantizes it, by the pipeline that

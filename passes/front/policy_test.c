@@ -76,7 +76,7 @@ TEST(test_quantized) {
     assert_string_equal(
         policy_pipeline(&policy),
         "upgrade-opset{for=int8,activations=int16,block=64,keep=[\"a*\"],keep-ops=[\"Conv\"],"
-        "only=[\"b\"],allow-unmatched=true},infer-dtypes,infer-shapes,"
+        "only=[\"b\"],allow-unmatched=true},infer-dtypes,to-float32{keep=reduced},infer-shapes,"
         "fold-constants{weights=true,keep=[\"a*\"],keep-ops=[\"Conv\"],only=[\"b\"]},"
         "fold-batch-norm{store=true},"
         "insert-qdq{activations=int16,weights=int8,symmetric=true,block=64,keep=[\"a*\"],"
@@ -188,6 +188,7 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
     int last = 0;
     bool quantizes = setting == &policy_settings[SETTING_ACTIVATIONS] ||
                      setting == &policy_settings[SETTING_SYMMETRIC] ||
+                     setting == &policy_settings[SETTING_REST] ||
                      setting == &policy_settings[SETTING_BLOCK];
     if (quantizes) options->to = DEMI_TO_INT8;
     while (setting->choices && setting->choices[last + 1].word) last++;

@@ -41,9 +41,20 @@ static const ConvertTarget *target_of(const ConvertPolicy *policy) {
     return convert_target(policy->values[SETTING_TO]);
 }
 
-/* The target is no type that nodes compute in. */
 static bool quantizes(const ConvertPolicy *policy) {
-    return target_of(policy)->kind != TARGET_REDUCED;
+    const TargetKind kind = target_of(policy)->kind;
+    return kind == TARGET_VALUES || kind == TARGET_WEIGHTS;
+}
+
+/* The reduced type that nodes are to compute in; UNDEFINED where there is none. */
+static Dtype reduced_of(const ConvertPolicy *policy) {
+    _Static_assert(CHOICE_COUNT(REST) == 4, "what each means is said here");
+    if (target_of(policy)->kind == TARGET_REDUCED) return target_of(policy)->dtype;
+    switch (policy->values[SETTING_REST]) {
+    case DEMI_REST_FLOAT16: return DTYPE_FLOAT16;
+    case DEMI_REST_BFLOAT16: return DTYPE_BFLOAT16;
+    default: return DTYPE_UNDEFINED;
+    }
 }
 
 /* Lists grow; of others what was said last counts. */
@@ -64,7 +75,7 @@ static bool take_options(ConvertPolicy *policy, const DemiConvertOptions *option
 
 /* The lists of the type, which those that are quantized do without. */
 static int64_t usual_base(const ConvertPolicy *policy) {
-    return quantizes(policy) ? DEMI_TO_FLOAT16 : policy->values[SETTING_TO];
+    return reduced_of(policy) ? convert_target_of(reduced_of(policy)) : DEMI_TO_FLOAT16;
 }
 
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
@@ -77,7 +88,9 @@ static void settle(ConvertPolicy *policy) {
     if (!values[SETTING_BASE]) values[SETTING_BASE] = usual_base(policy);
     if (values[SETTING_OPSET] == DEMI_OPSET_DEFAULT)
         values[SETTING_OPSET] =
-            values[SETTING_TO] == DEMI_TO_FLOAT16 ? DEMI_OPSET_KEEP : DEMI_OPSET_AUTO;
+            values[SETTING_TO] == DEMI_TO_FLOAT16 || target_of(policy)->kind == TARGET_FULL
+                ? DEMI_OPSET_KEEP
+                : DEMI_OPSET_AUTO;
 }
 
 static PassStrings strings_of(const ConvertPolicy *policy, SettingId list) {
@@ -126,8 +139,9 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
                                         SETTING_LOW_INPUTS, SETTING_LOW_OUTPUTS, SETTING_PLACEMENT,
                                         SETTING_PARAMETERS, SETTING_OVERFLOW};
     const bool of_values = target_of(policy)->kind == TARGET_VALUES;
-    for (size_t i = 0; quantizes(policy) && i < sizeof sixteen / sizeof *sixteen; i++)
-        if (is_said(policy, sixteen[i]))
+    const bool full = target_of(policy)->kind == TARGET_FULL;
+    for (size_t i = 0; !reduced_of(policy) && i < sizeof sixteen / sizeof *sixteen; i++)
+        if (is_said(policy, sixteen[i]) && !(full && sixteen[i] == SETTING_IO))
             return err_set(err, ERR_USAGE, "'%s' only has an effect for float16 and bfloat16",
                            policy_settings[sixteen[i]].key);
     if (!of_values &&
@@ -135,6 +149,8 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
          (is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)))
         return err_set(err, ERR_USAGE, "'%s' only has an effect for int8",
                        is_said(policy, SETTING_SYMMETRIC) ? "symmetric" : "activations");
+    if (!quantizes(policy) && is_said(policy, SETTING_REST))
+        return err_set(err, ERR_USAGE, "'rest' only has an effect with quantization");
     if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE, "'block' only has an effect for quantized weights");
@@ -234,6 +250,21 @@ static void say_opset_given(PipelineText *text, const ConvertPolicy *policy) {
     put_setting(text, policy, SETTING_OPSET, "to");
 }
 
+/* What becomes float32 first: what is neither the target's type nor to stay. */
+static void say_sources(PipelineText *text, const ConvertPolicy *policy) {
+    const Dtype reduced = reduced_of(policy);
+    const bool stays = quantizes(policy) && policy->values[SETTING_REST] == DEMI_REST_KEEP;
+    if (stays) pipeline_put_choice(text, "keep", "reduced");
+    if (reduced) pipeline_put_choice(text, "keep", dtype_name(reduced));
+    if (target_of(policy)->kind == TARGET_FULL) pipeline_put_choice(text, "double", "always");
+    if (policy->values[SETTING_IO] == DEMI_IO_LOW) pipeline_put_choice(text, "io", "low");
+}
+
+static void say_all(PipelineText *text, const ConvertPolicy *policy) {
+    (void)policy;
+    pipeline_put_choice(text, "all", "true");
+}
+
 static void say_weights_folded(PipelineText *text, const ConvertPolicy *policy) {
     pipeline_put_choice(text, "weights", "true");
     if (quantized_needs_blocks(target_of(policy)->dtype))
@@ -277,6 +308,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
 
 static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
     bool runtime = policy->values[SETTING_PARAMETERS] == DEMI_PARAMETERS_RUNTIME;
+    pipeline_put_choice(text, "to", dtype_name(reduced_of(policy)));
     put_settings(text, policy, SETTINGS_OF_INSERT_CASTS);
     if (runtime && policy->values[SETTING_IO] == DEMI_IO_LOW)
         pipeline_put_choice(text, "keep-defaults", "true");
@@ -307,6 +339,8 @@ enum {
     FOLDED = 1 << 6,
     CASTS = 1 << 7,
     STORED = 1 << 8,
+    SOURCES = 1 << 9,      /* types that the model may be in besides float32 */
+    UNQUANTIZED = 1 << 10, /* what is quantized is not to be */
 };
 
 static unsigned conditions(const ConvertPolicy *policy) {
@@ -315,11 +349,14 @@ static unsigned conditions(const ConvertPolicy *policy) {
     unsigned holds = policy->lists[SETTING_SCHEMAS].count ? SCHEMAS : 0;
     if (values[SETTING_SIMPLIFY]) holds |= SIMPLIFIED;
     if (opset != DEMI_OPSET_KEEP) holds |= opset == DEMI_OPSET_AUTO ? OPSET_NEEDED : OPSET_GIVEN;
+    const bool full = target_of(policy)->kind == TARGET_FULL;
     if (!whole || quantizes(policy)) holds |= QDQ;
     if (whole) holds |= WHOLE;
+    if (whole && values[SETTING_SOURCE] == DEMI_SOURCE_ANY) holds |= SOURCES;
+    if (full) holds |= UNQUANTIZED;
     /* of what is named, names are those of the model as it is */
     if ((whole && of_values) || values[SETTING_FOLD]) holds |= FOLDED;
-    if (!quantizes(policy)) holds |= CASTS;
+    if (reduced_of(policy)) holds |= CASTS;
     if (values[SETTING_PARAMETERS] != DEMI_PARAMETERS_RUNTIME) holds |= STORED;
     return holds;
 }

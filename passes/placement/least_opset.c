@@ -24,14 +24,15 @@ static int64_t first_opset(const char *op, int64_t opset, Dtype target) {
     return legal && schema->since > opset ? schema->since : opset;
 }
 
-static bool is_low(const Node *node, const ChosenNodes *chosen) {
+static bool is_low(const Node *node, const ChosenNodes *chosen, Dtype target) {
     if (!domain_is_default(node->domain) || node->input_count == 0) return false;
     if (chosen->excluded[node->id]) return false;
     if (op_class_of(node, chosen->classes).op_class != CLASS_LOW) return false;
     const Value *first = node->inputs[0].value;
     Dtype dtype = first ? type_dtype(first->type) : DTYPE_UNDEFINED;
     const Model *model = node->graph->model;
-    return (dtype == DTYPE_UNDEFINED || dtype == DTYPE_FLOAT) &&
+    const bool other = dtype_is_float(dtype) && dtype_bits(dtype) >= 16 && dtype != target;
+    return (dtype == DTYPE_UNDEFINED || other) && /* to-float32 makes it float32 first */
            !(model->functions.count && model_find_function(model, node));
 }
 
@@ -63,7 +64,7 @@ int64_t least_opset_for(const Model *model, Dtype target, const ChosenNodes *cho
         int64_t own = opset_version(graphs.items[i]->opsets, NULL);
         if (own <= 0) continue;
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
-            if (!is_low(node, chosen)) continue;
+            if (!is_low(node, chosen, target)) continue;
             int64_t first = first_with_holders(node, own, target);
             if (first <= own) continue;
             needed = true;

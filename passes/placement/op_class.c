@@ -7,6 +7,7 @@
 
 #include "constants.h"
 #include "op_condition.h"
+#include "op_types.h"
 #include "text_distance.h"
 #include "text_order.h"
 
@@ -353,6 +354,13 @@ static OpClassAnswer own_class(const Node *node, const char *domain, const OpCla
                                            : "type unknown: an operator that demi does not know"};
 }
 
+bool op_takes_reduced_scales(const Node *node) {
+    enum { SCALE = 1 };
+    const OpSchema *schema = node_schema(node);
+    const OpParam *scale = schema ? op_schema_input(schema, SCALE) : NULL;
+    return scale && type_set_has(op_param_types(schema, scale), OPTYPE_TENSOR, DTYPE_FLOAT16);
+}
+
 OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {
     const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
     const char *condition = op_conditions_hold(classes->conditions, node);
@@ -372,7 +380,9 @@ OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {
         if (input_of(node, 0) && value_is_constant(input_of(node, 0)))
             return (OpClassAnswer){CLASS_FP32, "divides a constant"};
         break;
-    case UNLESS_DEQUANTIZE: return (OpClassAnswer){CLASS_FP32, "quantized"};
+    case UNLESS_SCALES:
+        if (!op_takes_reduced_scales(node)) return (OpClassAnswer){CLASS_FP32, "quantized"};
+        break;
     case UNLESS_ATTENTION: return attention_class(node, op_class);
     }
     return (OpClassAnswer){op_class, NULL};

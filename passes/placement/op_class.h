@@ -36,6 +36,10 @@ const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena 
  * must be known (infer-dtypes). */
 OpClassAnswer op_class_of(const Node *node, const OpClasses *classes);
 
+/* Whether the node's version of QuantizeLinear or DequantizeLinear takes scales of 16-bit types, which what is
+ * around it can be in then. */
+bool op_takes_reduced_scales(const Node *node);
+
 /* What differs from the policy's own lists, as +NAME and -NAME, and the conditions; in `arena`. */
 OpClassLists op_classes_changes(const OpClasses *classes, Arena *arena);
 

@@ -73,7 +73,13 @@ static const struct ConditionRow {
     {"g (float x) => (int64 y) { y = Cast <to = 7> (x) }", ALL(FP32)},
     {"g (bool x) => (float y) { y = Cast <to = 1> (x) }", ALL(FP32)},
     {"g (float x) => (string y) { y = Cast <to = 8> (x) }", ALL(FP32)},
-    {"g (int8 x, float s) => (float y) { y = DequantizeLinear (x, s) }", ALL(FP32)},
+    {"g (int8 x, float s) => (float y) { y = DequantizeLinear (x, s) }", ALL(FOLLOW)},
+    {"<ir_version: 8, opset_import: [\"\" : 18]> g (int8 x, float s) => (float y) { y = "
+     "DequantizeLinear (x, s) }",
+     ALL(FP32)},
+    {"<ir_version: 8, opset_import: [\"\" : 18]> g (float x, float s) => (uint8 y) { y = "
+     "QuantizeLinear (x, s) }",
+     ALL(FP32)},
     {"g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y = Attention (x, x, x) }", ALL(LOW)},
     {"g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y = Attention <is_causal = 1> (x, x, x) }",
      ALL(LOW)},

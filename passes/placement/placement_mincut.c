@@ -13,7 +13,7 @@
  * where every source is" (WIDEST operators, and readers that produce no float, which have no reason
  * of their own to see rounded values) is reader -inf-> source; so is "low only where its data is"
  * of operators that follow and compute. A constant can be stored either way: it costs a cast only
- * where its readers disagree, so that it is a node of its own there, and 8 n where one of them is
+ * where its readers disagree and it is no single number, so that it is a node of its own there, and 8 n where one of them is
  * fp32: source -8n-> c -8n-> each reader. Groups that neither a LOW operator's data nor a constant
  * table's rows reach (placement_candidates) are pinned. Of all minimum cuts the one with the
  * largest low side is taken.
@@ -48,6 +48,11 @@ static bool is_decided(const MinCut *m, uint32_t id) {
 
 static bool is_free_constant(const Placement *p, uint32_t id) {
     return p->constant[id] && !p->values[id]->referenced;
+}
+
+/* It is stored twice rather than cast (cast-params). */
+static bool is_number(const Placement *p, uint32_t id) {
+    return is_free_constant(p, id) && placement_elements(p->values[id]) == 1;
 }
 
 /* The readers of a value, each once and less its producer. True where one of all is undecided. */
@@ -97,7 +102,7 @@ static void add_value(MinCut *m, uint32_t id, int64_t elements) {
     if (!list_readers(m, id, producer) || m->readers.count == 0) return;
     if (constant) {
         charge_readers(m, FLOW_SOURCE, COST_STORED * elements);
-        if (m->readers.count == 1) return;
+        if (m->readers.count == 1 || is_number(m->p, id)) return;
         producer = flow_add_node(&m->flow);
     }
     int64_t cost = COST_CAST + COST_CONVERTED * elements;
@@ -190,7 +195,7 @@ PlacementCost placement_cost(Placement *p) {
                 any_fp32 = true;
         }
         bool constant = is_free_constant(p, id);
-        bool cast = constant ? any_low && any_fp32 : low ? any_fp32 : any_low;
+        bool cast = constant ? any_low && any_fp32 && !is_number(p, id) : low ? any_fp32 : any_low;
         if (cast) placement_cost_add_cast(&cost, value);
         if (constant && any_fp32) placement_cost_add_stored(&cost, value);
         if (!constant && !low) placement_cost_add_fp32(&cost, value);

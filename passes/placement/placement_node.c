@@ -208,6 +208,17 @@ static bool output_is_rewritable(const NodeBuild *b, size_t formal) {
     return own != NULL;
 }
 
+/* The rule by which the output has the type of an input, as no attribute says another; NULL: there is none. */
+static const OpOutputRule *input_rule(const NodeBuild *b, size_t formal) {
+    size_t count;
+    const OpOutputRule *rules = op_output_rules(b->schema, formal, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (rules[i].from == OP_FROM_INPUT) return &rules[i];
+        if (!rules[i].attr || node_attr(b->node, rules[i].attr)) return NULL;
+    }
+    return NULL;
+}
+
 /* Outputs whose type variable no input binds: an attribute says the type. It can be rewritten, and
  * then the output follows its readers, or the type stays. */
 static void build_attribute_outputs(NodeBuild *b) {
@@ -218,8 +229,13 @@ static void build_attribute_outputs(NodeBuild *b) {
             continue;
         size_t formal = (size_t)(param - b->schema->outputs), count;
         if (!op_output_rules(b->schema, formal, &count) || count == 0) continue;
-        if (!output_is_rewritable(b, formal) &&
-            !b->p->vars.items[placement_root(b->p, b->outputs[i])].slot)
+        const OpOutputRule *same = input_rule(b, formal);
+        if (output_is_rewritable(b, formal) ||
+            b->p->vars.items[placement_root(b->p, b->outputs[i])].slot)
+            continue;
+        if (same && same->wrap == OP_WRAP_SAME && same->input < b->node->input_count)
+            placement_tie(b->p, b->outputs[i], b->uses[same->input]);
+        else
             placement_pin(b->p, b->outputs[i], NOTE_FIXED,
                           "the output's type is fixed by an attribute");
     }
@@ -239,11 +255,12 @@ static void pin_attribute_tensors(NodeBuild *b) {
     }
 }
 
+/* By nodes whose opset has float32 alone for scales: a cast of what they give would undo what they are for. */
 static bool reads_dequantized(const Node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const Value *value = node->inputs[i].value;
         if (value && value->producer && sym_equals(value->producer->op_type, "DequantizeLinear") &&
-            domain_is_default(value->producer->domain))
+            domain_is_default(value->producer->domain) && !op_takes_reduced_scales(value->producer))
             return true;
     }
     return false;

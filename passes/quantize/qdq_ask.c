@@ -17,8 +17,9 @@ Value *qdq_input(const Node *node, uint32_t i) {
 }
 
 bool qdq_is_float(const Value *value) {
+    const Dtype dtype = value ? type_dtype(value->type) : DTYPE_UNDEFINED;
     return value && value_type(value)->kind == TYPE_TENSOR &&
-           type_dtype(value->type) == DTYPE_FLOAT;
+           (dtype == DTYPE_FLOAT || dtype_is_reduced(dtype));
 }
 
 int64_t qdq_rank(const Value *value) {
@@ -48,6 +49,15 @@ int64_t qdq_opset_of(Dtype dtype, bool axis, bool block) {
     return first;
 }
 
+int64_t qdq_opset_of_scale(Dtype floats) {
+    int64_t first = INT64_MAX;
+    const OpSchema *schema = ops_find("", "DequantizeLinear", OPS_OPSET_ONNX);
+    for (; schema; schema = ops_find("", "DequantizeLinear", schema->since - 1))
+        if (type_set_has(op_param_types(schema, &schema->inputs[1]), OPTYPE_TENSOR, floats))
+            first = schema->since;
+    return first;
+}
+
 static bool has_range(const QdqPlan *plan, const Value *value) {
     const RangeRow *range = plan->values[value->id].range;
     return range && isfinite(range->low) && isfinite(range->high);
@@ -57,6 +67,7 @@ bool qdq_can(const QdqPlan *plan, const Value *value) {
     const Dtype dtype = plan->request.activations;
     if (!dtype || !qdq_is_float(value) || value_is_constant(value) || value->graph->function)
         return false;
-    return has_range(plan, value) &&
-           opset_version(value->graph->opsets, NULL) >= qdq_opset_of(dtype, false, false);
+    const int64_t opset = opset_version(value->graph->opsets, NULL);
+    return has_range(plan, value) && opset >= qdq_opset_of(dtype, false, false) &&
+           opset >= qdq_opset_of_scale(type_dtype(value->type));
 }

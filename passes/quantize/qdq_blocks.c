@@ -177,7 +177,7 @@ static void find_lanes(Blocks *b, const QdqWeights *w, float *scales, uint8_t *z
     find_scales(b, w->dtype, &found);
     const bool has_zeros = quantized_has_zeros(w->dtype);
     for (unsigned k = 0; k < b->lanes; k++) {
-        scales[k] = qdq_normal_scale((double)found.scales[k]);
+        scales[k] = qdq_scale_as(w->floats, qdq_normal_scale((double)found.scales[k]));
         if (has_zeros) zeros[k] = (uint8_t)found.zeros[k];
     }
 }

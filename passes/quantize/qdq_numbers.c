@@ -196,7 +196,7 @@ static void scales_of_lanes(const Item *item, unsigned lanes) {
             const float peak = item->peaks[k * axis + a];
             n->scales[a] = peak > n->scales[a] ? peak : n->scales[a];
         }
-    qdq_scales_of_peaks(n->layout.dtype, n->least, axis, n->scales);
+    qdq_scales_of_peaks(&n->layout, n->least, n->scales);
 }
 
 static void drifts_of_lanes(const Item *item, unsigned lanes) {

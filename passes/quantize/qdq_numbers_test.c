@@ -125,7 +125,7 @@ TEST(pieces_are_the_whole) {
         const Case *c = &cases[i];
         float *items = ARENA_ARRAY(&test_arena, float, count_of(c));
         fill(items, count_of(c));
-        const QdqWeights w = {items, c->outer, c->axis, c->inner, c->block, c->dtype};
+        const QdqWeights w = {items, c->outer, c->axis, c->inner, c->block, c->dtype, DTYPE_FLOAT};
         const int64_t dims[1] = {(int64_t)count_of(c)};
         const Found whole = new_found(&test_arena, &w), found = new_found(&test_arena, &w);
         QdqNumbers numbers = {
@@ -175,7 +175,7 @@ static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner, uint64_t
     fill(items, outer * axis * inner);
     for (uint64_t i = 0; i <= groups * outer * inner; i++)
         factors[i] = (float)((double)(i * 7 % 19) / 9 - 1);
-    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8};
+    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8, DTYPE_FLOAT};
     const Found found = new_found(&test_arena, &w);
     const QdqDrift drift = {.weights = factors + 1,
                             .growths = factors,
@@ -251,7 +251,7 @@ TEST(blocks_are_better_than_by_ends) {
     enum { COUNT = 32000, BLOCK = 32 };
     static float items[COUNT], scales[COUNT / BLOCK], others[COUNT / BLOCK];
     static uint8_t zeros[COUNT / BLOCK], other_zeros[COUNT / BLOCK];
-    const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4};
+    const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT};
     fill(items, COUNT);
     by_ends(&w, others, other_zeros);
     qdq_find_block_scales(&w, scales, zeros);
@@ -263,8 +263,8 @@ TEST(blocks_lie_any_way) {
     static float items[ROWS * COLUMNS], turned[ROWS * COLUMNS];
     float scales[BLOCKS * COLUMNS], others[BLOCKS * COLUMNS];
     uint8_t zeros[BLOCKS * COLUMNS], other_zeros[BLOCKS * COLUMNS];
-    const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4};
-    const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4};
+    const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4, DTYPE_FLOAT};
+    const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT};
     fill(items, ROWS * COLUMNS);
     for (int i = 0; i < ROWS * COLUMNS; i++) turned[i % COLUMNS * ROWS + i / COLUMNS] = items[i];
     qdq_find_block_scales(&w, scales, zeros);
@@ -283,7 +283,7 @@ TEST(blocks_of_any_size_have_scales) {
         for (int k = 0; k < 2; k++) {
             float scale;
             uint8_t zero = 0;
-            const QdqWeights w = {items[i], 1, 4, 1, 4, k ? DTYPE_INT4 : DTYPE_UINT4};
+            const QdqWeights w = {items[i], 1, 4, 1, 4, k ? DTYPE_INT4 : DTYPE_UINT4, DTYPE_FLOAT};
             qdq_find_block_scales(&w, &scale, &zero);
             assert_true(isfinite(scale) && scale >= 1.17549435e-38f);
             assert_in_range(zero, 0, 15);

@@ -258,10 +258,10 @@ static bool gives_floats(const Node *node, const OpRecord *record) {
     return node->output_count > 0 && node->outputs[0];
 }
 
-/* What raising the opset put in has no range of its own. */
+/* What raising the opset or to-float32 put in has no range of its own. */
 static void take_range(QdqPlan *plan, const Node *node, const OpRecord *record) {
     const Value *from = qdq_input(node, 0);
-    if (record->quantized != QUANTIZED_MOVE || !from) return;
+    if ((record->quantized != QUANTIZED_MOVE && !node_is_cast(node)) || !from) return;
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i] && !entry(plan, node->outputs[i])->range)
             entry(plan, node->outputs[i])->range = entry(plan, from)->range;

@@ -120,7 +120,7 @@ uint32_t qdq_plan_scale_of(const QdqPlan *plan, uint32_t id);
 /* What the node is, where it is no call of a function of the model, and not excluded; else NULL. */
 const OpRecord *qdq_record(const QdqPlan *plan, const Node *node);
 Value *qdq_input(const Node *node, uint32_t i);
-bool qdq_is_float(const Value *value); /* a tensor of float32 */
+bool qdq_is_float(const Value *value); /* a tensor of float32 or a reduced type */
 int64_t qdq_rank(const Value *value);  /* -1: unknown */
 int64_t qdq_dim(const Value *value, int64_t axis);
 /* A value that can be quantized as the request has it: floats, computed or given, of a known range,
@@ -128,6 +128,8 @@ int64_t qdq_dim(const Value *value, int64_t axis);
 bool qdq_can(const QdqPlan *plan, const Value *value);
 /* The opset from which on QuantizeLinear and DequantizeLinear take this type, in blocks or not. */
 int64_t qdq_opset_of(Dtype dtype, bool axis, bool block);
+/* The same for scales of this floating-point type, which is that of what is quantized. */
+int64_t qdq_opset_of_scale(Dtype floats);
 
 /* The weights of the product, which has a record, where they are constants (qdq_weight.c): adds them
  * to the plan, stored as `dtype`. *blame may get a reason where false. */

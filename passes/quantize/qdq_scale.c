@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "float_size.h"
+#include "half.h"
 #include "qdq_round.h"
 #include "row_clones.h"
 
@@ -26,17 +27,34 @@ float qdq_normal_scale(double scale) {
     return scale < FLT_MIN ? FLT_MIN : (float)scale;
 }
 
+float qdq_scale_as(Dtype floats, float scale) {
+    uint16_t bits;
+    float stored;
+    if (!dtype_is_reduced(floats)) return scale;
+    const float most = (float)dtype_largest(floats);
+    reduced_convert_from_float(floats, &bits, &scale, 1);
+    reduced_convert_to_float(floats, &stored, &bits, 1);
+    if (stored < scale) bits++; /* the next number: of positive ones, bits are in order */
+    reduced_convert_to_float(floats, &stored, &bits, 1);
+    return stored <= most ? stored : most;
+}
+
 bool qdq_scale_of_range(Dtype dtype, bool symmetric, double low, double high, QdqScale *scale) {
+    return qdq_scale_in(DTYPE_FLOAT, dtype, symmetric, (const double[2]){low, high}, scale);
+}
+
+bool qdq_scale_in(Dtype floats, Dtype dtype, bool symmetric, const double range[2],
+                  QdqScale *scale) {
     const int32_t least = qdq_least(dtype), most = qdq_most(dtype);
-    if (!isfinite(low) || !isfinite(high)) return false;
-    low = fmin(low, 0);
-    high = fmax(high, 0);
+    if (!isfinite(range[0]) || !isfinite(range[1])) return false;
+    const double low = fmin(range[0], 0), high = fmax(range[1], 0);
     if (symmetric) {
         const int32_t zero = least < 0 ? 0 : (most + 1) / 2;
-        *scale = (QdqScale){qdq_normal_scale(fmax(-low, high) / (most - zero)), zero};
+        *scale = (QdqScale){
+            qdq_scale_as(floats, qdq_normal_scale(fmax(-low, high) / (most - zero))), zero};
         return true;
     }
-    scale->scale = qdq_normal_scale((high - low) / (most - least));
+    scale->scale = qdq_scale_as(floats, qdq_normal_scale((high - low) / (most - least)));
     const double zero = nearbyint(least - low / (double)scale->scale);
     scale->zero = (int32_t)fmin(fmax(zero, least), most);
     return true;
@@ -88,17 +106,18 @@ void qdq_add_peaks(const QdqWeights *w, float *peaks) {
     }
 }
 
-void qdq_scales_of_peaks(Dtype dtype, const float *least, uint64_t count, float *peaks) {
-    for (uint64_t a = 0; a < count; a++) {
-        const float bound = least ? least[a] : 0, scale = peaks[a] / qdq_top(dtype);
-        peaks[a] = qdq_normal_scale((double)(scale < bound ? bound : scale));
+void qdq_scales_of_peaks(const QdqWeights *w, const float *least, float *peaks) {
+    for (uint64_t a = 0; a < w->axis; a++) {
+        const float bound = least ? least[a] : 0, scale = peaks[a] / qdq_top(w->dtype);
+        peaks[a] =
+            qdq_scale_as(w->floats, qdq_normal_scale((double)(scale < bound ? bound : scale)));
     }
 }
 
 void qdq_find_channel_scales(const QdqWeights *w, const float *least, float *scales) {
     for (uint64_t a = 0; a < w->axis; a++) scales[a] = 0;
     qdq_add_peaks(w, scales);
-    qdq_scales_of_peaks(w->dtype, least, w->axis, scales);
+    qdq_scales_of_peaks(w, least, scales);
 }
 
 /* ---- storing --------------------------------------------------------------------------------- */

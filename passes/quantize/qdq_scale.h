@@ -18,16 +18,25 @@ typedef struct QdqScale {
 int32_t qdq_least(Dtype dtype);
 int32_t qdq_most(Dtype dtype);
 
+/* The least number of `floats` (FLOAT, or a reduced type) that is no smaller than the scale, so that what the
+ * scale was made for still fits; the type's largest one where there is none. */
+float qdq_scale_as(Dtype floats, float scale);
+
 /* The scale for values of [low, high], and of 0. `symmetric`: the zero point is 0, or the middle of
  * an unsigned type. A range of nothing but 0 has the scale 1. False where an end is not finite. */
 bool qdq_scale_of_range(Dtype dtype, bool symmetric, double low, double high, QdqScale *scale);
+
+/* The same with a scale that is a number of `floats`. */
+bool qdq_scale_in(Dtype floats, Dtype dtype, bool symmetric, const double range[2],
+                  QdqScale *scale);
 
 /* Weights as (outer, axis, inner), which have a scale for each place along the axis, or for each
  * `block` of places (outer, axis / block rounded up, inner) where that is not 0. */
 typedef struct QdqWeights {
     const float *items;
     uint64_t outer, axis, inner, block;
-    Dtype dtype; /* of 4, 8 or 16 bits, or float8e4m3fn */
+    Dtype dtype;  /* of 4, 8 or 16 bits, or float8e4m3fn */
+    Dtype floats; /* of the scales: FLOAT, or the reduced type of the weights */
 } QdqWeights;
 
 /* The number that the largest magnitude becomes; and a scale as it can be stored: 1 for nothing. */
@@ -43,7 +52,7 @@ bool qdq_weights_finite(const float *items, uint64_t count);
  * there: weights may come in parts. Then the symmetric scales with which those magnitudes become the
  * type's largest number: at least least[i], where that is not NULL, and 1 where all weights are 0. */
 void qdq_add_peaks(const QdqWeights *weights, float *peaks);
-void qdq_scales_of_peaks(Dtype dtype, const float *least, uint64_t count, float *peaks);
+void qdq_scales_of_peaks(const QdqWeights *weights, const float *least, float *peaks);
 /* Both at once. */
 void qdq_find_channel_scales(const QdqWeights *weights, const float *least, float *scales);
 

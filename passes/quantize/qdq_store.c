@@ -34,7 +34,7 @@ struct QdqGroup {
 /* Makes `result` what the uses read: `value` itself where they are all, else a new one. */
 static Value *take_over(PassCtx *ctx, Value *value, size_t uses) {
     if (!value->referenced && value->use_count == uses) return value;
-    return qdq_value(ctx, value, "dequantized", DTYPE_FLOAT);
+    return qdq_value(ctx, value, "dequantized", type_dtype(value->type));
 }
 
 /* `stored` becomes what the constant was, if `result` is to be computed under its name. */
@@ -77,8 +77,12 @@ static const QdqWeight *next_alike(const QdqGroup *group, const QdqWeight *weigh
 }
 
 static QdqWeights layout_of(const QdqWeight *weight, const Tensor *tensor) {
-    QdqWeights w = {
-        .outer = 1, .axis = 1, .inner = 1, .block = weight->block, .dtype = weight->dtype};
+    QdqWeights w = {.outer = 1,
+                    .axis = 1,
+                    .inner = 1,
+                    .block = weight->block,
+                    .dtype = weight->dtype,
+                    .floats = (Dtype)tensor->dtype};
     if (weight->axis < 0) w.inner = tensor_count(tensor);
     for (uint32_t i = 0; weight->axis >= 0 && i < tensor->rank; i++) {
         const uint64_t dim = (uint64_t)tensor->dims[i];
@@ -202,15 +206,22 @@ static size_t count_uses(const QdqGroup *group) {
     return uses;
 }
 
+/* Floats, as the type that the weights had: they are numbers of it. */
+static const Tensor *weight_scales(const QdqGroup *group) {
+    const QdqNumbers *n = group->numbers;
+    const Tensor *scales =
+        scale_tensor(group, QDQ_SCALES, DTYPE_FLOAT, n->scales, group->scale_count * sizeof(float));
+    if (n->layout.floats == DTYPE_FLOAT) return scales;
+    return tensor_new_cast(&group->store->ctx->model->arena, scales, n->layout.floats);
+}
+
 /* The DequantizeLinear, and all uses of the group on its result. */
 static void put_weights(const QdqGroup *group, Arena *scratch) {
     PassCtx *ctx = group->store->ctx;
     Value *value = group->weight->value;
     Value *result = take_over(ctx, value, count_uses(group));
     Value *stored = put_stored(ctx, value, result, stored_tensor(group));
-    Value *scale = qdq_constant(ctx, value, "scale",
-                                scale_tensor(group, QDQ_SCALES, DTYPE_FLOAT, group->numbers->scales,
-                                             group->scale_count * sizeof(float)));
+    Value *scale = qdq_constant(ctx, value, "scale", weight_scales(group));
     Value *zero = qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch));
     const QdqOperands operands = {scale, zero, group->weight->axis, group->weight->block};
     Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, result);

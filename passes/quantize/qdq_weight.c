@@ -97,8 +97,8 @@ static const char *fault_of(const QdqPlan *plan, const Value *value) {
         return "its weights are computed";
     }
     const Tensor *tensor = constant_tensor(value, plan->scratch);
-    if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL))
-        return "its weights are not a float32 tensor";
+    if (!tensor || !qdq_is_float(value) || !tensor_check(tensor, NULL))
+        return "its weights are not a tensor of float32, float16, or bfloat16";
     if (tensor_count(tensor) == 0) return "its weights are empty";
     return plan->request.broken[value->id] ? "its weights are not finite" : NULL;
 }
@@ -160,7 +160,9 @@ bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame)
     if (*blame) return false;
     if (weight.axis >= 0 && !weight.block && opset < qdq_opset_of(DTYPE_INT8, true, false))
         weight.axis = -1;
-    const int64_t least = qdq_opset_of(dtype, weight.axis >= 0, weight.block);
+    const Dtype floats = type_dtype(weight.value->type);
+    int64_t least = qdq_opset_of(dtype, weight.axis >= 0, weight.block);
+    if (least < qdq_opset_of_scale(floats)) least = qdq_opset_of_scale(floats);
     if (opset < least) {
         *blame = arena_printf(&plan->model->arena,
                               "%s weights are illegal at opset %d; legal from opset %d",

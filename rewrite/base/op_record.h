@@ -32,13 +32,13 @@ typedef enum Policy { POLICY_FLOAT16, POLICY_BFLOAT16, POLICY_FAST, POLICY_COUNT
 /* What of a node may make its class another; op_class.c. */
 typedef enum OpUnless {
     UNLESS_NOTHING,
-    UNLESS_POW,        /* low only for exponents that square */
-    UNLESS_DIV,        /* fp32 where the numerator is a constant */
-    UNLESS_SQUARE,     /* of Mul: a value times itself is as Pow to the exponent 2 */
-    UNLESS_SCATTER,    /* fp32 where the reduction accumulates */
-    UNLESS_CAST,       /* of Cast and CastLike: depends on the types they convert between */
-    UNLESS_DEQUANTIZE, /* fp32: what is quantized stays as it is */
-    UNLESS_ATTENTION,  /* fp32 where masked scores are an output */
+    UNLESS_POW,       /* low only for exponents that square */
+    UNLESS_DIV,       /* fp32 where the numerator is a constant */
+    UNLESS_SQUARE,    /* of Mul: a value times itself is as Pow to the exponent 2 */
+    UNLESS_SCATTER,   /* fp32 where the reduction accumulates */
+    UNLESS_CAST,      /* of Cast and CastLike: depends on the types they convert between */
+    UNLESS_SCALES,    /* fp32: scales have no other type at this opset */
+    UNLESS_ATTENTION, /* fp32 where masked scores are an output */
 } OpUnless;
 
 /* What becomes of the typical magnitude (root mean square) of what is read; value_magnitude.c.

@@ -46,9 +46,7 @@ WatchedRange *watched_range(WatchedRanges *ranges, const char *name) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static void note(WatchedRanges *ranges, WatchedRange *range, const DemiData *value) {
-    if (value->kind != DEMI_DATA_TENSOR_KIND || !dtype_is_float((Dtype)value->dtype)) return;
-    if (ranges->options->ends && value->dtype != DTYPE_FLOAT) return;
+static void note_floats(WatchedRanges *ranges, WatchedRange *range, const DemiData *value) {
     range->noted = true;
     ValueHistogram *h = &range->values;
     if (!ranges->options->ends) {
@@ -62,6 +60,20 @@ static void note(WatchedRanges *ranges, WatchedRange *range, const DemiData *val
     if (range->averaged)
         channel_means_add(&range->means, value, range->rounds ? &range->steps : NULL,
                           ranges->arena);
+}
+
+/* Of a model in 16 bits or double, the numbers that its values have in float32. */
+static void note(WatchedRanges *ranges, WatchedRange *range, const DemiData *value) {
+    const Dtype dtype = (Dtype)value->dtype;
+    if (value->kind != DEMI_DATA_TENSOR_KIND || !dtype_is_float(dtype)) return;
+    if (dtype == DTYPE_FLOAT || !ranges->options->ends) {
+        note_floats(ranges, range, value);
+    } else if (dtype_bits(dtype) >= 16) {
+        Arena *scratch = arena_child(ranges->arena);
+        const DemiData wide = value_convert(scratch, value, DTYPE_FLOAT);
+        note_floats(ranges, range, &wide);
+        arena_free(scratch);
+    }
 }
 
 /* What a step reads was made by another, is an input, or a constant: of the last two each is looked

@@ -33,7 +33,6 @@ STAYS: list[tuple[str, set[str], tuple[str, ...], tuple[int, int], str]] = [
     ("BatchNormalization", {"scale", "B"}, ("bfloat16",), (15, 99), "as MXNet's list has it"),
     ("BitCast", {"input"}, BOTH, ANY, "both sides have one width"),
     ("Constant", {"output"}, BOTH, ANY, "data, which its readers' casts convert"),
-    ("DequantizeLinear", {"x_scale", "y"}, BOTH, ANY, "what is quantized stays"),
     ("Dropout", {"ratio"}, BOTH, ANY, "a number"), ("Pow", {"Y"}, BOTH, (12, 99), "a number"),
     ("GridSample", {"grid"}, BOTH, ANY, "coordinates"),
     ("Resize", {"roi"}, BOTH, ANY, "coordinates"),
@@ -51,7 +50,7 @@ TIED_WITHOUT = {"LinearAttention": "past_state"}
 # operator itself and bfloat16 at 13, or with the operator where that is newer, it is not listed.
 FIRST: dict[str, tuple[int, int]] = {
     "CumSum": (14, 14), "IsInf": (20, 20), "QLinearMatMul": (21, 21), "Range": (27, 27),
-    "Celu": (28, 28), "QuantizeLinear": (19, 19), "Equal": (11, 13),
+    "Celu": (28, 28), "QuantizeLinear": (19, 19), "DequantizeLinear": (19, 19), "Equal": (11, 13),
     "BatchNormalization": (1, 14), "If": (1, 16), "Loop": (1, 16), "Scan": (8, 16),
     "Where": (9, 16), "LeakyRelu": (1, 16), "PRelu": (1, 16), "GreaterOrEqual": (12, 16),
     "LessOrEqual": (12, 16), "ConstantOfShape": (9, 20), "TopK": (1, 24),
@@ -60,7 +59,7 @@ FIRST: dict[str, tuple[int, int]] = {
     "ReverseSequence": (10, 28), "Unique": (11, 28), "ScatterElements": (11, 13),
     "NonMaxSuppression": (0, 0), "QLinearConv": (0, 0), "TfIdfVectorizer": (0, 0),
     "DynamicQuantizeLinear": (0, 0), "MeanVarianceNormalization": (0, 0),
-    "BitCast": (0, 0), "DequantizeLinear": (0, 0), "Constant": (0, 0),
+    "BitCast": (0, 0), "Constant": (0, 0),
     "Shrink": (9, 0), "Scatter": (9, 0), "Upsample": (1, 0), "ConcatFromSequence": (11, 0),
     "SequenceAt": (11, 0), "SequenceConstruct": (11, 0), "SequenceErase": (11, 0),
     "SequenceInsert": (11, 0), "SequenceLength": (11, 0), "SequenceEmpty": (11, 0),
@@ -82,7 +81,7 @@ REWRITTEN = {("Cast", "to"), ("EyeLike", "dtype"), ("Bernoulli", "dtype"),
              ("RandomUniformLike", "dtype"), ("SequenceEmpty", "dtype"),
              ("HannWindow", "output_datatype"), ("HammingWindow", "output_datatype"),
              ("BlackmanWindow", "output_datatype"), ("MelWeightMatrix", "output_datatype"),
-             ("DequantizeLinear", "output_dtype"), ("Optional", "type"),
+             ("Optional", "type"),
              ("ConstantOfShape", "value"), ("Attention", "softmax_precision")}
 
 

@@ -61,19 +61,25 @@ static bool same_bytes(Bytes x, Bytes y) {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static bool is_low(Dtype dtype) {
-    return dtype_is_reduced(dtype);
+/* Types that a conversion computes in. */
+static bool is_computed(Dtype dtype) {
+    return dtype == DTYPE_FLOAT || dtype_is_reduced(dtype);
+}
+
+static bool is_castable(Dtype dtype) {
+    return is_computed(dtype) || dtype == DTYPE_DOUBLE;
+}
+
+/* What a conversion may make of what was of the other type. */
+static bool is_converted(Dtype now, Dtype was) {
+    return now != was && is_computed(now) && is_castable(was);
 }
 
 static bool same_precision_apart(Against *a, const Type *now, const Type *was) {
     if (!now || !was) return now == was;
-    if (is_low(type_dtype(now)) && type_dtype(was) == DTYPE_FLOAT)
+    if (is_converted(type_dtype(now), type_dtype(was)))
         was = type_with_dtype(a->arena, was, type_dtype(now));
     return strcmp(diff_type_text(a->arena, now), diff_type_text(a->arena, was)) == 0;
-}
-
-static bool is_castable(Dtype dtype) {
-    return dtype == DTYPE_FLOAT || is_low(dtype);
 }
 
 /* A cast that only changes precision, or a constant: nothing of its own. */
@@ -112,7 +118,7 @@ static bool compare_tensors(Against *a, const Tensor *now, const Tensor *was, bo
         *same = same_strings(now, was);
         return true;
     }
-    if (is_low((Dtype)now->dtype) && was->dtype == DTYPE_FLOAT)
+    if (is_converted((Dtype)now->dtype, (Dtype)was->dtype))
         was = tensor_new_cast(a->arena, was, (Dtype)now->dtype);
     if (now->dtype != was->dtype) return true;
     Err err = {0};
@@ -179,7 +185,7 @@ static bool compare_operand(Against *a, const Node *node, uint32_t i, const Valu
 
 static bool same_dtype_attr(Against *a, const OpSchema *schema, const Attr *now, const Attr *was) {
     if (!schema || op_attr_role(schema, sym_text(now->name)) != OP_ATTR_OUTPUT) return false;
-    if (now->type == ATTR_INT) return was->v.i == DTYPE_FLOAT && is_low((Dtype)now->v.i);
+    if (now->type == ATTR_INT) return is_converted((Dtype)now->v.i, (Dtype)was->v.i);
     if (now->type == ATTR_STRING) /* Cast's, before opset 6 */
         return was->v.s.size == 5 && memcmp(was->v.s.data, "FLOAT", 5) == 0 && now->v.s.size >= 7 &&
                memcmp(now->v.s.data + now->v.s.size - 7, "FLOAT16", 7) == 0;
@@ -255,7 +261,7 @@ static void compare_outputs(Against *a, const Node *now, const Node *was) {
         if (!x != !y)
             say_node(a, now, what, x ? "present" : "", y ? "present" : "");
         else if (x && type_dtype(x->type) != type_dtype(y->type) &&
-                 !(is_low(type_dtype(x->type)) && type_dtype(y->type) == DTYPE_FLOAT))
+                 !is_converted(type_dtype(x->type), type_dtype(y->type)))
             say_node(a, now, what, diff_type_text(a->arena, x->type),
                      diff_type_text(a->arena, y->type));
     }
@@ -310,7 +316,7 @@ static bool take_fused_cast(Against *a, const Node *cast) {
     if (!node_is_own_cast(cast)) return false;
     const Value *from = a->of[resolve(cast->inputs[0].value)->id];
     for (const Use *use = from ? from->uses : NULL; use; use = use->next) {
-        if (!node_is_cast(use->node) || type_dtype(use->node->outputs[0]->type) != DTYPE_FLOAT)
+        if (!node_is_cast(use->node) || !is_castable(type_dtype(use->node->outputs[0]->type)))
             continue;
         a->of[cast->outputs[0]->id] = use->node->outputs[0];
         return true;
@@ -320,7 +326,7 @@ static bool take_fused_cast(Against *a, const Node *cast) {
 
 /* A cast of the reference that only fused ones stand for. */
 static bool is_fused_away(const Node *now, const Node *was) {
-    return node_is_cast(was) && type_dtype(was->outputs[0]->type) == DTYPE_FLOAT &&
+    return node_is_cast(was) && is_castable(type_dtype(was->outputs[0]->type)) &&
            distance_to(now, was) == LOOK_AHEAD;
 }
 

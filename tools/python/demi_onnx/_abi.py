@@ -151,6 +151,8 @@ class DemiConvertOptions(Sized):
     freeze_inputs: bool
     fed: Any
     fed_count: int
+    rest: int
+    source: int
 
 
 class DemiSimplifyOptions(Sized):
@@ -744,7 +746,7 @@ DemiConvertOptions._fields_ = [
     ("symmetric", c_bool), ("block", c_int64), ("values", POINTER(c_char_p)),
     ("value_count", c_size_t), ("weights", POINTER(c_char_p)), ("weight_count", c_size_t),
     ("fold", c_bool), ("simplify", c_bool), ("freeze_inputs", c_bool), ("fed", POINTER(c_char_p)),
-    ("fed_count", c_size_t)]
+    ("fed_count", c_size_t), ("rest", c_int), ("source", c_int)]
 DemiSimplifyOptions._fields_ = [
     ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
     ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
@@ -942,7 +944,12 @@ class RawDemiString(Structure):
 CHOICES: dict[str, dict[str, int]] = {
     "to": {
         "float16": 1, "fp16": 1, "half": 1, "bfloat16": 2, "bf16": 2, "int8": 3, "int8-weights": 4,
-        "int4-weights": 5, "fp8-weights": 6},
+        "int4-weights": 5, "fp8-weights": 6, "float32": 7, "float": 7, "fp32": 7},
+    "source": {
+        "any": 1, "float32": 2, "float": 2, "fp32": 2},
+    "rest": {
+        "keep": 1, "float32": 2, "float": 2, "fp32": 2, "float16": 3, "fp16": 3, "half": 3,
+        "bfloat16": 4, "bf16": 4},
     "activations": {
         "uint8": 1, "int8": 2, "uint16": 3, "int16": 4},
     "placement": {

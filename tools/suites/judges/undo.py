@@ -44,7 +44,7 @@ def judge(subject: Subject) -> Iterator[Finding]:
     strip = "strip-casts"
     for variant in VARIANTS:
         low = subject.convert(variant).model
-        twice, _ = demi.convert(subject.source.data, to=variant.to, io=variant.io)
+        twice, _ = demi.convert(subject.source.data, to=variant.to, io=variant.io, source="float32")
         yield Finding(f"{variant} repeat", "" if twice == low.data else "other bytes than before")
         yield Finding(f"{variant} again", difference(low, subject.convert(variant, low).model))
         low = subject.convert(variant, parameters="runtime", opset="keep").model

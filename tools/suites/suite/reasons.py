@@ -38,7 +38,7 @@ CONDITIONS = {
     "converts to or from another kind of type": {"Cast", "CastLike"},
     "computes a square, which may exceed float16's range": {"Mul"},
     "ONNX Runtime 1.31 fails on it in float16": {"Transpose"},
-    "quantized": {"DequantizeLinear"}, "Pow runs in 16-bit only to square": {"Pow"},
+    "quantized": {"DequantizeLinear", "QuantizeLinear"}, "Pow runs in 16-bit only to square": {"Pow"},
     "its masked scores are an output": {"Attention"}, "it reinterprets bits": {"BitCast"}}
 
 

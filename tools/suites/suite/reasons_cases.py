@@ -118,7 +118,7 @@ CASES: list[Case] = [
         q = QuantizeLinear (x, sc)  d = DequantizeLinear (q, sc)  m = MatMul (d, w)
         y = MatMul (m, w)
         """, more="float sc = {0.5}"),
-         {"q": ("policy", "QuantizeLinear is an fp32 operator"),
+         {"q": ("policy", "quantized"),
           "d": ("fixed", "its floating-point operands have a fixed type"),
           "m": ("policy", "quantized: it reads DequantizeLinear"), "y": LOW}),
     Case("constants", model("""

@@ -143,8 +143,9 @@ class Subject:
         return found
 
     def convert(self, variant: Variant, of: Model | None = None, **options: object) -> Made:
-        """What `demi convert` makes of the source, or of another model of it."""
+        """What `demi convert` makes of the float32 values of the source, or of another model of it."""
         of = of or self.source
+        options.setdefault("source", "float32")
         key = ("convert", id(of), variant, tuple(sorted(options.items())))
         return self._make(key, lambda: demi.convert(of.data, to=variant.to, io=variant.io, **options))
 
