@@ -96,15 +96,37 @@ static Node *pair_of(const Strip *s, Node *node) {
                : NULL;
 }
 
+static bool is_graph_output(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node) return true;
+    return false;
+}
+
+/* An Identity in the DequantizeLinear's place: a graph gives out values of its own alone, and an output of the
+ * model has a name of its own. */
+static void pass_on(Node *node, Value *source) {
+    Value *result = node->outputs[0];
+    Node *made =
+        node_new(node->graph, node, sym_intern_cstr(&node->graph->model->syms, "Identity"), NULL);
+    made->name = node->name;
+    node_resize_inputs(made, 1);
+    node_set_input(made, 0, source);
+    node_set_output(node, 0, NULL);
+    node_resize_outputs(made, 1);
+    node_set_output(made, 0, result);
+}
+
 static void strip_pair(Strip *s, Node *node, Node *q) {
     Value *result = node->outputs[0], *source = q->inputs[0].value;
-    if (value_is_named_output(result)) {
-        if (source->input || source->graph != result->graph || value_is_named_output(source) ||
-            value_is_constant(source))
-            return;
-        value_swap_names(result, source);
+    const bool named = value_is_named_output(result), elsewhere = source->graph != result->graph;
+    if ((named && (source->input || elsewhere || value_is_named_output(source) ||
+                   value_is_constant(source))) ||
+        (elsewhere && is_graph_output(result))) {
+        pass_on(node, source);
+    } else {
+        if (named) value_swap_names(result, source);
+        value_replace_uses(result, source);
     }
-    value_replace_uses(result, source);
     drop_node(s, node);
     if (!q->outputs[0]->uses && !q->outputs[0]->referenced) drop_node(s, q);
 }

@@ -72,11 +72,24 @@ static bool allows_float(const OpSchema *schema, const OpParam *param) {
     return param && type_set_has(op_param_types(schema, param), OPTYPE_TENSOR, DTYPE_FLOAT);
 }
 
+/* True where an attribute's tensor has the operand's type, as TreeEnsemble's splits: rounding both would move
+ * what is compared. */
+static bool has_data_of(const Node *node, const OpSchema *schema, uint32_t i) {
+    const OpParam *param = op_schema_input(schema, i);
+    for (const Attr *attr = node->attrs; attr; attr = attr->next) {
+        const OpTypeVar *var =
+            attr_tensor(attr) ? op_tensor_attr_var(schema, sym_text(attr->name)) : NULL;
+        if (var && param && param->var == (int)(var - schema->vars)) return true;
+    }
+    return false;
+}
+
 /* True where the node reads operand i, which is 16 bit, as float. */
 static bool takes_float(const Widen *w, const Node *node, uint32_t i) {
     const OpSchema *schema = schema_of(node);
     const Value *value = node->inputs[i].value;
     if (!schema || !allows_float(schema, op_schema_input(schema, i))) return false;
+    if (w->request->file && has_data_of(node, schema, i)) return false;
     bool rows = !w->request->file && i == 0 && op_record_has(node_record(node), OP_TAKES_ROWS);
     return !(rows && is_constant(w, value));
 }
@@ -84,7 +97,8 @@ static bool takes_float(const Widen *w, const Node *node, uint32_t i) {
 /* True where nobody reads the value as float: outputs of the model, and operands that can't be. */
 static bool stays_low(const Widen *w, const Value *value) {
     for (const Use *use = value->uses; use; use = use->next)
-        if (use->node ? takes_float(w, use->node, use->index) : !is_main(w, value->graph))
+        if (use->node ? takes_float(w, use->node, use->index)
+                      : w->request->io || !is_main(w, value->graph))
             return false;
     return true;
 }
@@ -359,6 +373,19 @@ static GraphList own_graphs(PassCtx *ctx) {
     return own;
 }
 
+/* In a file, casts of an author that were between floats of different types and change nothing any more go as
+ * demi's own do; others stay as they are. */
+static void mark_idle_casts(Widen *w, const Graph *graph) {
+    for (Node *node = graph->first; node; node = node_after(node)) {
+        if (!node_is_cast(node) || node_is_own_cast(node)) continue;
+        const Value *from = node->inputs[0].value, *to = node->outputs[0];
+        const bool changed =
+            (to->id < w->known && w->was[to->id]) || from->id >= w->known || w->was[from->id];
+        if (changed && type_dtype(from->type) == DTYPE_FLOAT && type_dtype(to->type) == DTYPE_FLOAT)
+            node_add_metadata(node, "demi.inserted", "cast");
+    }
+}
+
 /* Inputs and outputs of the model become float themselves. */
 static void widen_inputs(Widen *w, const Graph *graph) {
     for (size_t i = 0; i < graph->inputs.count; i++) {
@@ -429,6 +456,7 @@ bool widen_graph(PassCtx *ctx, const WidenRequest *request, Err *err) {
         narrow_outputs(&w, graph);
     for (size_t i = 0; i < graphs.count; i++) join_constants(&w, graphs.items[i]);
     for (size_t i = 0; i < graphs.count; i++) declared_types_follow(graphs.items[i]);
-    fuse_casts(ctx, FUSE_ALL);
+    for (size_t i = 0; request->file && i < graphs.count; i++) mark_idle_casts(&w, graphs.items[i]);
+    fuse_casts(ctx, request->file ? FUSE_OWN : FUSE_ALL);
     return true;
 }

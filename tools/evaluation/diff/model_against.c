@@ -119,7 +119,8 @@ static bool compare_tensors(Against *a, const Tensor *now, const Tensor *was, bo
         return true;
     }
     if (is_converted((Dtype)now->dtype, (Dtype)was->dtype))
-        was = tensor_new_cast(a->arena, was, (Dtype)now->dtype);
+        was = was->dtype == DTYPE_DOUBLE ? tensor_new_cast_clamped(a->arena, was, (Dtype)now->dtype)
+                                         : tensor_new_cast(a->arena, was, (Dtype)now->dtype);
     if (now->dtype != was->dtype) return true;
     Err err = {0};
     *same = tensor_compare_raw(now, was, tensor_raw_size(now), &err);
