@@ -30,7 +30,7 @@
 #include "setting_names.h"
 
 typedef struct InsertQdqOptions {
-    int activations, weights;
+    int activations, weights, others;
     bool per_tensor, symmetric, allow_unmatched;
     int64_t block;
     PassStrings ranges, values, weights_of, keep, keep_ops, only;
@@ -44,8 +44,11 @@ static const PassOption options_table[] = {
         ROW(CHOICE, "weights", weights, quantized_weight_words, NULL,
             "type of quantized weights of convolutions and matrix products; int4, uint4 with zero "
             "points, and fp8 (float8e4m3fn) have scales per block or per channel")
-            ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
-                "one scale per weight tensor instead of one per channel")
+            ROW(CHOICE, "others", others, quantized_weight_words, NULL,
+                "type of weights that cannot have the blocks that 4 bits need, and of tables whose "
+                "rows "
+                "are picked") ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
+                                  "one scale per weight tensor instead of one per channel")
 #define OF_INSERT_QDQ ROW
 #include "policy.def"
                 {0},
@@ -262,6 +265,7 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool flo
     const bool named = is_named(options);
     *request = (QdqRequest){.activations = quantized_value_types[options->activations],
                             .weights = quantized_weight_types[options->weights],
+                            .others = quantized_weight_types[options->others],
                             .per_tensor = options->per_tensor,
                             .symmetric = options->symmetric,
                             .block = (uint64_t)options->block,

@@ -18,6 +18,7 @@
 #include "op_types.h"
 #include "passes.h"
 #include "qdq_node.h"
+#include "qdq_table.h"
 
 typedef struct StripQdqOptions {
     bool all;
@@ -256,6 +257,11 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         for (Node *node = graphs.items[g]->first, *next; node; node = next) {
             next = node->next;
             if (!is_op(node, "DequantizeLinear")) continue;
+            Node *joined = qdq_table_join(ctx, node);
+            if (joined) {
+                strip_weights(&s, joined);
+                continue;
+            }
             Node *q = pair_of(&s, node);
             if (q)
                 strip_pair(&s, node, q);

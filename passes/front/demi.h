@@ -380,10 +380,12 @@ typedef enum DemiSourceTypes {
 /* With quantization, the type of what is not quantized. */
 typedef enum DemiRest {
     DEMI_REST_DEFAULT = 0,
-    DEMI_REST_KEEP = 1,     /* default: floating-point values stay in the type that they have */
-    DEMI_REST_FLOAT32 = 2,  /* in float32 */
-    DEMI_REST_FLOAT16 = 3,  /* in mixed precision with float16, scales too */
-    DEMI_REST_BFLOAT16 = 4, /* in mixed precision with bfloat16, scales too */
+    DEMI_REST_KEEP = 1,         /* default: floating-point values stay in the type that they have */
+    DEMI_REST_FLOAT32 = 2,      /* in float32 */
+    DEMI_REST_FLOAT16 = 3,      /* in mixed precision with float16, scales too */
+    DEMI_REST_BFLOAT16 = 4,     /* in mixed precision with bfloat16, scales too */
+    DEMI_REST_INT8_WEIGHTS = 5, /* weights that cannot have 4 bits have 8; floating-point values
+                                   stay (default for int4-weights) */
 } DemiRest;
 
 /* Precision assignment: how to choose the nodes that run in the target type. */

@@ -48,7 +48,7 @@ static bool quantizes(const ConvertPolicy *policy) {
 
 /* The reduced type that nodes are to compute in; UNDEFINED where there is none. */
 static Dtype reduced_of(const ConvertPolicy *policy) {
-    _Static_assert(CHOICE_COUNT(REST) == 4, "what each means is said here");
+    _Static_assert(CHOICE_COUNT(REST) == 5, "what each means is said here");
     if (target_of(policy)->kind == TARGET_REDUCED) return target_of(policy)->dtype;
     switch (policy->values[SETTING_REST]) {
     case DEMI_REST_FLOAT16: return DTYPE_FLOAT16;
@@ -83,6 +83,8 @@ static void settle(ConvertPolicy *policy) {
     int64_t *values = policy->values;
     if (!values[SETTING_TO] && values[SETTING_BASE] == DEMI_TO_BFLOAT16)
         values[SETTING_TO] = DEMI_TO_BFLOAT16;
+    if (!values[SETTING_REST] && values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
+        values[SETTING_REST] = DEMI_REST_INT8_WEIGHTS;
     for (SettingId id = 0; id < SETTING_COUNT; id++)
         if (!values[id]) values[id] = policy_settings[id].otherwise;
     if (!values[SETTING_BASE]) values[SETTING_BASE] = usual_base(policy);
@@ -151,6 +153,9 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
                        is_said(policy, SETTING_SYMMETRIC) ? "symmetric" : "activations");
     if (!quantizes(policy) && is_said(policy, SETTING_REST))
         return err_set(err, ERR_USAGE, "'rest' only has an effect with quantization");
+    if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS &&
+        !quantized_needs_blocks(target_of(policy)->dtype))
+        return err_set(err, ERR_USAGE, "rest 'int8-weights' only has an effect for int4-weights");
     if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE, "'block' only has an effect for quantized weights");
@@ -253,7 +258,9 @@ static void say_opset_given(PipelineText *text, const ConvertPolicy *policy) {
 /* What becomes float32 first: what is neither the target's type nor to stay. */
 static void say_sources(PipelineText *text, const ConvertPolicy *policy) {
     const Dtype reduced = reduced_of(policy);
-    const bool stays = quantizes(policy) && policy->values[SETTING_REST] == DEMI_REST_KEEP;
+    const bool stays =
+        quantizes(policy) && (policy->values[SETTING_REST] == DEMI_REST_KEEP ||
+                              policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS);
     if (stays) pipeline_put_choice(text, "keep", "reduced");
     if (reduced) pipeline_put_choice(text, "keep", dtype_name(reduced));
     if (target_of(policy)->kind == TARGET_FULL) pipeline_put_choice(text, "double", "always");
@@ -302,6 +309,8 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
     if (!is_named(policy)) {
         const QuantizedFormat *format = quantized_format(target_of(policy)->dtype);
         pipeline_put_choice(text, "weights", quantizes(policy) ? format->word : "none");
+        if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS)
+            pipeline_put_choice(text, "others", "int8");
     }
     put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
 }

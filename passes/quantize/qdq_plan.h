@@ -32,6 +32,8 @@
 
 typedef struct QdqRequest {
     Dtype activations, weights; /* UNDEFINED: they stay float */
+    Dtype others; /* of weights that can't have the blocks that `weights` needs, and of
+                                   tables whose rows are picked; UNDEFINED: they stay float */
     bool per_tensor, symmetric;
     uint64_t block;              /* of weights, along what is summed; 0: a scale a channel */
     const char *const *excluded; /* [node_count]: why a node stays float, or NULL */
@@ -84,6 +86,7 @@ typedef struct QdqWeight {
     Use *use;      /* the operand, of the product or of a Transpose before it */
     Node *product; /* NULL: no product reads it so (by_names) */
     Dtype dtype;
+    bool rows;      /* a table whose rows the product, a Gather, picks */
     bool again;     /* one of a product before this one has the same use */
     int32_t axis;   /* of the channels, or with `block` of what is summed; -1: one scale for all */
     uint64_t block; /* 0: none */
@@ -130,6 +133,12 @@ bool qdq_can(const QdqPlan *plan, const Value *value);
 int64_t qdq_opset_of(Dtype dtype, bool axis, bool block);
 /* The same for scales of this floating-point type, which is that of what is quantized. */
 int64_t qdq_opset_of_scale(Dtype floats);
+
+/* Whether the node picks rows of a constant matrix that is worth quantizing: by rows, which are picked as
+ * integers and then made float (qdq_table.c). */
+bool qdq_reads_table(const Node *node);
+/* Adds such a table to the plan, where nothing else reads it. */
+void qdq_table_take(QdqPlan *plan, Node *node);
 
 /* The weights of the product, which has a record, where they are constants (qdq_weight.c): adds them
  * to the plan, stored as `dtype`. *blame may get a reason where false. */

@@ -12,6 +12,7 @@
 #include "qdq_node.h"
 #include "qdq_numbers.h"
 #include "qdq_stream.h"
+#include "qdq_table.h"
 
 /* A bias is a sum of products, of which the scale is that of both factors. Weights of a channel get
  * a scale with which its bias fits into 32 bits. */
@@ -95,7 +96,7 @@ static QdqWeights layout_of(const QdqWeight *weight, const Tensor *tensor) {
 
 /* What reads the bias of the weight's product, where a sum that does is part of it. */
 static Use *bias_use(const QdqPlan *plan, const QdqWeight *weight) {
-    Use *use = weight->product ? qdq_bias_use(weight->product) : NULL;
+    Use *use = weight->product && !weight->rows ? qdq_bias_use(weight->product) : NULL;
     const bool part =
         use && (use->node == weight->product || plan->nodes[use->node->id].role == QDQ_FOLDED);
     return part ? use : NULL;
@@ -215,6 +216,18 @@ static const Tensor *weight_scales(const QdqGroup *group) {
     return tensor_new_cast(&group->store->ctx->model->arena, scales, n->layout.floats);
 }
 
+/* Of a table: rows are picked of the numbers and of the scales. */
+static void put_table(const QdqGroup *group) {
+    PassCtx *ctx = group->store->ctx;
+    Value *value = group->weight->value;
+    const QdqTable table = {.numbers = qdq_constant(ctx, value, "quantized", stored_tensor(group)),
+                            .scales = qdq_constant(ctx, value, "scale", weight_scales(group)),
+                            .block = group->weight->block};
+    for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
+        qdq_table_put(ctx, weight->use->node, &table);
+    drop_unread(value);
+}
+
 /* The DequantizeLinear, and all uses of the group on its result. */
 static void put_weights(const QdqGroup *group, Arena *scratch) {
     PassCtx *ctx = group->store->ctx;
@@ -327,6 +340,10 @@ static void begin_numbers(QdqGroup *group, uint64_t *held, Arena *scratch) {
 }
 
 static void put_group(const QdqGroup *group, Arena *scratch) {
+    if (group->weight->rows) {
+        put_table(group);
+        return;
+    }
     put_weights(group, scratch);
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
         put_bias(group, weight, scratch);

@@ -157,6 +157,10 @@ bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame)
         weight.axis =
             -1; /* ONNX Runtime's kernels of integers take no other of a batch of matrices */
     *blame = choose_blocks(request, record, &weight);
+    if (*blame && request->others) {
+        weight.dtype = dtype = request->others;
+        *blame = choose_blocks(request, record, &weight);
+    }
     if (*blame) return false;
     if (weight.axis >= 0 && !weight.block && opset < qdq_opset_of(DTYPE_INT8, true, false))
         weight.axis = -1;

@@ -949,7 +949,7 @@ CHOICES: dict[str, dict[str, int]] = {
         "any": 1, "float32": 2, "float": 2, "fp32": 2},
     "rest": {
         "keep": 1, "float32": 2, "float": 2, "fp32": 2, "float16": 3, "fp16": 3, "half": 3,
-        "bfloat16": 4, "bf16": 4},
+        "bfloat16": 4, "bf16": 4, "int8-weights": 5},
     "activations": {
         "uint8": 1, "int8": 2, "uint16": 3, "int16": 4},
     "placement": {
