@@ -45,13 +45,13 @@ static const PassOption options_table[] = {
             "type of quantized weights of convolutions and matrix products; int4, uint4 with zero "
             "points, and fp8 (float8e4m3fn) have scales per block or per channel")
             ROW(CHOICE, "others", others, quantized_weight_words, NULL,
-                "type of weights that cannot have the blocks that 4 bits need, and of tables whose "
-                "rows "
-                "are picked") ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
-                                  "one scale per weight tensor instead of one per channel")
+                "type of weights that cannot have the blocks that 4 bits need, and of tables that "
+                "Gather reads by rows")
+                ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
+                    "one scale per weight tensor instead of one per channel")
 #define OF_INSERT_QDQ ROW
 #include "policy.def"
-                {0},
+                    {0},
 };
 
 enum { ZEROS = 1 << 8 };

@@ -140,6 +140,10 @@ VarId placement_root(Placement *placement, VarId var);
 /* True where the decision for var is low; false for VAR_NONE. */
 bool placement_is_low(Placement *placement, VarId var);
 
+/* A constant of one element that is no name of anybody's: it is stored in both types rather than cast
+ * (cast-params). */
+bool placement_is_number(const Placement *placement, uint32_t value);
+
 /* The variable that a use's precision follows; VAR_NONE for uses made later. */
 static inline VarId placement_use_var(const Placement *placement, const Use *use) {
     return use->id < placement->use_count ? placement->use_vars[use->id] : VAR_NONE;

@@ -50,11 +50,6 @@ static bool is_free_constant(const Placement *p, uint32_t id) {
     return p->constant[id] && !p->values[id]->referenced;
 }
 
-/* It is stored twice rather than cast (cast-params). */
-static bool is_number(const Placement *p, uint32_t id) {
-    return is_free_constant(p, id) && placement_elements(p->values[id]) == 1;
-}
-
 /* The readers of a value, each once and less its producer. True where one of all is undecided. */
 static bool list_readers(MinCut *m, uint32_t id, uint32_t producer) {
     bool undecided = producer > FLOW_SINK && producer != UINT32_MAX;
@@ -102,7 +97,7 @@ static void add_value(MinCut *m, uint32_t id, int64_t elements) {
     if (!list_readers(m, id, producer) || m->readers.count == 0) return;
     if (constant) {
         charge_readers(m, FLOW_SOURCE, COST_STORED * elements);
-        if (m->readers.count == 1 || is_number(m->p, id)) return;
+        if (m->readers.count == 1 || placement_is_number(m->p, id)) return;
         producer = flow_add_node(&m->flow);
     }
     int64_t cost = COST_CAST + COST_CONVERTED * elements;
@@ -180,6 +175,10 @@ void placement_solve_mincut(Placement *p) {
     }
 }
 
+bool placement_is_number(const Placement *p, uint32_t value) {
+    return is_free_constant(p, value) && placement_elements(p->values[value]) == 1;
+}
+
 PlacementCost placement_cost(Placement *p) {
     PlacementCost cost = {0};
     for (uint32_t id = 0; id < p->value_count; id++) {
@@ -195,7 +194,9 @@ PlacementCost placement_cost(Placement *p) {
                 any_fp32 = true;
         }
         bool constant = is_free_constant(p, id);
-        bool cast = constant ? any_low && any_fp32 && !is_number(p, id) : low ? any_fp32 : any_low;
+        bool cast = constant ? any_low && any_fp32 && !placement_is_number(p, id)
+                    : low    ? any_fp32
+                             : any_low;
         if (cast) placement_cost_add_cast(&cost, value);
         if (constant && any_fp32) placement_cost_add_stored(&cost, value);
         if (!constant && !low) placement_cost_add_fp32(&cost, value);

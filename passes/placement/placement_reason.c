@@ -123,7 +123,9 @@ static int64_t cost_of(const Placement *p, uint32_t id, bool low, const ReaderCo
     const Value *value = p->values[id];
     bool any_low = count->low > 0, any_fp32 = count->fp32 > 0;
     bool constant = p->constant[id] && !value->referenced;
-    bool cast = constant ? any_low && any_fp32 : low ? any_fp32 : any_low;
+    bool cast = constant ? any_low && any_fp32 && !placement_is_number(p, id)
+                : low    ? any_fp32
+                         : any_low;
     bool fp32 = constant ? any_fp32 : !low;
     int64_t elements = (int64_t)placement_elements(value);
     int64_t stays = (constant ? COST_STORED : COST_FP32) * elements;
