@@ -10,6 +10,7 @@
 typedef enum TargetKind {
     TARGET_REDUCED, /* nodes compute in the type */
     TARGET_FULL,    /* all nodes do, and nothing is quantized */
+    TARGET_HALVED,  /* weights are stored in the type, and nodes compute in float32 */
     TARGET_VALUES,  /* values and weights are quantized, weights to the type */
     TARGET_WEIGHTS, /* weights alone are */
 } TargetKind;

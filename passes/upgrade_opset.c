@@ -277,12 +277,26 @@ static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options
     return all;
 }
 
+/* The opset at which Cast knows the type; 0 where that is no later one. */
+static int64_t cast_opset(const Model *model, Dtype dtype) {
+    const int64_t own = opset_version(&model->opsets, NULL);
+    const OpSchema *schema = ops_find("", "Cast", own);
+    while (schema && schema->until < OPS_OPSET_ONNX &&
+           !type_set_has(op_param_types(schema, &schema->inputs[0]), OPTYPE_TENSOR, dtype))
+        schema = ops_find("", "Cast", (int64_t)schema->until + 1);
+    return schema && schema->since > own ? schema->since : 0;
+}
+
 /* The opset that the chosen nodes need; inference is best effort, unknown types count as float. */
 static bool find_opset(Upgrade *upgrade, const UpgradeOptions *options, Err *err) {
     PassCtx *ctx = upgrade->ctx;
     const ConvertTarget *chosen_for = convert_target(options->target);
     const bool quantizes = chosen_for->kind == TARGET_VALUES || chosen_for->kind == TARGET_WEIGHTS;
     if (chosen_for->kind == TARGET_FULL) return true; /* every opset has it */
+    if (chosen_for->kind == TARGET_HALVED) {
+        upgrade->to = cast_opset(ctx->model, chosen_for->dtype);
+        return true;
+    }
     const Dtype computed = quantizes ? rests[options->rest] : chosen_for->dtype;
     const bool reduces = dtype_is_reduced(computed);
     const Dtype target = reduces ? computed : DTYPE_FLOAT16;

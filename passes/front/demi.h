@@ -334,15 +334,21 @@ DEMI_API DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *opt
  * tools/gen/gen_settings.py writes the constants of settings. */
 typedef enum DemiTarget {
     DEMI_TO_DEFAULT = 0,
-    DEMI_TO_FLOAT16 = 1,      /* default: IEEE 754's binary16 */
-    DEMI_TO_BFLOAT16 = 2,     /* the upper half of float32 */
-    DEMI_TO_INT8 = 3,         /* activations and weights of products are quantized, to 8 bits or as
-                                 activations says; requires calibration ranges */
-    DEMI_TO_INT8_WEIGHTS = 4, /* weight-only quantization to 8 bits; activations stay in floating
-                                 point */
-    DEMI_TO_INT4_WEIGHTS = 5, /* weight-only quantization of matrix products to 4 bits, in blocks */
-    DEMI_TO_FP8_WEIGHTS = 6,  /* weight-only quantization to float8e4m3fn */
-    DEMI_TO_FLOAT32 = 7,      /* single precision everywhere; what is quantized is dequantized */
+    DEMI_TO_FLOAT16 = 1,          /* default: IEEE 754's binary16 */
+    DEMI_TO_BFLOAT16 = 2,         /* the upper half of float32 */
+    DEMI_TO_INT8 = 3,             /* activations and weights of products are quantized, to 8 bits or
+                                     as activations says; requires calibration ranges */
+    DEMI_TO_INT8_WEIGHTS = 4,     /* weight-only quantization to 8 bits; activations stay in
+                                     floating point */
+    DEMI_TO_INT4_WEIGHTS = 5,     /* weight-only quantization of matrix products to 4 bits, in
+                                     blocks */
+    DEMI_TO_FP8_WEIGHTS = 6,      /* weight-only quantization to float8e4m3fn */
+    DEMI_TO_FLOAT32 = 7,          /* single precision everywhere; what is quantized is
+                                     dequantized */
+    DEMI_TO_FLOAT16_WEIGHTS = 8,  /* weights are stored in float16, and all nodes compute in
+                                     float32 */
+    DEMI_TO_BFLOAT16_WEIGHTS = 9, /* weights are stored in bfloat16, and all nodes compute in
+                                     float32 */
 } DemiTarget;
 
 typedef enum DemiIo {

@@ -267,6 +267,10 @@ static void say_sources(PipelineText *text, const ConvertPolicy *policy) {
     if (policy->values[SETTING_IO] == DEMI_IO_LOW) pipeline_put_choice(text, "io", "low");
 }
 
+static void say_halved(PipelineText *text, const ConvertPolicy *policy) {
+    pipeline_put_choice(text, "to", dtype_name(target_of(policy)->dtype));
+}
+
 static void say_all(PipelineText *text, const ConvertPolicy *policy) {
     (void)policy;
     pipeline_put_choice(text, "all", "true");
@@ -350,6 +354,7 @@ enum {
     STORED = 1 << 8,
     SOURCES = 1 << 9,      /* types that the model may be in besides float32 */
     UNQUANTIZED = 1 << 10, /* what is quantized is not to be */
+    HALVED = 1 << 11,      /* weights take 16 bits, nodes 32 */
 };
 
 static unsigned conditions(const ConvertPolicy *policy) {
@@ -363,6 +368,7 @@ static unsigned conditions(const ConvertPolicy *policy) {
     if (whole) holds |= WHOLE;
     if (whole && values[SETTING_SOURCE] == DEMI_SOURCE_ANY) holds |= SOURCES;
     if (full) holds |= UNQUANTIZED;
+    if (target_of(policy)->kind == TARGET_HALVED) holds |= HALVED;
     /* of what is named, names are those of the model as it is */
     if ((whole && of_values) || values[SETTING_FOLD]) holds |= FOLDED;
     if (reduced_of(policy)) holds |= CASTS;

@@ -22,7 +22,8 @@ NUMPY = {TensorProto.FLOAT: np.float32, TensorProto.FLOAT16: np.float16, TensorP
 SIXTEEN = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 # Of the largest output, what a target may be off by. Small networks of random weights: averages help little.
 LIMITS = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2, "int8-weights": 2e-2, "int4-weights": .15,
-          "fp8-weights": 8e-2, "int8": .15}
+          "fp8-weights": 8e-2, "int8": .15, "float16-weights": 2e-3, "bfloat16-weights": 2e-2}
+WITHOUT_REST = ("float32", "float16", "bfloat16", "float16-weights", "bfloat16-weights")
 ROUNDED = {TensorProto.FLOAT: 0, TensorProto.DOUBLE: 0, TensorProto.FLOAT16: 2e-3, TensorProto.BFLOAT16: 2e-2}
 WORDS, WIDTH = 600, 32
 
@@ -111,7 +112,7 @@ class AnyFloat(unittest.TestCase):
             source, (name, x) = make(dtype), value(make, dtype)
             want = run(make(TensorProto.FLOAT), name, value(make, TensorProto.FLOAT)[1])
             for to, rest in itertools.product(LIMITS, ("", "float32", "float16", "bfloat16")):
-                if rest and to in ("float32", "float16", "bfloat16"):
+                if rest and to in WITHOUT_REST:
                     continue
                 how = {"to": to} | ({"rest": rest} if rest else {}) | ({"calibrate": "random"} if to == "int8" else {})
                 with self.subTest(make=make.__name__, source=TensorProto.DataType.Name(dtype), **how):

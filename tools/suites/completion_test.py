@@ -216,7 +216,8 @@ class Completions(unittest.TestCase):
         self.assertLessEqual({"convert", "help", "--version", "-V"}, commands)
         self.assertEqual(self.replies("help", ""), commands - {"--help", "-h", "--version", "-V"})
         both = {"float16", "bfloat16", "fp16", "half", "bf16", "int8", "int8-weights", "int4-weights",
-                "fp8-weights", "float32", "float", "fp32"}
+                "fp8-weights", "float32", "float", "fp32",
+                "float16-weights", "fp16-weights", "bfloat16-weights", "bf16-weights"}
         self.assertEqual(self.replies("convert", "--to", ""), both)
         self.assertEqual(self.replies("convert", "--to", "="), both)  # as readline divides it
         self.assertLessEqual({"-o", "--output", "-n", "-h", "-q"}, self.replies("convert", "-"))

@@ -944,7 +944,8 @@ class RawDemiString(Structure):
 CHOICES: dict[str, dict[str, int]] = {
     "to": {
         "float16": 1, "fp16": 1, "half": 1, "bfloat16": 2, "bf16": 2, "int8": 3, "int8-weights": 4,
-        "int4-weights": 5, "fp8-weights": 6, "float32": 7, "float": 7, "fp32": 7},
+        "int4-weights": 5, "fp8-weights": 6, "float32": 7, "float": 7, "fp32": 7,
+        "float16-weights": 8, "fp16-weights": 8, "bfloat16-weights": 9, "bf16-weights": 9},
     "source": {
         "any": 1, "float32": 2, "float": 2, "fp32": 2},
     "rest": {

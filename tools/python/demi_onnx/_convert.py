@@ -172,8 +172,9 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     is never loaded into memory. Without `out`, returns (model, Report). The model has the same type as
     the argument (bytes for a path), which does not change.
 
-    `to` is float16, bfloat16, int8 (with `calibrate`), int8-weights, int4-weights, or fp8-weights. `io` is
-    keep or low. `keep` and `keep_ops` name nodes and operators to keep in float32, and `only` names the
+    `to` is float16, bfloat16, float32, int8 (with `calibrate`), int8-weights, int4-weights, fp8-weights,
+    float16-weights, or bfloat16-weights. With quantization, `rest` is the type of everything else: keep,
+    float32, float16, bfloat16, or int8-weights. `source` is any or float32. `io` is keep or low. `keep` and `keep_ops` name nodes and operators to keep in float32, and `only` names the
     only nodes to convert. `policy` is JSON, or the name of a built-in policy. Further options are the
     members of DemiConvertOptions.
 
