@@ -44,8 +44,8 @@ UNIQUE = [
     ("demi conv", "demi convert "),
     ("demi help bea", "demi help bea"),
     ("demi help benc", "demi help bench "),
-    ("demi convert --to=bfl", "demi convert --to=bfloat16 "),
-    ("demi convert --to bfl", "demi convert --to bfloat16 "),
+    ("demi convert --to=fp8", "demi convert --to=fp8-weights "),
+    ("demi convert --to fp8", "demi convert --to fp8-weights "),
     ("demi convert --keep-op", "demi convert --keep-ops "),
     ("demi convert m.onnxtxt --keep zl", "demi convert m.onnxtxt --keep zlast "),
     ("demi convert m.onnxtxt --keep=zl", "demi convert m.onnxtxt --keep=zlast "),
@@ -268,8 +268,8 @@ class Completions(unittest.TestCase):
             return {row.split("\t")[0] for row in done.stdout.decode().splitlines()}
         self.assertIn("convert", offers("demi conv"))
         self.assertEqual(offers("demi help ben"), {"bench"})
-        self.assertEqual(offers("demi convert --to=bfl"), {"--to=bfloat16"})
-        self.assertEqual(offers("demi convert --to bfl"), {"bfloat16"})
+        self.assertEqual(offers("demi convert --to=fp8"), {"--to=fp8-weights"})
+        self.assertEqual(offers("demi convert --to fp8"), {"fp8-weights"})
         self.assertEqual(offers("demi convert m.onnxtxt --keep zl"), {"zlast"})
         self.assertIn("/enc/layer one/mm", offers("demi convert m.onnxtxt --keep "))
         self.assertEqual(offers("demi convert m.onnxtxt --keep-ops Sq"), {"Sqrt"})

@@ -79,6 +79,8 @@ def error_of(status: int, error: _abi.DemiError) -> DemiError:
     """Returns the library's error as an exception."""
     parts = {part: text_of(getattr(error, part)) for part in _PARTS}
     message = text_of(error.message) or "cancelled"
+    if " memory than the limit of " in message:  # --memory of the command has another name here
+        message += " (memory_budget)"
     return _BY_STATUS.get(status, DemiError)(message, **parts)
 
 
