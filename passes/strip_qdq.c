@@ -256,12 +256,9 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         if (graphs.items[g]->function) continue; /* types there are some call's */
         for (Node *node = graphs.items[g]->first, *next; node; node = next) {
             next = node->next;
-            if (!is_op(node, "DequantizeLinear")) continue;
             Node *joined = qdq_table_join(ctx, node);
-            if (joined) {
-                strip_weights(&s, joined);
-                continue;
-            }
+            if (joined) strip_weights(&s, joined);
+            if (joined || !is_op(node, "DequantizeLinear")) continue;
             Node *q = pair_of(&s, node);
             if (q)
                 strip_pair(&s, node, q);

@@ -259,18 +259,14 @@ static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options
     if (target->kind == TARGET_VALUES)
         of_values = qdq_opset_of(quantized_value_types[1 + options->activations], false, false);
     if (of_values > least) least = of_values;
-    const bool tables = target->kind == TARGET_WEIGHTS && target->dtype == DTYPE_INT8;
-    const int64_t of_rows = qdq_opset_of(DTYPE_INT8, true, true);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         const int64_t own = opset_version(graphs.items[i]->opsets, NULL);
         if (own <= 0 || graphs.items[i]->function) continue;
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
-            const bool rows = tables && !chosen->excluded[node->id] && qdq_reads_table(node);
-            if (!rows && !is_quantized(node, chosen)) continue;
+            if (!is_quantized(node, chosen)) continue;
             const int64_t of_scales = qdq_opset_of_scale(scales_of(options, node));
-            int64_t need = of_scales > least ? of_scales : least;
-            if (rows && need < of_rows) need = of_rows;
+            const int64_t need = of_scales > least ? of_scales : least;
             if (need > own && need > all) all = need;
         }
     }

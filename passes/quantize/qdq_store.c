@@ -221,8 +221,7 @@ static void put_table(const QdqGroup *group) {
     PassCtx *ctx = group->store->ctx;
     Value *value = group->weight->value;
     const QdqTable table = {.numbers = qdq_constant(ctx, value, "quantized", stored_tensor(group)),
-                            .scales = qdq_constant(ctx, value, "scale", weight_scales(group)),
-                            .block = group->weight->block};
+                            .scales = qdq_constant(ctx, value, "scale", weight_scales(group))};
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
         qdq_table_put(ctx, weight->use->node, &table);
     drop_unread(value);

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tables that Gather picks rows of, such as the vectors of words.
  *
- *   y = Gather(table, i)  ->  y = DequantizeLinear(Gather(numbers, i), Gather(scales, i)), a block a row
+ *   y = Gather(table, i)  ->  y = Mul(Cast(Gather(numbers, i)), Gather(scales, i)), a scale a row
  *
- * A DequantizeLinear before the Gather would make the whole table float in every run, as ONNX Runtime does it.
- * From opset 21 on scales may be by blocks of the last axis, and as many as there are rows. */
+ * A DequantizeLinear before the Gather would make the whole table float in every run, as ONNX Runtime does it. One
+ * behind it would have to have blocks of a constant size, which OpenVINO does not take of what is computed. */
 #include "qdq_table.h"
 
 #include <string.h>
 
+#include "cast_node.h"
 #include "constants.h"
 #include "op_types.h"
 #include "qdq_node.h"
 #include "qdq_plan.h"
 
-enum { TABLE_LEAST = 1 << 12, INDICES = 1 };
+enum {
+    TABLE_LEAST = 1 << 12,
+    INDICES = 1,
+    MUL_BROADCASTS = 7 /* the opset from which on it does */
+};
 
 static const char table_mark[] = "rows";
 
@@ -52,13 +57,10 @@ static Dtype table_dtype(const QdqRequest *request) {
 void qdq_table_take(QdqPlan *plan, Node *node) {
     Value *table = node->inputs[0].value;
     const Dtype dtype = table_dtype(&plan->request);
-    const int64_t least = qdq_opset_of(DTYPE_INT8, true, true);
-    if (dtype != DTYPE_INT8 || plan->request.broken[table->id] || table->referenced ||
-        opset_version(node->graph->opsets, NULL) < least)
-        return;
+    if (dtype != DTYPE_INT8 || plan->request.broken[table->id] || table->referenced) return;
     for (const Use *use = table->uses; use; use = use->next)
         if (!use->node || use->index || !picks_rows(use->node) || !qdq_record(plan, use->node) ||
-            opset_version(use->node->graph->opsets, NULL) < least)
+            opset_version(use->node->graph->opsets, NULL) < MUL_BROADCASTS)
             return;
     const QdqWeight weight = {.value = table,
                               .use = &node->inputs[0],
@@ -106,41 +108,55 @@ static void take_place(Node *node, Node *made) {
     node_remove(node);
 }
 
+/* A node of two operands at most before `before`, which gives `result`. */
+static Node *node_of(PassCtx *ctx, Node *before, const char *op, Value *const operands[2]) {
+    Node *node = node_new(before->graph, before, sym_intern_cstr(&ctx->model->syms, op), NULL);
+    const uint32_t count = operands[1] ? 2 : 1;
+    node_resize_inputs(node, count);
+    for (uint32_t i = 0; i < count; i++) node_set_input(node, i, operands[i]);
+    return node;
+}
+
 void qdq_table_put(PassCtx *ctx, Node *gather, const QdqTable *table) {
     Value *numbers = pick(ctx, gather, table->numbers, "quantized");
     Value *scales = pick(ctx, gather, table->scales, "scale");
-    Node *node = node_new(gather->graph, gather,
-                          sym_intern_cstr(&ctx->model->syms, "DequantizeLinear"), NULL);
-    node_resize_inputs(node, 2);
-    node_set_input(node, 0, numbers);
-    node_set_input(node, 1, scales);
-    node_set_attr_int(node, "axis", -1);
-    node_set_attr_int(node, "block_size", (int64_t)table->block);
-    node_add_metadata(node, OWN_QUANTIZER, table_mark);
-    take_place(gather, node);
+    const Dtype floats = type_dtype(scales->type);
+    Value *wide = qdq_value(ctx, gather->outputs[0], "number", floats);
+    Node *cast = node_of(ctx, gather, "Cast", (Value *const[2]){numbers, NULL});
+    cast_set_to(cast, floats);
+    cast->name = wide->name;
+    node_resize_outputs(cast, 1);
+    node_set_output(cast, 0, wide);
+    Node *product = node_of(ctx, gather, "Mul", (Value *const[2]){wide, scales});
+    node_add_metadata(product, OWN_QUANTIZER, table_mark);
+    take_place(gather, product);
     ctx->counts->rewrites++;
 }
 
 /* ---- undoing --------------------------------------------------------------------------------- */
 
-static bool is_of_rows(const Node *node, const Node *numbers, const Node *scales) {
-    return picks_rows(numbers) && picks_rows(scales) &&
-           numbers->inputs[INDICES].value == scales->inputs[INDICES].value &&
-           value_is_constant(numbers->inputs[0].value) &&
-           value_is_constant(scales->inputs[0].value) && qdq_rank(numbers->inputs[0].value) == 2 &&
-           qdq_rank(scales->inputs[0].value) == 2 && node_attr_int(node, "block_size", 0) > 0;
+static Node *gather_of(const Value *value) {
+    Node *node = value ? value->producer : NULL;
+    return node && picks_rows(node) && value_is_constant(node->inputs[0].value) &&
+                   qdq_rank(node->inputs[0].value) == 2
+               ? node
+               : NULL;
 }
 
 Node *qdq_table_join(PassCtx *ctx, Node *node) {
-    if (!node_is_own_quantizer(node) ||
-        !sym_equals(node_metadata(node, OWN_QUANTIZER), table_mark) || node->input_count != 2)
+    if (!node_is_own_quantizer(node) || node->input_count != 2 ||
+        !sym_equals(node_metadata(node, OWN_QUANTIZER), table_mark))
         return NULL;
-    Node *numbers = node->inputs[0].value->producer, *scales = node->inputs[1].value->producer;
-    if (!numbers || !scales || !is_of_rows(node, numbers, scales)) return NULL;
+    Node *cast = node->inputs[0].value->producer, *scales = gather_of(node->inputs[1].value);
+    Node *numbers = node_is_cast(cast) ? gather_of(cast->inputs[0].value) : NULL;
+    if (!numbers || !scales || numbers->inputs[INDICES].value != scales->inputs[INDICES].value)
+        return NULL;
     Value *stored = numbers->inputs[0].value;
-    const QdqOperands operands = {scales->inputs[0].value, NULL, 1,
-                                  (uint64_t)node_attr_int(node, "block_size", 0)};
-    Value *table = qdq_value(ctx, stored, "table", type_dtype(node->outputs[0]->type));
+    const int64_t columns = qdq_dim(stored, 1);
+    const Dtype floats = type_dtype(node->outputs[0]->type);
+    if (columns < 1 || type_dtype(scales->inputs[0].value->type) != floats) return NULL;
+    const QdqOperands operands = {scales->inputs[0].value, NULL, 1, (uint64_t)columns};
+    Value *table = qdq_value(ctx, stored, "table", floats);
     Node *made = qdq_insert(ctx, "DequantizeLinear", stored, &operands, table);
     node_add_metadata(made, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
     Node *gather = node_new(node->graph, node, numbers->op_type, NULL);
@@ -149,7 +165,8 @@ Node *qdq_table_join(PassCtx *ctx, Node *node) {
     node_set_input(gather, 0, table);
     node_set_input(gather, INDICES, numbers->inputs[INDICES].value);
     take_place(node, gather);
+    node_remove(cast);
     node_remove(numbers);
-    if (scales != numbers) node_remove(scales);
+    node_remove(scales);
     return made;
 }

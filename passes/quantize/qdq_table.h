@@ -5,17 +5,16 @@
 
 #include "pass.h"
 
-/* A matrix as integers, and a scale for each `block` elements of a row. */
+/* A matrix as integers, and a scale for each row. */
 typedef struct QdqTable {
-    Value *numbers, *scales; /* constants [rows, columns] and [rows, columns / block, rounded up] */
-    uint64_t block;
+    Value *numbers, *scales; /* constants [rows, columns] and [rows, 1] */
 } QdqTable;
 
-/* A DequantizeLinear of rows that both were picked from takes the place of the Gather, which is gone. */
+/* A product of rows that both were picked from takes the place of the Gather, which is gone. */
 void qdq_table_put(PassCtx *ctx, Node *gather, const QdqTable *table);
 
-/* The reverse: where `node` is such a DequantizeLinear, a Gather of the whole table takes its place, and the
- * DequantizeLinear that makes it is returned; else NULL. */
+/* The reverse: where `node` is such a product, a Gather of the whole table takes its place, and the
+ * DequantizeLinear that makes it float is returned; else NULL. */
 Node *qdq_table_join(PassCtx *ctx, Node *node);
 
 #endif

@@ -117,7 +117,9 @@ static const char *choose_blocks(const QdqRequest *request, const OpRecord *reco
     if (!matrix && format->block) return "only the weights of matrix products can have 4 bits";
     if (!matrix || !block) return NULL;
     weight->axis = 1 - weight->axis;
-    weight->block = block;
+    const int64_t depth = qdq_dim(weight->value, weight->axis);
+    /* OpenVINO takes blocks that divide the depth alone: at least those that would be longer do */
+    weight->block = depth > 0 && (uint64_t)depth < block ? (uint64_t)depth : block;
     return NULL;
 }
 

@@ -13,7 +13,7 @@ import subprocess
 
 import plain
 
-ESCAPES = {"\\-": "-", "\\(aq": "'", "\\(ga": "`", "\\(ha": "^", "\\(ti": "~", "\\(dq": '"', "\\&": "", "\\e": "\\"}
+ESCAPES = {"\\:": "", "\\-": "-", "\\(aq": "'", "\\(ga": "`", "\\(ha": "^", "\\(ti": "~", "\\(dq": '"', "\\&": "", "\\e": "\\"}
 
 
 @dataclasses.dataclass
