@@ -16,6 +16,7 @@
  * what it computes with, and the reason.
  */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cast_node.h"
@@ -31,10 +32,17 @@
 
 typedef struct InsertQdqOptions {
     int activations, weights, others;
-    bool per_tensor, symmetric, allow_unmatched;
+    bool per_tensor, symmetric, zeros, allow_unmatched;
+    int biases, tables, channels;
     int64_t block;
+    PassStrings blocks;
     PassStrings ranges, values, weights_of, keep, keep_ops, only;
 } InsertQdqOptions;
+
+enum { BIASES_FLOAT = 1, TABLES_FLOAT = 1, TABLES_BLOCKS, CHANNELS_CONVOLUTIONS = 1 };
+static const char *const bias_names[] = {"int32", "float", NULL};
+static const char *const table_names[] = {"rows", "float", "blocks", NULL};
+static const char *const channel_names[] = {"all", "convolutions", NULL};
 
 #define ROW(kind, name, member, choices, otherwise, help)                                          \
     {name, OPTION_##kind, offsetof(InsertQdqOptions, member), choices, otherwise, help},
@@ -47,11 +55,24 @@ static const PassOption options_table[] = {
             ROW(CHOICE, "others", others, quantized_weight_words, NULL,
                 "type of weights that cannot have the blocks that 4 bits need, and of tables that "
                 "Gather reads by rows")
-                ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
-                    "one scale per weight tensor instead of one per channel")
+                ROW(BOOL, "zeros", zeros, NULL, "true",
+                    "4-bit weights have zero points where their type has (uint4); false: int4")
+                    ROW(CHOICE, "biases", biases, bias_names, "int32",
+                        "biases between quantized operands; float: they stay")
+                        ROW(CHOICE, "tables", tables, table_names, "rows",
+                            "tables that Gather reads: quantized by rows, float, or blocks, which "
+                            "have 4 bits "
+                            "where weights do, by com.microsoft's GatherBlockQuantized")
+                            ROW(CHOICE, "channels", channels, channel_names, "all",
+                                "weights with a scale per channel: of all products, or of "
+                                "convolutions alone") ROW(STRINGS, "blocks", blocks, NULL, NULL,
+                                                          "block sizes to choose from: the first "
+                                                          "that divides what is summed")
+                                ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
+                                    "one scale per weight tensor instead of one per channel")
 #define OF_INSERT_QDQ ROW
 #include "policy.def"
-                    {0},
+                                    {0},
 };
 
 enum { ZEROS = 1 << 8 };
@@ -254,6 +275,18 @@ static bool holds_any_float(const Model *model, Arena *scratch) {
     return false;
 }
 
+static bool read_blocks(const PassStrings *texts, QdqRequest *request, Err *err) {
+    for (size_t i = 0; i < texts->count; i++) {
+        char *end;
+        const long size = strtol(texts->items[i], &end, 10);
+        if (size < 1 || size > INT32_MAX || *end || i == QDQ_BLOCKS_MOST)
+            return err_set(err, ERR_USAGE, "blocks has '%s': expected at most %d sizes from 1 on",
+                           texts->items[i], QDQ_BLOCKS_MOST);
+        request->blocks[i] = (uint64_t)size;
+    }
+    return true;
+}
+
 /* `floats`: the model holds some. */
 static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool floats,
                          QdqRequest *request, Err *err) {
@@ -268,9 +301,15 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool flo
                             .others = quantized_weight_types[options->others],
                             .per_tensor = options->per_tensor,
                             .symmetric = options->symmetric,
+                            .float_biases = options->biases == BIASES_FLOAT,
+                            .float_tables = options->tables == TABLES_FLOAT,
+                            .block_tables = options->tables == TABLES_BLOCKS,
+                            .conv_channels = options->channels == CHANNELS_CONVOLUTIONS,
                             .block = (uint64_t)options->block,
                             .values = options->values,
                             .weights_of = options->weights_of};
+    if (!options->zeros && request->weights == DTYPE_UINT4) request->weights = DTYPE_INT4;
+    if (!read_blocks(&options->blocks, request, err)) return false;
     if (options->block < 0 || options->block > INT32_MAX) {
         err_set(err, ERR_USAGE, "block is %lld", (long long)options->block);
         err_expected(err, "0 to %d", INT32_MAX);

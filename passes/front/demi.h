@@ -394,6 +394,18 @@ typedef enum DemiRest {
                                    stay (default for int4-weights) */
 } DemiRest;
 
+/* With quantization, the runtime whose rules the result follows. */
+typedef enum DemiRuntimeRules {
+    DEMI_RUNTIME_DEFAULT = 0,
+    DEMI_RUNTIME_ANY = 1,         /* default: no rules but those of ONNX */
+    DEMI_RUNTIME_ONNXRUNTIME = 2, /* ONNX Runtime: tables of 4 bits, too, by an operator of its
+                                     own */
+    DEMI_RUNTIME_OPENVINO = 3,    /* OpenVINO */
+    DEMI_RUNTIME_TENSORRT = 4,    /* TensorRT */
+    DEMI_RUNTIME_QNN = 5,         /* Qualcomm's processors, by ONNX Runtime's QNN provider */
+    DEMI_RUNTIME_DEMI = 6,        /* demi's own runtime, which has that operator */
+} DemiRuntimeRules;
+
 /* Precision assignment: how to choose the nodes that run in the target type. */
 typedef enum DemiPlacement {
     DEMI_PLACEMENT_DEFAULT = 0,
@@ -498,8 +510,9 @@ typedef struct DemiConvertOptions {
     bool freeze_inputs;
     const char *const *fed; /* [fed_count] inputs that callers provide: they stay inputs */
     size_t fed_count;
-    DemiRest rest;          /* with quantization: what becomes of everything else */
-    DemiSourceTypes source; /* which floating-point types to convert */
+    DemiRest rest;            /* with quantization: what becomes of everything else */
+    DemiSourceTypes source;   /* which floating-point types to convert */
+    DemiRuntimeRules runtime; /* with quantization: whose rules the result follows */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -508,7 +521,8 @@ typedef struct DemiConvertOptions {
             NULL, 0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, \
             NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
             DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL, DEMI_ACTIVATIONS_DEFAULT, false, 0,    \
-            NULL, 0, NULL, 0, false, false, false, NULL, 0, DEMI_REST_DEFAULT, DEMI_SOURCE_DEFAULT \
+            NULL, 0, NULL, 0, false, false, false, NULL, 0, DEMI_REST_DEFAULT,                     \
+            DEMI_SOURCE_DEFAULT, DEMI_RUNTIME_DEFAULT                                              \
     }
 
 /* Converts the model to mixed precision, or quantizes it, by the pipeline that

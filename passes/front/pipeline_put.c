@@ -55,6 +55,13 @@ void pipeline_put_string(PipelineText *text, const char *key, const char *value)
     put_quoted(text, value);
 }
 
+void pipeline_put_options(PipelineText *text, const char *options) {
+    if (!*options) return;
+    put(text, text->options ? "," : "{");
+    text->options = true;
+    put(text, options);
+}
+
 void pipeline_put_list(PipelineText *text, const char *key, const char *const *items,
                        size_t count) {
     if (count == 0) return;

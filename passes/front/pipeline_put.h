@@ -24,6 +24,8 @@ void pipeline_end_pass(PipelineText *text);
  * list of such. An empty list is left out. */
 void pipeline_put_choice(PipelineText *text, const char *key, const char *value);
 void pipeline_put_string(PipelineText *text, const char *key, const char *value);
+/* Options as text, "a=1,b=2"; nothing where it is empty. */
+void pipeline_put_options(PipelineText *text, const char *options);
 void pipeline_put_list(PipelineText *text, const char *key, const char *const *items, size_t count);
 
 /* The whole text, NUL-terminated. */

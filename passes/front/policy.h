@@ -5,7 +5,9 @@
  *     {
  *       "policy": "float16",                  shipped lists to start from: float16, bfloat16, fast
  *       "to": "float16",                      or "bfloat16", "int8", "int8-weights", …
+ *       "source": "any",                      or "float32": which floating-point types are converted
  *       "activations": "uint8", "symmetric": false, "block": 0,    of quantized models
+ *       "rest": "keep", "runtime": "any",     of these, too: what is not quantized, and whose rules hold
  *       "fold": false,                        normalizations are computed into weights first
  *       "simplify": false,                    what demi simplify does comes first
  *       "values": {"h": "int8"}, "weights": {"w": "int4"},         what alone is quantized

@@ -189,9 +189,11 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
     bool quantizes = setting == &policy_settings[SETTING_ACTIVATIONS] ||
                      setting == &policy_settings[SETTING_SYMMETRIC] ||
                      setting == &policy_settings[SETTING_REST] ||
+                     setting == &policy_settings[SETTING_RUNTIME] ||
                      setting == &policy_settings[SETTING_BLOCK];
     if (quantizes) options->to = DEMI_TO_INT8;
-    if (setting == &policy_settings[SETTING_REST]) options->to = DEMI_TO_INT4_WEIGHTS; /* takes all */
+    if (setting == &policy_settings[SETTING_REST])
+        options->to = DEMI_TO_INT4_WEIGHTS; /* takes all */
     while (setting->choices && setting->choices[last + 1].word) last++;
     if (turn > (last ? last : 1)) return false;
     *word = last ? setting->choices[turn].word : setting->key;

@@ -78,11 +78,47 @@ static int64_t usual_base(const ConvertPolicy *policy) {
     return reduced_of(policy) ? convert_target_of(reduced_of(policy)) : DEMI_TO_FLOAT16;
 }
 
+/* What a runtime takes: its row in runtimes.def. */
+typedef struct RuntimeRules {
+    const char *activations; /* types of quantized values, the default first */
+    bool symmetric;
+    const char *passes; /* options of insert-qdq */
+} RuntimeRules;
+
+static const RuntimeRules runtime_rules[] = {
+#define RUNTIME(id, activations, symmetric, passes)                                                \
+    [DEMI_RUNTIME_##id - 1] = {activations, symmetric, passes},
+#include "runtimes.def"
+};
+_Static_assert(sizeof runtime_rules / sizeof *runtime_rules == CHOICE_COUNT(RUNTIME),
+               "rules of each");
+
+static const RuntimeRules *rules_of(const ConvertPolicy *policy) {
+    return &runtime_rules[policy->values[SETTING_RUNTIME] - 1];
+}
+
+/* What the runtime's rules say where nobody said anything. */
+static void settle_rules(ConvertPolicy *policy) {
+    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
+    const RuntimeRules *rules = rules_of(policy);
+    const bool values = target_of(policy)->kind == TARGET_VALUES;
+    const char *first = rules->activations;
+    if (!policy->values[SETTING_ACTIVATIONS] && values)
+        policy->values[SETTING_ACTIVATIONS] = setting_choice(
+            activations, arena_printf(policy->arena, "%.*s", (int)strcspn(first, " "), first),
+            false);
+    if (rules->symmetric && values) policy->values[SETTING_SYMMETRIC] = true;
+}
+
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
 static void settle(ConvertPolicy *policy) {
     int64_t *values = policy->values;
     if (!values[SETTING_TO] && values[SETTING_BASE] == DEMI_TO_BFLOAT16)
         values[SETTING_TO] = DEMI_TO_BFLOAT16;
+    if (!values[SETTING_TO]) values[SETTING_TO] = policy_settings[SETTING_TO].otherwise;
+    if (!values[SETTING_RUNTIME])
+        values[SETTING_RUNTIME] = policy_settings[SETTING_RUNTIME].otherwise;
+    settle_rules(policy);
     if (!values[SETTING_REST] && values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
         values[SETTING_REST] = DEMI_REST_INT8_WEIGHTS;
     for (SettingId id = 0; id < SETTING_COUNT; id++)
@@ -162,6 +198,28 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     return true;
 }
 
+static bool has_word(const char *words, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
+    return false;
+}
+
+static bool check_rules(const ConvertPolicy *policy, Err *err) {
+    const int64_t *values = policy->values;
+    const char *runtime = policy_settings[SETTING_RUNTIME].choices[values[SETTING_RUNTIME]].word;
+    if (!quantizes(policy) && is_said(policy, SETTING_RUNTIME))
+        return err_set(err, ERR_USAGE, "'runtime' only has an effect with quantization");
+    if (target_of(policy)->kind != TARGET_VALUES) return true;
+    const RuntimeRules *rules = rules_of(policy);
+    const char *activations =
+        policy_settings[SETTING_ACTIVATIONS].choices[values[SETTING_ACTIVATIONS]].word;
+    if (has_word(rules->activations, activations)) return true;
+    err_set(err, ERR_USAGE, "%s does not take %s activations", runtime, activations);
+    err_expected(err, "%s", rules->activations);
+    return false;
+}
+
 static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
     bool named =
         policy->lists[SETTING_LOW_INPUTS].count || policy->lists[SETTING_LOW_OUTPUTS].count;
@@ -171,7 +229,7 @@ static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
         err_hint(err, "a cast at run time does not clamp");
         return false;
     }
-    if (!check_targets(policy, err)) return false;
+    if (!check_targets(policy, err) || !check_rules(policy, err)) return false;
     if (!named || policy->values[SETTING_IO] != DEMI_IO_LOW) return true;
     return err_set(err, ERR_USAGE, "give io 'low' or a list of inputs or outputs, not both");
 }
@@ -317,6 +375,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
             pipeline_put_choice(text, "others", "int8");
     }
     put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
+    if (!is_named(policy)) pipeline_put_options(text, rules_of(policy)->passes);
 }
 
 static void say_casts(PipelineText *text, const ConvertPolicy *policy) {

@@ -30,11 +30,19 @@
 #include "quantized_format.h"
 #include "range_table.h"
 
+enum { QDQ_BLOCKS_MOST = 8 };
+
 typedef struct QdqRequest {
     Dtype activations, weights; /* UNDEFINED: they stay float */
     Dtype others; /* of weights that can't have the blocks that `weights` needs, and of
                                    tables whose rows are picked; UNDEFINED: they stay float */
     bool per_tensor, symmetric;
+    bool float_biases, float_tables; /* they stay float */
+    bool block_tables;  /* tables have 4 bits where weights do (GatherBlockQuantized) */
+    bool conv_channels; /* convolutions alone have scales by channel */
+    uint64_t
+        blocks[QDQ_BLOCKS_MOST]; /* of which the first is taken that divides what is summed, and
+                                         `block` must be one; 0 at the end: any */
     uint64_t block;              /* of weights, along what is summed; 0: a scale a channel */
     const char *const *excluded; /* [node_count]: why a node stays float, or NULL */
     const char *const

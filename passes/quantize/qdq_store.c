@@ -110,8 +110,8 @@ static const float *read_bias(const QdqGroup *group, const QdqWeight *weight, Ar
     const Use *use = bias_use(store->plan, weight);
     const Value *bias = use ? use->value : NULL, *x = bias ? qdq_input(weight->product, 0) : NULL;
     float alpha = 1, beta = 1;
-    if (!bias || !value_is_constant(bias) || weight->block || !(store->scales[x->id].scale > 0) ||
-        dtype_is_float(weight->dtype))
+    if (store->plan->request.float_biases || !bias || !value_is_constant(bias) || weight->block ||
+        !(store->scales[x->id].scale > 0) || dtype_is_float(weight->dtype))
         return NULL;
     attr_float(node_attr(weight->product, "alpha"), &alpha);
     attr_float(node_attr(weight->product, "beta"), &beta);
@@ -217,11 +217,18 @@ static const Tensor *weight_scales(const QdqGroup *group) {
 }
 
 /* Of a table: rows are picked of the numbers and of the scales. */
-static void put_table(const QdqGroup *group) {
+static void put_table(const QdqGroup *group, Arena *scratch) {
     PassCtx *ctx = group->store->ctx;
     Value *value = group->weight->value;
-    const QdqTable table = {.numbers = qdq_constant(ctx, value, "quantized", stored_tensor(group)),
-                            .scales = qdq_constant(ctx, value, "scale", weight_scales(group))};
+    const Dtype dtype = group->weight->dtype;
+    const bool blocks = quantized_needs_blocks(dtype);
+    const QdqTable table = {
+        .numbers = qdq_constant(ctx, value, "quantized", stored_tensor(group)),
+        .scales = qdq_constant(ctx, value, "scale", weight_scales(group)),
+        .zeros = quantized_has_zeros(dtype)
+                     ? qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch))
+                     : NULL,
+        .block = blocks ? group->weight->block : 0};
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
         qdq_table_put(ctx, weight->use->node, &table);
     drop_unread(value);
@@ -300,7 +307,9 @@ static void put_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scra
 static void ask_drift(const QdqGroup *group, const QdqWeight *weight, Arena *scratch) {
     const QdqPlan *plan = group->store->plan;
     QdqDrift drift;
-    if (!bias_use(plan, weight) || weight->block || dtype_is_float(weight->dtype)) return;
+    if (plan->request.float_biases || !bias_use(plan, weight) || weight->block ||
+        dtype_is_float(weight->dtype))
+        return;
     const Value *x = qdq_input(weight->product, 0);
     const RangeRow *range = plan->values[x->id].range;
     const bool own = weight->use->node == weight->product || group->numbers->tensor->rank == 2;
@@ -340,7 +349,7 @@ static void begin_numbers(QdqGroup *group, uint64_t *held, Arena *scratch) {
 
 static void put_group(const QdqGroup *group, Arena *scratch) {
     if (group->weight->rows) {
-        put_table(group);
+        put_table(group, scratch);
         return;
     }
     put_weights(group, scratch);

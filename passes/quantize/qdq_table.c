@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "cast_node.h"
 #include "constants.h"
 #include "op_types.h"
 #include "qdq_node.h"
@@ -17,6 +16,7 @@
 
 enum {
     TABLE_LEAST = 1 << 12,
+    TABLE_BLOCK = 32,
     INDICES = 1,
     MUL_BROADCASTS = 7 /* the opset from which on it does */
 };
@@ -49,15 +49,24 @@ bool qdq_reads_table(const Node *node) {
     return rows > 0 && columns > 0 && columns <= INT32_MAX && rows >= TABLE_LEAST / columns;
 }
 
-/* The type of tables beside weights of that one. */
+/* Of 4 bits, by blocks; else by rows, of 8. */
+static bool has_blocks(const QdqRequest *request) {
+    return request->block_tables && quantized_needs_blocks(request->weights);
+}
+
+/* The type of tables beside the weights' one. */
 static Dtype table_dtype(const QdqRequest *request) {
+    if (has_blocks(request)) return request->weights;
     return request->weights == DTYPE_INT8 ? DTYPE_INT8 : request->others;
 }
 
 void qdq_table_take(QdqPlan *plan, Node *node) {
     Value *table = node->inputs[0].value;
     const Dtype dtype = table_dtype(&plan->request);
-    if (dtype != DTYPE_INT8 || plan->request.broken[table->id] || table->referenced) return;
+    const bool blocks = has_blocks(&plan->request);
+    if (plan->request.float_tables || (dtype != DTYPE_INT8 && !blocks) ||
+        plan->request.broken[table->id] || table->referenced)
+        return;
     for (const Use *use = table->uses; use; use = use->next)
         if (!use->node || use->index || !picks_rows(use->node) || !qdq_record(plan, use->node) ||
             opset_version(use->node->graph->opsets, NULL) < MUL_BROADCASTS)
@@ -68,7 +77,7 @@ void qdq_table_take(QdqPlan *plan, Node *node) {
                               .dtype = dtype,
                               .rows = true,
                               .axis = 1,
-                              .block = (uint64_t)qdq_dim(table, 1)};
+                              .block = blocks ? TABLE_BLOCK : (uint64_t)qdq_dim(table, 1)};
     VEC_PUSH(plan->scratch, &plan->weights, weight);
 }
 
@@ -117,13 +126,39 @@ static Node *node_of(PassCtx *ctx, Node *before, const char *op, Value *const op
     return node;
 }
 
+static const char blocks_op[] = "GatherBlockQuantized", blocks_domain[] = "com.microsoft";
+
+/* The numbers, of blocks, are made float by an operator of ONNX Runtime's. */
+static void put_blocks(PassCtx *ctx, Node *gather, const QdqTable *table) {
+    Model *model = ctx->model;
+    const Sym domain = sym_intern_cstr(&model->syms, blocks_domain);
+    Value *const operands[] = {table->numbers, gather->inputs[INDICES].value, table->scales,
+                               table->zeros};
+    const uint32_t count = table->zeros ? 4 : 3;
+    if (opset_version(gather->graph->opsets, domain) < 1)
+        model_import_opset(model, gather->graph->opsets, domain, 1);
+    Node *node = node_new(gather->graph, gather, sym_intern_cstr(&model->syms, blocks_op), domain);
+    node_resize_inputs(node, count);
+    for (uint32_t i = 0; i < count; i++) node_set_input(node, i, operands[i]);
+    node_set_attr_int(node, "gather_axis", 0);
+    node_set_attr_int(node, "quantize_axis", 1);
+    node_set_attr_int(node, "block_size", (int64_t)table->block);
+    node_add_metadata(node, OWN_QUANTIZER, table_mark);
+    take_place(gather, node);
+    ctx->counts->rewrites++;
+}
+
 void qdq_table_put(PassCtx *ctx, Node *gather, const QdqTable *table) {
+    if (table->block) {
+        put_blocks(ctx, gather, table);
+        return;
+    }
     Value *numbers = pick(ctx, gather, table->numbers, "quantized");
     Value *scales = pick(ctx, gather, table->scales, "scale");
     const Dtype floats = type_dtype(scales->type);
     Value *wide = qdq_value(ctx, gather->outputs[0], "number", floats);
     Node *cast = node_of(ctx, gather, "Cast", (Value *const[2]){numbers, NULL});
-    cast_set_to(cast, floats);
+    node_set_attr_int(cast, "to", floats); /* as it is spelled from opset 6 on */
     cast->name = wide->name;
     node_resize_outputs(cast, 1);
     node_set_output(cast, 0, wide);
@@ -143,7 +178,36 @@ static Node *gather_of(const Value *value) {
                : NULL;
 }
 
-Node *qdq_table_join(PassCtx *ctx, Node *node) {
+/* The float table of those constants behind a DequantizeLinear, and a Gather of it in the node's place. */
+static Node *join(PassCtx *ctx, Node *node, const QdqTable *table, Value *indices) {
+    const QdqOperands operands = {table->scales, table->zeros, 1, table->block};
+    Value *made = qdq_value(ctx, table->numbers, "table", type_dtype(node->outputs[0]->type));
+    Node *dequantize = qdq_insert(ctx, "DequantizeLinear", table->numbers, &operands, made);
+    node_add_metadata(dequantize, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
+    take_place(node, node_of(ctx, node, "Gather", (Value *const[2]){made, indices}));
+    return dequantize;
+}
+
+/* Of blocks, as anybody may have put it; NULL where it is none. */
+static Node *join_blocks(PassCtx *ctx, Node *node) {
+    if (!sym_equals(node->op_type, blocks_op) || !sym_equals(node->domain, blocks_domain) ||
+        node->input_count < 3 || model_find_function(ctx->model, node))
+        return NULL;
+    QdqTable table = {node->inputs[0].value, node->inputs[2].value,
+                      node->input_count > 3 ? node->inputs[3].value : NULL,
+                      (uint64_t)node_attr_int(node, "block_size", 128)};
+    const int64_t axis = node_attr_int(node, "quantize_axis", 1);
+    const Dtype dtype = type_dtype(table.numbers->type);
+    if (!value_is_constant(table.numbers) || !value_is_constant(table.scales) ||
+        (table.zeros && !value_is_constant(table.zeros)) || dtype_bits(dtype) != 4 ||
+        qdq_rank(table.numbers) != 2 || node_attr_int(node, "gather_axis", 0) ||
+        (axis != 1 && axis != -1) || !type_dtype(node->outputs[0]->type))
+        return NULL;
+    return join(ctx, node, &table, node->inputs[INDICES].value);
+}
+
+/* Of rows, as put here. */
+static Node *join_rows(PassCtx *ctx, Node *node) {
     if (!node_is_own_quantizer(node) || node->input_count != 2 ||
         !sym_equals(node_metadata(node, OWN_QUANTIZER), table_mark))
         return NULL;
@@ -151,22 +215,19 @@ Node *qdq_table_join(PassCtx *ctx, Node *node) {
     Node *numbers = node_is_cast(cast) ? gather_of(cast->inputs[0].value) : NULL;
     if (!numbers || !scales || numbers->inputs[INDICES].value != scales->inputs[INDICES].value)
         return NULL;
-    Value *stored = numbers->inputs[0].value;
-    const int64_t columns = qdq_dim(stored, 1);
-    const Dtype floats = type_dtype(node->outputs[0]->type);
-    if (columns < 1 || type_dtype(scales->inputs[0].value->type) != floats) return NULL;
-    const QdqOperands operands = {scales->inputs[0].value, NULL, 1, (uint64_t)columns};
-    Value *table = qdq_value(ctx, stored, "table", floats);
-    Node *made = qdq_insert(ctx, "DequantizeLinear", stored, &operands, table);
-    node_add_metadata(made, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
-    Node *gather = node_new(node->graph, node, numbers->op_type, NULL);
-    node_share_lists(gather, numbers);
-    node_resize_inputs(gather, 2);
-    node_set_input(gather, 0, table);
-    node_set_input(gather, INDICES, numbers->inputs[INDICES].value);
-    take_place(node, gather);
+    const int64_t columns = qdq_dim(numbers->inputs[0].value, 1);
+    const QdqTable table = {numbers->inputs[0].value, scales->inputs[0].value, NULL,
+                            (uint64_t)columns};
+    if (columns < 1 || type_dtype(table.scales->type) != type_dtype(node->outputs[0]->type))
+        return NULL;
+    Node *made = join(ctx, node, &table, numbers->inputs[INDICES].value);
     node_remove(cast);
     node_remove(numbers);
     node_remove(scales);
     return made;
+}
+
+Node *qdq_table_join(PassCtx *ctx, Node *node) {
+    Node *made = join_blocks(ctx, node);
+    return made ? made : join_rows(ctx, node);
 }

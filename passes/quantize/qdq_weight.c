@@ -108,6 +108,17 @@ bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights) {
            (record->channels == CHANNELS_LAST || record->channels == CHANNELS_TRANS_B);
 }
 
+/* Of the sizes that may be chosen, that one, or the first that divides the depth; `block` where any may. 0 where
+ * there is none. */
+static uint64_t fitting_block(const QdqRequest *request, uint64_t block, int64_t depth) {
+    if (!request->blocks[0]) return depth > 0 && (uint64_t)depth < block ? (uint64_t)depth : block;
+    for (int i = 0; depth > 0 && i < QDQ_BLOCKS_MOST && request->blocks[i]; i++) {
+        const bool asked = !request->block || request->blocks[i] == request->block;
+        if (asked && (uint64_t)depth % request->blocks[i] == 0) return request->blocks[i];
+    }
+    return 0;
+}
+
 /* By what is summed instead of by channels, where the weights are a matrix. */
 static const char *choose_blocks(const QdqRequest *request, const OpRecord *record,
                                  QdqWeight *weight) {
@@ -116,10 +127,11 @@ static const char *choose_blocks(const QdqRequest *request, const OpRecord *reco
     const bool matrix = weight->axis >= 0 && qdq_weight_has_blocks(record, weight->value);
     if (!matrix && format->block) return "only the weights of matrix products can have 4 bits";
     if (!matrix || !block) return NULL;
+    const int64_t depth = qdq_dim(weight->value, 1 - weight->axis);
+    /* OpenVINO takes blocks that divide the depth alone: those that would be longer do */
+    weight->block = fitting_block(request, block, depth);
+    if (!weight->block) return "no block size that the runtime takes divides what is summed";
     weight->axis = 1 - weight->axis;
-    const int64_t depth = qdq_dim(weight->value, weight->axis);
-    /* OpenVINO takes blocks that divide the depth alone: at least those that would be longer do */
-    weight->block = depth > 0 && (uint64_t)depth < block ? (uint64_t)depth : block;
     return NULL;
 }
 
@@ -153,7 +165,9 @@ bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame)
     QdqWeight weight = {.dtype = dtype};
     if (!qdq_weight_find(plan, node, record, &weight, blame)) return false;
     const int64_t opset = opset_version(weight.value->graph->opsets, NULL);
-    if (request->per_tensor && dtype_bits(dtype) != 4) weight.axis = -1;
+    const bool filters = record->channels == CHANNELS_FIRST || record->channels == CHANNELS_SECOND;
+    if ((request->per_tensor || (request->conv_channels && !filters)) && dtype_bits(dtype) != 4)
+        weight.axis = -1;
     if (reads_integers(plan, node, record) && qdq_rank(weight.value) > 2 &&
         record->channels == CHANNELS_LAST)
         weight.axis =

@@ -184,13 +184,48 @@ class AnyFloat(unittest.TestCase):
         model = network(TensorProto.DOUBLE)
         self.assertEqual(demi.convert(model, source="float32")[0], model)
 
+    def test_rules_of_runtimes(self) -> None:
+        """What a runtime does not take is not there."""
+        model = filters(TensorProto.FLOAT)
+        made = self.convert(model, to="int8", runtime="tensorrt", calibrate="random")
+        tensors = {t.name: numpy_helper.to_array(t) for t in made.graph.initializer}
+        for node in [n for n in made.graph.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")]:
+            self.assertFalse(tensors[node.input[2]].any(), node.name)
+            self.assertEqual(tensors[node.input[2]].dtype, np.int8)
+        made = self.convert(model, to="int8", runtime="qnn", calibrate="random")
+        scales = {n.input[0]: n.input[1] for n in made.graph.node if n.op_type == "DequantizeLinear"}
+        sizes = {t.name: tuple(t.dims) for t in made.graph.initializer}
+        self.assertEqual([sizes[scales[f"{w}_quantized"]] for w in "wdm"], [(8,), (8,), ()])
+        for runtime, blocks in (("tensorrt", {64}), ("openvino", {32})):
+            made = self.convert(network(TensorProto.FLOAT), to="int4-weights", runtime=runtime)
+            kinds = {t.name: t.data_type for t in made.graph.initializer}
+            found = {a.i for n in made.graph.node for a in n.attribute if a.name == "block_size"}
+            self.assertEqual(found, blocks)
+            self.assertEqual(TensorProto.UINT4 in kinds.values(), runtime == "openvino")
+
+    def test_tables_of_4_bits(self) -> None:
+        """By ONNX Runtime's operator, and back."""
+        name, i = value(table, TensorProto.FLOAT)
+        made = demi.convert(table(TensorProto.FLOAT), to="int4-weights", runtime="onnxruntime")[0]
+        self.assertIn("GatherBlockQuantized", [n.op_type for n in made.graph.node])
+        self.assertLess(made.ByteSize(), .9 * WORDS * WIDTH)
+        want = run(table(TensorProto.FLOAT), name, i)
+        self.assertLess(np.abs(run(made, name, i) - want).max(), .2 * np.abs(want).max())
+        back = self.convert(made, to="float32")
+        self.assertEqual([n.op_type for n in back.graph.node], ["Gather", "MatMul"])
+        now, was = (session(m.SerializeToString(), numerics="faithful").run(None, {name: i})[0] for m in (back, made))
+        np.testing.assert_allclose(now, was, rtol=1e-4, atol=1e-5)
+
     def test_refusals(self) -> None:
         for how, text in (({"rest": "float16"}, "'rest' only has an effect with quantization"),
                           ({"to": "float32", "rest": "float16"}, "'rest' only has an effect with quantization"),
                           ({"to": "int8-weights", "rest": "int8-weights"},
                            "rest 'int8-weights' only has an effect for int4-weights"),
                           ({"to": "float32", "placement": "greedy"}, "only has an effect for float16"),
-                          ({"to": "int8-weights", "rest": "int2"}, "int2")):
+                          ({"to": "int8-weights", "rest": "int2"}, "int2"),
+                          ({"runtime": "tensorrt"}, "'runtime' only has an effect with quantization"),
+                          ({"to": "int8", "runtime": "tensorrt", "activations": "uint8"},
+                           "tensorrt does not take uint8 activations: expected int8")):
             with self.subTest(**how), self.assertRaisesRegex((demi.UsageError, ValueError), text):
                 demi.convert(network(TensorProto.FLOAT), **how)
 

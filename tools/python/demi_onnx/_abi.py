@@ -153,6 +153,7 @@ class DemiConvertOptions(Sized):
     fed_count: int
     rest: int
     source: int
+    runtime: int
 
 
 class DemiSimplifyOptions(Sized):
@@ -746,7 +747,7 @@ DemiConvertOptions._fields_ = [
     ("symmetric", c_bool), ("block", c_int64), ("values", POINTER(c_char_p)),
     ("value_count", c_size_t), ("weights", POINTER(c_char_p)), ("weight_count", c_size_t),
     ("fold", c_bool), ("simplify", c_bool), ("freeze_inputs", c_bool), ("fed", POINTER(c_char_p)),
-    ("fed_count", c_size_t), ("rest", c_int), ("source", c_int)]
+    ("fed_count", c_size_t), ("rest", c_int), ("source", c_int), ("runtime", c_int)]
 DemiSimplifyOptions._fields_ = [
     ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
     ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
@@ -951,6 +952,9 @@ CHOICES: dict[str, dict[str, int]] = {
     "rest": {
         "keep": 1, "float32": 2, "float": 2, "fp32": 2, "float16": 3, "fp16": 3, "half": 3,
         "bfloat16": 4, "bf16": 4, "int8-weights": 5},
+    "runtime": {
+        "any": 1, "onnxruntime": 2, "ort": 2, "openvino": 3, "tensorrt": 4, "trt": 4, "qnn": 5,
+        "demi": 6},
     "activations": {
         "uint8": 1, "int8": 2, "uint16": 3, "int16": 4},
     "placement": {

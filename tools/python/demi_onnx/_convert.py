@@ -174,7 +174,8 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
 
     `to` is float16, bfloat16, float32, int8 (with `calibrate`), int8-weights, int4-weights, fp8-weights,
     float16-weights, or bfloat16-weights. With quantization, `rest` is the type of everything else: keep,
-    float32, float16, bfloat16, or int8-weights. `source` is any or float32. `io` is keep or low. `keep` and `keep_ops` name nodes and operators to keep in float32, and `only` names the
+    float32, float16, bfloat16, or int8-weights. `source` is any or float32. `runtime` is one whose
+    rules quantization follows: any, onnxruntime, openvino, tensorrt, qnn, or demi. `io` is keep or low. `keep` and `keep_ops` name nodes and operators to keep in float32, and `only` names the
     only nodes to convert. `policy` is JSON, or the name of a built-in policy. Further options are the
     members of DemiConvertOptions.
 
