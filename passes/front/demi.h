@@ -390,8 +390,9 @@ typedef enum DemiRest {
     DEMI_REST_FLOAT32 = 2,      /* in float32 */
     DEMI_REST_FLOAT16 = 3,      /* in mixed precision with float16, scales too */
     DEMI_REST_BFLOAT16 = 4,     /* in mixed precision with bfloat16, scales too */
-    DEMI_REST_INT8_WEIGHTS = 5, /* weights that cannot have 4 bits have 8; floating-point values
-                                   stay (default for int4-weights) */
+    DEMI_REST_INT8_WEIGHTS = 5, /* weights that cannot have 4 bits have 8, with int8 also tables
+                                   that Gather reads; floating-point values stay (default for
+                                   int4-weights) */
 } DemiRest;
 
 /* With quantization, the runtime whose rules the result follows. */

@@ -190,8 +190,9 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     if (!quantizes(policy) && is_said(policy, SETTING_REST))
         return err_set(err, ERR_USAGE, "'rest' only has an effect with quantization");
     if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS &&
-        !quantized_needs_blocks(target_of(policy)->dtype))
-        return err_set(err, ERR_USAGE, "rest 'int8-weights' only has an effect for int4-weights");
+        !quantized_needs_blocks(target_of(policy)->dtype) && !of_values)
+        return err_set(err, ERR_USAGE,
+                       "rest 'int8-weights' only has an effect for int4-weights and int8");
     if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE, "'block' only has an effect for quantized weights");

@@ -281,7 +281,7 @@ static void visit(QdqPlan *plan, Node *node) {
             return;
         set_role(plan, node, QDQ_PRODUCT);
         make_ready(plan, node->outputs[0]);
-    } else if (qdq_reads_table(node) && !plan->request.activations) {
+    } else if (qdq_reads_table(node)) {
         qdq_table_take(plan, node);
     } else if (is_folded(plan, node, record)) {
         fold(plan, node);

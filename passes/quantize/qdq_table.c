@@ -57,7 +57,9 @@ static bool has_blocks(const QdqRequest *request) {
 /* The type of tables beside the weights' one. */
 static Dtype table_dtype(const QdqRequest *request) {
     if (has_blocks(request)) return request->weights;
-    return request->weights == DTYPE_INT8 ? DTYPE_INT8 : request->others;
+    const bool alone = request->weights == DTYPE_INT8 && !request->activations;
+    return alone ? DTYPE_INT8
+                 : request->others; /* beside values, it is asked for: it costs accuracy */
 }
 
 void qdq_table_take(QdqPlan *plan, Node *node) {

@@ -173,6 +173,9 @@ class AnyFloat(unittest.TestCase):
             name, i = value(table, TensorProto.FLOAT)
             np.testing.assert_allclose(run(back, name, i), run(made, name, i), rtol=1e-4, atol=1e-5)
         self.assertGreater(self.convert(model, to="int4-weights", rest="keep").ByteSize(), 4 * WORDS * WIDTH)
+        for rest, most in (("keep", 5), ("int8-weights", 1.5)):
+            made = self.convert(model, to="int8", rest=rest, calibrate="random")
+            self.assertLess(made.ByteSize(), most * WORDS * WIDTH)
         tied = table(TensorProto.FLOAT)
         tied.graph.node.append(helper.make_node("Transpose", ["t"], ["u"], perm=[1, 0]))
         tied.graph.node.append(helper.make_node("MatMul", ["y", "u"], ["z"]))
@@ -220,7 +223,7 @@ class AnyFloat(unittest.TestCase):
         for how, text in (({"rest": "float16"}, "'rest' only has an effect with quantization"),
                           ({"to": "float32", "rest": "float16"}, "'rest' only has an effect with quantization"),
                           ({"to": "int8-weights", "rest": "int8-weights"},
-                           "rest 'int8-weights' only has an effect for int4-weights"),
+                           "rest 'int8-weights' only has an effect for int4-weights and int8"),
                           ({"to": "float32", "placement": "greedy"}, "only has an effect for float16"),
                           ({"to": "int8-weights", "rest": "int2"}, "int2"),
                           ({"runtime": "tensorrt"}, "'runtime' only has an effect with quantization"),
