@@ -35,7 +35,7 @@ typedef struct InsertCastsOptions {
     PassStrings low_inputs, low_outputs;
     ValueRanges ranges;
     NodeChoice nodes;
-    bool keep_defaults, store;
+    bool keep_defaults, store, uniform;
 } InsertCastsOptions;
 
 static const Dtype float_types[] = {DTYPE_FLOAT16, DTYPE_BFLOAT16};
@@ -51,6 +51,8 @@ static const PassOption options_table[] = {
      "with io=low: do not convert inputs with default values, which are parameters"},
     {"store", OPTION_BOOL, offsetof(InsertCastsOptions, store), NULL, NULL,
      "store constants that are only read in the 16-bit type in that type, as cast-params does"},
+    {"uniform", OPTION_BOOL, offsetof(InsertCastsOptions, uniform), NULL, NULL,
+     "all floating-point operands of a BatchNormalization have one type, as OpenVINO requires"},
 #define OF_NODES(kind, name, member, ...) ROW(kind, name, nodes.member, __VA_ARGS__)
 #include "policy.def"
     {0},
@@ -334,6 +336,7 @@ static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, Placem
         .excluded = chosen.excluded,
         .is_integer = chosen.is_integer,
         .keep_defaults = options->keep_defaults,
+        .uniform = options->uniform,
         .guard = guards[options->overflow],
         /* float16's 11 bits of mantissa lose nothing there; the fast policy and the greedy placement,
          * which is MXNet's, mean what they say. */

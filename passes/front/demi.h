@@ -395,7 +395,7 @@ typedef enum DemiRest {
                                    int4-weights) */
 } DemiRest;
 
-/* With quantization, the runtime whose rules the result follows. */
+/* The runtime whose rules the result follows. */
 typedef enum DemiRuntimeRules {
     DEMI_RUNTIME_DEFAULT = 0,
     DEMI_RUNTIME_ANY = 1,         /* default: no rules but those of ONNX */
@@ -513,7 +513,7 @@ typedef struct DemiConvertOptions {
     size_t fed_count;
     DemiRest rest;            /* with quantization: what becomes of everything else */
     DemiSourceTypes source;   /* which floating-point types to convert */
-    DemiRuntimeRules runtime; /* with quantization: whose rules the result follows */
+    DemiRuntimeRules runtime; /* whose rules the result follows */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \

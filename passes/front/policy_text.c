@@ -83,11 +83,12 @@ typedef struct RuntimeRules {
     const char *activations; /* types of quantized values, the default first */
     bool symmetric;
     const char *passes; /* options of insert-qdq */
+    const char *casts;  /* options of insert-casts */
 } RuntimeRules;
 
 static const RuntimeRules runtime_rules[] = {
-#define RUNTIME(id, activations, symmetric, passes)                                                \
-    [DEMI_RUNTIME_##id - 1] = {activations, symmetric, passes},
+#define RUNTIME(id, activations, symmetric, passes, casts)                                         \
+    [DEMI_RUNTIME_##id - 1] = {activations, symmetric, passes, casts},
 #include "runtimes.def"
 };
 _Static_assert(sizeof runtime_rules / sizeof *runtime_rules == CHOICE_COUNT(RUNTIME),
@@ -209,8 +210,10 @@ static bool has_word(const char *words, const char *word) {
 static bool check_rules(const ConvertPolicy *policy, Err *err) {
     const int64_t *values = policy->values;
     const char *runtime = policy_settings[SETTING_RUNTIME].choices[values[SETTING_RUNTIME]].word;
-    if (!quantizes(policy) && is_said(policy, SETTING_RUNTIME))
-        return err_set(err, ERR_USAGE, "'runtime' only has an effect with quantization");
+    if (!quantizes(policy) && is_said(policy, SETTING_RUNTIME) &&
+        !(reduced_of(policy) && *rules_of(policy)->casts))
+        return err_set(err, ERR_USAGE, "'runtime' %s only has an effect with quantization",
+                       runtime);
     if (target_of(policy)->kind != TARGET_VALUES) return true;
     const RuntimeRules *rules = rules_of(policy);
     const char *activations =
@@ -386,6 +389,7 @@ static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
     if (runtime && policy->values[SETTING_IO] == DEMI_IO_LOW)
         pipeline_put_choice(text, "keep-defaults", "true");
     if (!runtime) pipeline_put_choice(text, "store", "true");
+    pipeline_put_options(text, rules_of(policy)->casts);
     put_settings(text, policy, SETTINGS_OF_NODES);
 }
 

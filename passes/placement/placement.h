@@ -55,6 +55,7 @@ typedef struct PlacementRequest {
     Dtype target; /* DTYPE_FLOAT16 or DTYPE_BFLOAT16 */
     Policy policy;
     const OpClasses *classes; /* of that policy */
+    bool uniform;             /* a BatchNormalization's operands have one type, statistics too */
     bool keep_defaults;       /* but for io_low's inputs that have a default value */
     bool io_low;              /* graph inputs and outputs become low too; or, by position, */
     const bool *low_inputs, *low_outputs; /* those of the main graph; NULL: none */

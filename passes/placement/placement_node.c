@@ -75,11 +75,17 @@ static bool is_exact_number(const Value *value, Dtype target) {
            dtype_to_double(target, bits, &rounded) && rounded == (double)number;
 }
 
+/* All operands of the node are to have one type. */
+static bool is_uniform(const NodeBuild *b) {
+    return b->p->request.uniform && text_equals(b->schema->name, "BatchNormalization");
+}
+
 /* True for operands that a 16-bit type would spoil (KEEP of operators/). */
 static bool var_is_kept(const NodeBuild *b, const char *var, const Value *value) {
     size_t count;
     const OpKeep *rows = op_keeps_find(b->schema->domain, b->schema->name, &count);
     Dtype target = b->p->request.target;
+    if (is_uniform(b)) return false;
     for (size_t i = 0; i < count; i++) {
         const OpKeep *row = &rows[i];
         if (!text_equals(row->var, var) || b->schema->since < row->since ||
@@ -178,6 +184,8 @@ static void build_operands(NodeBuild *b) {
 
 static void build_ties(NodeBuild *b) {
     size_t count;
+    for (uint32_t i = 1; is_uniform(b) && i < b->node->input_count; i++)
+        placement_tie(b->p, b->uses[0], b->uses[i]);
     const OpTie *ties = op_ties(b->schema, &count);
     for (size_t i = 0; i < count; i++) {
         const OpTypeVar *a = op_schema_var(b->schema, ties[i].a);

@@ -206,6 +206,17 @@ class AnyFloat(unittest.TestCase):
             self.assertEqual(found, blocks)
             self.assertEqual(TensorProto.UINT4 in kinds.values(), runtime == "openvino")
 
+    def test_uniform_norms(self) -> None:
+        """OpenVINO takes statistics of the data's type alone."""
+        r = np.random.default_rng(0)
+        weights = {"w": r.standard_normal((8, 3, 3, 3)) / 5, **{n: r.random(8) + 1 for n in "gbmv"}}
+        nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Conv", ["a", "w"], ["c"], pads=[1] * 4),
+                 helper.make_node("Relu", ["c"], ["d"]), helper.make_node("BatchNormalization", ["d", *"gbmv"], ["y"])]
+        model = graph(TensorProto.FLOAT, nodes, weights, ("x", ["B", 3, 16, 16]), ("y", ["B", 8, 16, 16]), 17)
+        for how, types in (({}, {TensorProto.FLOAT, TensorProto.FLOAT16}), ({"runtime": "openvino"}, {TensorProto.FLOAT16})):
+            made = self.convert(model, **how)
+            self.assertEqual({t.data_type for t in made.graph.initializer}, types)
+
     def test_tables_of_4_bits(self) -> None:
         """By ONNX Runtime's operator, and back."""
         name, i = value(table, TensorProto.FLOAT)
@@ -226,7 +237,7 @@ class AnyFloat(unittest.TestCase):
                            "rest 'int8-weights' only has an effect for int4-weights and int8"),
                           ({"to": "float32", "placement": "greedy"}, "only has an effect for float16"),
                           ({"to": "int8-weights", "rest": "int2"}, "int2"),
-                          ({"runtime": "tensorrt"}, "'runtime' only has an effect with quantization"),
+                          ({"runtime": "tensorrt"}, "'runtime' tensorrt only has an effect with quantization"),
                           ({"to": "int8", "runtime": "tensorrt", "activations": "uint8"},
                            "tensorrt does not take uint8 activations: expected int8")):
             with self.subTest(**how), self.assertRaisesRegex((demi.UsageError, ValueError), text):

@@ -92,7 +92,7 @@ class Demi:
         out, report = self.folder / "out.onnx", self.folder / "report.json"
         report.unlink(missing_ok=True)
         run = self.run("convert", model, "-o", str(out), "--to", variant.to, "--io", variant.io,
-                       "--json", str(report), "--quiet", *extra)
+                       "--source", "float32", "--json", str(report), "--quiet", *extra)
         if run.code == 0:
             try:
                 run.report = json.loads(report.read_bytes())
