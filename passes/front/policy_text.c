@@ -391,6 +391,9 @@ static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
     if (!runtime) pipeline_put_choice(text, "store", "true");
     pipeline_put_options(text, rules_of(policy)->casts);
     put_settings(text, policy, SETTINGS_OF_NODES);
+    /* what was measured may have been folded since; patterns were matched when weights were quantized */
+    if (quantizes(policy) && !is_said(policy, SETTING_ALLOW_UNMATCHED))
+        pipeline_put_choice(text, "allow-unmatched", "true");
 }
 
 static void say_parameters(PipelineText *text, const ConvertPolicy *policy) {

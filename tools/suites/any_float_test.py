@@ -147,6 +147,13 @@ class AnyFloat(unittest.TestCase):
             kinds = {t.name: t.data_type for t in made.graph.initializer}
             self.assertIn(TensorProto.FLOAT16, {kinds[s] for s in scales})
             run(made, *value(filters, TensorProto.FLOAT))
+        folded = filters(TensorProto.FLOAT)  # a value that was measured is gone
+        folded.graph.node[0].output[0] = "p"
+        folded.graph.node.insert(1, helper.make_node("BatchNormalization", ["p", *"ghkl"], ["e"]))
+        for name, ones in zip("ghkl", (1, 0, 0, 1)):
+            folded.graph.initializer.append(numpy_helper.from_array(np.full(8, ones, np.float32), f"n{name}"))
+            folded.graph.node[1].input["ghkl".index(name) + 1] = f"n{name}"
+        run(self.convert(folded, to="int8", rest="float16", calibrate="random"), *value(filters, TensorProto.FLOAT))
 
     def test_quantized_source(self) -> None:
         """Quantized weights get 16 bits around them, or go back to float32."""
