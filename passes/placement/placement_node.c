@@ -216,12 +216,13 @@ static bool output_is_rewritable(const NodeBuild *b, size_t formal) {
     return own != NULL;
 }
 
-/* The rule by which the output has the type of an input, as no attribute says another; NULL: there is none. */
+/* The rule by which the output has the type of an input where an attribute could say another one and does not; NULL:
+ * there is none. */
 static const OpOutputRule *input_rule(const NodeBuild *b, size_t formal) {
     size_t count;
     const OpOutputRule *rules = op_output_rules(b->schema, formal, &count);
     for (size_t i = 0; i < count; i++) {
-        if (rules[i].from == OP_FROM_INPUT) return &rules[i];
+        if (rules[i].from == OP_FROM_INPUT) return i ? &rules[i] : NULL;
         if (!rules[i].attr || node_attr(b->node, rules[i].attr)) return NULL;
     }
     return NULL;

@@ -130,7 +130,7 @@ TEST(pieces_are_the_whole) {
         const Found whole = new_found(&test_arena, &w), found = new_found(&test_arena, &w);
         QdqNumbers numbers = {
             .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, count_of(c) * 4),
-            .layout = {NULL, c->outer, c->axis, c->inner, c->block, c->dtype},
+            .layout = {NULL, c->outer, c->axis, c->inner, c->block, c->dtype, DTYPE_FLOAT},
             .scales = found.scales,
             .zeros = found.zeros,
             .bytes = found.bytes};
@@ -155,7 +155,7 @@ TEST(what_is_not_finite_is_found) {
         items[150001] = i ? NAN : 1;
         both[i] = (QdqNumbers){
             .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, COUNT * 4),
-            .layout = {NULL, 200, 1000, 1, 0, DTYPE_INT8}};
+            .layout = {NULL, 200, 1000, 1, 0, DTYPE_INT8, DTYPE_FLOAT}};
         const Found found = new_found(&test_arena, &both[i].layout);
         both[i].scales = found.scales;
         both[i].zeros = found.zeros;

@@ -62,6 +62,26 @@ static Dtype table_dtype(const QdqRequest *request) {
                  : request->others; /* beside values, it is asked for: it costs accuracy */
 }
 
+enum { STEPS_MOST = 8 };
+
+/* Whether what is computed is multiplied by the value, as by the cosines of rotary positions: rounding that turns
+ * what it is a factor of. `steps` movements may yet be followed. */
+static bool is_factor(const QdqPlan *plan, const Value *value, int steps) {
+    for (const Use *use = value->uses; use; use = use->next) {
+        const Node *node = use->node;
+        const OpRecord *record = node ? qdq_record(plan, node) : NULL;
+        if (!record) continue;
+        if (sym_equals(node->op_type, "Mul")) {
+            const Value *other = qdq_input(node, 1 - use->index);
+            if (other && !value_is_constant(other)) return true;
+        } else if (record->quantized == QUANTIZED_MOVE || record->quantized == QUANTIZED_JOIN) {
+            for (uint32_t i = 0; steps && i < node->output_count; i++)
+                if (node->outputs[i] && is_factor(plan, node->outputs[i], steps - 1)) return true;
+        }
+    }
+    return false;
+}
+
 void qdq_table_take(QdqPlan *plan, Node *node) {
     Value *table = node->inputs[0].value;
     const Dtype dtype = table_dtype(&plan->request);
@@ -71,7 +91,8 @@ void qdq_table_take(QdqPlan *plan, Node *node) {
         return;
     for (const Use *use = table->uses; use; use = use->next)
         if (!use->node || use->index || !picks_rows(use->node) || !qdq_record(plan, use->node) ||
-            opset_version(use->node->graph->opsets, NULL) < MUL_BROADCASTS)
+            opset_version(use->node->graph->opsets, NULL) < MUL_BROADCASTS ||
+            is_factor(plan, use->node->outputs[0], STEPS_MOST))
             return;
     const QdqWeight weight = {.value = table,
                               .use = &node->inputs[0],
