@@ -150,9 +150,10 @@ static void ask_for_sets(SearchJob *job) {
                      .share = o->holdout,
                      .accepts = aims && o->metric != DEMI_METRIC_SCORE,
                      .shares = o->metric == DEMI_METRIC_TOP1 || o->metric == DEMI_METRIC_ACCURACY,
+                     .compares = o->metric != DEMI_METRIC_SCORE,
                      .labels = {o->labels, o->label_count},
                      .holdout_labels = {o->holdout_labels, o->holdout_label_count}};
-    if (sets->accepts && !sets->holdout && o->holdout != 0) job->model.trials.parts = SEARCH_PARTS;
+    if (sets->accepts && o->holdout != 0) job->model.trials.parts = SEARCH_PARTS;
     job->model.quantize_outputs = o->quantize_outputs;
 }
 

@@ -110,7 +110,7 @@ static double on_scale(const ValueSums *sums, DemiMetric metric) {
 
 /* What a score of decibels lacks: noise by signal, or 1 - cosine. */
 static double lack_of(const ValueSums *sums, DemiMetric metric) {
-    return pow(10, -on_scale(sums, metric) / 10);
+    return sums->noise > 0 ? pow(10, -on_scale(sums, metric) / 10) : 0;
 }
 
 static double lack_without(const Question *q, const ValueSums *sample) {

@@ -206,7 +206,7 @@ static bool race_accepted(SearchJob *job, Err *err) {
 /* ---- corners --------------------------------------------------------------------------------- */
 
 /* Where no score is high enough for its interval to reach the target, the highest is tried. */
-static void lower_aim(SearchJob *job) {
+static void cap_aim(SearchJob *job) {
     const size_t best = solve_highest(&job->trace, INFINITY);
     if (best == SOLVE_NONE || solve_value(&job->trace, best) >= job->aim) return;
     if (solve_value(&job->trace, best) >= job->target) job->aim = solve_value(&job->trace, best);
@@ -217,7 +217,7 @@ static bool try_cheapest(SearchJob *job, size_t cheapest, Err *err) {
     if (cheapest == SOLVE_NONE || !(solve_value(&job->trace, cheapest) >= job->aim)) return true;
     const size_t best = solve_cheapest(&job->trace, job->aim);
     if (!search_accept(job, best, err)) return false;
-    lower_aim(job);
+    cap_aim(job);
     if (!job->acceptance.accepted) return true;
     job->decided = true;
     job->outcome = DEMI_FOUND_TRIVIAL;
@@ -247,7 +247,7 @@ bool search_corners(SearchJob *job, Err *err) {
         return true;
     if (!choose_uniform(&job->trace, &widest, &cheapest)) return !job->trace.failed;
     search_aim(job);
-    lower_aim(job);
+    cap_aim(job);
     if (as_aimet) return true;
     if (!try_cheapest(job, cheapest, err)) return false;
     try_widest(job, widest);
@@ -282,7 +282,7 @@ static bool find_first(SearchJob *job, Err *err) {
  * measured groups, it is one that was scored. */
 static bool find_again(SearchJob *job) {
     const bool over = job->decided || job->trace.spent;
-    lower_aim(job);
+    cap_aim(job);
     if (!over && !find_any(job) && !job->trace.spent) return false;
     if (job->trace.failed) return false;
     job->outcome = job->trace.spent ? DEMI_FOUND_SO_FAR : DEMI_FOUND;

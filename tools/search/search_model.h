@@ -14,9 +14,10 @@
 typedef struct SetOptions {
     const DemiInputOptions *calibration; /* sets for ranges; NULL: some of the data's */
     const DemiInputOptions *holdout;     /* sets for acceptance; NULL: some of the data's */
-    double share; /* of the data's sets that is held out; NaN: as search_sets.h has it */
-    bool accepts; /* a result is to be accepted by such sets */
-    bool shares;  /* by shares of rows, of which a set may have many */
+    double share;  /* of the data's sets that is held out; NaN: as search_sets.h has it */
+    bool accepts;  /* a result is to be accepted by such sets */
+    bool shares;   /* by shares of rows, of which a set may have many */
+    bool compares; /* scores compare outputs with the float model\'s */
     MetricLabels labels, holdout_labels; /* of the data's sets, and of those of `holdout` */
 } SetOptions;
 

@@ -98,7 +98,7 @@ static bool look_at_set(Look *look, const Session *reference, const TrialSet *se
         count_numbers(&set->outputs[i], &all, &finite);
     look->floats += first_floats(reference, set) != NULL;
     look->finite += finite > 0;
-    if (!all || finite) return true;
+    if (!all || finite || !look->model->sets.compares) return true;
     err_set(err, ERR_MODEL, "the float32 model's outputs on this set are all NaN or infinite");
     if (set->from.title) err_file(err, set->from.title);
     return false;
@@ -125,7 +125,7 @@ static bool look_at(Look *look, Trials *trials, bool data, Err *err) {
         if (data) note_rows(look, trials->reference, &trials->sets[i]);
         trials_end_set(trials, i);
     }
-    if (!look->floats || look->finite) return true;
+    if (!look->floats || look->finite || !look->model->sets.compares) return true;
     return err_set(err, ERR_MODEL, "the float32 model's outputs have no elements on any set");
 }
 

@@ -665,7 +665,7 @@ class Conversions(unittest.TestCase):
         self.assertEqual((none.sets.selection, none.sets.holdout, none.holdout.tests), (1, 0, 0))
         apart = demi.search(matmul(16), data={"x": x}, holdout={"x": other}, calibration=[{"x": x}, {"x": other}],
                             **common)
-        self.assertEqual((apart.sets.calibration, apart.sets.selection, apart.sets.holdout), (2, 1, 60))
+        self.assertEqual((apart.sets.calibration, apart.sets.selection, apart.sets.holdout), (2, 60, 60))
         far = demi.search(matmul(16), data={"x": x}, holdout={"x": 50 * other}, candidates=["a16w16", "a8w8"], target=25)
         self.assertEqual(far.outcome, "unconfirmed")
         asked = []
