@@ -27,7 +27,8 @@ static const OptionRow options[] = {
     OPTION_HEADING("Search space and goal"),
     {"candidates", 'c', OPTION_ROW_LIST, "TYPE,...", NULL,
      "Candidate precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, "
-     "a16w8, a8w16, a8w8 (integer bits of activations and weights), w8, w4 (weight-only). Default: "
+     "a16w8, a16w4, a8w16, a8w8, a8w4 (integer bits of activations and weights), w8, w4 "
+     "(weight-only). Default: "
      "float,float16,a8w8."},
     {"metric", 'm', OPTION_ROW_VALUE, "WHAT", "sqnr cosine top1 accuracy error",
      "Quality metric, relative to the float32 model's outputs. sqnr (default): the lowest "

@@ -81,8 +81,8 @@ typedef struct DemiSearchOptions {
     uint32_t size;
     /* Further options of the conversions; NULL: none. The search chooses `to` itself. */
     const DemiConvertOptions *convert;
-    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a8w16", "a8w8", "w8", or "w4", with at
-     * most one 16-bit floating-point type; NULL: float, float16, and a8w8. */
+    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a16w4", "a8w16", "a8w8", "a8w4", "w8",
+     * or "w4", with at most one 16-bit floating-point type; NULL: float, float16, and a8w8. */
     const char *const *candidates;
     size_t candidate_count;
     /* JSON: the candidates that operators support, in the form of AIMET's supported_kernels; NULL:

@@ -168,7 +168,7 @@ class Search(SearchCase):
         self.assertEqual(len(lists[0]), 2, "light and dark")
         for colors in lists[0]:
             names = re.findall(r"--(\w+): #[0-9a-f]{6};", colors)
-            for name in ("float", "float16", "bfloat16", "a16w16", "a16w8", "a8w16", "a8w8", "w8",
+            for name in ("float", "float16", "bfloat16", "a16w16", "a16w8", "a16w4", "a8w16", "a8w8", "a8w4", "w8",
                          "w4", "other"):
                 self.assertIn(name, names)
             values = re.findall(r"#[0-9a-f]{6}", colors)
@@ -411,6 +411,22 @@ class Search(SearchCase):
         self.assertLess(noise["a16w8"], 2 * noise["a8w8"])
         self.assertLess(noise["a8w16"], 1.2 * noise["a8w8"])
         self.assertLess(noise["a8w8"], 1e-2)
+
+    def test_four_bit_weights(self) -> None:
+        """Of matrices, with integers for activations: fewer bytes than 8 bits, in ONNX Runtime, too."""
+        model = self.write("chain.onnx", chain(1, 1, 1, width=64).SerializeToString())
+        data = self.sets("x", [np.random.default_rng(i).standard_normal((4, 64), dtype=np.float32) for i in range(6)])
+        sizes, new = {}, [np.random.default_rng(9).standard_normal((4, 64), dtype=np.float32)]
+        for name in ("a16w4", "a16w8", "a8w4", "a8w8"):
+            out = self.path(name + ".onnx")
+            best = self.best(self.trivial(model, "-c", f"float,{name}", "--target", "5", "-o", out, "--data", data))
+            sizes[name] = best["weight_bytes"], best["activation_bytes"], best["bitops"]
+            onnx.checker.check_model(out, full_check=True)
+            self.assertGreater(decibels(model, out, new), 10)
+        for four, eight in (("a16w4", "a16w8"), ("a8w4", "a8w8")):
+            self.assertEqual(sizes[four][0] * 2, sizes[eight][0])
+            self.assertEqual(sizes[four][1], sizes[eight][1])
+            self.assertLess(sizes[four][2], sizes[eight][2])
 
     def test_weights_alone(self) -> None:
         out = self.path("out.onnx")
