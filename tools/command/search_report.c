@@ -69,7 +69,7 @@ static void print_held_out(const SearchTitle *title, const DemiSearchTotals *tot
     if (isfinite(totals->holdout_low) && isfinite(totals->holdout_high))
         fprintf(out, ", %.4g to %.4g with %g %% confidence", totals->holdout_low,
                 totals->holdout_high, 100 * totals->confidence);
-    if (isfinite(totals->target)) fprintf(out, ", target %.6g", totals->target);
+    if (isfinite(totals->holdout_target)) fprintf(out, ", target %.6g", totals->holdout_target);
     fprintf(out, "\n  %-14s", "for selection");
 }
 
@@ -225,6 +225,7 @@ static void write_sets(const DemiSearchTotals *totals, JsonWriter *json) {
     json_number(json, "score", totals->holdout_score);
     json_number(json, "low", totals->holdout_low);
     json_number(json, "high", totals->holdout_high);
+    json_number(json, "target", totals->holdout_target);
     json_number(json, "confidence", totals->confidence);
     json_text(json, "of", totals->holdout_rows ? "rows" : "sets");
     json_unsigned(json, "samples", totals->holdout_samples);

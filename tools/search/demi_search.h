@@ -221,6 +221,9 @@ typedef struct DemiSearchTotals {
      * sqnr and cosine; Wilson's for shares of rows; for error, between which ends the largest error
      * of as many new samples lies. */
     double holdout_score, holdout_low, holdout_high;
+    /* What holdout_low must reach: the target, or the float32 model's score on the same sets minus
+     * the drop. NaN: no target. */
+    double holdout_target;
     double confidence; /* of the interval, together for all acceptance tests that are allowed */
     /* Acceptance tests: assignments that were run on held-out sets, and how many may be. */
     size_t holdout_tests, holdout_tests_most;

@@ -240,12 +240,14 @@ bool search_corners(SearchJob *job, Err *err) {
     const bool as_aimet = job->options.algorithm != DEMI_SEARCH_SOLVE;
     uint8_t *first = ARENA_ARRAY(job->arena, uint8_t, job->problem.groups + 1);
     size_t widest, cheapest;
+    job->cheapest = SOLVE_NONE;
     solve_uniform(&job->problem, 0, first);
     if (!solve_trace_score(&job->trace, first, &widest)) return !job->trace.failed;
     if (isnan(job->target) || !isnan(job->options.most_cost) ||
         (as_aimet && !job->acceptance.applies))
         return true;
     if (!choose_uniform(&job->trace, &widest, &cheapest)) return !job->trace.failed;
+    job->cheapest = cheapest;
     search_aim(job);
     cap_aim(job);
     if (as_aimet) return true;
@@ -337,6 +339,8 @@ static bool accept_any(SearchJob *job, Err *err) {
         go_back(job, &accepted);
     else
         job->outcome = DEMI_FOUND_UNCONFIRMED;
+    if (job->outcome == DEMI_FOUND && job->best == job->cheapest)
+        job->outcome = DEMI_FOUND_TRIVIAL; /* which an earlier test had too high an aim for */
     return true;
 }
 

@@ -60,7 +60,8 @@ typedef struct SearchJob {
     double aim;   /* the score on the selection sets that a result has: the target and a margin */
     bool decided; /* by its corners */
     DemiSearchOutcome outcome;
-    size_t best; /* of the trace's points */
+    size_t cheapest; /* the point of the cheapest candidates everywhere; SOLVE_NONE: not scored */
+    size_t best;     /* of the trace's points */
     Acceptance acceptance;
     double *raced; /* seconds of points whose whole runs were timed, 0 of others; NULL: none was */
     Err *err;

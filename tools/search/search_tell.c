@@ -128,6 +128,7 @@ static void tell_acceptance(const SearchJob *job, DemiSearchTotals *totals) {
     totals->holdout_score = score->value;
     totals->holdout_low = score->interval.low;
     totals->holdout_high = score->interval.high;
+    totals->holdout_target = a->tests ? a->target : NAN;
     totals->holdout_tests = a->tests;
     totals->holdout_tests_most = a->most;
     totals->aim = job->aim;

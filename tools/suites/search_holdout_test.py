@@ -142,7 +142,11 @@ class Holdout(SearchCase):
         np.save(self.path("labels.npy"), labels)
         accuracy = [*common, "--metric", "accuracy", "--labels", self.path("labels.npy")]
         result = self.search(0, *accuracy, "--drop", "0.1")
-        self.assertGreater(result["holdout"]["low"], result["holdout"]["score"] - 0.1)
+        self.assertGreaterEqual(result["holdout"]["low"], result["holdout"]["target"])
+        right = np.load(self.path("labels.npy")) == onnxruntime.InferenceSession(model).run(None, {"x": x})[0].argmax(1)
+        parts = [right[i:i + 6] for i in range(0, 300, 6)]
+        held = np.concatenate([part for i, part in enumerate(parts) if (i + 1) * 16 // 50 > i * 16 // 50])
+        self.assertAlmostEqual(result["holdout"]["target"], held.mean() - 0.1, places=6)
         done = self.run_demi("search", *accuracy, "--target", "0.75")
         self.assertEqual(done.returncode, 1)
         self.assertIn("too few rows are held out", done.stderr)

@@ -590,6 +590,7 @@ class DemiSearchTotals(Structure):
     holdout_score: float
     holdout_low: float
     holdout_high: float
+    holdout_target: float
     confidence: float
     holdout_tests: int
     holdout_tests_most: int
@@ -910,10 +911,10 @@ DemiSearchTotals._fields_ = [
     ("replays", c_size_t), ("replayed", c_double), ("seconds", c_double),
     ("float_seconds", c_double), ("best", c_size_t), ("widest", c_size_t), ("assumed", c_char_p),
     ("groups_seconds", c_double), ("holdout_score", c_double), ("holdout_low", c_double),
-    ("holdout_high", c_double), ("confidence", c_double), ("holdout_tests", c_size_t),
-    ("holdout_tests_most", c_size_t), ("aim", c_double), ("calibration_sets", c_size_t),
-    ("selection_sets", c_size_t), ("holdout_sets", c_size_t), ("holdout_samples", c_size_t),
-    ("holdout_rows", c_bool)]
+    ("holdout_high", c_double), ("holdout_target", c_double), ("confidence", c_double),
+    ("holdout_tests", c_size_t), ("holdout_tests_most", c_size_t), ("aim", c_double),
+    ("calibration_sets", c_size_t), ("selection_sets", c_size_t), ("holdout_sets", c_size_t),
+    ("holdout_samples", c_size_t), ("holdout_rows", c_bool)]
 DemiSearchGroup._fields_ = [
     ("name", c_char_p), ("node", c_char_p), ("op_type", c_char_p), ("values", c_size_t),
     ("weights", c_size_t), ("value_names", POINTER(c_char_p)), ("weight_names", POINTER(c_char_p)),

@@ -57,11 +57,12 @@ class Group:
 @dataclass(frozen=True)
 class Holdout:
     """The score of the result on data that was held out from the search, with its confidence interval; NaN if
-    nothing was held out. The result was accepted because `low` reaches the target."""
+    nothing was held out. The result was accepted because `low` reaches `target`."""
 
     score: float
     low: float
     high: float
+    target: float
     confidence: float
     samples: int
     tests: int
@@ -145,8 +146,8 @@ def _result_of(search: ctypes.c_void_p) -> SearchResult:
                         points[totals.best], totals.float_score, totals.target, totals.evaluations,
                         totals.seconds, text_of(totals.assumed), candidates, points, groups,
                         totals.outcome == _codes.DEMI_FOUND_TRIVIAL, totals.aim,
-                        Holdout(totals.holdout_score, totals.holdout_low, totals.holdout_high, totals.confidence,
-                                totals.holdout_samples, totals.holdout_tests, totals.holdout_tests_most),
+                        Holdout(totals.holdout_score, totals.holdout_low, totals.holdout_high,
+                                totals.holdout_target, totals.confidence, totals.holdout_samples, totals.holdout_tests, totals.holdout_tests_most),
                         Sets(totals.calibration_sets, totals.selection_sets, totals.holdout_sets))
 
 
