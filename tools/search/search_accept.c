@@ -152,6 +152,17 @@ bool search_may_accept(const SearchJob *job) {
     return job->acceptance.tests < job->acceptance.most;
 }
 
+/* What the sets of the search say is too good, and not only for what was selected by them: where they know of
+ * samples that are worse than any that is held out, as a recognizer's that takes another letter, the lower end is
+ * what they say with 95 % confidence. */
+static void heed_selection(const SearchJob *job, size_t point, Score *score) {
+    const Score *mine = &job->scores.items[point];
+    const size_t sets = job->model.trials.count;
+    if (job->options.metric != DEMI_METRIC_SQNR || !isfinite(mine->error) || sets < 2) return;
+    const double low = mine->value - interval_student(0.95, sets - 1) * mine->error;
+    score->interval.low = fmin(score->interval.low, low);
+}
+
 bool search_accept(SearchJob *job, size_t point, Err *err) {
     Acceptance *a = &job->acceptance;
     const uint8_t *assignment = solve_point(&job->trace, point)->assignment;
@@ -164,6 +175,7 @@ bool search_accept(SearchJob *job, size_t point, Err *err) {
                       !search_note(job, key, &a->score, err)))
         return false;
     if (a->scoring.metric == DEMI_METRIC_SCORE) a->score.interval.low = a->score.value;
+    if (!isnan(a->score.interval.low)) heed_selection(job, point, &a->score);
     a->tests++;
     a->accepted = isnan(job->target) || a->score.interval.low >= a->target;
     if (!a->accepted) raise_aim(job);
