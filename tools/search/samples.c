@@ -113,39 +113,38 @@ static double lack_of(const ValueSums *sums, DemiMetric metric) {
     return sums->noise > 0 ? pow(10, -on_scale(sums, metric) / 10) : 0;
 }
 
-static double lack_without(const Question *q, const ValueSums *sample) {
-    ValueSums rest = *q->all;
-    rest.signal = fmax(rest.signal - sample->signal, 0);
-    rest.noise = fmax(rest.noise - sample->noise, 0);
-    rest.product -= sample->product;
-    rest.size = fmax(rest.size - sample->size, 0);
-    return lack_of(&rest, q->how->metric);
+/* By how much one sample moves what is lacking, relative to it: the derivative with respect to its weight. No sample
+ * moves noise by signal further than it has part of both, whatever is left without it. */
+static double influence(const Question *q, const ValueSums *sample) {
+    const ValueSums *all = q->all;
+    const double signal = sample->signal / all->signal;
+    if (q->how->metric != DEMI_METRIC_COSINE) return sample->noise / all->noise - signal;
+    const double cosine = metric_of_output(all, DEMI_METRIC_COSINE);
+    const double moved = sample->product / all->product - signal / 2 - sample->size / all->size / 2;
+    return -cosine * moved / lack_of(all, DEMI_METRIC_COSINE);
 }
 
-/* The standard error of what is lacking, relative to it, by the jackknife, which leaves out one sample after the
- * other: Efron and Tibshirani, An Introduction to the Bootstrap (1993), equation 11.5. */
-static double jackknife(const Question *q, size_t count) {
-    double sum = 0, squares = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < q->samples->items.count; i++) {
-            const ValueSums *sample = &q->samples->items.items[i][q->output];
-            if (!counts(sample)) continue;
-            const double lack = lack_without(q, sample), off = lack - sum / (double)count;
-            if (pass == 0)
-                sum += lack;
-            else
-                squares += off * off;
-        }
-    return sqrt(squares * (double)(count - 1) / (double)count) / lack_of(q->all, q->how->metric);
+/* The standard error of what is lacking, relative to it: the infinitesimal jackknife of Efron and Tibshirani, An
+ * Introduction to the Bootstrap (1993), section 21.3; of a ratio it is Cochran's (Sampling Techniques (1977),
+ * section 6.4). */
+static double relative_error(const Question *q, size_t count) {
+    double squares = 0;
+    for (size_t i = 0; i < q->samples->items.count; i++) {
+        const ValueSums *sample = &q->samples->items.items[i][q->output];
+        const double moved = counts(sample) ? influence(q, sample) : 0;
+        squares += moved * moved;
+    }
+    return sqrt(squares * (double)count / (double)(count - 1));
 }
 
-/* Logarithms of one number for each sample: their mean and variance. Next to nothing counts as LEAST of the mean:
- * logarithms of it would say much of what adds nothing. */
+/* Logarithms of one number for each sample: their mean and variance. Next to nothing counts as a part of the mean, or
+ * as `floor`: logarithms of it would say much of what adds nothing. */
 typedef struct Logs {
     double mean, variance;
 } Logs;
 
-static Logs logs_of(const Question *q, size_t count, double (*number)(const ValueSums *)) {
+static Logs logs_of(const Question *q, size_t count, double (*number)(const ValueSums *),
+                    double floor) {
     static const double least = 0.003;
     double all = 0, sum = 0, squares = 0;
     for (int pass = 0; pass < 3; pass++)
@@ -156,7 +155,7 @@ static Logs logs_of(const Question *q, size_t count, double (*number)(const Valu
                 all += number(sample) / (double)count;
                 continue;
             }
-            const double here = log(fmax(number(sample), least * all));
+            const double here = log(fmax(number(sample), fmax(least * all, floor)));
             const double off = here - sum / (double)count;
             if (pass == 1)
                 sum += here;
@@ -172,14 +171,16 @@ static double noise_of(const ValueSums *sample) {
 
 /* How far the ends are from sqnr, in dB, where noise is lognormal: the logarithm of its mean is mean + variance / 2
  * of logarithms, whose standard error is Cox's (Zhou and Gao, Statistics in Medicine 16 (1997), 783-790), here
- * with Student's t. Few samples of a skewed distribution mostly lack the few that make most of the noise; the
- * jackknife then sees neither them nor how much they vary. */
+ * with Student's t. Few samples of a skewed distribution mostly lack the few that make most of the noise; their
+ * standard error then knows neither of them nor of how much they vary. */
 static Interval lognormal_offsets(const Question *q, size_t count, double samples, double t) {
     const double decibels = 10 / log(10);
-    const Logs logs = logs_of(q, count, noise_of);
+    /* what is further below the signal is not told apart in scores, either */
+    const double floor = q->all->signal / (double)count * pow(10, -METRIC_MOST_DECIBELS / 10);
+    const Logs logs = logs_of(q, count, noise_of, floor);
     const double v = logs.variance;
     const double error = sqrt(v / samples + v * v / (2 * (samples - 1)));
-    const double seen = log(q->all->noise / (double)count);
+    const double seen = log(fmax(q->all->noise / (double)count, floor));
     const double middle = seen - (logs.mean + v / 2);
     return (Interval){decibels * (middle - t * error), decibels * (middle + t * error)};
 }
@@ -192,7 +193,7 @@ static Interval of_sums(const Question *q, size_t count) {
     if (q->all->noise == 0) return (Interval){score, score};
     const double t = interval_student(q->how->confidence, expected - 1);
     const double middle = on_scale(q->all, q->how->metric);
-    const double half = 10 / log(10) * t * jackknife(q, count) * sqrt((double)count / samples);
+    const double half = 10 / log(10) * t * relative_error(q, count) * sqrt((double)count / samples);
     const Interval skewed = lognormal_offsets(q, count, samples, t);
     if (!isfinite(half) || !isfinite(middle)) return (Interval){NAN, NAN};
     return (Interval){metric_from_scale(q->how->metric, middle + fmin(-half, skewed.low)),
@@ -219,7 +220,7 @@ static Interval of_largest(const Question *q, size_t count) {
     const double score = metric_of_output(q->all, DEMI_METRIC_ERROR);
     const double beyond = (1 - q->how->confidence) / 2;
     if (q->all->most == 0) return (Interval){score, score};
-    const Logs logs = logs_of(q, count, most_of);
+    const Logs logs = logs_of(q, count, most_of, 0);
     const double spread = sqrt(logs.variance * (1 + 1 / (double)count));
     const double most = student_at(pow(1 - beyond, 1 / new_samples), count);
     const double least = student_at(pow(beyond, 1 / new_samples), count);

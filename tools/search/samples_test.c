@@ -118,6 +118,34 @@ TEST(test_expected) {
     assert_true(now.low < more.low && more.high < now.high);
 }
 
+/* Where noise is the same in all samples, and signals differ: a ratio's error is that of its mean signal. */
+TEST(test_signals_differ) {
+    enum { COUNT = 20 };
+    float want[COUNT * WIDTH], have[COUNT * WIDTH];
+    Seen seen;
+    for (int i = 0; i < COUNT * WIDTH; i++) {
+        want[i] = i / WIDTH % 2 ? 1 : sqrtf(3);
+        have[i] = want[i] + 0.0078125f;
+    }
+    look(&seen, want, have, COUNT, false);
+    const Interval found = interval(&seen, DEMI_METRIC_SQNR, 0);
+    const double relative = 1 / sqrt(COUNT - 1) / 2; /* signals are 1 and 3 */
+    const double half = 10 / log(10) * interval_student(0.95, COUNT - 1) * relative;
+    assert_true(fabs((found.high - found.low) / (2 * half) - 1) < 0.05);
+}
+
+/* Of what is the same but for the last bits, however these differ. */
+TEST(test_float) {
+    float want[FEW * WIDTH], have[FEW * WIDTH];
+    Seen seen;
+    for (int i = 0; i < FEW * WIDTH; i++) {
+        want[i] = 1;
+        have[i] = i < WIDTH ? nextafterf(1, 2) : i == WIDTH ? nextafterf(1, 0) : 1;
+    }
+    look(&seen, want, have, FEW, false);
+    assert_true(interval(&seen, DEMI_METRIC_SQNR, 0).low == METRIC_MOST_DECIBELS);
+}
+
 TEST(test_unknown) {
     float want[WIDTH] = {1}, have[WIDTH] = {1.5f};
     Seen seen;
