@@ -27,7 +27,8 @@ static const OptionRow options[] = {
     OPTION_HEADING("Search space and goal"),
     {"candidates", 'c', OPTION_ROW_LIST, "TYPE,...", NULL,
      "Candidate precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, "
-     "a16w8, a8w16, a8w8 (integer bits of activations and weights), w8, w4 (weight-only). Default: "
+     "a16w8, a16w4, a8w16, a8w8, a8w4 (integer bits of activations and weights), w8, w4 "
+     "(weight-only). Default: "
      "float,float16,a8w8."},
     {"metric", 'm', OPTION_ROW_VALUE, "WHAT", "sqnr cosine top1 accuracy error",
      "Quality metric, relative to the float32 model's outputs. sqnr (default): the lowest "
@@ -38,10 +39,14 @@ static const OptionRow options[] = {
      "In place of --metric: a command that gets the path of a converted model as its last argument "
      "and prints a score as its last word; larger is better."},
     {"labels", 0, OPTION_ROW_VALUE, "FILE.npy", NULL,
-     "Integers, one per row of the first output over all sets, in the order of the sets' names."},
+     "Integers, one per row of the first output over all sets of --data, in the order of the sets' "
+     "names."},
     {"target", 0, OPTION_ROW_VALUE, "SCORE", NULL, "The score that the result must reach."},
     {"drop", 0, OPTION_ROW_VALUE, "X", NULL,
      "In place of --target: the largest loss of score, relative to the float32 model."},
+    {"quantize-outputs", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Also consider integers for the model's outputs. By default these are kept in float32, "
+     "because values outside their calibration range would be clipped."},
     {"max-cost", 0, OPTION_ROW_VALUE, "SHARE", NULL,
      "In place of --target: find the best score at this share of the widest candidate's cost."},
     {"cost", 0, OPTION_ROW_VALUE, "WHAT", "bitops bytes latency",
@@ -64,6 +69,23 @@ static const OptionRow options[] = {
      "How to determine the sensitivity of each group: measured (default; runs again what depends "
      "on the group), or gradient (estimated from gradients of the outputs, without a run per "
      "group; every operator needs a gradient)."},
+    OPTION_HEADING("Data for each step"),
+    {"calibrate", 0, OPTION_ROW_VALUE, "DIR", NULL,
+     "Sets of inputs for calibration ranges. Default: half of the sets of --data that are not held "
+     "out, if these are 32 or more; otherwise all of them."},
+    {"holdout", 0, OPTION_ROW_VALUE, "DIR|SHARE", NULL,
+     "Sets of inputs that the search does not use, on which the result must also reach the target: "
+     "a folder, or the share of the sets of --data to hold out, such as 0.25. Default: a third of "
+     "the sets, at least 4, if there are 8 or more; 0: none. A result is accepted if the lower end "
+     "of its 95 % confidence interval reaches the target."},
+    {"holdout-labels", 0, OPTION_ROW_VALUE, "FILE.npy", NULL,
+     "The labels of the sets of --holdout DIR, as for --labels."},
+    {"eval-holdout", 0, OPTION_ROW_VALUE, "COMMAND", NULL,
+     "With --eval: a command that scores a model on other data. The result is accepted if this "
+     "score, too, reaches the target, so it should be the lower end of a confidence interval. At "
+     "most 3 models are tested."},
+    {"probe-data", 0, OPTION_ROW_VALUE, "DIR", NULL,
+     "Sets of inputs for sensitivities, in place of those of --data."},
     OPTION_HEADING("Limits"),
     {"evaluations", 0, OPTION_ROW_VALUE, "N", NULL,
      "Largest number of converted models to run (default 200)."},
@@ -73,8 +95,6 @@ static const OptionRow options[] = {
     {"probe-sets", 0, OPTION_ROW_VALUE, "N", NULL,
      "Number of sets for sensitivities (default: 2 to 8, as many as it takes to know a group's "
      "noise well; 2 for gradients; all for AIMET's algorithms). Converted models run on all sets."},
-    {"probe-data", 0, OPTION_ROW_VALUE, "DIR", NULL,
-     "Sets of inputs for sensitivities, in place of those of --data."},
     {"journal", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Record all measurements, so that the same command can resume an interrupted search. It is "
      "refused if the model, the data, or options changed."},
@@ -125,7 +145,7 @@ typedef struct Job {
     DemiConvertOptions convert;
     DemiSearchOptions options;
     RunProgress progress;
-    ScoreCommand score;
+    ScoreCommand score, holdout_score;
     Ranks ranks;
     Files files;
     ReportPlan plan;
@@ -164,8 +184,9 @@ static void split_candidates(Job *job) {
     job->options.candidate_count = all.count;
 }
 
-static bool read_labels(Job *job, Err *err) {
-    const char *path = parsed_value(job->parsed, "labels");
+static bool read_labels(Job *job, const char *option, const int64_t **found, size_t *found_count,
+                        Err *err) {
+    const char *path = parsed_value(job->parsed, option);
     DemiPlanIo io = DEMI_PLAN_IO_INIT;
     DemiData value = DEMI_DATA_INIT;
     if (!path) return true;
@@ -184,9 +205,29 @@ static bool read_labels(Job *job, Err *err) {
     const uint64_t count = value_count(&value);
     int64_t *labels = ARENA_ARRAY(job->program->arena, int64_t, count + 1);
     for (uint64_t i = 0; i < count; i++) labels[i] = (int64_t)value_item(&value, i);
-    job->options.labels = labels;
-    job->options.label_count = count;
+    *found = labels;
+    *found_count = count;
     return true;
+}
+
+/* What is no number is a folder. */
+static bool read_holdout(Job *job, const char **folder, Err *err) {
+    const char *text = parsed_value(job->parsed, "holdout");
+    char *end = NULL;
+    *folder = NULL;
+    if (!text) return true;
+    const double share = strtod(text, &end);
+    if (end == text || *end) {
+        *folder = text;
+        return true;
+    }
+    job->options.holdout = share;
+    if (share >= 0 && share < 1) return true; /* not of NaN */
+    err_set(err, ERR_USAGE, "bad value of option '--holdout'");
+    err_expected(err, "a folder, or a number from 0 to less than 1");
+    err_actual(err, "'%s'", text);
+    err_hint(err, "./%s is a folder of that name", text);
+    return false;
 }
 
 static bool read_supported(Job *job, Err *err) {
@@ -214,6 +255,7 @@ static bool fill_search(Job *job, Err *err) {
     o->cost = (DemiSearchCost)parsed_choice(parsed, "cost");
     o->algorithm = (DemiSearchAlgorithm)parsed_choice(parsed, "algorithm");
     o->sensitivity = (DemiSearchSensitivity)parsed_choice(parsed, "sensitivity");
+    o->quantize_outputs = parsed_flag(parsed, "quantize-outputs");
     o->reverse = parsed_flag(parsed, "reverse");
     o->fewer_conversions = parsed_flag(parsed, "fewer-conversions");
     o->all_candidates = parsed_flag(parsed, "use-all-candidates");
@@ -232,7 +274,9 @@ static bool fill_search(Job *job, Err *err) {
         return err_set(err, ERR_USAGE, "give '--target' or '--drop', not both");
     o->evaluations = (size_t)evaluations;
     o->probes = (size_t)probes;
-    return read_labels(job, err) && read_supported(job, err);
+    return read_labels(job, "labels", &o->labels, &o->label_count, err) &&
+           read_labels(job, "holdout-labels", &o->holdout_labels, &o->holdout_label_count, err) &&
+           read_supported(job, err);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -358,9 +402,10 @@ static bool write_reports(Job *job, Err *err) {
 static int exit_code(DemiSearchOutcome outcome) {
     switch (outcome) {
     case DEMI_FOUND:
+    case DEMI_FOUND_TRIVIAL:
     case DEMI_FOUND_CURVE: return 0;
-    case DEMI_FOUND_NOTHING: return 1;
-    case DEMI_FOUND_TRIVIAL: return 10;
+    case DEMI_FOUND_NOTHING:
+    case DEMI_FOUND_UNCONFIRMED: return 1;
     case DEMI_FOUND_SO_FAR: return 11;
     }
     return 0;
@@ -383,7 +428,7 @@ static bool write_result(Job *job, Err *err) {
     job->title.output = job->output;
     job->title.cost = job->options.cost;
     const DemiSearchOutcome outcome = demi_search_totals(job->search)->outcome;
-    if (outcome == DEMI_FOUND_NOTHING) drop_result(job);
+    if (outcome == DEMI_FOUND_NOTHING || outcome == DEMI_FOUND_UNCONFIRMED) drop_result(job);
     bool ok = write_policy(job, err) && write_plan(job, err) && write_reports(job, err);
     if (ok && job->files.model)
         ok = load_converted(job, &model, err) &&
@@ -404,6 +449,15 @@ static bool tell(void *user, const char *what, size_t done, size_t total) {
     return true;
 }
 
+/* The same with other sets; NULL where there is no such folder. */
+static const DemiInputOptions *inputs_of(const DemiInputOptions *inputs, const char *folder,
+                                         DemiInputOptions *other) {
+    *other = *inputs;
+    other->data = folder;
+    other->sets = 0;
+    return folder ? other : NULL;
+}
+
 static bool search(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiSource source = console_source(&job->model);
@@ -414,10 +468,13 @@ static bool search(Job *job, Err *err) {
     inputs.sets = inputs.data ? 0 : (size_t)sets;
     inputs.random = inputs.random || !inputs.data;
     o->inputs = &inputs;
-    DemiInputOptions probe_inputs = inputs;
-    probe_inputs.data = parsed_value(job->parsed, "probe-data");
-    probe_inputs.sets = 0;
-    if (probe_inputs.data) o->probe_inputs = &probe_inputs;
+    DemiInputOptions probes, calibration, holdout;
+    const char *folder;
+    if (!read_holdout(job, &folder, err)) return false;
+    o->probe_inputs = inputs_of(&inputs, parsed_value(job->parsed, "probe-data"), &probes);
+    o->calibration_inputs =
+        inputs_of(&inputs, parsed_value(job->parsed, "calibrate"), &calibration);
+    o->holdout_inputs = inputs_of(&inputs, folder, &holdout);
     o->context = &job->run.context;
     o->convert = &job->convert;
     o->part = job->ranks.part;
@@ -436,9 +493,29 @@ static bool search(Job *job, Err *err) {
     return false;
 }
 
+/* Commands that score. */
+static bool use_commands(Job *job, Err *err) {
+    const Parsed *parsed = job->parsed;
+    const char *eval = parsed_value(parsed, "eval"), *other = parsed_value(parsed, "eval-holdout");
+    if (other && !eval) return err_set(err, ERR_USAGE, "'--eval-holdout' needs '--eval'");
+    if (!eval) return true;
+    if (parsed_value(parsed, "metric"))
+        return err_set(err, ERR_USAGE, "give --eval or --metric, not both");
+    if (parsed_value(parsed, "holdout"))
+        return err_set(err, ERR_USAGE, "with '--eval', give '--eval-holdout', not '--holdout'");
+    job->score = (ScoreCommand){job->program->arena, eval};
+    job->holdout_score = (ScoreCommand){job->program->arena, other};
+    job->options.metric = DEMI_METRIC_SCORE;
+    job->options.score = score_command_run;
+    job->options.score_user = &job->score;
+    if (other) job->options.holdout_score = score_command_run;
+    job->options.holdout_score_user = &job->holdout_score;
+    job->title.metric = "score";
+    return true;
+}
+
 static bool prepare(Job *job, Err *err) {
     const Parsed *parsed = job->parsed;
-    const char *eval = parsed_value(parsed, "eval");
     job->model = (ConsoleModel){job->program, parsed, parsed_argument(parsed, 0)};
     job->progress = (RunProgress){.program = job->program};
     if (!job->model.path) return console_missing(parsed, "a model to search", err);
@@ -448,15 +525,7 @@ static bool prepare(Job *job, Err *err) {
     if (!fill_search(job, err) || !run_options_fill(&job->model, true, &job->run, err) ||
         !convert_options_policy(job->program->arena, parsed, &job->convert, err))
         return false;
-    if (!eval) return true;
-    if (parsed_value(parsed, "metric"))
-        return err_set(err, ERR_USAGE, "give --eval or --metric, not both");
-    job->score = (ScoreCommand){job->program->arena, eval};
-    job->options.metric = DEMI_METRIC_SCORE;
-    job->options.score = score_command_run;
-    job->options.score_user = &job->score;
-    job->title.metric = "score";
-    return true;
+    return use_commands(job, err);
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
@@ -479,10 +548,13 @@ const Command command_search = {
              "assigns one of the candidate precisions to each. It first measures the sensitivity "
              "of the outputs to each group. Then it solves for assignments, converts and runs "
              "them, and returns the cheapest one that was seen to reach the target. Only models "
-             "that were run are written.\n\nWithout --target, --drop, or --max-cost, it measures "
-             "the whole curve. The exit code is 0 if the target is reached, and 10 if the lowest "
-             "candidates already reach it. It is 1 if not even the widest do, and then no model is "
-             "written. It is 11 if the time, the evaluations, or Ctrl-C ended the search. In that "
+             "that were run are written.\n\nOf 8 or more sets of inputs, a third is held out from "
+             "the search. The result must also reach the target on these, with the lower end of a "
+             "confidence interval, so that it holds on new data.\n\nWithout --target, --drop, or "
+             "--max-cost, it measures the whole curve. The exit code is 0 if the target is "
+             "reached. It is 1 if not even the widest candidates reach it, or no result reaches it "
+             "on the held-out sets, and then no model is written. It is 11 if the time, the "
+             "evaluations, or Ctrl-C ended the search. In that "
              "case, the best result "
              "so far that reaches the target is written.",
     .examples = "# 40 dB, on data of your own; everything that is known of it into a folder\n"
@@ -498,7 +570,7 @@ const Command command_search = {
                 "--journal search.jsonl\n",
     .arguments = arguments,
     .options = options,
-    .common = "candidates metric eval target drop data cost output output-dir report journal "
+    .common = "candidates metric eval target drop data holdout cost output output-dir journal "
               "seconds json quiet help",
     .run = run,
 };

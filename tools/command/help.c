@@ -13,11 +13,10 @@ typedef struct ExitCode {
 static const ExitCode exit_codes[] = {
     {"0", "success"},
     {"1", "the model or its data is at fault; diff, check: differences; compare, run: beyond the "
-          "tolerance; search: the target is not reached"},
+          "tolerance; search: the target is not reached, or not on held-out sets"},
     {"2", "wrong usage: options, missing files, pipelines, patterns without a match, missing input "
           "types"},
     {"3", "the environment: disk, memory, permissions"},
-    {"10", "search: the lowest candidates already reach the target"},
     {"11", "search: ended by the time limit, the evaluation limit, or Ctrl-C; the best result that "
            "reaches the target is written"},
 };

@@ -20,7 +20,8 @@ static const Color colors[] = {
     {"bfloat16", "#3f6fd1", "#86a8f5"}, {"a16w16", "#5a8f29", "#9ccc65"},
     {"a16w8", "#8c6d46", "#c9a77c"},    {"a8w16", "#b8478a", "#ec8fc4"},
     {"a8w8", "#7046b8", "#b699ef"},     {"w8", "#c2543d", "#f0957f"},
-    {"w4", "#8a2f52", "#d9799b"},       {"other", "#84909c", "#75828f"},
+    {"w4", "#8a2f52", "#d9799b"},       {"a16w4", "#6d7a1f", "#c4cf6a"},
+    {"a8w4", "#4a4fa3", "#a0a5ee"},     {"other", "#84909c", "#75828f"},
 };
 enum { COLORS = sizeof colors / sizeof *colors };
 

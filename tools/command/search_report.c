@@ -9,11 +9,12 @@
 
 static const char *outcome_word(DemiSearchOutcome outcome) {
     switch (outcome) {
-    case DEMI_FOUND: return "found";
-    case DEMI_FOUND_TRIVIAL: return "trivial";
+    case DEMI_FOUND:
+    case DEMI_FOUND_TRIVIAL: return "found";
     case DEMI_FOUND_NOTHING: return "unattainable";
     case DEMI_FOUND_SO_FAR: return "ended";
     case DEMI_FOUND_CURVE: return "curve";
+    case DEMI_FOUND_UNCONFIRMED: return "unconfirmed";
     }
     return "";
 }
@@ -28,6 +29,9 @@ static const char *outcome_text(DemiSearchOutcome outcome) {
         return "the cheapest assignment that reached the target before the search was ended";
     case DEMI_FOUND_CURVE:
         return "no target: the unchanged model, and the cost of reducing its precision";
+    case DEMI_FOUND_UNCONFIRMED:
+        return "the target is reached on the sets of the search, but not confirmed on held-out "
+               "data: no model is written";
     }
     return "";
 }
@@ -56,6 +60,51 @@ static void print_share(FILE *out, const char *what, double now, double widest) 
     fputc('\n', out);
 }
 
+static bool is_held_out(const DemiSearchTotals *totals) {
+    return totals->holdout_tests > 0;
+}
+
+static void print_held_out(const SearchTitle *title, const DemiSearchTotals *totals, FILE *out) {
+    fprintf(out, "  %-14s %.6g on held-out data", title->metric, totals->holdout_score);
+    if (isfinite(totals->holdout_low) && isfinite(totals->holdout_high))
+        fprintf(out, ", %.4g to %.4g with %g %% confidence", totals->holdout_low,
+                totals->holdout_high, 100 * totals->confidence);
+    if (isfinite(totals->holdout_target)) fprintf(out, ", target %.6g", totals->holdout_target);
+    fprintf(out, "\n  %-14s", "for selection");
+}
+
+static void print_score(const SearchTitle *title, FILE *out) {
+    const DemiSearchTotals *totals = demi_search_totals(title->search);
+    const DemiSearchPoint *best = demi_search_point(title->search, totals->best);
+    const DemiSearchPoint *widest = demi_search_point(title->search, totals->widest);
+    if (is_held_out(totals))
+        print_held_out(title, totals, out);
+    else
+        fprintf(out, "  %-14s", title->metric);
+    fprintf(out, " %.6g", best->score);
+    if (isfinite(best->score_error)) fprintf(out, " +- %.2g", best->score_error);
+    if (isfinite(totals->target) && !is_held_out(totals))
+        fprintf(out, ", target %.6g", totals->target);
+    fprintf(out, "; widest %.6g, float %.6g\n", widest->score, totals->float_score);
+}
+
+static void print_sets(const DemiSearchTotals *totals, FILE *out) {
+    fprintf(out, "  sets           ");
+    if (totals->calibration_sets)
+        fprintf(out, "%zu for calibration, %zu for selection", totals->calibration_sets,
+                totals->selection_sets);
+    else
+        fprintf(out, "%zu for calibration and selection", totals->selection_sets);
+    if (totals->holdout_sets) fprintf(out, ", %zu held out", totals->holdout_sets);
+    if (totals->holdout_rows) fprintf(out, " (%zu rows)", totals->holdout_samples);
+    if (is_held_out(totals))
+        fprintf(out, "; %zu of at most %zu acceptance tests", totals->holdout_tests,
+                totals->holdout_tests_most);
+    else if (totals->outcome != DEMI_FOUND_CURVE && !totals->holdout_sets)
+        fprintf(out, "; none held out: the score may be lower on new data");
+    fputc('\n', out);
+}
+
 void search_print(const SearchTitle *title, bool color, FILE *out) {
     const DemiSearch *search = title->search;
     const DemiSearchTotals *totals = demi_search_totals(search);
@@ -65,10 +114,8 @@ void search_print(const SearchTitle *title, bool color, FILE *out) {
             console_paint(color, PAINT_PLAIN));
     if (title->output) fprintf(out, " -> %s", title->output);
     fprintf(out, ": %s\n", outcome_text(totals->outcome));
-    fprintf(out, "  %-14s %.6g", title->metric, best->score);
-    if (isfinite(best->score_error)) fprintf(out, " +- %.2g", best->score_error);
-    if (isfinite(totals->target)) fprintf(out, ", target %.6g", totals->target);
-    fprintf(out, "; widest %.6g, float %.6g\n", widest->score, totals->float_score);
+    print_score(title, out);
+    print_sets(totals, out);
     print_candidates(search, out);
     print_share(out, "BitOps", best->bitops, widest->bitops);
     print_share(out, "activations, B", best->activation_bytes, widest->activation_bytes);
@@ -167,6 +214,26 @@ static void write_objectives(DemiSearchCost cost, JsonWriter *json) {
     json_close(json, ']');
 }
 
+static void write_sets(const DemiSearchTotals *totals, JsonWriter *json) {
+    json_open(json, "sets",
+              '{'); /* those for selection are also for calibration if no others are */
+    json_unsigned(json, "calibration", totals->calibration_sets);
+    json_unsigned(json, "selection", totals->selection_sets);
+    json_unsigned(json, "holdout", totals->holdout_sets);
+    json_close(json, '}');
+    json_open(json, "holdout", '{');
+    json_number(json, "score", totals->holdout_score);
+    json_number(json, "low", totals->holdout_low);
+    json_number(json, "high", totals->holdout_high);
+    json_number(json, "target", totals->holdout_target);
+    json_number(json, "confidence", totals->confidence);
+    json_text(json, "of", totals->holdout_rows ? "rows" : "sets");
+    json_unsigned(json, "samples", totals->holdout_samples);
+    json_unsigned(json, "tests", totals->holdout_tests);
+    json_unsigned(json, "tests_most", totals->holdout_tests_most);
+    json_close(json, '}');
+}
+
 void search_write_json(const SearchTitle *title, JsonWriter *json) {
     const DemiSearch *search = title->search;
     const DemiSearchTotals *totals = demi_search_totals(search);
@@ -175,12 +242,15 @@ void search_write_json(const SearchTitle *title, JsonWriter *json) {
     json_text(json, "input", title->input);
     if (title->output) json_text(json, "output", title->output);
     json_text(json, "outcome", outcome_word(totals->outcome));
+    json_boolean(json, "trivial", totals->outcome == DEMI_FOUND_TRIVIAL);
     json_text(json, "says", outcome_text(totals->outcome));
     json_text(json, "metric", title->metric);
     write_objectives(title->cost, json);
     json_number(json, "target", totals->target);
+    json_number(json, "aim", totals->aim);
     json_number(json, "float_score", totals->float_score);
     if (totals->float_seconds > 0) json_number(json, "float_seconds", totals->float_seconds);
+    write_sets(totals, json);
     json_unsigned(json, "evaluations", totals->evaluations);
     json_unsigned(json, "partial_runs", totals->replays);
     json_text(json, "assumed", totals->assumed);

@@ -41,7 +41,7 @@ static Session *first_session(const DemiComparison *c) {
 static bool find_inputs(DemiComparison *c, Err *err) {
     SessionSetList sets;
     Session *first = first_session(c);
-    if (!session_input_sets(first, &c->arena, &c->how.inputs, false, &sets, err)) return false;
+    if (!session_input_sets(first, &c->arena, &c->how.inputs, 0, &sets, err)) return false;
     const SessionSet *set = &sets.items[c->totals.set];
     c->totals.sets = sets.count;
     c->totals.set_name = set->path ? session_set_name(&c->arena, set->path) : "";

@@ -21,10 +21,13 @@ enum { MOST_KEPT = 512 << 20, KEPT_PART = 4 };
 
 static bool find_sets(Trials *t, Err *err) {
     SessionSetList sets;
-    if (!session_input_sets(t->reference, t->arena, &t->how.inputs, true, &sets, err)) return false;
+    const size_t parts = t->parts ? t->parts : 1;
+    if (!session_input_sets(t->reference, t->arena, &t->how.inputs, parts, &sets, err))
+        return false;
     t->count = sets.count;
     t->sets = ARENA_ARRAY(t->arena, TrialSet, t->count);
-    for (size_t i = 0; i < t->count; i++) t->sets[i].from = sets.items[i];
+    for (size_t i = 0; i < t->count; i++)
+        t->sets[i] = (TrialSet){.from = sets.items[i], .number = i};
     return true;
 }
 
@@ -35,6 +38,16 @@ bool trials_open(Trials *t, Err *err) {
     t->picks = picks_are_made(t->reference);
     t->memory = demi_context_budget(t->reference->context);
     return true;
+}
+
+void trials_select(const Trials *t, const size_t *places, size_t count, Trials *selected) {
+    *selected = *t;
+    selected->count = count;
+    selected->sets = ARENA_ARRAY(t->arena, TrialSet, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const TrialSet *from = &t->sets[places[i]];
+        selected->sets[i] = (TrialSet){.from = from->from, .number = from->number};
+    }
 }
 
 void trials_lend(Trials *t, MemTrap *trap) {
@@ -80,7 +93,7 @@ static bool find_inputs(Trials *t, size_t i, Err *err) {
     bool random = !set->from.path && !set->from.values;
     s->values = set->values;
     s->given = set->given;
-    s->set = random ? (unsigned)i : 0;
+    s->set = random ? (unsigned)set->number : 0;
     if (!session_find_inputs(s, set->arena, &set->from, err)) return false;
     note_assumed(t, set);
     return session_bind(s, err);

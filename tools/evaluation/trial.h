@@ -14,6 +14,7 @@
 
 typedef struct TrialSet {
     SessionSet from;
+    size_t number;    /* among all sets: of random values, which differ from set to set */
     Arena *arena;     /* of what follows; NULL: not run yet, or let go */
     DemiData *values; /* of the inputs */
     bool *given;
@@ -37,6 +38,8 @@ typedef struct Trials {
     Progress progress;
     TrialSet *sets; /* [count] */
     size_t count;
+    size_t parts; /* sets that there should be: few are cut along an axis that counts samples, if
+                           they can be (session_input_sets); 0: only large files are */
     Session *reference; /* the model itself */
     bool picks;         /* it picks something (picks.h) */
     size_t done;        /* trials */
@@ -58,6 +61,11 @@ typedef struct TrialResult {
 
 /* Opens the model and finds the inputs. `arena`, `how`, `source` and `progress` are set. */
 bool trials_open(Trials *trials, Err *err);
+
+/* Trials of some of these sets, by their places here, which none of both has kept anything of yet. They have
+ * the same reference, so they run one after the other, and each counts as memory what it keeps itself: the
+ * sets of all but one are let go of (trials_forget) before another's run. */
+void trials_select(const Trials *trials, const size_t *places, size_t count, Trials *selected);
 
 /* Begins a call: all memory of the trials jumps to this trap, and what an earlier call did not come
  * to an end of is forgotten. */

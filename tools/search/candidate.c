@@ -11,10 +11,12 @@ static const Candidate candidates[] = {
     {"bfloat16", DTYPE_BFLOAT16, DTYPE_BFLOAT16, 2},
     {"a16w16", DTYPE_UINT16, DTYPE_INT16, 3},
     {"a16w8", DTYPE_UINT16, DTYPE_INT8, 4},
-    {"a8w16", DTYPE_UINT8, DTYPE_INT16, 5},
-    {"a8w8", DTYPE_UINT8, DTYPE_INT8, 6},
-    {"w8", DTYPE_FLOAT, DTYPE_INT8, 7},
-    {"w4", DTYPE_FLOAT, DTYPE_INT4, 8},
+    {"a16w4", DTYPE_UINT16, DTYPE_INT4, 5},
+    {"a8w16", DTYPE_UINT8, DTYPE_INT16, 6},
+    {"a8w8", DTYPE_UINT8, DTYPE_INT8, 7},
+    {"a8w4", DTYPE_UINT8, DTYPE_INT4, 8},
+    {"w8", DTYPE_FLOAT, DTYPE_INT8, 9},
+    {"w4", DTYPE_FLOAT, DTYPE_INT4, 10},
 };
 
 static const char *const aliases[][2] = {
@@ -27,7 +29,8 @@ const Candidate *candidate_find(const char *name, Err *err) {
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
         if (strcmp(name, candidates[i].name) == 0) return &candidates[i];
     err_set(err, ERR_USAGE, "unknown precision '%s'", name);
-    err_hint(err, "use float, float16, bfloat16, a16w16, a16w8, a8w16, a8w8, w8, or w4");
+    err_hint(err,
+             "use float, float16, bfloat16, a16w16, a16w8, a16w4, a8w16, a8w8, a8w4, w8, or w4");
     return NULL;
 }
 

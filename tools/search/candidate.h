@@ -3,7 +3,7 @@
  *
  *     float           as the model is
  *     float16, bfloat16
- *     a8w8, a8w16, a16w8, a16w16
+ *     a16w16, a16w8, a16w4, a8w16, a8w8, a8w4
  *                     activations of so many bits, weights of so many, both integers
  *     w8, w4                  weights alone
  *

@@ -102,12 +102,18 @@ bool costs_measure(Costs *costs, const Groups *groups, Trials *trials, Arena *ar
     return ok;
 }
 
+Dtype costs_activations(const Costs *costs, uint32_t group, const Candidate *candidate) {
+    const bool kept = group != GROUP_NONE && costs->groups->items[group].keeps_values &&
+                      dtype_is_integer(candidate->activations);
+    return kept ? DTYPE_FLOAT : candidate->activations;
+}
+
 double costs_of_work(const Costs *costs, size_t number, const Candidate *left,
                      const Candidate *right) {
     const GroupWork *work = &costs->groups->works.items[number];
-    const double bits = candidate_bits(left->activations);
-    const double other =
-        work->weights ? candidate_bits(left->weights) : candidate_bits(right->activations);
+    const double bits = candidate_bits(costs_activations(costs, work->left, left));
+    const double other = candidate_bits(
+        work->weights ? left->weights : costs_activations(costs, work->right, right));
     return costs->multiplications[number] * bits * other;
 }
 
@@ -123,7 +129,7 @@ Cost costs_of(const Costs *costs, const Candidate *const *candidates, const uint
     for (uint32_t g = 0; g < costs->groups->count; g++) {
         const Candidate *candidate = candidates[assignment[g]];
         cost.activation_bytes +=
-            costs->elements[g] * candidate_stored_bits(candidate->activations) / 8;
+            costs->elements[g] * candidate_stored_bits(costs_activations(costs, g, candidate)) / 8;
         cost.weight_bytes +=
             costs->weight_elements[g] * candidate_stored_bits(candidate->weights) / 8;
     }

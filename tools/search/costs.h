@@ -31,6 +31,9 @@ bool costs_measure(Costs *costs, const Groups *groups, Trials *trials, Arena *ar
 /* Of an assignment: a candidate's number for each group. */
 Cost costs_of(const Costs *costs, const Candidate *const *candidates, const uint8_t *assignment);
 
+/* What a group's values have by the candidate. */
+Dtype costs_activations(const Costs *costs, uint32_t group, const Candidate *candidate);
+
 /* Of one product whose factors have these candidates. */
 double costs_of_work(const Costs *costs, size_t work, const Candidate *left,
                      const Candidate *right);

@@ -10,6 +10,7 @@
 #include "error_fill.h"
 #include "model_source.h"
 #include "search_job.h"
+#include "search_sets.h"
 
 void demi_search_free(DemiSearch *search) {
     if (!search) return;
@@ -98,6 +99,39 @@ static bool check_options(const SearchJob *job, Err *err) {
         return err_set(err, ERR_USAGE, "sensitivity is %d", (int)o->sensitivity);
     if (!isnan(o->target) && !isnan(o->drop))
         return err_set(err, ERR_USAGE, "give a target or a drop, not both");
+    return true;
+}
+
+static bool holdout_is_given(const DemiSearchOptions *o) {
+    return o->holdout_inputs || (!isnan(o->holdout) && o->holdout != 0);
+}
+
+static bool check_holdout(const SearchJob *job, Err *err) {
+    const DemiSearchOptions *o = &job->options;
+    const bool aims = !isnan(o->target) || !isnan(o->drop) || !isnan(o->most_cost);
+    if (!isnan(o->holdout) && !(o->holdout >= 0 && o->holdout < 1)) {
+        err_set(err, ERR_USAGE, "bad holdout share");
+        err_expected(err, "a number from 0 to less than 1");
+        err_actual(err, "%g", o->holdout);
+        return false;
+    }
+    if (o->holdout_inputs && !isnan(o->holdout))
+        return err_set(err, ERR_USAGE, "the holdout is either sets or a share, not both");
+    if (holdout_is_given(o) && o->metric == DEMI_METRIC_SCORE)
+        return err_set(err, ERR_USAGE, "a score of your own takes no holdout sets");
+    if (o->holdout_score && o->metric != DEMI_METRIC_SCORE)
+        return err_set(err, ERR_USAGE, "a holdout score of your own needs a score of your own");
+    if ((holdout_is_given(o) || o->holdout_score) && !aims)
+        return err_set(err, ERR_USAGE, "a holdout needs a target, a drop, or a largest cost");
+    if (o->metric == DEMI_METRIC_ACCURACY && o->holdout_inputs && !o->holdout_labels)
+        return err_set(err, ERR_USAGE, "the holdout sets need labels of their own");
+    if (o->holdout_labels && !o->holdout_inputs)
+        return err_set(err, ERR_USAGE, "holdout labels need holdout sets");
+    return true;
+}
+
+static bool check_parts(const SearchJob *job, Err *err) {
+    const DemiSearchOptions *o = &job->options;
     if (o->parts > 1 && (!o->combine || o->part >= o->parts))
         return err_set(err, ERR_USAGE, "cannot combine part %zu of %zu", o->part, o->parts);
     return true;
@@ -105,15 +139,38 @@ static bool check_options(const SearchJob *job, Err *err) {
 
 /* ---- front ----------------------------------------------------------------------------------- */
 
+/* A score of the caller's knows no sets, and a curve ends with no result that was chosen. */
+static void ask_for_sets(SearchJob *job) {
+    const DemiSearchOptions *o = &job->options;
+    const bool aims = !isnan(o->target) || !isnan(o->drop) || !isnan(o->most_cost);
+    SetOptions *sets = &job->model.sets;
+    *sets =
+        (SetOptions){.calibration = o->calibration_inputs,
+                     .holdout = o->holdout_inputs,
+                     .share = o->holdout,
+                     .accepts = aims && o->metric != DEMI_METRIC_SCORE,
+                     .shares = o->metric == DEMI_METRIC_TOP1 || o->metric == DEMI_METRIC_ACCURACY,
+                     .compares = o->metric != DEMI_METRIC_SCORE,
+                     .labels = {o->labels, o->label_count},
+                     .holdout_labels = {o->holdout_labels, o->holdout_label_count}};
+    if (sets->accepts && o->holdout != 0) job->model.trials.parts = SEARCH_PARTS;
+    job->model.quantize_outputs = o->quantize_outputs;
+}
+
 static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
-    if (!find_candidates(job, err) || !check_options(job, err) ||
-        !search_model_open(&job->model, trap, err) || !search_open_journal(job, err))
+    if (!find_candidates(job, err) || !check_options(job, err) || !check_holdout(job, err) ||
+        !check_parts(job, err))
         return false;
+    ask_for_sets(job);
+    if (!search_model_open(&job->model, trap, err) || !search_sets_divide(&job->model, err) ||
+        !search_open_journal(job, err))
+        return false;
+    job->scoring.labels = job->model.labels;
     if (!search_groups(job)->count)
         return err_set(err, ERR_MODEL, "it has no floating-point values that depend on its inputs");
     if (!search_allow(job, err)) return false;
-    return job->options.part ||
-           (search_cost(job, err) && search_ask(job, err) && search_corners(job, err));
+    return job->options.part || (search_cost(job, err) && search_ask(job, err) &&
+                                 search_acceptance(job, err) && search_corners(job, err));
 }
 
 /* Where the caller ends the measuring, what was seen to be good enough before is the result. */
@@ -128,7 +185,7 @@ static bool measure(SearchJob *job, Err *err) {
     if (measured) return true;
     if (err->code != ERR_CANCELLED || job->options.parts > 1) return false;
     const bool late = clock_seconds() > search_deadline(job);
-    job->best = solve_cheapest(&job->trace, job->target);
+    job->best = solve_cheapest(&job->trace, job->aim);
     if (job->best == SOLVE_NONE && !late) return false; /* else it is the widest */
     job->decided = true;
     job->outcome = DEMI_FOUND_SO_FAR;
@@ -162,6 +219,8 @@ DemiStatus demi_search_run(const DemiSource *model, const DemiSearchOptions *opt
                                .convert = DEMI_CONVERT_OPTIONS_INIT,
                                .how = SESSION_OPTIONS_JUDGED}};
     DemiInputOptions probe_inputs = DEMI_INPUT_OPTIONS_INIT;
+    DemiInputOptions calibration_inputs = DEMI_INPUT_OPTIONS_INIT;
+    DemiInputOptions holdout_inputs = DEMI_INPUT_OPTIONS_INIT;
     *search = NULL;
     options_copy(&call, &job.options, sizeof job.options, options);
     options_copy(&call, &job.model.source, sizeof job.model.source, model);
@@ -170,8 +229,13 @@ DemiStatus demi_search_run(const DemiSource *model, const DemiSearchOptions *opt
     options_copy(&call, &job.model.how.inputs, sizeof job.model.how.inputs, job.options.inputs);
     options_copy(&call, &probe_inputs, sizeof probe_inputs, job.options.probe_inputs);
     if (job.options.probe_inputs) job.model.probe_inputs = &probe_inputs;
+    DemiSearchOptions *o = &job.options;
+    options_copy(&call, &calibration_inputs, sizeof calibration_inputs, o->calibration_inputs);
+    if (o->calibration_inputs) o->calibration_inputs = &calibration_inputs;
+    options_copy(&call, &holdout_inputs, sizeof holdout_inputs, o->holdout_inputs);
+    if (o->holdout_inputs) o->holdout_inputs = &holdout_inputs;
     job.scoring = (Scoring){.metric = job.options.metric,
-                            .labels = {job.options.labels, job.options.label_count},
+                            .trials = &job.model.trials,
                             .score = job.options.score,
                             .target = NAN,
                             .user = job.options.score_user};

@@ -18,7 +18,8 @@
  * products that read it. Each group gets one of the candidates. The sensitivity of the outputs to
  * each candidate of each group is measured first, by running again what depends on the group. Then
  * promising assignments are solved for, converted, and run. The result is the cheapest assignment
- * whose run was accurate enough; an assignment that was not run is never the result.
+ * whose run was accurate enough; an assignment that was not run is never the result. If there are
+ * enough sets of inputs, it was also accurate enough on sets that the search did not use.
  *
  * The conventions are those of demi_trials.h. */
 #ifndef DEMI_SEARCH_H
@@ -80,8 +81,8 @@ typedef struct DemiSearchOptions {
     uint32_t size;
     /* Further options of the conversions; NULL: none. The search chooses `to` itself. */
     const DemiConvertOptions *convert;
-    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a8w16", "a8w8", "w8", or "w4", with at
-     * most one 16-bit floating-point type; NULL: float, float16, and a8w8. */
+    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a16w4", "a8w16", "a8w8", "a8w4", "w8",
+     * or "w4", with at most one 16-bit floating-point type; NULL: float, float16, and a8w8. */
     const char *const *candidates;
     size_t candidate_count;
     /* JSON: the candidates that operators support, in the form of AIMET's supported_kernels; NULL:
@@ -91,7 +92,7 @@ typedef struct DemiSearchOptions {
     const DemiInputOptions *inputs;    /* NULL: one random set */
     const DemiContextOptions *context; /* of runs */
     DemiMetric metric;
-    /* [label_count] for DEMI_METRIC_ACCURACY: the position for each row, over all sets. */
+    /* [label_count] for DEMI_METRIC_ACCURACY: the position for each row, over all sets of `inputs`. */
     const int64_t *labels;
     size_t label_count;
     /* For DEMI_METRIC_SCORE. It is called only for whole conversions; sensitivities are measured as
@@ -127,6 +128,24 @@ typedef struct DemiSearchOptions {
     void *progress_user;
     const DemiInputOptions *probe_inputs; /* the sets to measure groups on; NULL: `inputs` */
     DemiSearchSensitivity sensitivity;
+    /* A score is too good on the sets that a result was chosen by. Some of the sets of `inputs` are
+     * therefore held out: a result must also reach the target on these (DemiSearchTotals), and some
+     * of many sets are only for calibration. search_sets.h has the rule; demi_search_totals tells
+     * what was used for what. Sets of their own, NULL: some of `inputs`: */
+    const DemiInputOptions *calibration_inputs; /* for ranges */
+    const DemiInputOptions *holdout_inputs;     /* held out */
+    /* The share of the sets that is held out, from 0 (none) to less than 1; NaN: about a third of 8
+     * sets or more. */
+    double holdout;
+    /* [holdout_label_count] for DEMI_METRIC_ACCURACY: of the sets of `holdout_inputs`. */
+    const int64_t *holdout_labels;
+    size_t holdout_label_count;
+    /* For DEMI_METRIC_SCORE: a score on data that was held out. It should be the lower end of an
+     * interval, since it is what must reach the target. NULL: nothing is held out. */
+    DemiScoreFn holdout_score;
+    void *holdout_score_user;
+    bool
+        quantize_outputs; /* also consider integers for the model's outputs; false: they are float32 */
 } DemiSearchOptions;
 
 #define DEMI_SEARCH_OPTIONS_INIT                                                                   \
@@ -134,7 +153,8 @@ typedef struct DemiSearchOptions {
         sizeof(DemiSearchOptions), NULL, NULL, 0, NULL, false, NULL, NULL, DEMI_METRIC_SQNR, NULL, \
             0, NULL, NULL, __builtin_nan(""), __builtin_nan(""), __builtin_nan(""),                \
             DEMI_COST_BITOPS, DEMI_SEARCH_SOLVE, false, false, 0, 0, 0, 0.0, NULL, 0, 0, NULL,     \
-            NULL, NULL, NULL, NULL, DEMI_SENSITIVITY_MEASURED                                      \
+            NULL, NULL, NULL, NULL, DEMI_SENSITIVITY_MEASURED, NULL, NULL, __builtin_nan(""),      \
+            NULL, 0, NULL, NULL, false                                                             \
     }
 
 typedef enum DemiSearchOutcome {
@@ -145,6 +165,9 @@ typedef enum DemiSearchOutcome {
     DEMI_FOUND_SO_FAR = 3, /* the best when time, evaluations, or the caller ended the search */
     /* No target was given: the model as it is, and the curve of what each change costs. */
     DEMI_FOUND_CURVE = 4,
+    /* The target was reached on the sets of the search, but on those that were held out, no interval's
+     * lower end reached it: there is nothing to write. */
+    DEMI_FOUND_UNCONFIRMED = 5,
 } DemiSearchOutcome;
 
 typedef struct DemiSearch DemiSearch;
@@ -162,15 +185,15 @@ DEMI_API void demi_search_free(DemiSearch *search);
 
 /* An assignment of candidates that was run. */
 typedef struct DemiSearchPoint {
-    double score; /* of the converted model */
+    double score; /* of the converted model, on the sets for selection */
     double cost;  /* by DemiSearchOptions.cost */
     double bitops, activation_bytes, weight_bytes;
     double seconds;      /* predicted, per run; NaN except for DEMI_COST_LATENCY */
     double measured;     /* median of measured runs, alternating with others; NaN: not measured */
     uint64_t boundaries; /* places where a group of another candidate reads a group */
     const uint8_t *candidates; /* [demi_search_group_count] */
-    bool feasible;             /* it reaches the target */
-    bool on_front;             /* it is on the Pareto front */
+    bool feasible; /* it reaches the target; if sets are held out, DemiSearchTotals.aim */
+    bool on_front; /* it is on the Pareto front */
     /* The standard error of the score because there are few sets: how much other sets, or the
      * rounding of another runtime, would change it. NaN: unknown. */
     double score_error;
@@ -192,6 +215,23 @@ typedef struct DemiSearchTotals {
     size_t widest;       /* the point of the first candidate everywhere */
     const char *assumed; /* dynamic sizes of inputs that were not given; otherwise "" */
     double groups_seconds; /* part of `seconds`: sensitivities, with waiting for processes */
+    /* The best point on sets that were held out, with its confidence interval. Only an assignment
+     * whose lower end reaches the target is accepted. NaN: not known. The interval is paired with
+     * the float32 model, sample by sample: by Student's t on a logarithmic scale for
+     * sqnr and cosine; Wilson's for shares of rows; for error, between which ends the largest error
+     * of as many new samples lies. */
+    double holdout_score, holdout_low, holdout_high;
+    /* What holdout_low must reach: the target, or the float32 model's score on the same sets minus
+     * the drop. NaN: no target. */
+    double holdout_target;
+    double confidence; /* of the interval, together for all acceptance tests that are allowed */
+    /* Acceptance tests: assignments that were run on held-out sets, and how many may be. */
+    size_t holdout_tests, holdout_tests_most;
+    double aim; /* the score on the selection sets from which assignments were tested; NaN: none */
+    /* Numbers of sets; the sets for selection are also for calibration if there are no others. */
+    size_t calibration_sets, selection_sets, holdout_sets;
+    size_t holdout_samples; /* independent ones that the interval is of */
+    bool holdout_rows;      /* the samples are rows along the first axis of the sets */
 } DemiSearchTotals;
 DEMI_API const DemiSearchTotals *demi_search_totals(const DemiSearch *search);
 

@@ -7,32 +7,55 @@
 
 #include "error_fill.h"
 #include "model_source.h"
+#include "samples.h"
 
 /* ---- by outputs ------------------------------------------------------------------------------ */
 
 typedef struct Visiting {
-    const SearchModel *model;
     const Scoring *scoring;
     MetricSums sums;
+    Samples samples; /* where the scoring has a confidence */
 } Visiting;
+
+static void add_samples(Visiting *v, const TrialSet *set, const DemiData *const *have) {
+    const Session *reference = v->scoring->trials->reference;
+    Arena *within = arena_child(v->samples.arena);
+    const DemiData **want = ARENA_ARRAY(within, const DemiData *, reference->output_count + 1);
+    for (size_t i = 0; i < reference->output_count; i++) want[i] = &set->outputs[i];
+    const uint64_t rows = v->scoring->by_rows ? samples_rows(reference, set) : 0;
+    samples_add_set(&v->samples, want, have, rows);
+    arena_free(within);
+}
+
+static bool find_outputs(const Session *reference, const Session *session, const DemiData **have,
+                         Err *err) {
+    for (size_t i = 0; i < reference->output_count; i++) {
+        have[i] = session_output(session, reference->outputs[i].name, i);
+        if (!have[i])
+            return err_set(err, ERR_MODEL, "the conversion has no output '%s'",
+                           reference->outputs[i].name);
+    }
+    return true;
+}
 
 static bool visit(void *user, const TrialSet *set, const Session *session, Err *err) {
     Visiting *v = user;
-    const Session *reference = v->model->trials.reference;
+    const Session *reference = v->scoring->trials->reference;
+    Arena *within = arena_child(v->samples.arena);
+    const DemiData **have = ARENA_ARRAY(within, const DemiData *, reference->output_count + 1);
+    if (!find_outputs(reference, session, have, err)) return false; /* the caller frees more */
     bool rows = false;
     v->sums.sets++;
     for (size_t i = 0; i < reference->output_count; i++) {
         const DemiData *want = &set->outputs[i];
-        const DemiData *have = session_output(session, reference->outputs[i].name, i);
-        if (!have)
-            return err_set(err, ERR_MODEL, "the conversion has no output '%s'",
-                           reference->outputs[i].name);
-        metric_add_output(&v->sums, i, want, have);
+        metric_add_output(&v->sums, i, want, have[i]);
         if (rows || want->kind != DEMI_DATA_TENSOR_KIND || want->dtype != DEMI_FLOAT) continue;
         rows = true;
-        metric_add_rows(&v->sums, want, have,
+        metric_add_rows(&v->sums, want, have[i],
                         v->scoring->labels.items ? &v->scoring->labels : NULL);
     }
+    if (v->scoring->confidence > 0) add_samples(v, set, have);
+    arena_free(within);
     return true;
 }
 
@@ -53,19 +76,30 @@ static bool check_labels(const MetricLabels *labels, const MetricSums *sums, Err
     return false;
 }
 
+static Score score_of(const Visiting *v) {
+    const Scoring *scoring = v->scoring;
+    Score score = {metric_score(&v->sums, scoring->metric),
+                   metric_score_error(&v->sums, scoring->metric),
+                   {NAN, NAN}};
+    const IntervalOptions how = {scoring->metric, scoring->confidence, scoring->expected,
+                                 scoring->paired};
+    if (scoring->confidence > 0) score.interval = samples_interval(&v->samples, &v->sums, &how);
+    return score;
+}
+
 static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSource *source,
                            DemiNumerics numerics, Score *score, Err *err) {
-    Visiting v = {.model = m, .scoring = scoring};
+    Visiting v = {.scoring = scoring};
+    const size_t outputs = scoring->trials->reference->output_count;
     SessionOptions how = m->how;
     how.compile.keep_values = false; /* nobody watches */
     how.compile.numerics = numerics;
     Arena *within = arena_child(m->arena);
-    metric_begin(&v.sums, m->trials.reference->output_count, within);
-    const bool ok = trials_visit(&m->trials, source, &how, visit, &v, err) &&
+    metric_begin(&v.sums, outputs, within);
+    samples_begin(&v.samples, outputs, within);
+    const bool ok = trials_visit(scoring->trials, source, &how, visit, &v, err) &&
                     check_labels(&scoring->labels, &v.sums, err);
-    if (ok)
-        *score = (Score){metric_score(&v.sums, scoring->metric),
-                         metric_score_error(&v.sums, scoring->metric)};
+    if (ok) *score = score_of(&v);
     arena_free(within);
     return ok;
 }
@@ -79,7 +113,9 @@ static bool score_outputs(SearchModel *m, const Scoring *scoring, const DemiSour
     if (!score_numerics(m, scoring, source, DEMI_NUMERICS_FAST, score, err)) return false;
     if (isnan(score->value) || score->value < scoring->target) return true;
     if (!score_numerics(m, scoring, source, DEMI_NUMERICS_FAITHFUL, &other, err)) return false;
+    const double low = fmin(score->interval.low, other.interval.low);
     if (!(other.value >= score->value)) *score = other;
+    score->interval.low = low;
     return true;
 }
 
@@ -95,7 +131,7 @@ static bool score_model(const SearchModel *m, const Scoring *scoring, const Demi
         DemiModel *model = *held;
         *held = NULL; /* the callee's */
         DemiStatus status = scoring->score(scoring->user, model, &score->value, &error);
-        score->error = NAN;
+        score->error = score->interval.low = score->interval.high = NAN;
         ok = error_take(err, status, &error);
     }
     arena_free(within);
@@ -110,6 +146,6 @@ bool evaluation_run(SearchModel *m, const Scoring *scoring, const DemiConvertOpt
                         ? score_model(m, scoring, &source, score, err)
                         : score_outputs(m, scoring, &source, score, err);
     arena_free(within);
-    if (ok && !isfinite(score->value)) score->value = NAN;
+    if (ok && !isfinite(score->value)) *score = (Score)SCORE_NONE;
     return ok;
 }

@@ -63,7 +63,9 @@ GroupRoundings group_roundings(const MeasuredModel *model, const Group *group,
                                const Candidate *candidate, const GroupRanges *ranges,
                                Arena *arena) {
     GroupRoundings found = {0};
-    for (size_t i = 0; candidate->activations != DTYPE_FLOAT && i < group->values.count; i++) {
+    const bool rounds = candidate->activations != DTYPE_FLOAT &&
+                        !(group->keeps_values && dtype_is_integer(candidate->activations));
+    for (size_t i = 0; rounds && i < group->values.count; i++) {
         const Value *value = group->values.items[i];
         VEC_PUSH(arena, &found,
                  ((GroupRounding){value, of_values(value, candidate->activations, ranges)}));

@@ -250,6 +250,15 @@ void groups_find(Groups *groups, const Model *model, Arena *arena) {
     fill_groups(&f, of_value);
 }
 
+void groups_keep_outputs(Groups *groups, const Model *model) {
+    const Graph *graph = model->graph;
+    for (size_t i = 0; i < graph->outputs.count; i++) {
+        const Value *value = graph->outputs.items[i]->use.value;
+        if (value && value->id < groups->value_count && groups->of_value[value->id] != GROUP_NONE)
+            groups->items[groups->of_value[value->id]].keeps_values = true;
+    }
+}
+
 /* ---- edges ----------------------------------------------------------------------------------- */
 
 /* What the node makes: no value of a group's readers is newer than the groups. */

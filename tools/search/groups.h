@@ -26,6 +26,7 @@ typedef struct Group {
     GroupValues values;  /* float32, as their node makes them or as inputs: at least one */
     GroupValues weights; /* float32 constants, each in one group */
     GroupNodes readers;  /* that compute with it: not those that move data */
+    bool keeps_values; /* that are never integers, whatever its candidate is: the model's outputs */
 } Group;
 
 /* The i-th of a group's values and, behind them, weights. */
@@ -58,6 +59,9 @@ typedef struct GroupEdge {
 
 /* All of them, by group that is read, once for each node; in `arena`. */
 const GroupEdge *groups_edges(const Groups *groups, size_t *count, Arena *arena);
+
+/* Says of the groups of the model's outputs that they keep their values. */
+void groups_keep_outputs(Groups *groups, const Model *model);
 
 /* Finds the groups of the model's main graph, whose types are exact. In `arena`. */
 void groups_find(Groups *groups, const Model *model, Arena *arena);

@@ -99,6 +99,19 @@ TEST(test_works) {
                 "MatMul 0,1; Gemm 2,w2; MatMul 3,w3");
 }
 
+/* Also one that data movement hands on, and not what is beside it. */
+TEST(test_outputs_are_kept) {
+    Groups groups;
+    Model *model = test_model("g (float[2,3] x) => (float[3,2] y) <float[2,3] a, float[2,3] b>\n"
+                              "{ a = Relu (x)  b = Neg (a)  y = Transpose (b) }\n");
+    groups_find(&groups, model, &test_arena);
+    assert_int_equal(groups.count, 3);
+    for (uint32_t g = 0; g < 3; g++) assert_false(groups.items[g].keeps_values);
+    groups_keep_outputs(&groups, model);
+    for (uint32_t g = 0; g < 3; g++) assert_int_equal(groups.items[g].keeps_values, g == 2);
+    model_free(model);
+}
+
 /* A branch that captures a value depends on it. */
 TEST(test_captures_vary) {
     check("g (bool c, float[3] x) => (float[3] y) <float[3] k = {1, 2, 3}> {\n"

@@ -2,6 +2,7 @@
 /* Scores; see metric.h. */
 #include "metric.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "value_io.h"
@@ -36,6 +37,9 @@ void metric_join(MetricSums *sums, const MetricSums *next) {
     sums->sets += next->sets;
     sums->rows = next->rows;
     sums->right += next->right;
+    sums->before += next->before;
+    sums->lost += next->lost;
+    sums->gained += next->gained;
     sums->outside += next->outside;
 }
 
@@ -78,7 +82,12 @@ void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *hav
             place = labels->items[sums->rows];
         sums->outside += place < 0 || place >= width;
         sums->rows++;
-        sums->right += !any_nan(z, width) && largest_at(z, width) == place;
+        const bool right = !any_nan(z, width) && largest_at(z, width) == place;
+        const bool before = largest_at(y, width) == place;
+        sums->right += right;
+        sums->before += before;
+        sums->lost += before && !right;
+        sums->gained += right && !before;
     }
 }
 
@@ -89,7 +98,7 @@ static double sqnr(const ValueSums *o) {
     return fmin(10 * log10(o->signal / o->noise), METRIC_MOST_DECIBELS);
 }
 
-static double score_of(const ValueSums *o, DemiMetric metric) {
+double metric_of_output(const ValueSums *o, DemiMetric metric) {
     switch (metric) {
     case DEMI_METRIC_SQNR: return sqnr(o);
     case DEMI_METRIC_COSINE:
@@ -106,7 +115,7 @@ double metric_score(const MetricSums *sums, DemiMetric metric) {
     double least = INFINITY;
     for (size_t i = 0; i < sums->count; i++) {
         const ValueSums *o = &sums->outputs[i];
-        const double score = score_of(o, metric);
+        const double score = metric_of_output(o, metric);
         if (o->broken || isnan(score)) return NAN;
         if (o->largest == 0 && o->most == 0) continue; /* nothing, and it stayed so */
         least = fmin(least, score);
@@ -116,6 +125,30 @@ double metric_score(const MetricSums *sums, DemiMetric metric) {
     if (least == INFINITY)
         return metric == DEMI_METRIC_SQNR ? METRIC_MOST_DECIBELS : metric == DEMI_METRIC_COSINE;
     return least;
+}
+
+double metric_to_scale(DemiMetric metric, double score) {
+    switch (metric) {
+    case DEMI_METRIC_COSINE: return -10 * log10(fmax(1 - score, DBL_EPSILON));
+    case DEMI_METRIC_ERROR: return -log(fmax(-score, DBL_MIN));
+    case DEMI_METRIC_SQNR:
+    case DEMI_METRIC_TOP1:
+    case DEMI_METRIC_ACCURACY:
+    case DEMI_METRIC_SCORE: break;
+    }
+    return score;
+}
+
+double metric_from_scale(DemiMetric metric, double number) {
+    switch (metric) {
+    case DEMI_METRIC_SQNR: return fmin(number, METRIC_MOST_DECIBELS);
+    case DEMI_METRIC_COSINE: return 1 - pow(10, -number / 10);
+    case DEMI_METRIC_ERROR: return -exp(-number);
+    case DEMI_METRIC_TOP1:
+    case DEMI_METRIC_ACCURACY:
+    case DEMI_METRIC_SCORE: break;
+    }
+    return number;
 }
 
 /* d(10 log10 N) = 10 / ln 10 * dN / N; the sum N over K sets varies by K times one's variance. */
@@ -133,7 +166,7 @@ double metric_score_error(const MetricSums *sums, DemiMetric metric) {
     if (metric == DEMI_METRIC_TOP1 || metric == DEMI_METRIC_ACCURACY)
         return sums->rows ? sqrt(score * (1 - score) / (double)sums->rows) : NAN;
     for (size_t i = 0; metric == DEMI_METRIC_SQNR && i < sums->count; i++)
-        if (score_of(&sums->outputs[i], metric) == score) return sqnr_error(sums, i);
+        if (metric_of_output(&sums->outputs[i], metric) == score) return sqnr_error(sums, i);
     return NAN;
 }
 

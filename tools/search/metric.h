@@ -29,8 +29,10 @@ typedef struct MetricSums {
     ValueSums *outputs; /* [count] */
     double *squares;    /* [count]: of what each set added to an output's noise */
     size_t count, sets;
-    uint64_t rows, right; /* of DEMI_METRIC_TOP1 and DEMI_METRIC_ACCURACY */
-    uint64_t outside;     /* labels that are not the place of any element of their row */
+    uint64_t rows, right;  /* of DEMI_METRIC_TOP1 and DEMI_METRIC_ACCURACY */
+    uint64_t before;       /* of `rows`: where the float model was right */
+    uint64_t lost, gained; /* where it was right alone, and wrong alone */
+    uint64_t outside;      /* labels that are not the place of any element of their row */
 } MetricSums;
 
 /* `labels`, for DEMI_METRIC_ACCURACY: an integer for each row of the first output over all sets, one after
@@ -50,6 +52,12 @@ void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *hav
                      const MetricLabels *labels);
 
 double metric_score(const MetricSums *sums, DemiMetric metric);
+/* A score of one output alone; infinite of metrics that have none. */
+double metric_of_output(const ValueSums *output, DemiMetric metric);
+/* Scores on a scale on which they vary about normally, more being better, and back: of sqnr dB, of cosines
+ * the decibels of what they lack to 1, of errors the negative of their logarithm. */
+double metric_to_scale(DemiMetric metric, double score);
+double metric_from_scale(DemiMetric metric, double number);
 /* The score's standard error, as far as it comes from there being few sets: of sqnr from how noise
  * differs among them, by the first-order expansion of its logarithm; of shares of rows sqrt(p (1 - p) / n).
  * NaN where it is not known: of one set, and of largest errors. */

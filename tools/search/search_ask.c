@@ -58,8 +58,13 @@ static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
         const char *name = search_model_name(&job->model, g);
         *hash = hash64_bytes(name, strlen(name), *hash);
     }
-    return hash_sets(&job->model.trials, hash, err) &&
-           (!job->model.probe_inputs || hash_sets(&job->model.probes, hash, err));
+    SearchModel *m = &job->model;
+    if (!hash_sets(&m->calibration, hash, err)) return false;
+    trials_forget(&m->calibration);
+    if (!hash_sets(&m->holdout, hash, err)) return false;
+    trials_forget(&m->holdout);
+    return hash_sets(&m->trials, hash, err) &&
+           (!m->probe_inputs || hash_sets(&m->probes, hash, err));
 }
 
 static const char *candidate_names(const SearchJob *job) {
@@ -68,6 +73,11 @@ static const char *candidate_names(const SearchJob *job) {
         names = arena_printf(job->arena, "%s%s%s", names, i ? "," : "",
                              job->search->candidates.items[i]);
     return names;
+}
+
+static uint64_t hash_labels(const DemiSearchOptions *o) {
+    const uint64_t hash = hash64_bytes(o->labels, o->label_count * sizeof *o->labels, 0);
+    return hash64_bytes(o->holdout_labels, o->holdout_label_count * sizeof *o->labels, hash);
 }
 
 /* What differs where the journal's numbers would. */
@@ -86,7 +96,8 @@ bool search_open_journal(SearchJob *job, Err *err) {
         {"model and data", hex(job, data)},
         {"candidates", candidate_names(job)},
         {"metric", o->metric == DEMI_METRIC_SCORE ? "score" : metric_name(o->metric)},
-        {"labels", hex(job, hash64_bytes(o->labels, o->label_count * sizeof *o->labels, 0))},
+        {"labels", hex(job, hash_labels(o))},
+        {"outputs", o->quantize_outputs ? "integers" : "float"},
         {"sensitivity", o->sensitivity == DEMI_SENSITIVITY_GRADIENT ? "gradient" : "measured"},
         {"probes", arena_printf(job->arena, "%zu", o->probes)},
         {"policy", text_hash(job, policy)},
@@ -105,28 +116,27 @@ bool search_open_journal(SearchJob *job, Err *err) {
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-static const char *key_of(const SearchJob *job, const uint8_t *assignment) {
+const char *search_key(const SearchJob *job, const uint8_t *assignment) {
     char *key = arena_alloc(job->arena, job->problem.groups + 2);
     for (uint32_t g = 0; g < job->problem.groups; g++) key[g] = (char)('0' + assignment[g]);
     key[job->problem.groups] = '\0';
     return key;
 }
 
-static bool run_assignment(SearchJob *job, const uint8_t *assignment, Score *found, Err *err) {
+bool search_run(SearchJob *job, const Scoring *scoring, const uint8_t *assignment, Score *found,
+                Err *err) {
     Arena *within = arena_child(job->arena);
     const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
-    const bool ok = evaluation_run(&job->model, &job->scoring, &options, found, err);
+    const bool ok = evaluation_run(&job->model, scoring, &options, found, err);
     arena_free(within);
     return ok;
 }
 
 /* Machines sum in different orders, so their scores are not the same to the last digits. */
-bool search_confirm(SearchJob *job, size_t point, Err *err) {
+static bool confirm(SearchJob *job, const Scoring *scoring, size_t point, double noted, Err *err) {
     const double apart = 0.02;
-    Score found = {NAN, NAN};
-    if (point >= job->score_noted.count || !job->score_noted.items[point]) return true;
-    const double noted = solve_value(&job->trace, point);
-    if (!run_assignment(job, solve_point(&job->trace, point)->assignment, &found, err))
+    Score found = SCORE_NONE;
+    if (!search_run(job, scoring, solve_point(&job->trace, point)->assignment, &found, err))
         return false;
     if (fabs(found.value - noted) <= apart * fmax(1, fabs(noted)) ||
         (isnan(found.value) && isnan(noted)))
@@ -139,23 +149,43 @@ bool search_confirm(SearchJob *job, size_t point, Err *err) {
     return false;
 }
 
+bool search_confirm(SearchJob *job, size_t point, Err *err) {
+    const Acceptance *a = &job->acceptance;
+    if (point < job->score_noted.count && job->score_noted.items[point] &&
+        !confirm(job, &job->scoring, point, solve_value(&job->trace, point), err))
+        return false;
+    return !a->noted || a->point != point || confirm(job, &a->scoring, point, a->score.value, err);
+}
+
+enum { NOTED = 4 };
+
+static Score noted_score(const double *numbers) {
+    return (Score){numbers[0], numbers[1], {numbers[2], numbers[3]}};
+}
+
+/* Of one kind, so that a key is found for what it was noted for. */
+bool search_note(SearchJob *job, const char *key, const Score *score, Err *err) {
+    const double numbers[NOTED] = {score->value, score->error, score->interval.low,
+                                   score->interval.high};
+    return !job->journal || journal_add(job->journal, key, numbers, NOTED, err);
+}
+
+bool search_noted(const SearchJob *job, const char *key, Score *score) {
+    const double *numbers = job->journal ? journal_find(job->journal, key, NOTED) : NULL;
+    if (numbers) *score = noted_score(numbers);
+    return numbers;
+}
+
 static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *err) {
     SearchJob *job = user;
-    const char *key = key_of(job, assignment);
-    const double *noted = job->journal ? journal_find(job->journal, key, 2) : NULL;
-    if (noted) {
-        *score = noted[0];
-        VEC_PUSH(job->arena, &job->score_errors, noted[1]);
-        VEC_PUSH(job->arena, &job->score_noted, true);
-        return true;
-    }
-    Score found = {NAN, NAN};
-    const bool ok = run_assignment(job, assignment, &found, err);
+    const char *key = search_key(job, assignment);
+    Score found = SCORE_NONE;
+    const bool noted = search_noted(job, key, &found);
+    const bool ok = noted || search_run(job, &job->scoring, assignment, &found, err);
     *score = found.value;
-    VEC_PUSH(job->arena, &job->score_errors, found.error);
-    VEC_PUSH(job->arena, &job->score_noted, false);
-    const double numbers[] = {found.value, found.error};
-    return ok && (!job->journal || journal_add(job->journal, key, numbers, 2, err));
+    VEC_PUSH(job->arena, &job->scores, found);
+    VEC_PUSH(job->arena, &job->score_noted, noted);
+    return ok && (noted || search_note(job, key, &found, err));
 }
 
 static bool stop(void *user) {
@@ -172,7 +202,8 @@ static bool find_target(SearchJob *job, Err *err) {
     const DemiConvertOptions plain = search_model_unconverted(&job->model, job->arena);
     const double *noted = job->journal ? journal_find(job->journal, "float", 1) : NULL;
     job->target = job->options.target;
-    Score found = {noted ? *noted : NAN, NAN};
+    Score found = SCORE_NONE;
+    if (noted) found.value = *noted;
     if (!noted && !evaluation_run(&job->model, &job->scoring, &plain, &found, err)) return false;
     if (isnan(found.value) && !isnan(job->options.drop)) {
         err_set(err, ERR_MODEL, "the unconverted model's score is not a number");
@@ -181,7 +212,7 @@ static bool find_target(SearchJob *job, Err *err) {
     }
     totals->float_score = found.value;
     if (!isnan(job->options.drop)) job->target = totals->float_score - job->options.drop;
-    totals->target = job->scoring.target = job->target;
+    totals->target = job->scoring.target = job->aim = job->target;
     return noted || !job->journal ||
            journal_add(job->journal, "float", &totals->float_score, 1, err);
 }

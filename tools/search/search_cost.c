@@ -31,8 +31,8 @@ static void add_bytes(const SearchJob *job, double *table, bool activations, boo
         for (size_t c = 0; c < job->model.candidate_count; c++) {
             const Candidate *candidate = job->model.candidates[c];
             double *at = &table[search_place(job, g, c)];
-            if (activations)
-                *at += job->costs.elements[g] * candidate_stored_bits(candidate->activations) / 8;
+            const Dtype values = costs_activations(&job->costs, g, candidate);
+            if (activations) *at += job->costs.elements[g] * candidate_stored_bits(values) / 8;
             if (weights)
                 *at +=
                     job->costs.weight_elements[g] * candidate_stored_bits(candidate->weights) / 8;

@@ -91,11 +91,12 @@ static bool find_as_aimet(SearchJob *job) {
     const AimetOptions options = {.alone = job->alone,
                                   .bits = bits_table(job),
                                   .float_score = float_score,
-                                  .drop = float_score - job->target,
+                                  .drop = float_score - job->aim,
                                   .search = searches[job->options.algorithm],
                                   .reverse = job->options.reverse};
     AimetResult result;
     if (!aimet_choose(&job->trace, &options, &result)) return false;
+    job->search->entries.count = job->search->places.count = 0; /* of a lower aim */
     tell_lists(job, &result);
     job->outcome = outcome_of(result.exit);
     job->best = result.point;
@@ -121,9 +122,9 @@ static bool find_best(SearchJob *job) {
                                                  [CHOOSE_NOTHING] = DEMI_FOUND_NOTHING};
     const ChooseOptions options = {CHOOSE_EFFORT, job->alone, bits_table(job)};
     ChooseOutcome found = CHOOSE_FOUND;
-    const bool ok = choose_search(&job->trace, job->target, &options, &found);
+    const bool ok = choose_search(&job->trace, job->aim, &options, &found);
     job->outcome = outcomes[found];
-    job->best = solve_cheapest(&job->trace, job->target);
+    job->best = solve_cheapest(&job->trace, job->aim);
     return ok;
 }
 
@@ -141,12 +142,12 @@ static size_t widest_point(const SearchJob *job) {
 static size_t choose_racers(const SearchJob *job, size_t *racers) {
     size_t count = 0;
     size_t widest = widest_point(job);
-    if (widest != SOLVE_NONE && solve_value(&job->trace, widest) >= job->target)
+    if (widest != SOLVE_NONE && solve_value(&job->trace, widest) >= job->aim)
         racers[count++] = widest;
     while (count < RACERS) {
         size_t best = SOLVE_NONE;
         for (size_t i = 0; i < job->trace.points.count; i++) {
-            bool taken = !(solve_value(&job->trace, i) >= job->target);
+            bool taken = !(solve_value(&job->trace, i) >= job->aim);
             for (size_t k = 0; k < count; k++) taken = taken || racers[k] == i;
             if (!taken && (best == SOLVE_NONE || solve_cheaper(&job->trace, i, best))) best = i;
         }
@@ -183,31 +184,79 @@ static bool race(SearchJob *job, Err *err) {
     return true;
 }
 
-/* ---- all ------------------------------------------------------------------------------------- */
+/* What is fastest has to be accepted, too; else it is what was accepted before. */
+static bool race_accepted(SearchJob *job, Err *err) {
+    const Acceptance before = job->acceptance;
+    const size_t best = job->best;
+    if (!race(job, err)) return false;
+    if (job->best == best) return true;
+    if (before.applies && !search_may_accept(job)) {
+        job->best = best;
+        return true;
+    }
+    if (!search_accept(job, job->best, err)) return false;
+    if (job->acceptance.accepted) return true;
+    const size_t tests = job->acceptance.tests;
+    job->acceptance = before;
+    job->acceptance.tests = tests;
+    job->best = best;
+    return true;
+}
+
+/* ---- corners --------------------------------------------------------------------------------- */
+
+/* Where no score is high enough for its interval to reach the target, the highest is tried. */
+static void cap_aim(SearchJob *job) {
+    const size_t best = solve_highest(&job->trace, INFINITY);
+    if (best == SOLVE_NONE || solve_value(&job->trace, best) >= job->aim) return;
+    if (solve_value(&job->trace, best) >= job->target) job->aim = solve_value(&job->trace, best);
+}
+
+/* The cheapest candidates everywhere may be good enough. */
+static bool try_cheapest(SearchJob *job, size_t cheapest, Err *err) {
+    if (cheapest == SOLVE_NONE || !(solve_value(&job->trace, cheapest) >= job->aim)) return true;
+    const size_t best = solve_cheapest(&job->trace, job->aim);
+    if (!search_accept(job, best, err)) return false;
+    cap_aim(job);
+    if (!job->acceptance.accepted) return true;
+    job->decided = true;
+    job->outcome = DEMI_FOUND_TRIVIAL;
+    job->best = best;
+    return true;
+}
+
+/* Not even the widest may be. */
+static void try_widest(SearchJob *job, size_t widest) {
+    if (job->decided || widest == SOLVE_NONE || isnan(solve_point(&job->trace, widest)->score) ||
+        solve_cheapest(&job->trace, job->target) != SOLVE_NONE)
+        return;
+    job->decided = true;
+    job->outcome = DEMI_FOUND_NOTHING;
+    job->best = SOLVE_NONE;
+}
 
 /* Shares are of the widest candidates, so these are scored in any case. AIMET has corners of its own. */
 bool search_corners(SearchJob *job, Err *err) {
+    const bool as_aimet = job->options.algorithm != DEMI_SEARCH_SOLVE;
     uint8_t *first = ARENA_ARRAY(job->arena, uint8_t, job->problem.groups + 1);
     size_t widest, cheapest;
-    (void)err;
+    job->cheapest = SOLVE_NONE;
     solve_uniform(&job->problem, 0, first);
     if (!solve_trace_score(&job->trace, first, &widest)) return !job->trace.failed;
     if (isnan(job->target) || !isnan(job->options.most_cost) ||
-        job->options.algorithm != DEMI_SEARCH_SOLVE)
+        (as_aimet && !job->acceptance.applies))
         return true;
     if (!choose_uniform(&job->trace, &widest, &cheapest)) return !job->trace.failed;
-    if (cheapest != SOLVE_NONE && solve_value(&job->trace, cheapest) >= job->target) {
-        job->decided = true;
-        job->outcome = DEMI_FOUND_TRIVIAL;
-        job->best = solve_cheapest(&job->trace, job->target);
-    } else if (widest != SOLVE_NONE && !isnan(solve_value(&job->trace, widest)) &&
-               solve_cheapest(&job->trace, job->target) == SOLVE_NONE) {
-        job->decided = true;
-        job->outcome = DEMI_FOUND_NOTHING;
-        job->best = SOLVE_NONE;
-    }
+    job->cheapest = cheapest;
+    search_aim(job);
+    cap_aim(job);
+    if (as_aimet) return true;
+    if (!try_cheapest(job, cheapest, err)) return false;
+    try_widest(job, widest);
     return true;
 }
+
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static bool find_any(SearchJob *job) {
     if (job->decided) return true;
@@ -219,19 +268,86 @@ static bool find_any(SearchJob *job) {
     return choose_curve(&job->trace, CURVE_POINTS);
 }
 
-bool search_find(SearchJob *job, Err *err) {
+static bool find_first(SearchJob *job, Err *err) {
     const bool ok = find_any(job);
     if (job->trace.failed || (!ok && !job->trace.spent)) return false;
     if (job->trace.spent && job->outcome == DEMI_FOUND) job->outcome = DEMI_FOUND_SO_FAR;
     if (job->best == SOLVE_NONE) job->best = widest_point(job);
-    if (job->best == SOLVE_NONE) {
-        job->model.trials.progress.cancelled = true;
-        err_set(err, ERR_CANCELLED, "cancelled");
-        err_hint(err, "nothing reached the target by then");
-        return false;
+    if (job->best != SOLVE_NONE) return true;
+    job->model.trials.progress.cancelled = true;
+    err_set(err, ERR_CANCELLED, "cancelled");
+    err_hint(err, "nothing reached the target by then");
+    return false;
+}
+
+/* With a higher aim: the cheapest that reaches it, or what comes nearest. Where the search was ended, or never
+ * measured groups, it is one that was scored. */
+static bool find_again(SearchJob *job) {
+    const bool over = job->decided || job->trace.spent;
+    cap_aim(job);
+    if (!over && !find_any(job) && !job->trace.spent) return false;
+    if (job->trace.failed) return false;
+    job->outcome = job->trace.spent ? DEMI_FOUND_SO_FAR : DEMI_FOUND;
+    job->best = solve_cheapest(&job->trace, job->aim);
+    if (job->best == SOLVE_NONE) job->best = solve_highest(&job->trace, INFINITY);
+    return true;
+}
+
+/* What was accepted. */
+typedef struct Accepted {
+    Acceptance acceptance;
+    DemiSearchOutcome outcome;
+    size_t best; /* SOLVE_NONE: nothing yet */
+    double aim;
+} Accepted;
+
+static void go_back(SearchJob *job, const Accepted *to) {
+    const size_t tests = job->acceptance.tests;
+    job->acceptance = to->acceptance;
+    job->acceptance.tests = tests;
+    job->outcome = to->outcome;
+    job->best = to->best;
+    job->aim = to->aim;
+}
+
+/* What to test next; false where there is nothing: it is not cheaper than what was accepted, or was just tested. */
+static bool find_next(SearchJob *job, const Accepted *accepted, bool *any) {
+    const size_t tested = job->best;
+    *any = false;
+    if (job->acceptance.accepted ? !search_lower_aim(job) : !search_may_accept(job)) return true;
+    if (!find_again(job)) return false;
+    *any = job->best != tested &&
+           (accepted->best == SOLVE_NONE || solve_cheaper(&job->trace, job->best, accepted->best));
+    return true;
+}
+
+/* What is found is tested on the sets that are held out; where it fails, what is found with a higher aim, and
+ * where it passes with much to spare, what is found with a lower one. */
+static bool accept_any(SearchJob *job, Err *err) {
+    Accepted accepted = {.best = SOLVE_NONE};
+    bool any = true;
+    if (job->outcome == DEMI_FOUND_NOTHING || job->outcome == DEMI_FOUND_CURVE) return true;
+    while (any) {
+        const bool known = job->acceptance.accepted; /* by the corners */
+        if (!known && !search_accept(job, job->best, err)) return false;
+        if (job->acceptance.accepted)
+            accepted = (Accepted){job->acceptance, job->outcome, job->best, job->aim};
+        if (!find_next(job, &accepted, &any)) return false;
+        if (any) job->acceptance.accepted = false;
     }
+    if (accepted.best != SOLVE_NONE)
+        go_back(job, &accepted);
+    else
+        job->outcome = DEMI_FOUND_UNCONFIRMED;
+    if (job->outcome == DEMI_FOUND && job->best == job->cheapest)
+        job->outcome = DEMI_FOUND_TRIVIAL; /* which an earlier test had too high an aim for */
+    return true;
+}
+
+bool search_find(SearchJob *job, Err *err) {
+    if (!find_first(job, err) || !accept_any(job, err)) return false;
     const bool raced = job->options.cost == DEMI_COST_LATENCY &&
                        (job->outcome == DEMI_FOUND || job->outcome == DEMI_FOUND_TRIVIAL) &&
                        clock_seconds() < search_deadline(job);
-    return (!raced || race(job, err)) && search_confirm(job, job->best, err);
+    return (!raced || race_accepted(job, err)) && search_confirm(job, job->best, err);
 }

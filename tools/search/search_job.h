@@ -25,6 +25,18 @@ struct DemiSearch {
     const char *policy;
 };
 
+/* Acceptance by sets that are held out (search_accept.c). */
+typedef struct Acceptance {
+    Scoring scoring;    /* on these sets */
+    bool applies;       /* there are some, or a caller's score */
+    size_t tests, most; /* that were made, and that may be */
+    double target;      /* on these sets */
+    size_t point;       /* that was tested last; SOLVE_NONE: none */
+    Score score;        /* of that */
+    bool noted;         /* the journal says so */
+    bool accepted;      /* that one is the result */
+} Acceptance;
+
 /* Tables are [groups][candidates]. */
 typedef struct SearchJob {
     Arena *arena; /* the handle's */
@@ -39,15 +51,18 @@ typedef struct SearchJob {
     bool *allowed;
     SolveProblem problem;
     SolveTrace trace;
-    VEC(double) score_errors; /* of the trace's points */
-    VEC(bool) score_noted;    /* of the same: the journal says so */
-    Journal *journal;         /* NULL: none */
+    VEC(Score) scores;     /* of the trace's points */
+    VEC(bool) score_noted; /* of the same: the journal says so */
+    Journal *journal;      /* NULL: none */
     const GroupEdge *edges;
     size_t edge_count;
     double started, target;
+    double aim;   /* the score on the selection sets that a result has: the target and a margin */
     bool decided; /* by its corners */
     DemiSearchOutcome outcome;
-    size_t best;   /* of the trace's points */
+    size_t cheapest; /* the point of the cheapest candidates everywhere; SOLVE_NONE: not scored */
+    size_t best;     /* of the trace's points */
+    Acceptance acceptance;
     double *raced; /* seconds of points whose whole runs were timed, 0 of others; NULL: none was */
     Err *err;
 } SearchJob;
@@ -71,6 +86,36 @@ bool search_cost(SearchJob *job, Err *err);
 
 /* Finds the float model's score and the target, and begins `trace`, which scores by conversions. */
 bool search_ask(SearchJob *job, Err *err);
+
+/* After search_ask, whose scores it is for: what is held out, and how an interval is made of it. ERR_MODEL where
+ * too little is held out for any model to be accepted. */
+bool search_acceptance(SearchJob *job, Err *err);
+
+/* Sets `aim`, once some of the trace's points were scored: what a score has to be for its interval on held-out
+ * sets to reach the target, as samples differ on the selection sets. */
+void search_aim(SearchJob *job);
+
+/* Tests the point on the sets that are held out, unless nothing is: sets acceptance.accepted, or raises the aim
+ * for the next test. */
+bool search_accept(SearchJob *job, size_t point, Err *err);
+
+/* Sets a lower aim where the point that was accepted has more than the target takes, and another may be tested:
+ * not so low that it would be an even chance. */
+bool search_lower_aim(SearchJob *job);
+
+/* Whether another point may be tested. */
+bool search_may_accept(const SearchJob *job);
+
+/* Runs an assignment and scores it as `scoring` says. */
+bool search_run(SearchJob *job, const Scoring *scoring, const uint8_t *assignment, Score *found,
+                Err *err);
+
+/* What the journal calls an assignment. */
+const char *search_key(const SearchJob *job, const uint8_t *assignment);
+
+/* Scores in the journal, where there is one. */
+bool search_note(SearchJob *job, const char *key, const Score *score, Err *err);
+bool search_noted(const SearchJob *job, const char *key, Score *score);
 
 /* Scores the widest and the cheapest candidates everywhere, which may decide it (`decided`): the rest is
  * for nothing then. */

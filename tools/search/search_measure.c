@@ -29,14 +29,15 @@ static bool takes_weights(const SearchJob *job, uint32_t group, const Candidate 
     return true;
 }
 
-/* A group may have a candidate of which something differs: weights alone need weights, and integers a
- * range that is known. The first one it may have in any case, which is then what it is. */
+/* A group may have a candidate of which something differs: weights alone need weights, and integers values
+ * that need not stay float, and a range that is known. The first one it may have in any case, which is then what it is. */
 static bool may_have(const SearchJob *job, uint32_t group, size_t c) {
     const Group *of = &search_groups(job)->items[group];
     const Candidate *candidate = job->model.candidates[c];
     if (c == 0) return true;
     if (candidate->activations == DTYPE_FLOAT && !of->weights.count) return false;
     if (!takes_weights(job, group, candidate)) return false;
+    if (of->keeps_values && dtype_is_integer(candidate->activations)) return false;
     for (size_t i = 0; !dtype_is_float(candidate->activations) && i < of->values.count; i++) {
         const ValueRange ends =
             group_range(job->model.ranges, of->values.items[i]->id, candidate->activations).ends;
@@ -391,9 +392,12 @@ bool search_allow(SearchJob *job, Err *err) {
     for (size_t c = 0; c < job->model.candidate_count; c++)
         integers = integers || dtype_is_integer(job->model.candidates[c]->activations);
     GroupRanges *ranges = ARENA_NEW(job->arena, GroupRanges);
-    if (integers && !group_ranges_measure(groups, job->model.measured.value_count,
-                                          &job->model.trials, ranges, job->arena, err))
-        return false;
+    Trials *calibration = search_model_calibration(&job->model);
+    const bool ok = !integers || group_ranges_measure(groups, job->model.measured.value_count,
+                                                      calibration, ranges, job->arena, err);
+    job->model.trials.progress.cancelled |= calibration->progress.cancelled;
+    if (calibration != &job->model.trials) trials_forget(calibration);
+    if (!ok) return false;
     job->model.ranges = integers ? ranges : NULL;
     job->noise = ARENA_ARRAY(job->arena, double, all + 1);
     job->alone = ARENA_ARRAY(job->arena, double, all + 1);

@@ -71,6 +71,18 @@ static bool find_half(SearchModel *m, Err *err) {
     return true;
 }
 
+bool search_model_trials(SearchModel *m, const DemiInputOptions *inputs, size_t parts,
+                         Trials *trials, Err *err) {
+    *trials = (Trials){.arena = m->arena,
+                       .how = m->how,
+                       .source = m->trials.source,
+                       .progress = m->trials.progress,
+                       .parts = parts};
+    trials->how.inputs = *inputs;
+    inputs_copy(m->arena, &trials->how.inputs);
+    return trials_open(trials, err);
+}
+
 bool search_model_open(SearchModel *m, MemTrap *trap, Err *err) {
     m->held = model_hold(m->arena);
     choose_fold(m);
@@ -78,20 +90,15 @@ bool search_model_open(SearchModel *m, MemTrap *trap, Err *err) {
         !make_exact(*m->held, m->convert.fold, err))
         return false;
     measured_model_make(&m->measured, demi_front_lend(*m->held, trap), m->arena);
+    if (!m->quantize_outputs)
+        groups_keep_outputs(&m->measured.groups, demi_front_lend(*m->held, trap));
     m->trials.arena = m->arena;
     m->trials.how = m->how;
     m->trials.source = m->source;
     m->trials.source.open = open_measured;
     m->trials.source.open_user = m;
-    if (!trials_open(&m->trials, err)) return false;
-    if (!m->probe_inputs) return true;
-    m->probes = (Trials){.arena = m->arena,
-                         .how = m->how,
-                         .source = m->trials.source,
-                         .progress = m->trials.progress};
-    m->probes.how.inputs = *m->probe_inputs;
-    inputs_copy(m->arena, &m->probes.how.inputs);
-    return trials_open(&m->probes, err);
+    return trials_open(&m->trials, err) &&
+           (!m->probe_inputs || search_model_trials(m, m->probe_inputs, 0, &m->probes, err));
 }
 
 const char *search_model_name(const SearchModel *m, uint32_t group) {
@@ -168,7 +175,8 @@ static const char *weight_type(Dtype dtype) {
 
 static void quantize_group(const SearchModel *m, const Group *group, const Candidate *candidate,
                            Quantized *q, Arena *arena) {
-    for (size_t i = 0; !dtype_is_float(candidate->activations) && i < group->values.count; i++) {
+    const bool values = !dtype_is_float(candidate->activations) && !group->keeps_values;
+    for (size_t i = 0; values && i < group->values.count; i++) {
         const Value *value = group->values.items[i];
         const GroupRange found = group_range(m->ranges, value->id, candidate->activations);
         DemiRange range = found.range ? *found.range : (DemiRange){.name = value->name->text};

@@ -6,8 +6,20 @@
 
 #include "candidate.h"
 #include "measured_model.h"
+#include "metric.h"
 #include "trial.h"
 #include "group_ranges.h"
+
+/* What sets are asked to be used for. */
+typedef struct SetOptions {
+    const DemiInputOptions *calibration; /* sets for ranges; NULL: some of the data's */
+    const DemiInputOptions *holdout;     /* sets for acceptance; NULL: some of the data's */
+    double share;  /* of the data's sets that is held out; NaN: as search_sets.h has it */
+    bool accepts;  /* a result is to be accepted by such sets */
+    bool shares;   /* by shares of rows, of which a set may have many */
+    bool compares; /* scores compare outputs with the float model\'s */
+    MetricLabels labels, holdout_labels; /* of the data's sets, and of those of `holdout` */
+} SetOptions;
 
 typedef struct SearchModel {
     Arena *arena;
@@ -16,17 +28,25 @@ typedef struct SearchModel {
     SessionOptions how;         /* of all runs */
     DemiModel **held;           /* the model that groups point into */
     MeasuredModel measured;
-    Trials trials;                        /* of the measured model */
+    SetOptions sets;
+    Trials trials; /* of the measured model, on the sets that candidates are selected by */
+    Trials calibration,
+        holdout; /* on those for ranges and for acceptance; no sets: none are apart */
+    MetricLabels labels, holdout_labels; /* of the sets of both trials; none: no items */
+    size_t samples;                      /* independent ones that are held out */
+    bool by_rows;                        /* they are rows, not sets */
+    uint64_t holdout_rows; /* rows of the first output over the sets that are held out */
     const DemiInputOptions *probe_inputs; /* NULL: the trials' own; else of: */
     Trials probes;                        /* that groups are measured on */
     const Candidate *const *candidates;   /* [candidate_count]; the first is the widest */
     size_t candidate_count;
     const GroupRanges *ranges; /* NULL where no candidate is of integers */
     Dtype half;                /* the 16-bit float among them; DTYPE_UNDEFINED: none */
+    bool quantize_outputs;     /* the model's outputs may have integers, too */
 } SearchModel;
 
 /* Opens the source twice: to look at, and to run. `arena`, `source`, `convert`, `how`, `candidates`
- * and the trials' progress are set, and stay. ERR_USAGE where two 16-bit float types are among the
+ * and the trials' progress and parts are set, and stay. ERR_USAGE where two 16-bit float types are among the
  * candidates: a conversion has one. */
 bool search_model_open(SearchModel *model, MemTrap *trap, Err *err);
 
@@ -44,6 +64,16 @@ DemiSource search_model_source(SearchModel *model, const DemiConvertOptions *opt
 static inline Trials *search_model_probes(SearchModel *model) {
     return model->probe_inputs ? &model->probes : &model->trials;
 }
+
+/* The trials that ranges come from. */
+static inline Trials *search_model_calibration(SearchModel *model) {
+    return model->calibration.count ? &model->calibration : &model->trials;
+}
+
+/* Trials of the measured model on other sets, with a session of their own; cut as `parts` says
+ * (session_input_sets). */
+bool search_model_trials(SearchModel *model, const DemiInputOptions *inputs, size_t parts,
+                         Trials *trials, Err *err);
 
 /* What to call a group: its first value. */
 const char *search_model_name(const SearchModel *model, uint32_t group);

@@ -35,8 +35,8 @@ static void add_points(SearchJob *job) {
                                        .measured = raced > 0 ? raced : NAN,
                                        .boundaries = count_boundaries(job, scored->assignment),
                                        .candidates = scored->assignment,
-                                       .feasible = scored->score >= job->target,
-                                       .score_error = job->score_errors.items[i]};
+                                       .feasible = scored->score >= job->aim,
+                                       .score_error = job->scores.items[i].error};
         VEC_PUSH(job->arena, &job->search->points, point);
     }
     for (size_t i = 0; i < count; i++) job->search->points.items[front[i]].on_front = true;
@@ -55,6 +55,8 @@ static const char *reason_of(const SearchJob *job, uint32_t g, const uint8_t *be
     }
     for (size_t i = 0; i < job->problem.pair_count; i++)
         other = other || job->problem.pairs[i].a == g || job->problem.pairs[i].b == g;
+    if (allowed < 2 && search_groups(job)->items[g].keeps_values)
+        return "the model's outputs are kept in float32";
     if (allowed < 2) return "it supports no other";
     if (best[g] != first) return other ? "cheaper" : "takes less space";
     if (broken) return "a lower precision makes outputs infinite or NaN";
@@ -111,6 +113,27 @@ static bool write_policy(SearchJob *job, const uint8_t *best, Err *err) {
     return true;
 }
 
+static void tell_sets(const SearchJob *job, DemiSearchTotals *totals) {
+    const SearchModel *m = &job->model;
+    totals->calibration_sets = m->calibration.count;
+    totals->selection_sets = m->trials.count;
+    totals->holdout_sets = m->holdout.count;
+    totals->holdout_samples = m->samples;
+    totals->holdout_rows = m->by_rows;
+}
+
+static void tell_acceptance(const SearchJob *job, DemiSearchTotals *totals) {
+    const Acceptance *a = &job->acceptance;
+    const Score none = SCORE_NONE, *score = a->tests ? &a->score : &none;
+    totals->holdout_score = score->value;
+    totals->holdout_low = score->interval.low;
+    totals->holdout_high = score->interval.high;
+    totals->holdout_target = a->tests ? a->target : NAN;
+    totals->holdout_tests = a->tests;
+    totals->holdout_tests_most = a->most;
+    totals->aim = job->aim;
+}
+
 bool search_tell(SearchJob *job, Err *err) {
     DemiSearchTotals *totals = &job->search->totals;
     uint8_t *widest = ARENA_ARRAY(job->arena, uint8_t, job->problem.groups + 1);
@@ -124,6 +147,8 @@ bool search_tell(SearchJob *job, Err *err) {
     totals->widest = first == SOLVE_NONE ? 0 : first;
     totals->assumed = trials_assumed(&job->model.trials, job->arena);
     totals->seconds = clock_seconds() - job->started;
+    tell_sets(job, totals);
+    tell_acceptance(job, totals);
     add_points(job);
     add_groups(job, best);
     return write_policy(job, best, err);

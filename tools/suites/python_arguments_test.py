@@ -138,7 +138,8 @@ JUNK = [
 # What errors may name in place of a parameter.
 ALSO = {"array": ["output 'y'"], "path_or_bytes": ["model"], "feeds": ["input 'x'"], "input_feed": ["input 'x'"],
         "input_dict_ort_values": ["input 'x'"],
-        "inputs": ["demi has no kernel of it for"]}
+        "inputs": ["demi has no kernel of it for"],
+        "memory_budget": ["needs more memory than the limit"]}
 
 
 def is_called(kind: object) -> bool:

@@ -652,6 +652,30 @@ class Conversions(unittest.TestCase):
         demi.search(matmul(16), score=score, target=0.5, evaluations=3)
         self.assertTrue(seen)
 
+    def test_search_holds_out(self):
+        random = np.random.default_rng(3)
+        x, other = (random.standard_normal((60, 16), dtype=np.float32) for _ in range(2))
+        common = {"candidates": ["float", "a8w8"], "target": 25}
+        found = demi.search(matmul(16), data={"x": x}, **common)  # one set of 60 rows
+        self.assertEqual((found.sets.calibration, found.sets.selection, found.sets.holdout), (20, 20, 20))
+        self.assertTrue(25 <= found.holdout.low <= found.holdout.score <= found.holdout.high)
+        self.assertEqual((found.outcome, found.trivial, found.holdout.samples), ("found", False, 20))
+        self.assertIn("on held-out data", str(found))
+        none = demi.search(matmul(16), data={"x": x}, holdout=0, **common)
+        self.assertEqual((none.sets.selection, none.sets.holdout, none.holdout.tests), (1, 0, 0))
+        apart = demi.search(matmul(16), data={"x": x}, holdout={"x": other}, calibration=[{"x": x}, {"x": other}],
+                            **common)
+        self.assertEqual((apart.sets.calibration, apart.sets.selection, apart.sets.holdout), (2, 60, 60))
+        far = demi.search(matmul(16), data={"x": x}, holdout={"x": 50 * other}, candidates=["a16w16", "a8w8"], target=25)
+        self.assertEqual(far.outcome, "unconfirmed")
+        asked = []
+        demi.search(matmul(16), score=len, target=1, evaluations=3, holdout_score=lambda model: asked.append(1) or 2.0)
+        self.assertEqual(len(asked), 1)
+        for bad in ({"holdout": 1.0}, {"holdout": -1}, {"holdout": float("nan")}, {"holdout": "nowhere"},
+                    {"holdout_labels": [1]}, {"holdout_score": len}, {"calibration": {"y": x}}):
+            with self.assertRaises(demi.UsageError):
+                demi.search(matmul(16), data={"x": x}, **common, **bad)
+
     def test_bench(self):
         self.assertGreater(demi.bench(CONV, runs=3, warmup=1).median, 0)
 

@@ -92,7 +92,7 @@ const char *session_set_name(Arena *arena, const char *set);
 typedef struct SessionSet {
     const char *path;  /* of files; NULL: none */
     const char *title; /* what messages call it: its path, and which part it is */
-    NpyRows rows;      /* of a part; count 0: it is whole */
+    NpyRows rows;      /* of a part, of files or values; count 0: it is whole */
     uint64_t uncut;    /* bytes of a large file that is whole, as not all first axes are open in the
                              model; else 0 */
     const size_t *values; /* its number in the options' values; NULL: none */
@@ -103,10 +103,11 @@ typedef struct SessionSet {
 typedef VEC(SessionSet) SessionSetList;
 
 /* The sets that the options say: those of `values`, of `data`, or as many random ones as are asked
- * for; at least one. `parts`: large files are cut (session_parts.h). ERR_USAGE where values and data are
- * both given, or there is no such data. */
+ * for; at least one. `parts`: 0, and they stay whole; 1, and large files are cut (session_parts.h); more, and
+ * where there are not half as many sets, small ones are cut, too, into about so many parts together. ERR_USAGE where
+ * values and data are both given, or there is no such data. */
 bool session_input_sets(const Session *session, Arena *arena, const DemiInputOptions *inputs,
-                        bool parts, SessionSetList *sets, Err *err);
+                        size_t parts, SessionSetList *sets, Err *err);
 /* Where a set of files has input i: in an archive or file, or in a file of a folder, called like it. NULL:
  * nowhere, or by position. */
 const char *session_file_of(const Session *session, Arena *arena, const char *set, size_t i);

@@ -169,21 +169,33 @@ static bool take_files(Finder *f) {
     return true;
 }
 
+/* Some rows of a value. */
+static DemiData part_of(Arena *arena, const DemiData *value, NpyRows rows) {
+    DemiData part = *value;
+    const uint64_t each = value_bytes(value) / (uint64_t)value->dims[0];
+    int64_t *dims = arena_copy(arena, value->dims, value->rank * sizeof *value->dims);
+    dims[0] = (int64_t)rows.count;
+    part.dims = dims;
+    part.data = (const char *)value->data + rows.first * each;
+    return part;
+}
+
 /* A value of the caller's, borrowed. */
-static bool take_value(Finder *f, const DemiInputValue *row) {
+static bool take_value(Finder *f, const DemiInputValue *row, NpyRows rows) {
     Session *s = f->session;
     size_t i = session_input(s, row->name);
     if (i == s->input_count) return unknown_input(f, NULL, row->name);
     if (s->given[i]) return true;
-    s->values[i] = *row->value;
+    s->values[i] = rows.count ? part_of(f->arena, row->value, rows) : *row->value;
     if (!value_check(f->arena, &s->values[i], &s->inputs[i], f->err)) return blame_input(f, i);
     session_take_value(s, i);
     return true;
 }
 
-static bool take_values(Finder *f, const size_t *set) {
-    for (size_t i = 0; set && i < f->options->value_count; i++)
-        if (f->options->values[i].set == *set && !take_value(f, &f->options->values[i]))
+static bool take_values(Finder *f, const SessionSet *set) {
+    for (size_t i = 0; set->values && i < f->options->value_count; i++)
+        if (f->options->values[i].set == *set->values &&
+            !take_value(f, &f->options->values[i], set->rows))
             return false;
     return true;
 }
@@ -303,7 +315,7 @@ bool session_find_inputs(Session *s, Arena *arena, const SessionSet *set, Err *e
     input_sizes_reset(&s->sizes);
     s->made = false;
     s->data = set->title;
-    return take_dims(&f) && take_shapes(&f) && take_files(&f) && take_values(&f, set->values) &&
+    return take_dims(&f) && take_shapes(&f) && take_files(&f) && take_values(&f, set) &&
            take_set(&f, set) && (!set->random || take_random(&f, f.options->seed)) &&
            find_missing(&f);
 }

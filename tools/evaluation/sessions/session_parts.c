@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One large file of many samples: a run on all of them at once would take memory in proportion. Where the
  * model leaves the first axis open, in all of its inputs and outputs, that axis counts samples, and what the
- * file holds is taken some rows at a time, each part a set of its own; rows are read when they are needed. */
+ * file holds is taken some rows at a time, each part a set of its own; rows are read when they are needed. The
+ * same cut makes many sets of few, of files or of a caller's values, for who needs many. */
 #include "session_parts.h"
 
 #include <string.h>
@@ -99,27 +100,82 @@ static SessionFile *open_file(const Session *s, Arena *arena, const char *path, 
     return NULL;
 }
 
-/* The set, or sets of some rows each where it is a large one that can be cut. */
-static void add_parts(const Session *s, Arena *arena, const SessionSet *set, SessionSetList *list) {
-    uint64_t bytes = 0, rows = 0;
-    SessionFile *file = set->path ? open_file(s, arena, set->path, &bytes) : NULL;
-    if (file) rows = (uint64_t)file->arrays[0].dims[0];
+static const DemiData *value_of(const Session *s, const DemiInputOptions *inputs, size_t set,
+                                size_t input) {
+    for (size_t i = 0; i < inputs->value_count; i++)
+        if (inputs->values[i].set == set &&
+            strcmp(inputs->values[i].name, s->declared[input].name) == 0)
+            return inputs->values[i].value;
+    return NULL;
+}
+
+/* Rows that a set of values of the caller's has for each input; 0 where they are not as many, or strings. */
+static uint64_t rows_of_values(const Session *s, const DemiInputOptions *inputs, size_t set) {
+    uint64_t rows = 0;
+    for (size_t i = 0; i < s->input_count; i++) {
+        const DemiData *value = value_of(s, inputs, set, i);
+        if (!value || value->kind != DEMI_DATA_TENSOR_KIND || !value->rank || !value->dims ||
+            value->dims[0] < 1 || value->dtype == DEMI_STRING ||
+            (rows && rows != (uint64_t)value->dims[0]))
+            return 0;
+        rows = (uint64_t)value->dims[0];
+    }
+    return rows;
+}
+
+/* How sets are cut. */
+typedef struct Cutting {
+    const Session *session;
+    const DemiInputOptions *inputs;
+    Arena *arena;
+    bool samples;  /* the first axis counts them */
+    uint64_t each; /* rows of a part of a small set; 0: these stay whole */
+} Cutting;
+
+/* Sets *bytes of the files, 0 of values, and returns the rows that the set can be cut into; 0: none. */
+static uint64_t rows_of(const Cutting *c, const SessionSet *set, uint64_t *bytes) {
+    *bytes = 0;
+    if (set->values) return rows_of_values(c->session, c->inputs, *set->values);
+    SessionFile *file = set->path ? open_file(c->session, c->arena, set->path, bytes) : NULL;
+    const uint64_t rows = file ? (uint64_t)file->arrays[0].dims[0] : 0;
     if (file) close_file(file);
-    if (!file || bytes < CUT_FROM || rows < 2 || !counts_samples(s)) {
+    return rows;
+}
+
+static void add_part(const Cutting *c, const SessionSet *set, NpyRows rows, SessionSetList *list) {
+    SessionSet part = *set;
+    part.rows = rows;
+    if (set->path)
+        part.title = arena_printf(c->arena, "%s, rows %llu to %llu", set->path,
+                                  (unsigned long long)rows.first,
+                                  (unsigned long long)(rows.first + rows.count - 1));
+    VEC_PUSH(c->arena, list, part);
+}
+
+/* The set, or sets of some rows each where it is to be cut and can be. */
+static void add_parts(const Cutting *c, const SessionSet *set, SessionSetList *list) {
+    uint64_t bytes;
+    const uint64_t rows = rows_of(c, set, &bytes);
+    const bool large = bytes >= CUT_FROM;
+    uint64_t each = c->each;
+    if (large && (!each || bytes / rows * each > PART))
+        each = bytes / rows < PART ? PART / (bytes / rows + 1) + 1 : 1;
+    if (!each || rows < 2 || !c->samples) {
         SessionSet whole = *set;
-        if (file && bytes >= CUT_FROM && rows > 1) whole.uncut = bytes;
-        VEC_PUSH(arena, list, whole);
+        if (large && rows > 1) whole.uncut = bytes;
+        VEC_PUSH(c->arena, list, whole);
         return;
     }
-    const uint64_t each = bytes / rows < PART ? PART / (bytes / rows + 1) + 1 : 1;
-    for (uint64_t first = 0; first < rows; first += each) {
-        SessionSet part = *set;
-        part.rows = (NpyRows){first, rows - first < each ? rows - first : each};
-        part.title =
-            arena_printf(arena, "%s, rows %llu to %llu", set->path, (unsigned long long)first,
-                         (unsigned long long)(first + part.rows.count - 1));
-        VEC_PUSH(arena, list, part);
-    }
+    for (uint64_t first = 0; first < rows; first += each)
+        add_part(c, set, (NpyRows){first, rows - first < each ? rows - first : each}, list);
+}
+
+/* So that there are about so many parts of all sets. */
+static uint64_t rows_of_a_part(const Cutting *c, const SessionSetList *sets, size_t parts) {
+    uint64_t rows = 0, bytes;
+    if (parts < 2 || sets->count > parts / 2 || !c->samples) return 0;
+    for (size_t i = 0; i < sets->count; i++) rows += rows_of(c, &sets->items[i], &bytes);
+    return rows / parts + (rows < parts);
 }
 
 /* ---- all sets of the options ----------------------------------------------------------------- */
@@ -131,8 +187,8 @@ static size_t sets_of_values(const DemiInputOptions *inputs) {
     return count;
 }
 
-bool session_input_sets(const Session *s, Arena *arena, const DemiInputOptions *inputs, bool parts,
-                        SessionSetList *sets, Err *err) {
+static bool list_sets(const Session *s, Arena *arena, const DemiInputOptions *inputs,
+                      SessionSetList *sets, Err *err) {
     Words paths = {0};
     const bool values = inputs->value_count != 0;
     if (values && inputs->data)
@@ -143,17 +199,26 @@ bool session_input_sets(const Session *s, Arena *arena, const DemiInputOptions *
                          : inputs->sets ? inputs->sets
                                         : 1;
     *sets = (SessionSetList){0};
-    /* sizes and files that are the same in all sets are of whole ones */
-    parts = parts && !inputs->shape_count && !inputs->dim_count && !inputs->file_count;
     for (size_t i = 0; i < count; i++) {
         SessionSet set = {.random = inputs->random || (!values && !inputs->data)};
         if (inputs->data) set.path = set.title = paths.items[i];
         if (values) set.values = arena_copy(arena, &i, sizeof i);
-        if (parts)
-            add_parts(s, arena, &set, sets);
-        else
-            VEC_PUSH(arena, sets, set);
+        VEC_PUSH(arena, sets, set);
     }
+    return true;
+}
+
+bool session_input_sets(const Session *s, Arena *arena, const DemiInputOptions *inputs,
+                        size_t parts, SessionSetList *sets, Err *err) {
+    SessionSetList whole;
+    if (!list_sets(s, arena, inputs, &whole, err)) return false;
+    *sets = whole;
+    /* sizes and files that are the same in all sets are of whole ones */
+    if (!parts || inputs->shape_count || inputs->dim_count || inputs->file_count) return true;
+    Cutting cutting = {s, inputs, arena, counts_samples(s), 0};
+    cutting.each = rows_of_a_part(&cutting, &whole, parts);
+    *sets = (SessionSetList){0};
+    for (size_t i = 0; i < whole.count; i++) add_parts(&cutting, &whole.items[i], sets);
     return true;
 }
 

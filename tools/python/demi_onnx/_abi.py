@@ -551,7 +551,15 @@ class DemiSearchOptions(Sized):
     progress_user: int | None
     probe_inputs: Any
     sensitivity: int
-    _defaults = {"target": float("nan"), "drop": float("nan"), "most_cost": float("nan")}
+    calibration_inputs: Any
+    holdout_inputs: Any
+    holdout: float
+    holdout_labels: Any
+    holdout_label_count: int
+    holdout_score: Any
+    holdout_score_user: int | None
+    quantize_outputs: bool
+    _defaults = {"target": float("nan"), "drop": float("nan"), "most_cost": float("nan"), "holdout": float("nan")}
 
 
 class DemiSearchPoint(Structure):
@@ -582,6 +590,19 @@ class DemiSearchTotals(Structure):
     widest: int
     assumed: bytes | None
     groups_seconds: float
+    holdout_score: float
+    holdout_low: float
+    holdout_high: float
+    holdout_target: float
+    confidence: float
+    holdout_tests: int
+    holdout_tests_most: int
+    aim: float
+    calibration_sets: int
+    selection_sets: int
+    holdout_sets: int
+    holdout_samples: int
+    holdout_rows: bool
 
 
 class DemiSearchGroup(Structure):
@@ -879,7 +900,10 @@ DemiSearchOptions._fields_ = [
     ("seconds", c_double), ("journal", c_char_p), ("part", c_size_t), ("parts", c_size_t),
     ("combine", DemiCombineFn), ("combine_user", c_void_p), ("progress", DemiProgressFn),
     ("progress_user", c_void_p), ("probe_inputs", POINTER(DemiInputOptions)),
-    ("sensitivity", c_int)]
+    ("sensitivity", c_int), ("calibration_inputs", POINTER(DemiInputOptions)),
+    ("holdout_inputs", POINTER(DemiInputOptions)), ("holdout", c_double),
+    ("holdout_labels", POINTER(c_int64)), ("holdout_label_count", c_size_t),
+    ("holdout_score", DemiScoreFn), ("holdout_score_user", c_void_p), ("quantize_outputs", c_bool)]
 DemiSearchPoint._fields_ = [
     ("score", c_double), ("cost", c_double), ("bitops", c_double), ("activation_bytes", c_double),
     ("weight_bytes", c_double), ("seconds", c_double), ("measured", c_double),
@@ -889,7 +913,11 @@ DemiSearchTotals._fields_ = [
     ("outcome", c_int), ("target", c_double), ("float_score", c_double), ("evaluations", c_size_t),
     ("replays", c_size_t), ("replayed", c_double), ("seconds", c_double),
     ("float_seconds", c_double), ("best", c_size_t), ("widest", c_size_t), ("assumed", c_char_p),
-    ("groups_seconds", c_double)]
+    ("groups_seconds", c_double), ("holdout_score", c_double), ("holdout_low", c_double),
+    ("holdout_high", c_double), ("holdout_target", c_double), ("confidence", c_double),
+    ("holdout_tests", c_size_t), ("holdout_tests_most", c_size_t), ("aim", c_double),
+    ("calibration_sets", c_size_t), ("selection_sets", c_size_t), ("holdout_sets", c_size_t),
+    ("holdout_samples", c_size_t), ("holdout_rows", c_bool)]
 DemiSearchGroup._fields_ = [
     ("name", c_char_p), ("node", c_char_p), ("op_type", c_char_p), ("values", c_size_t),
     ("weights", c_size_t), ("value_names", POINTER(c_char_p)), ("weight_names", POINTER(c_char_p)),

@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from . import _abi
 from . import _abi_constants as _codes
-from ._arguments import checked
+from ._arguments import checked, refuse
 from ._convert import ConvertOptions
 from ._errors import text_of
 from ._lib import Guard, call, encode, lib
@@ -22,7 +22,7 @@ _METRICS = {"sqnr": 0, "cosine": 1, "top1": 2, "accuracy": 3, "error": 4, "score
 _COSTS = {"bitops": 0, "bytes": 1, "latency": 2}
 _ALGORITHMS = {"solve": 0, "aimet-binary": 1, "aimet-interpolation": 2, "aimet-brute-force": 3}
 _SENSITIVITIES = {"measured": 0, "gradient": 1}
-_OUTCOMES = ("found", "trivial", "nothing", "so far", "curve")
+_OUTCOMES = ("found", "found", "nothing", "so far", "curve", "unconfirmed")
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,35 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Holdout:
+    """The score of the result on data that was held out from the search, with its confidence interval; NaN if
+    nothing was held out. The result was accepted because `low` reaches `target`."""
+
+    score: float
+    low: float
+    high: float
+    target: float
+    confidence: float
+    samples: int
+    tests: int
+    """Assignments that were tested on this data, of at most `tests_most`."""
+    tests_most: int
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Numbers of sets of inputs by use; without any for calibration, those for selection serve both."""
+
+    calibration: int
+    selection: int
+    holdout: int
+
+
+@dataclass(frozen=True)
 class SearchResult:
-    """The result of a search. `policy`, as an option of `convert`, makes the same model again."""
+    """The result of a search. `policy`, as an option of `convert`, makes the same model again. `outcome` is found,
+    so far (a limit ended the search), curve (no target), nothing (the target is not reached), or unconfirmed
+    (not reached on held-out data). `trivial`: the cheapest candidates everywhere reach the target."""
 
     outcome: str
     policy: str
@@ -69,6 +96,11 @@ class SearchResult:
     candidates: list[str]
     points: list[Point]
     groups: list[Group]
+    trivial: bool
+    aim: float
+    """The score on the sets for selection from which assignments were tested on held-out data."""
+    holdout: Holdout
+    sets: Sets
 
     def to_dict(self) -> dict[str, Any]:
         return plain(self)  # type: ignore[no-any-return]
@@ -85,8 +117,10 @@ class SearchResult:
                   for p in front]]
 
     def __str__(self) -> str:
+        held = self.holdout
+        on_new = f"; on held-out data {held.score:.4g} ({held.low:.4g} to {held.high:.4g})" if held.tests else ""
         return table_text(self._rows()) + f"\n{self.outcome}: score {self.best.score:.4g} at cost " \
-                                          f"{self.best.cost:.4g}"
+                                          f"{self.best.cost:.4g}{on_new}"
 
     def _repr_html_(self) -> str:
         return table_html(self._rows())
@@ -110,7 +144,11 @@ def _result_of(search: ctypes.c_void_p) -> SearchResult:
                     text_of(g.reason)) for g in raw]
     return SearchResult(_OUTCOMES[totals.outcome], text_of(lib.demi_search_policy(search)),
                         points[totals.best], totals.float_score, totals.target, totals.evaluations,
-                        totals.seconds, text_of(totals.assumed), candidates, points, groups)
+                        totals.seconds, text_of(totals.assumed), candidates, points, groups,
+                        totals.outcome == _codes.DEMI_FOUND_TRIVIAL, totals.aim,
+                        Holdout(totals.holdout_score, totals.holdout_low, totals.holdout_high,
+                                totals.holdout_target, totals.confidence, totals.holdout_samples, totals.holdout_tests, totals.holdout_tests_most),
+                        Sets(totals.calibration_sets, totals.selection_sets, totals.holdout_sets))
 
 
 def _score_callback(score: Callable[[bytes], float], guard: Guard) -> Any:
@@ -128,11 +166,31 @@ def _score_callback(score: Callable[[bytes], float], guard: Guard) -> Any:
     return _abi.DemiScoreFn(guard.wrap(rate, _codes.DEMI_ERR_CANCELLED))
 
 
+def _share(share: float) -> float:
+    """NaN would be the default."""
+    if isinstance(share, bool) or not 0 <= share < 1:
+        raise refuse("holdout", "data, or a number from 0 to less than 1", share)
+    return float(share)
+
+
+def _other_data(options: Any, data: Mapping[str, Data], inputs: Mapping[str, Any] | None) -> list[Inputs]:
+    """Sets the members that have data; what they point to lives as long as the result."""
+    kept = []
+    for member, sets in data.items():
+        if sets is None:
+            continue
+        kept.append(Inputs(sets, name=member.removesuffix("_inputs"), **inputs_how(inputs)))
+        setattr(options, member, kept[-1].pointer)
+    return kept
+
+
 @checked
 def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None = None,
            target: float | None = None, drop: float | None = None, most_cost: float | None = None,
            metric: str = "sqnr", labels: Sequence[int] | None = None,
            score: Callable[[bytes], float] | None = None, cost: str = "bitops",
+           calibration: Data = None, holdout: Data | float | None = None, holdout_labels: Sequence[int] | None = None,
+           holdout_score: Callable[[bytes], float] | None = None, quantize_outputs: bool = False,
            algorithm: str = "solve", sensitivity: str = "measured", evaluations: int = 0,
            seconds: float = 0.0,
            journal: Path | None = None, convert: Mapping[str, Any] | None = None,
@@ -146,7 +204,14 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
     error; or `score` is a function of the bytes of the converted model. `candidates` are the precisions,
     such as float, float16, and a8w8. `algorithm` is solve, aimet-binary, aimet-interpolation, or
     aimet-brute-force. The `sensitivity` of groups is measured, or estimated from a gradient, which every
-    operator must then have. `data` and `inputs` are as for `convert`, and `convert` has further options of
+    operator must then have.
+
+    Of 8 sets or more in `data`, a third is held out from the search, and the result must also reach the target on
+    these, with the lower end of a confidence interval. `holdout` gives the share, 0 for none, or data of its own
+    (with its `holdout_labels`); `calibration` gives data for ranges. With `score`, `holdout_score` is a score on
+    other data; at most 3 models are tested by it. The model's outputs are kept in float32 unless `quantize_outputs`.
+
+    `data` and `inputs` are as for `convert`, and `convert` has further options of
     the conversions. `evaluations` and `seconds` limit the search. With a `journal`, a file, a search that
     was interrupted resumes."""
     guard = Guard()
@@ -158,6 +223,14 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
         cost=choice(_COSTS, cost, "cost"), algorithm=choice(_ALGORITHMS, algorithm, "algorithm"),
         sensitivity=choice(_SENSITIVITIES, sensitivity, "sensitivity"),
         progress=progress_callback(progress, guard))
+    apart = _other_data(options, {"calibration_inputs": calibration}, inputs)
+    if isinstance(holdout, (int, float)):
+        options.holdout = _share(holdout)
+    elif holdout is not None:
+        apart += _other_data(options, {"holdout_inputs": holdout}, inputs)
+    elif holdout_labels is not None:
+        raise refuse("holdout_labels", "data in `holdout` that they are of", holdout)
+    options.quantize_outputs = quantize_outputs
     for name, value in (("target", target), ("drop", drop), ("most_cost", most_cost)):
         if value is not None:
             setattr(options, name, value)
@@ -167,8 +240,13 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
     if labels is not None:
         options.labels = (ctypes.c_int64 * max(len(labels), 1))(*labels)
         options.label_count = len(labels)
+    if holdout_labels is not None:
+        options.holdout_labels = (ctypes.c_int64 * max(len(holdout_labels), 1))(*holdout_labels)
+        options.holdout_label_count = len(holdout_labels)
     if score is not None:
         options.score = _score_callback(score, guard)
+    if holdout_score is not None:
+        options.holdout_score = _score_callback(holdout_score, guard)
     if journal is not None:
         options.journal = encode(journal)
     raw = ctypes.c_void_p()
@@ -179,4 +257,4 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
         lib.demi_search_free(raw)
 
 
-__all__ = ["Group", "Point", "SearchResult", "search"]
+__all__ = ["Group", "Holdout", "Point", "SearchResult", "Sets", "search"]
