@@ -31,7 +31,7 @@
 #include "setting_names.h"
 
 typedef struct InsertQdqOptions {
-    int activations, weights, others;
+    int activations, weights, others, rounding;
     bool per_tensor, symmetric, zeros, allow_unmatched;
     int biases, tables, channels;
     int64_t block;
@@ -326,6 +326,12 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool flo
                  "--calibrate DIR measures them on your data, --calibrate random on random data");
         return false;
     }
+    _Static_assert(CHOICE_COUNT(ROUNDING) == 2, "all but the first need data");
+    if (options->rounding && !ctx->rounding && !ctx->sketch) {
+        err_set(err, ERR_USAGE, "rounding 'gptq' needs calibration data");
+        err_hint(err, "demi convert --calibrate DIR measures it; 'nearest' needs none");
+        return false;
+    }
     request->excluded = node_exclusions(ctx->model, named ? &all : &patterns, ctx->scratch, err);
     if (request->excluded && !named) request->precise = precise_nodes(ctx, err);
     return request->excluded && (named || request->precise);
@@ -354,7 +360,8 @@ static bool attempt(Attempt *a, PassCtx *ctx, Err *err) {
                  .scales = ARENA_ARRAY(ctx->scratch, QdqScale, plan.value_count),
                  .scale_of = ARENA_ARRAY(ctx->scratch, Value *, plan.value_count),
                  .zero_of = ARENA_ARRAY(ctx->scratch, Value *, plan.value_count)};
-    QdqStore store = {.ctx = ctx, .plan = &plan, .scales = r.scales};
+    QdqStore store = {
+        .ctx = ctx, .plan = &plan, .scales = r.scales, .on_data = a->options->rounding};
     find_scales(&r);
     if (ctx->sketch)
         store.sound = true; /* none is stored */

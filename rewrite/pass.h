@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "data_rounding.h"
 #include "statistics.h"
 #include "graph.h"
 #include "source.h"
@@ -97,6 +98,7 @@ typedef struct PassCtx {
     uint32_t facts;              /* PassFact bits that hold before it; pipelines keep them */
     bool sketch;                 /* nobody will read what constants become: large ones need not be
                                     read nor made, and count as finite */
+    DataRounding *rounding;      /* of weights, for insert-qdq; NULL: there is no data */
     bool spends; /* nobody reads the model behind the passes: the last may empty it */
 } PassCtx;
 

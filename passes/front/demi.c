@@ -512,6 +512,7 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
                    .counts = counts,
                    .statistics = statistics_memo_new(&call->scratch),
                    .sketch = args->sketch,
+                   .rounding = args->options.rounded ? &args->options.rounded->rounding : NULL,
                    .spends = args->spends};
     PipelineOptions options = {.verify_each = args->options.verify_each,
                                .check = args->unchecked ? NULL : check_all,

@@ -242,6 +242,9 @@ DEMI_API DemiStatus demi_check(DemiModel *model, DemiError *error);
  * returns DEMI_ERR_USAGE. */
 typedef bool (*DemiProgressFn)(void *user, const char *pass, size_t done, size_t total);
 
+/* Quantized weights of a model, rounded on data; see demi_trials.h. */
+typedef struct DemiRoundedWeights DemiRoundedWeights;
+
 typedef struct DemiRunOptions {
     uint32_t size;
     bool verify_each; /* check the model after each pass */
@@ -259,10 +262,17 @@ typedef struct DemiRunOptions {
      * that demi_check refuses, and may produce such models. */
     bool unchecked;
     bool runs_here; /* the model will run on this machine: the report says what its CPU lacks */
+    /* Weights that were rounded on calibration data (demi_trials_round), which insert-qdq stores with
+     * rounding=gptq. They must stay during the call, and conversions in several threads may use them.
+     * NULL: none. */
+    DemiRoundedWeights *rounded;
 } DemiRunOptions;
 
 #define DEMI_RUN_OPTIONS_INIT                                                                      \
-    { sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false }
+    {                                                                                              \
+        sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false,      \
+            false, NULL                                                                            \
+    }
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report, which
  * demi_report_free frees, is NULL on error; `report` may be NULL.
@@ -407,6 +417,14 @@ typedef enum DemiRuntimeRules {
     DEMI_RUNTIME_DEMI = 6,        /* demi's own runtime, which has that operator */
 } DemiRuntimeRules;
 
+/* How quantized weights are rounded, in weight-only quantization. */
+typedef enum DemiRounding {
+    DEMI_ROUNDING_DEFAULT = 0,
+    DEMI_ROUNDING_NEAREST = 1, /* default: to the nearest number */
+    DEMI_ROUNDING_GPTQ = 2,    /* one after the other, each making up for the error of those before
+                                  it, by what calibration measures of the products' inputs */
+} DemiRounding;
+
 /* Precision assignment: how to choose the nodes that run in the target type. */
 typedef enum DemiPlacement {
     DEMI_PLACEMENT_DEFAULT = 0,
@@ -514,6 +532,8 @@ typedef struct DemiConvertOptions {
     DemiRest rest;            /* with quantization: what becomes of everything else */
     DemiSourceTypes source;   /* which floating-point types to convert */
     DemiRuntimeRules runtime; /* whose rules the result follows */
+    /* DEMI_ROUNDING_GPTQ also needs DemiRunOptions.rounded, which demi_trials_round makes. */
+    DemiRounding rounding;
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -523,7 +543,7 @@ typedef struct DemiConvertOptions {
             NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
             DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL, DEMI_ACTIVATIONS_DEFAULT, false, 0,    \
             NULL, 0, NULL, 0, false, false, false, NULL, 0, DEMI_REST_DEFAULT,                     \
-            DEMI_SOURCE_DEFAULT, DEMI_RUNTIME_DEFAULT                                              \
+            DEMI_SOURCE_DEFAULT, DEMI_RUNTIME_DEFAULT, DEMI_ROUNDING_DEFAULT                       \
     }
 
 /* Converts the model to mixed precision, or quantizes it, by the pipeline that

@@ -4,6 +4,7 @@
 #define DEMI_FRONT_H
 
 #include "arena.h"
+#include "data_rounding.h"
 #include "demi.h"
 #include "err.h"
 #include "graph.h"
@@ -23,6 +24,14 @@ Model *demi_front_lend(DemiModel *model, MemTrap *trap);
 /* demi_convert for who asks what it does to the graph: nodes and values are what they would be, all
  * weights being finite, and constants may hold anything. */
 DemiStatus demi_front_sketch(DemiModel *model, const DemiConvertOptions *options, DemiError *error);
+
+/* Behind the handle. Of conversions that have no source of moments, nothing changes in it. */
+struct DemiRoundedWeights {
+    Arena arena; /* owns this */
+    DataRounding rounding;
+    struct DemiRoundedItem *items; /* [count], for callers (demi_trials.h) */
+    size_t count;
+};
 
 /* demi_compile to memory of this process, if `map` is set: files that constants stay in lie behind the
  * plan, as an ArtifactSink's `map` has it. */

@@ -177,8 +177,7 @@ TEST(test_broken_text) {
 }
 
 /* Something that a setting can be told: each is `turn` of them, until there is none. */
-static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, const char **word,
-                 bool *quantized) {
+static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, const char **word) {
     static const char *const words[] = {
         [KIND_CLASS] = "-*",       [KIND_NAMES] = "com.x.Op(T) -> T; T = float|float16",
         [KIND_OPERATORS] = "Sin",  [KIND_CONDITIONS] = "Resize.mode=cubic",
@@ -194,6 +193,7 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
     if (quantizes) options->to = DEMI_TO_INT8;
     if (setting == &policy_settings[SETTING_REST])
         options->to = DEMI_TO_INT4_WEIGHTS; /* takes all */
+    if (setting == &policy_settings[SETTING_ROUNDING]) options->to = DEMI_TO_INT4_WEIGHTS;
     while (setting->choices && setting->choices[last + 1].word) last++;
     if (turn > (last ? last : 1)) return false;
     *word = last ? setting->choices[turn].word : setting->key;
@@ -205,32 +205,39 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
     } else {
         setting_put_number(setting, options, last ? turn : setting->kind == KIND_FLAG ? 1 : 7);
     }
-    *quantized = quantizes;
     return true;
+}
+
+/* Of a target, with nothing else said. */
+static const char *usual_pipeline(DemiTarget to) {
+    DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+    ConvertPolicy policy;
+    Err err = {0};
+    options.to = to;
+    assert_true(policy_from_options(&policy, &options, &test_arena, &err));
+    return policy_pipeline(&policy);
 }
 
 /* Options, the pipeline and the written policy mean the same, for every setting and choice; what is
  * not the default is heeded. Policies are written in the order of the rows. */
 TEST(test_every_setting) {
     Err err = {0};
-    const char *usual = pipeline_of(NULL, &test_arena, &err);
-    const char *int8 = pipeline_of("{\"to\": \"int8\"}", &test_arena, &err);
     for (SettingId id = 0; id < SETTING_COUNT; id++) {
         const Setting *setting = &policy_settings[id];
         const char *word;
         int same = 0;
-        bool quantized;
         for (int turn = 1;; turn++) {
             DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
             ConvertPolicy policy;
-            if (!tell(setting, turn, &options, &word, &quantized)) break;
+            if (!tell(setting, turn, &options, &word)) break;
+            const char *usual = usual_pipeline(id == SETTING_TO ? DEMI_TO_DEFAULT : options.to);
             assert_true(policy_from_options(&policy, &options, &test_arena, &err));
             const char *json = policy_write_json(&policy, &err),
                        *pipeline = policy_pipeline(&policy);
             assert_non_null(json);
             assert_non_null(strstr(json, arena_printf(&test_arena, "\"%s\": ", setting->key)));
             assert_string_equal(pipeline_of(json, &test_arena, &err), pipeline);
-            same += strcmp(pipeline, quantized ? int8 : usual) == 0;
+            same += strcmp(pipeline, usual) == 0;
         }
         if (same > (setting->choices ? 1 : 0)) fail_msg("%s is not heeded", setting->key);
     }

@@ -197,6 +197,10 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE, "'block' only has an effect for quantized weights");
+    if (target_of(policy)->kind != TARGET_WEIGHTS && is_said(policy, SETTING_ROUNDING) &&
+        !policy->lists[SETTING_WEIGHTS].count)
+        return err_set(err, ERR_USAGE,
+                       "'rounding' only has an effect for weight-only quantization");
     return true;
 }
 

@@ -11,6 +11,7 @@
 #include "qdq_drift.h"
 #include "qdq_node.h"
 #include "qdq_numbers.h"
+#include "qdq_rounding.h"
 #include "qdq_stream.h"
 #include "qdq_table.h"
 
@@ -27,6 +28,7 @@ struct QdqGroup {
     const QdqWeight *weight; /* the first; all others are like it */
     QdqNumbers *numbers;
     QdqStream *stream; /* of numbers that are not held */
+    QdqRounded rounded;
     uint64_t scale_count;
 };
 
@@ -321,6 +323,18 @@ static void ask_drift(const QdqGroup *group, const QdqWeight *weight, Arena *scr
     VEC_PUSH(scratch, &group->numbers->drifts, drift);
 }
 
+/* What rounding on data has to know of it. Drifts are those of rounding to nearest. */
+static void describe_rounded(QdqGroup *group, Arena *scratch) {
+    QdqRounded *item = &group->rounded;
+    *item = (QdqRounded){.value = group->weight->value,
+                         .numbers = group->numbers,
+                         .axis = group->weight->axis,
+                         .scale_count = group->scale_count};
+    for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
+        VEC_PUSH(scratch, &item->products, weight->product);
+    qdq_rounding_describe(item, scratch);
+}
+
 /* Room for what is found of it, where it is held. Streams need scales by channels as long as they live. */
 static void make_room(QdqGroup *group, uint64_t *held, Arena *scratch) {
     QdqNumbers *n = group->numbers;
@@ -328,7 +342,7 @@ static void make_room(QdqGroup *group, uint64_t *held, Arena *scratch) {
     uint64_t size;
     dtype_bytes(n->layout.dtype, tensor_count(n->tensor), &size);
     *held += size + group->scale_count * (n->layout.block ? sizeof(float) : 0);
-    const bool holds = *held <= HELD_MOST || !qdq_can_stream(&n->layout);
+    const bool holds = *held <= HELD_MOST || !qdq_can_stream(&n->layout) || group->rounded.can;
     if (holds) n->bytes = arena_alloc_raw(arena, size); /* threads fill it, to the last byte */
     if (!holds && n->layout.block) return;
     n->scales = ARENA_ARRAY(holds ? scratch : arena, float, group->scale_count);
@@ -341,6 +355,7 @@ static void begin_numbers(QdqGroup *group, uint64_t *held, Arena *scratch) {
     *n = (QdqNumbers){.tensor = constant_tensor(group->weight->value, arena)};
     n->layout = layout_of(group->weight, n->tensor);
     group->scale_count = qdq_scale_count(&n->layout);
+    if (group->store->on_data) describe_rounded(group, scratch);
     make_room(group, held, scratch);
     if (!n->layout.block) n->least = least_scales(group, scratch);
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
@@ -398,6 +413,15 @@ static void make_streams(const QdqStore *store) {
     if (streams) qdq_streams_begin(streams);
 }
 
+/* Once all are rounded to nearest. */
+static bool round_on_data(const QdqStore *store, Err *err) {
+    Arena *scratch = store->plan->scratch;
+    if (!store->on_data) return true;
+    QdqRounded *items = ARENA_ARRAY(scratch, QdqRounded, store->count + 1);
+    for (size_t i = 0; i < store->count; i++) items[i] = store->groups[i].rounded;
+    return qdq_rounding_run(store->ctx, items, store->count, err);
+}
+
 bool qdq_store_read(QdqStore *store, bool *broken, Err *err) {
     Arena *scratch = store->plan->scratch;
     bool all = true;
@@ -415,7 +439,9 @@ bool qdq_store_read(QdqStore *store, bool *broken, Err *err) {
         all = false;
     }
     store->sound = all;
-    if (all) make_streams(store);
+    if (!all) return true;
+    if (!round_on_data(store, err)) return false;
+    make_streams(store);
     return true;
 }
 

@@ -8,12 +8,13 @@
 
 typedef struct QdqGroup QdqGroup;
 
-/* `ctx`, `plan` and `scales` are set: of the last, what the values that products read are quantized by,
+/* `ctx`, `plan`, `scales` and `on_data` are set: of the last, what the values that products read are quantized by,
  * [value_count] of the plan; scale 0 where a value is not. */
 typedef struct QdqStore {
     PassCtx *ctx;
     const QdqPlan *plan;
     const QdqScale *scales;
+    bool on_data; /* weights are rounded on the context's data (qdq_rounding.h) */
     /* found: constants, each as one way of storing it has it */
     QdqGroup *groups;
     size_t count;

@@ -288,19 +288,31 @@ static bool measure_for_print(Job *job, Err *err) {
     if (!prints || !measures) return true;
     if (!input) return console_missing(parsed, "a model to measure", err);
     const ConsoleModel model = {job->program, parsed, input};
+    job->verified.prints = true;
     return verify_run(&model, &job->options, &job->verified, err);
+}
+
+/* What the pipeline alone is not enough for. */
+static bool print_pipeline(const Job *job, Err *err) {
+    const char *text = options_text(job, demi_convert_pipeline, err);
+    if (!text) return false;
+    if (strstr(text, "rounding=gptq"))
+        fputs("note: rounding=gptq needs calibration data, which 'demi convert --calibrate DIR' "
+              "has and 'demi opt' has not\n",
+              stderr);
+    return print_options(job, demi_convert_pipeline, err);
 }
 
 static bool run_job(Job *job, Err *err) {
     const Parsed *parsed = job->parsed;
     if (!measure_for_print(job, err)) return false;
-    if (parsed_flag(parsed, "print-pipeline"))
-        return print_options(job, demi_convert_pipeline, err);
+    if (parsed_flag(parsed, "print-pipeline")) return print_pipeline(job, err);
     if (parsed_flag(parsed, "print-policy")) return print_options(job, demi_convert_policy, err);
     if (!find_files(job, err) || !open_outputs(job, err)) return false;
     const ConsoleModel model = {job->program, parsed, job->input};
-    return verify_run(&model, &job->options, &job->verified, err) &&
-           console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
+    if (!verify_run(&model, &job->options, &job->verified, err)) return false;
+    job->run.rounded = job->verified.rounded;
+    return console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
@@ -308,6 +320,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     bool ok = fill_options(&job, err) && run_job(&job, err);
     demi_report_free(job.report);
     demi_verdict_free(job.verified.verdict);
+    demi_rounded_free(job.verified.rounded);
     demi_free(job.model);
     demi_passes_free(job.passes);
     return ok;

@@ -71,26 +71,49 @@ static void add_ranges(Arena *arena, DemiConvertOptions *options, const DemiRang
 static const char *const methods[] = {"minmax", "percentile", "mse", "best"};
 enum { METHODS = sizeof methods / sizeof *methods };
 
+/* Whether weights are to be rounded on the data: as was said, or as data that is not random is there for. */
+static bool chooses_gptq(const Job *job, int64_t said, TargetKind kind) {
+    const bool random = strcmp(parsed_value(job->model.parsed, "calibrate"), "random") == 0;
+    if (said == DEMI_ROUNDING_GPTQ) return true;
+    return kind == TARGET_WEIGHTS && !random && !parsed_flag(job->model.parsed, "rounding");
+}
+
+static bool calibrates_nothing(const Job *job, const char *to, Err *err) {
+    const bool said = parsed_flag(job->model.parsed, "rounding");
+    err_set(err, ERR_USAGE, "'--to %s' quantizes only weights, so '--calibrate%s' has no effect%s",
+            to, said ? "" : " random", said ? " with '--rounding nearest'" : "");
+    err_hint(err, said ? "leave out one of both: '--calibrate DIR' alone rounds weights by GPTQ"
+                       : "give --calibrate DIR, which rounds weights by GPTQ; on random inputs, "
+                         "--rounding gptq does, too");
+    return false;
+}
+
 /* What is to be measured for the conversion. */
-static bool choose_calibration(const Job *job, const DemiConvertOptions *options,
-                               DemiCalibrateOptions *choice, Err *err) {
+typedef struct Choice {
+    DemiCalibrateOptions ranges;
+    bool measures, rounds; /* ranges; weights */
+} Choice;
+
+static bool choose_calibration(const Job *job, DemiConvertOptions *options, Choice *choice,
+                               Err *err) {
     const char *method = parsed_value(job->model.parsed, "calibration");
     ConvertPolicy policy;
     if (!policy_from_options(&policy, options, job->program->arena, err)) return false;
     const int64_t to = policy.values[SETTING_TO], values = policy.values[SETTING_ACTIVATIONS];
     const TargetKind kind = convert_target(to)->kind;
-    *choice = (DemiCalibrateOptions)DEMI_CALIBRATE_OPTIONS_INIT;
-    choice->ends = kind == TARGET_VALUES;
-    choice->symmetric = policy.values[SETTING_SYMMETRIC];
-    if (dtype_bits(quantized_value_types[values]) == 16) choice->levels = 1 << 16;
-    if (choice->ends) choice->method = DEMI_CALIBRATION_BEST;
+    *choice = (Choice){.ranges = DEMI_CALIBRATE_OPTIONS_INIT,
+                       .measures = kind != TARGET_WEIGHTS,
+                       .rounds = chooses_gptq(job, policy.values[SETTING_ROUNDING], kind)};
+    choice->ranges.ends = kind == TARGET_VALUES;
+    choice->ranges.symmetric = policy.values[SETTING_SYMMETRIC];
+    if (dtype_bits(quantized_value_types[values]) == 16) choice->ranges.levels = 1 << 16;
+    if (choice->ranges.ends) choice->ranges.method = DEMI_CALIBRATION_BEST;
     for (int i = 0; method && i < METHODS; i++)
-        if (strcmp(methods[i], method) == 0) choice->method = (DemiCalibration)i;
-    choice->convert = options;
-    if (kind != TARGET_WEIGHTS) return true;
-    err_set(err, ERR_USAGE, "'--to %s' quantizes only weights, so '--calibrate' has no effect",
-            policy_settings[SETTING_TO].choices[to].word);
-    return false;
+        if (strcmp(methods[i], method) == 0) choice->ranges.method = (DemiCalibration)i;
+    choice->ranges.convert = options;
+    if (choice->rounds) options->rounding = DEMI_ROUNDING_GPTQ;
+    if (choice->measures || choice->rounds) return true;
+    return calibrates_nothing(job, policy_settings[SETTING_TO].choices[to].word, err);
 }
 
 /* The trials' words end with them. */
@@ -99,39 +122,65 @@ static void note_uncut(const Job *job, const DemiTrials *trials, Verified *verif
     verified->uncut = path ? arena_copy(job->program->arena, path, strlen(path)) : NULL;
 }
 
-static bool calibrate(Job *job, DemiConvertOptions *options, Verified *verified, Err *err) {
+/* Names that the user gave must match; what was measured may be gone once the opset is raised. A model is not
+ * quantized without ranges. */
+static bool measure_ranges(Job *job, DemiTrials *trials, const Choice *choice,
+                           DemiConvertOptions *options, Verified *verified, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    DemiTrials *trials = NULL;
     DemiRanges *ranges = NULL;
-    DemiCalibrateOptions choice;
+    const bool ends = choice->ranges.ends;
+    const bool ok =
+        (ends || choice->rounds || try_options(job, options, err)) &&
+        error_take(err, demi_trials_calibrate(trials, &choice->ranges, &ranges, &error), &error);
+    if (ok) {
+        verified->ranges = demi_ranges_count(ranges);
+        if (ends) verified->method = methods[demi_ranges_method(ranges)];
+        add_ranges(job->program->arena, options, ranges);
+        if (!ends) options->allow_unmatched = true;
+    }
+    demi_ranges_free(ranges);
+    return ok;
+}
+
+static bool round_weights(DemiTrials *trials, const DemiConvertOptions *options, Verified *verified,
+                          Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    return error_take(err, demi_trials_round(trials, options, &verified->rounded, &error), &error);
+}
+
+static bool calibrate(Job *job, DemiConvertOptions *options, Verified *verified, Err *err) {
+    DemiTrials *trials = NULL;
+    Choice choice;
     const char *from = parsed_value(job->model.parsed, "calibrate");
-    /* Names that the user gave must match; what was measured may be gone once the opset is
-     * raised. A model is not quantized without ranges. */
-    bool ok = choose_calibration(job, options, &choice, err) &&
-              open_trials(job, from, verified->sets, &trials, err) &&
-              (choice.ends || try_options(job, options, err)) &&
-              error_take(err, demi_trials_calibrate(trials, &choice, &ranges, &error), &error);
+    if (!choose_calibration(job, options, &choice, err)) return false;
+    choice.rounds &=
+        !verified->prints || verified->bounded; /* weights are no part of what is printed */
+    if (!choice.measures && !choice.rounds) return true;
+    const bool ok =
+        open_trials(job, from, verified->sets, &trials, err) &&
+        (!choice.rounds || round_weights(trials, options, verified, err)) &&
+        (!choice.measures || measure_ranges(job, trials, &choice, options, verified, err));
     run_progress_end(&job->progress);
     if (ok) {
         verified->calibrated = demi_trials_set_count(trials);
         note_uncut(job, trials, verified);
-        verified->ranges = demi_ranges_count(ranges);
-        if (choice.ends) verified->method = methods[demi_ranges_method(ranges)];
-        add_ranges(job->program->arena, options, ranges);
-        if (!choice.ends) options->allow_unmatched = true;
     }
-    demi_ranges_free(ranges);
     demi_trials_free(trials);
     return ok;
 }
 
-static bool measure(Job *job, DemiTrials *trials, DemiConvertOptions *options, Verified *verified,
-                    Err *err) {
+/* With the weights that were rounded. */
+static bool measure(Job *job, DemiTrials *trials, const DemiConvertOptions *options,
+                    Verified *verified, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiVerdict **verdict = &verified->verdict;
+    DemiConvertOptions with = *options;
+    DemiRunOptions run = *options->run;
+    run.rounded = verified->rounded;
+    with.run = &run;
     DemiStatus status = verified->bounded
-                            ? demi_trials_search(trials, options, verified->most, verdict, &error)
-                            : demi_trials_run(trials, options, verdict, &error);
+                            ? demi_trials_search(trials, &with, verified->most, verdict, &error)
+                            : demi_trials_run(trials, &with, verdict, &error);
     run_progress_end(&job->progress);
     if (status == DEMI_ERR_CANCELLED) {
         err_set(err, ERR_ENV, "interrupted");
@@ -305,9 +354,30 @@ static void print_uncut(const Verified *v, FILE *out) {
         (double)v->uncut_bytes / 1e6);
 }
 
+/* By how many dB the products' errors on the data are lower than of weights rounded to nearest, on average. */
+static double rounding_gain(const DemiRoundedWeights *weights) {
+    const size_t count = demi_rounded_count(weights);
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const DemiRoundedItem *item = demi_rounded_item(weights, i);
+        if (item->chosen > 0) sum += 10 * log10(item->nearest / item->chosen);
+    }
+    return count ? sum / (double)count : 0;
+}
+
+static void print_rounded(const Verified *v, FILE *out) {
+    fprintf(out,
+            "rounded %zu weight%s by GPTQ on %zu set%s of inputs; the errors of their products on "
+            "these are %.1f dB lower on "
+            "average\n",
+            demi_rounded_count(v->rounded), plural(demi_rounded_count(v->rounded)), v->calibrated,
+            plural(v->calibrated), rounding_gain(v->rounded));
+}
+
 void verify_print(const Verified *v, FILE *out) {
     if (v->uncut) print_uncut(v, out);
-    if (v->calibrated)
+    if (v->rounded) print_rounded(v, out);
+    if (v->calibrated && (v->ranges || !v->rounded))
         fprintf(out, "measured the range of %zu values on %zu set%s of inputs%s%s\n", v->ranges,
                 v->calibrated, plural(v->calibrated), v->method ? "; calibration " : "",
                 v->method ? v->method : "");
@@ -382,6 +452,11 @@ void verify_json(const Verified *v, JsonWriter *json) {
         json_unsigned(json, "sets", v->calibrated);
         json_unsigned(json, "values", v->ranges);
         if (v->method) json_text(json, "method", v->method);
+        if (v->rounded) {
+            json_text(json, "rounding", "gptq");
+            json_unsigned(json, "rounded", demi_rounded_count(v->rounded));
+            json_number(json, "rounding_gain_db", rounding_gain(v->rounded));
+        }
         json_close(json, '}');
     }
     if (!v->verdict) return;

@@ -12,14 +12,16 @@
 
 /* What was found; all zero where nothing was asked for. */
 typedef struct Verified {
-    size_t calibrated;  /* sets of inputs that ranges were measured on */
-    size_t ranges;      /* values that were measured */
-    size_t sets;        /* of random inputs */
-    const char *method; /* how ends were found; NULL where magnitudes were */
-    bool random;        /* it was verified on these */
-    bool bounded;       /* --max-error: */
-    double most;        /* what it may be off by */
-    const char *uncut;  /* a large file that was run at once (demi_trials_uncut_file), or NULL */
+    size_t calibrated;           /* sets of inputs that ranges were measured on */
+    size_t ranges;               /* values that were measured */
+    size_t sets;                 /* of random inputs */
+    const char *method;          /* how ends were found; NULL where magnitudes were */
+    DemiRoundedWeights *rounded; /* NULL: none. The caller frees it, after the conversion */
+    bool prints;                 /* options are printed, and no weights made */
+    bool random;                 /* it was verified on these */
+    bool bounded;                /* --max-error: */
+    double most;                 /* what it may be off by */
+    const char *uncut; /* a large file that was run at once (demi_trials_uncut_file), or NULL */
     uint64_t uncut_bytes;
     DemiVerdict *verdict; /* NULL: it was not verified. The caller frees it, after what it
                              gave to the options was used */
@@ -29,7 +31,7 @@ typedef struct Verified {
 // clang-format off
 #define VERIFY_OPTIONS                                                                             \
     {"calibrate", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                         \
-     "Calibrate: run the model on these sets of inputs, or on random ones. Values that come close to the limit of a 16-bit type stay in float32; with --to int8, the measured ranges become the quantization ranges. A set is an .npz, or a folder with NAME.npy or ONNX's input_N.pb; a folder of sets is also accepted. If the model's first axis is dynamic, files of more than 8 MiB are processed in parts."},       \
+     "Calibrate: run the model on these sets of inputs, or on random ones. Values that come close to the limit of a 16-bit type stay in float32; with --to int8, the measured ranges become the quantization ranges. In weight-only quantization, weights are rounded by GPTQ (--rounding). A set is an .npz, or a folder with NAME.npy or ONNX's input_N.pb; a folder of sets is also accepted. If the model's first axis is dynamic, files of more than 8 MiB are processed in parts."},       \
     {"calibration", 0, OPTION_ROW_VALUE, "minmax|percentile|mse|best",                             \
      "minmax percentile mse best",                                                                 \
      "How --calibrate chooses calibration ranges: minmax (the least and greatest number), percentile (the range of 99.999 % of the numbers), or mse (the least squared error, with clipping errors counted ten times). Bias correction compensates for the average rounding error of weights. best (default): tries each with and without bias correction, and uses the result that is closest to the model; the others take half the time or less. All methods ignore values without an effect, such as those below -3 for HardSwish. best also tries full ranges, and uses them if they are closer by 1 dB."},                                                 \
@@ -51,7 +53,8 @@ typedef struct Verified {
     {"calibration-data", 0, OPTION_ROW_ALIAS, "calibrate", NULL, "Model-Optimizer"}
 // clang-format on
 
-/* Runs what the words ask for and adds ranges and kept nodes to *options. */
+/* Runs what the words ask for and adds ranges and kept nodes to *options, whose run the caller gives
+ * verified->rounded. */
 bool verify_run(const ConsoleModel *model, DemiConvertOptions *options, Verified *verified,
                 Err *err);
 

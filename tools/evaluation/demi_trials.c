@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "demi_call.h"
+#include "demi_front.h"
 #include "keep_search.h"
 #include "memory_return.h"
 #include "model_source.h"
 #include "trial_fit.h"
 #include "trial.h"
+#include "trial_moments.h"
 
 struct DemiTrials {
     Arena arena; /* owns this */
@@ -356,4 +358,61 @@ DemiCalibration demi_ranges_method(const DemiRanges *ranges) {
 
 const char *const *demi_ranges_texts(const DemiRanges *ranges) {
     return ranges->texts;
+}
+
+/* ---- rounding -------------------------------------------------------------------------------- */
+
+typedef struct RoundArgs {
+    TrialArgs trial;
+    DemiRoundedWeights *weights;
+} RoundArgs;
+
+/* What was kept last is the first of the list. */
+static void list_rounded(DemiRoundedWeights *w) {
+    for (const RoundedWeights *at = w->rounding.kept; at; at = at->next) w->count++;
+    w->items = ARENA_ARRAY(&w->arena, DemiRoundedItem, w->count + 1);
+    size_t i = w->count;
+    for (const RoundedWeights *at = w->rounding.kept; at; at = at->next)
+        w->items[--i] = (DemiRoundedItem){at->name, at->nearest, at->chosen};
+}
+
+static void round_body(Call *call, void *data) {
+    RoundArgs *args = data;
+    Trials *t = trials_enter(call, args->trial.trials);
+    Arena arena;
+    arena_init(&arena, &call->trap);
+    DemiRoundedWeights *weights = ARENA_NEW(&arena, DemiRoundedWeights);
+    weights->arena = arena;
+    weights->rounding.arena = &weights->arena;
+    args->weights = weights;
+    if (trials_round(t, &args->trial.convert, weights, &call->err)) list_rounded(weights);
+    call->cancelled = t->progress.cancelled;
+}
+
+DemiStatus demi_trials_round(DemiTrials *trials, const DemiConvertOptions *convert,
+                             DemiRoundedWeights **weights, DemiError *error) {
+    Call call = {0};
+    RoundArgs args = {.trial = {.trials = &trials->trials}};
+    *weights = NULL;
+    take_convert(&call, &args.trial, convert);
+    const DemiStatus status = call_run(&call, round_body, &args, error);
+    if (status == DEMI_OK)
+        *weights = args.weights;
+    else
+        demi_rounded_free(args.weights);
+    return status;
+}
+
+void demi_rounded_free(DemiRoundedWeights *weights) {
+    if (!weights) return;
+    Arena arena = weights->arena; /* the handle itself lies in it */
+    arena_free(&arena);
+}
+
+size_t demi_rounded_count(const DemiRoundedWeights *weights) {
+    return weights->count;
+}
+
+const DemiRoundedItem *demi_rounded_item(const DemiRoundedWeights *weights, size_t i) {
+    return i < weights->count ? &weights->items[i] : NULL;
 }

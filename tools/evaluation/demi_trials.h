@@ -427,6 +427,31 @@ DEMI_API DemiCalibration demi_ranges_method(const DemiRanges *ranges);
  * "NAME=MIN:MAX" or "NAME=MIN:MAX:AXIS:MEAN,...:ERROR,...". */
 DEMI_API const char *const *demi_ranges_texts(const DemiRanges *ranges);
 
+/* ---- rounding -------------------------------------------------------------------------------- */
+
+/* Rounds the weights that the conversion quantizes by GPTQ: the model runs on all sets, once or, if
+ * memory does not suffice for all second moments, several times. Conversions of the same model then
+ * store these weights, with DEMI_ROUNDING_GPTQ in their options and *weights in
+ * DemiRunOptions.rounded. `convert` must have that rounding, too. The result does not depend on the
+ * number of threads. Of each output channel, the weights are those rounded to nearest if these change
+ * the results less on all sets. demi_rounded_free frees *weights, which is NULL on error.
+ * Errors: those of demi_convert and of runs; DEMI_ERR_MODEL if a product has NaN or infinite inputs;
+ * DEMI_ERR_ENV if the moments of one product exceed the memory; DEMI_ERR_CANCELLED. */
+DEMI_API DemiStatus demi_trials_round(DemiTrials *trials, const DemiConvertOptions *convert,
+                                      DemiRoundedWeights **weights, DemiError *error);
+DEMI_API void demi_rounded_free(DemiRoundedWeights *weights);
+
+/* A constant that was rounded. Made by the library, and owned by the rounded weights. */
+typedef struct DemiRoundedItem {
+    const char *name;
+    /* Sums over all sets of the squared errors of the products that read it, in float32 and without
+     * any other error: rounded to nearest, and as it was chosen. */
+    double nearest, chosen;
+} DemiRoundedItem;
+DEMI_API size_t demi_rounded_count(const DemiRoundedWeights *weights);
+/* In the order of rounding; NULL if i is not less than the count. */
+DEMI_API const DemiRoundedItem *demi_rounded_item(const DemiRoundedWeights *weights, size_t i);
+
 /* ---- value by value -------------------------------------------------------------------------- */
 
 /* Two runs on the same inputs, and how far each value of the second is from the value of the same

@@ -87,6 +87,7 @@ class DemiRunOptions(Sized):
     artifact_user: int | None
     unchecked: bool
     runs_here: bool
+    rounded: int | None
 
 
 class DemiCompileOptions(Sized):
@@ -154,6 +155,7 @@ class DemiConvertOptions(Sized):
     rest: int
     source: int
     runtime: int
+    rounding: int
 
 
 class DemiSimplifyOptions(Sized):
@@ -475,6 +477,12 @@ class DemiRange(Structure):
     errors: Any
 
 
+class DemiRoundedItem(Structure):
+    name: bytes | None
+    nearest: float
+    chosen: float
+
+
 class DemiCompareOptions(Sized):
     size: int
     inputs: Any
@@ -745,7 +753,7 @@ DemiRunOptions._fields_ = [
     ("size", c_uint32), ("verify_each", c_bool), ("text", DemiWriteFn), ("text_user", c_void_p),
     ("progress", DemiProgressFn), ("progress_user", c_void_p), ("print_after", c_char_p),
     ("passes", c_void_p), ("artifact", DemiWriteFn), ("artifact_user", c_void_p),
-    ("unchecked", c_bool), ("runs_here", c_bool)]
+    ("unchecked", c_bool), ("runs_here", c_bool), ("rounded", c_void_p)]
 DemiCompileOptions._fields_ = [
     ("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool), ("memory_budget", c_uint64),
     ("small", c_bool), ("isa", c_int), ("for_device", c_bool)]
@@ -768,7 +776,8 @@ DemiConvertOptions._fields_ = [
     ("symmetric", c_bool), ("block", c_int64), ("values", POINTER(c_char_p)),
     ("value_count", c_size_t), ("weights", POINTER(c_char_p)), ("weight_count", c_size_t),
     ("fold", c_bool), ("simplify", c_bool), ("freeze_inputs", c_bool), ("fed", POINTER(c_char_p)),
-    ("fed_count", c_size_t), ("rest", c_int), ("source", c_int), ("runtime", c_int)]
+    ("fed_count", c_size_t), ("rest", c_int), ("source", c_int), ("runtime", c_int),
+    ("rounding", c_int)]
 DemiSimplifyOptions._fields_ = [
     ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
     ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
@@ -875,6 +884,8 @@ DemiRange._fields_ = [
     ("name", c_char_p), ("most", c_double), ("low", c_double), ("high", c_double),
     ("axis", c_int32), ("mean_count", c_size_t), ("means", POINTER(c_double)),
     ("errors", POINTER(c_double))]
+DemiRoundedItem._fields_ = [
+    ("name", c_char_p), ("nearest", c_double), ("chosen", c_double)]
 DemiCompareOptions._fields_ = [
     ("size", c_uint32), ("inputs", POINTER(DemiInputOptions)),
     ("compile", POINTER(DemiCompileOptions)), ("context", POINTER(DemiContextOptions)),
@@ -987,6 +998,8 @@ CHOICES: dict[str, dict[str, int]] = {
         "uint8": 1, "int8": 2, "uint16": 3, "int16": 4},
     "placement": {
         "mincut": 1, "greedy": 2},
+    "rounding": {
+        "nearest": 1, "gptq": 2},
     "io": {
         "keep": 1, "low": 2},
     "parameters": {

@@ -17,11 +17,11 @@ from ._abi import (DemiAdvice, DemiAgainstFn, DemiAgainstOptions, DemiBroken, De
                    DemiDiffOptions, DemiDistance, DemiError, DemiLimit, DemiLoadOptions,
                    DemiOutputError, DemiPassOption, DemiPick, DemiPlanIo, DemiPlanWriteFn,
                    DemiRange, DemiReadFn, DemiReportNode, DemiReportRow, DemiReportTensor,
-                   DemiReportTotals, DemiRunOptions, DemiSaveOptions, DemiSearchEntry,
-                   DemiSearchGroup, DemiSearchOptions, DemiSearchPlace, DemiSearchPoint,
-                   DemiSearchTotals, DemiSimplifyOptions, DemiSource, DemiStepFn, DemiTrainOptions,
-                   DemiTrained, DemiTrainingOptions, DemiTrialOptions, DemiTuneOptions, DemiTuned,
-                   DemiVerdictTotals, DemiWriteFn)
+                   DemiReportTotals, DemiRoundedItem, DemiRunOptions, DemiSaveOptions,
+                   DemiSearchEntry, DemiSearchGroup, DemiSearchOptions, DemiSearchPlace,
+                   DemiSearchPoint, DemiSearchTotals, DemiSimplifyOptions, DemiSource, DemiStepFn,
+                   DemiTrainOptions, DemiTrained, DemiTrainingOptions, DemiTrialOptions,
+                   DemiTuneOptions, DemiTuned, DemiVerdictTotals, DemiWriteFn)
 
 # What a function gives, and what it takes.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -158,6 +158,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "demi_ranges_item": (POINTER(DemiRange), [c_void_p, c_size_t]),
     "demi_ranges_method": (c_int, [c_void_p]),
     "demi_ranges_texts": (POINTER(c_char_p), [c_void_p]),
+    "demi_trials_round": (c_int,
+    [c_void_p, POINTER(DemiConvertOptions), POINTER(c_void_p), POINTER(DemiError)]),
+    "demi_rounded_free": (None, [c_void_p]),
+    "demi_rounded_count": (c_size_t, [c_void_p]),
+    "demi_rounded_item": (POINTER(DemiRoundedItem), [c_void_p, c_size_t]),
     "demi_compare": (c_int,
     [POINTER(DemiSource), POINTER(DemiSource), POINTER(DemiCompareOptions), POINTER(c_void_p), POINTER(DemiError)]),
     "demi_comparison_free": (None, [c_void_p]),

@@ -111,6 +111,11 @@ class _Runs:
         old = options.value
         options.set_list("ranges", [text_of(old.ranges[i]) for i in range(old.range_count)] + items)
 
+    def round(self, options: ConvertOptions, rounded: ctypes.c_void_p) -> None:
+        """Makes the weights that the conversion is to store, rounded by GPTQ."""
+        options.value.rounding = _codes.DEMI_ROUNDING_GPTQ
+        call(lib.demi_trials_round, self._trials, options.ref, byref(rounded), guard=self._guard)
+
     def verify(self, options: ConvertOptions, most: float | None) -> Verdict:
         """Returns the verdict on the conversion; with `most`, on the one that keeps the nodes that it must,
         which are then in the options."""
@@ -137,6 +142,15 @@ class _Runs:
 
 
 _METHODS = {"minmax": 0, "percentile": 1, "mse": 2, "best": 3}
+_WEIGHTS_ALONE = (_codes.DEMI_TO_INT8_WEIGHTS, _codes.DEMI_TO_INT4_WEIGHTS, _codes.DEMI_TO_FP8_WEIGHTS)
+
+
+def _rounds(options: ConvertOptions, calibrate: Data) -> bool:
+    """Whether weights are rounded on the data: as was said, or as data that is not random is there for."""
+    said = options.value.rounding
+    if calibrate is None or said or options.value.to not in _WEIGHTS_ALONE:
+        return calibrate is not None and said == _codes.DEMI_ROUNDING_GPTQ
+    return not (isinstance(calibrate, str) and calibrate == "random")
 
 
 def _save(model: Pointer, original: Model, out: Path | None) -> Any:
@@ -181,6 +195,7 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
 
     `calibrate` and `verify` are "random", a path of inputs, arrays by name, or a list of such sets. The
     model runs on them: before the conversion to measure calibration ranges, and after it to measure errors.
+    For weight-only quantization, `calibrate` rounds weights by GPTQ; with "random", only if `rounding` is gptq.
     `calibration` is minmax, percentile, mse, or best. `max_error` keeps nodes in float32 until no output's
     error exceeds it, relative to the output's largest magnitude. `inputs` sets how to generate random
     inputs: seed=, sets=, dims={name: size}, shapes={name: shape}. `threads` is the number of threads of
@@ -191,25 +206,30 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     chosen = ConvertOptions({"to": to, **options})
     how = inputs_how(inputs)
     verdict = None
-    if calibrate is not None:
-        with _Runs(model, "calibrate", calibrate, how, threads, progress, data_root) as runs:
-            runs.calibrate(chosen, calibration)
-    if verify is not None or max_error is not None:
-        with _Runs(model, "verify", verify, how, threads, progress, data_root) as runs:
-            verdict = runs.verify(chosen, None if max_error is None else take_limit(max_error))
+    rounded = ctypes.c_void_p()
     guard = Guard()
-    run = _abi.DemiRunOptions(unchecked=not check, progress=progress_callback(progress, guard),
-                              passes=passes_pointer(),
-                              runs_here=calibrate is not None or verdict is not None)
-    chosen.value.run = ctypes.pointer(run)
     raw = ctypes.c_void_p()
-    with Handle(model, data_root) as handle:
-        try:
+    try:
+        if calibrate is not None:
+            with _Runs(model, "calibrate", calibrate, how, threads, progress, data_root) as runs:
+                if _rounds(chosen, calibrate):
+                    runs.round(chosen, rounded)
+                if chosen.value.to not in _WEIGHTS_ALONE:
+                    runs.calibrate(chosen, calibration)
+        run = _abi.DemiRunOptions(unchecked=not check, progress=progress_callback(progress, guard),
+                                  passes=passes_pointer(), rounded=rounded)
+        chosen.value.run = ctypes.pointer(run)
+        if verify is not None or max_error is not None:
+            with _Runs(model, "verify", verify, how, threads, progress, data_root) as runs:
+                verdict = runs.verify(chosen, None if max_error is None else take_limit(max_error))
+        run.runs_here = calibrate is not None or verdict is not None
+        with Handle(model, data_root) as handle:
             call(lib.demi_convert, handle, chosen.ref, byref(raw), guard=guard)
             report = report_of(raw, verdict)
-        finally:
-            lib.demi_report_free(raw)
-        made = _save(handle, model, out)
+            made = _save(handle, model, out)
+    finally:
+        lib.demi_report_free(raw)
+        lib.demi_rounded_free(rounded)
     return report if out is not None else (made, report)
 
 

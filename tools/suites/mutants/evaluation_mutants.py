@@ -4,6 +4,12 @@
 from mutants import Mutant
 
 MUTANTS = (
+    Mutant("windows begin one place too far", "tools/evaluation/moment_watch.c",
+           "* w->window->strides[i] - w->begins[i];", "* w->window->strides[i];", "moment_watch_test rounding"),
+    Mutant("an input counts in the first run alone", "tools/evaluation/moment_watch.c",
+           "w->values.items[i].noted = false;", "w->values.items[i].noted |= false;", "moment_watch_test"),
+    Mutant("NaN of a calibration set is passed over", "tools/evaluation/moment_watch.c",
+           "!w->bad && !qdq_weights_finite", "w->bad && !qdq_weights_finite", "moment_watch_test rounding"),
     Mutant("a term of exchanged ends keeps its costs", "tools/search/solve/solve_cut.c",
            "(CutTerm){t->b, t->a, {{t->cost[0][0], t->cost[1][0]}, {t->cost[0][1], t->cost[1][1]}}};",
            "(CutTerm){t->b, t->a, {{t->cost[0][0], t->cost[0][1]}, {t->cost[1][0], t->cost[1][1]}}};",

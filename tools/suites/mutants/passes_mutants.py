@@ -6,6 +6,19 @@ from mutants import Mutant
 CASTS = "golden fuse_casts_test corpus*"
 
 MUTANTS = (
+    Mutant("errors are not made up for", "passes/quantize/gptq.c",
+           "        errors[t] -= stored;", "        errors[t] -= errors[t];", "gptq_test"),
+    Mutant("a channel whose costs are higher is taken", "passes/quantize/gptq.c",
+           "s->fed[c] < s->nearest[c]", "s->fed[c] < 2 * s->nearest[c]", "gptq_test"),
+    Mutant("weights are rounded without what errors of other blocks add", "passes/quantize/gptq.c",
+           "feed(by_gains(f, run->first, run->count, end, f->size),", "feed(by_gains(f, run->first, run->count, end, end),",
+           "gptq_test"),
+    Mutant("a fitted scale counts what errors cost twice", "passes/quantize/gptq.c",
+           "costs[t] += step * (cost * step - 2 * gain);", "costs[t] += step * (cost * step - gain);", "gptq_test"),
+    Mutant("the last tile of a row is not factored", "passes/quantize/moment_factor.c",
+           "column <= row; column += PANEL", "column < row; column += PANEL", "moment_factor_test gptq_test"),
+    Mutant("weights of another name are recalled", "rewrite/data_rounding.c",
+           "at->key != key || strcmp", "at->key != key && strcmp", "data_rounding_test"),
     Mutant("a cast behind a branch serves the branch", "passes/fuse_casts.c",
            "return at && f->position[twin->id] < f->position[at->id];",
            "return at && f->position[twin->id] != f->position[at->id];", CASTS),
