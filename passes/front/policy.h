@@ -46,6 +46,7 @@ typedef struct ConvertPolicy {
     Arena *arena;                  /* of all text */
     int64_t values[SETTING_COUNT]; /* [SETTING_BASE]: 1 + a Policy of op_class.h */
     PolicyNames lists[SETTING_COUNT];
+    bool given[SETTING_COUNT]; /* choices that the caller made; policy_from_options sets them */
 } ConvertPolicy;
 
 /* Reads JSON into *policy, which may hold something already: lists grow, choices are replaced.

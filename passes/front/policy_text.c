@@ -247,6 +247,7 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
     *policy = (ConvertPolicy){.arena = arena};
     if (!read_named(policy, options->policy, err)) return false;
     if (!take_options(policy, options, err)) return false;
+    for (SettingId id = 0; id < SETTING_COUNT; id++) policy->given[id] = policy->values[id];
     settle(policy);
     return reduce_lists(policy, err) && check_conflicts(policy, err);
 }

@@ -71,18 +71,18 @@ static void add_ranges(Arena *arena, DemiConvertOptions *options, const DemiRang
 static const char *const methods[] = {"minmax", "percentile", "mse", "best"};
 enum { METHODS = sizeof methods / sizeof *methods };
 
-/* Whether weights are to be rounded on the data: as was said, or as data that is not random is there for. */
-static bool chooses_gptq(const Job *job, int64_t said, TargetKind kind) {
+/* Whether to round weights on the data: if asked for, or by default if the data is not random. */
+static bool chooses_gptq(const Job *job, const ConvertPolicy *policy, TargetKind kind) {
     const bool random = strcmp(parsed_value(job->model.parsed, "calibrate"), "random") == 0;
-    if (said == DEMI_ROUNDING_GPTQ) return true;
-    return kind == TARGET_WEIGHTS && !random && !parsed_flag(job->model.parsed, "rounding");
+    if (policy->given[SETTING_ROUNDING])
+        return policy->values[SETTING_ROUNDING] == DEMI_ROUNDING_GPTQ;
+    return kind == TARGET_WEIGHTS && !random;
 }
 
-static bool calibrates_nothing(const Job *job, const char *to, Err *err) {
-    const bool said = parsed_flag(job->model.parsed, "rounding");
+static bool calibrates_nothing(const char *to, bool said, Err *err) {
     err_set(err, ERR_USAGE, "'--to %s' quantizes only weights, so '--calibrate%s' has no effect%s",
             to, said ? "" : " random", said ? " with '--rounding nearest'" : "");
-    err_hint(err, said ? "leave out one of both: '--calibrate DIR' alone rounds weights by GPTQ"
+    err_hint(err, said ? "remove one of the two: '--calibrate DIR' alone rounds weights by GPTQ"
                        : "give --calibrate DIR, which rounds weights by GPTQ; on random inputs, "
                          "--rounding gptq does, too");
     return false;
@@ -103,7 +103,7 @@ static bool choose_calibration(const Job *job, DemiConvertOptions *options, Choi
     const TargetKind kind = convert_target(to)->kind;
     *choice = (Choice){.ranges = DEMI_CALIBRATE_OPTIONS_INIT,
                        .measures = kind != TARGET_WEIGHTS,
-                       .rounds = chooses_gptq(job, policy.values[SETTING_ROUNDING], kind)};
+                       .rounds = chooses_gptq(job, &policy, kind)};
     choice->ranges.ends = kind == TARGET_VALUES;
     choice->ranges.symmetric = policy.values[SETTING_SYMMETRIC];
     if (dtype_bits(quantized_value_types[values]) == 16) choice->ranges.levels = 1 << 16;
@@ -113,7 +113,8 @@ static bool choose_calibration(const Job *job, DemiConvertOptions *options, Choi
     choice->ranges.convert = options;
     if (choice->rounds) options->rounding = DEMI_ROUNDING_GPTQ;
     if (choice->measures || choice->rounds) return true;
-    return calibrates_nothing(job, policy_settings[SETTING_TO].choices[to].word, err);
+    return calibrates_nothing(policy_settings[SETTING_TO].choices[to].word,
+                              policy.given[SETTING_ROUNDING], err);
 }
 
 /* The trials' words end with them. */

@@ -198,7 +198,9 @@ class Rounding(unittest.TestCase):
         random = made.demi("convert", "model.onnx", "-o", "o.onnx", "--to", "int4-weights", "--calibrate", "random")
         self.assertEqual(random.returncode, 2)
         self.assertIn("--rounding gptq", random.stderr)
-        for words in (["--calibrate", "data", "--rounding", "nearest"], ["--rounding", "gptq"]):
+        (self.at / "nearest.json").write_text('{"rounding": "nearest"}')
+        for words in (["--calibrate", "data", "--rounding", "nearest"], ["--rounding", "gptq"],
+                      ["--calibrate", "data", "--policy", "nearest.json"]):
             done = made.demi("convert", "model.onnx", "-o", "o.onnx", "--to", "int4-weights", *words)
             self.assertEqual(done.returncode, 2, done.stderr)
         done = made.demi("convert", "model.onnx", "-o", "o.onnx", "--to", "int8", "--calibrate", "data", "--rounding", "gptq")
