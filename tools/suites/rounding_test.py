@@ -163,6 +163,9 @@ class Rounding(unittest.TestCase):
                 self.assertEqual(made.convert(f"b{i}.onnx", *words, *more).read_bytes(), want)
         again, _ = demi.convert(str(made.path), to="int4-weights", calibrate=str(self.at / "data"))
         self.assertEqual(again if isinstance(again, bytes) else again.SerializeToString(), want)
+        near = [demi.convert(str(made.path), to="int4-weights", calibrate=data, policy=policy)[0]
+                for data, policy in ((str(self.at / "data"), '{"rounding": "nearest"}'), (None, None))]
+        self.assertEqual(*near)
         done = made.demi("convert", "model.onnx", "-o", "c.onnx", *words, "--memory", "900K")
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("--memory", done.stderr)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from ctypes import byref
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence, overload
@@ -146,11 +147,11 @@ _WEIGHTS_ALONE = (_codes.DEMI_TO_INT8_WEIGHTS, _codes.DEMI_TO_INT4_WEIGHTS, _cod
 
 
 def _rounds(options: ConvertOptions, calibrate: Data) -> bool:
-    """Whether weights are rounded on the data: as was said, or as data that is not random is there for."""
-    said = options.value.rounding
-    if calibrate is None or said or options.value.to not in _WEIGHTS_ALONE:
-        return calibrate is not None and said == _codes.DEMI_ROUNDING_GPTQ
-    return not (isinstance(calibrate, str) and calibrate == "random")
+    """Whether to round weights on the data: if asked for, or by default if the data is not random."""
+    if options.value.rounding or '"rounding"' in text_of(options.value.policy):
+        return bool(json.loads(_asked(lib.demi_convert_policy, options))["rounding"] == "gptq")
+    random = isinstance(calibrate, str) and calibrate == "random"
+    return options.value.to in _WEIGHTS_ALONE and not random
 
 
 def _save(model: Pointer, original: Model, out: Path | None) -> Any:
