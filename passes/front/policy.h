@@ -66,6 +66,14 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
 /* The pipeline, in policy->arena. */
 const char *policy_pipeline(const ConvertPolicy *policy);
 
+/* Whether it equalizes (passes/equalize.c): by its channel scales or estimates, or by data, where there is some. */
+typedef enum PolicyEqualizes {
+    POLICY_EQUALIZES_NOT,
+    POLICY_EQUALIZES,
+    POLICY_EQUALIZES_BY_DATA,
+} PolicyEqualizes;
+PolicyEqualizes policy_equalizes(const ConvertPolicy *policy);
+
 /* The operator classes of the policy; ERR_USAGE as op_classes_new. */
 const OpClasses *policy_classes(const ConvertPolicy *policy, Err *err);
 
