@@ -23,7 +23,7 @@ RECORD, MANUAL = ROOT / "build/record.tsv", ROOT / "tools/README.md"
 BEGIN, END = "<!-- minutes -->\n", "<!-- end of minutes -->\n"
 FACTOR, SLACK_S, SLOWEST = 2.0, 60.0, 20
 OTHERS = 25  # percent of the processors' time
-TIMED = {"set-up", "tests fuzz"}  # downloads, and what lasts as long as it is told to
+TIMED = {"set-up", "tests fuzz"}  # downloads, and what lasts as long as it is told to (nightly)
 CORES = "2"
 
 

@@ -216,7 +216,7 @@ TEST(test_sizes) {
     arena_init(&arena, &test_trap);
     arena_init(&whole, &test_trap);
     KernelCall call = {.workers = workers_new(&whole, 2), .scratch = &arena};
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 400; i += case_step()) {
         uint32_t bits = random_bits() >> 8;
         const Case c = {.batches = 1 + bits % 3,
                         .m = sizes[random_bits() / 7 % COUNT],

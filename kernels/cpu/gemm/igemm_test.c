@@ -198,7 +198,7 @@ TEST(test_tiles) {
 TEST(test_epilogues) {
     static const Activation kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_CLIP,
                                        ACTIVATION_SIGMOID};
-    for (uint32_t i = 0; i < 160; i++)
+    for (int i = 0; i < 160; i += case_step())
         run_levels(&(Case){.rows = 1 + random_below(30),
                            .taps = 1 + random_below(9),
                            .depth = i & 8 ? 1 : 1 + random_below(40),
@@ -213,7 +213,7 @@ TEST(test_epilogues) {
 TEST(test_lines) {
     static const IgemmSteps steps[] = {{3, 1}, {3, 2}, {5, 1}, {5, 2},
                                        {7, 1}, {7, 2}, {9, 1}, {9, 2}};
-    for (uint32_t i = 0; i < 160; i++) {
+    for (int i = 0; i < 160; i += case_step()) {
         const IgemmSteps s = steps[random_below(8)];
         assert_true(igemm_has_lines(s));
         run_levels(&(Case){.rows = 1 + random_below(60),
@@ -347,7 +347,7 @@ static void run_byte_levels(const Case *c, Dtype to) {
 
 TEST(test_bytes) {
     static const Dtype results[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
-    for (uint32_t i = 0; i < 300; i++)
+    for (int i = 0; i < 300; i += case_step())
         run_byte_levels(&(Case){.rows = 1 + random_below(30),
                                 .taps = 1 + random_below(9),
                                 .depth = 1 + random_below(40),
@@ -445,7 +445,7 @@ TEST(test_bfloats) {
                                              ACTIVATION_SIGMOID};
     for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         if (!isa_runs(isa, isa_here()) || !igemm_has_bfloats(isa_needs(isa))) continue;
-        for (uint32_t i = 0; i < 300; i++) {
+        for (int i = 0; i < 300; i += case_step()) {
             const uint64_t depth = 2 * (1 + random_below(i % 2 ? 20 : 200));
             run_bfloats(&(Case){.rows = 1 + random_below(40),
                                 .taps = 1 + random_below(9),

@@ -225,7 +225,7 @@ SET_UP {
 }
 
 TEST(test_convolutions) {
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 600; i += case_step()) {
         const Shape s = random_shape();
         const int64_t taps = s.taps[0] * (s.spatial > 1 ? s.taps[1] : 1);
         compare_convs(&s, (Slack){2e-6f * (float)(s.channels * taps + 4), 0});
@@ -234,7 +234,7 @@ TEST(test_convolutions) {
 
 /* Depthwise: taps of neighboring outputs are shared where they lie side by side. */
 TEST(test_depthwise) {
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 300; i += case_step()) {
         Shape s = random_shape();
         s.groups = 2 + random_below(70);
         s.channels = s.filters = 1;
@@ -258,7 +258,7 @@ TEST(test_tiles) {
         int64_t taps[2];
     } forms[] = {{2, {3, 3}}, {1, {5, 1}}, {1, {3, 1}}, {2, {1, 5}},
                  {2, {3, 1}}, {2, {1, 3}}, {2, {5, 1}}};
-    for (int i = 0; i < 960; i++) {
+    for (int i = 0; i < 960; i += case_step()) {
         const int form = i % 2 ? 0 : 1 + i / 8 % 6;
         Shape s = {.images = 1 + random_below(2), .groups = 1, .constant = true};
         s.spatial = forms[form].spatial;
@@ -341,7 +341,7 @@ static Shape pool_shape(void) {
 }
 
 TEST(test_pools) {
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 600; i += case_step()) {
         const Shape s = pool_shape();
         static Run second, last;
         begin_pool(&second, &s, DTYPE_FLOAT, false, i & 1);
@@ -366,7 +366,7 @@ TEST(test_pools) {
 
 /* Any 16 bits: what comes out is what the same floats give. */
 TEST(test_pools_of_halves) {
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 400; i += case_step()) {
         const Shape s = pool_shape();
         const bool bfloat = i & 1;
         static Run wide, narrow;
@@ -478,7 +478,7 @@ static void compare_transposed(Shape *s, float strange) {
  * block of rows, too. */
 TEST(test_transposed) {
     const bool has_bfloats = igemm_has_bfloats(isa_here());
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 600; i += case_step()) {
         Shape s = random_shape();
         s.groups = 1;
         s.same = false;
