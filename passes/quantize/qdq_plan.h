@@ -151,6 +151,11 @@ void qdq_table_take(QdqPlan *plan, Node *node);
 /* The weights of the product, which has a record, where they are constants (qdq_weight.c): adds them
  * to the plan, stored as `dtype`. *blame may get a reason where false. */
 bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame);
+/* How the weights of a product are stored by the request: of a weight whose value, dtype and axis of channels are set,
+ * the axis and the block. `integers`: what the product multiplies them by is quantized, too. Returns why they cannot
+ * be, or NULL. */
+const char *qdq_weight_layout(const QdqRequest *request, const OpRecord *record, bool integers,
+                              QdqWeight *weight);
 /* The axis of the weights' channels; -1 where there is none. */
 int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *weights);
 /* The operand that is the product's weights, a constant or not: Einsum's may be either. */

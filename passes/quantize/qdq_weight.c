@@ -159,20 +159,25 @@ static bool reads_integers(const QdqPlan *plan, const Node *node, const OpRecord
     return plan->request.activations || plan->values[x->id].dtype;
 }
 
+const char *qdq_weight_layout(const QdqRequest *request, const OpRecord *record, bool integers,
+                              QdqWeight *weight) {
+    const bool filters = record->channels == CHANNELS_FIRST || record->channels == CHANNELS_SECOND;
+    if ((request->per_tensor || (request->conv_channels && !filters)) &&
+        dtype_bits(weight->dtype) != 4)
+        weight->axis = -1;
+    if (integers && qdq_rank(weight->value) > 2 && record->channels == CHANNELS_LAST)
+        weight->axis =
+            -1; /* ONNX Runtime's kernels of integers take no other of a batch of matrices */
+    return choose_blocks(request, record, weight);
+}
+
 bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame) {
     const QdqRequest *request = &plan->request;
     const OpRecord *record = node_record(node);
     QdqWeight weight = {.dtype = dtype};
     if (!qdq_weight_find(plan, node, record, &weight, blame)) return false;
     const int64_t opset = opset_version(weight.value->graph->opsets, NULL);
-    const bool filters = record->channels == CHANNELS_FIRST || record->channels == CHANNELS_SECOND;
-    if ((request->per_tensor || (request->conv_channels && !filters)) && dtype_bits(dtype) != 4)
-        weight.axis = -1;
-    if (reads_integers(plan, node, record) && qdq_rank(weight.value) > 2 &&
-        record->channels == CHANNELS_LAST)
-        weight.axis =
-            -1; /* ONNX Runtime's kernels of integers take no other of a batch of matrices */
-    *blame = choose_blocks(request, record, &weight);
+    *blame = qdq_weight_layout(request, record, reads_integers(plan, node, record), &weight);
     if (*blame && request->others) {
         weight.dtype = dtype = request->others;
         *blame = choose_blocks(request, record, &weight);

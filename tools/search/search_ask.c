@@ -20,10 +20,6 @@ static const char *text_hash(const SearchJob *job, const char *text) {
     return text ? hex(job, hash64_bytes(text, strlen(text), 0)) : "none";
 }
 
-static const char *real(const SearchJob *job, double number) {
-    return isnan(number) ? "none" : arena_printf(job->arena, "%.17g", number);
-}
-
 /* Of what the model runs on: names, types, shapes and elements. */
 static uint64_t hash_values(const DemiData *values, size_t count) {
     uint64_t hash = count;
@@ -67,48 +63,72 @@ static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
            (!m->probe_inputs || hash_sets(&m->probes, hash, err));
 }
 
-static const char *candidate_names(const SearchJob *job) {
-    const char *names = "";
-    for (size_t i = 0; i < job->search->candidates.count; i++)
-        names = arena_printf(job->arena, "%s%s%s", names, i ? "," : "",
-                             job->search->candidates.items[i]);
-    return names;
-}
-
 static uint64_t hash_labels(const DemiSearchOptions *o) {
     const uint64_t hash = hash64_bytes(o->labels, o->label_count * sizeof *o->labels, 0);
     return hash64_bytes(o->holdout_labels, o->holdout_label_count * sizeof *o->labels, hash);
 }
 
-/* What differs where the journal's numbers would. */
-bool search_open_journal(SearchJob *job, Err *err) {
+/* A caller's score is what he calls it. */
+static const char *score_name(const SearchJob *job, const char *name) {
+    return name ? arena_printf(job->arena, "score: %s", name) : "score";
+}
+
+static const char *sensitivity_name(const SearchJob *job) {
     const DemiSearchOptions *o = &job->options;
+    switch (o->sensitivity) {
+    case DEMI_SENSITIVITY_MEASURED: return "measured";
+    case DEMI_SENSITIVITY_GRADIENT: return "gradient";
+    case DEMI_SENSITIVITY_SCORE: break;
+    }
+    return score_name(job, o->sensitivity_score ? o->sensitivity_name : o->score_name);
+}
+
+/* What conversions are told beside candidates. */
+static const char *policy_hash(const SearchJob *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    uint64_t data = 0;
-    if (!o->journal || o->part) return true;
-    if (!hash_data(job, &data, err)) return false;
+    const SearchQuantization *q = &job->model.told.quantization;
     const size_t size = demi_convert_policy(&job->model.convert, NULL, 0, &error);
-    if (!error_take(err, error.status, &error)) return false;
+    if (!error_take(err, error.status, &error)) return NULL;
     char *policy = arena_alloc(job->arena, size + 1);
     demi_convert_policy(&job->model.convert, policy, size + 1, NULL);
+    return text_hash(job, arena_printf(job->arena, "%s symmetric=%d block=%lld", policy,
+                                       q->symmetric, (long long)q->block));
+}
+
+/* With types: a short name stands for that of a runtime. */
+static const char *candidate_names(const SearchJob *job) {
+    const char *names = "";
+    for (size_t i = 0; i < job->model.candidate_count; i++) {
+        const Candidate *c = job->model.candidates[i];
+        names = arena_printf(job->arena, "%s%s%s", names, i ? "," : "", c->name);
+        if (c->value_format)
+            names = arena_printf(job->arena, "%s(%s)", names, c->value_format->word);
+    }
+    return names;
+}
+
+/* What differs where the journal's numbers would: neither the target nor the cost, nor the algorithm. */
+bool search_open_journal(SearchJob *job, Err *err) {
+    const DemiSearchOptions *o = &job->options;
+    uint64_t data = 0;
+    if (!o->journal || o->part) return true;
+    const char *policy = policy_hash(job, err);
+    if (!policy || !hash_data(job, &data, err)) return false;
     const JournalField fields[] = {
         {"demi", DEMI_VERSION_STRING},
+        {"acceptance", search_acceptance_name(job)},
         {"model and data", hex(job, data)},
+        {"runtime", arena_printf(job->arena, "%d", (int)job->model.told.quantization.runtime)},
         {"candidates", candidate_names(job)},
-        {"metric", o->metric == DEMI_METRIC_SCORE ? "score" : metric_name(o->metric)},
+        {"metric",
+         o->metric == DEMI_METRIC_SCORE ? score_name(job, o->score_name) : metric_name(o->metric)},
         {"labels", hex(job, hash_labels(o))},
         {"outputs", o->quantize_outputs ? "integers" : "float"},
-        {"sensitivity", o->sensitivity == DEMI_SENSITIVITY_GRADIENT ? "gradient" : "measured"},
+        {"sensitivity", sensitivity_name(job)},
         {"probes", arena_printf(job->arena, "%zu", o->probes)},
-        {"policy", text_hash(job, policy)},
+        {"policy", policy},
         {"calibration", "mse"},
-        {"supported", o->all_candidates ? "none" : text_hash(job, o->supported)},
-        {"target", real(job, o->target)},
-        {"drop", real(job, o->drop)},
-        {"max-cost", real(job, o->most_cost)},
-        {"cost", arena_printf(job->arena, "%d", (int)o->cost)},
-        {"algorithm", arena_printf(job->arena, "%d%s%s", (int)o->algorithm, o->reverse ? "r" : "",
-                                   o->fewer_conversions ? "c" : "")}};
+        {"supported", o->all_candidates ? "none" : text_hash(job, o->supported)}};
     job->journal =
         journal_open(o->journal, fields, sizeof fields / sizeof *fields, job->arena, err);
     return job->journal;
@@ -118,7 +138,8 @@ bool search_open_journal(SearchJob *job, Err *err) {
 
 const char *search_key(const SearchJob *job, const uint8_t *assignment) {
     char *key = arena_alloc(job->arena, job->problem.groups + 2);
-    for (uint32_t g = 0; g < job->problem.groups; g++) key[g] = (char)('0' + assignment[g]);
+    for (uint32_t g = 0; g < job->problem.groups; g++)
+        key[g] = assignment[g] == SEARCH_UNCONVERTED ? '.' : (char)('0' + assignment[g]);
     key[job->problem.groups] = '\0';
     return key;
 }
@@ -176,16 +197,34 @@ bool search_noted(const SearchJob *job, const char *key, Score *score) {
     return numbers;
 }
 
+/* One way of running it; *noted stays where the journal has it. */
+static bool run_or_find(SearchJob *job, const uint8_t *assignment, DemiNumerics numerics,
+                        Score *found, bool *noted, Err *err) {
+    const char *key = search_key(job, assignment);
+    if (numerics == DEMI_NUMERICS_FAITHFUL) key = arena_printf(job->arena, "faithful %s", key);
+    if (search_noted(job, key, found)) return true;
+    Arena *within = arena_child(job->arena);
+    const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
+    const bool ok = evaluation_once(&job->model, &job->scoring, &options, numerics, found, err);
+    arena_free(within);
+    *noted = false;
+    return ok && search_note(job, key, found, err);
+}
+
+/* As evaluation_run; what was found each way is noted, as it depends on the target whether both are asked. */
 static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *err) {
     SearchJob *job = user;
-    const char *key = search_key(job, assignment);
-    Score found = SCORE_NONE;
-    const bool noted = search_noted(job, key, &found);
-    const bool ok = noted || search_run(job, &job->scoring, assignment, &found, err);
+    Score found = SCORE_NONE, other = SCORE_NONE;
+    bool noted = true;
+    bool ok = run_or_find(job, assignment, DEMI_NUMERICS_FAST, &found, &noted, err);
+    if (ok && evaluation_asks_other(&job->scoring, &found)) {
+        ok = run_or_find(job, assignment, DEMI_NUMERICS_FAITHFUL, &other, &noted, err);
+        found = evaluation_join(&found, &other);
+    }
     *score = found.value;
     VEC_PUSH(job->arena, &job->scores, found);
     VEC_PUSH(job->arena, &job->score_noted, noted);
-    return ok && (noted || search_note(job, key, &found, err));
+    return ok;
 }
 
 static bool stop(void *user) {
