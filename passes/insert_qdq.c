@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "cast_node.h"
-#include "insert_qdq.h"
 #include "node_exclude.h"
 #include "node_pattern.h"
 #include "op_types.h"
@@ -288,8 +287,8 @@ static bool read_blocks(const PassStrings *texts, QdqRequest *request, Err *err)
     return true;
 }
 
-bool insert_qdq_request(const void *opts, QdqRequest *request, Err *err) {
-    const InsertQdqOptions *options = opts;
+/* But for nodes that stay float. */
+static bool read_options(const InsertQdqOptions *options, QdqRequest *request, Err *err) {
     *request = (QdqRequest){.activations = quantized_value_types[options->activations],
                             .weights = quantized_weight_types[options->weights],
                             .others = quantized_weight_types[options->others],
@@ -319,7 +318,7 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool flo
                                    .only = options->only,
                                    .allow_unmatched = options->allow_unmatched};
     const bool named = is_named(options);
-    if (!insert_qdq_request(options, request, err)) return false;
+    if (!read_options(options, request, err)) return false;
     if (!named && !request->activations && !request->weights) {
         err_set(err, ERR_USAGE, "insert-qdq has nothing to quantize");
         err_hint(err, "give activations, weights, values, or weights-of");
@@ -408,3 +407,11 @@ const PassInfo insert_qdq_pass = {
     .idempotent = false, /* a second run quantizes what the first made */
     .run = run,
 };
+
+bool qdq_request_read(const char *pass, Arena *arena, QdqRequest *request, Err *err) {
+    static const PassInfo *const passes[] = {&insert_qdq_pass};
+    const PassTable table = {.passes = passes, .count = 1};
+    Pipeline pipeline = {.steps = {0}};
+    return pipeline_parse(&table, arena, pass, &pipeline, err) &&
+           read_options(pipeline.steps.items[0].options, request, err);
+}

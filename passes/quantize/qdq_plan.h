@@ -51,6 +51,9 @@ typedef struct QdqRequest {
     PassStrings values, weights_of; /* "NAME=TYPE": by_names */
 } QdqRequest;
 
+/* What "insert-qdq{...}" asks for, but for nodes that stay float; in `arena`. ERR_USAGE where it is none. */
+bool qdq_request_read(const char *pass, Arena *arena, QdqRequest *request, Err *err);
+
 typedef enum QdqRole {
     QDQ_FLOAT,   /* it computes in float */
     QDQ_PRODUCT, /* it reads quantized values whatever is around it */

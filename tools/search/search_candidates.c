@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "insert_qdq.h"
-#include "passes.h"
 #include "policy.h"
 #include "runtime_rules.h"
 
@@ -138,11 +136,8 @@ void search_quantization_apply(const SearchQuantization *q, bool values, bool we
 /* A conversion of some value and weights to it, which is asked for its rules; and how they are stored. */
 static bool try_candidate(Finding *f, const Candidate *c) {
     static const char *const any[] = {"x"};
-    static const PassInfo *const passes[] = {&insert_qdq_pass};
-    const PassTable table = {.passes = passes, .count = 1};
     DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
     ConvertPolicy policy;
-    Pipeline pipeline = {.steps = {0}};
     const char *value[] = {
         c->value_format ? arena_printf(f->arena, "%s=%s", any[0], c->value_format->word) : NULL};
     const char *weights[] = {
@@ -155,8 +150,7 @@ static bool try_candidate(Finding *f, const Candidate *c) {
     options.weight_count = *weights ? 1 : 0;
     search_quantization_apply(&f->found->quantization, *value, *weights, &options);
     if (policy_from_options(&policy, &options, f->arena, f->err))
-        return pipeline_parse(&table, f->arena, policy_quantizer(&policy), &pipeline, f->err) &&
-               insert_qdq_request(pipeline.steps.items[0].options, &f->found->request, f->err);
+        return qdq_request_read(policy_quantizer(&policy), f->arena, &f->found->request, f->err);
     const char *why = arena_printf(f->arena, "%s", f->err->what);
     snprintf(f->err->what, sizeof f->err->what, "candidate '%s': %s", c->name, why);
     return false;

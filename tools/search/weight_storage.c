@@ -17,7 +17,7 @@ static bool try_format(const MeasuredModel *model, const Value *weights, const C
 }
 
 bool weight_storage_find(const MeasuredModel *model, const Value *weights,
-                        const Candidate *candidate, WeightStorage *found) {
+                         const Candidate *candidate, WeightStorage *found) {
     *found = (WeightStorage){NULL, -1, 0};
     return !candidate->weight_format ||
            try_format(model, weights, candidate, candidate->weight_format, found) ||
@@ -25,7 +25,7 @@ bool weight_storage_find(const MeasuredModel *model, const Value *weights,
 }
 
 Dtype weight_storage_type(const MeasuredModel *model, const Value *weights,
-                         const Candidate *candidate) {
+                          const Candidate *candidate) {
     WeightStorage layout;
     weight_storage_find(model, weights, candidate, &layout);
     return layout.format ? layout.format->dtype : candidate->weights;

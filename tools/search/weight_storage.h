@@ -15,10 +15,10 @@ typedef struct WeightStorage {
 
 /* Of weights of a group. False where they cannot be what the candidate says. */
 bool weight_storage_find(const MeasuredModel *model, const Value *weights,
-                        const Candidate *candidate, WeightStorage *found);
+                         const Candidate *candidate, WeightStorage *found);
 
 /* Their type then: weights that cannot be what it says have none of it. */
 Dtype weight_storage_type(const MeasuredModel *model, const Value *weights,
-                         const Candidate *candidate);
+                          const Candidate *candidate);
 
 #endif
