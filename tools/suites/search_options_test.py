@@ -163,6 +163,24 @@ class Conversions(OptionsCase):
         for used in set(re.findall('fill-([^"{ ]+)"', page)):
             self.assertIn(f".fill-{used}{{", page)  # each has a color
 
+    def test_weights_rounded_on_data(self) -> None:
+        """By the sets for calibration, from which convert makes the same file again."""
+        random = np.random.default_rng(0)
+        mix = random.standard_normal((64, 64)) * np.logspace(0, -2, 64)[:, None]
+        for name, count in (("calibration", 6), ("data", 4)):
+            self.sets(name, [(random.standard_normal((32, 64)) @ mix).astype(np.float32) for _ in range(count)])
+        model = self.write("chain.onnx", chain(1, 1, 1, width=64).SerializeToString())
+        scores, out = [], self.path("out")
+        for rounding in ("nearest", "gptq"):
+            result = self.search(0, model, "-c", "float,a8w4", "--data", self.path("data"), "--calibrate",
+                                 self.path("calibration"), "--target", "5", "--rounding", rounding, "--output-dir", out)
+            scores.append(self.best(result)["score"])
+        self.assertGreater(scores[1], scores[0] + 1)
+        self.ok("convert", model, "-o", self.path("again.onnx"), "--quiet", "--policy", f"{out}/policy.json",
+                "--calibrate", self.path("calibration"))
+        self.assertTrue(filecmp.cmp(f"{out}/model.onnx", self.path("again.onnx"), False))
+        self.assertIn("needs calibration data", self.fails(2, "convert", model, "-n", "--policy", f"{out}/policy.json"))
+
     def test_measured_noise_is_that_of_the_model(self) -> None:
         """In each way of storing: the noise of the one group that is not float."""
         model = self.write("one.onnx", chain(1, width=64).SerializeToString())
@@ -286,7 +304,8 @@ class Refusals(OptionsCase):
                 (["-c", "float,w8", "--symmetric"], "'symmetric' has no effect"),
                 (["-c", "float,float16", "--block", "32"], "'block' has no effect"),
                 (["-c", "float,float16", "--for", "tensorrt"], "'runtime' has no effect"),
-                ([*ints, "--rest", "int8-weights"], "'rest' has no effect"),
+                (["-c", "float,float16", "--rounding", "gptq"], "'rounding' has no effect"),
+                ([*ints, "--rounding", "up"], "up"), ([*ints, "--rest", "int8-weights"], "'rest' has no effect"),
                 (["-c", "a16w16,a8w8", "--rest", "float16"], "'rest' has no effect"),
                 (["-c", "float,float16,a8w8", "--rest", "float16"], "duplicate candidate 'float16'"),
                 (["-c", "float16,a8w8", "--rest", "bfloat16"], "'rest' has no effect"),
