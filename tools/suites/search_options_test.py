@@ -111,6 +111,9 @@ class Conversions(OptionsCase):
         self.assertEqual(made.blocks(), {16})
         _, made = self.found(self.net, "-c", "float,a8w8", "--opset", "20", "--simplify", "--target", "10")
         self.assertEqual(made.model.opset_import[0].version, 20)
+        result, made = self.found(model, "-c", "float,w8", "--simplify", "--target", "10")
+        self.assertNotIn("Identity", {n.op_type for n in made.model.graph.node})
+        self.assertEqual([g["name"] for g in result["groups"]], ["x", "m0", "y"])
         _, made = self.found(*common, "float,a8w8", "--range", "x=-3:5")
         scale = next(made.array(n.input[1]) for n in made.values if n.input[0] == "x")
         self.assertAlmostEqual(float(scale), 8 / 255, places=6)
@@ -215,6 +218,12 @@ class Scores(OptionsCase):
         result = self.search(0, self.net, "-c", "float,w8", "--target", "0.8", "--eval", command, "--sensitivity",
                              "eval", "--algorithm", "aimet-bruteforce")
         self.assertGreater(result["partial_runs"], 3)
+        command = self.scorer("print(2 - size / 4035)\n")
+        result = self.search(0, self.net, "-c", "float,a16w16,a8w8", "--target", "0.99", "--eval", command,
+                             "--sensitivity", "eval")
+        noise = np.array([g["noise"][1:] for g in result["groups"]])
+        self.assertGreater((noise[:, 1] > 0).sum(), 4)
+        self.assertTrue((noise[:, 0] > noise[:, 1] / 100)[noise[:, 1] > 0].all())  # 16 bits are asked for, too
 
     def test_scores_that_are_no_numbers(self) -> None:
         command = self.scorer("print('nan' if n % 2 == 0 else 1)\n")
