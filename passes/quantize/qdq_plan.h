@@ -171,8 +171,6 @@ void qdq_keep_picks(QdqPlan *plan);
 /* What reads the bias of a product: itself, or a sum of two that alone reads what it gives. NULL where there
  * is none. */
 Use *qdq_bias_use(const Node *product);
-/* Whether such weights can have scales by blocks of what is summed, which those of 4 bits must. */
-bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights);
 /* Products whose weights are copies of a constant, as Identities are that exporters write for what
  * several layers share, read the constant itself. Copies that nothing reads then go. */
 void qdq_skip_copies(QdqPlan *plan);
