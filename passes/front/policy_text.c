@@ -84,6 +84,22 @@ static int64_t usual_base(const ConvertPolicy *policy) {
     return reduced_of(policy) ? convert_target_of(reduced_of(policy)) : DEMI_TO_FLOAT16;
 }
 
+static const RuntimeRules *rules_of(const ConvertPolicy *policy) {
+    return runtime_rules(policy->values[SETTING_RUNTIME]);
+}
+
+/* What the runtime's rules say where nobody said anything. */
+static void settle_rules(ConvertPolicy *policy) {
+    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
+    const char *words = rules_of(policy)->activations;
+    const bool values = target_of(policy)->kind == TARGET_VALUES;
+    if (!policy->values[SETTING_ACTIVATIONS] && values)
+        policy->values[SETTING_ACTIVATIONS] =
+            setting_choice(activations, runtime_next_word(&words, policy->arena), false);
+    if (rules_of(policy)->symmetric && (values || policy->lists[SETTING_VALUES].count))
+        policy->values[SETTING_SYMMETRIC] = true;
+}
+
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
 static void settle(ConvertPolicy *policy) {
     int64_t *values = policy->values;
@@ -92,8 +108,7 @@ static void settle(ConvertPolicy *policy) {
     if (!values[SETTING_TO]) values[SETTING_TO] = policy_settings[SETTING_TO].otherwise;
     if (!values[SETTING_RUNTIME])
         values[SETTING_RUNTIME] = policy_settings[SETTING_RUNTIME].otherwise;
-    const bool whole = target_of(policy)->kind == TARGET_VALUES;
-    runtime_rules_settle(policy, whole || policy->lists[SETTING_VALUES].count, whole);
+    settle_rules(policy);
     if (!values[SETTING_REST] && values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
         values[SETTING_REST] = DEMI_REST_INT8_WEIGHTS;
     for (SettingId id = 0; id < SETTING_COUNT; id++)
@@ -178,14 +193,52 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     return true;
 }
 
+static const char *runtime_of(const ConvertPolicy *policy) {
+    return policy_settings[SETTING_RUNTIME].choices[policy->values[SETTING_RUNTIME]].word;
+}
+
+static bool check_values(const ConvertPolicy *policy, const char *word, Err *err) {
+    const RuntimeRules *rules = rules_of(policy);
+    if (runtime_takes_values(rules, word)) return true;
+    err_set(err, ERR_USAGE, "%s does not take %s activations", runtime_of(policy), word);
+    err_expected(err, "%s", rules->activations);
+    return false;
+}
+
+static bool check_weights(const ConvertPolicy *policy, const QuantizedFormat *format, Err *err) {
+    const RuntimeRules *rules = rules_of(policy);
+    if (runtime_takes_weights(rules, format)) return true;
+    err_set(err, ERR_USAGE, "%s does not take %s weights", runtime_of(policy), format->word);
+    err_expected(err, "%s", rules->weights);
+    return false;
+}
+
+/* "NAME=TYPE"; what is no type, the pass refuses. */
+static bool check_named(const ConvertPolicy *policy, SettingId list, Err *err) {
+    const bool weights = list == SETTING_WEIGHTS;
+    for (size_t i = 0; i < policy->lists[list].count; i++) {
+        const char *split = strrchr(policy->lists[list].items[i], '=');
+        const QuantizedFormat *format = split ? quantized_format_named(split + 1, weights) : NULL;
+        if (format && !(weights ? check_weights(policy, format, err)
+                                : check_values(policy, format->word, err)))
+            return false;
+    }
+    return true;
+}
+
 static bool check_rules(const ConvertPolicy *policy, Err *err) {
-    const TargetKind kind = target_of(policy)->kind;
+    const SettingChoice *activations = policy_settings[SETTING_ACTIVATIONS].choices;
     if (!quantizes(policy) && !is_named(policy) && is_said(policy, SETTING_RUNTIME) &&
-        !(reduced_of(policy) && *runtime_rules(policy)->casts))
+        !(reduced_of(policy) && *rules_of(policy)->casts))
         return err_set(err, ERR_USAGE, "'runtime' %s only has an effect with quantization",
-                       runtime_word(policy));
-    return runtime_rules_check(policy, kind == TARGET_VALUES,
-                               quantizes(policy) ? target_of(policy)->dtype : DTYPE_UNDEFINED, err);
+                       runtime_of(policy));
+    if (quantizes(policy) &&
+        !check_weights(policy, quantized_format(target_of(policy)->dtype), err))
+        return false;
+    if (target_of(policy)->kind == TARGET_VALUES &&
+        !check_values(policy, activations[policy->values[SETTING_ACTIVATIONS]].word, err))
+        return false;
+    return check_named(policy, SETTING_VALUES, err) && check_named(policy, SETTING_WEIGHTS, err);
 }
 
 static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
@@ -343,7 +396,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
             pipeline_put_choice(text, "others", "int8");
     }
     put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
-    pipeline_put_options(text, runtime_rules(policy)->passes);
+    pipeline_put_options(text, rules_of(policy)->passes);
 }
 
 static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
@@ -353,7 +406,7 @@ static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
     if (runtime && policy->values[SETTING_IO] == DEMI_IO_LOW)
         pipeline_put_choice(text, "keep-defaults", "true");
     if (!runtime) pipeline_put_choice(text, "store", "true");
-    pipeline_put_options(text, runtime_rules(policy)->casts);
+    pipeline_put_options(text, rules_of(policy)->casts);
     put_settings(text, policy, SETTINGS_OF_NODES);
     /* what was measured may have been folded since; patterns were matched when weights were quantized */
     if (quantizes(policy) && !is_said(policy, SETTING_ALLOW_UNMATCHED))

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a runtime takes of quantized models: its row of runtimes.def. */
+/* What runtimes take of quantized models: the rows of runtimes.def. */
 #ifndef DEMI_RUNTIME_RULES_H
 #define DEMI_RUNTIME_RULES_H
 
-#include "policy.h"
+#include <stdint.h>
+
+#include "arena.h"
+#include "quantized_format.h"
 
 typedef struct RuntimeRules {
-    const char *activations; /* words of types of quantized values, the default first */
-    const char *weights;     /* the same of weights; "": all */
+    const char *activations; /* types of quantized values, with spaces between: the default first */
+    const char *weights;     /* the same: formats of quantized weights */
     bool symmetric;
     const char *passes; /* options of insert-qdq */
     const char *casts;  /* options of insert-casts */
 } RuntimeRules;
 
-/* Of the policy's runtime, which is settled. */
-const RuntimeRules *runtime_rules(const ConvertPolicy *policy);
+/* By demi.h's constant, from 1 on. */
+const RuntimeRules *runtime_rules(int64_t runtime);
 
-/* The runtime's word. */
-const char *runtime_word(const ConvertPolicy *policy);
+/* Values of that word; weights of that format. */
+bool runtime_takes_values(const RuntimeRules *rules, const char *word);
+bool runtime_takes_weights(const RuntimeRules *rules, const QuantizedFormat *format);
 
-/* What the runtime's rules say where nobody said anything. `values`: some are quantized, as `activations` says or,
- * where not `whole`, as they are named. */
-void runtime_rules_settle(ConvertPolicy *policy, bool values, bool whole);
-
-/* ERR_USAGE where something is quantized to a type that the runtime does not take; of all values where `whole`, and
- * of what the policy names. `weights`: of all weights; UNDEFINED: none but named ones. */
-bool runtime_rules_check(const ConvertPolicy *policy, bool whole, Dtype weights, Err *err);
+/* The next of words that have spaces between; NULL behind the last. *words moves on. */
+const char *runtime_next_word(const char **words, Arena *arena);
 
 #endif

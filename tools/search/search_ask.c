@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "clock.h"
-#include "error_fill.h"
 #include "search_job.h"
 
 const char *search_key(const SearchJob *job, const uint8_t *assignment) {

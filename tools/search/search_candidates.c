@@ -47,7 +47,7 @@ static bool read_said(Finding *f) {
                               .block = said->values[SETTING_BLOCK],
                               .rounding = (DemiRounding)said->values[SETTING_ROUNDING]};
     said->values[SETTING_RUNTIME] = q->runtime;
-    q->of_halves = *runtime_rules(said)->casts;
+    q->of_halves = *runtime_rules(q->runtime)->casts;
     f->convert->runtime = DEMI_RUNTIME_DEFAULT;
     f->convert->symmetric = false;
     f->convert->block = 0;
@@ -61,22 +61,17 @@ static bool read_said(Finding *f) {
 /* The types of values, those that are said first. */
 static void list_values(Finding *f) {
     const ConvertPolicy *said = &f->said;
-    const int64_t first = said->values[SETTING_ACTIVATIONS];
+    const int64_t first = said->values[SETTING_ACTIVATIONS], rest = said->values[SETTING_REST];
+    const char *words = runtime_rules(said->values[SETTING_RUNTIME])->activations, *word;
     VEC(Dtype) types = {0};
     if (first) VEC_PUSH(f->arena, &types, quantized_value_types[first]);
-    for (const char *at = runtime_rules(said)->activations; *at;) {
-        const size_t length = strcspn(at, " ");
-        const char *word = arena_printf(f->arena, "%.*s", (int)length, at);
+    while ((word = runtime_next_word(&words, f->arena)))
         VEC_PUSH(f->arena, &types, quantized_format_named(word, false)->dtype);
-        at += length + (at[length] == ' ');
-    }
-    f->rules =
-        (CandidateRules){.runtime = runtime_word(said),
-                         .values = types.items,
-                         .count = types.count,
-                         .other_weights = said->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS
-                                              ? quantized_format(DTYPE_INT8)
-                                              : NULL};
+    f->rules = (CandidateRules){
+        .runtime = policy_settings[SETTING_RUNTIME].choices[said->values[SETTING_RUNTIME]].word,
+        .values = types.items,
+        .count = types.count,
+        .other_weights = rest == DEMI_REST_INT8_WEIGHTS ? quantized_format(DTYPE_INT8) : NULL};
 }
 
 /* ---- candidates ------------------------------------------------------------------------------ */
