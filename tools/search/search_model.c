@@ -257,7 +257,8 @@ DemiConvertOptions search_model_options(const SearchModel *m, const uint8_t *ass
     if (q.values.count || q.weights.count) {
         if (m->half == DTYPE_UNDEFINED) options.to = DEMI_TO_INT8;
         const int64_t has = opset_version(&demi_front_model(*m->held)->opsets, NULL);
-        if (options.opset == DEMI_OPSET_DEFAULT && has < q.opset) options.opset = q.opset;
+        const bool raised = options.opset == DEMI_OPSET_DEFAULT || options.opset == DEMI_OPSET_AUTO;
+        if (raised && has < q.opset) options.opset = q.opset;
     }
     search_quantization_apply(&m->told.quantization, q.values.count, q.weights.count, &options);
     if (options.rounding == DEMI_ROUNDING_GPTQ && m->rounded) options.run = &m->run;

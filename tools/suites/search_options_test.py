@@ -10,6 +10,8 @@ import json
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -111,6 +113,9 @@ class Conversions(OptionsCase):
         self.assertEqual(made.blocks(), {16})
         _, made = self.found(self.net, "-c", "float,a8w8", "--opset", "20", "--simplify", "--target", "10")
         self.assertEqual(made.model.opset_import[0].version, 20)
+        _, made = self.found(*common, "float,a16w8", "--opset", "auto")
+        self.assertEqual(made.model.opset_import[0].version, 21)
+        self.assertIn("opset 17", self.fails(2, "search", *common, "float,a16w8", "--opset", "keep"))
         result, made = self.found(model, "-c", "float,w8", "--simplify", "--target", "10")
         self.assertNotIn("Identity", {n.op_type for n in made.model.graph.node})
         self.assertEqual([g["name"] for g in result["groups"]], ["x", "m0", "y"])
@@ -224,6 +229,23 @@ class Scores(OptionsCase):
         noise = np.array([g["noise"][1:] for g in result["groups"]])
         self.assertGreater((noise[:, 1] > 0).sum(), 4)
         self.assertTrue((noise[:, 0] > noise[:, 1] / 100)[noise[:, 1] > 0].all())  # 16 bits are asked for, too
+
+    def test_same_for_any_ranks(self) -> None:
+        mpirun = shutil.which("mpirun")
+        if not mpirun:
+            self.skipTest("no mpirun")
+        command = f"{sys.executable} {self.write('size.py', 'import os, sys; print(os.stat(sys.argv[-1]).st_size / -4035)')}"
+        found = []
+        for ranks in ("1", "2"):
+            out = self.path(f"{ranks}.json")
+            done = subprocess.run(
+                [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", ranks, self.demi, "search", self.net, "--random",
+                 "1", "-c", "float,a8w8", "--target", "50", "--eval-sensitivity", command, "--threads", "1", "--quiet",
+                 f"--json={out}"], capture_output=True, text=True, timeout=600, check=False,
+                env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})  # Open MPI's
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found.append(json.loads(pathlib.Path(out).read_text()))
+        self.assertEqual(found[0], found[1])
 
     def test_scores_that_are_no_numbers(self) -> None:
         command = self.scorer("print('nan' if n % 2 == 0 else 1)\n")
