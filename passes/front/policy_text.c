@@ -197,31 +197,33 @@ static const char *runtime_of(const ConvertPolicy *policy) {
     return policy_settings[SETTING_RUNTIME].choices[policy->values[SETTING_RUNTIME]].word;
 }
 
-static bool check_values(const ConvertPolicy *policy, const char *word, Err *err) {
-    const RuntimeRules *rules = rules_of(policy);
-    if (runtime_takes_values(rules, word)) return true;
-    err_set(err, ERR_USAGE, "%s does not take %s activations", runtime_of(policy), word);
-    err_expected(err, "%s", rules->activations);
+static bool refuse_type(const ConvertPolicy *policy, const char *word, bool weights, Err *err) {
+    err_set(err, ERR_USAGE, "%s does not take %s %s", runtime_of(policy), word,
+            weights ? "weights" : "activations");
+    err_expected(err, "%s", weights ? rules_of(policy)->weights : rules_of(policy)->activations);
     return false;
+}
+
+static bool check_values(const ConvertPolicy *policy, const char *word, Err *err) {
+    return runtime_takes_values(rules_of(policy), word) || refuse_type(policy, word, false, err);
 }
 
 static bool check_weights(const ConvertPolicy *policy, const QuantizedFormat *format, Err *err) {
-    const RuntimeRules *rules = rules_of(policy);
-    if (runtime_takes_weights(rules, format)) return true;
-    err_set(err, ERR_USAGE, "%s does not take %s weights", runtime_of(policy), format->word);
-    err_expected(err, "%s", rules->weights);
-    return false;
+    return runtime_takes_weights(rules_of(policy), format) ||
+           refuse_type(policy, format->word, true, err);
 }
 
-/* "NAME=TYPE"; what is no type, the pass refuses. */
+/* "NAME=TYPE", which is that very type; what is none, the pass refuses. */
 static bool check_named(const ConvertPolicy *policy, SettingId list, Err *err) {
     const bool weights = list == SETTING_WEIGHTS;
     for (size_t i = 0; i < policy->lists[list].count; i++) {
         const char *split = strrchr(policy->lists[list].items[i], '=');
         const QuantizedFormat *format = split ? quantized_format_named(split + 1, weights) : NULL;
-        if (format && !(weights ? check_weights(policy, format, err)
-                                : check_values(policy, format->word, err)))
-            return false;
+        const char *words = weights ? rules_of(policy)->weights : rules_of(policy)->activations;
+        const char *word = format ? runtime_next_word(&words, policy->arena) : NULL;
+        while (word && strcmp(word, format->word) != 0)
+            word = runtime_next_word(&words, policy->arena);
+        if (format && !word) return refuse_type(policy, format->word, weights, err);
     }
     return true;
 }
