@@ -5,8 +5,8 @@
 #include "op_signature.h"
 #include "pipeline_put.h"
 #include "policy.h"
+#include "policy_rules.h"
 #include "quantized_format.h"
-#include "runtime_rules.h"
 
 #include <string.h>
 
@@ -84,22 +84,6 @@ static int64_t usual_base(const ConvertPolicy *policy) {
     return reduced_of(policy) ? convert_target_of(reduced_of(policy)) : DEMI_TO_FLOAT16;
 }
 
-static const RuntimeRules *rules_of(const ConvertPolicy *policy) {
-    return runtime_rules(policy->values[SETTING_RUNTIME]);
-}
-
-/* What the runtime's rules say where nobody said anything. */
-static void settle_rules(ConvertPolicy *policy) {
-    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
-    const char *words = rules_of(policy)->activations;
-    const bool values = target_of(policy)->kind == TARGET_VALUES;
-    if (!policy->values[SETTING_ACTIVATIONS] && values)
-        policy->values[SETTING_ACTIVATIONS] =
-            setting_choice(activations, runtime_next_word(&words, policy->arena), false);
-    if (rules_of(policy)->symmetric && (values || policy->lists[SETTING_VALUES].count))
-        policy->values[SETTING_SYMMETRIC] = true;
-}
-
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
 static void settle(ConvertPolicy *policy) {
     int64_t *values = policy->values;
@@ -108,7 +92,7 @@ static void settle(ConvertPolicy *policy) {
     if (!values[SETTING_TO]) values[SETTING_TO] = policy_settings[SETTING_TO].otherwise;
     if (!values[SETTING_RUNTIME])
         values[SETTING_RUNTIME] = policy_settings[SETTING_RUNTIME].otherwise;
-    settle_rules(policy);
+    policy_settle_rules(policy);
     if (!values[SETTING_REST] && values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
         values[SETTING_REST] = DEMI_REST_INT8_WEIGHTS;
     for (SettingId id = 0; id < SETTING_COUNT; id++)
@@ -193,54 +177,12 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     return true;
 }
 
-static const char *runtime_of(const ConvertPolicy *policy) {
-    return policy_settings[SETTING_RUNTIME].choices[policy->values[SETTING_RUNTIME]].word;
-}
-
-static bool refuse_type(const ConvertPolicy *policy, const char *word, bool weights, Err *err) {
-    err_set(err, ERR_USAGE, "%s does not take %s %s", runtime_of(policy), word,
-            weights ? "weights" : "activations");
-    err_expected(err, "%s", weights ? rules_of(policy)->weights : rules_of(policy)->activations);
-    return false;
-}
-
-static bool check_values(const ConvertPolicy *policy, const char *word, Err *err) {
-    return runtime_takes_values(rules_of(policy), word) || refuse_type(policy, word, false, err);
-}
-
-static bool check_weights(const ConvertPolicy *policy, const QuantizedFormat *format, Err *err) {
-    return runtime_takes_weights(rules_of(policy), format) ||
-           refuse_type(policy, format->word, true, err);
-}
-
-/* "NAME=TYPE", which is that very type; what is none, the pass refuses. */
-static bool check_named(const ConvertPolicy *policy, SettingId list, Err *err) {
-    const bool weights = list == SETTING_WEIGHTS;
-    for (size_t i = 0; i < policy->lists[list].count; i++) {
-        const char *split = strrchr(policy->lists[list].items[i], '=');
-        const QuantizedFormat *format = split ? quantized_format_named(split + 1, weights) : NULL;
-        const char *words = weights ? rules_of(policy)->weights : rules_of(policy)->activations;
-        const char *word = format ? runtime_next_word(&words, policy->arena) : NULL;
-        while (word && strcmp(word, format->word) != 0)
-            word = runtime_next_word(&words, policy->arena);
-        if (format && !word) return refuse_type(policy, format->word, weights, err);
-    }
-    return true;
-}
-
 static bool check_rules(const ConvertPolicy *policy, Err *err) {
-    const SettingChoice *activations = policy_settings[SETTING_ACTIVATIONS].choices;
     if (!quantizes(policy) && !is_named(policy) && is_said(policy, SETTING_RUNTIME) &&
-        !(reduced_of(policy) && *rules_of(policy)->casts))
+        !(reduced_of(policy) && *policy_rules(policy)->casts))
         return err_set(err, ERR_USAGE, "'runtime' %s only has an effect with quantization",
-                       runtime_of(policy));
-    if (quantizes(policy) &&
-        !check_weights(policy, quantized_format(target_of(policy)->dtype), err))
-        return false;
-    if (target_of(policy)->kind == TARGET_VALUES &&
-        !check_values(policy, activations[policy->values[SETTING_ACTIVATIONS]].word, err))
-        return false;
-    return check_named(policy, SETTING_VALUES, err) && check_named(policy, SETTING_WEIGHTS, err);
+                       policy_runtime(policy));
+    return policy_check_rules(policy, err);
 }
 
 static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
@@ -398,7 +340,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
             pipeline_put_choice(text, "others", "int8");
     }
     put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
-    pipeline_put_options(text, rules_of(policy)->passes);
+    pipeline_put_options(text, policy_rules(policy)->passes);
 }
 
 static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
@@ -408,7 +350,7 @@ static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
     if (runtime && policy->values[SETTING_IO] == DEMI_IO_LOW)
         pipeline_put_choice(text, "keep-defaults", "true");
     if (!runtime) pipeline_put_choice(text, "store", "true");
-    pipeline_put_options(text, rules_of(policy)->casts);
+    pipeline_put_options(text, policy_rules(policy)->casts);
     put_settings(text, policy, SETTINGS_OF_NODES);
     /* what was measured may have been folded since; patterns were matched when weights were quantized */
     if (quantizes(policy) && !is_said(policy, SETTING_ALLOW_UNMATCHED))
