@@ -192,10 +192,13 @@ class Conversions(OptionsCase):
     def test_measured_noise_is_that_of_the_model(self) -> None:
         """In each way of storing: the noise of the one group that is not float."""
         model = self.write("one.onnx", chain(1, width=64).SerializeToString())
-        for pair, *words in (("w8",), ("w4",), ("float:uint4",), ("float:fp8",), ("w8", "--block", "16"),
-                             ("w4", "--for", "tensorrt"), ("a8w8",), ("a8w8", "--symmetric"), ("int8:int4",),
-                             ("a8w8", "--for", "tensorrt"), ("a8w8", "--for", "qnn"), ("int8:float",)):
-            result = self.search(0, model, "-c", f"float,{pair}", "--target", "70", "--sets", "4", "--probe-sets", "4", *words)
+        hint = self.fails(2, "search", model, "-c", "float,nothing")  # which lists all types
+        values, weights = (words.split("|") for words in re.search(r"of (\S+) and (\S+)$", hint).groups())
+        self.assertTrue({"uint8", "int16"} <= set(values) and {"int8", "uint4", "fp8"} <= set(weights))
+        for pair, *words in (*((f"float:{word}",) for word in weights), *((f"{word}:float",) for word in values),
+                             ("w8", "--block", "16"), ("w4", "--for", "tensorrt"), ("a8w8", "--symmetric"),
+                             ("int8:int4",), ("a8w8", "--for", "tensorrt"), ("a8w8", "--for", "qnn")):
+            result = self.search(0, model, "-c", f"float,{pair}", "--target", "95", "--sets", "4", "--probe-sets", "4", *words)
             noise = next(g["noise"][1] for g in result["groups"] if g["noise"][1])
             score = min(p["score"] for p in result["points"])
             self.assertAlmostEqual(-10 * np.log10(noise), score, delta=0.05, msg=(pair, words))
