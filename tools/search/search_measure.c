@@ -26,12 +26,15 @@ static bool takes_weights(const SearchJob *job, uint32_t group, const Candidate 
 }
 
 /* A group may have a candidate of which something differs: weights alone need weights, and what is quantized values
- * that need not stay float, and a range that is known. The first one it may have in any case, which is then what it is. */
+ * that need not stay float, and a range that is known. The first one it may have in any case, which is then what it
+ * is. What a node reads that is to stay in float32 has no other than that, and no quantized one. */
 static bool may_have(const SearchJob *job, uint32_t group, size_t c) {
     const Group *of = &search_groups(job)->items[group];
     const Candidate *candidate = job->model.candidates[c];
+    if (job->model.kept[group])
+        return !candidate->value_format && !candidate->weight_format &&
+               (c == 0 || candidate_is_plain(candidate));
     if (c == 0) return true;
-    if (job->model.kept[group]) return false;
     const bool as_first = candidate->activations == job->model.candidates[0]->activations;
     if (!of->weights.count && !candidate->value_format &&
         (as_first || candidate->activations == DTYPE_FLOAT))
@@ -50,6 +53,12 @@ static bool refuse_group(const SearchJob *job, const Supported *supported, uint3
                          Err *err) {
     const Node *node =
         supported_refusal(supported, search_groups(job), group, job->model.candidates[0]);
+    if (!node) {
+        err_set(err, ERR_USAGE, "a node that reads '%s' is to stay in float32, but no candidate is",
+                search_model_name(&job->model, group));
+        err_hint(err, "add the candidate 'float'");
+        return false;
+    }
     err_set(err, ERR_USAGE, "no candidate is supported by all operators around '%s'",
             search_model_name(&job->model, group));
     err_hint(err, "%s '%s' does not support %s", node->op_type->text, node_label(node),
@@ -431,12 +440,12 @@ bool search_allow(SearchJob *job, MemTrap *trap, Err *err) {
     job->model.trials.progress.cancelled |= calibration->progress.cancelled;
     if (!ok) return false;
     job->model.ranges = integers ? ranges : NULL;
-    const bool rounded = search_model_round(&job->model, trap, err);
+    job->noise = ARENA_ARRAY(job->arena, double, all + 1);
+    job->alone = ARENA_ARRAY(job->arena, double, all + 1);
+    if (!find_allowed(job, err)) return false;
+    const bool rounded = search_model_round(&job->model, job->allowed, trap, err);
     job->search->rounded = job->model.rounded;
     job->model.trials.progress.cancelled |= calibration->progress.cancelled;
     if (calibration != &job->model.trials) trials_forget(calibration);
-    if (!rounded) return false;
-    job->noise = ARENA_ARRAY(job->arena, double, all + 1);
-    job->alone = ARENA_ARRAY(job->arena, double, all + 1);
-    return find_allowed(job, err);
+    return rounded;
 }

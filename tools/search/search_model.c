@@ -277,19 +277,13 @@ DemiConvertOptions search_model_options(const SearchModel *m, const uint8_t *ass
 
 /* ---- rounding on data ------------------------------------------------------------------------ */
 
-/* The candidate for all groups that can store their weights so. */
-static bool round_candidate(SearchModel *m, size_t c, Err *err) {
+/* The candidate for all groups that may have it. */
+static bool round_candidate(SearchModel *m, size_t c, const bool *allowed, Err *err) {
     const uint32_t groups = m->measured.groups.count;
     Arena *within = arena_child(m->arena);
     uint8_t *assignment = ARENA_ARRAY(within, uint8_t, groups + 1);
-    WeightStorage layout;
-    for (uint32_t g = 0; g < groups; g++) {
-        const GroupValues *weights = &m->measured.groups.items[g].weights;
-        bool fits = !m->kept[g];
-        for (size_t i = 0; fits && i < weights->count; i++)
-            fits = weight_storage_find(&m->measured, weights->items[i], m->candidates[c], &layout);
-        assignment[g] = fits ? (uint8_t)c : SEARCH_UNCONVERTED;
-    }
+    for (uint32_t g = 0; g < groups; g++)
+        assignment[g] = allowed[g * m->candidate_count + c] ? (uint8_t)c : SEARCH_UNCONVERTED;
     Trials *calibration = search_model_calibration(m), plain = *calibration;
     plain.source = m->source;
     DemiConvertOptions options = search_model_options(m, assignment, within);
@@ -303,7 +297,7 @@ static void free_rounded(void *weights) {
     demi_rounded_free(weights);
 }
 
-bool search_model_round(SearchModel *m, MemTrap *trap, Err *err) {
+bool search_model_round(SearchModel *m, const bool *allowed, MemTrap *trap, Err *err) {
     Arena arena;
     if (m->told.quantization.rounding != DEMI_ROUNDING_GPTQ) return true;
     arena_init(&arena, trap);
@@ -314,7 +308,7 @@ bool search_model_round(SearchModel *m, MemTrap *trap, Err *err) {
     m->run = (DemiRunOptions)DEMI_RUN_OPTIONS_INIT;
     m->run.rounded = m->rounded;
     for (size_t c = 0; c < m->candidate_count; c++)
-        if (m->candidates[c]->weight_format && !round_candidate(m, c, err)) return false;
+        if (m->candidates[c]->weight_format && !round_candidate(m, c, allowed, err)) return false;
     return true;
 }
 

@@ -83,8 +83,9 @@ static inline Trials *search_model_calibration(SearchModel *model) {
 bool search_model_trials(SearchModel *model, const DemiInputOptions *inputs, size_t parts,
                          Trials *trials, Err *err);
 
-/* Rounds weights on the calibration data, as all candidates store them, where that is asked for. `trap`: of memory. */
-bool search_model_round(SearchModel *model, MemTrap *trap, Err *err);
+/* Rounds weights on the calibration data, as all candidates store them, where that is asked for. `allowed` is
+ * [groups][candidates]; `trap` of memory. */
+bool search_model_round(SearchModel *model, const bool *allowed, MemTrap *trap, Err *err);
 
 /* What to call a group: its first value. */
 const char *search_model_name(const SearchModel *model, uint32_t group);

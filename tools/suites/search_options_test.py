@@ -134,6 +134,11 @@ class Conversions(OptionsCase):
             reasons = {g["reason"] for g in result["groups"] if g["name"] in floats}
             self.assertEqual(reasons, {"a node that reads it is kept in float32"})
             self.assertFalse(floats & {n.input[0] for n in made.values})
+        for candidates in ("a16w16,a8w8,float", "float,a16w16,a8w8"):  # the widest is no float: it is none of theirs
+            result, made = self.found(self.net, "-c", candidates, "--target", "10", "--keep", "out:c2")
+            self.assertEqual(next(g["candidate"] for g in result["groups"] if g["name"] == "r1"), "float")
+        self.assertIn("add the candidate 'float'", self.fails(
+            2, "search", self.net, "-c", "a16w16,a8w8", "--target", "10", "--keep", "out:c2"))
         result, made = self.found(self.net, "-c", "float,float16", "--target", "40", "--keep-ops", "Conv")
         self.assertEqual({made.constants[n].data_type for n in ("w1", "w2", "w3")}, {TensorProto.FLOAT})
 
