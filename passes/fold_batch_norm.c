@@ -193,7 +193,8 @@ static void store(Affine *a) {
         bias[c] = (a->b ? a->b[c] : 0) * a->k[c] + a->shift[c];
     a->weights = fuse_new_constant(
         a->fuse, a->conv->graph,
-        tensor_new_scaled(&model->arena, old, factors, tensor_count(old) / a->channels));
+        tensor_new_scaled(&model->arena, old,
+                          (TensorFactors){factors, tensor_count(old) / a->channels, a->channels}));
     a->bias = fuse_new_floats(a->fuse, a->conv->graph, bias, &channels, 1);
 }
 

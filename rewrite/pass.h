@@ -93,12 +93,13 @@ typedef struct PassCtx {
     const TextSink *text;         /* NULL: text is dropped */
     const ArtifactSink *artifact; /* NULL: it is dropped */
     PassCounts *counts;
-    StatisticsMemo *statistics;  /* of the model's tensors; what passes that narrow them ask */
-    const struct PassInfo *pass; /* the one that runs; pipelines set it */
-    uint32_t facts;              /* PassFact bits that hold before it; pipelines keep them */
-    bool sketch;                 /* nobody will read what constants become: large ones need not be
+    StatisticsMemo *statistics;   /* of the model's tensors; what passes that narrow them ask */
+    const struct PassInfo *pass;  /* the one that runs; pipelines set it */
+    uint32_t facts;               /* PassFact bits that hold before it; pipelines keep them */
+    bool sketch;                  /* nobody will read what constants become: large ones need not be
                                     read nor made, and count as finite */
-    DataRounding *rounding;      /* of weights, for insert-qdq; NULL: there is no data */
+    DataRounding *rounding;       /* of weights, for insert-qdq; NULL: there is no data */
+    struct ChannelData *channels; /* for equalize (channel_data.h); NULL: there is no data */
     bool spends; /* nobody reads the model behind the passes: the last may empty it */
 } PassCtx;
 

@@ -172,10 +172,10 @@ static void clamp_floats(float *values, uint64_t count, Dtype to) {
 }
 
 /* Of elements [first, first + count), those of one factor at a time. */
-static void multiply(const Tensor *tensor, uint64_t first, uint64_t count, float *elements) {
+static void multiply(const TensorFactors *by, uint64_t first, uint64_t count, float *elements) {
     for (uint64_t i = 0, now; i < count; i += now) {
-        const uint64_t at = first + i, left = tensor->each - at % tensor->each;
-        const float factor = tensor->factors[at / tensor->each];
+        const uint64_t at = first + i, left = by->each - at % by->each;
+        const float factor = by->factors[at / by->each % by->count];
         now = count - i < left ? count - i : left;
         for (uint64_t k = i; k < i + now; k++) elements[k] *= factor;
     }
@@ -208,7 +208,7 @@ static bool read_cast_floats(const Tensor *tensor, uint64_t first, uint64_t coun
     } else if (!tensor_read_floats(tensor->cast_of, first, count, out, err)) {
         return false;
     }
-    if (tensor->factors) multiply(tensor, first, count, out);
+    if (tensor->factors) multiply(tensor->factors, first, count, out);
     return true;
 }
 
@@ -334,9 +334,8 @@ Tensor *tensor_new_cast_clamped(Arena *arena, const Tensor *of, Dtype to) {
     return tensor;
 }
 
-Tensor *tensor_new_scaled(Arena *arena, const Tensor *of, const float *factors, uint64_t each) {
+Tensor *tensor_new_scaled(Arena *arena, const Tensor *of, TensorFactors factors) {
     Tensor *tensor = tensor_new_cast(arena, of, DTYPE_FLOAT);
-    tensor->factors = factors;
-    tensor->each = each;
+    tensor->factors = arena_copy(arena, &factors, sizeof factors);
     return tensor;
 }

@@ -65,11 +65,10 @@ typedef struct Tensor {
     };
     const Bytes *strings;
 
-    const struct Tensor *cast_of; /* lazy cast: elements of cast_of converted to dtype */
-    const float *factors;         /* of a lazy cast to float: element i times factors[i / each] */
-    uint64_t each;
-    const KeyValue *external; /* EXTERNAL: the external_data entries as read */
-    const TensorExtra *extra; /* NULL mostly: ask tensor_extra */
+    const struct Tensor *cast_of;        /* lazy cast: elements of cast_of converted to dtype */
+    const struct TensorFactors *factors; /* of a lazy cast to float; NULL: 1 */
+    const KeyValue *external;            /* EXTERNAL: the external_data entries as read */
+    const TensorExtra *extra;            /* NULL mostly: ask tensor_extra */
 } Tensor;
 
 /* What there is beyond a tensor's own fields. Never NULL. */
@@ -122,8 +121,14 @@ Tensor *tensor_new_cast(Arena *arena, const Tensor *of, Dtype to);
 /* The same to float16 or bfloat16, but what is finite stays finite. Inf stays Inf. */
 Tensor *tensor_new_cast_clamped(Arena *arena, const Tensor *of, Dtype to);
 
-/* A float tensor like `of`, of which it has the elements times factors[i / each], as a lazy cast does:
- * the factors are borrowed, for as long as the tensor lives. `of` is float, too. */
-Tensor *tensor_new_scaled(Arena *arena, const Tensor *of, const float *factors, uint64_t each);
+/* Factors of elements: of element i factors[i / each % count]. */
+typedef struct TensorFactors {
+    const float *factors;
+    uint64_t each, count; /* 1 at least */
+} TensorFactors;
+
+/* A float tensor like `of`, of which it has the elements times their factors, as a lazy cast does: the
+ * factors are borrowed, for as long as the tensor lives. `of` is float, too. */
+Tensor *tensor_new_scaled(Arena *arena, const Tensor *of, TensorFactors factors);
 
 #endif

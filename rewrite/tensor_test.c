@@ -246,16 +246,16 @@ TEST(test_lazy_casts) {
 
 /* Of one factor after the other, in pieces that begin and end anywhere. */
 TEST(test_lazy_products) {
-    enum { ROWS = 9, EACH = 7, ALL = ROWS * EACH };
-    static const int64_t sizes[] = {ROWS, EACH};
+    enum { ROWS = 9, EACH = 7, AGAIN = 2, ALL = AGAIN * ROWS * EACH };
+    static const int64_t sizes[] = {AGAIN, ROWS, EACH};
     float floats[ALL], factors[ROWS], expected[ALL], piece[ALL];
     for (int i = 0; i < ROWS; i++) factors[i] = (float)(i - 4) * 0.3f;
     for (int i = 0; i < ALL; i++) {
         floats[i] = (float)i + 0.1f;
-        expected[i] = floats[i] * factors[i / EACH];
+        expected[i] = floats[i] * factors[i / EACH % ROWS];
     }
-    const Tensor *of = tensor_new_raw(&test_arena, DTYPE_FLOAT, sizes, 2, floats, sizeof floats);
-    const Tensor *scaled = tensor_new_scaled(&test_arena, of, factors, EACH);
+    const Tensor *of = tensor_new_raw(&test_arena, DTYPE_FLOAT, sizes, 3, floats, sizeof floats);
+    const Tensor *scaled = tensor_new_scaled(&test_arena, of, (TensorFactors){factors, EACH, ROWS});
     assert_true(checks(scaled, NULL));
     for (uint64_t first = 0; first < ALL; first++)
         for (uint64_t count = 1; first + count <= ALL; count++) {

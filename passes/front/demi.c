@@ -432,7 +432,10 @@ typedef struct RunArgs {
     Arena passes; /* scratch of the passes, emptied after each */
     Pipeline pipeline;
     size_t done;
-    DemiMapFn *map; /* beside options.artifact; NULL: it holds all */
+    DemiMapFn *map;    /* beside options.artifact; NULL: it holds all */
+    const char *until; /* the pass to end behind; NULL: the last one */
+    size_t rewrites;   /* of that */
+    ChannelData *channels;
     bool sketch, unchecked, spends;
 } RunArgs;
 
@@ -475,6 +478,7 @@ static void after_step(void *data, const PassStep *step, const PassCounts *count
     const DemiRunOptions *options = &args->options;
     if (args->report) report_take_pass(args->report, step->info->name, counts->rewrites, seconds);
     args->done++;
+    args->rewrites = counts->rewrites;
     if (prints_after(args, step->info->name)) print_after(args, step->info->name);
     if (!options->progress) return;
     if (options->progress(options->progress_user, step->info->name, args->done,
@@ -513,6 +517,7 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
                    .statistics = statistics_memo_new(&call->scratch),
                    .sketch = args->sketch,
                    .rounding = args->options.rounded ? &args->options.rounded->rounding : NULL,
+                   .channels = args->channels,
                    .spends = args->spends};
     PipelineOptions options = {.verify_each = args->options.verify_each,
                                .check = args->unchecked ? NULL : check_all,
@@ -560,6 +565,13 @@ static bool has_step(const Pipeline *pipeline, const char *pass) {
     return false;
 }
 
+/* Nothing is run where there is no such pass. */
+static void end_behind(Pipeline *pipeline, const char *pass) {
+    size_t count = pipeline->steps.count;
+    while (count && strcmp(pipeline->steps.items[count - 1].info->name, pass) != 0) count--;
+    pipeline->steps.count = count;
+}
+
 /* Passes rely on a valid model, and nothing invalid is written: both ends are checked, by the rules of `check`.
  * A pipeline without passes takes any model as it is. */
 static bool run_reported(Call *call, RunArgs *args) {
@@ -603,6 +615,7 @@ static void run_body(Call *call, void *data) {
                         &args->pipeline, &call->err) ||
         !pipeline_check(&args->pipeline, &call->err) || !print_after_is_known(args, &call->err))
         return;
+    if (args->until) end_behind(&args->pipeline, args->until);
     const Source *source = args->handle->model->source;
     if (!run_reported(call, args) && source) err_file(&call->err, source->name);
 }
@@ -740,6 +753,18 @@ DemiStatus demi_front_sketch(DemiModel *model, const DemiConvertOptions *options
     ConvertArgs args = CONVERT_ARGS_INIT(model);
     args.run.sketch = true;
     return convert(&args, options, NULL, error);
+}
+
+DemiStatus demi_front_equalize(DemiModel *model, const DemiConvertOptions *options,
+                               ChannelData *data, bool *changed, DemiError *error) {
+    ConvertArgs args = CONVERT_ARGS_INIT(model);
+    DemiConvertOptions with = *options;
+    args.run.until = "equalize";
+    args.run.channels = data;
+    if (data) with.equalize = DEMI_EQUALIZE_WEIGHTS; /* for the pass to be there */
+    const DemiStatus status = convert(&args, &with, NULL, error);
+    *changed = status == DEMI_OK && args.run.rewrites > 0;
+    return status;
 }
 
 /* ---- options as text ------------------------------------------------------------------------- */

@@ -425,6 +425,15 @@ typedef enum DemiRounding {
                                   it, by what calibration measures of the products' inputs */
 } DemiRounding;
 
+/* Cross-layer equalization. */
+typedef enum DemiEqualize {
+    DEMI_EQUALIZE_DEFAULT = 0,
+    DEMI_EQUALIZE_DATA = 1,    /* default: by what calibration measures, if activations are
+                                  quantized */
+    DEMI_EQUALIZE_WEIGHTS = 2, /* by estimates from the weights, which need no data */
+    DEMI_EQUALIZE_NEVER = 3,   /* not at all */
+} DemiEqualize;
+
 /* Precision assignment: how to choose the nodes that run in the target type. */
 typedef enum DemiPlacement {
     DEMI_PLACEMENT_DEFAULT = 0,
@@ -534,6 +543,12 @@ typedef struct DemiConvertOptions {
     DemiRuntimeRules runtime; /* whose rules the result follows */
     /* DEMI_ROUNDING_GPTQ also needs DemiRunOptions.rounded, which demi_trials_round makes. */
     DemiRounding rounding;
+    DemiEqualize equalize;
+    /* [channel_scale_count] "NAME=EXPONENT,...": by which powers of two the channels of a layer are
+     * divided, which the layers after it undo. demi_trials_calibrate finds them; ranges are then
+     * those of the equalized model. */
+    const char *const *channel_scales;
+    size_t channel_scale_count;
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -543,7 +558,8 @@ typedef struct DemiConvertOptions {
             NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
             DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL, DEMI_ACTIVATIONS_DEFAULT, false, 0,    \
             NULL, 0, NULL, 0, false, false, false, NULL, 0, DEMI_REST_DEFAULT,                     \
-            DEMI_SOURCE_DEFAULT, DEMI_RUNTIME_DEFAULT, DEMI_ROUNDING_DEFAULT                       \
+            DEMI_SOURCE_DEFAULT, DEMI_RUNTIME_DEFAULT, DEMI_ROUNDING_DEFAULT,                      \
+            DEMI_EQUALIZE_DEFAULT, NULL, 0                                                         \
     }
 
 /* Converts the model to mixed precision, or quantizes it, by the pipeline that

@@ -4,6 +4,7 @@
 #define DEMI_FRONT_H
 
 #include "arena.h"
+#include "channel_data.h"
 #include "data_rounding.h"
 #include "demi.h"
 #include "err.h"
@@ -24,6 +25,12 @@ Model *demi_front_lend(DemiModel *model, MemTrap *trap);
 /* demi_convert for who asks what it does to the graph: nodes and values are what they would be, all
  * weights being finite, and constants may hold anything. */
 DemiStatus demi_front_sketch(DemiModel *model, const DemiConvertOptions *options, DemiError *error);
+
+/* The passes of demi_convert up to equalize, behind which values are what they will be when they are quantized;
+ * none, where it is not one of them. With `data` it is, and chooses scales by them; data->arena's trap is another
+ * one afterwards. *changed: whether it scaled any. */
+DemiStatus demi_front_equalize(DemiModel *model, const DemiConvertOptions *options,
+                               ChannelData *data, bool *changed, DemiError *error);
 
 /* Behind the handle. Of conversions that have no source of moments, nothing changes in it. */
 struct DemiRoundedWeights {

@@ -74,6 +74,14 @@ const char *policy_pipeline(const ConvertPolicy *policy);
 /* Of it the pass that quantizes, insert-qdq, with its options; in policy->arena. */
 const char *policy_quantizer(const ConvertPolicy *policy);
 
+/* Whether it equalizes (passes/equalize.c): by its channel scales or estimates, or by data, where there is some. */
+typedef enum PolicyEqualizes {
+    POLICY_EQUALIZES_NOT,
+    POLICY_EQUALIZES,
+    POLICY_EQUALIZES_BY_DATA,
+} PolicyEqualizes;
+PolicyEqualizes policy_equalizes(const ConvertPolicy *policy);
+
 /* The operator classes of the policy; ERR_USAGE as op_classes_new. */
 const OpClasses *policy_classes(const ConvertPolicy *policy, Err *err);
 

@@ -47,6 +47,7 @@ CHOICES(BASE)
 #define OF_INSERT_QDQ(kind, name, ...)    PASS(INSERT_QDQ, name)
 #define OF_NODES(kind, name, ...)         PASS(NODES, name)
 #define OF_CAST_PARAMS(kind, name, ...)   PASS(CAST_PARAMS, name)
+#define OF_EQUALIZE(kind, name, ...)      PASS(EQUALIZE, name)
 const Setting policy_settings[] = {
 #include "policy.def"
 };

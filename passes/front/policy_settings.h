@@ -43,6 +43,7 @@ typedef enum SettingPass {
     SETTINGS_OF_INSERT_CASTS,
     SETTINGS_OF_INSERT_QDQ,
     SETTINGS_OF_CAST_PARAMS,
+    SETTINGS_OF_EQUALIZE,
     SETTINGS_OF_NODES, /* all passes that choose nodes: node_choice.h */
     SETTING_PASS_COUNT
 } SettingPass;

@@ -192,7 +192,12 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
                      setting == &policy_settings[SETTING_BLOCK];
     if (quantizes) options->to = DEMI_TO_INT8;
     if (setting == &policy_settings[SETTING_REST])
-        options->to = DEMI_TO_INT4_WEIGHTS; /* takes all */
+        options->to = DEMI_TO_INT4_WEIGHTS;        /* takes all */
+    static const char *const scales[] = {"h=0,1"}; /* what is never heeded must be there */
+    if (setting == &policy_settings[SETTING_EQUALIZE]) {
+        options->channel_scales = scales;
+        options->channel_scale_count = 1;
+    }
     if (setting == &policy_settings[SETTING_ROUNDING]) options->to = DEMI_TO_INT4_WEIGHTS;
     while (setting->choices && setting->choices[last + 1].word) last++;
     if (turn > (last ? last : 1)) return false;

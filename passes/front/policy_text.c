@@ -313,6 +313,13 @@ static void say_weights_folded(PipelineText *text, const ConvertPolicy *policy) 
     put_setting(text, policy, SETTING_ONLY, "only");
 }
 
+/* Of 16 bits, where that is what values have. */
+static void say_levels(PipelineText *text, const ConvertPolicy *policy) {
+    const Dtype dtype = quantized_value_types[policy->values[SETTING_ACTIVATIONS]];
+    if (dtype_bits(dtype) == 16) pipeline_put_choice(text, "levels", "65536");
+    put_settings(text, policy, SETTINGS_OF_EQUALIZE);
+}
+
 static void say_stored(PipelineText *text, const ConvertPolicy *policy) {
     (void)policy;
     pipeline_put_choice(text, "store", "true");
@@ -383,7 +390,18 @@ enum {
     SOURCES = 1 << 9,      /* types that the model may be in besides float32 */
     UNQUANTIZED = 1 << 10, /* what is quantized is not to be */
     HALVED = 1 << 11,      /* weights take 16 bits, nodes 32 */
+    EQUALIZED = 1 << 12,   /* channels are scaled so that they can share a scale */
 };
+
+PolicyEqualizes policy_equalizes(const ConvertPolicy *policy) {
+    _Static_assert(CHOICE_COUNT(EQUALIZE) == 3, "what each means is said here");
+    const int64_t choice = policy->values[SETTING_EQUALIZE];
+    const bool of_values = target_of(policy)->kind == TARGET_VALUES && !is_named(policy);
+    if (choice == DEMI_EQUALIZE_NEVER) return POLICY_EQUALIZES_NOT;
+    if (choice == DEMI_EQUALIZE_WEIGHTS || policy->lists[SETTING_CHANNEL_SCALES].count)
+        return POLICY_EQUALIZES;
+    return of_values ? POLICY_EQUALIZES_BY_DATA : POLICY_EQUALIZES_NOT;
+}
 
 static unsigned conditions(const ConvertPolicy *policy) {
     const int64_t *values = policy->values, opset = values[SETTING_OPSET];
@@ -399,6 +417,7 @@ static unsigned conditions(const ConvertPolicy *policy) {
     if (target_of(policy)->kind == TARGET_HALVED) holds |= HALVED;
     /* of what is named, names are those of the model as it is */
     if ((whole && of_values) || values[SETTING_FOLD]) holds |= FOLDED;
+    if (policy_equalizes(policy) == POLICY_EQUALIZES) holds |= EQUALIZED;
     if (reduced_of(policy)) holds |= CASTS;
     if (values[SETTING_PARAMETERS] != DEMI_PARAMETERS_RUNTIME) holds |= STORED;
     return holds;

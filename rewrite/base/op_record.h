@@ -178,6 +178,9 @@ enum OpTrait {
                              does so in several operators (ReduceMean) */
     OP_SKIP = 16384, /* adds a residual, operand 1, to operand 0 before anything else */
     OP_ZERO_SIGN = 32768, /* gives the same bits for 0 and -0 */
+    OP_HOMOGENEOUS =
+        65536, /* a channel (axis 1) of operand 0 times a positive number comes out in output 0
+                               times it; elementwise ones: an element, whatever the axis */
 };
 
 typedef struct OpRecord {
@@ -200,7 +203,7 @@ typedef struct OpRecord {
     uint8_t quantized; /* an OpQuantized */
     uint8_t channels;  /* an OpChannels */
     uint8_t bias;      /* of products: the operand that is added for each channel; 0: none */
-    uint16_t traits;   /* OpTraits */
+    uint32_t traits;   /* OpTraits */
 } OpRecord;
 
 /* The operator's record, or NULL. The domain is "" for ai.onnx. O(log operators). */

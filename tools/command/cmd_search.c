@@ -446,6 +446,8 @@ static bool prepare(Job *job, Err *err) {
     if (!fill_search(job, err) || !run_options_fill(&job->model, true, &job->run, err) ||
         !convert_options_fill(job->program->arena, parsed, &job->convert, err))
         return false;
+    if (job->convert.equalize == DEMI_EQUALIZE_DATA && parsed_flag(parsed, "equalize"))
+        return err_set(err, ERR_USAGE, "a search cannot '--equalize data': use weights, or never");
     return use_commands(job, err);
 }
 

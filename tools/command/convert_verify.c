@@ -67,6 +67,17 @@ static void add_ranges(Arena *arena, DemiConvertOptions *options, const DemiRang
     options->range_count = given + count;
 }
 
+/* Takes the channel scales that were found, if any. */
+static void take_scales(Arena *arena, DemiConvertOptions *options, const DemiRanges *found) {
+    size_t count;
+    const char *const *texts = demi_ranges_scales(found, &count);
+    const char **scales = ARENA_ARRAY(arena, const char *, count + 1);
+    if (!count) return;
+    for (size_t i = 0; i < count; i++) scales[i] = arena_copy(arena, texts[i], strlen(texts[i]));
+    options->channel_scales = scales;
+    options->channel_scale_count = count;
+}
+
 /* By DemiCalibration. */
 static const char *const methods[] = {"minmax", "percentile", "mse", "best"};
 enum { METHODS = sizeof methods / sizeof *methods };
@@ -114,6 +125,7 @@ static bool choose_calibration(const Job *job, DemiConvertOptions *options, Choi
     for (int i = 0; method && i < METHODS; i++)
         if (strcmp(methods[i], method) == 0) choice->ranges.method = (DemiCalibration)i;
     choice->ranges.convert = options;
+    choice->ranges.equalizes = true;
     if (choice->rounds) options->rounding = DEMI_ROUNDING_GPTQ;
     if (choice->measures || choice->rounds) return true;
     return calibrates_nothing(policy_settings[SETTING_TO].choices[to].word,
@@ -140,6 +152,7 @@ static bool measure_ranges(Job *job, DemiTrials *trials, const Choice *choice,
         verified->ranges = demi_ranges_count(ranges);
         if (ends) verified->method = methods[demi_ranges_method(ranges)];
         add_ranges(job->program->arena, options, ranges);
+        take_scales(job->program->arena, options, ranges);
         if (!ends) options->allow_unmatched = true;
     }
     demi_ranges_free(ranges);

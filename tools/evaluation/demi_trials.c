@@ -360,6 +360,11 @@ const char *const *demi_ranges_texts(const DemiRanges *ranges) {
     return ranges->texts;
 }
 
+const char *const *demi_ranges_scales(const DemiRanges *ranges, size_t *count) {
+    *count = ranges->found.scales.count;
+    return ranges->found.scales.items;
+}
+
 /* ---- rounding -------------------------------------------------------------------------------- */
 
 typedef struct RoundArgs {

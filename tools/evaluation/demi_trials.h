@@ -394,10 +394,16 @@ typedef struct DemiCalibrateOptions {
      * float32 get MINMAX, which takes less time. NULL: all values are used; not with BEST, which
      * tries the conversion. */
     const DemiConvertOptions *convert;
+    /* Cross-layer equalization, as `convert` has it: measure the equalized model. Its channel
+     * scales are demi_ranges_scales, which the conversion then needs, too. */
+    bool equalizes;
 } DemiCalibrateOptions;
 
 #define DEMI_CALIBRATE_OPTIONS_INIT                                                                \
-    { sizeof(DemiCalibrateOptions), false, DEMI_CALIBRATION_MINMAX, 99.999, 256, false, NULL }
+    {                                                                                              \
+        sizeof(DemiCalibrateOptions), false, DEMI_CALIBRATION_MINMAX, 99.999, 256, false, NULL,    \
+            false                                                                                  \
+    }
 
 /* Runs the model on all sets. The result depends neither on their order nor on the number of
  * threads. `options` may be NULL for the defaults. demi_ranges_free frees *ranges, which is NULL on
@@ -426,6 +432,9 @@ DEMI_API DemiCalibration demi_ranges_method(const DemiRanges *ranges);
 /* Returns all ranges as texts for DemiConvertOptions.ranges: "NAME=MAX", or with `ends`,
  * "NAME=MIN:MAX" or "NAME=MIN:MAX:AXIS:MEAN,...:ERROR,...". */
 DEMI_API const char *const *demi_ranges_texts(const DemiRanges *ranges);
+/* Returns the channel scales that `equalizes` found, *count texts for
+ * DemiConvertOptions.channel_scales, in place of its own. None, if nothing is to be equalized. */
+DEMI_API const char *const *demi_ranges_scales(const DemiRanges *ranges, size_t *count);
 
 /* ---- rounding -------------------------------------------------------------------------------- */
 

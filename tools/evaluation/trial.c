@@ -33,7 +33,8 @@ static bool find_sets(Trials *t, Err *err) {
 
 bool trials_open(Trials *t, Err *err) {
     t->path = t->source.path ? t->source.path : "model";
-    t->reference = session_new(t->arena, &t->how);
+    t->measured = t->source;
+    t->own = t->reference = session_new(t->arena, &t->how);
     if (!session_open(t->reference, t->arena, &t->source, err) || !find_sets(t, err)) return false;
     t->picks = picks_are_made(t->reference);
     t->memory = demi_context_budget(t->reference->context);
@@ -55,6 +56,8 @@ void trials_lend(Trials *t, MemTrap *trap) {
     t->progress.cancelled = t->searching = false;
     t->others.count = 0;
     t->enough = 0;
+    t->measured = t->source;
+    t->reference = t->own;
     for (size_t i = 0; i < t->count; i++)
         if (t->sets[i].arena) t->sets[i].arena->trap = trap;
     if (t->reference) demi_context_watch(t->reference->context, NULL, NULL, NULL);

@@ -34,13 +34,16 @@ typedef struct Trials {
     Arena *arena;       /* of what lives as long as the trials do */
     SessionOptions how; /* of all runs */
     DemiSource source;  /* of the model: opened for each trial */
-    const char *path;   /* what messages call it */
+    DemiSource
+        measured; /* of what the reference runs: the same, but while an equalized model is calibrated */
+    const char *path; /* what messages call it */
     Progress progress;
     TrialSet *sets; /* [count] */
     size_t count;
     size_t parts; /* sets that there should be: few are cut along an axis that counts samples, if
                            they can be (session_input_sets); 0: only large files are */
-    Session *reference; /* the model itself */
+    Session *reference; /* the model itself, or the equalized one (trial_equalized.h) */
+    Session *own;       /* the model itself */
     bool picks;         /* it picks something (picks.h) */
     size_t done;        /* trials */
     uint64_t memory;    /* most bytes for all runs and sets together (trial_memory.h) */
@@ -111,6 +114,8 @@ typedef VEC(DemiRange) RangeList;
 typedef struct Calibrated {
     RangeList list;
     DemiCalibration method; /* of BEST the one that was */
+    double noise;           /* of BEST: what the conversion is off by; trials_fit's */
+    Words scales;           /* channel scales of the conversion that equalizes */
 } Calibrated;
 
 /* What each float value reached over all sets, as the options have it. */

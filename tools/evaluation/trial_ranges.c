@@ -11,6 +11,7 @@
 #include "qdq_plan.h"
 #include "qdq_scale.h"
 #include "range_watch.h"
+#include "trial_equalized.h"
 #include "trial_fit.h"
 #include "clipping_range.h"
 
@@ -56,7 +57,7 @@ static void find_limits(WatchedRanges *ranges, const Graph *graph) {
 static bool read_limits(Trials *t, WatchedRanges *ranges, Err *err) {
     Arena *within = arena_child(ranges->arena);
     DemiModel **model = model_hold(within);
-    const bool ok = model_open(&t->source, model, err);
+    const bool ok = model_open(&t->measured, model, err);
     if (ok) {
         const GraphList graphs = graphs_of(*model, within);
         for (size_t i = 0; i < graphs.count; i++) find_limits(ranges, graphs.items[i]);
@@ -325,12 +326,13 @@ static bool list_best(Trials *t, const WatchedRanges *ranges, Arena *arena, Cali
     const bool ok = try_methods(t, ranges, count, arena, &best, &found->list, err) &&
                     (!cut || try_whole(t, ranges, count, arena, &best, &found->list, err));
     found->method = best.way.method;
+    found->noise = best.noise;
     return ok;
 }
 
-bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena, Calibrated *found,
-                   Err *err) {
-    Arena *within = arena_child(arena);
+/* With the conversion's channel scales, if it equalizes. */
+static bool find_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *within, Arena *arena,
+                        Calibrated *found, Err *err) {
     const bool best = options->method == DEMI_CALIBRATION_BEST;
     const RangeWay way = {.method = options->method, .corrects = true};
     WatchedRanges ranges = watched_ranges_new(options, within, t->reference->threads);
@@ -347,6 +349,47 @@ bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena,
     }
     if (best) trials_forget(t);
     if (ok) copy_names(arena, &found->list);
+    return ok;
+}
+
+/* What the conversion is without channel scales, if that is clearly closer: BEST tries both. */
+static bool try_unequalized(Trials *t, const DemiCalibrateOptions *options, Arena *within,
+                            Arena *arena, Calibrated *found, Err *err) {
+    Calibrated plain = {0};
+    DemiConvertOptions convert = *options->convert;
+    DemiCalibrateOptions own = *options;
+    convert.equalize = DEMI_EQUALIZE_NEVER;
+    own.convert = &convert;
+    if (!find_ranges(t, &own, within, arena, &plain, err)) return false;
+    if (plain.noise * CLEARLY < found->noise) *found = plain;
+    return true;
+}
+
+/* Ranges with the channel scales by which the conversion equalizes. */
+static bool find_equalized(Trials *t, const DemiCalibrateOptions *options, Arena *within,
+                           Arena *arena, Calibrated *found, Err *err) {
+    Equalized equalized;
+    DemiCalibrateOptions own = *options;
+    if (!equalized_begin(&equalized, t, options->convert, within, err)) return false;
+    own.convert = &equalized.convert;
+    const bool ok = find_ranges(t, &own, within, arena, found, err);
+    equalized_end(t);
+    if (!ok || !equalized.scales.count) return ok;
+    for (size_t i = 0; i < equalized.scales.count; i++) {
+        const char *text = equalized.scales.items[i];
+        VEC_PUSH(arena, &found->scales, arena_copy(arena, text, strlen(text)));
+    }
+    return options->method != DEMI_CALIBRATION_BEST ||
+           try_unequalized(t, options, within, arena, found, err);
+}
+
+bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena, Calibrated *found,
+                   Err *err) {
+    Arena *within = arena_child(arena);
+    const bool equalizes = options->equalizes && options->ends && options->convert;
+    const bool ok = equalizes ? find_equalized(t, options, within, arena, found, err)
+                              : find_ranges(t, options, within, arena, found, err);
+    equalized_end(t);
     arena_free(within);
     return ok;
 }

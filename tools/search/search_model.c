@@ -27,6 +27,11 @@ static bool make_exact(DemiModel *model, const DemiConvertOptions *convert, Aren
     if (convert->simplify) simplify_put_exact(&text);
     pipeline_put_pass(&text, convert->fold ? "infer-dtypes,infer-shapes,fold-batch-norm{store=true}"
                                            : "infer-dtypes,infer-shapes");
+    if (convert->equalize == DEMI_EQUALIZE_WEIGHTS || convert->channel_scale_count) {
+        pipeline_put_pass(&text, "equalize");
+        pipeline_put_list(&text, "scales", convert->channel_scales, convert->channel_scale_count);
+        pipeline_end_pass(&text);
+    }
     return error_take(err, demi_run_pipeline(model, pipeline_text(&text), NULL, NULL, &error),
                       &error);
 }

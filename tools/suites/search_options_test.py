@@ -113,6 +113,16 @@ class Conversions(OptionsCase):
         self.assertEqual(made.blocks(), {16})
         _, made = self.found(self.net, "-c", "float,a8w8", "--opset", "20", "--simplify", "--target", "10")
         self.assertEqual(made.model.opset_import[0].version, 20)
+        uneven = network()
+        for tensor, axis in ((uneven.graph.initializer[2], 0), (uneven.graph.initializer[3], 1)):  # w2, w3
+            factors = np.float32(2) ** np.arange(-6, 10, 2) if axis == 0 else np.float32(2) ** -np.arange(-6, 10, 2)
+            array = numpy_helper.to_array(tensor) * factors.reshape([-1 if i == axis else 1 for i in range(4)])
+            tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float32), tensor.name))
+        path, scores = self.write("uneven.onnx", uneven.SerializeToString()), []
+        for how in ("never", "weights"):
+            result, _ = self.found(path, "-c", "float,a8w8", "--equalize", how, "--target", "1")
+            scores.append(self.best(result)["score"])
+        self.assertGreater(scores[1], scores[0] + 6)
         _, made = self.found(*common, "float,a16w8", "--opset", "auto")
         self.assertEqual(made.model.opset_import[0].version, 21)
         self.assertIn("opset 17", self.fails(2, "search", *common, "float,a16w8", "--opset", "keep"))
@@ -344,6 +354,7 @@ class Refusals(OptionsCase):
                 (["-c", "float,float16", "--block", "32"], "'block' has no effect"),
                 (["-c", "float,float16", "--for", "tensorrt"], "'runtime' has no effect"),
                 (["-c", "float,float16", "--rounding", "gptq"], "'rounding' has no effect"),
+                ([*ints, "--equalize", "data"], "a search cannot '--equalize data'"), ([*ints, "--equalize", "x"], "--equalize"),
                 ([*ints, "--rounding", "up"], "up"), ([*ints, "--rest", "int8-weights"], "'rest' has no effect"),
                 (["-c", "a16w16,a8w8", "--rest", "float16"], "'rest' has no effect"),
                 (["-c", "float,float16,a8w8", "--rest", "float16"], "duplicate candidate 'float16'"),

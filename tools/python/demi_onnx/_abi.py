@@ -156,6 +156,9 @@ class DemiConvertOptions(Sized):
     source: int
     runtime: int
     rounding: int
+    equalize: int
+    channel_scales: Any
+    channel_scale_count: int
 
 
 class DemiSimplifyOptions(Sized):
@@ -463,6 +466,7 @@ class DemiCalibrateOptions(Sized):
     levels: int
     symmetric: bool
     convert: Any
+    equalizes: bool
     _defaults = {"percentile": 99.999, "levels": 256}
 
 
@@ -783,7 +787,8 @@ DemiConvertOptions._fields_ = [
     ("value_count", c_size_t), ("weights", POINTER(c_char_p)), ("weight_count", c_size_t),
     ("fold", c_bool), ("simplify", c_bool), ("freeze_inputs", c_bool), ("fed", POINTER(c_char_p)),
     ("fed_count", c_size_t), ("rest", c_int), ("source", c_int), ("runtime", c_int),
-    ("rounding", c_int)]
+    ("rounding", c_int), ("equalize", c_int), ("channel_scales", POINTER(c_char_p)),
+    ("channel_scale_count", c_size_t)]
 DemiSimplifyOptions._fields_ = [
     ("size", c_uint32), ("inexact", c_bool), ("shapes", POINTER(c_char_p)),
     ("shape_count", c_size_t), ("dims", POINTER(c_char_p)), ("dim_count", c_size_t),
@@ -885,7 +890,8 @@ DemiBroken._fields_ = [
     ("dtype", c_int32), ("nan", c_bool), ("cast", c_bool), ("reached", c_double)]
 DemiCalibrateOptions._fields_ = [
     ("size", c_uint32), ("ends", c_bool), ("method", c_int), ("percentile", c_double),
-    ("levels", c_uint32), ("symmetric", c_bool), ("convert", POINTER(DemiConvertOptions))]
+    ("levels", c_uint32), ("symmetric", c_bool), ("convert", POINTER(DemiConvertOptions)),
+    ("equalizes", c_bool)]
 DemiRange._fields_ = [
     ("name", c_char_p), ("most", c_double), ("low", c_double), ("high", c_double),
     ("axis", c_int32), ("mean_count", c_size_t), ("means", POINTER(c_double)),
@@ -1005,6 +1011,8 @@ CHOICES: dict[str, dict[str, int]] = {
         "demi": 6},
     "activations": {
         "uint8": 1, "int8": 2, "uint16": 3, "int16": 4},
+    "equalize": {
+        "data": 1, "weights": 2, "never": 3},
     "placement": {
         "mincut": 1, "greedy": 2},
     "rounding": {
@@ -1017,8 +1025,9 @@ CHOICES: dict[str, dict[str, int]] = {
         "pin": 1, "clamp": 2, "inf": 3, "error": 4},
 }
 LISTS: dict[str, str] = {
-    "low_ops": "low_op_count", "fp32_ops": "fp32_op_count", "follow_ops": "follow_op_count",
-    "widest_ops": "widest_op_count", "fp32_when": "fp32_when_count", "keep": "keep_count",
-    "keep_ops": "keep_op_count", "only": "only_count", "declared_ops": "declared_op_count",
-    "input_dtypes": "input_dtype_count", "ranges": "range_count", "values": "value_count",
-    "weights": "weight_count", "low_inputs": "low_input_count", "low_outputs": "low_output_count"}
+    "channel_scales": "channel_scale_count", "low_ops": "low_op_count",
+    "fp32_ops": "fp32_op_count", "follow_ops": "follow_op_count", "widest_ops": "widest_op_count",
+    "fp32_when": "fp32_when_count", "keep": "keep_count", "keep_ops": "keep_op_count",
+    "only": "only_count", "declared_ops": "declared_op_count", "input_dtypes": "input_dtype_count",
+    "ranges": "range_count", "values": "value_count", "weights": "weight_count",
+    "low_inputs": "low_input_count", "low_outputs": "low_output_count"}

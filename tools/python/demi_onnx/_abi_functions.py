@@ -158,6 +158,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "demi_ranges_item": (POINTER(DemiRange), [c_void_p, c_size_t]),
     "demi_ranges_method": (c_int, [c_void_p]),
     "demi_ranges_texts": (POINTER(c_char_p), [c_void_p]),
+    "demi_ranges_scales": (POINTER(c_char_p), [c_void_p, POINTER(c_size_t)]),
     "demi_trials_round": (c_int,
     [c_void_p, POINTER(DemiConvertOptions), POINTER(c_void_p), POINTER(DemiError)]),
     "demi_rounded_free": (None, [c_void_p]),

@@ -102,13 +102,19 @@ class _Runs:
             how.method = chosen
             how.convert = ctypes.pointer(options.value)
             how.symmetric = options.value.symmetric
+            how.equalizes = True
         ranges = ctypes.c_void_p()
         try:
             call(lib.demi_trials_calibrate, self._trials, byref(how), byref(ranges), guard=self._guard)
             found = lib.demi_ranges_texts(ranges)
             items = [text_of(found[i]) for i in range(lib.demi_ranges_count(ranges))]
+            count = ctypes.c_size_t()
+            chosen_scales = lib.demi_ranges_scales(ranges, byref(count))
+            scales = [text_of(chosen_scales[i]) for i in range(count.value)]
         finally:
             lib.demi_ranges_free(ranges)
+        if scales:
+            options.set_list("channel_scales", scales)
         old = options.value
         options.set_list("ranges", [text_of(old.ranges[i]) for i in range(old.range_count)] + items)
 
