@@ -287,15 +287,8 @@ static bool read_blocks(const PassStrings *texts, QdqRequest *request, Err *err)
     return true;
 }
 
-/* `floats`: the model holds some. */
-static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool floats,
-                         QdqRequest *request, Err *err) {
-    const NodePatterns all = {.allow_unmatched = true}; /* what is named says itself what it is */
-    const NodePatterns patterns = {.keep = options->keep,
-                                   .keep_ops = options->keep_ops,
-                                   .only = options->only,
-                                   .allow_unmatched = options->allow_unmatched};
-    const bool named = is_named(options);
+/* But for nodes that stay float. */
+static bool read_options(const InsertQdqOptions *options, QdqRequest *request, Err *err) {
     *request = (QdqRequest){.activations = quantized_value_types[options->activations],
                             .weights = quantized_weight_types[options->weights],
                             .others = quantized_weight_types[options->others],
@@ -310,11 +303,22 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool flo
                             .weights_of = options->weights_of};
     if (!options->zeros && request->weights == DTYPE_UINT4) request->weights = DTYPE_INT4;
     if (!read_blocks(&options->blocks, request, err)) return false;
-    if (options->block < 0 || options->block > INT32_MAX) {
-        err_set(err, ERR_USAGE, "block is %lld", (long long)options->block);
-        err_expected(err, "0 to %d", INT32_MAX);
-        return false;
-    }
+    if (options->block >= 0 && options->block <= INT32_MAX) return true;
+    err_set(err, ERR_USAGE, "block is %lld", (long long)options->block);
+    err_expected(err, "0 to %d", INT32_MAX);
+    return false;
+}
+
+/* `floats`: the model holds some. */
+static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool floats,
+                         QdqRequest *request, Err *err) {
+    const NodePatterns all = {.allow_unmatched = true}; /* what is named says itself what it is */
+    const NodePatterns patterns = {.keep = options->keep,
+                                   .keep_ops = options->keep_ops,
+                                   .only = options->only,
+                                   .allow_unmatched = options->allow_unmatched};
+    const bool named = is_named(options);
+    if (!read_options(options, request, err)) return false;
     if (!named && !request->activations && !request->weights) {
         err_set(err, ERR_USAGE, "insert-qdq has nothing to quantize");
         err_hint(err, "give activations, weights, values, or weights-of");
@@ -403,3 +407,11 @@ const PassInfo insert_qdq_pass = {
     .idempotent = false, /* a second run quantizes what the first made */
     .run = run,
 };
+
+bool qdq_request_read(const char *pass, Arena *arena, QdqRequest *request, Err *err) {
+    static const PassInfo *const passes[] = {&insert_qdq_pass};
+    const PassTable table = {.passes = passes, .count = 1};
+    Pipeline pipeline = {.steps = {0}};
+    return pipeline_parse(&table, arena, pass, &pipeline, err) &&
+           read_options(pipeline.steps.items[0].options, request, err);
+}

@@ -56,6 +56,11 @@ bool policy_read_json(ConvertPolicy *policy, const char *text, Err *err);
 /* Writes the whole policy as JSON that reads back as the same one. */
 const char *policy_write_json(const ConvertPolicy *policy, Err *err);
 
+/* What the caller says, by options->policy and by the options beside it, and nothing else: choices that nobody made
+ * are 0. ERR_USAGE as policy_read_json, and for numbers that are no choice. */
+bool policy_read_options(ConvertPolicy *policy, const DemiConvertOptions *options, Arena *arena,
+                         Err *err);
+
 /* The policy that options stand for: what options->policy names or holds, then the options beside
  * it. Lists of operators are reduced to what they change, so that two spellings of one policy give
  * the same text. ERR_USAGE for unknown operators, one in two lists, settings that exclude each
@@ -65,6 +70,9 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
 
 /* The pipeline, in policy->arena. */
 const char *policy_pipeline(const ConvertPolicy *policy);
+
+/* Of it the pass that quantizes, insert-qdq, with its options; in policy->arena. */
+const char *policy_quantizer(const ConvertPolicy *policy);
 
 /* Whether it equalizes (passes/equalize.c): by its channel scales or estimates, or by data, where there is some. */
 typedef enum PolicyEqualizes {

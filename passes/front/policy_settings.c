@@ -33,6 +33,7 @@ CHOICES(BASE)
     ROW(id) = {KEY(key, kind, says), .member = AT(field), .otherwise = fallback, option passes},
 #define LIST_SETTING(id, kind, key, field, number, says, option, passes)                           \
     ROW(id) = {KEY(key, kind, says), .member = AT(field), .count = AT(number), option passes},
+#define IN_TYPES                          OPTION
 #define IN_RESULT                         OPTION
 #define IN_NODES                          OPTION
 #define IN_RUNS                           OPTION

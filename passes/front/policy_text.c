@@ -5,6 +5,7 @@
 #include "op_signature.h"
 #include "pipeline_put.h"
 #include "policy.h"
+#include "policy_rules.h"
 #include "quantized_format.h"
 
 #include <string.h>
@@ -46,6 +47,11 @@ static bool quantizes(const ConvertPolicy *policy) {
     return kind == TARGET_VALUES || kind == TARGET_WEIGHTS;
 }
 
+/* What is quantized is named. */
+static bool is_named(const ConvertPolicy *policy) {
+    return policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
+}
+
 /* The reduced type that nodes are to compute in; UNDEFINED where there is none. */
 static Dtype reduced_of(const ConvertPolicy *policy) {
     _Static_assert(CHOICE_COUNT(REST) == 5, "what each means is said here");
@@ -78,39 +84,6 @@ static int64_t usual_base(const ConvertPolicy *policy) {
     return reduced_of(policy) ? convert_target_of(reduced_of(policy)) : DEMI_TO_FLOAT16;
 }
 
-/* What a runtime takes: its row in runtimes.def. */
-typedef struct RuntimeRules {
-    const char *activations; /* types of quantized values, the default first */
-    bool symmetric;
-    const char *passes; /* options of insert-qdq */
-    const char *casts;  /* options of insert-casts */
-} RuntimeRules;
-
-static const RuntimeRules runtime_rules[] = {
-#define RUNTIME(id, activations, symmetric, passes, casts)                                         \
-    [DEMI_RUNTIME_##id - 1] = {activations, symmetric, passes, casts},
-#include "runtimes.def"
-};
-_Static_assert(sizeof runtime_rules / sizeof *runtime_rules == CHOICE_COUNT(RUNTIME),
-               "rules of each");
-
-static const RuntimeRules *rules_of(const ConvertPolicy *policy) {
-    return &runtime_rules[policy->values[SETTING_RUNTIME] - 1];
-}
-
-/* What the runtime's rules say where nobody said anything. */
-static void settle_rules(ConvertPolicy *policy) {
-    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
-    const RuntimeRules *rules = rules_of(policy);
-    const bool values = target_of(policy)->kind == TARGET_VALUES;
-    const char *first = rules->activations;
-    if (!policy->values[SETTING_ACTIVATIONS] && values)
-        policy->values[SETTING_ACTIVATIONS] = setting_choice(
-            activations, arena_printf(policy->arena, "%.*s", (int)strcspn(first, " "), first),
-            false);
-    if (rules->symmetric && values) policy->values[SETTING_SYMMETRIC] = true;
-}
-
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
 static void settle(ConvertPolicy *policy) {
     int64_t *values = policy->values;
@@ -119,7 +92,7 @@ static void settle(ConvertPolicy *policy) {
     if (!values[SETTING_TO]) values[SETTING_TO] = policy_settings[SETTING_TO].otherwise;
     if (!values[SETTING_RUNTIME])
         values[SETTING_RUNTIME] = policy_settings[SETTING_RUNTIME].otherwise;
-    settle_rules(policy);
+    policy_settle_rules(policy);
     if (!values[SETTING_REST] && values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
         values[SETTING_REST] = DEMI_REST_INT8_WEIGHTS;
     for (SettingId id = 0; id < SETTING_COUNT; id++)
@@ -204,28 +177,12 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     return true;
 }
 
-static bool has_word(const char *words, const char *word) {
-    const size_t length = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)); at += length)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
-    return false;
-}
-
 static bool check_rules(const ConvertPolicy *policy, Err *err) {
-    const int64_t *values = policy->values;
-    const char *runtime = policy_settings[SETTING_RUNTIME].choices[values[SETTING_RUNTIME]].word;
-    if (!quantizes(policy) && is_said(policy, SETTING_RUNTIME) &&
-        !(reduced_of(policy) && *rules_of(policy)->casts))
+    if (!quantizes(policy) && !is_named(policy) && is_said(policy, SETTING_RUNTIME) &&
+        !(reduced_of(policy) && *policy_rules(policy)->casts))
         return err_set(err, ERR_USAGE, "'runtime' %s only has an effect with quantization",
-                       runtime);
-    if (target_of(policy)->kind != TARGET_VALUES) return true;
-    const RuntimeRules *rules = rules_of(policy);
-    const char *activations =
-        policy_settings[SETTING_ACTIVATIONS].choices[values[SETTING_ACTIVATIONS]].word;
-    if (has_word(rules->activations, activations)) return true;
-    err_set(err, ERR_USAGE, "%s does not take %s activations", runtime, activations);
-    err_expected(err, "%s", rules->activations);
-    return false;
+                       policy_runtime(policy));
+    return policy_check_rules(policy, err);
 }
 
 static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
@@ -242,11 +199,15 @@ static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
     return err_set(err, ERR_USAGE, "give io 'low' or a list of inputs or outputs, not both");
 }
 
-bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *options, Arena *arena,
+bool policy_read_options(ConvertPolicy *policy, const DemiConvertOptions *options, Arena *arena,
                          Err *err) {
     *policy = (ConvertPolicy){.arena = arena};
-    if (!read_named(policy, options->policy, err)) return false;
-    if (!take_options(policy, options, err)) return false;
+    return read_named(policy, options->policy, err) && take_options(policy, options, err);
+}
+
+bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *options, Arena *arena,
+                         Err *err) {
+    if (!policy_read_options(policy, options, arena, err)) return false;
     for (SettingId id = 0; id < SETTING_COUNT; id++) policy->given[id] = policy->values[id];
     settle(policy);
     return reduce_lists(policy, err) && check_conflicts(policy, err);
@@ -374,11 +335,6 @@ static void put_simplified(PipelineText *text, const ConvertPolicy *policy) {
     simplify_put_exact(text);
 }
 
-/* What is quantized is named. */
-static bool is_named(const ConvertPolicy *policy) {
-    return policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
-}
-
 static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
     const Setting *setting = &policy_settings[SETTING_ACTIVATIONS];
     if (target_of(policy)->kind == TARGET_VALUES && !is_named(policy))
@@ -391,7 +347,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
             pipeline_put_choice(text, "others", "int8");
     }
     put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
-    if (!is_named(policy)) pipeline_put_options(text, rules_of(policy)->passes);
+    pipeline_put_options(text, policy_rules(policy)->passes);
 }
 
 static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
@@ -401,7 +357,7 @@ static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
     if (runtime && policy->values[SETTING_IO] == DEMI_IO_LOW)
         pipeline_put_choice(text, "keep-defaults", "true");
     if (!runtime) pipeline_put_choice(text, "store", "true");
-    pipeline_put_options(text, rules_of(policy)->casts);
+    pipeline_put_options(text, policy_rules(policy)->casts);
     put_settings(text, policy, SETTINGS_OF_NODES);
     /* what was measured may have been folded since; patterns were matched when weights were quantized */
     if (quantizes(policy) && !is_said(policy, SETTING_ALLOW_UNMATCHED))
@@ -477,6 +433,14 @@ static const ConvertPass passes[] = {
 #define PASS(name, when, options) {name, when, options},
 #include "convert_passes.def"
 };
+
+const char *policy_quantizer(const ConvertPolicy *policy) {
+    PipelineText text = {.arena = policy->arena};
+    pipeline_put_pass(&text, "insert-qdq");
+    say_quantized(&text, policy);
+    pipeline_end_pass(&text);
+    return pipeline_text(&text);
+}
 
 const char *policy_pipeline(const ConvertPolicy *policy) {
     const unsigned holds = conditions(policy);

@@ -51,6 +51,9 @@ typedef struct QdqRequest {
     PassStrings values, weights_of; /* "NAME=TYPE": by_names */
 } QdqRequest;
 
+/* What "insert-qdq{...}" asks for, but for nodes that stay float; in `arena`. ERR_USAGE where it is none. */
+bool qdq_request_read(const char *pass, Arena *arena, QdqRequest *request, Err *err);
+
 typedef enum QdqRole {
     QDQ_FLOAT,   /* it computes in float */
     QDQ_PRODUCT, /* it reads quantized values whatever is around it */
@@ -151,6 +154,11 @@ void qdq_table_take(QdqPlan *plan, Node *node);
 /* The weights of the product, which has a record, where they are constants (qdq_weight.c): adds them
  * to the plan, stored as `dtype`. *blame may get a reason where false. */
 bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame);
+/* How the weights of a product are stored by the request: of a weight whose value, dtype and axis of channels are set,
+ * the axis and the block. `integers`: what the product multiplies them by is quantized, too. Returns why they cannot
+ * be, or NULL. */
+const char *qdq_weight_layout(const QdqRequest *request, const OpRecord *record, bool integers,
+                              QdqWeight *weight);
 /* The axis of the weights' channels; -1 where there is none. */
 int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *weights);
 /* The operand that is the product's weights, a constant or not: Einsum's may be either. */
@@ -163,8 +171,6 @@ void qdq_keep_picks(QdqPlan *plan);
 /* What reads the bias of a product: itself, or a sum of two that alone reads what it gives. NULL where there
  * is none. */
 Use *qdq_bias_use(const Node *product);
-/* Whether such weights can have scales by blocks of what is summed, which those of 4 bits must. */
-bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights);
 /* Products whose weights are copies of a constant, as Identities are that exporters write for what
  * several layers share, read the constant itself. Copies that nothing reads then go. */
 void qdq_skip_copies(QdqPlan *plan);

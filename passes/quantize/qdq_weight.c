@@ -42,6 +42,12 @@ static const OpRecord *weights_read_by(const QdqPlan *plan, const Use *use) {
                : NULL;
 }
 
+/* Whether such weights can have scales by blocks of what is summed, which those of 4 bits must. */
+static bool has_blocks(const OpRecord *record, const Value *weights) {
+    return qdq_rank(weights) == 2 &&
+           (record->channels == CHANNELS_LAST || record->channels == CHANNELS_TRANS_B);
+}
+
 /* Whether all that read the value read it as weights, with the same axis of channels: what they read
  * may be rounded, and one scale fits all. */
 static bool weights_alike(const QdqPlan *plan, const Value *value) {
@@ -50,11 +56,11 @@ static bool weights_alike(const QdqPlan *plan, const Value *value) {
     const OpRecord *record = first ? weights_read_by(plan, first) : NULL;
     if (!record || value->referenced || rank <= 0) return false;
     const int32_t axis = qdq_weight_axis(first->node, record, value);
-    const bool blocks = qdq_weight_has_blocks(record, value);
+    const bool blocks = has_blocks(record, value);
     for (const Use *use = first->next; use; use = use->next) {
         record = weights_read_by(plan, use);
         if (!record || qdq_weight_axis(use->node, record, value) != axis ||
-            qdq_weight_has_blocks(record, value) != blocks)
+            has_blocks(record, value) != blocks)
             return false;
     }
     return true;
@@ -103,11 +109,6 @@ static const char *fault_of(const QdqPlan *plan, const Value *value) {
     return plan->request.broken[value->id] ? "its weights are not finite" : NULL;
 }
 
-bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights) {
-    return qdq_rank(weights) == 2 &&
-           (record->channels == CHANNELS_LAST || record->channels == CHANNELS_TRANS_B);
-}
-
 /* Of the sizes that may be chosen, that one, or the first that divides the depth; `block` where any may. 0 where
  * there is none. */
 static uint64_t fitting_block(const QdqRequest *request, uint64_t block, int64_t depth) {
@@ -124,7 +125,7 @@ static const char *choose_blocks(const QdqRequest *request, const OpRecord *reco
                                  QdqWeight *weight) {
     const QuantizedFormat *format = quantized_format(weight->dtype);
     const uint64_t block = request->block ? request->block : format->block;
-    const bool matrix = weight->axis >= 0 && qdq_weight_has_blocks(record, weight->value);
+    const bool matrix = weight->axis >= 0 && has_blocks(record, weight->value);
     if (!matrix && format->block) return "only the weights of matrix products can have 4 bits";
     if (!matrix || !block) return NULL;
     const int64_t depth = qdq_dim(weight->value, 1 - weight->axis);
@@ -159,20 +160,25 @@ static bool reads_integers(const QdqPlan *plan, const Node *node, const OpRecord
     return plan->request.activations || plan->values[x->id].dtype;
 }
 
+const char *qdq_weight_layout(const QdqRequest *request, const OpRecord *record, bool integers,
+                              QdqWeight *weight) {
+    const bool filters = record->channels == CHANNELS_FIRST || record->channels == CHANNELS_SECOND;
+    if ((request->per_tensor || (request->conv_channels && !filters)) &&
+        dtype_bits(weight->dtype) != 4)
+        weight->axis = -1;
+    if (integers && qdq_rank(weight->value) > 2 && record->channels == CHANNELS_LAST)
+        weight->axis =
+            -1; /* ONNX Runtime's kernels of integers take no other of a batch of matrices */
+    return choose_blocks(request, record, weight);
+}
+
 bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame) {
     const QdqRequest *request = &plan->request;
     const OpRecord *record = node_record(node);
     QdqWeight weight = {.dtype = dtype};
     if (!qdq_weight_find(plan, node, record, &weight, blame)) return false;
     const int64_t opset = opset_version(weight.value->graph->opsets, NULL);
-    const bool filters = record->channels == CHANNELS_FIRST || record->channels == CHANNELS_SECOND;
-    if ((request->per_tensor || (request->conv_channels && !filters)) && dtype_bits(dtype) != 4)
-        weight.axis = -1;
-    if (reads_integers(plan, node, record) && qdq_rank(weight.value) > 2 &&
-        record->channels == CHANNELS_LAST)
-        weight.axis =
-            -1; /* ONNX Runtime's kernels of integers take no other of a batch of matrices */
-    *blame = choose_blocks(request, record, &weight);
+    *blame = qdq_weight_layout(request, record, reads_integers(plan, node, record), &weight);
     if (*blame && request->others) {
         weight.dtype = dtype = request->others;
         *blame = choose_blocks(request, record, &weight);

@@ -20,7 +20,7 @@ def by_nncf(model: str, sets: list[dict[str, np.ndarray]], out: str) -> None:
 
 def by_aimet(model: str, sets: list[dict[str, np.ndarray]], out: str) -> None:
     from aimet_onnx.quantsim import QuantizationSimModel
-    sim = QuantizationSimModel(onnx.load(model), param_type="int8", activation_type="int8")
+    sim = QuantizationSimModel(onnx.load(model), dummy_input=sets[0], param_type="int8", activation_type="int8")
     sim.compute_encodings(sets)
     onnx.save(sim.to_onnx_qdq(), out)
 

@@ -25,6 +25,8 @@ static const OptionRow options[] = {
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
      "The converted model to write; '-' is standard output."},
     OPTION_PLACE,
+#define IN_TYPES SETTING_ROW
+#include "policy.def"
 #define IN_RESULT SETTING_ROW
 #include "policy.def"
     {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report without writing a model."},

@@ -96,7 +96,7 @@ bool convert_options_fill(Arena *arena, const Parsed *parsed, DemiConvertOptions
     *options = (DemiConvertOptions)DEMI_CONVERT_OPTIONS_INIT;
     for (SettingId id = 0; id < SETTING_COUNT; id++) {
         const Setting *setting = &policy_settings[id];
-        if (!setting->option) continue;
+        if (!setting->option || !parsed_knows(parsed, setting->option)) continue;
         const Words *words = parsed_list(parsed, setting->option);
         int64_t number;
         if (setting_is_list(setting)) {

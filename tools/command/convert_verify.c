@@ -112,9 +112,12 @@ static bool choose_calibration(const Job *job, DemiConvertOptions *options, Choi
     if (!policy_from_options(&policy, options, job->program->arena, err)) return false;
     const int64_t to = policy.values[SETTING_TO], values = policy.values[SETTING_ACTIVATIONS];
     const TargetKind kind = convert_target(to)->kind;
+    const bool rounds = chooses_gptq(job, &policy, kind);
+    /* a search's policy has all ranges, and needs the data for its weights alone */
+    const bool named = policy.lists[SETTING_VALUES].count || policy.lists[SETTING_WEIGHTS].count;
     *choice = (Choice){.ranges = DEMI_CALIBRATE_OPTIONS_INIT,
-                       .measures = kind != TARGET_WEIGHTS,
-                       .rounds = chooses_gptq(job, &policy, kind)};
+                       .measures = kind != TARGET_WEIGHTS && !(named && rounds),
+                       .rounds = rounds};
     choice->ranges.ends = kind == TARGET_VALUES;
     choice->ranges.symmetric = policy.values[SETTING_SYMMETRIC];
     if (dtype_bits(quantized_value_types[values]) == 16) choice->ranges.levels = 1 << 16;

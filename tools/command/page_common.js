@@ -34,7 +34,7 @@ function card(value, text, bad) {
 
 /* Precisions are called as a search's candidates; page_palette.c has a color for each. */
 function dot(parent, precision) {
-  make("i", parent, undefined, "dot").style.background = "var(--" + precision + ")";
+  make("i", parent, undefined, "dot").style.background = "var(--" + precision + ", var(--other))";
 }
 function pill(parent, precision, text) {
   const box = make("span", parent, undefined, "pill");

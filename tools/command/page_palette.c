@@ -4,6 +4,7 @@
 #include "page_palette.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct Color {
     const char *name, *light, *dark;
@@ -24,6 +25,12 @@ static const Color colors[] = {
     {"a8w4", "#4a4fa3", "#a0a5ee"},     {"other", "#84909c", "#75828f"},
 };
 enum { COLORS = sizeof colors / sizeof *colors };
+
+bool palette_has(const char *name) {
+    for (int i = 0; i < COLORS; i++)
+        if (strcmp(colors[i].name, name) == 0) return true;
+    return false;
+}
 
 static bool put(DemiWriteFn write, void *user, const char *format, const char *a, const char *b,
                 const char *c, const char *d) {

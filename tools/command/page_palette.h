@@ -5,6 +5,9 @@
 
 #include "demi.h"
 
+/* Whether there is a color of that name. */
+bool palette_has(const char *name);
+
 /* CSS that sets each color as a variable, as --float16. False where write() was. */
 bool palette_write_variables(DemiWriteFn write, void *user);
 

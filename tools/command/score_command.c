@@ -37,17 +37,17 @@ static bool ask(const ScoreCommand *c, const char *path, double *score, Err *err
     const char *line = arena_printf(c->arena, "%s %s", c->words, quoted(c->arena, path));
     fflush(stdout);
     FILE *out = popen(line, "r");
-    if (!out) return err_errno(err, errno, "cannot start the command of '--eval'");
+    if (!out) return err_errno(err, errno, "cannot start the command of '--%s'", c->option);
     const bool read = read_score(out, score);
     const int status = pclose(out);
     if (status == 0 && read) return true;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        err_set(err, ERR_USAGE, "the command of '--eval' printed no number");
+        err_set(err, ERR_USAGE, "the command of '--%s' printed no number", c->option);
     else if (WIFEXITED(status))
-        err_set(err, ERR_USAGE, "the command of '--eval' failed with exit code %d",
+        err_set(err, ERR_USAGE, "the command of '--%s' failed with exit code %d", c->option,
                 WEXITSTATUS(status));
     else
-        err_set(err, ERR_USAGE, "the command of '--eval' was ended by a signal");
+        err_set(err, ERR_USAGE, "the command of '--%s' was ended by a signal", c->option);
     err_hint(err,
              "it gets the path of a model as its last argument, and must print a score as its last "
              "word: %s",
@@ -65,7 +65,7 @@ DemiStatus score_command_run(void *command, DemiModel *model, double *score, Dem
     ScoreCommand *c = command;
     Err err = {0};
     Arena *within = arena_child(c->arena);
-    const ScoreCommand here = {within, c->words};
+    const ScoreCommand here = {within, c->option, c->words};
     OutFile *file =
         outfile_create(within, arena_printf(within, "%s/demi-eval.onnx", temporary_folder()), &err);
     bool ok = file && write_model(model, file, &err);

@@ -8,7 +8,8 @@
 
 typedef struct ScoreCommand {
     Arena *arena;
-    const char *words; /* of a shell; the path goes behind them */
+    const char *option; /* that it is of, without dashes */
+    const char *words;  /* of a shell; the path goes behind them */
 } ScoreCommand;
 
 /* A DemiScoreFn, `command` is a ScoreCommand. The model lies in a file of the folder for temporary

@@ -257,12 +257,32 @@ static size_t common_prefix(const ByNoise *rows, size_t count, const char **whos
     return length < LEAST ? 0 : length;
 }
 
+Dtype search_type(const DemiSearch *search, size_t candidate, bool weights) {
+    const char *name = demi_search_candidate_type(search, candidate, weights);
+    return dtype_from_name(name, strlen(name));
+}
+
+const char *search_color(const DemiSearch *search, size_t candidate, char name[SEARCH_COLOR]) {
+    const char *own = demi_search_candidate(search, candidate);
+    const Dtype values = search_type(search, candidate, false);
+    const Dtype weights = search_type(search, candidate, true);
+    const bool floats = values == DTYPE_FLOAT || dtype_is_reduced(values);
+    if (palette_has(own))
+        snprintf(name, SEARCH_COLOR, "%s", own);
+    else if (floats)
+        snprintf(name, SEARCH_COLOR, "w%u", dtype_bits(weights));
+    else
+        snprintf(name, SEARCH_COLOR, "a%uw%u", dtype_bits(values), dtype_bits(weights));
+    return palette_has(name) ? name : "other";
+}
+
 static void draw_group(Drawing *d, const DemiSearch *search, const ByNoise *row, const Axis *x,
                        int top) {
     put(d, "<text class=\"fill-ink\" x=\"%d\" y=\"%d\" text-anchor=\"end\">", x->from - 8,
         top + 13);
     put(d, "%s", row->left_out ? "\xe2\x80\xa6" : "");
     const char *name = row->group->name + row->left_out;
+    char color[SEARCH_COLOR];
     put_text(d, name, strlen(name), 30);
     put(d, "</text>\n<line class=\"line stroke-line\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n",
         x->from, x->to, top + ROW / 2, top + ROW / 2);
@@ -272,7 +292,7 @@ static void draw_group(Drawing *d, const DemiSearch *search, const ByNoise *row,
         put(d,
             "<circle class=\"fill-%s\" cx=\"%.1f\" cy=\"%d\" r=\"%d\"><title>%s: "
             "%.3g</title></circle>\n",
-            demi_search_candidate(search, c), place(x, isfinite(noise) ? log10(noise) : x->high),
+            search_color(search, c, color), place(x, isfinite(noise) ? log10(noise) : x->high),
             top + ROW / 2, row->group->candidate == c ? 6 : 4, demi_search_candidate(search, c),
             noise);
     }
@@ -282,6 +302,7 @@ bool search_draw_groups(const SearchTitle *title, DemiWriteFn write, void *user)
     enum { MOST = 60, NAMES = 220 };
     Drawing d = {write, user, false};
     const DemiSearch *search = title->search;
+    char color[SEARCH_COLOR];
     ByNoise *sorted = malloc((demi_search_group_count(search) + 1) * sizeof *sorted);
     const size_t all = sorted ? sort_groups(search, sorted) : 0, count = all < MOST ? all : MOST;
     Axis x = {NAN, NAN, NAMES, WIDTH - RIGHT};
@@ -305,7 +326,7 @@ bool search_draw_groups(const SearchTitle *title, DemiWriteFn write, void *user)
             "<circle class=\"fill-%s\" cx=\"%zu\" cy=\"12\" r=\"5\"/><text class=\"fill-soft\" "
             "x=\"%zu\" "
             "y=\"16\">%s</text>\n",
-            demi_search_candidate(search, c), left, left + 9, demi_search_candidate(search, c));
+            search_color(search, c, color), left, left + 9, demi_search_candidate(search, c));
     const char *prefix;
     const size_t length = common_prefix(sorted, count, &prefix);
     for (size_t i = 0; i < count; i++) {

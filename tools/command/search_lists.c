@@ -3,7 +3,6 @@
  * were tried. A group is a list of ["activation" or "weight", name], a candidate a text that Python
  * printed. */
 #include <stdio.h>
-#include <string.h>
 
 #include "search_out.h"
 
@@ -21,17 +20,17 @@ static void write_group(const DemiSearch *search, size_t number, JsonWriter *jso
     json_close(json, ']');
 }
 
-/* Bits of activations and weights, by the names that candidates have here. */
+static const char *kind_of(Dtype dtype) {
+    return dtype_is_float(dtype) ? "<QuantizationDataType.float: 2>"
+                                 : "<QuantizationDataType.int: 1>";
+}
+
 static void write_candidate(const DemiSearch *search, size_t number, JsonWriter *json) {
-    const char *name = demi_search_candidate(search, number);
-    unsigned activations = 32, weights = 32;
-    bool integers = sscanf(name, "a%uw%u", &activations, &weights) == 2;
-    if (!integers && sscanf(name, "w%u", &weights) != 1 && strstr(name, "16"))
-        activations = weights = 16;
+    const Dtype activations = search_type(search, number, false);
+    const Dtype weights = search_type(search, number, true);
     char text[128];
-    const char *types[] = {"<QuantizationDataType.float: 2>", "<QuantizationDataType.int: 1>"};
-    snprintf(text, sizeof text, "((%u, %s), (%u, %s))", activations, types[integers], weights,
-             types[integers || name[0] == 'w']);
+    snprintf(text, sizeof text, "((%u, %s), (%u, %s))", dtype_bits(activations),
+             kind_of(activations), dtype_bits(weights), kind_of(weights));
     json_text(json, NULL, text);
 }
 

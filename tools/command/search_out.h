@@ -5,6 +5,7 @@
 
 #include "console.h"
 #include "demi_search.h"
+#include "dtype.h"
 #include "report_out.h"
 
 /* What the command knows beside. */
@@ -34,6 +35,13 @@ bool search_draw_groups(const SearchTitle *title, DemiWriteFn write, void *user)
 
 /* All of it as a page. */
 bool search_write_page(const SearchTitle *title, Arena *arena, OutFile *file, Err *err);
+
+/* The type that a candidate stores activations or weights in. */
+Dtype search_type(const DemiSearch *search, size_t candidate, bool weights);
+
+/* The color of a candidate in page_palette.h, in `name`: of pairs without a short name that of as many bits. */
+enum { SEARCH_COLOR = 16 };
+const char *search_color(const DemiSearch *search, size_t candidate, char name[SEARCH_COLOR]);
 
 /* What a point costs, by the cost of the first candidate everywhere. */
 double search_share(const DemiSearch *search, const DemiSearchPoint *point);

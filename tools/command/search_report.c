@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "policy_settings.h"
 #include "search_out.h"
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -214,6 +215,16 @@ static void write_objectives(DemiSearchCost cost, JsonWriter *json) {
     json_close(json, ']');
 }
 
+static const char *holdout_word(DemiHoldout how) {
+    switch (how) {
+    case DEMI_HOLDOUT_NONE: return "none";
+    case DEMI_HOLDOUT_SETS: return "sets";
+    case DEMI_HOLDOUT_GIVEN: return "given";
+    case DEMI_HOLDOUT_SCORE: return "score";
+    }
+    return "";
+}
+
 static void write_sets(const DemiSearchTotals *totals, JsonWriter *json) {
     json_open(json, "sets",
               '{'); /* those for selection are also for calibration if no others are */
@@ -227,11 +238,24 @@ static void write_sets(const DemiSearchTotals *totals, JsonWriter *json) {
     json_number(json, "high", totals->holdout_high);
     json_number(json, "target", totals->holdout_target);
     json_number(json, "confidence", totals->confidence);
+    json_text(json, "how", holdout_word(totals->holdout));
     json_text(json, "of", totals->holdout_rows ? "rows" : "sets");
     json_unsigned(json, "samples", totals->holdout_samples);
     json_unsigned(json, "tests", totals->holdout_tests);
     json_unsigned(json, "tests_most", totals->holdout_tests_most);
     json_close(json, '}');
+}
+
+/* Of each candidate. */
+static void write_types(const DemiSearch *search, JsonWriter *json) {
+    json_open(json, "types", '[');
+    for (size_t c = 0; c < demi_search_candidate_count(search); c++) {
+        json_open(json, NULL, '{');
+        json_text(json, "activations", demi_search_candidate_type(search, c, false));
+        json_text(json, "weights", demi_search_candidate_type(search, c, true));
+        json_close(json, '}');
+    }
+    json_close(json, ']');
 }
 
 void search_write_json(const SearchTitle *title, JsonWriter *json) {
@@ -245,6 +269,7 @@ void search_write_json(const SearchTitle *title, JsonWriter *json) {
     json_boolean(json, "trivial", totals->outcome == DEMI_FOUND_TRIVIAL);
     json_text(json, "says", outcome_text(totals->outcome));
     json_text(json, "metric", title->metric);
+    json_text(json, "runtime", policy_settings[SETTING_RUNTIME].choices[totals->runtime].word);
     write_objectives(title->cost, json);
     json_number(json, "target", totals->target);
     json_number(json, "aim", totals->aim);
@@ -260,6 +285,7 @@ void search_write_json(const SearchTitle *title, JsonWriter *json) {
     for (size_t c = 0; c < demi_search_candidate_count(search); c++)
         json_text(json, NULL, demi_search_candidate(search, c));
     json_close(json, ']');
+    write_types(search, json);
     write_groups(search, json);
     json_open(json, "points", '[');
     write_points(search, false, json);

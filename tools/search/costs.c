@@ -8,6 +8,7 @@
 #include "step_cost.h"
 #include "sym.h"
 #include "value_io.h"
+#include "weight_storage.h"
 
 typedef struct Counting {
     Costs *costs;
@@ -78,10 +79,13 @@ static double elements_of(const Value *value) {
     return type ? count : 0;
 }
 
-bool costs_measure(Costs *costs, const Groups *groups, Trials *trials, Arena *arena, Err *err) {
+bool costs_measure(Costs *costs, const MeasuredModel *model, Trials *trials, Arena *arena,
+                   Err *err) {
+    const Groups *groups = &model->groups;
     Counting c = {.costs = costs};
     DemiError error = DEMI_ERROR_INIT;
-    *costs = (Costs){.groups = groups,
+    *costs = (Costs){.model = model,
+                     .groups = groups,
                      .multiplications = ARENA_ARRAY(arena, double, groups->works.count),
                      .elements = ARENA_ARRAY(arena, double, groups->count),
                      .weight_elements = ARENA_ARRAY(arena, double, groups->count)};
@@ -103,8 +107,8 @@ bool costs_measure(Costs *costs, const Groups *groups, Trials *trials, Arena *ar
 }
 
 Dtype costs_activations(const Costs *costs, uint32_t group, const Candidate *candidate) {
-    const bool kept = group != GROUP_NONE && costs->groups->items[group].keeps_values &&
-                      dtype_is_integer(candidate->activations);
+    const bool kept =
+        group != GROUP_NONE && costs->groups->items[group].keeps_values && candidate->value_format;
     return kept ? DTYPE_FLOAT : candidate->activations;
 }
 
@@ -112,26 +116,35 @@ double costs_of_work(const Costs *costs, size_t number, const Candidate *left,
                      const Candidate *right) {
     const GroupWork *work = &costs->groups->works.items[number];
     const double bits = candidate_bits(costs_activations(costs, work->left, left));
-    const double other = candidate_bits(
-        work->weights ? left->weights : costs_activations(costs, work->right, right));
+    const double other =
+        candidate_bits(work->weights ? weight_storage_type(costs->model, work->weights, left)
+                                     : costs_activations(costs, work->right, right));
     return costs->multiplications[number] * bits * other;
 }
 
+double costs_weight_bytes(const Costs *costs, uint32_t group, const Candidate *candidate) {
+    const GroupValues *weights = &costs->groups->items[group].weights;
+    double bits = 0;
+    for (size_t i = 0; i < weights->count; i++)
+        bits +=
+            elements_of(weights->items[i]) *
+            candidate_stored_bits(weight_storage_type(costs->model, weights->items[i], candidate));
+    return bits / 8;
+}
+
 Cost costs_of(const Costs *costs, const Candidate *const *candidates, const uint8_t *assignment) {
-    static const Candidate plain = {"float", DTYPE_FLOAT, DTYPE_FLOAT, 0};
     Cost cost = {0};
     for (size_t w = 0; w < costs->groups->works.count; w++) {
         const GroupWork *work = &costs->groups->works.items[w];
         const Candidate *right =
-            work->right == GROUP_NONE ? &plain : candidates[assignment[work->right]];
+            work->right == GROUP_NONE ? candidate_plain() : candidates[assignment[work->right]];
         cost.bitops += costs_of_work(costs, w, candidates[assignment[work->left]], right);
     }
     for (uint32_t g = 0; g < costs->groups->count; g++) {
         const Candidate *candidate = candidates[assignment[g]];
         cost.activation_bytes +=
             costs->elements[g] * candidate_stored_bits(costs_activations(costs, g, candidate)) / 8;
-        cost.weight_bytes +=
-            costs->weight_elements[g] * candidate_stored_bits(candidate->weights) / 8;
+        cost.weight_bytes += costs_weight_bytes(costs, g, candidate);
     }
     return cost;
 }

@@ -11,11 +11,12 @@
 #define DEMI_COSTS_H
 
 #include "candidate.h"
-#include "groups.h"
+#include "measured_model.h"
 #include "trial.h"
 
 typedef struct Costs {
-    const Groups *groups;
+    const MeasuredModel *model;
+    const Groups *groups;    /* of it */
     double *multiplications; /* [works] */
     double *elements;        /* [groups]: of values */
     double *weight_elements; /* [groups] */
@@ -26,7 +27,11 @@ typedef struct Cost {
 } Cost;
 
 /* From a run of the first set of inputs; the trials' reference has the groups' values. In `arena`. */
-bool costs_measure(Costs *costs, const Groups *groups, Trials *trials, Arena *arena, Err *err);
+bool costs_measure(Costs *costs, const MeasuredModel *model, Trials *trials, Arena *arena,
+                   Err *err);
+
+/* Bytes of a group's weights. */
+double costs_weight_bytes(const Costs *costs, uint32_t group, const Candidate *candidate);
 
 /* Of an assignment: a candidate's number for each group. */
 Cost costs_of(const Costs *costs, const Candidate *const *candidates, const uint8_t *assignment);

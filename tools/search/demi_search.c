@@ -35,7 +35,12 @@ size_t demi_search_candidate_count(const DemiSearch *search) {
 }
 
 const char *demi_search_candidate(const DemiSearch *search, size_t i) {
-    return i < search->candidates.count ? search->candidates.items[i] : NULL;
+    return i < search->candidates.count ? search->candidates.items[i]->name : NULL;
+}
+
+const char *demi_search_candidate_type(const DemiSearch *search, size_t i, bool weights) {
+    const Candidate *c = i < search->candidates.count ? search->candidates.items[i] : NULL;
+    return c ? dtype_name(weights ? c->weights : c->activations) : NULL;
 }
 
 size_t demi_search_group_count(const DemiSearch *search) {
@@ -44,6 +49,10 @@ size_t demi_search_group_count(const DemiSearch *search) {
 
 const DemiSearchGroup *demi_search_group(const DemiSearch *search, size_t i) {
     return i < search->groups.count ? &search->groups.items[i] : NULL;
+}
+
+DemiRoundedWeights *demi_search_rounded(const DemiSearch *search) {
+    return search->rounded;
 }
 
 const char *demi_search_policy(const DemiSearch *search) {
@@ -69,23 +78,16 @@ const DemiSearchPlace *demi_search_place(const DemiSearch *search, size_t i) {
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
 static bool find_candidates(SearchJob *job, Err *err) {
-    static const char *const otherwise[] = {"float", "float16", "a8w8"};
-    DemiSearchOptions *o = &job->options;
-    const char *const *names = o->candidates ? o->candidates : otherwise;
-    const size_t count = o->candidates ? o->candidate_count : 3;
-    const Candidate **found = ARENA_ARRAY(job->arena, const Candidate *, count + 1);
-    if (count < 2 || count > 8)
-        return err_set(err, ERR_USAGE, "a search needs 2 to 8 candidates, not %zu", count);
-    for (size_t i = 0; i < count; i++) {
-        found[i] = candidate_find(names[i], err);
-        if (!found[i]) return false;
-        for (size_t k = 0; k < i; k++)
-            if (found[k] == found[i])
-                return err_set(err, ERR_USAGE, "duplicate candidate '%s'", names[i]);
-        VEC_PUSH(job->arena, &job->search->candidates, found[i]->name);
-    }
-    job->model.candidates = found;
-    job->model.candidate_count = count;
+    const DemiSearchOptions *o = &job->options;
+    SearchModel *m = &job->model;
+    if (!search_candidates_find(o->candidates, o->candidate_count, &m->convert, &m->told,
+                                job->arena, err))
+        return false;
+    m->candidates = m->told.items;
+    m->candidate_count = m->told.count;
+    job->search->totals.runtime = m->told.quantization.runtime;
+    for (size_t i = 0; i < m->candidate_count; i++)
+        VEC_PUSH(job->arena, &job->search->candidates, m->candidates[i]);
     return true;
 }
 
@@ -95,8 +97,12 @@ static bool check_options(const SearchJob *job, Err *err) {
         return err_set(err, ERR_USAGE, "accuracy needs labels");
     if (o->metric == DEMI_METRIC_SCORE && !o->score)
         return err_set(err, ERR_USAGE, "there is no callback for scores");
-    if ((unsigned)o->sensitivity > DEMI_SENSITIVITY_GRADIENT)
+    if ((unsigned)o->sensitivity > DEMI_SENSITIVITY_SCORE)
         return err_set(err, ERR_USAGE, "sensitivity is %d", (int)o->sensitivity);
+    if (o->sensitivity == DEMI_SENSITIVITY_SCORE && !o->sensitivity_score && !o->score)
+        return err_set(err, ERR_USAGE, "there is no callback for the scores of groups");
+    if (o->sensitivity_score && o->sensitivity != DEMI_SENSITIVITY_SCORE)
+        return err_set(err, ERR_USAGE, "scores of groups are not asked for by the sensitivity");
     if (!isnan(o->target) && !isnan(o->drop))
         return err_set(err, ERR_USAGE, "give a target or a drop, not both");
     return true;
@@ -168,7 +174,7 @@ static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
     job->scoring.labels = job->model.labels;
     if (!search_groups(job)->count)
         return err_set(err, ERR_MODEL, "it has no floating-point values that depend on its inputs");
-    if (!search_allow(job, err)) return false;
+    if (!search_allow(job, trap, err)) return false;
     return job->options.part || (search_cost(job, err) && search_ask(job, err) &&
                                  search_acceptance(job, err) && search_corners(job, err));
 }

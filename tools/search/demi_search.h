@@ -68,6 +68,9 @@ typedef enum DemiSearchSensitivity {
      * per group. This assumes small, independent errors. DEMI_ERR_MODEL names an operator that has
      * no gradient. */
     DEMI_SENSITIVITY_GRADIENT = 1,
+    /* Convert the model with the group alone at the candidate, and score it by `sensitivity_score`: by
+     * how much the score is lower. It should add up over groups, as error rates nearly do. */
+    DEMI_SENSITIVITY_SCORE = 2,
 } DemiSearchSensitivity;
 
 /* The cost to minimize. */
@@ -79,10 +82,16 @@ typedef enum DemiSearchCost {
 
 typedef struct DemiSearchOptions {
     uint32_t size;
-    /* Further options of the conversions; NULL: none. The search chooses `to` itself. */
+    /* Further options of the conversions; NULL: none. The search chooses `to` itself. `runtime`,
+     * `activations`, `symmetric`, `block`, and `rest` hold for all candidates that they concern: a
+     * candidate that the runtime does not take is an error. What a node reads that is to stay in
+     * float32, by `keep`, `keep_ops`, or `only`, is not converted. `rest` is the type of candidates
+     * that would be in float32. */
     const DemiConvertOptions *convert;
-    /* "float", "float16", "bfloat16", "a16w16", "a16w8", "a16w4", "a8w16", "a8w8", "a8w4", "w8",
-     * or "w4", with at most one 16-bit floating-point type; NULL: float, float16, and a8w8. */
+    /* "float", "float16", "bfloat16"; "aXwY", integers with X bits for activations and Y for weights,
+     * such as "a8w4"; "wY", weights only; or "ACTIVATIONS:WEIGHTS", two types of quantization or
+     * floating point, such as "int8:int4" or "float:fp8". At most one 16-bit floating-point type.
+     * NULL: float, float16, and a8w8; with `rest` float16 or bfloat16, that type and a8w8. */
     const char *const *candidates;
     size_t candidate_count;
     /* JSON: the candidates that operators support, in the form of AIMET's supported_kernels; NULL:
@@ -96,7 +105,7 @@ typedef struct DemiSearchOptions {
     const int64_t *labels;
     size_t label_count;
     /* For DEMI_METRIC_SCORE. It is called only for whole conversions; sensitivities are measured as
-     * noise. */
+     * noise, unless `sensitivity` says otherwise. */
     DemiScoreFn score;
     void *score_user;
     /* What the result must reach: `target` if it is not NaN, otherwise the float32 model's score
@@ -115,8 +124,9 @@ typedef struct DemiSearchOptions {
     size_t probes;
     size_t evaluations; /* the most conversions to run; 0: 200 */
     double seconds;     /* start no evaluation after this time; 0: no limit */
-    /* A file that records every measurement, so that a search that was interrupted resumes from
-     * there; NULL: none. */
+    /* A file that records every measurement; NULL: none. A search that was interrupted resumes from
+     * there, and another search of the same model, data, candidates, and metric, with another
+     * target, cost, or algorithm, measures only what is missing. */
     const char *journal;
     /* For several processes that make the same call: each measures every parts-th group, and the
      * first process does the rest. Its result does not depend on their number. In the others,
@@ -146,6 +156,11 @@ typedef struct DemiSearchOptions {
     void *holdout_score_user;
     bool
         quantize_outputs; /* also consider integers for the model's outputs; false: they are float32 */
+    /* For DEMI_SENSITIVITY_SCORE: a score that may be of less data than `score`; NULL: `score`. */
+    DemiScoreFn sensitivity_score;
+    void *sensitivity_user;
+    /* What the journal calls the two scores, so that it does not serve others; NULL: nothing. */
+    const char *score_name, *sensitivity_name;
 } DemiSearchOptions;
 
 #define DEMI_SEARCH_OPTIONS_INIT                                                                   \
@@ -154,7 +169,7 @@ typedef struct DemiSearchOptions {
             0, NULL, NULL, __builtin_nan(""), __builtin_nan(""), __builtin_nan(""),                \
             DEMI_COST_BITOPS, DEMI_SEARCH_SOLVE, false, false, 0, 0, 0, 0.0, NULL, 0, 0, NULL,     \
             NULL, NULL, NULL, NULL, DEMI_SENSITIVITY_MEASURED, NULL, NULL, __builtin_nan(""),      \
-            NULL, 0, NULL, NULL, false                                                             \
+            NULL, 0, NULL, NULL, false, NULL, NULL, NULL, NULL                                     \
     }
 
 typedef enum DemiSearchOutcome {
@@ -174,8 +189,8 @@ typedef struct DemiSearch DemiSearch;
 
 /* Searches. demi_search_free frees *search, which is NULL on error.
  * Errors: those of the source, of conversions, and of runs; DEMI_ERR_USAGE for options that exclude
- * each other, for unknown candidates, and for the journal of a different search (the error names
- * the first difference); DEMI_ERR_CANCELLED if nothing was accurate enough by then. */
+ * each other, for unknown candidates and those that the runtime does not take, and for the journal
+ * of a different search (the error names the first difference); DEMI_ERR_CANCELLED if nothing was accurate enough by then. */
 DEMI_API DemiStatus demi_search_run(const DemiSource *model, const DemiSearchOptions *options,
                                     DemiSearch **search, DemiError *error);
 DEMI_API void demi_search_free(DemiSearch *search);
@@ -199,13 +214,22 @@ typedef struct DemiSearchPoint {
     double score_error;
 } DemiSearchPoint;
 
+/* What the result was accepted by. */
+typedef enum DemiHoldout {
+    DEMI_HOLDOUT_NONE = 0, /* nothing: too few sets, none were asked for, or no target */
+    DEMI_HOLDOUT_SETS =
+        1, /* some of the sets of `inputs`, or of the parts that they were cut into */
+    DEMI_HOLDOUT_GIVEN = 2, /* DemiSearchOptions.holdout_inputs */
+    DEMI_HOLDOUT_SCORE = 3, /* DemiSearchOptions.holdout_score */
+} DemiHoldout;
+
 typedef struct DemiSearchTotals {
     DemiSearchOutcome outcome;
     double target;      /* NaN: none */
     double float_score; /* the score of the float32 model */
     size_t evaluations; /* conversions that were run */
     /* Runs of what depends on one group. For DEMI_SENSITIVITY_GRADIENT, runs of the model with its
-     * gradients. */
+     * gradients; for DEMI_SENSITIVITY_SCORE, scores. */
     size_t replays;
     double replayed; /* the average share of a whole run that these took, in steps */
     double seconds;  /* that the search took */
@@ -232,6 +256,8 @@ typedef struct DemiSearchTotals {
     size_t calibration_sets, selection_sets, holdout_sets;
     size_t holdout_samples; /* independent ones that the interval is of */
     bool holdout_rows;      /* the samples are rows along the first axis of the sets */
+    DemiHoldout holdout;
+    DemiRuntimeRules runtime; /* whose rules the result follows, by DemiSearchOptions.convert */
 } DemiSearchTotals;
 DEMI_API const DemiSearchTotals *demi_search_totals(const DemiSearch *search);
 
@@ -242,6 +268,9 @@ DEMI_API const DemiSearchPoint *demi_search_point(const DemiSearch *search, size
 /* The candidates of the search. */
 DEMI_API size_t demi_search_candidate_count(const DemiSearch *search);
 DEMI_API const char *demi_search_candidate(const DemiSearch *search, size_t i);
+/* The name of the type that candidate i stores activations or weights in, such as "int8"; "float": that
+ * which they have. */
+DEMI_API const char *demi_search_candidate_type(const DemiSearch *search, size_t i, bool weights);
 
 /* Values and weights that have one precision in common. */
 typedef struct DemiSearchGroup {
@@ -279,6 +308,10 @@ typedef struct DemiSearchPlace {
 } DemiSearchPlace;
 DEMI_API size_t demi_search_place_count(const DemiSearch *search);
 DEMI_API const DemiSearchPlace *demi_search_place(const DemiSearch *search, size_t i);
+
+/* The weights that were rounded on the calibration data, for DemiRunOptions.rounded of conversions by
+ * the policy; NULL if `convert` has no such rounding. They belong to the search. */
+DEMI_API DemiRoundedWeights *demi_search_rounded(const DemiSearch *search);
 
 /* Returns the conversion of the result, as DemiConvertOptions.policy. It lives as long as the
  * search. */

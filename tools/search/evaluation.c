@@ -104,21 +104,6 @@ static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSou
     return ok;
 }
 
-/* Runtimes sum in different orders, and each quantized value that lies between two steps makes another
- * of it: what one of them reaches by luck, others do not. So what is good enough is so in both of demi's
- * ways to run it, and its score is the lower one. */
-static bool score_outputs(SearchModel *m, const Scoring *scoring, const DemiSource *source,
-                          Score *score, Err *err) {
-    Score other;
-    if (!score_numerics(m, scoring, source, DEMI_NUMERICS_FAST, score, err)) return false;
-    if (isnan(score->value) || score->value < scoring->target) return true;
-    if (!score_numerics(m, scoring, source, DEMI_NUMERICS_FAITHFUL, &other, err)) return false;
-    const double low = fmin(score->interval.low, other.interval.low);
-    if (!(other.value >= score->value)) *score = other;
-    score->interval.low = low;
-    return true;
-}
-
 /* ---- by the caller --------------------------------------------------------------------------- */
 
 static bool score_model(const SearchModel *m, const Scoring *scoring, const DemiSource *source,
@@ -138,14 +123,41 @@ static bool score_model(const SearchModel *m, const Scoring *scoring, const Demi
     return ok;
 }
 
-bool evaluation_run(SearchModel *m, const Scoring *scoring, const DemiConvertOptions *options,
-                    Score *score, Err *err) {
+bool evaluation_once(SearchModel *m, const Scoring *scoring, const DemiConvertOptions *options,
+                     DemiNumerics numerics, Score *score, Err *err) {
     Arena *within = arena_child(m->arena);
     const DemiSource source = search_model_source(m, options, within);
     const bool ok = scoring->metric == DEMI_METRIC_SCORE
                         ? score_model(m, scoring, &source, score, err)
-                        : score_outputs(m, scoring, &source, score, err);
+                        : score_numerics(m, scoring, &source, numerics, score, err);
     arena_free(within);
     if (ok && !isfinite(score->value)) *score = (Score)SCORE_NONE;
     return ok;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+/* Runtimes sum in different orders, and each quantized value that lies between two steps makes another
+ * of it: what one of them reaches by luck, others do not. So what is good enough is so in both of demi's
+ * ways to run it, and its score is the lower one. */
+bool evaluation_asks_other(const Scoring *scoring, const Score *fast) {
+    return scoring->metric != DEMI_METRIC_SCORE && !isnan(fast->value) &&
+           !(fast->value < scoring->target);
+}
+
+Score evaluation_join(const Score *fast, const Score *faithful) {
+    if (isnan(faithful->value)) return *faithful;
+    Score score = faithful->value >= fast->value ? *fast : *faithful;
+    score.interval.low = fmin(fast->interval.low, faithful->interval.low);
+    return score;
+}
+
+bool evaluation_run(SearchModel *m, const Scoring *scoring, const DemiConvertOptions *options,
+                    Score *score, Err *err) {
+    Score other;
+    if (!evaluation_once(m, scoring, options, DEMI_NUMERICS_FAST, score, err)) return false;
+    if (!evaluation_asks_other(scoring, score)) return true;
+    if (!evaluation_once(m, scoring, options, DEMI_NUMERICS_FAITHFUL, &other, err)) return false;
+    *score = evaluation_join(score, &other);
+    return true;
 }

@@ -38,7 +38,15 @@ typedef struct Score {
         }                                                                                          \
     }
 
-/* score->value is NaN where an output has NaN or infinity that the float model's has not; a run that fails
+/* One way of running, as all scores are the lower one of both: a caller's score knows the first alone. */
+bool evaluation_once(SearchModel *model, const Scoring *scoring, const DemiConvertOptions *options,
+                     DemiNumerics numerics, Score *score, Err *err);
+
+/* Whether the other way (DEMI_NUMERICS_FAITHFUL) is to be asked, too, after the first; and the score by both. */
+bool evaluation_asks_other(const Scoring *scoring, const Score *fast);
+Score evaluation_join(const Score *fast, const Score *faithful);
+
+/* Both. score->value is NaN where an output has NaN or infinity that the float model's has not; a run that fails
  * for the model's sake, as where an integer overflows, too. False with the error set for anything
  * else: memory, files, a cancelled search. */
 bool evaluation_run(SearchModel *model, const Scoring *scoring, const DemiConvertOptions *options,

@@ -5,7 +5,7 @@
 #ifndef DEMI_GROUP_RANGES_H
 #define DEMI_GROUP_RANGES_H
 
-#include "groups.h"
+#include "measured_model.h"
 #include "trial.h"
 #include "value_histogram.h"
 
@@ -24,8 +24,8 @@ static inline GroupRange group_range(const GroupRanges *ranges, uint32_t value, 
     return (dtype_bits(type) > 8 ? ranges->wide : ranges->narrow)[value];
 }
 
-/* In `arena`. */
-bool group_ranges_measure(const Groups *groups, uint32_t value_count, Trials *trials,
-                          GroupRanges *found, Arena *arena, Err *err);
+/* But for the ranges that are given; in `arena`. */
+bool group_ranges_measure(const MeasuredModel *model, Trials *trials, GroupRanges *found,
+                          const DemiConvertOptions *given, Arena *arena, Err *err);
 
 #endif

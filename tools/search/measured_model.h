@@ -6,6 +6,7 @@
 #define DEMI_MEASURED_MODEL_H
 
 #include "groups.h"
+#include "qdq_plan.h"
 
 /* What the weights are called behind their Identity, by value number; NULL of others. */
 typedef struct MeasuredModel {
@@ -13,6 +14,7 @@ typedef struct MeasuredModel {
     const char **handed_on;  /* [value_count] */
     const GroupWork **works; /* [value_count]: a weight's first */
     uint32_t value_count;
+    const QdqRequest *request; /* how what is quantized is stored */
 } MeasuredModel;
 
 /* What a group's value or weight is called where it may be changed. */

@@ -19,12 +19,33 @@ static void through(Dtype type, float *to, const float *from, uint64_t count) {
     }
 }
 
-/* ---- integers -------------------------------------------------------------------------------- */
+/* The number that an element of a few bits stands for. */
+static float decoded(Dtype type, uint64_t bits) {
+    double number = NAN;
+    dtype_to_double(type, bits, &number);
+    return (float)number;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Of types that are no integers, which have no zero points. */
+static void round_floats(Dtype type, float scale, float *to, const float *from, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bits = 0;
+        to[i] = dtype_from_double(type, (double)(from[i] / scale), &bits)
+                    ? decoded(type, bits) * scale
+                    : NAN;
+    }
+}
 
 static void round_values(const Rounding *r, float *to, const float *from, uint64_t count) {
     QdqScale scale;
-    if (!qdq_scale_of_range(r->type, false, r->low, r->high, &scale)) {
+    if (!qdq_scale_of_range(r->type, r->symmetric, r->low, r->high, &scale)) {
         for (uint64_t i = 0; i < count; i++) to[i] = NAN; /* no range can hold it */
+        return;
+    }
+    if (!dtype_is_integer(r->type)) {
+        round_floats(r->type, scale.scale, to, from, count);
         return;
     }
     const RoundSteps steps = {scale.scale, (float)(qdq_least(r->type) - scale.zero),
@@ -32,19 +53,54 @@ static void round_values(const Rounding *r, float *to, const float *from, uint64
     round_steps(to, from, count, steps);
 }
 
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Elements of as many bits, the first in the low ones, as tensors have them. */
+static uint64_t stored_bits(const unsigned char *bytes, uint64_t i, uint32_t bits) {
+    uint64_t found = 0;
+    if (bits == 8) return bytes[i];
+    for (uint32_t b = 0; b < bits; b++) {
+        const uint64_t at = i * bits + b;
+        found |= (uint64_t)(bytes[at / 8] >> at % 8 & 1) << b;
+    }
+    return found;
+}
+
+/* The scale, or zero point, of element (outer, axis, inner). */
+static uint64_t scale_at(const Rounding *r, uint64_t o, uint64_t a, uint64_t i) {
+    const uint64_t blocks = r->block ? (r->axis + r->block - 1) / r->block : 0;
+    return r->block ? (o * blocks + a / r->block) * r->inner + i : a;
+}
+
+/* Of types that are not spread evenly, or have zero points: as they are stored. */
+static void restore_weights(const Rounding *r, const QdqWeights *weights, float *to) {
+    const bool zeros = quantized_has_zeros(r->type) && r->block;
+    const uint32_t bits = dtype_bits(r->type);
+    qdq_store_weights(weights, r->scales, zeros ? r->zeros : NULL, r->bytes);
+    for (uint64_t o = 0; o < r->outer; o++)
+        for (uint64_t a = 0; a < r->axis; a++)
+            for (uint64_t i = 0; i < r->inner; i++) {
+                const uint64_t at = (o * r->axis + a) * r->inner + i, scale = scale_at(r, o, a, i);
+                const float number = decoded(r->type, stored_bits(r->bytes, at, bits));
+                to[at] = (number - (zeros ? (float)r->zeros[scale] : 0)) * r->scales[scale];
+            }
+}
+
 static void round_weights(const Rounding *r, float *to, const float *from) {
     const QdqWeights weights = {from, r->outer, r->axis, r->inner, r->block, r->type, DTYPE_FLOAT};
-    const uint64_t blocks = r->block ? (r->axis + r->block - 1) / r->block : 0;
     if (r->block)
-        qdq_find_block_scales(&weights, r->scales, NULL);
+        qdq_find_block_scales(&weights, r->scales, r->zeros);
     else
         qdq_find_channel_scales(&weights, NULL, r->scales);
+    if (rounding_is_stored(r->type)) {
+        restore_weights(r, &weights, to);
+        return;
+    }
     const float high = (float)qdq_most(r->type), low = r->block ? -high - 1 : -high;
     for (uint64_t o = 0; o < r->outer; o++)
         for (uint64_t a = 0; a < r->axis; a++) {
             const uint64_t at = (o * r->axis + a) * r->inner;
-            const float *scales =
-                r->block ? r->scales + (o * blocks + a / r->block) * r->inner : r->scales + a;
+            const float *scales = r->scales + scale_at(r, o, a, 0);
             for (uint64_t i = 0; r->block && i < r->inner; i++) {
                 const RoundSteps steps = {scales[i], low, high};
                 round_steps(to + at + i, from + at + i, 1, steps);

@@ -50,6 +50,17 @@ static bool find_target(SearchJob *job, Err *err) {
     return !is_share(job) || plain.interval.low >= a->target || refuse_few(job, &plain, err);
 }
 
+/* No target: the best at a cost is tested, once. */
+static size_t tests_of(const SearchJob *job) {
+    return isnan(job->options.target) && isnan(job->options.drop) ? 1 : TESTS;
+}
+
+const char *search_acceptance_name(const SearchJob *job) {
+    const bool paired = is_share(job) && !isnan(job->options.drop);
+    if (!job->model.holdout.count && !job->options.holdout_score) return "none";
+    return arena_printf(job->arena, "%zu tests%s", tests_of(job), paired ? ", paired" : "");
+}
+
 bool search_acceptance(SearchJob *job, Err *err) {
     static const double together = 0.95;
     Acceptance *a = &job->acceptance;
@@ -57,7 +68,7 @@ bool search_acceptance(SearchJob *job, Err *err) {
     a->point = SOLVE_NONE;
     a->applies = job->model.holdout.count || o->holdout_score;
     if (!a->applies) return true;
-    a->most = isnan(job->target) ? 1 : TESTS;
+    a->most = tests_of(job);
     job->scoring.confidence = 1 - (1 - together) / (double)a->most;
     job->scoring.expected = job->model.samples;
     job->scoring.by_rows = job->model.by_rows;

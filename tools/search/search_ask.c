@@ -4,121 +4,12 @@
 #include <string.h>
 
 #include "clock.h"
-#include "error_fill.h"
-#include "hash64.h"
-#include "kernel.h"
 #include "search_job.h"
-#include "value_io.h"
-
-/* ---- the journal ----------------------------------------------------------------------------- */
-
-static const char *hex(const SearchJob *job, uint64_t hash) {
-    return arena_printf(job->arena, "%016llx", (unsigned long long)hash);
-}
-
-static const char *text_hash(const SearchJob *job, const char *text) {
-    return text ? hex(job, hash64_bytes(text, strlen(text), 0)) : "none";
-}
-
-static const char *real(const SearchJob *job, double number) {
-    return isnan(number) ? "none" : arena_printf(job->arena, "%.17g", number);
-}
-
-/* Of what the model runs on: names, types, shapes and elements. */
-static uint64_t hash_values(const DemiData *values, size_t count) {
-    uint64_t hash = count;
-    for (size_t i = 0; i < count; i++) {
-        const DemiData *value = &values[i];
-        const int64_t head[] = {value->kind, value->dtype, value->rank, (int64_t)value->count};
-        hash = hash64_bytes(head, sizeof head, hash);
-        if (value->kind == DEMI_DATA_SEQUENCE_KIND) hash ^= hash_values(value->items, value->count);
-        if (value->kind != DEMI_DATA_TENSOR_KIND || value->dtype == DEMI_STRING) continue;
-        hash = hash64_bytes(value->dims, value->rank * sizeof *value->dims, hash);
-        hash = hash64_bytes(value->data,
-                            value_count(value) * kernel_element_size((Dtype)value->dtype), hash);
-    }
-    return hash;
-}
-
-/* Weights count by the outputs that they give. */
-static bool hash_sets(Trials *trials, uint64_t *hash, Err *err) {
-    *hash = *hash * 31 + trials->count;
-    for (size_t i = 0; i < trials->count; i++) {
-        if (!trials_bind(trials, i, err)) return false;
-        *hash = *hash * 31 + hash_values(trials->sets[i].values, trials->reference->input_count);
-        *hash = *hash * 31 + hash_values(trials->sets[i].outputs, trials->reference->output_count);
-        trials_end_set(trials, i);
-    }
-    return true;
-}
-
-static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
-    *hash = 0;
-    for (uint32_t g = 0; g < search_groups(job)->count; g++) {
-        const char *name = search_model_name(&job->model, g);
-        *hash = hash64_bytes(name, strlen(name), *hash);
-    }
-    SearchModel *m = &job->model;
-    if (!hash_sets(&m->calibration, hash, err)) return false;
-    trials_forget(&m->calibration);
-    if (!hash_sets(&m->holdout, hash, err)) return false;
-    trials_forget(&m->holdout);
-    return hash_sets(&m->trials, hash, err) &&
-           (!m->probe_inputs || hash_sets(&m->probes, hash, err));
-}
-
-static const char *candidate_names(const SearchJob *job) {
-    const char *names = "";
-    for (size_t i = 0; i < job->search->candidates.count; i++)
-        names = arena_printf(job->arena, "%s%s%s", names, i ? "," : "",
-                             job->search->candidates.items[i]);
-    return names;
-}
-
-static uint64_t hash_labels(const DemiSearchOptions *o) {
-    const uint64_t hash = hash64_bytes(o->labels, o->label_count * sizeof *o->labels, 0);
-    return hash64_bytes(o->holdout_labels, o->holdout_label_count * sizeof *o->labels, hash);
-}
-
-/* What differs where the journal's numbers would. */
-bool search_open_journal(SearchJob *job, Err *err) {
-    const DemiSearchOptions *o = &job->options;
-    DemiError error = DEMI_ERROR_INIT;
-    uint64_t data = 0;
-    if (!o->journal || o->part) return true;
-    if (!hash_data(job, &data, err)) return false;
-    const size_t size = demi_convert_policy(&job->model.convert, NULL, 0, &error);
-    if (!error_take(err, error.status, &error)) return false;
-    char *policy = arena_alloc(job->arena, size + 1);
-    demi_convert_policy(&job->model.convert, policy, size + 1, NULL);
-    const JournalField fields[] = {
-        {"demi", DEMI_VERSION_STRING},
-        {"model and data", hex(job, data)},
-        {"candidates", candidate_names(job)},
-        {"metric", o->metric == DEMI_METRIC_SCORE ? "score" : metric_name(o->metric)},
-        {"labels", hex(job, hash_labels(o))},
-        {"outputs", o->quantize_outputs ? "integers" : "float"},
-        {"sensitivity", o->sensitivity == DEMI_SENSITIVITY_GRADIENT ? "gradient" : "measured"},
-        {"probes", arena_printf(job->arena, "%zu", o->probes)},
-        {"policy", text_hash(job, policy)},
-        {"calibration", "mse"},
-        {"supported", o->all_candidates ? "none" : text_hash(job, o->supported)},
-        {"target", real(job, o->target)},
-        {"drop", real(job, o->drop)},
-        {"max-cost", real(job, o->most_cost)},
-        {"cost", arena_printf(job->arena, "%d", (int)o->cost)},
-        {"algorithm", arena_printf(job->arena, "%d%s%s", (int)o->algorithm, o->reverse ? "r" : "",
-                                   o->fewer_conversions ? "c" : "")}};
-    job->journal =
-        journal_open(o->journal, fields, sizeof fields / sizeof *fields, job->arena, err);
-    return job->journal;
-}
-
-/* ---- scores ---------------------------------------------------------------------------------- */
 
 const char *search_key(const SearchJob *job, const uint8_t *assignment) {
     char *key = arena_alloc(job->arena, job->problem.groups + 2);
-    for (uint32_t g = 0; g < job->problem.groups; g++) key[g] = (char)('0' + assignment[g]);
+    for (uint32_t g = 0; g < job->problem.groups; g++)
+        key[g] = assignment[g] == SEARCH_UNCONVERTED ? '.' : (char)('0' + assignment[g]);
     key[job->problem.groups] = '\0';
     return key;
 }
@@ -176,16 +67,34 @@ bool search_noted(const SearchJob *job, const char *key, Score *score) {
     return numbers;
 }
 
+/* One way of running it; *noted stays where the journal has it. */
+static bool run_or_find(SearchJob *job, const uint8_t *assignment, DemiNumerics numerics,
+                        Score *found, bool *noted, Err *err) {
+    const char *key = search_key(job, assignment);
+    if (numerics == DEMI_NUMERICS_FAITHFUL) key = arena_printf(job->arena, "faithful %s", key);
+    if (search_noted(job, key, found)) return true;
+    Arena *within = arena_child(job->arena);
+    const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
+    const bool ok = evaluation_once(&job->model, &job->scoring, &options, numerics, found, err);
+    arena_free(within);
+    *noted = false;
+    return ok && search_note(job, key, found, err);
+}
+
+/* As evaluation_run; what was found each way is noted, as it depends on the target whether both are asked. */
 static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *err) {
     SearchJob *job = user;
-    const char *key = search_key(job, assignment);
-    Score found = SCORE_NONE;
-    const bool noted = search_noted(job, key, &found);
-    const bool ok = noted || search_run(job, &job->scoring, assignment, &found, err);
+    Score found = SCORE_NONE, other = SCORE_NONE;
+    bool noted = true;
+    bool ok = run_or_find(job, assignment, DEMI_NUMERICS_FAST, &found, &noted, err);
+    if (ok && evaluation_asks_other(&job->scoring, &found)) {
+        ok = run_or_find(job, assignment, DEMI_NUMERICS_FAITHFUL, &other, &noted, err);
+        found = evaluation_join(&found, &other);
+    }
     *score = found.value;
     VEC_PUSH(job->arena, &job->scores, found);
     VEC_PUSH(job->arena, &job->score_noted, noted);
-    return ok && (noted || search_note(job, key, &found, err));
+    return ok;
 }
 
 static bool stop(void *user) {

@@ -9,7 +9,7 @@
 static void add_bitops(const SearchJob *job, double *table, SolvePair *pairs, size_t *pair_count) {
     const size_t count = job->model.candidate_count;
     const Candidate *const *candidates = job->model.candidates;
-    const Candidate *plain = candidate_find("float", NULL);
+    const Candidate *plain = candidate_plain();
     for (size_t w = 0; w < job->costs.groups->works.count; w++) {
         const GroupWork *work = &job->costs.groups->works.items[w];
         if (work->right != GROUP_NONE && work->right != work->left) {
@@ -33,9 +33,7 @@ static void add_bytes(const SearchJob *job, double *table, bool activations, boo
             double *at = &table[search_place(job, g, c)];
             const Dtype values = costs_activations(&job->costs, g, candidate);
             if (activations) *at += job->costs.elements[g] * candidate_stored_bits(values) / 8;
-            if (weights)
-                *at +=
-                    job->costs.weight_elements[g] * candidate_stored_bits(candidate->weights) / 8;
+            if (weights) *at += costs_weight_bytes(&job->costs, g, candidate);
         }
 }
 
@@ -59,7 +57,8 @@ static bool find_latency(SearchJob *job, Err *err) {
 
 bool search_cost(SearchJob *job, Err *err) {
     const Groups *groups = search_groups(job);
-    if (!costs_measure(&job->costs, groups, &job->model.trials, job->arena, err)) return false;
+    if (!costs_measure(&job->costs, &job->model.measured, &job->model.trials, job->arena, err))
+        return false;
     const size_t all = groups->count * job->model.candidate_count;
     double *first = ARENA_ARRAY(job->arena, double, all + 1);
     double *second = ARENA_ARRAY(job->arena, double, all + 1);

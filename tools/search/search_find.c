@@ -165,12 +165,15 @@ static bool race(SearchJob *job, Err *err) {
     const size_t count = choose_racers(job, racers);
     for (size_t i = 0; i < count; i++)
         assignments[i + 1] = solve_point(&job->trace, racers[i])->assignment;
-    const double *noted = job->journal ? journal_find(job->journal, "race", count + 1) : NULL;
+    const char *key = "race";
+    for (size_t i = 0; i < count; i++)
+        key = arena_printf(job->arena, "%s %s", key, search_key(job, assignments[i + 1]));
+    const double *noted = job->journal ? journal_find(job->journal, key, count + 1) : NULL;
     if (noted)
         memcpy(seconds, noted, (count + 1) * sizeof *seconds);
     else if (!latency_race(&job->model, assignments, count + 1, search_deadline(job), seconds,
                            err) ||
-             (job->journal && !journal_add(job->journal, "race", seconds, count + 1, err)))
+             (job->journal && !journal_add(job->journal, key, seconds, count + 1, err)))
         return false;
     job->raced = ARENA_ARRAY(job->arena, double, job->trace.points.count + 1);
     job->search->totals.float_seconds = seconds[0];

@@ -11,6 +11,7 @@
 #include "journal.h"
 #include "latency.h"
 #include "search_model.h"
+#include "sensitivity.h"
 #include "solve_trace.h"
 #include "vec.h"
 
@@ -21,8 +22,9 @@ struct DemiSearch {
     VEC(DemiSearchGroup) groups;
     VEC(DemiSearchEntry) entries;
     VEC(DemiSearchPlace) places;
-    Words candidates;
+    VEC(const Candidate *) candidates;
     const char *policy;
+    DemiRoundedWeights *rounded; /* NULL: none; freed with the arena */
 };
 
 /* Acceptance by sets that are held out (search_accept.c). */
@@ -75,11 +77,13 @@ static inline const Groups *search_groups(const SearchJob *job) {
     return &job->model.measured.groups;
 }
 
-/* Opens the journal, where there is to be one, for this model, data and options. */
+/* Opens the journal, where there is to be one, for this model, data and options. Its entries say by themselves what
+ * they are of: searches with other targets, costs and algorithms have other ones, or the same. */
 bool search_open_journal(SearchJob *job, Err *err);
 
-/* Finds what groups may have: `allowed`, and the model's `ranges`. Noise is 0 until it is measured. */
-bool search_allow(SearchJob *job, Err *err);
+/* Finds what groups may have: `allowed`, and the model's `ranges`; and rounds weights on data, where that is asked
+ * for. Noise is 0 until it is measured. */
+bool search_allow(SearchJob *job, MemTrap *trap, Err *err);
 
 /* Sets `problem`: what assignments cost. */
 bool search_cost(SearchJob *job, Err *err);
@@ -90,6 +94,9 @@ bool search_ask(SearchJob *job, Err *err);
 /* After search_ask, whose scores it is for: what is held out, and how an interval is made of it. ERR_MODEL where
  * too little is held out for any model to be accepted. */
 bool search_acceptance(SearchJob *job, Err *err);
+
+/* What the journal calls how results are accepted: intervals in it depend on that. */
+const char *search_acceptance_name(const SearchJob *job);
 
 /* Sets `aim`, once some of the trace's points were scored: what a score has to be for its interval on held-out
  * sets to reach the target, as samples differ on the selection sets. */
@@ -120,6 +127,12 @@ bool search_noted(const SearchJob *job, const char *key, Score *score);
 /* Scores the widest and the cheapest candidates everywhere, which may decide it (`decided`): the rest is
  * for nothing then. */
 bool search_corners(SearchJob *job, Err *err);
+
+/* What a caller's score is lower by where bundles alone are converted, of what this process is asked for:
+ * calls take(user, place in the tables, score, loss). */
+typedef void SearchScoreTake(void *user, size_t at, double score, double loss);
+bool search_score_groups(SearchJob *job, const Sensitivity *asked, SearchScoreTake *take,
+                         void *user, Err *err);
 
 /* Finds what each candidate of each group does alone: `noise`, `alone`. Processes that share that out
  * all get here. */

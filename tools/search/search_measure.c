@@ -4,41 +4,44 @@
 #include <string.h>
 
 #include "gradient_noise.h"
-#include "op_types.h"
-#include "qdq_plan.h"
 #include "replay.h"
 #include "search_job.h"
 #include "sensitivity.h"
 #include "solve_bound.h"
 #include "supported.h"
+#include "weight_storage.h"
 
 enum { PROBES = 8, GRADIENT_PROBES = 2 };
 
 /* ---- what groups may have -------------------------------------------------------------------- */
 
-/* Weights of 4 bits are those of matrices. */
+/* Weights of 4 bits are those of matrices, and blocks have to fit. */
 static bool takes_weights(const SearchJob *job, uint32_t group, const Candidate *candidate) {
-    const Groups *groups = search_groups(job);
-    if (dtype_bits(candidate->weights) != 4) return true;
-    for (size_t i = 0; i < groups->works.count; i++) {
-        const GroupWork *work = &groups->works.items[i];
-        const OpRecord *record =
-            work->weights && work->left == group ? node_record(work->node) : NULL;
-        if (record && !qdq_weight_has_blocks(record, work->weights)) return false;
-    }
+    const GroupValues *weights = &search_groups(job)->items[group].weights;
+    WeightStorage layout;
+    for (size_t i = 0; i < weights->count; i++)
+        if (!weight_storage_find(&job->model.measured, weights->items[i], candidate, &layout))
+            return false;
     return true;
 }
 
-/* A group may have a candidate of which something differs: weights alone need weights, and integers values
- * that need not stay float, and a range that is known. The first one it may have in any case, which is then what it is. */
+/* A group may have a candidate of which something differs: weights alone need weights, and what is quantized values
+ * that need not stay float, and a range that is known. The first one it may have in any case, which is then what it
+ * is. What a node reads that is to stay in float32 has no other than that, and no quantized one. */
 static bool may_have(const SearchJob *job, uint32_t group, size_t c) {
     const Group *of = &search_groups(job)->items[group];
     const Candidate *candidate = job->model.candidates[c];
+    if (job->model.kept[group])
+        return !candidate->value_format && !candidate->weight_format &&
+               (c == 0 || candidate_is_plain(candidate));
     if (c == 0) return true;
-    if (candidate->activations == DTYPE_FLOAT && !of->weights.count) return false;
+    const bool as_first = candidate->activations == job->model.candidates[0]->activations;
+    if (!of->weights.count && !candidate->value_format &&
+        (as_first || candidate->activations == DTYPE_FLOAT))
+        return false;
     if (!takes_weights(job, group, candidate)) return false;
-    if (of->keeps_values && dtype_is_integer(candidate->activations)) return false;
-    for (size_t i = 0; !dtype_is_float(candidate->activations) && i < of->values.count; i++) {
+    if (of->keeps_values && candidate->value_format) return false;
+    for (size_t i = 0; candidate->value_format && i < of->values.count; i++) {
         const ValueRange ends =
             group_range(job->model.ranges, of->values.items[i]->id, candidate->activations).ends;
         if (ends.low > ends.high || !isfinite(ends.low) || !isfinite(ends.high)) return false;
@@ -50,6 +53,12 @@ static bool refuse_group(const SearchJob *job, const Supported *supported, uint3
                          Err *err) {
     const Node *node =
         supported_refusal(supported, search_groups(job), group, job->model.candidates[0]);
+    if (!node) {
+        err_set(err, ERR_USAGE, "a node that reads '%s' is to stay in float32, but no candidate is",
+                search_model_name(&job->model, group));
+        err_hint(err, "add the candidate 'float'");
+        return false;
+    }
     err_set(err, ERR_USAGE, "no candidate is supported by all operators around '%s'",
             search_model_name(&job->model, group));
     err_hint(err, "%s '%s' does not support %s", node->op_type->text, node_label(node),
@@ -97,10 +106,15 @@ static bool as_aimet(const SearchJob *job) {
     return job->options.algorithm != DEMI_SEARCH_SOLVE;
 }
 
+/* By a score of the caller's. */
+static bool is_scored(const SearchJob *job) {
+    return job->options.sensitivity == DEMI_SENSITIVITY_SCORE;
+}
+
 /* The 8-bit candidate that says what a 16-bit one of integers does: -1 where there is none. */
 static ptrdiff_t narrower(const SearchJob *job, size_t candidate) {
     const Candidate *wide = job->model.candidates[candidate];
-    if (as_aimet(job) || !dtype_is_integer(wide->activations) ||
+    if (as_aimet(job) || is_scored(job) || !dtype_is_integer(wide->activations) ||
         dtype_bits(wide->activations) != 16 || !dtype_is_integer(wide->weights) ||
         dtype_bits(wide->weights) != 16)
         return -1;
@@ -221,6 +235,27 @@ static void take_sums(const SearchJob *job, const Sensitivities *found, size_t i
         scored ? decibels(answers->noise[i]) : metric_score(&found->sums[i], job->options.metric);
 }
 
+/* A SearchScoreTake. */
+static void take_score(void *user, size_t at, double score, double loss) {
+    const Answers *answers = user;
+    answers->replays[at] = answers->steps[at] = 1;
+    answers->noise[at] = loss;
+    answers->alone[at] = score;
+}
+
+/* By runs of parts of the model, or by scores. */
+static bool find_answers(SearchJob *job, const Sensitivity *asked, Answers *answers, Err *err) {
+    const size_t count = asked->candidate_count, all = search_groups(job)->count * count;
+    Sensitivities found;
+    if (is_scored(job)) return search_score_groups(job, asked, take_score, answers, err);
+    const bool ok = sensitivities_measure(asked, &found, job->arena, err);
+    job->model.trials.progress.cancelled |= asked->trials->progress.cancelled;
+    for (size_t i = 0; ok && i < all; i++)
+        if (sensitivity_asked(asked, (uint32_t)(i / count), i % count))
+            take_sums(job, &found, i, answers);
+    return ok;
+}
+
 /* Groups of a bundle share its noise; scores are what it has as a whole, but where these are noise.
  * Where it broke an output one of them did: they are asked on their own. */
 static bool hand_out(SearchJob *job, const Sensitivity *asked, const Answers *answers,
@@ -238,8 +273,9 @@ static bool hand_out(SearchJob *job, const Sensitivity *asked, const Answers *an
             again[i] = together > 1 && !isfinite(answers->noise[from]);
             some = some || again[i];
             job->noise[i] = answers->noise[from] / together;
-            job->alone[i] = job->options.metric == DEMI_METRIC_SQNR ? decibels(job->noise[i])
-                                                                    : answers->alone[from];
+            job->alone[i] = job->options.metric == DEMI_METRIC_SQNR && !is_scored(job)
+                                ? decibels(job->noise[i])
+                                : answers->alone[from];
         }
     return some;
 }
@@ -285,17 +321,10 @@ static Sensitivity asked_of(SearchJob *job, const bool *wanted, const uint32_t *
 /* Sets *again where answers of bundles are worth nothing, for groups on their own. */
 static bool ask(SearchJob *job, const bool *wanted, const uint32_t *bundle, bool *again, bool *some,
                 Err *err) {
-    const size_t count = job->model.candidate_count, all = search_groups(job)->count * count;
+    const size_t all = search_groups(job)->count * job->model.candidate_count;
     const Sensitivity asked = asked_of(job, wanted, bundle);
-    Trials *trials = asked.trials;
     Answers answers = answers_new(job, all);
-    Sensitivities found;
-    const bool ok = sensitivities_measure(&asked, &found, job->arena, err);
-    job->model.trials.progress.cancelled |= trials->progress.cancelled;
-    if (!ok) return false;
-    for (size_t i = 0; i < all; i++)
-        if (sensitivity_asked(&asked, (uint32_t)(i / count), i % count))
-            take_sums(job, &found, i, &answers);
+    if (!find_answers(job, &asked, &answers, err)) return false;
     if (!combine_answers(job, &answers, all, err)) return false;
     count_replays(job, &answers, all);
     *some = hand_out(job, &asked, &answers, again);
@@ -335,9 +364,22 @@ static bool measure_wanted(SearchJob *job, const bool *wanted, Err *err) {
     return ask(job, alone, bundle, again, &some, err);
 }
 
+/* What groups do depends on how they are measured together, which costs decide. */
+static const char *key_of_groups(const SearchJob *job) {
+    if (as_aimet(job)) return "groups of aimet";
+    switch (job->options.cost) {
+    case DEMI_COST_BITOPS: return "groups by bitops";
+    case DEMI_COST_BYTES: return "groups by bytes";
+    case DEMI_COST_LATENCY: break;
+    }
+    return "groups by latency";
+}
+
 /* What the journal has, or nobody needs: so it is for all processes. */
 static bool find_noted(SearchJob *job, size_t all, bool *found, Err *err) {
-    const double *numbers = job->journal ? journal_find(job->journal, "groups", 2 * all + 1) : NULL;
+    const double *numbers = job->journal && !job->decided
+                                ? journal_find(job->journal, key_of_groups(job), 2 * all + 1)
+                                : NULL;
     double noted = numbers || job->decided ? 1 : 0;
     if (numbers) {
         memcpy(job->noise, numbers, all * sizeof *numbers);
@@ -368,10 +410,10 @@ bool search_measure(SearchJob *job, Err *err) {
     const size_t count = job->model.candidate_count, all = search_groups(job)->count * count;
     bool *wanted = ARENA_ARRAY(job->arena, bool, all + 1), noted = false;
     const bool gradient = job->options.sensitivity == DEMI_SENSITIVITY_GRADIENT;
-    if (job->options.part && !gradient && !rehearse(job, err)) return false;
+    if (job->options.part && !gradient && !is_scored(job) && !rehearse(job, err)) return false;
     if (!find_noted(job, all, &noted, err) || noted) return noted;
     for (size_t i = 0; i < all; i++)
-        wanted[i] = job->allowed[i] && job->model.candidates[i % count]->rank != 0 &&
+        wanted[i] = job->allowed[i] && !candidate_is_plain(job->model.candidates[i % count]) &&
                     (gradient || narrower(job, i % count) < 0);
     if (gradient ? !estimate_wanted(job, wanted, err)
                  : !measure_wanted(job, wanted, err) ||
@@ -382,24 +424,28 @@ bool search_measure(SearchJob *job, Err *err) {
     memcpy(numbers, job->noise, all * sizeof *numbers);
     memcpy(numbers + all, job->alone, all * sizeof *numbers);
     numbers[2 * all] = (double)job->search->totals.replays;
-    return journal_add(job->journal, "groups", numbers, 2 * all + 1, err);
+    return journal_add(job->journal, key_of_groups(job), numbers, 2 * all + 1, err);
 }
 
-bool search_allow(SearchJob *job, Err *err) {
+bool search_allow(SearchJob *job, MemTrap *trap, Err *err) {
     const Groups *groups = search_groups(job);
     const size_t all = groups->count * job->model.candidate_count;
     bool integers = false;
     for (size_t c = 0; c < job->model.candidate_count; c++)
-        integers = integers || dtype_is_integer(job->model.candidates[c]->activations);
+        integers = integers || job->model.candidates[c]->value_format;
     GroupRanges *ranges = ARENA_NEW(job->arena, GroupRanges);
     Trials *calibration = search_model_calibration(&job->model);
-    const bool ok = !integers || group_ranges_measure(groups, job->model.measured.value_count,
-                                                      calibration, ranges, job->arena, err);
+    const bool ok = !integers || group_ranges_measure(&job->model.measured, calibration, ranges,
+                                                      &job->model.convert, job->arena, err);
     job->model.trials.progress.cancelled |= calibration->progress.cancelled;
-    if (calibration != &job->model.trials) trials_forget(calibration);
     if (!ok) return false;
     job->model.ranges = integers ? ranges : NULL;
     job->noise = ARENA_ARRAY(job->arena, double, all + 1);
     job->alone = ARENA_ARRAY(job->arena, double, all + 1);
-    return find_allowed(job, err);
+    if (!find_allowed(job, err)) return false;
+    const bool rounded = search_model_round(&job->model, job->allowed, trap, err);
+    job->search->rounded = job->model.rounded;
+    job->model.trials.progress.cancelled |= calibration->progress.cancelled;
+    if (calibration != &job->model.trials) trials_forget(calibration);
+    return rounded;
 }

@@ -8,25 +8,38 @@
 #include "demi_front.h"
 #include "error_fill.h"
 #include "model_source.h"
+#include "node_exclude.h"
 #include "node_pattern.h"
 #include "qdq_plan.h"
+#include "simplify_text.h"
 #include "trial_fit.h"
+#include "trial_moments.h"
+#include "weight_storage.h"
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Types and shapes as the converter has them, and nodes: what is folded there is no group here. The
  * opset stays. */
-static bool make_exact(DemiModel *model, bool fold, Err *err) {
+static bool make_exact(DemiModel *model, const DemiConvertOptions *convert, Arena *arena,
+                       Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    const char *text = fold ? "infer-dtypes,infer-shapes,fold-batch-norm{store=true}"
-                            : "infer-dtypes,infer-shapes";
-    return error_take(err, demi_run_pipeline(model, text, NULL, NULL, &error), &error);
+    PipelineText text = {.arena = arena};
+    if (convert->simplify) simplify_put_exact(&text);
+    pipeline_put_pass(&text, convert->fold ? "infer-dtypes,infer-shapes,fold-batch-norm{store=true}"
+                                           : "infer-dtypes,infer-shapes");
+    if (convert->equalize == DEMI_EQUALIZE_WEIGHTS || convert->channel_scale_count) {
+        pipeline_put_pass(&text, "equalize");
+        pipeline_put_list(&text, "scales", convert->channel_scales, convert->channel_scale_count);
+        pipeline_end_pass(&text);
+    }
+    return error_take(err, demi_run_pipeline(model, pipeline_text(&text), NULL, NULL, &error),
+                      &error);
 }
 
 /* Integers round what a convolution gives once, not before its normalization and behind it. */
 static void choose_fold(SearchModel *m) {
     for (size_t i = 0; i < m->candidate_count; i++)
-        if (dtype_is_integer(m->candidates[i]->activations)) m->convert.fold = true;
+        if (m->candidates[i]->value_format) m->convert.fold = true;
 }
 
 typedef struct Opening {
@@ -46,7 +59,7 @@ static DemiStatus open_measured(void *user, DemiModel **opened, DemiError *error
         err_out_of_memory(&err);
     } else {
         arena_init(&scratch, &trap);
-        if (model_open(&m->source, held, &err) && make_exact(*held, m->convert.fold, &err)) {
+        if (model_open(&m->source, held, &err) && make_exact(*held, &m->convert, &scratch, &err)) {
             MeasuredModel made;
             measured_model_make(&made, demi_front_lend(*held, &trap), &scratch);
         }
@@ -83,13 +96,41 @@ bool search_model_trials(SearchModel *m, const DemiInputOptions *inputs, size_t 
     return trials_open(trials, err);
 }
 
+/* A node that stays in float32 computes with floats, so that groups which it reads are not stored as anything else. */
+static void find_kept(SearchModel *m, const char *const *excluded) {
+    const Groups *groups = &m->measured.groups;
+    m->kept = ARENA_ARRAY(m->arena, bool, groups->count + 1);
+    for (uint32_t g = 0; g < groups->count; g++)
+        for (size_t i = 0; i < groups->items[g].readers.count; i++)
+            m->kept[g] = m->kept[g] || excluded[groups->items[g].readers.items[i]->id];
+}
+
+static PassStrings strings_of(const char *const *items, size_t count, Arena *arena) {
+    return (PassStrings){arena_copy(arena, items, count * sizeof *items), count};
+}
+
+/* By --keep, --keep-ops and --only. */
+static const char *const *find_excluded(const SearchModel *m, Model *model, Err *err) {
+    const DemiConvertOptions *c = &m->convert;
+    const NodePatterns patterns = {.keep = strings_of(c->keep, c->keep_count, m->arena),
+                                   .keep_ops = strings_of(c->keep_ops, c->keep_op_count, m->arena),
+                                   .only = strings_of(c->only, c->only_count, m->arena),
+                                   .allow_unmatched = c->allow_unmatched};
+    return node_exclusions(model, &patterns, m->arena, err);
+}
+
 bool search_model_open(SearchModel *m, MemTrap *trap, Err *err) {
     m->held = model_hold(m->arena);
     choose_fold(m);
     if (!find_half(m, err) || !model_open(&m->source, m->held, err) ||
-        !make_exact(*m->held, m->convert.fold, err))
+        !make_exact(*m->held, &m->convert, m->arena, err))
         return false;
-    measured_model_make(&m->measured, demi_front_lend(*m->held, trap), m->arena);
+    Model *model = demi_front_lend(*m->held, trap);
+    const char *const *excluded = find_excluded(m, model, err);
+    if (!excluded) return false;
+    measured_model_make(&m->measured, model, m->arena);
+    m->measured.request = &m->told.request;
+    find_kept(m, excluded);
     if (!m->quantize_outputs)
         groups_keep_outputs(&m->measured.groups, demi_front_lend(*m->held, trap));
     m->trials.arena = m->arena;
@@ -107,8 +148,14 @@ const char *search_model_name(const SearchModel *m, uint32_t group) {
 
 /* ---- converting ------------------------------------------------------------------------------ */
 
+static const Candidate *candidate_of(const SearchModel *m, const uint8_t *assignment,
+                                     uint32_t group) {
+    const uint8_t number = assignment[group];
+    return number == SEARCH_UNCONVERTED ? candidate_plain() : m->candidates[number];
+}
+
 static bool is_half(const SearchModel *m, const uint8_t *assignment, uint32_t group) {
-    return m->candidates[assignment[group]]->activations == m->half;
+    return candidate_of(m, assignment, group)->activations == m->half;
 }
 
 /* A node runs in 16 bit where all that it reads of groups has that type; what reads none, as a table's
@@ -169,13 +216,9 @@ static void need_opset(Quantized *q, int64_t opset) {
     if (opset > q->opset) q->opset = opset;
 }
 
-static const char *weight_type(Dtype dtype) {
-    return dtype == DTYPE_INT4 ? "int4" : dtype == DTYPE_INT16 ? "int16" : "int8";
-}
-
 static void quantize_group(const SearchModel *m, const Group *group, const Candidate *candidate,
                            Quantized *q, Arena *arena) {
-    const bool values = !dtype_is_float(candidate->activations) && !group->keeps_values;
+    const bool values = candidate->value_format && !group->keeps_values;
     for (size_t i = 0; values && i < group->values.count; i++) {
         const Value *value = group->values.items[i];
         const GroupRange found = group_range(m->ranges, value->id, candidate->activations);
@@ -183,16 +226,18 @@ static void quantize_group(const SearchModel *m, const Group *group, const Candi
         range.low = found.ends.low;
         range.high = found.ends.high;
         need_opset(q, qdq_opset_of(candidate->activations, false, false));
-        VEC_PUSH(
-            arena, &q->values,
-            arena_printf(arena, "%s=%s", value->name->text, dtype_name(candidate->activations)));
+        VEC_PUSH(arena, &q->values,
+                 arena_printf(arena, "%s=%s", value->name->text, candidate->value_format->word));
         VEC_PUSH(arena, &q->ranges, range_text(arena, &range, true));
     }
-    for (size_t i = 0; !dtype_is_float(candidate->weights) && i < group->weights.count; i++) {
-        need_opset(q, qdq_opset_of(candidate->weights, true, false));
+    for (size_t i = 0; i < group->weights.count; i++) {
+        const Value *weights = group->weights.items[i];
+        WeightStorage layout;
+        weight_storage_find(&m->measured, weights, candidate, &layout);
+        if (!layout.format) continue;
+        need_opset(q, qdq_opset_of(layout.format->dtype, true, layout.block));
         VEC_PUSH(arena, &q->weights,
-                 arena_printf(arena, "%s=%s", group->weights.items[i]->name->text,
-                              weight_type(candidate->weights)));
+                 arena_printf(arena, "%s=%s", weights->name->text, layout.format->word));
     }
 }
 
@@ -213,12 +258,15 @@ DemiConvertOptions search_model_options(const SearchModel *m, const uint8_t *ass
     Quantized q = {0};
     if (m->half != DTYPE_UNDEFINED) choose_low(m, assignment, &options, arena);
     for (uint32_t g = 0; g < m->measured.groups.count; g++)
-        quantize_group(m, &m->measured.groups.items[g], m->candidates[assignment[g]], &q, arena);
+        quantize_group(m, &m->measured.groups.items[g], candidate_of(m, assignment, g), &q, arena);
     if (q.values.count || q.weights.count) {
         if (m->half == DTYPE_UNDEFINED) options.to = DEMI_TO_INT8;
         const int64_t has = opset_version(&demi_front_model(*m->held)->opsets, NULL);
-        if (options.opset == DEMI_OPSET_DEFAULT && has < q.opset) options.opset = q.opset;
+        const bool raised = options.opset == DEMI_OPSET_DEFAULT || options.opset == DEMI_OPSET_AUTO;
+        if (raised && has < q.opset) options.opset = q.opset;
     }
+    search_quantization_apply(&m->told.quantization, q.values.count, q.weights.count, &options);
+    if (options.rounding == DEMI_ROUNDING_GPTQ && m->rounded) options.run = &m->run;
     options.values = q.values.items;
     options.value_count = q.values.count;
     options.weights = q.weights.items;
@@ -231,6 +279,45 @@ DemiConvertOptions search_model_options(const SearchModel *m, const uint8_t *ass
     options.range_count = ranges.count;
     return options;
 }
+
+/* ---- rounding on data ------------------------------------------------------------------------ */
+
+/* The candidate for all groups that may have it. */
+static bool round_candidate(SearchModel *m, size_t c, const bool *allowed, Err *err) {
+    const uint32_t groups = m->measured.groups.count;
+    Arena *within = arena_child(m->arena);
+    uint8_t *assignment = ARENA_ARRAY(within, uint8_t, groups + 1);
+    for (uint32_t g = 0; g < groups; g++)
+        assignment[g] = allowed[g * m->candidate_count + c] ? (uint8_t)c : SEARCH_UNCONVERTED;
+    Trials *calibration = search_model_calibration(m), plain = *calibration;
+    plain.source = m->source;
+    DemiConvertOptions options = search_model_options(m, assignment, within);
+    const bool ok = !options.weight_count || trials_round(&plain, &options, m->rounded, err);
+    calibration->progress.cancelled |= plain.progress.cancelled;
+    arena_free(within);
+    return ok;
+}
+
+static void free_rounded(void *weights) {
+    demi_rounded_free(weights);
+}
+
+bool search_model_round(SearchModel *m, const bool *allowed, MemTrap *trap, Err *err) {
+    Arena arena;
+    if (m->told.quantization.rounding != DEMI_ROUNDING_GPTQ) return true;
+    arena_init(&arena, trap);
+    m->rounded = ARENA_NEW(&arena, DemiRoundedWeights);
+    m->rounded->arena = arena;
+    arena_defer(m->arena, free_rounded, m->rounded);
+    m->rounded->rounding.arena = &m->rounded->arena;
+    m->run = (DemiRunOptions)DEMI_RUN_OPTIONS_INIT;
+    m->run.rounded = m->rounded;
+    for (size_t c = 0; c < m->candidate_count; c++)
+        if (m->candidates[c]->weight_format && !round_candidate(m, c, allowed, err)) return false;
+    return true;
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
 
 typedef struct Converting {
     SearchModel *model;

@@ -4,7 +4,7 @@
 #ifndef DEMI_SEARCH_MODEL_H
 #define DEMI_SEARCH_MODEL_H
 
-#include "candidate.h"
+#include "search_candidates.h"
 #include "measured_model.h"
 #include "metric.h"
 #include "trial.h"
@@ -38,9 +38,14 @@ typedef struct SearchModel {
     uint64_t holdout_rows; /* rows of the first output over the sets that are held out */
     const DemiInputOptions *probe_inputs; /* NULL: the trials' own; else of: */
     Trials probes;                        /* that groups are measured on */
-    const Candidate *const *candidates;   /* [candidate_count]; the first is the widest */
+    SearchCandidates told;                /* what the candidates are, and how they are stored */
+    const Candidate *const *candidates;   /* [candidate_count], told's; the first is the widest */
     size_t candidate_count;
-    const GroupRanges *ranges; /* NULL where no candidate is of integers */
+    bool *kept; /* [groups]: a node that reads it is to stay in float32 */
+    DemiRoundedWeights
+        *rounded;       /* what weights are as candidates store them; NULL: rounded to nearest */
+    DemiRunOptions run; /* of conversions that take these */
+    const GroupRanges *ranges; /* NULL where no candidate quantizes values */
     Dtype half;                /* the 16-bit float among them; DTYPE_UNDEFINED: none */
     bool quantize_outputs;     /* the model's outputs may have integers, too */
 } SearchModel;
@@ -49,6 +54,9 @@ typedef struct SearchModel {
  * and the trials' progress and parts are set, and stay. ERR_USAGE where two 16-bit float types are among the
  * candidates: a conversion has one. */
 bool search_model_open(SearchModel *model, MemTrap *trap, Err *err);
+
+/* In an assignment: the group stays as it is. */
+enum { SEARCH_UNCONVERTED = UINT8_MAX };
 
 /* The conversion that gives each group its candidate; in `arena`. */
 DemiConvertOptions search_model_options(const SearchModel *model, const uint8_t *assignment,
@@ -74,6 +82,10 @@ static inline Trials *search_model_calibration(SearchModel *model) {
  * (session_input_sets). */
 bool search_model_trials(SearchModel *model, const DemiInputOptions *inputs, size_t parts,
                          Trials *trials, Err *err);
+
+/* Rounds weights on the calibration data, as all candidates store them, where that is asked for. `allowed` is
+ * [groups][candidates]; `trap` of memory. */
+bool search_model_round(SearchModel *model, const bool *allowed, MemTrap *trap, Err *err);
 
 /* What to call a group: its first value. */
 const char *search_model_name(const SearchModel *model, uint32_t group);

@@ -57,6 +57,7 @@ static const char *reason_of(const SearchJob *job, uint32_t g, const uint8_t *be
         other = other || job->problem.pairs[i].a == g || job->problem.pairs[i].b == g;
     if (allowed < 2 && search_groups(job)->items[g].keeps_values)
         return "the model's outputs are kept in float32";
+    if (job->model.kept[g]) return "a node that reads it is kept in float32";
     if (allowed < 2) return "it supports no other";
     if (best[g] != first) return other ? "cheaper" : "takes less space";
     if (broken) return "a lower precision makes outputs infinite or NaN";
@@ -120,6 +121,10 @@ static void tell_sets(const SearchJob *job, DemiSearchTotals *totals) {
     totals->holdout_sets = m->holdout.count;
     totals->holdout_samples = m->samples;
     totals->holdout_rows = m->by_rows;
+    totals->holdout = job->options.holdout_score ? DEMI_HOLDOUT_SCORE
+                      : !m->holdout.count        ? DEMI_HOLDOUT_NONE
+                      : m->sets.holdout          ? DEMI_HOLDOUT_GIVEN
+                                                 : DEMI_HOLDOUT_SETS;
 }
 
 static void tell_acceptance(const SearchJob *job, DemiSearchTotals *totals) {

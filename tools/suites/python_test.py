@@ -652,6 +652,37 @@ class Conversions(unittest.TestCase):
         demi.search(matmul(16), score=score, target=0.5, evaluations=3)
         self.assertTrue(seen)
 
+    def test_search_options(self):
+        """Options of conversions, scores of groups, and a journal that serves another target."""
+        common = {"candidates": ["float", "a8w8"], "inputs": {"dims": {"N": 3}}, "target": 10}
+        found = demi.search(matmul(16), runtime="tensorrt", **common)
+        self.assertEqual((found.runtime, found.types[1], found.holdout.how), ("tensorrt", ("int8", "int8"), "none"))
+        same = demi.search(matmul(16), convert={"runtime": "tensorrt"}, **common)
+        self.assertEqual(same.policy, found.policy)
+        pair = demi.search(matmul(32), **{**common, "candidates": ["float", "int8:int4"]})
+        self.assertEqual(pair.candidates, ["float", "int8:int4"])
+        asked = []
+
+        def score(model):
+            asked.append(len(model))
+            return 1.0
+
+        groups = demi.search(matmul(16), sensitivity_score=score, **{**common, "target": 45})
+        self.assertGreater(len(asked), 2)
+        self.assertGreaterEqual(groups.best.score, 45)
+        with tempfile.TemporaryDirectory() as folder:
+            journal = {"journal": f"{folder}/journal", "sensitivity": "score", "score": score, "score_name": "ones"}
+            demi.search(matmul(16), **{**common, "target": 0.5}, **journal)
+            count = len(asked)
+            demi.search(matmul(16), **{**common, "target": 0.25}, **journal)
+            self.assertLess(len(asked) - count, 2)
+            with self.assertRaises(demi.UsageError):
+                demi.search(matmul(16), **{**common, "target": 0.5}, **{**journal, "score_name": "others"})
+        for bad in ({"runtime": "dream"}, {"nothing": 1}, {"sensitivity": "gradient", "sensitivity_score": score},
+                    {"sensitivity": "score"}, {"symmetric": True, "candidates": ["float", "w8"]}):
+            with self.assertRaises(demi.UsageError, msg=str(bad)):
+                demi.search(matmul(16), **{**common, **bad})
+
     def test_search_holds_out(self):
         random = np.random.default_rng(3)
         x, other = (random.standard_normal((60, 16), dtype=np.float32) for _ in range(2))

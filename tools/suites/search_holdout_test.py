@@ -243,7 +243,7 @@ class Holdout(SearchCase):
         pathlib.Path(journal).write_text(changed)
         self.assertIn("journal", self.fails(2, "search", *common, "--random", "1", "--journal", journal))
         pathlib.Path(journal).write_bytes(whole)
-        self.assertIn("data", self.fails(2, "search", *common, "--random", "1", "--journal", journal, "--holdout", "0"))
+        self.assertIn("acceptance", self.fails(2, "search", *common, "--random", "1", "--journal", journal, "--holdout", "0"))
 
 
 if __name__ == "__main__":

@@ -571,6 +571,10 @@ class DemiSearchOptions(Sized):
     holdout_score: Any
     holdout_score_user: int | None
     quantize_outputs: bool
+    sensitivity_score: Any
+    sensitivity_user: int | None
+    score_name: bytes | None
+    sensitivity_name: bytes | None
     _defaults = {"target": float("nan"), "drop": float("nan"), "most_cost": float("nan"), "holdout": float("nan")}
 
 
@@ -615,6 +619,8 @@ class DemiSearchTotals(Structure):
     holdout_sets: int
     holdout_samples: int
     holdout_rows: bool
+    holdout: int
+    runtime: int
 
 
 class DemiSearchGroup(Structure):
@@ -920,7 +926,9 @@ DemiSearchOptions._fields_ = [
     ("sensitivity", c_int), ("calibration_inputs", POINTER(DemiInputOptions)),
     ("holdout_inputs", POINTER(DemiInputOptions)), ("holdout", c_double),
     ("holdout_labels", POINTER(c_int64)), ("holdout_label_count", c_size_t),
-    ("holdout_score", DemiScoreFn), ("holdout_score_user", c_void_p), ("quantize_outputs", c_bool)]
+    ("holdout_score", DemiScoreFn), ("holdout_score_user", c_void_p), ("quantize_outputs", c_bool),
+    ("sensitivity_score", DemiScoreFn), ("sensitivity_user", c_void_p), ("score_name", c_char_p),
+    ("sensitivity_name", c_char_p)]
 DemiSearchPoint._fields_ = [
     ("score", c_double), ("cost", c_double), ("bitops", c_double), ("activation_bytes", c_double),
     ("weight_bytes", c_double), ("seconds", c_double), ("measured", c_double),
@@ -934,7 +942,8 @@ DemiSearchTotals._fields_ = [
     ("holdout_high", c_double), ("holdout_target", c_double), ("confidence", c_double),
     ("holdout_tests", c_size_t), ("holdout_tests_most", c_size_t), ("aim", c_double),
     ("calibration_sets", c_size_t), ("selection_sets", c_size_t), ("holdout_sets", c_size_t),
-    ("holdout_samples", c_size_t), ("holdout_rows", c_bool)]
+    ("holdout_samples", c_size_t), ("holdout_rows", c_bool), ("holdout", c_int),
+    ("runtime", c_int)]
 DemiSearchGroup._fields_ = [
     ("name", c_char_p), ("node", c_char_p), ("op_type", c_char_p), ("values", c_size_t),
     ("weights", c_size_t), ("value_names", POINTER(c_char_p)), ("weight_names", POINTER(c_char_p)),

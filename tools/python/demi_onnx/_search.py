@@ -21,7 +21,8 @@ from ._report import finite, plain, table_html, table_text
 _METRICS = {"sqnr": 0, "cosine": 1, "top1": 2, "accuracy": 3, "error": 4, "score": 5}
 _COSTS = {"bitops": 0, "bytes": 1, "latency": 2}
 _ALGORITHMS = {"solve": 0, "aimet-binary": 1, "aimet-interpolation": 2, "aimet-brute-force": 3}
-_SENSITIVITIES = {"measured": 0, "gradient": 1}
+_SENSITIVITIES = {"measured": 0, "gradient": 1, "score": 2}
+_HOLDOUTS = ("none", "sets", "given", "score")
 _OUTCOMES = ("found", "found", "nothing", "so far", "curve", "unconfirmed")
 
 
@@ -68,6 +69,8 @@ class Holdout:
     tests: int
     """Assignments that were tested on this data, of at most `tests_most`."""
     tests_most: int
+    how: str
+    """sets (some of those of `data`), given (data of its own), score (`holdout_score`), or none."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,10 @@ class SearchResult:
     """The score on the sets for selection from which assignments were tested on held-out data."""
     holdout: Holdout
     sets: Sets
+    runtime: str
+    """The runtime whose rules the result follows."""
+    types: list[tuple[str, str]]
+    """Of each candidate: what it stores activations and weights as; float: in the type that they have."""
 
     def to_dict(self) -> dict[str, Any]:
         return plain(self)  # type: ignore[no-any-return]
@@ -132,6 +139,11 @@ def _point_of(raw: Any) -> Point:
                  raw.score_error)
 
 
+def _types_of(search: ctypes.c_void_p, i: int) -> tuple[str, str]:
+    activations, weights = (text_of(lib.demi_search_candidate_type(search, i, of)) for of in (False, True))
+    return activations, weights
+
+
 def _result_of(search: ctypes.c_void_p) -> SearchResult:
     totals = lib.demi_search_totals(search).contents
     candidates = [text_of(lib.demi_search_candidate(search, i))
@@ -147,8 +159,11 @@ def _result_of(search: ctypes.c_void_p) -> SearchResult:
                         totals.seconds, text_of(totals.assumed), candidates, points, groups,
                         totals.outcome == _codes.DEMI_FOUND_TRIVIAL, totals.aim,
                         Holdout(totals.holdout_score, totals.holdout_low, totals.holdout_high,
-                                totals.holdout_target, totals.confidence, totals.holdout_samples, totals.holdout_tests, totals.holdout_tests_most),
-                        Sets(totals.calibration_sets, totals.selection_sets, totals.holdout_sets))
+                                totals.holdout_target, totals.confidence, totals.holdout_samples, totals.holdout_tests, totals.holdout_tests_most,
+                                _HOLDOUTS[totals.holdout]),
+                        Sets(totals.calibration_sets, totals.selection_sets, totals.holdout_sets),
+                        next(word for word, code in _abi.CHOICES["runtime"].items() if code == totals.runtime),
+                        [_types_of(search, i) for i in range(len(candidates))])
 
 
 def _score_callback(score: Callable[[bytes], float], guard: Guard) -> Any:
@@ -191,67 +206,76 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
            score: Callable[[bytes], float] | None = None, cost: str = "bitops",
            calibration: Data = None, holdout: Data | float | None = None, holdout_labels: Sequence[int] | None = None,
            holdout_score: Callable[[bytes], float] | None = None, quantize_outputs: bool = False,
-           algorithm: str = "solve", sensitivity: str = "measured", evaluations: int = 0,
+           algorithm: str = "solve", sensitivity: str = "measured",
+           sensitivity_score: Callable[[bytes], float] | None = None, evaluations: int = 0,
            seconds: float = 0.0,
-           journal: Path | None = None, convert: Mapping[str, Any] | None = None,
+           journal: Path | None = None, score_name: str | None = None, sensitivity_name: str | None = None,
+           convert: Mapping[str, Any] | None = None,
            inputs: Mapping[str, Any] | None = None, progress: Progress | None = None,
-           data_root: Folder | None = None) -> SearchResult:
+           data_root: Folder | None = None, **options: Any) -> SearchResult:
     """Finds the cheapest precisions with which the model still reaches `target`, or the score of the float32
     model minus `drop`. Without both, finds the whole curve. `most_cost` reverses the search: it finds the
     best score at this cost, which is relative to that of the float32 model.
 
     `cost` is bitops, bytes, or latency. `metric` is sqnr (in dB), cosine, top1, accuracy (with `labels`), or
     error; or `score` is a function of the bytes of the converted model. `candidates` are the precisions,
-    such as float, float16, and a8w8. `algorithm` is solve, aimet-binary, aimet-interpolation, or
-    aimet-brute-force. The `sensitivity` of groups is measured, or estimated from a gradient, which every
-    operator must then have.
+    such as float, float16, a8w8, or int8:int4. `algorithm` is solve, aimet-binary, aimet-interpolation, or
+    aimet-brute-force. The `sensitivity` of groups is measured; or estimated from a gradient, which every
+    operator must then have; or found by `sensitivity_score`, a function like `score` that is called once per
+    group and candidate. "score" takes `score` for that, too.
 
     Of 8 sets or more in `data`, a third is held out from the search, and the result must also reach the target on
     these, with the lower end of a confidence interval. `holdout` gives the share, 0 for none, or data of its own
     (with its `holdout_labels`); `calibration` gives data for ranges. With `score`, `holdout_score` is a score on
     other data; at most 3 models are tested by it. The model's outputs are kept in float32 unless `quantize_outputs`.
 
-    `data` and `inputs` are as for `convert`, and `convert` has further options of
-    the conversions. `evaluations` and `seconds` limit the search. With a `journal`, a file, a search that
-    was interrupted resumes."""
+    `data` and `inputs` are as for `convert`. Further `options` are those of the conversions, such as `runtime`,
+    `activations`, `symmetric`, `block`, `rest`, and `keep`; so are those in `convert`. `evaluations` and `seconds`
+    limit the search. With a `journal`, a file, a search that was interrupted resumes, and one with another target
+    measures only what is missing; `score_name` and `sensitivity_name` say which scores it is of."""
     guard = Guard()
     source, given = Source(model, data_root), Inputs(data, **inputs_how(inputs))
-    chosen = ConvertOptions(dict(convert or {}))
-    options = _abi.DemiSearchOptions(
+    chosen = ConvertOptions({**(convert or {}), **options})
+    if sensitivity_score is not None and sensitivity not in ("measured", "score"):
+        raise refuse("sensitivity", "score with `sensitivity_score`", sensitivity)
+    told = _abi.DemiSearchOptions(
         convert=ctypes.pointer(chosen.value), inputs=given.pointer, seconds=seconds,
         metric=choice(_METRICS, "score" if score else metric, "metric"), evaluations=evaluations,
         cost=choice(_COSTS, cost, "cost"), algorithm=choice(_ALGORITHMS, algorithm, "algorithm"),
-        sensitivity=choice(_SENSITIVITIES, sensitivity, "sensitivity"),
+        sensitivity=choice(_SENSITIVITIES, "score" if sensitivity_score else sensitivity, "sensitivity"),
         progress=progress_callback(progress, guard))
-    apart = _other_data(options, {"calibration_inputs": calibration}, inputs)
+    apart = _other_data(told, {"calibration_inputs": calibration}, inputs)
     if isinstance(holdout, (int, float)):
-        options.holdout = _share(holdout)
+        told.holdout = _share(holdout)
     elif holdout is not None:
-        apart += _other_data(options, {"holdout_inputs": holdout}, inputs)
+        apart += _other_data(told, {"holdout_inputs": holdout}, inputs)
     elif holdout_labels is not None:
         raise refuse("holdout_labels", "data in `holdout` that they are of", holdout)
-    options.quantize_outputs = quantize_outputs
+    told.quantize_outputs = quantize_outputs
     for name, value in (("target", target), ("drop", drop), ("most_cost", most_cost)):
         if value is not None:
-            setattr(options, name, value)
+            setattr(told, name, value)
     if candidates is not None:
         names = text_list(candidates, "candidates")
-        options.candidates, options.candidate_count = texts(names), len(names)
+        told.candidates, told.candidate_count = texts(names), len(names)
     if labels is not None:
-        options.labels = (ctypes.c_int64 * max(len(labels), 1))(*labels)
-        options.label_count = len(labels)
+        told.labels = (ctypes.c_int64 * max(len(labels), 1))(*labels)
+        told.label_count = len(labels)
     if holdout_labels is not None:
-        options.holdout_labels = (ctypes.c_int64 * max(len(holdout_labels), 1))(*holdout_labels)
-        options.holdout_label_count = len(holdout_labels)
+        told.holdout_labels = (ctypes.c_int64 * max(len(holdout_labels), 1))(*holdout_labels)
+        told.holdout_label_count = len(holdout_labels)
     if score is not None:
-        options.score = _score_callback(score, guard)
+        told.score = _score_callback(score, guard)
     if holdout_score is not None:
-        options.holdout_score = _score_callback(holdout_score, guard)
-    if journal is not None:
-        options.journal = encode(journal)
+        told.holdout_score = _score_callback(holdout_score, guard)
+    if sensitivity_score is not None:
+        told.sensitivity_score = _score_callback(sensitivity_score, guard)
+    for name, text in (("journal", journal), ("score_name", score_name), ("sensitivity_name", sensitivity_name)):
+        if text is not None:
+            setattr(told, name, encode(text))
     raw = ctypes.c_void_p()
     try:
-        call(lib.demi_search_run, source.ref, byref(options), byref(raw), guard=guard)
+        call(lib.demi_search_run, source.ref, byref(told), byref(raw), guard=guard)
         return _result_of(raw)
     finally:
         lib.demi_search_free(raw)

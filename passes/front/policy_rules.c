@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See policy_rules.h. */
+#include "policy_rules.h"
+
+#include <string.h>
+
+#include "convert_target.h"
+
+const RuntimeRules *policy_rules(const ConvertPolicy *policy) {
+    return runtime_rules(policy->values[SETTING_RUNTIME]);
+}
+
+const char *policy_runtime(const ConvertPolicy *policy) {
+    return policy_settings[SETTING_RUNTIME].choices[policy->values[SETTING_RUNTIME]].word;
+}
+
+static TargetKind kind_of(const ConvertPolicy *policy) {
+    return convert_target(policy->values[SETTING_TO])->kind;
+}
+
+void policy_settle_rules(ConvertPolicy *policy) {
+    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
+    const char *words = policy_rules(policy)->activations;
+    const bool values = kind_of(policy) == TARGET_VALUES;
+    if (!policy->values[SETTING_ACTIVATIONS] && values)
+        policy->values[SETTING_ACTIVATIONS] =
+            setting_choice(activations, runtime_next_word(&words, policy->arena), false);
+    if (policy_rules(policy)->symmetric && (values || policy->lists[SETTING_VALUES].count))
+        policy->values[SETTING_SYMMETRIC] = true;
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+static bool refuse_type(const ConvertPolicy *policy, const char *word, bool weights, Err *err) {
+    err_set(err, ERR_USAGE, "%s does not take %s %s", policy_runtime(policy), word,
+            weights ? "weights" : "activations");
+    err_expected(err, "%s",
+                 weights ? policy_rules(policy)->weights : policy_rules(policy)->activations);
+    return false;
+}
+
+static bool check_values(const ConvertPolicy *policy, const char *word, Err *err) {
+    return runtime_takes_values(policy_rules(policy), word) ||
+           refuse_type(policy, word, false, err);
+}
+
+static bool check_weights(const ConvertPolicy *policy, const QuantizedFormat *format, Err *err) {
+    return runtime_takes_weights(policy_rules(policy), format) ||
+           refuse_type(policy, format->word, true, err);
+}
+
+/* "NAME=TYPE", which is that very type; what is none, the pass refuses. */
+static bool check_named(const ConvertPolicy *policy, SettingId list, Err *err) {
+    const bool weights = list == SETTING_WEIGHTS;
+    for (size_t i = 0; i < policy->lists[list].count; i++) {
+        const char *split = strrchr(policy->lists[list].items[i], '=');
+        const QuantizedFormat *format = split ? quantized_format_named(split + 1, weights) : NULL;
+        const char *words =
+            weights ? policy_rules(policy)->weights : policy_rules(policy)->activations;
+        const char *word = format ? runtime_next_word(&words, policy->arena) : NULL;
+        while (word && strcmp(word, format->word) != 0)
+            word = runtime_next_word(&words, policy->arena);
+        if (format && !word) return refuse_type(policy, format->word, weights, err);
+    }
+    return true;
+}
+
+bool policy_check_rules(const ConvertPolicy *policy, Err *err) {
+    const SettingChoice *activations = policy_settings[SETTING_ACTIVATIONS].choices;
+    const Dtype weights = convert_target(policy->values[SETTING_TO])->dtype;
+    const bool values = kind_of(policy) == TARGET_VALUES;
+    if ((values || kind_of(policy) == TARGET_WEIGHTS) &&
+        !check_weights(policy, quantized_format(weights), err))
+        return false;
+    if (values && !check_values(policy, activations[policy->values[SETTING_ACTIVATIONS]].word, err))
+        return false;
+    return check_named(policy, SETTING_VALUES, err) && check_named(policy, SETTING_WEIGHTS, err);
+}
