@@ -6,6 +6,7 @@
 #include "pipeline_put.h"
 #include "policy.h"
 #include "quantized_format.h"
+#include "runtime_rules.h"
 
 #include <string.h>
 
@@ -39,6 +40,11 @@ static bool take_number(ConvertPolicy *policy, SettingId id, int64_t number, Err
 
 static const ConvertTarget *target_of(const ConvertPolicy *policy) {
     return convert_target(policy->values[SETTING_TO]);
+}
+
+/* NULL where nothing is quantized. */
+static const QuantizedFormat *format_of(const ConvertPolicy *policy) {
+    return convert_target_format(target_of(policy));
 }
 
 static bool quantizes(const ConvertPolicy *policy) {
@@ -78,37 +84,40 @@ static int64_t usual_base(const ConvertPolicy *policy) {
     return reduced_of(policy) ? convert_target_of(reduced_of(policy)) : DEMI_TO_FLOAT16;
 }
 
-/* What a runtime takes: its row in runtimes.def. */
-typedef struct RuntimeRules {
-    const char *activations; /* types of quantized values, the default first */
-    bool symmetric;
-    const char *passes; /* options of insert-qdq */
-    const char *casts;  /* options of insert-casts */
-} RuntimeRules;
-
-static const RuntimeRules runtime_rules[] = {
-#define RUNTIME(id, activations, symmetric, passes, casts)                                         \
-    [DEMI_RUNTIME_##id - 1] = {activations, symmetric, passes, casts},
-#include "runtimes.def"
-};
-_Static_assert(sizeof runtime_rules / sizeof *runtime_rules == CHOICE_COUNT(RUNTIME),
-               "rules of each");
-
 static const RuntimeRules *rules_of(const ConvertPolicy *policy) {
-    return &runtime_rules[policy->values[SETTING_RUNTIME] - 1];
+    return runtime_rules(policy->values[SETTING_RUNTIME]);
+}
+
+/* Values are integers where weights are, and the other way round. Of a choice of ACTIVATIONS. */
+static bool goes_with(const ConvertPolicy *policy, int64_t activations) {
+    return dtype_is_integer(quantized_value_types[activations]) ==
+           dtype_is_integer(format_of(policy)->dtype);
+}
+
+/* The first that the runtime takes and that goes with the weights; else any that does. */
+static int64_t usual_activations(const ConvertPolicy *policy) {
+    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
+    const char *words = rules_of(policy)->activations, *word;
+    int64_t choice;
+    while ((word = runtime_next_word(&words, policy->arena))) {
+        choice = setting_choice(activations, word, false);
+        if (goes_with(policy, choice)) return choice;
+    }
+    for (choice = 1; !goes_with(policy, choice);) choice++;
+    return choice;
 }
 
 /* What the runtime's rules say where nobody said anything. */
 static void settle_rules(ConvertPolicy *policy) {
-    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
-    const RuntimeRules *rules = rules_of(policy);
-    const bool values = target_of(policy)->kind == TARGET_VALUES;
-    const char *first = rules->activations;
-    if (!policy->values[SETTING_ACTIVATIONS] && values)
-        policy->values[SETTING_ACTIVATIONS] = setting_choice(
-            activations, arena_printf(policy->arena, "%.*s", (int)strcspn(first, " "), first),
-            false);
-    if (rules->symmetric && values) policy->values[SETTING_SYMMETRIC] = true;
+    if (target_of(policy)->kind != TARGET_VALUES) return;
+    if (!policy->values[SETTING_ACTIVATIONS])
+        policy->values[SETTING_ACTIVATIONS] = usual_activations(policy);
+    if (rules_of(policy)->symmetric && dtype_is_integer(format_of(policy)->dtype))
+        policy->values[SETTING_SYMMETRIC] = true;
+}
+
+static bool needs_blocks(const ConvertPolicy *policy) {
+    return quantizes(policy) && format_of(policy)->block;
 }
 
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
@@ -120,7 +129,7 @@ static void settle(ConvertPolicy *policy) {
     if (!values[SETTING_RUNTIME])
         values[SETTING_RUNTIME] = policy_settings[SETTING_RUNTIME].otherwise;
     settle_rules(policy);
-    if (!values[SETTING_REST] && values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
+    if (!values[SETTING_REST] && needs_blocks(policy))
         values[SETTING_REST] = DEMI_REST_INT8_WEIGHTS;
     for (SettingId id = 0; id < SETTING_COUNT; id++)
         if (!values[id]) values[id] = policy_settings[id].otherwise;
@@ -183,20 +192,25 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
         if (is_said(policy, sixteen[i]) && !(full && sixteen[i] == SETTING_IO))
             return err_set(err, ERR_USAGE, "'%s' only has an effect for float16 and bfloat16",
                            policy_settings[sixteen[i]].key);
-    if (!of_values &&
-        (is_said(policy, SETTING_ACTIVATIONS) ||
-         (is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)))
-        return err_set(err, ERR_USAGE, "'%s' only has an effect for int8",
-                       is_said(policy, SETTING_SYMMETRIC) ? "symmetric" : "activations");
+    const bool integers = of_values && dtype_is_integer(format_of(policy)->dtype);
+    if (!of_values && is_said(policy, SETTING_ACTIVATIONS))
+        return err_set(err, ERR_USAGE, "'activations' only has an effect for int8 and fp8");
+    if (!integers && is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)
+        return err_set(err, ERR_USAGE, "'symmetric' only has an effect for int8");
     if (!quantizes(policy) && is_said(policy, SETTING_REST))
         return err_set(err, ERR_USAGE, "'rest' only has an effect with quantization");
-    if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS &&
-        !quantized_needs_blocks(target_of(policy)->dtype) && !of_values)
-        return err_set(err, ERR_USAGE,
-                       "rest 'int8-weights' only has an effect for int4-weights and int8");
+    if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS && !needs_blocks(policy) &&
+        !of_values)
+        return err_set(
+            err, ERR_USAGE,
+            "rest 'int8-weights' only has an effect for int8, fp8, and weights that have "
+            "blocks, such as int4-weights");
     if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE, "'block' only has an effect for quantized weights");
+    if (quantizes(policy) && is_said(policy, SETTING_BLOCK) && format_of(policy)->scales)
+        return err_set(err, ERR_USAGE, "'block' has no effect for %s, whose blocks are of %u",
+                       format_of(policy)->word, (unsigned)format_of(policy)->block);
     if (target_of(policy)->kind != TARGET_WEIGHTS && is_said(policy, SETTING_ROUNDING) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE,
@@ -204,10 +218,26 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     return true;
 }
 
-static bool has_word(const char *words, const char *word) {
-    const size_t length = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)); at += length)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
+/* Of what the target is, which names on a list may pass by. */
+static bool check_weights(const ConvertPolicy *policy, const char *runtime, Err *err) {
+    const QuantizedFormat *format = format_of(policy);
+    const RuntimeRules *rules = rules_of(policy);
+    if (runtime_takes_weights(rules, format)) return true;
+    err_set(err, ERR_USAGE, "%s does not take %s weights", runtime, format->word);
+    err_expected(err, "%s", rules->weights);
+    return false;
+}
+
+static bool check_values(const ConvertPolicy *policy, const char *runtime, Err *err) {
+    const RuntimeRules *rules = rules_of(policy);
+    const int64_t chosen = policy->values[SETTING_ACTIVATIONS];
+    const char *activations = policy_settings[SETTING_ACTIVATIONS].choices[chosen].word;
+    if (!goes_with(policy, chosen))
+        return err_set(err, ERR_USAGE, "%s activations do not go with %s weights", activations,
+                       format_of(policy)->word);
+    if (runtime_takes_values(rules, activations)) return true;
+    err_set(err, ERR_USAGE, "%s does not take %s activations", runtime, activations);
+    err_expected(err, "%s", rules->activations);
     return false;
 }
 
@@ -218,14 +248,9 @@ static bool check_rules(const ConvertPolicy *policy, Err *err) {
         !(reduced_of(policy) && *rules_of(policy)->casts))
         return err_set(err, ERR_USAGE, "'runtime' %s only has an effect with quantization",
                        runtime);
-    if (target_of(policy)->kind != TARGET_VALUES) return true;
-    const RuntimeRules *rules = rules_of(policy);
-    const char *activations =
-        policy_settings[SETTING_ACTIVATIONS].choices[values[SETTING_ACTIVATIONS]].word;
-    if (has_word(rules->activations, activations)) return true;
-    err_set(err, ERR_USAGE, "%s does not take %s activations", runtime, activations);
-    err_expected(err, "%s", rules->activations);
-    return false;
+    if (!quantizes(policy)) return true;
+    return check_weights(policy, runtime, err) &&
+           (target_of(policy)->kind != TARGET_VALUES || check_values(policy, runtime, err));
 }
 
 static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
@@ -345,8 +370,7 @@ static void say_all(PipelineText *text, const ConvertPolicy *policy) {
 
 static void say_weights_folded(PipelineText *text, const ConvertPolicy *policy) {
     pipeline_put_choice(text, "weights", "true");
-    if (quantized_needs_blocks(target_of(policy)->dtype))
-        pipeline_put_choice(text, "matrices", "true");
+    if (needs_blocks(policy)) pipeline_put_choice(text, "matrices", "true");
     put_setting(text, policy, SETTING_KEEP, "keep");
     put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
     put_setting(text, policy, SETTING_ONLY, "only");
@@ -378,8 +402,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
         pipeline_put_choice(text, "activations",
                             setting->choices[policy->values[SETTING_ACTIVATIONS]].word);
     if (!is_named(policy)) {
-        const QuantizedFormat *format = quantized_format(target_of(policy)->dtype);
-        pipeline_put_choice(text, "weights", quantizes(policy) ? format->word : "none");
+        pipeline_put_choice(text, "weights", quantizes(policy) ? format_of(policy)->word : "none");
         if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS)
             pipeline_put_choice(text, "others", "int8");
     }
@@ -446,6 +469,18 @@ static unsigned conditions(const ConvertPolicy *policy) {
     if (reduced_of(policy)) holds |= CASTS;
     if (values[SETTING_PARAMETERS] != DEMI_PARAMETERS_RUNTIME) holds |= STORED;
     return holds;
+}
+
+const char *policy_remark(const ConvertPolicy *policy) {
+    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
+    const bool values = target_of(policy)->kind == TARGET_VALUES;
+    if (!quantizes(policy) || is_named(policy) || is_said(policy, SETTING_RUNTIME)) return NULL;
+    const char *runtimes =
+        runtimes_of(values ? activations->choices[policy->values[SETTING_ACTIVATIONS]].word : NULL,
+                    format_of(policy), policy->arena);
+    return runtimes ? arena_printf(policy->arena, "runtimes that take %s%s: %s",
+                                   format_of(policy)->word, values ? "" : " weights", runtimes)
+                    : NULL;
 }
 
 typedef struct ConvertPass {

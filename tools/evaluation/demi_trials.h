@@ -394,10 +394,16 @@ typedef struct DemiCalibrateOptions {
      * float32 get MINMAX, which takes less time. NULL: all values are used; not with BEST, which
      * tries the conversion. */
     const DemiConvertOptions *convert;
+    /* MSE: the quantized type where it is no integer: DEMI_FLOAT8E4M3FN. Neither levels nor
+     * symmetric matter then, and BEST tries no bias correction. DEMI_UNDEFINED: an integer. */
+    DemiDtype type;
 } DemiCalibrateOptions;
 
 #define DEMI_CALIBRATE_OPTIONS_INIT                                                                \
-    { sizeof(DemiCalibrateOptions), false, DEMI_CALIBRATION_MINMAX, 99.999, 256, false, NULL }
+    {                                                                                              \
+        sizeof(DemiCalibrateOptions), false, DEMI_CALIBRATION_MINMAX, 99.999, 256, false, NULL,    \
+            DEMI_UNDEFINED                                                                         \
+    }
 
 /* Runs the model on all sets. The result depends neither on their order nor on the number of
  * threads. `options` may be NULL for the defaults. demi_ranges_free frees *ranges, which is NULL on

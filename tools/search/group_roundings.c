@@ -43,8 +43,11 @@ static Rounding of_weights(const MeasuredModel *model, const Value *weights,
         rounding.inner = rounding.outer;
         rounding.outer = 1;
     }
-    const QdqWeights sizes = {NULL,           rounding.outer, rounding.axis, rounding.inner,
-                              rounding.block, type,           DTYPE_FLOAT};
+    const QdqWeights sizes = {.outer = rounding.outer,
+                              .axis = rounding.axis,
+                              .inner = rounding.inner,
+                              .block = rounding.block,
+                              .dtype = type};
     rounding.scales = ARENA_ARRAY(arena, float, qdq_scale_count(&sizes) + 1);
     return rounding;
 }

@@ -33,7 +33,13 @@ static void round_values(const Rounding *r, float *to, const float *from, uint64
 }
 
 static void round_weights(const Rounding *r, float *to, const float *from) {
-    const QdqWeights weights = {from, r->outer, r->axis, r->inner, r->block, r->type, DTYPE_FLOAT};
+    const QdqWeights weights = {.items = from,
+                                .outer = r->outer,
+                                .axis = r->axis,
+                                .inner = r->inner,
+                                .block = r->block,
+                                .dtype = r->type,
+                                .floats = DTYPE_FLOAT};
     const uint64_t blocks = r->block ? (r->axis + r->block - 1) / r->block : 0;
     if (r->block)
         qdq_find_block_scales(&weights, r->scales, NULL);

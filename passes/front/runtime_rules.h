@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What runtimes take of quantized models: the rows of runtimes.def. */
+#ifndef DEMI_RUNTIME_RULES_H
+#define DEMI_RUNTIME_RULES_H
+
+#include <stdint.h>
+
+#include "arena.h"
+#include "quantized_format.h"
+
+typedef struct RuntimeRules {
+    const char *activations; /* types of quantized values, with spaces between: the default first */
+    const char *weights;     /* the same: formats of quantized weights */
+    bool symmetric;
+    const char *passes; /* options of insert-qdq */
+    const char *casts;  /* options of insert-casts */
+} RuntimeRules;
+
+/* By demi.h's constant, from 1 on. */
+const RuntimeRules *runtime_rules(int64_t runtime);
+
+/* Values of that word; weights of that format, or of the same without zero points, which its options may ask for. */
+bool runtime_takes_values(const RuntimeRules *rules, const char *word);
+bool runtime_takes_weights(const RuntimeRules *rules, const QuantizedFormat *format);
+
+/* The next of words that have spaces between; NULL behind the last. *words moves on. */
+const char *runtime_next_word(const char **words, Arena *arena);
+
+/* The runtimes that take such weights, and values of that word where it is not NULL, with commas between; NULL where
+ * all do. */
+const char *runtimes_of(const char *values, const QuantizedFormat *weights, Arena *arena);
+
+#endif
