@@ -88,30 +88,12 @@ static const RuntimeRules *rules_of(const ConvertPolicy *policy) {
     return runtime_rules(policy->values[SETTING_RUNTIME]);
 }
 
-/* Values are integers where weights are, and the other way round. Of a choice of ACTIVATIONS. */
-static bool goes_with(const ConvertPolicy *policy, int64_t activations) {
-    return dtype_is_integer(quantized_value_types[activations]) ==
-           dtype_is_integer(format_of(policy)->dtype);
-}
-
-/* The first that the runtime takes and that goes with the weights; else any that does. */
-static int64_t usual_activations(const ConvertPolicy *policy) {
-    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
-    const char *words = rules_of(policy)->activations, *word;
-    int64_t choice;
-    while ((word = runtime_next_word(&words, policy->arena))) {
-        choice = setting_choice(activations, word, false);
-        if (goes_with(policy, choice)) return choice;
-    }
-    for (choice = 1; !goes_with(policy, choice);) choice++;
-    return choice;
-}
-
 /* What the runtime's rules say where nobody said anything. */
 static void settle_rules(ConvertPolicy *policy) {
     if (target_of(policy)->kind != TARGET_VALUES) return;
     if (!policy->values[SETTING_ACTIVATIONS])
-        policy->values[SETTING_ACTIVATIONS] = usual_activations(policy);
+        policy->values[SETTING_ACTIVATIONS] =
+            runtime_usual_values(rules_of(policy), format_of(policy));
     if (rules_of(policy)->symmetric && dtype_is_integer(format_of(policy)->dtype))
         policy->values[SETTING_SYMMETRIC] = true;
 }
@@ -232,7 +214,7 @@ static bool check_values(const ConvertPolicy *policy, const char *runtime, Err *
     const RuntimeRules *rules = rules_of(policy);
     const int64_t chosen = policy->values[SETTING_ACTIVATIONS];
     const char *activations = policy_settings[SETTING_ACTIVATIONS].choices[chosen].word;
-    if (!goes_with(policy, chosen))
+    if (!runtime_values_fit(chosen, format_of(policy)))
         return err_set(err, ERR_USAGE, "%s activations do not go with %s weights", activations,
                        format_of(policy)->word);
     if (runtime_takes_values(rules, activations)) return true;

@@ -18,27 +18,38 @@ const RuntimeRules *runtime_rules(int64_t runtime) {
     return &rows[runtime - 1];
 }
 
-const char *runtime_next_word(const char **words, Arena *arena) {
-    const char *word = *words + strspn(*words, " ");
-    const size_t length = strcspn(word, " ");
-    *words = word + length;
-    return length ? arena_printf(arena, "%.*s", (int)length, word) : NULL;
-}
-
-static bool has_word(const char *words, const char *word) {
+/* Where a word begins among those of a list; as far off as can be where it does not. */
+static size_t place_of(const char *words, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = words; (at = strstr(at, word)); at += length)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
-    return false;
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return (size_t)(at - words);
+    return SIZE_MAX;
 }
 
 bool runtime_takes_values(const RuntimeRules *rules, const char *word) {
-    return has_word(rules->activations, word);
+    return place_of(rules->activations, word) != SIZE_MAX;
+}
+
+bool runtime_values_fit(int64_t activations, const QuantizedFormat *weights) {
+    return dtype_is_integer(quantized_value_types[activations]) == dtype_is_integer(weights->dtype);
+}
+
+int64_t runtime_usual_values(const RuntimeRules *rules, const QuantizedFormat *weights) {
+    int64_t usual = 0;
+    size_t first = SIZE_MAX;
+    for (int64_t i = 1; i <= CHOICE_COUNT(ACTIVATIONS); i++) {
+        const size_t place = place_of(rules->activations, CHOICE_NAMES(ACTIVATIONS)[i]);
+        if (!runtime_values_fit(i, weights) || (usual && place >= first)) continue;
+        usual = i;
+        first = place;
+    }
+    return usual;
 }
 
 bool runtime_takes_weights(const RuntimeRules *rules, const QuantizedFormat *format) {
-    return has_word(rules->weights, format->word) ||
-           has_word(rules->weights, quantized_format_without_zeros(format)->word);
+    return place_of(rules->weights, format->word) != SIZE_MAX ||
+           place_of(rules->weights, quantized_format_without_zeros(format)->word) != SIZE_MAX;
 }
 
 const char *runtimes_of(const char *values, const QuantizedFormat *weights, Arena *arena) {

@@ -23,8 +23,10 @@ const RuntimeRules *runtime_rules(int64_t runtime);
 bool runtime_takes_values(const RuntimeRules *rules, const char *word);
 bool runtime_takes_weights(const RuntimeRules *rules, const QuantizedFormat *format);
 
-/* The next of words that have spaces between; NULL behind the last. *words moves on. */
-const char *runtime_next_word(const char **words, Arena *arena);
+/* Whether values of that type, demi.h's constant of ACTIVATIONS, go with weights of the format: integers with integers. */
+bool runtime_values_fit(int64_t activations, const QuantizedFormat *weights);
+/* The first of those that the runtime takes; of all, where it takes none of them. */
+int64_t runtime_usual_values(const RuntimeRules *rules, const QuantizedFormat *weights);
 
 /* The runtimes that take such weights, and values of that word where it is not NULL, with commas between; NULL where
  * all do. */
