@@ -10,12 +10,12 @@ what a format can hold, those of the source. Each runtime takes a format, or is 
 
 import itertools
 import sys
-import tempfile
 import unittest
 
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -25,9 +25,10 @@ FLOATS8 = {TensorProto.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn, TensorProto.FLOAT8
            TensorProto.FLOAT8E5M2: ml_dtypes.float8_e5m2, TensorProto.FLOAT8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz}
 INTEGERS = {TensorProto.INT2: ml_dtypes.int2, TensorProto.UINT2: ml_dtypes.uint2, TensorProto.INT4: ml_dtypes.int4,
             TensorProto.UINT4: ml_dtypes.uint4, TensorProto.INT8: np.int8, TensorProto.UINT8: np.uint8}
-FLOAT4 = {TensorProto.FLOAT4E2M1: ml_dtypes.float4_e2m1fn}
+SMALL = {TensorProto.FLOAT4E2M1: ml_dtypes.float4_e2m1fn, TensorProto.FLOAT6E2M3: ml_dtypes.float6_e2m3fn,
+         TensorProto.FLOAT6E3M2: ml_dtypes.float6_e3m2fn}
 ROWS, COLUMNS, BLOCK = 24, 40, 16
-OPSET = 25
+OPSET = 28
 # By --to: type of the numbers and of their scales, block, least opset, and the least SQNR of weights of a bell, in dB.
 WEIGHTS = {
     "fp8-weights": (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT, 0, 19, 31),
@@ -60,11 +61,11 @@ def sizes_of_scales(layout: str) -> tuple[list[int], dict[str, int]]:
 LAYOUTS = ("tensor", "channel 0", "channel 1", "block 0", "block 1")
 
 
-def model_of(node: onnx.NodeProto, constants: dict[str, np.ndarray], output: int, inputs: list = ()) -> onnx.ModelProto:  # type: ignore[assignment]
+def model_of(node: onnx.NodeProto, constants: dict[str, np.ndarray], output: int, inputs: tuple | list = ()) -> onnx.ModelProto:
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
     graph = helper.make_graph([node], "g", list(inputs),
                               [helper.make_tensor_value_info("y", output, [ROWS, COLUMNS])], tensors)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=13)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=14)
     onnx.checker.check_model(made, full_check=True)
     return made
 
@@ -100,7 +101,7 @@ class Reads(unittest.TestCase):
 
     def test_dequantize(self) -> None:
         rng = np.random.default_rng(0)
-        kinds = FLOATS8 | INTEGERS | FLOAT4
+        kinds = FLOATS8 | INTEGERS | SMALL
         for (kind, dtype), layout, scales in itertools.product(kinds.items(), LAYOUTS,
                                                                (np.float32, np.float16, ml_dtypes.float8_e8m0fnu)):
             shape, attributes = sizes_of_scales(layout)
@@ -122,7 +123,7 @@ class Reads(unittest.TestCase):
         x = (rng.standard_normal((ROWS, COLUMNS)) * np.exp2(rng.uniform(-8, 8, (ROWS, COLUMNS)))).astype(np.float32)
         x[0, :6] = 0, -0.0, 1e6, -1e6, 448, 464
         given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
-        for (kind, dtype), layout, scales in itertools.product((FLOATS8 | INTEGERS | FLOAT4).items(), LAYOUTS,
+        for (kind, dtype), layout, scales in itertools.product((FLOATS8 | INTEGERS | SMALL).items(), LAYOUTS,
                                                                (np.float32, ml_dtypes.float8_e8m0fnu)):
             shape, attributes = sizes_of_scales(layout)
             scale = np.exp2(rng.uniform(-4, 2, shape)).astype(scales)
@@ -282,13 +283,12 @@ class Writes(unittest.TestCase):
 
     def test_named(self) -> None:
         """Values and weights of a policy."""
-        made = self.convert(source := network(), to="float32", opset=25, policy='{"values": {"x": "fp8"}, "ranges": {"x": [-3, 2]}, '
+        made = self.convert(network(), to="float32", opset=25, policy='{"values": {"x": "fp8"}, "ranges": {"x": [-3, 2]}, '
                             '"weights": {"w": "nvfp4", "v": "mxfp8"}}')
         kinds = {t.name: t.data_type for t in made.graph.initializer}
         self.assertEqual({kinds[n.input[0]] for n in made.graph.node if n.op_type == "DequantizeLinear" and n.input[0] in kinds},
                          {TensorProto.FLOAT4E2M1, TensorProto.FLOAT8E4M3FN})
         self.assertEqual([n.input[0] for n in made.graph.node if n.op_type == "QuantizeLinear"], ["x"])
-        del source
 
     def test_runtimes(self) -> None:
         source, feeds = network(), feeds_of()
@@ -300,6 +300,16 @@ class Writes(unittest.TestCase):
                     continue
                 with self.assertRaisesRegex(demi.UsageError, f"{runtime} does not take \\w+ (weights|activations)"):
                     self.convert(source, **how)
+
+    def test_onnxruntime(self) -> None:
+        """What it is said to take it runs at its default level."""
+        feeds = feeds_of()
+        for to in (to for to in TAKEN if "onnxruntime" in TAKEN[to]):
+            made = self.convert(network(), to=to, runtime="onnxruntime")
+            runs = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+            with self.subTest(to=to):
+                for a, b in zip(runs.run(None, feeds), ReferenceEvaluator(made).run(None, feeds)):
+                    np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * np.abs(b).max())
 
     def test_wrong(self) -> None:
         for how, says in (({"to": "mxfp4-weights", "block": 16}, "'block' has no effect for mxfp4, whose blocks are of 32"),
