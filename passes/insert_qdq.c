@@ -39,10 +39,11 @@ typedef struct InsertQdqOptions {
     PassStrings ranges, values, weights_of, keep, keep_ops, only;
 } InsertQdqOptions;
 
-enum { BIASES_FLOAT = 1, TABLES_FLOAT = 1, TABLES_BLOCKS, CHANNELS_CONVOLUTIONS = 1 };
+enum { BIASES_FLOAT = 1, TABLES_FLOAT = 1, TABLES_BLOCKS };
+enum { CHANNELS_CONVOLUTIONS = 1, CHANNELS_INTEGERS };
 static const char *const bias_names[] = {"int32", "float", NULL};
 static const char *const table_names[] = {"rows", "float", "blocks", NULL};
-static const char *const channel_names[] = {"all", "convolutions", NULL};
+static const char *const channel_names[] = {"all", "convolutions", "integers", NULL};
 
 #define ROW(kind, name, member, choices, otherwise, help)                                          \
     {name, OPTION_##kind, offsetof(InsertQdqOptions, member), choices, otherwise, help},
@@ -66,15 +67,16 @@ static const PassOption options_table[] = {
                             "have 4 bits "
                             "where weights do, by com.microsoft's GatherBlockQuantized")
                             ROW(CHOICE, "channels", channels, channel_names, "all",
-                                "weights with a scale per channel: of all products, or of "
-                                "convolutions alone") ROW(STRINGS, "blocks", blocks, NULL, NULL,
-                                                          "block sizes to choose from: the first "
-                                                          "that divides what is summed")
-                                ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
-                                    "one scale per weight tensor instead of one per channel")
+                                "weights with a scale per channel: of all products, of "
+                                "convolutions alone, or integers alone")
+                                ROW(STRINGS, "blocks", blocks, NULL, NULL,
+                                    "block sizes to choose from: the first "
+                                    "that divides what is summed")
+                                    ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
+                                        "one scale per weight tensor instead of one per channel")
 #define OF_INSERT_QDQ ROW
 #include "policy.def"
-                                    {0},
+                                        {0},
 };
 
 enum { ZEROS = 1 << 8 };
@@ -319,6 +321,7 @@ static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, bool flo
                             .float_tables = options->tables == TABLES_FLOAT,
                             .block_tables = options->tables == TABLES_BLOCKS,
                             .conv_channels = options->channels == CHANNELS_CONVOLUTIONS,
+                            .integer_channels = options->channels == CHANNELS_INTEGERS,
                             .block = (uint64_t)options->block,
                             .values = options->values,
                             .weights_of = options->weights_of};

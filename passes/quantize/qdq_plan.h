@@ -42,8 +42,9 @@ typedef struct QdqRequest {
                                        tables whose rows are picked; NULL: they stay float */
     bool per_tensor, symmetric;
     bool float_biases, float_tables; /* they stay float */
-    bool block_tables;  /* tables have 4 bits where weights do (GatherBlockQuantized) */
-    bool conv_channels; /* convolutions alone have scales by channel */
+    bool block_tables;     /* tables have 4 bits where weights do (GatherBlockQuantized) */
+    bool conv_channels;    /* convolutions alone have scales by channel */
+    bool integer_channels; /* weights that are stored as integers alone have */
     uint64_t
         blocks[QDQ_BLOCKS_MOST]; /* of which the first is taken that divides what is summed, and
                                          `block` must be one; 0 at the end: any */

@@ -174,7 +174,8 @@ bool qdq_weight_take(QdqPlan *plan, Node *node, const QuantizedFormat *format, c
     if (!qdq_weight_find(plan, node, record, &weight, blame)) return false;
     const int64_t opset = opset_version(weight.value->graph->opsets, NULL);
     const bool filters = record->channels == CHANNELS_FIRST || record->channels == CHANNELS_SECOND;
-    if ((request->per_tensor || (request->conv_channels && !filters)) && !format->block)
+    if (!format->block && (request->per_tensor || (request->conv_channels && !filters) ||
+                           (request->integer_channels && dtype_is_float(format->dtype))))
         weight.axis = -1;
     if (reads_integers(plan, node, record) && qdq_rank(weight.value) > 2 &&
         record->channels == CHANNELS_LAST)

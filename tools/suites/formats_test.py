@@ -311,6 +311,15 @@ class Writes(unittest.TestCase):
                 for a, b in zip(runs.run(None, feeds), ReferenceEvaluator(made).run(None, feeds)):
                     np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * np.abs(b).max())
 
+    def test_tensorrt(self) -> None:
+        """One scale for a tensor of float8, which int8 has by channels."""
+        for to, count in (("fp8", 0), ("fp8-weights", 0), ("int8-weights", 1)):
+            how = {"calibrate": feeds_of()} if to == "fp8" else {}
+            made = self.convert(network(), to=to, runtime="tensorrt", **how)
+            node = next(n for n in made.graph.node if "w" in n.output)
+            with self.subTest(to=to):
+                self.assertEqual(len(tensors(made)[node.input[1]].dims), count)
+
     def test_wrong(self) -> None:
         for how, says in (({"to": "mxfp4-weights", "block": 16}, "'block' has no effect for mxfp4, whose blocks are of 32"),
                           ({"to": "fp8", "activations": "int8"}, "int8 activations do not go with fp8 weights"),
