@@ -6,11 +6,20 @@
 
 #include "setting_names.h"
 
-#define TARGET(constant, word, also, says, kind, dtype) {TARGET_##kind, DTYPE_##dtype},
+#define OF_REDUCED(type)                             DTYPE_##type, NULL
+#define OF_FULL(type)                                DTYPE_##type, NULL
+#define OF_HALVED(type)                              DTYPE_##type, NULL
+#define OF_VALUES(format)                            DTYPE_UNDEFINED, #format
+#define OF_WEIGHTS(format)                           DTYPE_UNDEFINED, #format
+#define TARGET(constant, word, also, says, kind, of) {TARGET_##kind, OF_##kind(of)},
 static const ConvertTarget targets[] = {CHOICES_TO(TARGET, TARGET)};
 
 const ConvertTarget *convert_target(int64_t to) {
     return &targets[to - 1];
+}
+
+const QuantizedFormat *convert_target_format(const ConvertTarget *target) {
+    return target->word ? quantized_format_named(target->word, true) : NULL;
 }
 
 int64_t convert_target_of(Dtype reduced) {

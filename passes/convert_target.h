@@ -5,23 +5,27 @@
 
 #include <stdint.h>
 
-#include "dtype.h"
+#include "quantized_format.h"
 
 typedef enum TargetKind {
     TARGET_REDUCED, /* nodes compute in the type */
     TARGET_FULL,    /* all nodes do, and nothing is quantized */
     TARGET_HALVED,  /* weights are stored in the type, and nodes compute in float32 */
-    TARGET_VALUES,  /* values and weights are quantized, weights to the type */
+    TARGET_VALUES,  /* values and weights are quantized, weights to the format */
     TARGET_WEIGHTS, /* weights alone are */
 } TargetKind;
 
 typedef struct ConvertTarget {
     TargetKind kind;
-    Dtype dtype;
+    Dtype dtype;      /* UNDEFINED of VALUES and WEIGHTS */
+    const char *word; /* of the format of weights, of these alone; else NULL */
 } ConvertTarget;
 
 /* By demi.h's constant, from 1 on. */
 const ConvertTarget *convert_target(int64_t to);
+
+/* What weights are quantized to; NULL where nothing is. */
+const QuantizedFormat *convert_target_format(const ConvertTarget *target);
 
 /* demi.h's constant of a reduced type; 0 where there is none. */
 int64_t convert_target_of(Dtype reduced);

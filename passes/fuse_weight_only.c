@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fuse-weight-only: products by weights of 4 and 8 bits, which stay so in memory, for plans.
+/* fuse-weight-only: products by weights of 8 bits and less, which stay small in memory, for plans.
  *
  *   act(MatMul(A, DQ(W, s, z)) + bias + Z)  ->  demi.fused.MatMulBits(A, bytes, bias, Z, s', z')
  *
  * also of Gemm, of MatMuls that fuse-matmul made, and through one Transpose and one Cast between
- * DequantizeLinear and the product. W is a constant matrix of int8, uint8, int4 or uint4, s and z
- * are constants: for all, for each column, or for blocks along the depth. Scales along the depth
+ * DequantizeLinear and the product. W is a constant matrix of integers of 8, 4 or 2 bits, or of float4e2m1, s and z
+ * are constants, s also one that a DequantizeLinear makes of constants: for all, for each column, or for blocks along
+ * the depth. MatMulBits has integers of 4 or 8 bits: those of 2 bits are stored in 4, and float4, whose numbers are
+ * halves of integers up to 12, in 8. Scales along the depth
  * alone and blocks along the columns are not taken, nor are matrices of few columns, which are read
  * in panels of 64. Weights are stored anew as bytes by column, scales as float. Values that are
  * quantized too, so that the product is one of integers, are fuse-quantized's, which runs before.
@@ -19,10 +21,12 @@ enum { A, B, BIAS, Z, SCALE, ZERO, OPERANDS, COLUMNS_LEAST = 16 };
 
 /* Weights [depth, columns], as they are stored. */
 typedef struct Weights {
-    const Value *stored, *scale, *zero; /* zero may be NULL */
-    bool transposed;                    /* [columns, depth] */
-    uint32_t bits;
-    bool is_signed;
+    const Value *stored, *scale, *zero;     /* zero may be NULL */
+    const Value *whole;                     /* what scales are times, or NULL */
+    bool transposed;                        /* [columns, depth] */
+    uint32_t bits, stored_bits;             /* of a weight in MatMulBits, and in `stored` */
+    uint8_t numbers[256];                   /* MatMulBits' of a code that is stored */
+    float unit;                             /* what one of these is worth, but for the scale */
     uint64_t depth, columns, block, blocks; /* block: of the depth */
     enum { ONE_SCALE, COLUMN_SCALES, BLOCK_SCALES } scales;
 } Weights;
@@ -56,11 +60,24 @@ static const Node *find_source(const Value *value, bool *turned) {
     return NULL;
 }
 
+/* Numbers of MatMulBits that mean 0 where there is no zero point: the middle; unsigned integers begin at 0. */
+static uint32_t nothing_of(const Weights *w) {
+    return dtype_least(type_dtype(w->stored->type)) < 0 ? 1u << (w->bits - 1) : 0;
+}
+
 static bool read_type(Weights *w) {
     const Dtype dtype = w->stored->type ? type_dtype(w->stored->type) : DTYPE_UNDEFINED;
-    w->bits = dtype == DTYPE_INT4 || dtype == DTYPE_UINT4 ? 4 : 8;
-    w->is_signed = dtype == DTYPE_INT4 || dtype == DTYPE_INT8;
-    return w->bits == 4 || dtype == DTYPE_INT8 || dtype == DTYPE_UINT8;
+    const bool halves = dtype == DTYPE_FLOAT4E2M1;
+    w->stored_bits = dtype_bits(dtype);
+    if (!halves && (!dtype_is_integer(dtype) || w->stored_bits > 8)) return false;
+    w->bits = halves || w->stored_bits == 8 ? 8 : 4;
+    w->unit = halves ? 0.5f : 1;
+    for (uint32_t code = 0; code < 1u << w->stored_bits; code++) {
+        double number = 0;
+        dtype_to_double(dtype, code, &number);
+        w->numbers[code] = (uint8_t)((int)(number / (double)w->unit) + (int)nothing_of(w));
+    }
+    return true;
 }
 
 static bool is_one(const Value *value) {
@@ -89,14 +106,33 @@ static bool read_scales(Weights *w, int64_t axis, int64_t block) {
                                          fuse_dim(w->scale, 1 - depth_axis) == (int64_t)w->columns);
 }
 
+/* Scales that are quantized themselves, by one for all. */
+static void read_whole(Weights *w) {
+    const Node *made = w->scale && fuse_takes(w->scale) ? w->scale->producer : NULL;
+    const Value *whole = fuse_is(made, "DequantizeLinear") ? fuse_input(made, 1) : NULL;
+    if (!whole || fuse_input(made, 2) || node_attr(made, "block_size") ||
+        node_attr(made, "output_dtype") || !value_is_constant(whole) || !is_one(whole))
+        return;
+    w->whole = whole;
+    w->scale = fuse_input(made, 0);
+}
+
+/* Floats, powers of two, or 8 bits that are times `whole`. */
+static bool takes_scale(const Weights *w) {
+    const Dtype dtype = w->scale->type ? type_dtype(w->scale->type) : DTYPE_UNDEFINED;
+    return w->whole ? dtype == DTYPE_FLOAT8E4M3FN
+                    : fuse_takes(w->scale) || dtype == DTYPE_FLOAT8E8M0;
+}
+
 static bool read_weights(const Node *node, bool transposed, Weights *w) {
     const Attr *axis = node_attr(node, "axis"), *block = node_attr(node, "block_size");
     *w = (Weights){.stored = fuse_input(node, 0),
                    .scale = fuse_input(node, 1),
                    .zero = fuse_input(node, 2),
                    .transposed = transposed};
+    read_whole(w);
     if (!w->stored || !w->scale || (axis && axis->ref) || (block && block->ref) ||
-        !value_is_constant(w->stored) || !value_is_constant(w->scale) || !fuse_takes(w->scale) ||
+        !value_is_constant(w->stored) || !value_is_constant(w->scale) || !takes_scale(w) ||
         (w->zero && !value_is_constant(w->zero)) || !read_type(w) || fuse_rank(w->stored) != 2)
         return false;
     const int64_t depth = fuse_dim(w->stored, transposed ? 1 : 0),
@@ -113,21 +149,20 @@ static bool read_weights(const Node *node, bool transposed, Weights *w) {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-/* Numbers as stored, in raw form; NULL where they can't be read. */
+/* Codes as stored, in raw form; NULL where they can't be read. */
 static uint8_t *read_bytes(const Fuse *fuse, const Value *value, uint64_t count, uint32_t bits) {
     Arena *scratch = fuse->ctx->scratch;
     const Tensor *tensor = constant_tensor(value, scratch);
     if (!tensor || !tensor_check(tensor, NULL) || tensor_count(tensor) != count) return NULL;
-    const uint64_t size = bits == 4 ? (count + 1) / 2 : count;
+    const uint64_t size = (count * bits + 7) / 8;
     uint8_t *bytes = ARENA_ARRAY(scratch, uint8_t, size + 1);
     return tensor_read_raw(tensor, 0, bytes, size, NULL) ? bytes : NULL;
 }
 
-/* Number i of those, as unsigned: signed ones with half of their range added. */
+/* Number i of those, as MatMulBits has it. */
 static uint32_t number_at(const Weights *w, const uint8_t *bytes, uint64_t i) {
-    if (w->bits == 8) return bytes[i] ^ (w->is_signed ? 0x80u : 0);
-    const uint32_t pair = bytes[i / 2];
-    return (pair >> i % 2 * 4 & 15u) ^ (w->is_signed ? 8u : 0);
+    const uint32_t bits = w->stored_bits;
+    return w->numbers[bytes[i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1)];
 }
 
 /* Where the scale of a block of a column is among those stored. */
@@ -167,7 +202,7 @@ static const Type *type_of(Fuse *fuse, Dtype dtype, const int64_t *sizes, uint32
 /* Bytes by column and block, the first weight in the low bits. */
 static Value *make_bytes(Fuse *fuse, Graph *graph, const Weights *w) {
     const uint64_t size = w->bits == 4 ? (w->block + 1) / 2 : w->block;
-    const uint8_t *from = read_bytes(fuse, w->stored, w->depth * w->columns, w->bits);
+    const uint8_t *from = read_bytes(fuse, w->stored, w->depth * w->columns, w->stored_bits);
     if (!from) return NULL;
     uint8_t *to = ARENA_ARRAY(fuse->ctx->scratch, uint8_t, w->columns * w->blocks * size + 1);
     for (uint64_t n = 0; n < w->columns; n++)
@@ -192,23 +227,37 @@ static Value *make_factors(Fuse *fuse, Graph *graph, const Weights *w, const flo
     return new_constant(fuse, graph, DTYPE_FLOAT, type_of(fuse, DTYPE_FLOAT, dims, 2), to);
 }
 
+/* Numbers of a constant that are floats of any kind; NULL where they can't be read. */
+static float *read_floats(const Fuse *fuse, const Value *value, uint64_t count) {
+    const Tensor *tensor = constant_tensor(value, fuse->ctx->scratch);
+    float *items = ARENA_ARRAY(fuse->ctx->scratch, float, count + 1);
+    if (!tensor || !tensor_check(tensor, NULL) || tensor_count(tensor) != count) return NULL;
+    if (dtype_bits((Dtype)tensor->dtype) != 8)
+        return tensor_read_floats(tensor, 0, count, items, NULL) ? items : NULL;
+    const uint8_t *codes = read_bytes(fuse, value, count, 8);
+    for (uint64_t i = 0; codes && i < count; i++) {
+        double number = 0;
+        dtype_to_double((Dtype)tensor->dtype, codes[i], &number);
+        items[i] = (float)number;
+    }
+    return codes ? items : NULL;
+}
+
 static Value *make_scales(Fuse *fuse, Graph *graph, const Weights *w, float alpha) {
     const uint64_t count = scale_count(w);
-    const Tensor *tensor = constant_tensor(w->scale, fuse->ctx->scratch);
-    float *items = ARENA_ARRAY(fuse->ctx->scratch, float, count + 1);
-    if (!tensor || !tensor_check(tensor, NULL) || tensor_count(tensor) != count ||
-        !tensor_read_floats(tensor, 0, count, items, NULL))
-        return NULL;
-    for (uint64_t i = 0; i < count; i++) items[i] *= alpha;
+    const float one = 1, *whole = w->whole ? read_floats(fuse, w->whole, 1) : &one;
+    float *items = read_floats(fuse, w->scale, count);
+    if (!items || !whole) return NULL;
+    for (uint64_t i = 0; i < count; i++) items[i] *= *whole * w->unit * alpha;
     return make_factors(fuse, graph, w, items);
 }
 
 /* Sets *made, to NULL where all are what is meant without. */
 static bool make_zeros(Fuse *fuse, Graph *graph, const Weights *w, Value **made) {
     const uint64_t count = scale_count(w);
-    const uint32_t middle = 1u << (w->bits - 1), none = w->is_signed ? middle : 0;
+    const uint32_t middle = 1u << (w->bits - 1), none = nothing_of(w);
     float *items = ARENA_ARRAY(fuse->ctx->scratch, float, count + 1);
-    const uint8_t *from = w->zero ? read_bytes(fuse, w->zero, count, w->bits) : NULL;
+    const uint8_t *from = w->zero ? read_bytes(fuse, w->zero, count, w->stored_bits) : NULL;
     bool plain = true;
     *made = NULL;
     if (w->zero && !from) return false;
@@ -272,5 +321,5 @@ static void visit(Fuse *fuse, Node *product) {
 }
 
 FUSE_PASS(fuse_weight_only, "fuse-weight-only",
-          "fuse products with 4-bit and 8-bit weights (weight-only quantization), for plans",
+          "fuse products with weights of 8 bits and less (weight-only quantization), for plans",
           visit);

@@ -198,7 +198,8 @@ static void realize_output_type(Realize *r, Node *node, const OpSchema *schema, 
     /* Without the attribute, the output is as its first operand is, or float. */
     bool low_input = node->input_count && placement_is_low(r->p, *placement_node_vars(r->p, node));
     if (!attr && low == low_input) return;
-    if (!attr && rule->from == OP_FROM_TYPE_ATTR) return; /* the input says the type */
+    if (!attr && (rule->given || rule->from == OP_FROM_TYPE_ATTR))
+        return; /* the input says the type */
     if (low || !attr)
         node_add_metadata(node, "demi.was",
                           attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));

@@ -9,7 +9,7 @@
  *
  * Which values and weights they are is decided by qdq_plan.h: by operators' classes, or as `values`
  * and `weights-of` name them. A value that is quantized is followed by one pair, which all that read
- * it share; weights are stored as integers, or float8, and keep their name behind a DequantizeLinear;
+ * it share; weights are stored as integers, float8, or float4, and keep their name behind a DequantizeLinear;
  * biases are int32 of their operands' scales, less what rounding adds to a channel's sum of weights
  * times the mean of what it multiplies, where that was measured. Types of inputs, outputs and all other values stay.
  * Scales come from `ranges`, which were measured when the float model ran. Every node gets a note:
@@ -39,10 +39,11 @@ typedef struct InsertQdqOptions {
     PassStrings ranges, values, weights_of, keep, keep_ops, only;
 } InsertQdqOptions;
 
-enum { BIASES_FLOAT = 1, TABLES_FLOAT = 1, TABLES_BLOCKS, CHANNELS_CONVOLUTIONS = 1 };
+enum { BIASES_FLOAT = 1, TABLES_FLOAT = 1, TABLES_BLOCKS };
+enum { CHANNELS_CONVOLUTIONS = 1, CHANNELS_INTEGERS };
 static const char *const bias_names[] = {"int32", "float", NULL};
 static const char *const table_names[] = {"rows", "float", "blocks", NULL};
-static const char *const channel_names[] = {"all", "convolutions", NULL};
+static const char *const channel_names[] = {"all", "convolutions", "integers", NULL};
 
 #define ROW(kind, name, member, choices, otherwise, help)                                          \
     {name, OPTION_##kind, offsetof(InsertQdqOptions, member), choices, otherwise, help},
@@ -50,11 +51,13 @@ static const PassOption options_table[] = {
     ROW(CHOICE, "activations", activations, CHOICE_NAMES(ACTIVATIONS), NULL,
         "type of quantized activations; their ranges must be known")
         ROW(CHOICE, "weights", weights, quantized_weight_words, NULL,
-            "type of quantized weights of convolutions and matrix products; int4, uint4 with zero "
-            "points, and fp8 (float8e4m3fn) have scales per block or per channel")
+            "type of quantized weights of convolutions and matrix products: integers, of which "
+            "uint4 "
+            "and uint2 have zero points, fp8 (float8e4m3fn), or a format that has scales of its "
+            "own: mxfp8, mxfp4, or nvfp4")
             ROW(CHOICE, "others", others, quantized_weight_words, NULL,
-                "type of weights that cannot have the blocks that 4 bits need, and of tables that "
-                "Gather reads by rows")
+                "type of weights that cannot have the blocks that a format needs, and of tables "
+                "that Gather reads by rows")
                 ROW(BOOL, "zeros", zeros, NULL, "true",
                     "4-bit weights have zero points where their type has (uint4); false: int4")
                     ROW(CHOICE, "biases", biases, bias_names, "int32",
@@ -64,15 +67,16 @@ static const PassOption options_table[] = {
                             "have 4 bits "
                             "where weights do, by com.microsoft's GatherBlockQuantized")
                             ROW(CHOICE, "channels", channels, channel_names, "all",
-                                "weights with a scale per channel: of all products, or of "
-                                "convolutions alone") ROW(STRINGS, "blocks", blocks, NULL, NULL,
-                                                          "block sizes to choose from: the first "
-                                                          "that divides what is summed")
-                                ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
-                                    "one scale per weight tensor instead of one per channel")
+                                "weights with a scale per channel: of all products, of "
+                                "convolutions alone, or integers alone")
+                                ROW(STRINGS, "blocks", blocks, NULL, NULL,
+                                    "block sizes to choose from: the first "
+                                    "that divides what is summed")
+                                    ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
+                                        "one scale per weight tensor instead of one per channel")
 #define OF_INSERT_QDQ ROW
 #include "policy.def"
-                                    {0},
+                                        {0},
 };
 
 enum { ZEROS = 1 << 8 };
@@ -85,7 +89,7 @@ typedef struct Realize {
     const Tensor *zeros[ZEROS];  /* zero points that were made, by number: many are alike */
     VEC(Use *) uses;             /* of the value at hand */
     Node *marked;                /* whose lists other quantizers of values share; NULL: none yet */
-    const char *reasons[DTYPE_COUNT]; /* note_quantized's, by the weights' type */
+    const char *reasons[QUANTIZED_FORMATS + 1]; /* note_quantized's, by the weights' format */
 } Realize;
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -114,7 +118,7 @@ static QdqOperands operands_of(Realize *r, const QdqValue *at) {
         r->zero_of[id] =
             qdq_constant(r->ctx, of, "zero_point", zero_tensor(r, at->dtype, scale->zero));
     }
-    return (QdqOperands){r->scale_of[id], r->zero_of[id], -1, 0};
+    return (QdqOperands){r->scale_of[id], r->zero_of[id], -1, 0, DTYPE_UNDEFINED};
 }
 
 /* Does what reads the value there compute with what was quantized? */
@@ -214,20 +218,26 @@ static NodeNote note_float(const Realize *r, const Node *node) {
     return note;
 }
 
-static NodeNote note_quantized(Realize *r, const Node *node, Dtype weights) {
+/* As a note calls it: the type alone, where that says all. */
+static const char *name_of(const QuantizedFormat *format) {
+    return format->scales ? format->word : dtype_name(format->dtype);
+}
+
+/* NULL: it has no weights that are quantized. */
+static NodeNote note_quantized(Realize *r, const Node *node, const QuantizedFormat *weights) {
     const Dtype dtype = r->plan->request.activations;
     Arena *arena = &r->ctx->model->arena;
-    NodeNote note = {.dtype = dtype ? dtype : weights, .kind = NOTE_QUANTIZED};
-    const char **made = &r->reasons[weights];
+    NodeNote note = {.dtype = dtype || !weights ? dtype : weights->dtype, .kind = NOTE_QUANTIZED};
+    const char **made = &r->reasons[weights ? quantized_format_number(weights) : QUANTIZED_FORMATS];
     if ((dtype || !weights) && r->plan->nodes[node->id].role != QDQ_PRODUCT)
         note.reason = "between quantized nodes";
     else if (*made)
         note.reason = *made;
     else if (weights && !dtype)
-        note.reason = *made = arena_printf(arena, "its weights are %s", dtype_name(weights));
+        note.reason = *made = arena_printf(arena, "its weights are %s", name_of(weights));
     else if (weights && dtype)
-        note.reason = *made = arena_printf(arena, "%s activations, %s weights", dtype_name(dtype),
-                                           dtype_name(weights));
+        note.reason = *made =
+            arena_printf(arena, "%s activations, %s weights", dtype_name(dtype), name_of(weights));
     else
         note.reason = *made = arena_printf(arena, "%s values", dtype_name(dtype));
     return note;
@@ -245,10 +255,11 @@ static void find_named_roles(Realize *r) {
 
 static void note_nodes(Realize *r) {
     Model *model = r->ctx->model;
-    Dtype *weights = ARENA_ARRAY(r->ctx->scratch, Dtype, r->plan->node_count);
+    const QuantizedFormat **weights =
+        ARENA_ARRAY(r->ctx->scratch, const QuantizedFormat *, r->plan->node_count);
     for (size_t i = 0; i < r->plan->weights.count; i++)
         if (r->plan->weights.items[i].product)
-            weights[r->plan->weights.items[i].product->id] = r->plan->weights.items[i].dtype;
+            weights[r->plan->weights.items[i].product->id] = r->plan->weights.items[i].format;
     GraphList graphs = model_graphs(model, r->ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++)
         for (Node *node = graphs.items[g]->first; node; node = node_after(node)) {
@@ -287,21 +298,28 @@ static bool read_blocks(const PassStrings *texts, QdqRequest *request, Err *err)
     return true;
 }
 
+/* By the number of a choice; NULL: none. */
+static const QuantizedFormat *weight_format(int choice) {
+    return choice ? quantized_format_named(quantized_weight_words[choice], true) : NULL;
+}
+
 /* But for nodes that stay float. */
 static bool read_options(const InsertQdqOptions *options, QdqRequest *request, Err *err) {
     *request = (QdqRequest){.activations = quantized_value_types[options->activations],
-                            .weights = quantized_weight_types[options->weights],
-                            .others = quantized_weight_types[options->others],
+                            .weights = weight_format(options->weights),
+                            .others = weight_format(options->others),
                             .per_tensor = options->per_tensor,
                             .symmetric = options->symmetric,
                             .float_biases = options->biases == BIASES_FLOAT,
                             .float_tables = options->tables == TABLES_FLOAT,
                             .block_tables = options->tables == TABLES_BLOCKS,
                             .conv_channels = options->channels == CHANNELS_CONVOLUTIONS,
+                            .integer_channels = options->channels == CHANNELS_INTEGERS,
                             .block = (uint64_t)options->block,
                             .values = options->values,
                             .weights_of = options->weights_of};
-    if (!options->zeros && request->weights == DTYPE_UINT4) request->weights = DTYPE_INT4;
+    if (!options->zeros && request->weights)
+        request->weights = quantized_format_without_zeros(request->weights);
     if (!read_blocks(&options->blocks, request, err)) return false;
     if (options->block >= 0 && options->block <= INT32_MAX) return true;
     err_set(err, ERR_USAGE, "block is %lld", (long long)options->block);

@@ -5,7 +5,7 @@
  * After:  y = Conv(x, w)                          w is a float constant again
  *
  * Pairs that demi inserted go, and what they rounded is not rounded any more; weights come back as
- * the floats that they were read as, so they keep their rounding. With all=true so do pairs of
+ * the floats that they were read as, so they keep their rounding; so do scales that are quantized themselves. With all=true so do pairs of
  * anybody's, where QuantizeLinear and DequantizeLinear have the same constants, and weights that
  * are constants behind a DequantizeLinear. Only what is float32 between is looked at. What raising
  * the opset and fold-batch-norm did before stays.
@@ -33,9 +33,9 @@ static const PassOption options_table[] = {
 typedef struct Strip {
     PassCtx *ctx;
     bool all;
-    VEC(Value *) unread; /* constants that may be read by nothing now, each once */
-    bool *listed;        /* [value_count]: it is among them */
-    uint32_t value_count;
+    VEC(Value *) unread;  /* constants that may be read by nothing now, each once */
+    bool *listed;         /* [value_count]: it is among them */
+    uint32_t value_count; /* of values that there are, and that may come */
 } Strip;
 
 static bool is_op(const Node *node, const char *op) {
@@ -144,13 +144,13 @@ static double *read_numbers(const Strip *s, const Value *value, uint64_t *count)
     *count = tensor_count(tensor);
     uint8_t *raw = arena_alloc(scratch, tensor_raw_size(tensor) + 1);
     double *items = ARENA_ARRAY(scratch, double, *count + 1);
-    if (!bits || bits > 32 || (bits < 8 && bits != 4) ||
+    if (!bits || bits > 32 || (bits < 8 && 8 % bits) ||
         !tensor_read_raw(tensor, 0, raw, tensor_raw_size(tensor), NULL))
         return NULL;
     for (uint64_t i = 0; i < *count; i++) {
         uint64_t number = 0;
-        if (bits == 4)
-            number = (uint64_t)raw[i / 2] >> i % 2 * 4 & 15u;
+        if (bits < 8)
+            number = (uint64_t)raw[i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1);
         else
             memcpy(&number, raw + i * (bits / 8), bits / 8);
         if (!dtype_to_double(dtype, number, &items[i])) return NULL;
@@ -248,7 +248,9 @@ static void drop_unread(const Strip *s) {
 
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const StripQdqOptions *options = opts;
-    Strip s = {.ctx = ctx, .all = options->all, .value_count = ctx->model->value_count};
+    /* each node adds two constants at most */
+    const uint32_t most = ctx->model->value_count + 2 * ctx->model->node_count;
+    Strip s = {.ctx = ctx, .all = options->all, .value_count = most};
     (void)err;
     s.listed = ARENA_ARRAY(ctx->scratch, bool, s.value_count);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);

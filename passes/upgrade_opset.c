@@ -255,18 +255,19 @@ static bool is_quantized(const Node *node, const ChosenNodes *chosen) {
 static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options,
                                const ChosenNodes *chosen) {
     const ConvertTarget *target = convert_target(options->target);
-    int64_t least = qdq_opset_of(target->dtype, true, options->block), of_values = 0, all = 0;
+    const QuantizedFormat *format = convert_target_format(target);
+    int64_t least = 0, all = 0;
     if (target->kind == TARGET_VALUES)
-        of_values = qdq_opset_of(quantized_value_types[1 + options->activations], false, false);
-    if (of_values > least) least = of_values;
+        least = qdq_opset_of(quantized_value_types[1 + options->activations], false, false);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         const int64_t own = opset_version(graphs.items[i]->opsets, NULL);
         if (own <= 0 || graphs.items[i]->function) continue;
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
             if (!is_quantized(node, chosen)) continue;
-            const int64_t of_scales = qdq_opset_of_scale(scales_of(options, node));
-            const int64_t need = of_scales > least ? of_scales : least;
+            const int64_t of_weights = qdq_opset_of_weights(format, scales_of(options, node), true,
+                                                            options->block || format->block);
+            const int64_t need = of_weights > least ? of_weights : least;
             if (need > own && need > all) all = need;
         }
     }

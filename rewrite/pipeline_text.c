@@ -153,7 +153,7 @@ static bool option_fail(Parser *p, const PassOption *option, const char *expecte
 }
 
 static bool set_choice(Parser *p, const PassOption *option, const char *text, void *field) {
-    char names[160] = "";
+    char names[320] = "";
     for (int i = 0; option->choices[i]; i++) {
         if (strcmp(option->choices[i], text) == 0) {
             *(int *)field = i;

@@ -426,6 +426,7 @@ static bool model_is_known(const Model *model, Err *err) {
 typedef struct RunArgs {
     DemiModel *handle;
     const char *text;
+    const char *remark; /* of the whole run, NULL: none */
     DemiRunOptions options;
     DemiReport *report; /* NULL: not wanted */
     Call *call;
@@ -594,6 +595,7 @@ static bool run_reported(Call *call, RunArgs *args) {
         return false;
     }
     if (!run_steps(call, args, &counts)) return false;
+    if (args->remark) pass_remark(&counts, &model->arena, args->remark);
     if (!sound_once_repaired(call, model, after, &counts, "after the passes")) {
         err_hint(&call->err, has_step(&args->pipeline, "set-shapes")
                                  ? "the given sizes do not fit the model"
@@ -689,10 +691,12 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
 
 /* ---- convert --------------------------------------------------------------------------------- */
 
-/* The pipeline of these options; NULL with err set where they are wrong. */
-static const char *convert_text(const DemiConvertOptions *options, Arena *arena, Err *err) {
+/* The pipeline of these options; NULL with err set where they are wrong. *remark is what is said of what it makes. */
+static const char *convert_text(const DemiConvertOptions *options, Arena *arena,
+                                const char **remark, Err *err) {
     ConvertPolicy policy;
     if (!policy_from_options(&policy, options, arena, err)) return NULL;
+    *remark = policy_remark(&policy);
     const char *before = options->before ? options->before : "";
     const char *after = options->after ? options->after : "";
     return arena_printf(arena, "%s%s%s%s%s", before, before[0] ? "," : "", policy_pipeline(&policy),
@@ -714,7 +718,7 @@ static void convert_text_body(Call *call, void *data) {
         if (source) err_file(&call->err, source->name);
         return;
     }
-    const char *own = convert_text(&args->options, &args->arena, &call->err);
+    const char *own = convert_text(&args->options, &args->arena, &args->run.remark, &call->err);
     const DemiConvertOptions *o = &args->options;
     PipelineText text = {.arena = &args->arena};
     freeze_put(&text, args->run.handle->model, &(Freeze){o->freeze_inputs, o->fed, o->fed_count});
@@ -779,9 +783,9 @@ typedef struct TextArgs {
 static void options_text_body(Call *call, void *data) {
     TextArgs *args = data;
     ConvertPolicy policy;
-    const char *text = NULL;
+    const char *text = NULL, *remark;
     if (!args->json)
-        text = convert_text(&args->options, &call->scratch, &call->err);
+        text = convert_text(&args->options, &call->scratch, &remark, &call->err);
     else if (policy_from_options(&policy, &args->options, &call->scratch, &call->err))
         text = policy_write_json(&policy, &call->err);
     if (!text) return;

@@ -217,7 +217,7 @@ DEMI_API const char *demi_pass_summary(const DemiPasses *passes, size_t i);
 typedef struct DemiPassOption {
     uint32_t size;
     const char *name, *otherwise, *help; /* live as long as the set; otherwise: the default */
-    char takes[128];
+    char takes[320];
 } DemiPassOption;
 
 #define DEMI_PASS_OPTION_INIT                                                                      \
@@ -359,6 +359,16 @@ typedef enum DemiTarget {
                                      float32 */
     DEMI_TO_BFLOAT16_WEIGHTS = 9, /* weights are stored in bfloat16, and all nodes compute in
                                      float32 */
+    DEMI_TO_FP8 = 10,             /* inputs and weights of products are quantized to float8e4m3fn;
+                                     requires calibration ranges */
+    DEMI_TO_MXFP8_WEIGHTS = 11,   /* weight-only quantization to MXFP8: float8e4m3fn in blocks of
+                                     32, whose scales are powers of two */
+    DEMI_TO_MXFP4_WEIGHTS = 12,   /* weight-only quantization to MXFP4: float4e2m1 in blocks of 32,
+                                     whose scales are powers of two */
+    DEMI_TO_NVFP4_WEIGHTS = 13,   /* weight-only quantization to NVFP4: float4e2m1 in blocks of 16,
+                                     whose scales are float8e4m3fn times one float32 */
+    DEMI_TO_INT2_WEIGHTS = 14,    /* weight-only quantization of matrix products to 2 bits, in
+                                     blocks */
 } DemiTarget;
 
 typedef enum DemiIo {
@@ -384,6 +394,8 @@ typedef enum DemiActivations {
     DEMI_ACTIVATIONS_INT8 = 2,   /* signed 8-bit */
     DEMI_ACTIVATIONS_UINT16 = 3, /* unsigned 16-bit, from opset 21 on */
     DEMI_ACTIVATIONS_INT16 = 4,  /* signed 16-bit, from opset 21 on */
+    DEMI_ACTIVATIONS_FP8 = 5,    /* float8e4m3fn, from opset 19 on; that of fp8, which has no
+                                    other */
 } DemiActivations;
 
 /* Which floating-point types to convert. */
@@ -400,9 +412,9 @@ typedef enum DemiRest {
     DEMI_REST_FLOAT32 = 2,      /* in float32 */
     DEMI_REST_FLOAT16 = 3,      /* in mixed precision with float16, scales too */
     DEMI_REST_BFLOAT16 = 4,     /* in mixed precision with bfloat16, scales too */
-    DEMI_REST_INT8_WEIGHTS = 5, /* weights that cannot have 4 bits have 8, with int8 also tables
-                                   that Gather reads; floating-point values stay (default for
-                                   int4-weights) */
+    DEMI_REST_INT8_WEIGHTS = 5, /* weights that cannot have scales by blocks have int8, with int8
+                                   and fp8 also tables that Gather reads; floating-point values stay
+                                   (default where weights have blocks, such as int4-weights) */
 } DemiRest;
 
 /* The runtime whose rules the result follows. */

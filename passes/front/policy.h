@@ -82,6 +82,10 @@ typedef enum PolicyEqualizes {
 } PolicyEqualizes;
 PolicyEqualizes policy_equalizes(const ConvertPolicy *policy);
 
+/* What to say of the result, in policy->arena: which runtimes take it, where not all do and none was chosen; else
+ * NULL. */
+const char *policy_remark(const ConvertPolicy *policy);
+
 /* The operator classes of the policy; ERR_USAGE as op_classes_new. */
 const OpClasses *policy_classes(const ConvertPolicy *policy, Err *err);
 

@@ -18,14 +18,18 @@ static TargetKind kind_of(const ConvertPolicy *policy) {
     return convert_target(policy->values[SETTING_TO])->kind;
 }
 
+/* NULL where nothing is quantized. */
+static const QuantizedFormat *format_of(const ConvertPolicy *policy) {
+    return convert_target_format(convert_target(policy->values[SETTING_TO]));
+}
+
 void policy_settle_rules(ConvertPolicy *policy) {
-    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
-    const char *words = policy_rules(policy)->activations;
     const bool values = kind_of(policy) == TARGET_VALUES;
+    const bool integers = values && dtype_is_integer(format_of(policy)->dtype);
     if (!policy->values[SETTING_ACTIVATIONS] && values)
         policy->values[SETTING_ACTIVATIONS] =
-            setting_choice(activations, runtime_next_word(&words, policy->arena), false);
-    if (policy_rules(policy)->symmetric && (values || policy->lists[SETTING_VALUES].count))
+            runtime_usual_values(policy_rules(policy), format_of(policy));
+    if (policy_rules(policy)->symmetric && (integers || policy->lists[SETTING_VALUES].count))
         policy->values[SETTING_SYMMETRIC] = true;
 }
 
@@ -55,24 +59,23 @@ static bool check_named(const ConvertPolicy *policy, SettingId list, Err *err) {
     for (size_t i = 0; i < policy->lists[list].count; i++) {
         const char *split = strrchr(policy->lists[list].items[i], '=');
         const QuantizedFormat *format = split ? quantized_format_named(split + 1, weights) : NULL;
-        const char *words =
-            weights ? policy_rules(policy)->weights : policy_rules(policy)->activations;
-        const char *word = format ? runtime_next_word(&words, policy->arena) : NULL;
-        while (word && strcmp(word, format->word) != 0)
-            word = runtime_next_word(&words, policy->arena);
-        if (format && !word) return refuse_type(policy, format->word, weights, err);
+        if (format && !(weights ? runtime_stores(policy_rules(policy), format)
+                                : runtime_takes_values(policy_rules(policy), format->word)))
+            return refuse_type(policy, format->word, weights, err);
     }
     return true;
 }
 
 bool policy_check_rules(const ConvertPolicy *policy, Err *err) {
     const SettingChoice *activations = policy_settings[SETTING_ACTIVATIONS].choices;
-    const Dtype weights = convert_target(policy->values[SETTING_TO])->dtype;
-    const bool values = kind_of(policy) == TARGET_VALUES;
-    if ((values || kind_of(policy) == TARGET_WEIGHTS) &&
-        !check_weights(policy, quantized_format(weights), err))
-        return false;
-    if (values && !check_values(policy, activations[policy->values[SETTING_ACTIVATIONS]].word, err))
-        return false;
+    const QuantizedFormat *format = format_of(policy);
+    const int64_t chosen = policy->values[SETTING_ACTIVATIONS];
+    if (format && !check_weights(policy, format, err)) return false;
+    if (kind_of(policy) == TARGET_VALUES) {
+        if (!runtime_values_fit(chosen, format))
+            return err_set(err, ERR_USAGE, "%s activations do not go with %s weights",
+                           activations[chosen].word, format->word);
+        if (!check_values(policy, activations[chosen].word, err)) return false;
+    }
     return check_named(policy, SETTING_VALUES, err) && check_named(policy, SETTING_WEIGHTS, err);
 }

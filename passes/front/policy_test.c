@@ -105,7 +105,7 @@ TEST(test_quantized) {
     err = (Err){0};
     assert_null(
         pipeline_of("{\"to\": \"int8-weights\", \"activations\": \"int8\"}", &test_arena, &err));
-    assert_string_equal(err.what, "'activations' only has an effect for int8");
+    assert_string_equal(err.what, "'activations' only has an effect for int8 and fp8");
     assert_null(pipeline_of("{\"ranges\": {\"h\": [2, 1]}}", &test_arena, &err));
     assert_null(pipeline_of("{\"ranges\": {\"h\": [1]}}", &test_arena, &err));
     assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 1]}}", &test_arena, &err));
@@ -191,6 +191,8 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
                      setting == &policy_settings[SETTING_RUNTIME] ||
                      setting == &policy_settings[SETTING_BLOCK];
     if (quantizes) options->to = DEMI_TO_INT8;
+    if (setting == &policy_settings[SETTING_ACTIVATIONS] && turn == DEMI_ACTIVATIONS_FP8)
+        options->to = DEMI_TO_FP8; /* the usual of it */
     if (setting == &policy_settings[SETTING_REST])
         options->to = DEMI_TO_INT4_WEIGHTS;        /* takes all */
     static const char *const scales[] = {"h=0,1"}; /* what is never heeded must be there */
@@ -244,7 +246,8 @@ TEST(test_every_setting) {
             assert_string_equal(pipeline_of(json, &test_arena, &err), pipeline);
             same += strcmp(pipeline, usual) == 0;
         }
-        if (same > (setting->choices ? 1 : 0)) fail_msg("%s is not heeded", setting->key);
+        const int usual = id == SETTING_ACTIVATIONS ? 2 : setting->choices ? 1 : 0;
+        if (same > usual) fail_msg("%s is not heeded", setting->key);
     }
 }
 
@@ -257,17 +260,27 @@ TEST(test_types_of_choices) {
     assert_null(values->choices[quantized_value_type_count].word);
     for (uint32_t i = 1; quantized_weight_words[i]; i++)
         assert_string_equal(quantized_weight_words[i],
-                            quantized_format(quantized_weight_types[i])->word);
+                            quantized_format_named(quantized_weight_words[i], true)->word);
     assert_null(quantized_format_named("uint8", true));
     assert_null(quantized_format_named("int4", false));
     assert_ptr_equal(quantized_format_named("float8e4m3fn", true),
                      quantized_format_named("fp8", true));
+    const QuantizedFormat *with = quantized_format_named("uint2", true);
+    assert_string_equal(quantized_format_without_zeros(with)->word, "int2");
+    with = quantized_format_named("nvfp4", true);
+    assert_ptr_equal(quantized_format_without_zeros(with), with);
 }
 
 TEST(test_targets) {
     assert_int_equal(convert_target(DEMI_TO_FLOAT16)->dtype, DTYPE_FLOAT16);
     assert_int_equal(convert_target(DEMI_TO_INT8)->kind, TARGET_VALUES);
     assert_int_equal(convert_target(DEMI_TO_FP8_WEIGHTS)->kind, TARGET_WEIGHTS);
+    for (int64_t to = 1; to <= DEMI_TO_INT2_WEIGHTS; to++) {
+        const ConvertTarget *target = convert_target(to);
+        const bool quantizes = target->kind == TARGET_VALUES || target->kind == TARGET_WEIGHTS;
+        assert_int_equal(quantizes, convert_target_format(target) != NULL);
+        assert_int_equal(quantizes, target->dtype == DTYPE_UNDEFINED);
+    }
     assert_int_equal(convert_target_of(DTYPE_BFLOAT16), DEMI_TO_BFLOAT16);
     assert_int_equal(convert_target_of(DTYPE_INT8), 0);
 }

@@ -7,6 +7,7 @@
 #include "policy.h"
 #include "policy_rules.h"
 #include "quantized_format.h"
+#include "runtime_rules.h"
 
 #include <string.h>
 
@@ -40,6 +41,11 @@ static bool take_number(ConvertPolicy *policy, SettingId id, int64_t number, Err
 
 static const ConvertTarget *target_of(const ConvertPolicy *policy) {
     return convert_target(policy->values[SETTING_TO]);
+}
+
+/* NULL where nothing is quantized. */
+static const QuantizedFormat *format_of(const ConvertPolicy *policy) {
+    return convert_target_format(target_of(policy));
 }
 
 static bool quantizes(const ConvertPolicy *policy) {
@@ -84,6 +90,10 @@ static int64_t usual_base(const ConvertPolicy *policy) {
     return reduced_of(policy) ? convert_target_of(reduced_of(policy)) : DEMI_TO_FLOAT16;
 }
 
+static bool needs_blocks(const ConvertPolicy *policy) {
+    return quantizes(policy) && format_of(policy)->block;
+}
+
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
 static void settle(ConvertPolicy *policy) {
     int64_t *values = policy->values;
@@ -93,7 +103,7 @@ static void settle(ConvertPolicy *policy) {
     if (!values[SETTING_RUNTIME])
         values[SETTING_RUNTIME] = policy_settings[SETTING_RUNTIME].otherwise;
     policy_settle_rules(policy);
-    if (!values[SETTING_REST] && values[SETTING_TO] == DEMI_TO_INT4_WEIGHTS)
+    if (!values[SETTING_REST] && needs_blocks(policy))
         values[SETTING_REST] = DEMI_REST_INT8_WEIGHTS;
     for (SettingId id = 0; id < SETTING_COUNT; id++)
         if (!values[id]) values[id] = policy_settings[id].otherwise;
@@ -156,20 +166,25 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
         if (is_said(policy, sixteen[i]) && !(full && sixteen[i] == SETTING_IO))
             return err_set(err, ERR_USAGE, "'%s' only has an effect for float16 and bfloat16",
                            policy_settings[sixteen[i]].key);
-    if (!of_values &&
-        (is_said(policy, SETTING_ACTIVATIONS) ||
-         (is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)))
-        return err_set(err, ERR_USAGE, "'%s' only has an effect for int8",
-                       is_said(policy, SETTING_SYMMETRIC) ? "symmetric" : "activations");
+    const bool integers = of_values && dtype_is_integer(format_of(policy)->dtype);
+    if (!of_values && is_said(policy, SETTING_ACTIVATIONS))
+        return err_set(err, ERR_USAGE, "'activations' only has an effect for int8 and fp8");
+    if (!integers && is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)
+        return err_set(err, ERR_USAGE, "'symmetric' only has an effect for int8");
     if (!quantizes(policy) && is_said(policy, SETTING_REST))
         return err_set(err, ERR_USAGE, "'rest' only has an effect with quantization");
-    if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS &&
-        !quantized_needs_blocks(target_of(policy)->dtype) && !of_values)
-        return err_set(err, ERR_USAGE,
-                       "rest 'int8-weights' only has an effect for int4-weights and int8");
+    if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS && !needs_blocks(policy) &&
+        !of_values)
+        return err_set(
+            err, ERR_USAGE,
+            "rest 'int8-weights' only has an effect for int8, fp8, and weights that have "
+            "blocks, such as int4-weights");
     if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE, "'block' only has an effect for quantized weights");
+    if (quantizes(policy) && is_said(policy, SETTING_BLOCK) && format_of(policy)->scales)
+        return err_set(err, ERR_USAGE, "'block' has no effect for %s, whose blocks are of %u",
+                       format_of(policy)->word, (unsigned)format_of(policy)->block);
     if (target_of(policy)->kind != TARGET_WEIGHTS && is_said(policy, SETTING_ROUNDING) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE,
@@ -306,8 +321,7 @@ static void say_all(PipelineText *text, const ConvertPolicy *policy) {
 
 static void say_weights_folded(PipelineText *text, const ConvertPolicy *policy) {
     pipeline_put_choice(text, "weights", "true");
-    if (quantized_needs_blocks(target_of(policy)->dtype))
-        pipeline_put_choice(text, "matrices", "true");
+    if (needs_blocks(policy)) pipeline_put_choice(text, "matrices", "true");
     put_setting(text, policy, SETTING_KEEP, "keep");
     put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
     put_setting(text, policy, SETTING_ONLY, "only");
@@ -341,8 +355,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
         pipeline_put_choice(text, "activations",
                             setting->choices[policy->values[SETTING_ACTIVATIONS]].word);
     if (!is_named(policy)) {
-        const QuantizedFormat *format = quantized_format(target_of(policy)->dtype);
-        pipeline_put_choice(text, "weights", quantizes(policy) ? format->word : "none");
+        pipeline_put_choice(text, "weights", quantizes(policy) ? format_of(policy)->word : "none");
         if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS)
             pipeline_put_choice(text, "others", "int8");
     }
@@ -396,7 +409,8 @@ enum {
 PolicyEqualizes policy_equalizes(const ConvertPolicy *policy) {
     _Static_assert(CHOICE_COUNT(EQUALIZE) == 3, "what each means is said here");
     const int64_t choice = policy->values[SETTING_EQUALIZE];
-    const bool of_values = target_of(policy)->kind == TARGET_VALUES && !is_named(policy);
+    const bool of_values = target_of(policy)->kind == TARGET_VALUES && !is_named(policy) &&
+                           dtype_is_integer(format_of(policy)->dtype);
     if (choice == DEMI_EQUALIZE_NEVER) return POLICY_EQUALIZES_NOT;
     if (choice == DEMI_EQUALIZE_WEIGHTS || policy->lists[SETTING_CHANNEL_SCALES].count)
         return POLICY_EQUALIZES;
@@ -421,6 +435,18 @@ static unsigned conditions(const ConvertPolicy *policy) {
     if (reduced_of(policy)) holds |= CASTS;
     if (values[SETTING_PARAMETERS] != DEMI_PARAMETERS_RUNTIME) holds |= STORED;
     return holds;
+}
+
+const char *policy_remark(const ConvertPolicy *policy) {
+    const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
+    const bool values = target_of(policy)->kind == TARGET_VALUES;
+    if (!quantizes(policy) || is_named(policy) || is_said(policy, SETTING_RUNTIME)) return NULL;
+    const char *runtimes =
+        runtimes_of(values ? activations->choices[policy->values[SETTING_ACTIVATIONS]].word : NULL,
+                    format_of(policy), policy->arena);
+    return runtimes ? arena_printf(policy->arena, "runtimes that take %s%s: %s",
+                                   format_of(policy)->word, values ? "" : " weights", runtimes)
+                    : NULL;
 }
 
 typedef struct ConvertPass {

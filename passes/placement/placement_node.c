@@ -202,6 +202,11 @@ static void build_ties(NodeBuild *b) {
     }
 }
 
+/* Whether the operand has a type that is converted. */
+static bool binds(const NodeBuild *b, uint32_t input) {
+    return input < b->node->input_count && b->uses[input] != VAR_NONE;
+}
+
 /* True where the attribute that says the type of formal output `formal` can be rewritten: not where
  * it is an attribute of the function around, whose value a call gives, nor where the data lies in
  * another one (Constant.sparse_value). */
@@ -211,6 +216,8 @@ static bool output_is_rewritable(const NodeBuild *b, size_t formal) {
     const OpOutputRule *rules = op_output_rules(b->schema, formal, &count);
     for (size_t i = 0; own && i < count; i++) {
         const Attr *attr = rules[i].attr ? node_attr(b->node, rules[i].attr) : NULL;
+        if (own->given && !attr && rules[i].attr) return false;
+        if (own->given && rules[i].from == OP_FROM_INPUT && binds(b, rules[i].input)) return false;
         if (attr && (attr->ref || strcmp(rules[i].attr, own->attr) != 0)) return false;
     }
     return own != NULL;

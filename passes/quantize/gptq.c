@@ -62,19 +62,6 @@ static void find_meanings(Dtype dtype, float meanings[256]) {
     }
 }
 
-static uint8_t code_at(const GptqWeights *w, uint64_t element) {
-    if (dtype_bits(w->dtype) == 8) return w->bytes[element];
-    return w->bytes[element / 2] >> element % 2 * 4 & 15;
-}
-
-static void put_code(const GptqWeights *w, uint64_t element, uint8_t code) {
-    unsigned char *at = &w->bytes[dtype_bits(w->dtype) == 8 ? element : element / 2];
-    if (dtype_bits(w->dtype) == 8)
-        *at = code;
-    else
-        *at = (unsigned char)(element % 2 ? (*at & 15) | code << 4 : (*at & 0xf0) | code);
-}
-
 static uint64_t element_of(const GptqWeights *w, uint64_t place, uint64_t channel) {
     return w->turned ? (w->first + channel) * w->size + place : place * w->all + w->first + channel;
 }
@@ -182,7 +169,8 @@ static void take_nearest(const Tile *tile) {
         for (uint64_t t = 0; t < tile->count; t++) {
             const uint64_t channel = s->first + tile->first + t,
                            scale = scale_of(s, block_of(w, place), channel);
-            const float meaning = s->meanings[code_at(w, element_of(w, place, channel))];
+            const float meaning = s->meanings[qdq_code_at(w->bytes, dtype_bits(w->dtype),
+                                                          element_of(w, place, channel))];
             errors[t] = weight_at(tile, place, t) -
                         (meaning - zero_of(w, w->zeros, scale)) * w->scales[scale];
         }
@@ -226,7 +214,9 @@ static void find_scales(const Tile *tile, const MomentRun *run) {
                             .inner = TILE,
                             .block = run->count,
                             .dtype = s->w->dtype,
-                            .floats = s->w->floats};
+                            .floats = s->w->floats,
+                            .stored = s->w->stored,
+                            .whole = s->w->whole};
     if (s->w->block) {
         qdq_find_block_scales(&box, scales, zeros);
         return;
@@ -248,8 +238,7 @@ static void find_codes(const Tile *tile, const MomentRun *run, const float *valu
     uint8_t packed[TILE];
     qdq_set_limits(&limits, &row);
     qdq_store_row(&row, w->dtype, 0, packed);
-    for (uint64_t t = 0; t < TILE; t++)
-        codes[t] = dtype_bits(w->dtype) == 8 ? packed[t] : packed[t / 2] >> t % 2 * 4 & 15;
+    for (uint64_t t = 0; t < TILE; t++) codes[t] = qdq_code_at(packed, dtype_bits(w->dtype), t);
 }
 
 /* Rounds the place of a rank; its values are fed. */
@@ -376,6 +365,11 @@ static void fit_scales(const Part *p, double *costs) {
     }
 }
 
+/* Scales of blocks that may be any float. */
+static bool has_free_scales(const GptqWeights *w) {
+    return w->block && !w->stored && !dtype_is_reduced(w->floats);
+}
+
 /* One look at all places, in the order of rounding, and at scales of blocks. */
 static void improve(Tile *tile, double *costs) {
     const MomentFactor *f = tile->slab->f;
@@ -387,8 +381,7 @@ static void improve(Tile *tile, double *costs) {
             const Part part = {tile, run, from, to - from};
             find_slopes(&part);
             for (uint64_t b = to; b-- > from;) improve_place(&part, b, costs);
-            if (tile->slab->w->block && part.count == run->count &&
-                !dtype_is_reduced(tile->slab->w->floats))
+            if (part.count == run->count && has_free_scales(tile->slab->w))
                 fit_scales(&part, costs);
         }
     }
@@ -448,7 +441,7 @@ static void put_channel(const Slab *s, uint64_t c) {
     const uint8_t *numbers = s->numbers + tile * w->size * TILE + t;
     const uint64_t scales = tile * s->blocks * TILE + t;
     for (uint64_t k = 0; k < w->size; k++)
-        put_code(w, element_of(w, k, channel), numbers[k * TILE]);
+        qdq_put_code(w->bytes, dtype_bits(w->dtype), element_of(w, k, channel), numbers[k * TILE]);
     for (uint64_t b = 0; w->block && b < s->blocks; b++) {
         w->scales[scale_of(s, b, channel)] = s->scales[scales + b * TILE];
         if (quantized_has_zeros(w->dtype))

@@ -16,8 +16,9 @@ typedef struct GptqWeights {
     bool turned;
     uint64_t
         block; /* scales are of so many places along the summed axis, as QdqWeights has them; 0: of a channel */
-    Dtype dtype;  /* of 4 or 8 bits */
-    Dtype floats; /* of the scales, as QdqWeights has it */
+    Dtype dtype;          /* of 8 bits or less */
+    Dtype floats, stored; /* of the scales, as QdqWeights has it */
+    float whole;          /* the same */
     /* As qdq_scale.h finds and stores them, rounded to nearest. Channels for which that costs more get other numbers;
      * scales of channels stay, and those of blocks become what fits the weights when they are rounded. */
     float *scales;

@@ -16,7 +16,8 @@ typedef struct Case {
     bool turned;
 } Case;
 
-static const Dtype types[] = {DTYPE_INT8, DTYPE_UINT4, DTYPE_INT4, DTYPE_FLOAT8E4M3FN};
+static const Dtype types[] = {DTYPE_INT8,         DTYPE_UINT4,      DTYPE_INT4,
+                              DTYPE_FLOAT8E4M3FN, DTYPE_FLOAT4E2M1, DTYPE_UINT2};
 enum { TYPES = sizeof types / sizeof *types };
 
 static float random_number(uint32_t *state) {
@@ -43,13 +44,21 @@ static float *random_moments(uint64_t size, uint32_t seed) {
     return moments;
 }
 
+/* Blocks of float4 have scales of both types that formats store them in. */
+static Dtype stored_of(const Case *c) {
+    if (c->dtype != DTYPE_FLOAT4E2M1 || !c->block) return DTYPE_UNDEFINED;
+    return c->turned ? DTYPE_FLOAT8E4M3FN : DTYPE_FLOAT8E8M0;
+}
+
 static QdqWeights layout_of(const Case *c, const float *items) {
     QdqWeights w = {.items = items,
                     .outer = 1,
                     .axis = c->size,
                     .inner = 1,
                     .block = c->block,
-                    .dtype = c->dtype};
+                    .dtype = c->dtype,
+                    .stored = stored_of(c)};
+    if (w.stored == DTYPE_FLOAT8E4M3FN) w.whole = qdq_whole_scale(&w, 3);
     if (c->block) {
         w.outer = c->turned ? c->channels : 1;
         w.inner = c->turned ? 1 : c->channels;
@@ -87,6 +96,8 @@ static Weights new_weights(const Case *c, uint32_t seed) {
         .turned = c->turned,
         .block = c->block,
         .dtype = c->dtype,
+        .stored = layout.stored,
+        .whole = layout.whole,
         .scales = ARENA_ARRAY(&test_arena, float, new.scale_count),
         .zeros = ARENA_ARRAY(&test_arena, uint8_t, new.scale_count),
         .bytes = arena_alloc(&test_arena, new.bytes),
@@ -108,11 +119,11 @@ static double stored_at(const Weights *w, uint64_t place, uint64_t channel) {
     const uint64_t scale = !g->block   ? channel
                            : g->turned ? channel * blocks + block
                                        : block * g->all + channel;
-    uint64_t code = g->bytes[dtype_bits(g->dtype) == 4 ? element / 2 : element];
+    const unsigned bits = dtype_bits(g->dtype);
+    const uint64_t code = g->bytes[element * bits / 8] >> element * bits % 8;
     double number;
-    if (dtype_bits(g->dtype) == 4) code = code >> element % 2 * 4 & 15;
     assert_true(dtype_to_double(g->dtype, code, &number));
-    if (g->dtype == DTYPE_UINT4) number -= g->zeros[scale];
+    if (g->dtype == DTYPE_UINT4 || g->dtype == DTYPE_UINT2) number -= g->zeros[scale];
     return number * (double)g->scales[scale];
 }
 

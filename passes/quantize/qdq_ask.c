@@ -6,6 +6,8 @@
 #include "op_types.h"
 #include "qdq_plan.h"
 
+enum { OUTPUT_DTYPE = 23 }; /* the opset from which on DequantizeLinear has that attribute */
+
 const OpRecord *qdq_record(const QdqPlan *plan, const Node *node) {
     if (plan->nodes[node->id].kind != NOTE_NONE) return NULL;
     if (plan->model->functions.count && model_find_function(plan->model, node)) return NULL;
@@ -49,13 +51,27 @@ int64_t qdq_opset_of(Dtype dtype, bool axis, bool block) {
     return first;
 }
 
-int64_t qdq_opset_of_scale(Dtype floats) {
+/* The same for scales of this type. */
+static int64_t opset_of_scale(Dtype floats) {
     int64_t first = INT64_MAX;
     const OpSchema *schema = ops_find("", "DequantizeLinear", OPS_OPSET_ONNX);
     for (; schema; schema = ops_find("", "DequantizeLinear", schema->since - 1))
         if (type_set_has(op_param_types(schema, &schema->inputs[1]), OPTYPE_TENSOR, floats))
             first = schema->since;
     return first;
+}
+
+static int64_t later(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+int64_t qdq_opset_of_weights(const QuantizedFormat *format, Dtype floats, bool axis, bool block) {
+    const int64_t least = qdq_opset_of(format->dtype, axis, block);
+    if (!format->scales) return later(least, opset_of_scale(floats));
+    /* which are not the result's type: DequantizeLinear has to say that */
+    const int64_t numbers = later(least, OUTPUT_DTYPE);
+    return later(numbers, format->two_level ? qdq_opset_of(format->scales, false, false)
+                                            : opset_of_scale(format->scales));
 }
 
 static bool has_range(const QdqPlan *plan, const Value *value) {
@@ -69,5 +85,5 @@ bool qdq_can(const QdqPlan *plan, const Value *value) {
         return false;
     const int64_t opset = opset_version(value->graph->opsets, NULL);
     return has_range(plan, value) && opset >= qdq_opset_of(dtype, false, false) &&
-           opset >= qdq_opset_of_scale(type_dtype(value->type));
+           opset >= opset_of_scale(type_dtype(value->type));
 }

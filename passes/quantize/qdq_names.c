@@ -12,7 +12,7 @@
 typedef struct Named {
     Sym name; /* NULL where the model has no such name */
     const char *text;
-    Dtype dtype;
+    const QuantizedFormat *format;
     bool matched;
 } Named;
 
@@ -42,8 +42,7 @@ static bool read_names(const QdqPlan *plan, const PassStrings *texts, bool weigh
             return false;
         }
         const size_t length = (size_t)(split - text);
-        names->items[i] =
-            (Named){sym_find(&plan->model->syms, text, length), text, format->dtype, false};
+        names->items[i] = (Named){sym_find(&plan->model->syms, text, length), text, format, false};
     }
     if (names->count) qsort(names->items, names->count, sizeof *names->items, by_name);
     return true;
@@ -101,7 +100,7 @@ static bool take_values(QdqPlan *plan, const Names *names, Err *err) {
         if (!row || value->graph->function || !qdq_is_float(value) || value_is_constant(value))
             continue;
         row->matched = true;
-        if (!take_value(plan, value, row->dtype, err)) return false;
+        if (!take_value(plan, value, row->format->dtype, err)) return false;
     }
     return check_names(plan, names, "float value", err);
 }
@@ -119,12 +118,12 @@ static bool take_product(QdqPlan *plan, Node *node, const Names *names, Err *err
     Named *row = weight.value ? find(names, weight.value) : NULL;
     if (!row || !value_is_constant(weight.value)) return true;
     row->matched = true;
-    if (qdq_weight_take(plan, node, row->dtype, &blame)) {
+    if (qdq_weight_take(plan, node, row->format, &blame)) {
         if (record->quantized == QUANTIZED_PRODUCT) plan->nodes[node->id].role = QDQ_PRODUCT;
         return true;
     }
     err_set(err, ERR_USAGE, "'%s' cannot be %s: %s", sym_text(weight.value->name),
-            dtype_name(row->dtype), blame ? blame : "its channels are not known");
+            row->format->word, blame ? blame : "its channels are not known");
     return false;
 }
 
@@ -134,14 +133,13 @@ static bool take_other(QdqPlan *plan, Value *value, const Named *row, Err *err) 
     const Tensor *tensor = constant_tensor(value, plan->scratch);
     const bool sound = tensor && tensor->dtype == DTYPE_FLOAT && tensor_check(tensor, NULL) &&
                        tensor_count(tensor) && !plan->request.broken[value->id];
-    if (!sound || quantized_needs_blocks(row->dtype) ||
-        opset < qdq_opset_of(row->dtype, false, false))
+    if (!sound || row->format->block || opset < qdq_opset_of(row->format->dtype, false, false))
         return err_set(err, ERR_USAGE, "'%s' cannot be %s here", sym_text(value->name),
-                       dtype_name(row->dtype));
+                       row->format->word);
     for (Use *use = value->uses; use; use = use->next)
         if (use->node)
             VEC_PUSH(plan->scratch, &plan->weights,
-                     ((QdqWeight){.value = value, .use = use, .dtype = row->dtype, .axis = -1}));
+                     ((QdqWeight){.value = value, .use = use, .format = row->format, .axis = -1}));
     return true;
 }
 

@@ -73,6 +73,7 @@ Node *qdq_insert(PassCtx *ctx, const char *op, Value *from, const QdqOperands *o
     node->name = name_of(ctx, result->name, op);
     if (operands->axis >= 0) node_set_attr_int(node, "axis", operands->axis);
     if (operands->block) node_set_attr_int(node, "block_size", (int64_t)operands->block);
+    if (operands->output) node_set_attr_int(node, "output_dtype", operands->output);
     ctx->counts->rewrites++;
     return node;
 }

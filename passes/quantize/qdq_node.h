@@ -23,6 +23,7 @@ typedef struct QdqOperands {
     Value *scale, *zero; /* zero may be NULL */
     int32_t axis;        /* -1: none */
     uint64_t block;      /* 0: none */
+    Dtype output;        /* UNDEFINED: that of the scale */
 } QdqOperands;
 
 /* Puts the operator before `before` (last where NULL) in the graph. `result` must not have a

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "workers.h"
 
@@ -21,7 +22,8 @@ typedef struct Item {
     Cut cut;
     uint64_t units, unit; /* in how many the axis can be cut, and elements of one */
     bool twice;           /* magnitudes before scales */
-    float *peaks;         /* [lanes][axis], where twice */
+    uint64_t places;      /* along the axis, whose magnitudes are found; 1: of all as one */
+    float *peaks;         /* [lanes][places], where twice */
     int64_t *drifts; /* [lanes][drifts][axis], in parts of DRIFT: no order of adding them matters */
     atomic_bool bad;
 } Item;
@@ -43,6 +45,12 @@ typedef struct Job {
     Lane *lanes;
     uint64_t window, channels; /* elements of the largest piece; of the item with the most */
 } Job;
+
+/* Whether scales of blocks have one for all, of the largest weight. */
+static bool has_whole(const Item *item) {
+    const QdqWeights *w = &item->numbers->layout;
+    return w->block && w->stored && w->stored != DTYPE_FLOAT8E8M0;
+}
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
@@ -66,10 +74,12 @@ static Item item_of(QdqNumbers *numbers) {
     return item;
 }
 
-/* Elements of 4 bits share bytes, which are one piece's alone. */
+/* Elements of 4 bits and less share bytes, which are one piece's alone. */
 static uint64_t units_of_piece(const Item *item) {
-    const uint64_t units = item->unit < PIECE ? PIECE / item->unit : 1;
-    return units + (units & item->unit & 1);
+    const unsigned bits = dtype_bits(item->layout.dtype);
+    uint64_t units = item->unit < PIECE ? PIECE / item->unit : 1;
+    while (units * item->unit * bits % 8) units++;
+    return units;
 }
 
 static void cut(Job *job, Item *item, Arena *scratch) {
@@ -80,8 +90,10 @@ static void cut(Job *job, Item *item, Arena *scratch) {
         VEC_PUSH(scratch, &job->pieces, piece);
         if (piece.count * item->unit > job->window) job->window = piece.count * item->unit;
     }
-    item->twice =
-        !item->looks && !item->layout.block && item->cut != CUT_AXIS && item->units > units;
+    const QdqWeights *w = &item->numbers->layout;
+    const bool by_channel = !w->block && item->cut != CUT_AXIS && item->units > units;
+    item->places = w->block ? 1 : w->axis;
+    item->twice = has_whole(item) || (!item->looks && by_channel);
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -130,9 +142,14 @@ static void peaks_task(void *data, unsigned task, unsigned lane_number) {
     Lane *lane = &job->lanes[lane_number];
     if (!piece->item->twice) return;
     Place place = place_of(piece, lane->window);
-    if (read_piece(piece, lane, &place))
-        qdq_add_peaks(&place.weights,
-                      piece->item->peaks + lane_number * piece->item->numbers->layout.axis);
+    if (!read_piece(piece, lane, &place)) return;
+    if (has_whole(piece->item))
+        place.weights =
+            (QdqWeights){.items = lane->window,
+                         .outer = 1,
+                         .axis = 1,
+                         .inner = place.weights.outer * place.weights.axis * place.weights.inner};
+    qdq_add_peaks(&place.weights, piece->item->peaks + lane_number * piece->item->places);
 }
 
 /* Where the factors of the piece's weights begin. */
@@ -187,15 +204,23 @@ static void store_task(void *data, unsigned task, unsigned lane_number) {
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static void scales_of_lanes(const Item *item, unsigned lanes) {
-    const QdqNumbers *n = item->numbers;
-    const uint64_t axis = n->layout.axis;
-    for (uint64_t a = 0; a < axis; a++) n->scales[a] = item->peaks[a];
+/* Of all lanes, in the first one's. */
+static void join_peaks(const Item *item, unsigned lanes) {
     for (unsigned k = 1; k < lanes; k++)
-        for (uint64_t a = 0; a < axis; a++) {
-            const float peak = item->peaks[k * axis + a];
-            n->scales[a] = peak > n->scales[a] ? peak : n->scales[a];
+        for (uint64_t a = 0; a < item->places; a++) {
+            const float peak = item->peaks[k * item->places + a];
+            item->peaks[a] = peak > item->peaks[a] ? peak : item->peaks[a];
         }
+}
+
+static void scales_of_lanes(Item *item, unsigned lanes) {
+    QdqNumbers *n = item->numbers;
+    join_peaks(item, lanes);
+    if (has_whole(item)) {
+        item->layout.whole = n->layout.whole = qdq_whole_scale(&n->layout, *item->peaks);
+        return;
+    }
+    memcpy(n->scales, item->peaks, item->places * sizeof *n->scales);
     qdq_scales_of_peaks(&n->layout, n->least, n->scales);
 }
 
@@ -217,7 +242,7 @@ static void begin_items(Job *job, Item *items, unsigned lanes, Arena *scratch) {
     for (size_t i = 0; i < job->count; i++) {
         const uint64_t axis = items[i].numbers->layout.axis;
         cut(job, &items[i], scratch);
-        if (items[i].twice) items[i].peaks = ARENA_ARRAY(scratch, float, lanes *axis);
+        if (items[i].twice) items[i].peaks = ARENA_ARRAY(scratch, float, lanes *items[i].places);
         const size_t drifts = items[i].numbers->drifts.count;
         items[i].drifts = ARENA_ARRAY(scratch, int64_t, lanes * drifts * axis + 1);
         if (drifts && axis > job->channels) job->channels = axis;

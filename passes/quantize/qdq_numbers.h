@@ -21,10 +21,10 @@ typedef struct QdqDrift {
 /* A constant and what it becomes. */
 typedef struct QdqNumbers {
     const Tensor *tensor; /* float32, which has passed tensor_check */
-    QdqWeights layout;    /* but for the items */
+    QdqWeights layout;    /* but for the items, and for `whole`, which is found */
     const float *least;   /* [scales] or NULL, as qdq_scales_of_peaks has it; not of blocks */
     float *scales;        /* [qdq_scale_count], to be filled; NULL: of blocks whose bytes are */
-    uint8_t *zeros;       /* the same, of uint4 */
+    uint8_t *zeros;       /* the same, of uint4 and uint2 */
     VEC(QdqDrift) drifts; /* to be filled, of weights by channel: the sums that somebody asks for */
     unsigned char
         *bytes;  /* of all numbers, to be filled; NULL: they are made later (qdq_stream.h) */

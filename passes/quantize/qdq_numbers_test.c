@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "qdq_round.h"
 #include "qdq_stream.h"
 #include "unit_test.h"
 
 typedef struct Case {
     uint64_t outer, axis, inner, block;
-    Dtype dtype;
+    Dtype dtype, stored;
 } Case;
 
 static uint64_t count_of(const Case *c) {
@@ -44,6 +45,16 @@ static Found new_found(Arena *arena, const QdqWeights *w) {
     f.zeros = ARENA_ARRAY(arena, uint8_t, f.scale_count);
     f.bytes = arena_alloc(arena, f.size);
     return f;
+}
+
+/* With the scale of all scales only where there are items. */
+static QdqWeights layout_of(const Case *c, const float *items) {
+    QdqWeights w = {items,    c->outer,    c->axis,   c->inner, c->block,
+                    c->dtype, DTYPE_FLOAT, c->stored, 0};
+    float peak = 0;
+    for (uint64_t i = 0; items && i < count_of(c); i++) peak = fmaxf(peak, fabsf(items[i]));
+    if (items && c->stored == DTYPE_FLOAT8E4M3FN) w.whole = qdq_whole_scale(&w, peak);
+    return w;
 }
 
 static void find_whole(const QdqWeights *w, const Found *f) {
@@ -86,51 +97,60 @@ static void check_stream(const QdqNumbers *numbers, const Found *whole) {
     qdq_streams_begin(streams);
     check_part(stream, QDQ_NUMBERS, whole->bytes, whole->size, dtype_bits(w->dtype) == 16 ? 2 : 1);
     if (!w->block) return;
-    check_part(stream, QDQ_SCALES, whole->scales, whole->scale_count * sizeof(float),
-               sizeof(float));
+    const uint64_t each = qdq_scale_size(w), scales_size = whole->scale_count * each;
+    unsigned char *scales = arena_alloc(&test_arena, scales_size);
+    qdq_store_scales(w, whole->scales, whole->scale_count, scales);
+    check_part(stream, QDQ_SCALES, scales, scales_size, each);
     dtype_bytes(w->dtype, whole->scale_count, &size);
     unsigned char *zeros = arena_alloc(&test_arena, size);
-    for (uint64_t i = 0; w->dtype == DTYPE_UINT4 && i < whole->scale_count; i++)
-        zeros[i / 2] |= (unsigned char)(whole->zeros[i] << i % 2 * 4);
+    for (uint64_t i = 0; quantized_has_zeros(w->dtype) && i < whole->scale_count; i++)
+        qdq_put_code(zeros, dtype_bits(w->dtype), i, whole->zeros[i]);
     check_part(stream, QDQ_ZEROS, zeros, size, 1);
 }
 
 TEST(pieces_are_the_whole) {
     static const Case cases[] = {
-        {1, 300, 700, 0, DTYPE_INT8},
-        {700, 300, 1, 0, DTYPE_INT8},
-        {50, 64, 49, 0, DTYPE_INT8},
-        {1, 1, 200001, 0, DTYPE_INT8},
-        {1, 3, 100000, 0, DTYPE_INT16},
-        {1, 5, 7, 0, DTYPE_INT8},
-        {1, 1003, 257, 32, DTYPE_UINT4},
-        {1003, 257, 1, 32, DTYPE_UINT4},
-        {1, 999, 333, 3, DTYPE_UINT4},
-        {999, 333, 1, 7, DTYPE_INT4},
-        {1, 2500, 130, 2000, DTYPE_INT4},
-        {1, 700, 300, 16, DTYPE_INT8},
-        {300, 700, 1, 0, DTYPE_UINT16},
-        {1, 10, 9, 32, DTYPE_FLOAT8E4M3FN},
+        {1, 300, 700, 0, DTYPE_INT8, 0},
+        {700, 300, 1, 0, DTYPE_INT8, 0},
+        {50, 64, 49, 0, DTYPE_INT8, 0},
+        {1, 1, 200001, 0, DTYPE_INT8, 0},
+        {1, 3, 100000, 0, DTYPE_INT16, 0},
+        {1, 5, 7, 0, DTYPE_INT8, 0},
+        {1, 1003, 257, 32, DTYPE_UINT4, 0},
+        {1003, 257, 1, 32, DTYPE_UINT4, 0},
+        {1, 999, 333, 3, DTYPE_UINT4, 0},
+        {999, 333, 1, 7, DTYPE_INT4, 0},
+        {1, 2500, 130, 2000, DTYPE_INT4, 0},
+        {1, 700, 300, 16, DTYPE_INT8, 0},
+        {300, 700, 1, 0, DTYPE_UINT16, 0},
+        {1, 10, 9, 32, DTYPE_FLOAT8E4M3FN, 0},
         /* and of several threads */
-        {1, 1000, 701, 0, DTYPE_INT8},
-        {1000, 701, 1, 0, DTYPE_INT8},
-        {1, 1000, 701, 32, DTYPE_UINT4},
-        {1000, 701, 1, 32, DTYPE_INT4},
+        {1, 1000, 701, 0, DTYPE_INT8, 0},
+        {1000, 701, 1, 0, DTYPE_INT8, 0},
+        {1, 1000, 701, 32, DTYPE_UINT4, 0},
+        {1000, 701, 1, 32, DTYPE_INT4, 0},
         /* in tiles beside each other */
-        {1, 100, 20001, 32, DTYPE_UINT4},
-        {1, 70, 30000, 64, DTYPE_INT4},
-        {1, 3, 300001, 3, DTYPE_INT8},
+        {1, 100, 20001, 32, DTYPE_UINT4, 0},
+        {1, 70, 30000, 64, DTYPE_INT4, 0},
+        {1, 3, 300001, 3, DTYPE_INT8, 0},
+        /* with scales of their own types */
+        {1, 1003, 257, 32, DTYPE_FLOAT8E4M3FN, DTYPE_FLOAT8E8M0},
+        {1003, 257, 1, 32, DTYPE_FLOAT4E2M1, DTYPE_FLOAT8E8M0},
+        {1, 1003, 257, 16, DTYPE_FLOAT4E2M1, DTYPE_FLOAT8E4M3FN},
+        {1003, 257, 1, 16, DTYPE_FLOAT4E2M1, DTYPE_FLOAT8E4M3FN},
+        {1003, 255, 1, 16, DTYPE_UINT2, 0},
+        {1, 999, 333, 3, DTYPE_INT2, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Case *c = &cases[i];
         float *items = ARENA_ARRAY(&test_arena, float, count_of(c));
         fill(items, count_of(c));
-        const QdqWeights w = {items, c->outer, c->axis, c->inner, c->block, c->dtype, DTYPE_FLOAT};
+        const QdqWeights w = layout_of(c, items);
         const int64_t dims[1] = {(int64_t)count_of(c)};
         const Found whole = new_found(&test_arena, &w), found = new_found(&test_arena, &w);
         QdqNumbers numbers = {
             .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, count_of(c) * 4),
-            .layout = {NULL, c->outer, c->axis, c->inner, c->block, c->dtype, DTYPE_FLOAT},
+            .layout = layout_of(c, NULL),
             .scales = found.scales,
             .zeros = found.zeros,
             .bytes = found.bytes};
@@ -155,7 +175,7 @@ TEST(what_is_not_finite_is_found) {
         items[150001] = i ? NAN : 1;
         both[i] = (QdqNumbers){
             .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, COUNT * 4),
-            .layout = {NULL, 200, 1000, 1, 0, DTYPE_INT8, DTYPE_FLOAT}};
+            .layout = {NULL, 200, 1000, 1, 0, DTYPE_INT8, DTYPE_FLOAT, 0, 0}};
         const Found found = new_found(&test_arena, &both[i].layout);
         both[i].scales = found.scales;
         both[i].zeros = found.zeros;
@@ -175,7 +195,7 @@ static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner, uint64_t
     fill(items, outer * axis * inner);
     for (uint64_t i = 0; i <= groups * outer * inner; i++)
         factors[i] = (float)((double)(i * 7 % 19) / 9 - 1);
-    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8, DTYPE_FLOAT};
+    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8, DTYPE_FLOAT, 0, 0};
     const Found found = new_found(&test_arena, &w);
     const QdqDrift drift = {.weights = factors + 1,
                             .growths = factors,
@@ -251,7 +271,7 @@ TEST(blocks_are_better_than_by_ends) {
     enum { COUNT = 32000, BLOCK = 32 };
     static float items[COUNT], scales[COUNT / BLOCK], others[COUNT / BLOCK];
     static uint8_t zeros[COUNT / BLOCK], other_zeros[COUNT / BLOCK];
-    const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT};
+    const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0};
     fill(items, COUNT);
     by_ends(&w, others, other_zeros);
     qdq_find_block_scales(&w, scales, zeros);
@@ -263,8 +283,8 @@ TEST(blocks_lie_any_way) {
     static float items[ROWS * COLUMNS], turned[ROWS * COLUMNS];
     float scales[BLOCKS * COLUMNS], others[BLOCKS * COLUMNS];
     uint8_t zeros[BLOCKS * COLUMNS], other_zeros[BLOCKS * COLUMNS];
-    const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4, DTYPE_FLOAT};
-    const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT};
+    const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0};
+    const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0};
     fill(items, ROWS * COLUMNS);
     for (int i = 0; i < ROWS * COLUMNS; i++) turned[i % COLUMNS * ROWS + i / COLUMNS] = items[i];
     qdq_find_block_scales(&w, scales, zeros);
@@ -283,10 +303,96 @@ TEST(blocks_of_any_size_have_scales) {
         for (int k = 0; k < 2; k++) {
             float scale;
             uint8_t zero = 0;
-            const QdqWeights w = {items[i], 1, 4, 1, 4, k ? DTYPE_INT4 : DTYPE_UINT4, DTYPE_FLOAT};
+            const QdqWeights w = {items[i],    1, 4, 1, 4, k ? DTYPE_INT4 : DTYPE_UINT4,
+                                  DTYPE_FLOAT, 0, 0};
             qdq_find_block_scales(&w, &scale, &zero);
             assert_true(isfinite(scale) && scale >= 1.17549435e-38f);
             assert_in_range(zero, 0, 15);
             if (i == 2) assert_true(scale == 1);
         }
+}
+
+/* ---- scales that have a type of their own ------------------------------------------------------ */
+
+/* What a block loses with that scale, each number being the nearest. */
+static double loss_of(const float *items, uint64_t count, float scale) {
+    double sum = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t code = 0;
+        double number = 0;
+        dtype_from_double(DTYPE_FLOAT4E2M1, (double)(items[i] / scale), &code);
+        dtype_to_double(DTYPE_FLOAT4E2M1, code, &number);
+        const double off = number * (double)scale - (double)items[i];
+        sum += off * off;
+    }
+    return sum;
+}
+
+/* The OCP Microscaling Formats' 6.3: floor(log2(largest)) - emax, of which float4e2m1 has 2. */
+static float scale_of_ocp(const float *items, uint64_t count) {
+    float most = 0;
+    for (uint64_t i = 0; i < count; i++) most = fmaxf(most, fabsf(items[i]));
+    return ldexpf(1, ilogbf(most) - 2);
+}
+
+/* Powers of two that no neighbor is better than, nor the specification's. */
+TEST(powers_of_two_lose_the_least) {
+    enum { COUNT = 32000, BLOCK = 32 };
+    static float items[COUNT], scales[COUNT / BLOCK];
+    double found = 0, specified = 0;
+    const QdqWeights w = {
+        items, 1, COUNT, 1, BLOCK, DTYPE_FLOAT4E2M1, DTYPE_FLOAT, DTYPE_FLOAT8E8M0, 0};
+    fill(items, COUNT);
+    qdq_find_block_scales(&w, scales, NULL);
+    for (uint64_t b = 0; b < COUNT / BLOCK; b++) {
+        const float *block = items + b * BLOCK;
+        const double loss = loss_of(block, BLOCK, scales[b]);
+        assert_true(scales[b] == ldexpf(1, ilogbf(scales[b])));
+        assert_true(loss <= loss_of(block, BLOCK, 2 * scales[b]) * 1.0001);
+        assert_true(loss <= loss_of(block, BLOCK, scales[b] / 2) * 1.0001);
+        found += loss;
+        specified += loss_of(block, BLOCK, scale_of_ocp(block, BLOCK));
+    }
+    assert_true(found < 0.97 * specified);
+}
+
+/* Scales of two levels are those that are stored, and lose less than those that make the largest weight 6. */
+TEST(two_levels_lose_less) {
+    enum { COUNT = 32000, BLOCK = 16 };
+    static float items[COUNT], scales[COUNT / BLOCK];
+    double found = 0, plain = 0;
+    fill(items, COUNT);
+    QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_FLOAT4E2M1, DTYPE_FLOAT, DTYPE_FLOAT8E4M3FN,
+                    0};
+    w.whole = qdq_whole_scale(&w, 3);
+    qdq_find_block_scales(&w, scales, NULL);
+    for (uint64_t b = 0; b < COUNT / BLOCK; b++) {
+        uint8_t code;
+        double number = 0;
+        float most = 0;
+        qdq_store_scales(&w, &scales[b], 1, &code);
+        assert_true(dtype_to_double(DTYPE_FLOAT8E4M3FN, code, &number));
+        assert_true((float)number * w.whole == scales[b]);
+        for (uint64_t i = 0; i < BLOCK; i++) most = fmaxf(most, fabsf(items[b * BLOCK + i]));
+        found += loss_of(items + b * BLOCK, BLOCK, scales[b]);
+        plain += loss_of(items + b * BLOCK, BLOCK, most / 6);
+    }
+    assert_true(found < 0.9 * plain);
+}
+
+/* Every code of a small kind, what lies between two of them, and what is past all. */
+TEST(small_floats_are_rounded_as_dtypes_are) {
+    static const Dtype kinds[] = {DTYPE_FLOAT8E4M3FN, DTYPE_FLOAT4E2M1};
+    uint32_t state = 7;
+    for (int i = 0; i < 200000; i++) {
+        state = state * 1664525u + 1013904223u;
+        const float number =
+            ldexpf((float)(int32_t)state * 0x1p-31f, (int)(state % 29) - 16) * (i % 3 ? 1 : 0.125f);
+        for (int k = 0; k < 2; k++) {
+            uint64_t want = 0;
+            const SmallFloat small = small_float_of(kinds[k]);
+            assert_true(dtype_from_double(kinds[k], (double)number, &want));
+            assert_int_equal(small_code(&small, number), want);
+        }
+    }
 }

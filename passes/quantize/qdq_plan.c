@@ -267,6 +267,11 @@ static void take_range(QdqPlan *plan, const Node *node, const OpRecord *record) 
             entry(plan, node->outputs[i])->range = entry(plan, from)->range;
 }
 
+/* Nothing but products computes with float8. */
+static bool products_alone(const QdqPlan *plan) {
+    return dtype_is_float(plan->request.activations);
+}
+
 static void visit(QdqPlan *plan, Node *node) {
     const OpRecord *record = qdq_record(plan, node);
     if (!record || !gives_floats(node, record)) return;
@@ -280,9 +285,11 @@ static void visit(QdqPlan *plan, Node *node) {
             !take_product(plan, node, record) || !plan->request.activations)
             return;
         set_role(plan, node, QDQ_PRODUCT);
-        make_ready(plan, node->outputs[0]);
+        if (!products_alone(plan)) make_ready(plan, node->outputs[0]);
     } else if (qdq_reads_table(node)) {
         qdq_table_take(plan, node);
+    } else if (products_alone(plan)) {
+        return;
     } else if (is_folded(plan, node, record)) {
         fold(plan, node);
     } else if (flows(plan, node, record)) {

@@ -19,7 +19,9 @@
  *   - products of two values that are computed, as in attention, stay float: rounding both costs
  *     more than they do;
  *   - what no such node reads stays float: the results of the last products, and of those before a
- *     norm or a Softmax.
+ *     norm or a Softmax;
+ *   - of float8 all but products stay float, and what products alone read is quantized: nothing else
+ *     has kernels for it, and each rounding costs three of its bits.
  * Or it is told (qdq_plan_by_names), and then that alone holds.
  */
 #ifndef DEMI_QDQ_PLAN_H
@@ -33,13 +35,16 @@
 enum { QDQ_BLOCKS_MOST = 8 };
 
 typedef struct QdqRequest {
-    Dtype activations, weights; /* UNDEFINED: they stay float */
-    Dtype others; /* of weights that can't have the blocks that `weights` needs, and of
-                                   tables whose rows are picked; UNDEFINED: they stay float */
+    Dtype activations;              /* UNDEFINED: they stay float */
+    const QuantizedFormat *weights; /* NULL: they stay float */
+    const QuantizedFormat
+        *others; /* of weights that can't have the blocks that `weights` needs, and of
+                                       tables whose rows are picked; NULL: they stay float */
     bool per_tensor, symmetric;
     bool float_biases, float_tables; /* they stay float */
-    bool block_tables;  /* tables have 4 bits where weights do (GatherBlockQuantized) */
-    bool conv_channels; /* convolutions alone have scales by channel */
+    bool block_tables;     /* tables have 4 bits where weights do (GatherBlockQuantized) */
+    bool conv_channels;    /* convolutions alone have scales by channel */
+    bool integer_channels; /* weights that are stored as integers alone have */
     uint64_t
         blocks[QDQ_BLOCKS_MOST]; /* of which the first is taken that divides what is summed, and
                                          `block` must be one; 0 at the end: any */
@@ -96,7 +101,7 @@ typedef struct QdqWeight {
     Value *value;
     Use *use;      /* the operand, of the product or of a Transpose before it */
     Node *product; /* NULL: no product reads it so (by_names) */
-    Dtype dtype;
+    const QuantizedFormat *format;
     bool rows;      /* a table whose rows the product, a Gather, picks */
     bool again;     /* one of a product before this one has the same use */
     int32_t axis;   /* of the channels, or with `block` of what is summed; -1: one scale for all */
@@ -142,8 +147,9 @@ int64_t qdq_dim(const Value *value, int64_t axis);
 bool qdq_can(const QdqPlan *plan, const Value *value);
 /* The opset from which on QuantizeLinear and DequantizeLinear take this type, in blocks or not. */
 int64_t qdq_opset_of(Dtype dtype, bool axis, bool block);
-/* The same for scales of this floating-point type, which is that of what is quantized. */
-int64_t qdq_opset_of_scale(Dtype floats);
+/* The opset from which on weights can be stored so, with an axis or in blocks, where scales have a type of their own
+ * or this one. */
+int64_t qdq_opset_of_weights(const QuantizedFormat *format, Dtype floats, bool axis, bool block);
 
 /* Whether the node picks rows of a constant matrix that is worth quantizing: by rows, which are picked as
  * integers and then made float (qdq_table.c). */
@@ -152,9 +158,9 @@ bool qdq_reads_table(const Node *node);
 void qdq_table_take(QdqPlan *plan, Node *node);
 
 /* The weights of the product, which has a record, where they are constants (qdq_weight.c): adds them
- * to the plan, stored as `dtype`. *blame may get a reason where false. */
-bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame);
-/* How the weights of a product are stored by the request: of a weight whose value, dtype and axis of channels are set,
+ * to the plan, stored so. *blame may get a reason where false. */
+bool qdq_weight_take(QdqPlan *plan, Node *node, const QuantizedFormat *format, const char **blame);
+/* How the weights of a product are stored by the request: of a weight whose value, format and axis of channels are set,
  * the axis and the block. `integers`: what the product multiplies them by is quantized, too. Returns why they cannot
  * be, or NULL. */
 const char *qdq_weight_layout(const QdqRequest *request, const OpRecord *record, bool integers,

@@ -3,6 +3,8 @@
 #ifndef DEMI_QDQ_ROUND_H
 #define DEMI_QDQ_ROUND_H
 
+#include "small_float.h"
+
 /* Nearest integer, ties to even, of what is within 2^22. */
 static inline float round_nearest(float number) {
     const float magic = 12582912.0f;

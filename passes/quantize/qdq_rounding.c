@@ -136,7 +136,7 @@ static uint64_t byte_count(const QdqRounded *item) {
  * for what was kept. */
 static uint64_t key_of(const QdqRounded *item) {
     const QdqNumbers *n = item->numbers;
-    const uint64_t form[] = {(uint64_t)n->layout.dtype, n->layout.block,
+    const uint64_t form[] = {(uint64_t)n->layout.dtype, (uint64_t)n->layout.stored, n->layout.block,
                              (uint64_t)(uint32_t)item->axis};
     Hash64 hash;
     hash64_init(&hash, 0);
@@ -190,6 +190,8 @@ static GptqWeights weights_of(const QdqRounded *item, uint64_t group) {
                          .block = n->layout.block,
                          .dtype = n->layout.dtype,
                          .floats = n->layout.floats,
+                         .stored = n->layout.stored,
+                         .whole = n->layout.whole,
                          .scales = n->scales,
                          .zeros = n->zeros,
                          .bytes = n->bytes};

@@ -45,9 +45,15 @@ bool qdq_scale_of_range(Dtype dtype, bool symmetric, double low, double high, Qd
 
 bool qdq_scale_in(Dtype floats, Dtype dtype, bool symmetric, const double range[2],
                   QdqScale *scale) {
-    const int32_t least = qdq_least(dtype), most = qdq_most(dtype);
+    const bool integer = dtype_is_integer(dtype);
+    const int32_t least = integer ? qdq_least(dtype) : 0, most = integer ? qdq_most(dtype) : 0;
     if (!isfinite(range[0]) || !isfinite(range[1])) return false;
     const double low = fmin(range[0], 0), high = fmax(range[1], 0);
+    if (!integer) {
+        const double top = (double)qdq_top(dtype);
+        *scale = (QdqScale){qdq_scale_as(floats, qdq_normal_scale(fmax(-low, high) / top)), 0};
+        return true;
+    }
     if (symmetric) {
         const int32_t zero = least < 0 ? 0 : (most + 1) / 2;
         *scale = (QdqScale){
@@ -120,6 +126,37 @@ void qdq_find_channel_scales(const QdqWeights *w, const float *least, float *sca
     qdq_scales_of_peaks(w, least, scales);
 }
 
+/* ---- scales as they are stored ---------------------------------------------------------------- */
+
+float qdq_power_from(float step) {
+    const int exponent = ilogbf(step);
+    const float power = ldexpf(1, exponent);
+    return power < step && exponent < FLT_MAX_EXP - 1 ? 2 * power : power;
+}
+
+float qdq_whole_scale(const QdqWeights *w, float peak) {
+    const double largest = (double)qdq_top(w->dtype) * (double)qdq_top(w->stored);
+    return qdq_power_from(qdq_normal_scale((double)peak / largest));
+}
+
+uint64_t qdq_scale_size(const QdqWeights *w) {
+    return w->stored ? dtype_bits(w->stored) / 8 : sizeof(float);
+}
+
+void qdq_store_scales(const QdqWeights *w, const float *scales, uint64_t count, void *out) {
+    uint8_t *bytes = out;
+    if (!w->stored) {
+        memcpy(out, scales, count * sizeof *scales);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t code = 0;
+        const float scale = w->whole > 0 ? scales[i] / w->whole : scales[i];
+        dtype_from_double(w->stored, (double)scale, &code);
+        bytes[i] = (uint8_t)code;
+    }
+}
+
 /* ---- storing --------------------------------------------------------------------------------- */
 
 enum { PIECE = 256 }; /* of a row, that becomes numbers at once */
@@ -161,47 +198,59 @@ static void store_words(const int32_t *numbers, uint64_t count, unsigned char *o
     }
 }
 
-/* Two in a byte, from element `at` on; what lies beside them in a byte stays. */
-ROW_CLONES static void store_halves(const int32_t *numbers, uint64_t count, uint64_t at,
-                                    unsigned char *out) {
-    out += at / 2;
-    if (at % 2 && count) {
-        *out = (unsigned char)((*out & 15) | (numbers[0] & 15) << 4);
-        numbers++;
-        count--;
-        out++;
-    }
+ROW_CLONES static void pack_halves(const int32_t *numbers, uint64_t count, unsigned char *out) {
     ROW_LOOP
-    for (uint64_t i = 0; i < count / 2; i++)
+    for (uint64_t i = 0; i < count; i++)
         out[i] = (unsigned char)((numbers[2 * i] & 15) | (numbers[2 * i + 1] & 15) << 4);
-    if (count % 2)
-        out[count / 2] = (unsigned char)((out[count / 2] & 0xf0) | (numbers[count - 1] & 15));
+}
+
+ROW_CLONES static void pack_quarters(const int32_t *numbers, uint64_t count, unsigned char *out) {
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = (unsigned char)((numbers[4 * i] & 3) | (numbers[4 * i + 1] & 3) << 2 |
+                                 (numbers[4 * i + 2] & 3) << 4 | (numbers[4 * i + 3] & 3) << 6);
+}
+
+/* Several in a byte, from element `at` on; what lies beside them in a byte stays. */
+static void store_packed(const int32_t *numbers, uint64_t count, uint64_t at, unsigned bits,
+                         unsigned char *out) {
+    const uint64_t each = 8 / bits;
+    for (; at % each && count; count--) qdq_put_code(out, bits, at++, (uint32_t)*numbers++);
+    const uint64_t whole = count / each;
+    if (bits == 4)
+        pack_halves(numbers, whole, out + at / each);
+    else
+        pack_quarters(numbers, whole, out + at / each);
+    for (uint64_t i = whole * each; i < count; i++)
+        qdq_put_code(out, bits, at + i, (uint32_t)numbers[i]);
 }
 
 /* Codes of a floating-point type. */
-static void number_floats(const QdqRow *row, Dtype dtype, uint64_t first, uint64_t count,
-                          int32_t *numbers) {
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t bits = 0;
-        const float scale = row->scales[(first + i) * row->step];
-        dtype_from_double(dtype, (double)(row->items[first + i] / scale), &bits);
-        numbers[i] = (int32_t)bits;
-    }
+ROW_CLONES static void number_floats(const QdqRow *row, const SmallFloat *of, uint64_t first,
+                                     uint64_t count, int32_t *numbers) {
+    const SmallFloat small = *of;
+    const float *items = row->items + first, *scales = row->scales + (row->step ? first : 0);
+    const float one = *scales;
+    ROW_LOOP
+    for (uint64_t i = 0; i < count; i++)
+        numbers[i] = small_code(&small, items[i] / (row->step ? scales[i] : one));
 }
 
 void qdq_store_row(const QdqRow *row, Dtype dtype, uint64_t first, void *bytes) {
     unsigned char *out = bytes;
     int32_t numbers[PIECE];
+    const bool floats = dtype_is_float(dtype);
+    const SmallFloat small = floats ? small_float_of(dtype) : (SmallFloat){0};
     for (uint64_t at = 0, n; at < row->count; at += n) {
         n = row->count - at < PIECE ? row->count - at : PIECE;
-        if (dtype_is_float(dtype))
-            number_floats(row, dtype, at, n, numbers);
+        if (floats)
+            number_floats(row, &small, at, n, numbers);
         else if (row->step)
             number_each(row, at, n, numbers);
         else
             number_even(row, at, n, numbers);
-        if (dtype_bits(dtype) == 4)
-            store_halves(numbers, n, first + at, out);
+        if (dtype_bits(dtype) < 8)
+            store_packed(numbers, n, first + at, dtype_bits(dtype), out);
         else if (dtype_bits(dtype) == 8)
             store_bytes(numbers, n, out + first + at);
         else
@@ -253,10 +302,10 @@ void qdq_set_limits(const QdqWeights *w, QdqRow *row) {
     if (!w->block && row->low < 0) row->low = -row->high;
 }
 
-/* The half of the last byte that no element fills. */
+/* The part of the last byte that no element fills. */
 static void clear_end(const QdqWeights *w, unsigned char *out) {
-    const uint64_t count = w->outer * w->axis * w->inner;
-    if (dtype_bits(w->dtype) == 4 && count % 2) out[count / 2] = 0;
+    const uint64_t count = w->outer * w->axis * w->inner, bits = dtype_bits(w->dtype);
+    if (count * bits % 8) out[count * bits / 8] = 0;
 }
 
 void qdq_store_weights(const QdqWeights *w, const float *scales, const uint8_t *zeros, void *out) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The numbers of quantization: scales of ranges, and weights as integers or float8.
+/* The numbers of quantization: scales of ranges, and weights as integers, float8 or float4.
  *
  * A quantized element q of a scale s and a zero point z stands for (q - z) * s. Zero is always
  * among what can be said exactly, so that padding and Relu stay what they are. */
@@ -14,7 +14,7 @@ typedef struct QdqScale {
     int32_t zero;
 } QdqScale;
 
-/* The ends of an integer type of 4, 8 or 16 bits. */
+/* The ends of an integer type of up to 16 bits. */
 int32_t qdq_least(Dtype dtype);
 int32_t qdq_most(Dtype dtype);
 
@@ -23,7 +23,8 @@ int32_t qdq_most(Dtype dtype);
 float qdq_scale_as(Dtype floats, float scale);
 
 /* The scale for values of [low, high], and of 0. `symmetric`: the zero point is 0, or the middle of
- * an unsigned type. A range of nothing but 0 has the scale 1. False where an end is not finite. */
+ * an unsigned type. Of float8, the largest magnitude becomes the largest number, and the zero point is 0. A range of
+ * nothing but 0 has the scale 1. False where an end is not finite. */
 bool qdq_scale_of_range(Dtype dtype, bool symmetric, double low, double high, QdqScale *scale);
 
 /* The same with a scale that is a number of `floats`. */
@@ -35,9 +36,34 @@ bool qdq_scale_in(Dtype floats, Dtype dtype, bool symmetric, const double range[
 typedef struct QdqWeights {
     const float *items;
     uint64_t outer, axis, inner, block;
-    Dtype dtype;  /* of 4, 8 or 16 bits, or float8e4m3fn */
+    Dtype dtype;  /* an integer of up to 16 bits, float8e4m3fn or float4e2m1 */
     Dtype floats; /* of the scales: FLOAT, or the reduced type of the weights */
+    Dtype stored; /* what scales of blocks are stored in; UNDEFINED: `floats` */
+    float
+        whole; /* with two levels of scales, those of blocks are so many times what is stored; else 0 */
 } QdqWeights;
+
+/* Bits of a byte and less in raw_data's order: element `at` of `bits` bits. What lies beside it stays. */
+static inline uint8_t qdq_code_at(const unsigned char *bytes, unsigned bits, uint64_t at) {
+    return (uint8_t)(bytes[at * bits / 8] >> at * bits % 8 & ((1u << bits) - 1));
+}
+
+static inline void qdq_put_code(unsigned char *bytes, unsigned bits, uint64_t at, uint32_t code) {
+    const unsigned shift = (unsigned)(at * bits % 8), mask = ((1u << bits) - 1) << shift;
+    unsigned char *byte = &bytes[at * bits / 8];
+    *byte = (unsigned char)((*byte & ~mask) | (code << shift & mask));
+}
+
+/* The least power of two that is no smaller than a normal number. */
+float qdq_power_from(float step);
+
+/* The scale of all scales with which the largest weight still is a number at the largest scale: a power of two, with
+ * which scales and weights are exact in float16 and bfloat16, too. */
+float qdq_whole_scale(const QdqWeights *weights, float peak);
+
+/* Bytes of a scale as it is stored, and scales, which are numbers of that, so. */
+uint64_t qdq_scale_size(const QdqWeights *weights);
+void qdq_store_scales(const QdqWeights *weights, const float *scales, uint64_t count, void *out);
 
 /* The number that the largest magnitude becomes; and a scale as it can be stored: 1 for nothing. */
 float qdq_top(Dtype dtype);
@@ -56,13 +82,13 @@ void qdq_scales_of_peaks(const QdqWeights *weights, const float *least, float *p
 /* Both at once. */
 void qdq_find_channel_scales(const QdqWeights *weights, const float *least, float *scales);
 
-/* Scales for each block, and zero points of uint4, in `zeros` (one a byte), which is not used for
- * other types (qdq_blocks.c). Of 4 bits they are those of a few ranges that leave the least squared
- * error: each block by itself, so that weights may come in parts. */
+/* Scales for each block, and zero points of uint4 and uint2, in `zeros` (one a byte), which is not used for
+ * other types (qdq_blocks.c). Of 4 bits and less, and where scales have a type of their own, they are those of a
+ * few ranges that leave the least squared error: each block by itself, so that weights may come in parts. */
 void qdq_find_block_scales(const QdqWeights *weights, float *scales, uint8_t *zeros);
 
 /* The elements by their scales, nearest, ties to even, saturated; symmetric integers do not use
- * their type's least number. `out` is as raw_data has it; elements of 4 bits are packed, the first
+ * their type's least number. `out` is as raw_data has it; elements of less than a byte are packed, the first
  * in the low bits. */
 void qdq_store_weights(const QdqWeights *weights, const float *scales, const uint8_t *zeros,
                        void *out);

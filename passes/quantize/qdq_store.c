@@ -72,7 +72,7 @@ static const QdqWeight *next_alike(const QdqGroup *group, const QdqWeight *weigh
     if (!weight) return first;
     for (uint32_t i = weight->next; i; i = plan->weights.items[i - 1].next) {
         const QdqWeight *other = &plan->weights.items[i - 1];
-        if (other->dtype == first->dtype && other->axis == first->axis &&
+        if (other->format == first->format && other->axis == first->axis &&
             other->block == first->block)
             return other;
     }
@@ -84,8 +84,9 @@ static QdqWeights layout_of(const QdqWeight *weight, const Tensor *tensor) {
                     .axis = 1,
                     .inner = 1,
                     .block = weight->block,
-                    .dtype = weight->dtype,
-                    .floats = (Dtype)tensor->dtype};
+                    .dtype = weight->format->dtype,
+                    .floats = (Dtype)tensor->dtype,
+                    .stored = weight->block ? weight->format->scales : DTYPE_UNDEFINED};
     if (weight->axis < 0) w.inner = tensor_count(tensor);
     for (uint32_t i = 0; weight->axis >= 0 && i < tensor->rank; i++) {
         const uint64_t dim = (uint64_t)tensor->dims[i];
@@ -113,7 +114,7 @@ static const float *read_bias(const QdqGroup *group, const QdqWeight *weight, Ar
     const Value *bias = use ? use->value : NULL, *x = bias ? qdq_input(weight->product, 0) : NULL;
     float alpha = 1, beta = 1;
     if (store->plan->request.float_biases || !bias || !value_is_constant(bias) || weight->block ||
-        !(store->scales[x->id].scale > 0) || dtype_is_float(weight->dtype))
+        !(store->scales[x->id].scale > 0) || dtype_is_float(weight->format->dtype))
         return NULL;
     attr_float(node_attr(weight->product, "alpha"), &alpha);
     attr_float(node_attr(weight->product, "beta"), &beta);
@@ -179,14 +180,14 @@ static Tensor *scale_tensor(const QdqGroup *group, QdqPart part, Dtype dtype, co
 
 /* Zero points say the type, and some readers want them. */
 static Tensor *zero_tensor(const QdqGroup *group, Arena *scratch) {
-    const Dtype dtype = group->weight->dtype;
+    const Dtype dtype = group->weight->format->dtype;
     uint64_t size;
     if (group->stream && group->weight->block)
         return scale_tensor(group, QDQ_ZEROS, dtype, NULL, 0);
     dtype_bytes(dtype, group->scale_count, &size);
     uint8_t *bytes = ARENA_ARRAY(scratch, uint8_t, size + 1);
     for (uint64_t i = 0; quantized_has_zeros(dtype) && i < group->scale_count; i++)
-        bytes[i / 2] |= (uint8_t)(group->numbers->zeros[i] << i % 2 * 4);
+        qdq_put_code(bytes, dtype_bits(dtype), i, group->numbers->zeros[i]);
     return scale_tensor(group, QDQ_ZEROS, dtype, bytes, size);
 }
 
@@ -209,12 +210,18 @@ static size_t count_uses(const QdqGroup *group) {
     return uses;
 }
 
-/* Floats, as the type that the weights had: they are numbers of it. */
-static const Tensor *weight_scales(const QdqGroup *group) {
+/* Of the format's own type, or floats as the type that the weights had: they are numbers of it. */
+static const Tensor *weight_scales(const QdqGroup *group, Arena *scratch) {
     const QdqNumbers *n = group->numbers;
-    const Tensor *scales =
-        scale_tensor(group, QDQ_SCALES, DTYPE_FLOAT, n->scales, group->scale_count * sizeof(float));
-    if (n->layout.floats == DTYPE_FLOAT) return scales;
+    const Dtype own = n->layout.stored;
+    const uint64_t size = group->scale_count * qdq_scale_size(&n->layout);
+    void *bytes = NULL;
+    if (n->scales) {
+        bytes = arena_alloc(scratch, size + 1);
+        qdq_store_scales(&n->layout, n->scales, group->scale_count, bytes);
+    }
+    const Tensor *scales = scale_tensor(group, QDQ_SCALES, own ? own : DTYPE_FLOAT, bytes, size);
+    if (own || n->layout.floats == DTYPE_FLOAT) return scales;
     return tensor_new_cast(&group->store->ctx->model->arena, scales, n->layout.floats);
 }
 
@@ -222,11 +229,11 @@ static const Tensor *weight_scales(const QdqGroup *group) {
 static void put_table(const QdqGroup *group, Arena *scratch) {
     PassCtx *ctx = group->store->ctx;
     Value *value = group->weight->value;
-    const Dtype dtype = group->weight->dtype;
+    const Dtype dtype = group->weight->format->dtype;
     const bool blocks = quantized_needs_blocks(dtype);
     const QdqTable table = {
         .numbers = qdq_constant(ctx, value, "quantized", stored_tensor(group)),
-        .scales = qdq_constant(ctx, value, "scale", weight_scales(group)),
+        .scales = qdq_constant(ctx, value, "scale", weight_scales(group, scratch)),
         .zeros = quantized_has_zeros(dtype)
                      ? qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch))
                      : NULL,
@@ -236,17 +243,37 @@ static void put_table(const QdqGroup *group, Arena *scratch) {
     drop_unread(value);
 }
 
-/* The DequantizeLinear, and all uses of the group on its result. */
+/* What makes scales that are quantized themselves float: before what reads them, which is there. */
+static void put_scale_of_scales(const QdqGroup *group, Value *stored, Value *scale) {
+    PassCtx *ctx = group->store->ctx;
+    const Tensor *whole = tensor_new_float_scalar(&ctx->model->arena, group->numbers->layout.whole);
+    const QdqOperands operands = {.scale = qdq_constant(ctx, stored, "scale", whole), .axis = -1};
+    Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, scale);
+    node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
+}
+
+/* The DequantizeLinear, and all uses of the group on its result. Where scales have a type of their own, the numbers'
+ * alone says what they are. */
 static void put_weights(const QdqGroup *group, Arena *scratch) {
     PassCtx *ctx = group->store->ctx;
     Value *value = group->weight->value;
+    const QdqWeights *layout = &group->numbers->layout;
+    const bool twice = layout->whole > 0;
     Value *result = take_over(ctx, value, count_uses(group));
     Value *stored = put_stored(ctx, value, result, stored_tensor(group));
-    Value *scale = qdq_constant(ctx, value, "scale", weight_scales(group));
-    Value *zero = qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch));
-    const QdqOperands operands = {scale, zero, group->weight->axis, group->weight->block};
+    Value *scale = qdq_constant(ctx, value, "scale", weight_scales(group, scratch));
+    const QdqOperands operands = {
+        .scale = twice ? qdq_value(ctx, scale, "dequantized", DTYPE_FLOAT) : scale,
+        .zero = layout->stored
+                    ? NULL
+                    : qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch)),
+        .axis = group->weight->axis,
+        .block = group->weight->block,
+        .output = layout->stored && (!twice || layout->floats != DTYPE_FLOAT) ? layout->floats
+                                                                              : DTYPE_UNDEFINED};
     Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, result);
     node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
+    if (twice) put_scale_of_scales(group, scale, operands.scale);
     const QdqWeight *weight = NULL;
     while (result != value && (weight = next_alike(group, weight))) use_set(weight->use, result);
     drop_unread(value);
@@ -296,7 +323,7 @@ static void put_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scra
                      tensor_new_raw(arena, DTYPE_FLOAT, dims + 1, !one, scales, scale_count * 4)),
         qdq_constant(ctx, value, "zero_point",
                      tensor_new_raw(arena, DTYPE_INT32, dims + 1, !one, zeros, scale_count * 4)),
-        one ? -1 : 0, 0};
+        one ? -1 : 0, 0, DTYPE_UNDEFINED};
     Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, result);
     node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
     if (result != value) use_set(use, result);
@@ -310,7 +337,7 @@ static void ask_drift(const QdqGroup *group, const QdqWeight *weight, Arena *scr
     const QdqPlan *plan = group->store->plan;
     QdqDrift drift;
     if (plan->request.float_biases || !bias_use(plan, weight) || weight->block ||
-        dtype_is_float(weight->dtype))
+        dtype_is_float(weight->format->dtype))
         return;
     const Value *x = qdq_input(weight->product, 0);
     const RangeRow *range = plan->values[x->id].range;
@@ -377,7 +404,7 @@ static bool is_first(const QdqPlan *plan, const uint32_t *heads, size_t i) {
     const QdqWeight *weight = &plan->weights.items[i];
     for (uint32_t k = heads[weight->value->id]; k != i + 1; k = plan->weights.items[k - 1].next) {
         const QdqWeight *other = &plan->weights.items[k - 1];
-        if (other->dtype == weight->dtype && other->axis == weight->axis &&
+        if (other->format == weight->format && other->axis == weight->axis &&
             other->block == weight->block)
             return false;
     }

@@ -432,32 +432,34 @@ typedef struct Out {
 static void put_scales(const Tile *tile, const Window *window, uint64_t first, uint64_t count,
                        void *data) {
     const Out *out = data;
-    memcpy((float *)out->bytes + (first - out->first), window->scales + (first - tile->scale),
-           count * sizeof(float));
+    qdq_store_scales(&tile->box, window->scales + (first - tile->scale), count,
+                     (char *)out->bytes + (first - out->first) * qdq_scale_size(&tile->box));
 }
 
 static void put_zeros(const Tile *tile, const Window *window, uint64_t first, uint64_t count,
                       void *data) {
     const Out *out = data;
-    uint8_t *bytes = out->bytes;
-    for (uint64_t i = 0; i < count; i++) {
-        const uint64_t at = first + i - out->first;
-        bytes[at / 2] |= (uint8_t)(window->zeros[first + i - tile->scale] << at % 2 * 4);
-    }
+    const unsigned bits = dtype_bits(tile->box.dtype);
+    for (uint64_t i = 0; i < count; i++)
+        qdq_put_code(out->bytes, bits, first + i - out->first,
+                     window->zeros[first + i - tile->scale]);
 }
 
 static bool make_scales(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
-    Out out = {buffer, offset / sizeof(float)};
-    return each_tile(data, out.first, size / sizeof(float), put_scales, &out, err);
+    const QdqStream *s = data;
+    const uint64_t each = qdq_scale_size(&s->layout);
+    Out out = {buffer, offset / each};
+    return each_tile(s, out.first, size / each, put_scales, &out, err);
 }
 
 static bool make_zeros(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     const QdqStream *s = data;
     memset(buffer, 0, size);
     if (!quantized_has_zeros(s->layout.dtype)) return true;
-    Out out = {buffer, 2 * offset};
+    const unsigned each = 8 / dtype_bits(s->layout.dtype);
+    Out out = {buffer, each * offset};
     const uint64_t left = qdq_scale_count(&s->layout) - out.first;
-    return each_tile(s, out.first, less(2 * size, left), put_zeros, &out, err);
+    return each_tile(s, out.first, less(each * size, left), put_zeros, &out, err);
 }
 
 Source *qdq_stream_source(QdqStream *stream, QdqPart part, uint64_t size, const char *name) {

@@ -9,8 +9,8 @@
 typedef struct QdqStreams QdqStreams; /* all of a model */
 typedef struct QdqStream QdqStream;   /* of one constant */
 
-/* What of a constant is read: numbers, scales (float) or zero points (of the numbers' type), each as
- * raw_data has it. */
+/* What of a constant is read: numbers, scales (float, or what the layout has them stored in) or zero points (of the
+ * numbers' type), each as raw_data has it. */
 typedef enum QdqPart { QDQ_NUMBERS, QDQ_SCALES, QDQ_ZEROS } QdqPart;
 
 /* They live as long as the arena, a model's; so must the tensors that they read. */

@@ -51,14 +51,19 @@ bool qdq_reads_table(const Node *node) {
 
 /* Of 4 bits, by blocks; else by rows, of 8. */
 static bool has_blocks(const QdqRequest *request) {
-    return request->block_tables && quantized_needs_blocks(request->weights);
+    const Dtype dtype = request->weights ? request->weights->dtype : DTYPE_UNDEFINED;
+    return request->block_tables && dtype_is_integer(dtype) && dtype_bits(dtype) == 4;
 }
 
-/* The type of tables beside the weights' one. */
-static Dtype table_dtype(const QdqRequest *request) {
+static bool is_int8(const QuantizedFormat *format) {
+    return format && format->dtype == DTYPE_INT8;
+}
+
+/* The format of tables beside the weights' one. */
+static const QuantizedFormat *table_format(const QdqRequest *request) {
     if (has_blocks(request)) return request->weights;
-    const bool alone = request->weights == DTYPE_INT8 && !request->activations;
-    return alone ? DTYPE_INT8
+    const bool alone = is_int8(request->weights) && !request->activations;
+    return alone ? request->weights
                  : request->others; /* beside values, it is asked for: it costs accuracy */
 }
 
@@ -84,9 +89,9 @@ static bool is_factor(const QdqPlan *plan, const Value *value, int steps) {
 
 void qdq_table_take(QdqPlan *plan, Node *node) {
     Value *table = node->inputs[0].value;
-    const Dtype dtype = table_dtype(&plan->request);
+    const QuantizedFormat *format = table_format(&plan->request);
     const bool blocks = has_blocks(&plan->request);
-    if (plan->request.float_tables || (dtype != DTYPE_INT8 && !blocks) ||
+    if (plan->request.float_tables || (!is_int8(format) && !blocks) ||
         plan->request.broken[table->id] || table->referenced)
         return;
     for (const Use *use = table->uses; use; use = use->next)
@@ -97,7 +102,7 @@ void qdq_table_take(QdqPlan *plan, Node *node) {
     const QdqWeight weight = {.value = table,
                               .use = &node->inputs[0],
                               .product = node,
-                              .dtype = dtype,
+                              .format = format,
                               .rows = true,
                               .axis = 1,
                               .block = blocks ? TABLE_BLOCK : (uint64_t)qdq_dim(table, 1)};
@@ -203,7 +208,7 @@ static Node *gather_of(const Value *value) {
 
 /* The float table of those constants behind a DequantizeLinear, and a Gather of it in the node's place. */
 static Node *join(PassCtx *ctx, Node *node, const QdqTable *table, Value *indices) {
-    const QdqOperands operands = {table->scales, table->zeros, 1, table->block};
+    const QdqOperands operands = {table->scales, table->zeros, 1, table->block, DTYPE_UNDEFINED};
     Value *made = qdq_value(ctx, table->numbers, "table", type_dtype(node->outputs[0]->type));
     Node *dequantize = qdq_insert(ctx, "DequantizeLinear", table->numbers, &operands, made);
     node_add_metadata(dequantize, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);

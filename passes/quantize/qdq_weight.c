@@ -120,17 +120,24 @@ static uint64_t fitting_block(const QdqRequest *request, uint64_t block, int64_t
     return 0;
 }
 
+/* Blocks of the format's own size; a runtime that chooses among sizes takes those alone that divide the depth. */
+static uint64_t own_block(const QdqRequest *request, uint64_t block, int64_t depth) {
+    return request->blocks[0] && (depth <= 0 || (uint64_t)depth % block) ? 0 : block;
+}
+
 /* By what is summed instead of by channels, where the weights are a matrix. */
 static const char *choose_blocks(const QdqRequest *request, const OpRecord *record,
                                  QdqWeight *weight) {
-    const QuantizedFormat *format = quantized_format(weight->dtype);
+    const QuantizedFormat *format = weight->format;
     const uint64_t block = request->block ? request->block : format->block;
     const bool matrix = weight->axis >= 0 && has_blocks(record, weight->value);
-    if (!matrix && format->block) return "only the weights of matrix products can have 4 bits";
+    if (!matrix && format->block)
+        return "only the weights of matrix products can have scales by blocks";
     if (!matrix || !block) return NULL;
     const int64_t depth = qdq_dim(weight->value, 1 - weight->axis);
     /* OpenVINO takes blocks that divide the depth alone: those that would be longer do */
-    weight->block = fitting_block(request, block, depth);
+    weight->block = format->scales ? own_block(request, format->block, depth)
+                                   : fitting_block(request, block, depth);
     if (!weight->block) return "no block size that the runtime takes divides what is summed";
     weight->axis = 1 - weight->axis;
     return NULL;
@@ -157,42 +164,42 @@ bool qdq_weight_find(const QdqPlan *plan, Node *node, const OpRecord *record, Qd
 static bool reads_integers(const QdqPlan *plan, const Node *node, const OpRecord *record) {
     const Value *x = qdq_input(node, 0);
     if (record->quantized != QUANTIZED_PRODUCT || !x) return false;
-    return plan->request.activations || plan->values[x->id].dtype;
+    return dtype_is_integer(plan->request.activations) ||
+           dtype_is_integer(plan->values[x->id].dtype);
 }
 
 const char *qdq_weight_layout(const QdqRequest *request, const OpRecord *record, bool integers,
                               QdqWeight *weight) {
     const bool filters = record->channels == CHANNELS_FIRST || record->channels == CHANNELS_SECOND;
-    if ((request->per_tensor || (request->conv_channels && !filters)) &&
-        dtype_bits(weight->dtype) != 4)
-        weight->axis = -1;
+    const bool whole = request->per_tensor || (request->conv_channels && !filters) ||
+                       (request->integer_channels && dtype_is_float(weight->format->dtype));
+    if (whole && !weight->format->block) weight->axis = -1;
     if (integers && qdq_rank(weight->value) > 2 && record->channels == CHANNELS_LAST)
         weight->axis =
             -1; /* ONNX Runtime's kernels of integers take no other of a batch of matrices */
     return choose_blocks(request, record, weight);
 }
 
-bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame) {
+bool qdq_weight_take(QdqPlan *plan, Node *node, const QuantizedFormat *format, const char **blame) {
     const QdqRequest *request = &plan->request;
     const OpRecord *record = node_record(node);
-    QdqWeight weight = {.dtype = dtype};
+    QdqWeight weight = {.format = format};
     if (!qdq_weight_find(plan, node, record, &weight, blame)) return false;
     const int64_t opset = opset_version(weight.value->graph->opsets, NULL);
     *blame = qdq_weight_layout(request, record, reads_integers(plan, node, record), &weight);
     if (*blame && request->others) {
-        weight.dtype = dtype = request->others;
+        weight.format = format = request->others;
         *blame = choose_blocks(request, record, &weight);
     }
     if (*blame) return false;
     if (weight.axis >= 0 && !weight.block && opset < qdq_opset_of(DTYPE_INT8, true, false))
         weight.axis = -1;
-    const Dtype floats = type_dtype(weight.value->type);
-    int64_t least = qdq_opset_of(dtype, weight.axis >= 0, weight.block);
-    if (least < qdq_opset_of_scale(floats)) least = qdq_opset_of_scale(floats);
+    const int64_t least = qdq_opset_of_weights(format, type_dtype(weight.value->type),
+                                               weight.axis >= 0, weight.block);
     if (opset < least) {
         *blame = arena_printf(&plan->model->arena,
                               "%s weights are illegal at opset %d; legal from opset %d",
-                              dtype_name(dtype), (int)opset, (int)least);
+                              dtype_name(format->dtype), (int)opset, (int)least);
         return false;
     }
     if (weight.use->node != node) {

@@ -9,8 +9,9 @@ enum { NO_ZEROS, ZEROS };
 enum { VALUES = 1, WEIGHTS = 2, BOTH = VALUES | WEIGHTS };
 
 static const QuantizedFormat formats[] = {
-#define QUANTIZED(NAME, word, of, block, zeros)                                                    \
-    {word, DTYPE_##NAME, ((of)&VALUES) != 0, ((of)&WEIGHTS) != 0, block, (zeros) == ZEROS},
+#define QUANTIZED(NAME, word, of, block, zeros, scales, levels)                                    \
+    {word,  DTYPE_##NAME,     ((of)&VALUES) != 0, ((of)&WEIGHTS) != 0,                             \
+     block, (zeros) == ZEROS, DTYPE_##scales,     (levels) == 2},
 #include "formats.def"
 };
 
@@ -29,12 +30,6 @@ const char *const quantized_weight_words[] = {
     NULL,
 };
 
-const Dtype quantized_weight_types[] = {
-    DTYPE_UNDEFINED,
-#define QUANTIZED(NAME, word, of, ...) WEIGHTS_OF_##of(DTYPE_##NAME, )
-#include "formats.def"
-};
-
 const Dtype quantized_value_types[] = {
     DTYPE_UNDEFINED,
 #define QUANTIZED(NAME, word, of, ...) VALUES_OF_##of(DTYPE_##NAME, )
@@ -45,6 +40,10 @@ const uint32_t quantized_value_type_count =
 
 static const char *word_of(const QuantizedFormat *format, bool weights) {
     return (weights ? format->of_weights : format->of_values) ? format->word : NULL;
+}
+
+size_t quantized_format_number(const QuantizedFormat *format) {
+    return (size_t)(format - formats);
 }
 
 const QuantizedFormat *quantized_format(Dtype dtype) {
@@ -60,6 +59,14 @@ const QuantizedFormat *quantized_format_named(const char *word, bool weights) {
         if (own && (other || strcmp(own, word) == 0)) return &formats[i];
     }
     return NULL;
+}
+
+const QuantizedFormat *quantized_format_without_zeros(const QuantizedFormat *format) {
+    for (size_t i = 0; format->zeros && i < sizeof formats / sizeof *formats; i++)
+        if (!formats[i].zeros && formats[i].of_weights && dtype_is_integer(formats[i].dtype) &&
+            dtype_bits(formats[i].dtype) == dtype_bits(format->dtype))
+            return &formats[i];
+    return format;
 }
 
 bool quantized_has_zeros(Dtype dtype) {

@@ -86,6 +86,8 @@ typedef struct OpOutputRule {
     bool rewritable; /* a conversion may change, or add, the attribute to give the output another
                         float type. False where it must be kept (LayerNormalization.stash_type,
                         QuantizeLinear.output_dtype, BitCast.to, …) */
+    bool given; /* only where the attribute is there, and the input that rules without it has no
+                        type that is converted: else the output follows that */
 } OpOutputRule;
 
 /* The rules of formal output `output`, in order, `*count` of them; NULL and 0 where none. Only for

@@ -120,7 +120,9 @@ static bool choose_calibration(const Job *job, DemiConvertOptions *options, Choi
                        .rounds = rounds};
     choice->ranges.ends = kind == TARGET_VALUES;
     choice->ranges.symmetric = policy.values[SETTING_SYMMETRIC];
-    if (dtype_bits(quantized_value_types[values]) == 16) choice->ranges.levels = 1 << 16;
+    const Dtype type = quantized_value_types[values];
+    if (dtype_bits(type) == 16) choice->ranges.levels = 1 << 16;
+    if (choice->ranges.ends && dtype_is_float(type)) choice->ranges.type = (DemiDtype)type;
     if (choice->ranges.ends) choice->ranges.method = DEMI_CALIBRATION_BEST;
     for (int i = 0; method && i < METHODS; i++)
         if (strcmp(methods[i], method) == 0) choice->ranges.method = (DemiCalibration)i;

@@ -297,6 +297,8 @@ static bool check_calibration(const DemiCalibrateOptions *options, Err *err) {
         return err_set(err, ERR_USAGE, "calibration: percentile is %g", options->percentile);
     if (options->levels < 2)
         return err_set(err, ERR_USAGE, "calibration: %u levels", (unsigned)options->levels);
+    if (options->type && options->type != DEMI_FLOAT8E4M3FN)
+        return err_set(err, ERR_USAGE, "calibration: type is %s", dtype_name((Dtype)options->type));
     if ((unsigned)options->method > DEMI_CALIBRATION_BEST)
         return err_set(err, ERR_USAGE, "calibration: method is %d", (int)options->method);
     if (options->method == DEMI_CALIBRATION_BEST && (!options->ends || !options->convert))

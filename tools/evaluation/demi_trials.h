@@ -397,12 +397,15 @@ typedef struct DemiCalibrateOptions {
     /* Cross-layer equalization, as `convert` has it: measure the equalized model. Its channel
      * scales are demi_ranges_scales, which the conversion then needs, too. */
     bool equalizes;
+    /* MSE: the quantized type where it is no integer: DEMI_FLOAT8E4M3FN. Neither levels nor
+     * symmetric matter then, and BEST tries no bias correction. DEMI_UNDEFINED: an integer. */
+    DemiDtype type;
 } DemiCalibrateOptions;
 
 #define DEMI_CALIBRATE_OPTIONS_INIT                                                                \
     {                                                                                              \
         sizeof(DemiCalibrateOptions), false, DEMI_CALIBRATION_MINMAX, 99.999, 256, false, NULL,    \
-            false                                                                                  \
+            false, DEMI_UNDEFINED                                                                  \
     }
 
 /* Runs the model on all sets. The result depends neither on their order nor on the number of

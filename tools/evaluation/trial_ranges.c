@@ -184,7 +184,8 @@ static void list_ranges(const WatchedRanges *ranges, RangeWay way, Arena *arena,
     const size_t count = ranges->items.count;
     Arena *within = arena_child(ranges->arena);
     Choosing choosing = {ranges,
-                         {way.method, options->percentile, options->levels, options->symmetric},
+                         {way.method, options->percentile, options->levels, options->symmetric,
+                          (Dtype)options->type},
                          way.whole,
                          ARENA_ARRAY(within, ValueRange, count + 1)};
     if (count) workers_run(ranges->counter.workers, (unsigned)count, choose_task, &choosing);
@@ -290,11 +291,17 @@ static bool try_way(Trials *t, const WatchedRanges *ranges, RangeWay way, Arena 
     return true;
 }
 
+/* Whether biases can make up for rounding, which is the integers' to do. */
+static bool can_correct(const DemiCalibrateOptions *options) {
+    return !options->type;
+}
+
 /* Each method within limits, with means and without. */
 static bool try_methods(Trials *t, const WatchedRanges *ranges, int count, Arena *arena,
                         BestWay *best, RangeList *found, Err *err) {
     for (int i = 0; i < METHOD_TRIALS; i++) {
         const RangeWay way = {(DemiCalibration)(i / 2), i % 2 == 0, false};
+        if (way.corrects && !can_correct(ranges->options)) continue;
         if (!progress_tell(&t->progress, TRYING, (size_t)i, (size_t)count, err) ||
             !try_way(t, ranges, way, arena, best, found, err))
             return false;
@@ -307,9 +314,11 @@ static bool try_methods(Trials *t, const WatchedRanges *ranges, int count, Arena
  * and of plain ends. */
 static bool try_whole(Trials *t, const WatchedRanges *ranges, int count, Arena *arena,
                       BestWay *best, RangeList *found, Err *err) {
-    const RangeWay ways[WHOLE_TRIALS] = {{best->way.method, best->way.corrects, true},
-                                         {DEMI_CALIBRATION_MINMAX, true, true}};
-    const bool same = best->way.method == DEMI_CALIBRATION_MINMAX && best->way.corrects;
+    const RangeWay ways[WHOLE_TRIALS] = {
+        {best->way.method, best->way.corrects, true},
+        {DEMI_CALIBRATION_MINMAX, can_correct(ranges->options), true}};
+    const bool same = best->way.method == DEMI_CALIBRATION_MINMAX &&
+                      best->way.corrects == can_correct(ranges->options);
     for (int i = 0; i < WHOLE_TRIALS - same; i++)
         if (!progress_tell(&t->progress, TRYING, (size_t)(METHOD_TRIALS + i), (size_t)count, err) ||
             !try_way(t, ranges, ways[i], arena, best, found, err))
@@ -334,7 +343,7 @@ static bool list_best(Trials *t, const WatchedRanges *ranges, Arena *arena, Cali
 static bool find_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *within, Arena *arena,
                         Calibrated *found, Err *err) {
     const bool best = options->method == DEMI_CALIBRATION_BEST;
-    const RangeWay way = {.method = options->method, .corrects = true};
+    const RangeWay way = {.method = options->method, .corrects = can_correct(options)};
     WatchedRanges ranges = watched_ranges_new(options, within, t->reference->threads);
     const bool selects = options->ends && options->convert;
     bool ok = (!selects || find_wanted(t, &ranges, options->convert, err)) &&
@@ -345,7 +354,8 @@ static bool find_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *w
         ok = list_best(t, &ranges, arena, found, err);
     } else if (ok) {
         list_ranges(&ranges, way, arena, &found->list);
-        ok = !selects || measure_errors(t, &ranges, false, arena, &found->list, err);
+        ok = !selects || !way.corrects ||
+             measure_errors(t, &ranges, false, arena, &found->list, err);
     }
     if (best) trials_forget(t);
     if (ok) copy_names(arena, &found->list);

@@ -35,12 +35,16 @@ static Rounding of_weights(const MeasuredModel *model, const Value *weights,
     weight_storage_find(model, weights, candidate, &layout);
     if (!layout.format || !shape) return rounding;
     rounding.type = layout.format->dtype;
+    rounding.format = layout.format;
     rounding.block = layout.block;
     set_sizes(&rounding, shape, layout.axis);
     rounding.even = layout.axis >= 0 && !layout.block && !model->request->float_biases &&
                     is_made_up_for(product, weights, candidate->activations);
-    const QdqWeights sizes = {NULL,           rounding.outer, rounding.axis, rounding.inner,
-                              rounding.block, rounding.type,  DTYPE_FLOAT};
+    const QdqWeights sizes = {.outer = rounding.outer,
+                              .axis = rounding.axis,
+                              .inner = rounding.inner,
+                              .block = rounding.block,
+                              .dtype = rounding.type};
     const uint64_t scales = qdq_scale_count(&sizes);
     rounding.scales = ARENA_ARRAY(arena, float, scales + 1);
     if (!rounding_is_stored(rounding.type)) return rounding;

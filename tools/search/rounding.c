@@ -86,8 +86,24 @@ static void restore_weights(const Rounding *r, const QdqWeights *weights, float 
             }
 }
 
+static float largest(const float *items, uint64_t count) {
+    float peak = 0;
+    for (uint64_t i = 0; i < count; i++) peak = fmaxf(peak, fabsf(items[i]));
+    return peak;
+}
+
 static void round_weights(const Rounding *r, float *to, const float *from) {
-    const QdqWeights weights = {from, r->outer, r->axis, r->inner, r->block, r->type, DTYPE_FLOAT};
+    const bool own = r->format && r->block; /* scales of the format's own */
+    QdqWeights weights = {.items = from,
+                          .outer = r->outer,
+                          .axis = r->axis,
+                          .inner = r->inner,
+                          .block = r->block,
+                          .dtype = r->type,
+                          .floats = DTYPE_FLOAT,
+                          .stored = own ? r->format->scales : DTYPE_UNDEFINED};
+    if (own && r->format->two_level)
+        weights.whole = qdq_whole_scale(&weights, largest(from, r->outer * r->axis * r->inner));
     if (r->block)
         qdq_find_block_scales(&weights, r->scales, r->zeros);
     else

@@ -15,6 +15,7 @@
  * or for each `block` of places. */
 typedef struct Rounding {
     Dtype type;
+    const QuantizedFormat *format; /* of weights; NULL: they stay in floating point */
     double low, high; /* the range of activations, which a quantized type is spread over */
     uint64_t outer, axis, inner, block; /* axis: 0 where they are no weights */
     bool even; /* biases make up for what rounding adds to each channel's sum, on average: as if

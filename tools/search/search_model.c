@@ -235,7 +235,7 @@ static void quantize_group(const SearchModel *m, const Group *group, const Candi
         WeightStorage layout;
         weight_storage_find(&m->measured, weights, candidate, &layout);
         if (!layout.format) continue;
-        need_opset(q, qdq_opset_of(layout.format->dtype, true, layout.block));
+        need_opset(q, qdq_opset_of_weights(layout.format, DTYPE_FLOAT, true, layout.block));
         VEC_PUSH(arena, &q->weights,
                  arena_printf(arena, "%s=%s", weights->name->text, layout.format->word));
     }

@@ -8,7 +8,7 @@ static bool try_format(const MeasuredModel *model, const Value *weights, const C
     const OpRecord *record = op_record_find("", product->op_type->text);
     if (!format || !record) return false;
     QdqWeight weight = {.value = (Value *)(uintptr_t)weights,
-                        .dtype = format->dtype,
+                        .format = format,
                         .axis = qdq_weight_axis(product, record, weights)};
     const bool integers = candidate->value_format && record->quantized == QUANTIZED_PRODUCT;
     if (qdq_weight_layout(model->request, record, integers, &weight)) return false;

@@ -241,7 +241,7 @@ class AnyFloat(unittest.TestCase):
         for how, text in (({"rest": "float16"}, "'rest' only has an effect with quantization"),
                           ({"to": "float32", "rest": "float16"}, "'rest' only has an effect with quantization"),
                           ({"to": "int8-weights", "rest": "int8-weights"},
-                           "rest 'int8-weights' only has an effect for int4-weights and int8"),
+                           "rest 'int8-weights' only has an effect for int8, fp8, and weights that have blocks, such as int4-weights"),
                           ({"to": "float32", "placement": "greedy"}, "only has an effect for float16"),
                           ({"to": "int8-weights", "rest": "int2"}, "int2"),
                           ({"runtime": "tensorrt"}, "'runtime' tensorrt only has an effect with quantization"),

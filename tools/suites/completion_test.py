@@ -44,8 +44,8 @@ UNIQUE = [
     ("demi conv", "demi convert "),
     ("demi help bea", "demi help bea"),
     ("demi help benc", "demi help bench "),
-    ("demi convert --to=fp8", "demi convert --to=fp8-weights "),
-    ("demi convert --to fp8", "demi convert --to fp8-weights "),
+    ("demi convert --to=nvf", "demi convert --to=nvfp4-weights "),
+    ("demi convert --to nvf", "demi convert --to nvfp4-weights "),
     ("demi convert --keep-op", "demi convert --keep-ops "),
     ("demi convert m.onnxtxt --keep zl", "demi convert m.onnxtxt --keep zlast "),
     ("demi convert m.onnxtxt --keep=zl", "demi convert m.onnxtxt --keep=zlast "),
@@ -216,7 +216,7 @@ class Completions(unittest.TestCase):
         self.assertLessEqual({"convert", "help", "--version", "-V"}, commands)
         self.assertEqual(self.replies("help", ""), commands - {"--help", "-h", "--version", "-V"})
         both = {"float16", "bfloat16", "fp16", "half", "bf16", "int8", "int8-weights", "int4-weights",
-                "fp8-weights", "float32", "float", "fp32",
+                "int2-weights", "fp8", "fp8-weights", "mxfp8-weights", "mxfp4-weights", "nvfp4-weights", "float32", "float", "fp32",
                 "float16-weights", "fp16-weights", "bfloat16-weights", "bf16-weights"}
         self.assertEqual(self.replies("convert", "--to", ""), both)
         self.assertEqual(self.replies("convert", "--to", "="), both)  # as readline divides it
@@ -268,8 +268,8 @@ class Completions(unittest.TestCase):
             return {row.split("\t")[0] for row in done.stdout.decode().splitlines()}
         self.assertIn("convert", offers("demi conv"))
         self.assertEqual(offers("demi help ben"), {"bench"})
-        self.assertEqual(offers("demi convert --to=fp8"), {"--to=fp8-weights"})
-        self.assertEqual(offers("demi convert --to fp8"), {"fp8-weights"})
+        self.assertEqual(offers("demi convert --to=nvf"), {"--to=nvfp4-weights"})
+        self.assertEqual(offers("demi convert --to nvf"), {"nvfp4-weights"})
         self.assertEqual(offers("demi convert m.onnxtxt --keep zl"), {"zlast"})
         self.assertIn("/enc/layer one/mm", offers("demi convert m.onnxtxt --keep "))
         self.assertEqual(offers("demi convert m.onnxtxt --keep-ops Sq"), {"Sqrt"})

@@ -4,7 +4,7 @@
 Every block of code carries a mark: shell blocks after `<!-- run -->` run as they are written, in a
 folder with a model, and so do Python's, with the library that was built; the C blocks compile, link with the built libdemi and convert, or run a plan; the
 plug-in compiles and runs; pictures of the terminal are what the program prints (where the real models
-are there), times and notes aside; a block that is not run says why. The passes, settings, exit codes, JSON
+are there), times and notes aside; a block that is not run says why. The passes, settings, formats, exit codes, JSON
 fields, options and folders are those of the program and the tree; links, anchors and named paths
 resolve; every page can be reached from README.md, which stays short; and CONTRIBUTING's tour can be
 walked. --update rewrites pictures and tables.
@@ -298,6 +298,34 @@ def settings_table(demi: str) -> str:
     return table
 
 
+def columns(path: str, row: str) -> list[list[str]]:
+    """What the rows of a table of the sources have between their commas."""
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / path).read_text(encoding="utf-8"), flags=re.S)
+    for name, value in re.findall(r"^#define (\w+) +(\".*)$", text, re.M):
+        text = text.replace(name, value)
+    found = re.findall(rf"^{row}\((.*)\)$", text, re.M)
+    return [[cell.strip().replace('" "', "").strip('"') for cell in re.split(r",(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", cells)]
+            for cells in found]
+
+
+def formats_table() -> str:
+    """Targets of quantization, what they store, and the runtimes that take it."""
+    formats = {row[1]: row for row in columns("rewrite/base/formats.def", "QUANTIZED")}
+    runtimes = [(row[0].lower(), row[1].split(), row[2].split()) for row in columns("passes/front/runtimes.def", "RUNTIME")]
+    targets = re.findall(r'\(DEMI_TO_\w+, "([\w-]+)",[^()]*?(VALUES|WEIGHTS), (\w+)\)',
+                         (ROOT / "passes/policy.def").read_text(encoding="utf-8"))
+    lines = "| `--to` | weights | scales | blocks | runtimes |\n|---|---|---|---|---|\n"
+    for to, kind, word in targets:
+        dtype, _, _, block, zeros, scales, levels = formats[word]
+        said = {"UNDEFINED": "that of the model"}.get(scales, scales.lower()) + (" times one float32" if levels == "2" else "")
+        taken = [name for name, values, weights in runtimes if name != "any"
+                 and (word in weights or (zeros == "ZEROS" and word[1:] in weights))
+                 and (kind == "WEIGHTS" or any((v == "fp8") == (word == "fp8") for v in values))]
+        lines += (f"| `{to}` | {dtype.lower()}{' with zero points' if zeros == 'ZEROS' else ''} | {said} | "
+                  f"{block if block != '0' else 'per channel'} | {', '.join(taken)} |\n")
+    return lines
+
+
 def exits_table(demi: str) -> str:
     found = re.findall(r"^  (\d+) +(.*)$", output_of(demi, "--help"), re.M)
     return "| code | meaning |\n|---|---|\n" + "".join(f"| {c} | {text} |\n" for c, text in found)
@@ -323,7 +351,7 @@ def updated(text: str, demi: str, folder: pathlib.Path) -> str:
     text = re.sub(r"(<!-- output: \w+ -->\n```\n)(.*?)(```\n)",
                   lambda m: m[1] + (picture(demi, m[2], folder) or m[2]) + m[3], text, flags=re.S)
     for mark, table in (("passes", passes_table(demi)), ("settings", settings_table(demi)),
-                        ("exit codes", exits_table(demi))):
+                        ("exit codes", exits_table(demi)), ("formats", formats_table())):
         text = re.sub(rf"(<!-- {mark} -->\n)(?:.+\n)+", lambda m, t=table: m.group(1) + t, text)
     return text
 
@@ -342,6 +370,7 @@ def check(manual: Manual, folder: pathlib.Path, args: argparse.Namespace) -> Non
     manual.same("passes", manual.table("passes"), passes_table(manual.demi))
     manual.same("settings", manual.table("settings"), settings_table(manual.demi))
     manual.same("exit codes", manual.table("exit codes"), exits_table(manual.demi))
+    manual.same("formats", manual.table("formats"), formats_table())
     for old in manual.fences(r"output: \w+"):
         shown = picture(manual.demi, old, folder)
         if shown:

@@ -90,6 +90,7 @@ typedef struct Quantizer {
     const double *wide_scales; /* where the quotient is a double */
     float low, high;           /* of the output's type, for integers */
     bool integer;
+    bool adds; /* zero points of floats, which -0 is lost by: those of float8 only say the type */
     ConvertRules rules;
 } Quantizer;
 
@@ -176,7 +177,7 @@ static void quantize_floats(const void *data, Run run, const void *in, void *out
             for (uint64_t i = 0; i < run.count; i++)
                 v[i] = quantized(v[i], 1, zero[i * run.step], q->low, q->high);
         } else {
-            for (uint64_t i = 0; i < run.count; i++) v[i] += zero[i * run.step];
+            for (uint64_t i = 0; q->adds && i < run.count; i++) v[i] += zero[i * run.step];
         }
     }
     store_floats(q->out->dtype, out, v, run.count, &q->rules);
@@ -189,7 +190,7 @@ static void quantize_doubles(const void *data, Run run, const void *in, void *ou
     for (uint64_t i = 0; i < run.count; i++) {
         double quotient = v[i] / q->wide_scales[run.scale + i * run.step];
         double zero = (double)q->zeros[run.scale + i * run.step];
-        v[i] = q->integer ? nearbyint(quotient) + zero : quotient + zero;
+        v[i] = q->integer ? nearbyint(quotient) + zero : q->adds ? quotient + zero : quotient;
         if (q->integer && !(v[i] > (double)q->low)) v[i] = (double)q->low; /* NaN too */
         if (q->integer && v[i] > (double)q->high) v[i] = (double)q->high;
     }
@@ -264,6 +265,7 @@ bool kernel_quantize(KernelCall *call) {
         !scale_map_make(call, x, scale, zero, &map) || !read_scales(call, scale, &q))
         return false;
     q.zeros = as_floats(call, zero, scale->count);
+    q.adds = zero && dtype_bits(out->dtype) < 8;
     if (!q.zeros) return false;
     QuantizeJob job = {&map, x, out, &q,
                        q.precision == DTYPE_DOUBLE ? quantize_doubles : quantize_floats};
@@ -277,14 +279,16 @@ typedef struct Dequantizer {
     const double *scales, *zeros;
     bool in_float; /* products in float round as those in double would */
     const float *narrow_scales, *narrow_zeros; /* then; both are exact */
+    const float *
+        codes; /* the same: what each byte is, of small types that nothing converts directly; else NULL */
 } Dequantizer;
 
-/* A difference of 8-bit numbers has 9 bits, of 16-bit ones 17: exact in float. So is its product
- * with a scale of 11 bits in the first case; else the product is what is rounded, to float and no
+/* A difference of 8-bit numbers has 9 bits, of 16-bit ones 17: exact in float, and float8 has 4 and no zero points but
+ * 0. So is its product with a scale of 11 bits in the first case; else the product is what is rounded, to float and no
  * further. */
 static bool float_suffices(const KernelTensor *x, const KernelTensor *scale,
                            const KernelTensor *out) {
-    bool narrow = dtype_is_integer(x->dtype) && dtype_bits(x->dtype) <= 16;
+    bool narrow = dtype_bits(x->dtype) <= (dtype_is_integer(x->dtype) ? 16 : 8);
     bool exact = dtype_bits(x->dtype) <= 8 && dtype_bits(scale->dtype) <= 16;
     return narrow && dtype_is_float(scale->dtype) && dtype_bits(scale->dtype) <= 32 &&
            (out->dtype == DTYPE_FLOAT || (exact && dtype_bits(out->dtype) <= 32));
@@ -306,7 +310,12 @@ static void dequantize_floats(const void *data, Run run, const void *in, void *o
     float v[RUN];
     const uint64_t n = run.count;
     const bool direct = d->out->dtype == DTYPE_FLOAT;
-    kernel_convert(DTYPE_FLOAT, v, d->x->dtype, in, n, NULL);
+    if (d->codes) {
+        const uint8_t *bytes = in;
+        ROW_EACH(n, v[i] = d->codes[bytes[i]])
+    } else {
+        kernel_convert(DTYPE_FLOAT, v, d->x->dtype, in, n, NULL);
+    }
     dequantize_run(direct ? out : v, v, d->narrow_scales + run.scale, d->narrow_zeros + run.scale,
                    &run);
     if (!direct) kernel_convert(d->out->dtype, out, DTYPE_FLOAT, v, n, NULL);
@@ -342,6 +351,15 @@ static const float *as_singles(KernelCall *call, const double *from, uint64_t co
     return items;
 }
 
+static const float *codes_of(KernelCall *call, Dtype dtype) {
+    uint8_t bytes[256];
+    if (kernel_element_size(dtype) != 1 || dtype == DTYPE_INT8 || dtype == DTYPE_UINT8) return NULL;
+    float *codes = ARENA_ARRAY(call->scratch, float, sizeof bytes);
+    for (unsigned i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)i;
+    kernel_convert(DTYPE_FLOAT, codes, dtype, bytes, sizeof bytes, NULL);
+    return codes;
+}
+
 bool kernel_dequantize(KernelCall *call) {
     const KernelTensor *x = &call->inputs[0], *scale = &call->inputs[1];
     const KernelTensor *zero = kernel_input(call, 2), *out = &call->outputs[0];
@@ -359,6 +377,7 @@ bool kernel_dequantize(KernelCall *call) {
     if (!d.zeros) return false;
     if (d.in_float && !(d.narrow_scales = as_singles(call, d.scales, scale->count))) return false;
     if (d.in_float && !(d.narrow_zeros = as_singles(call, d.zeros, scale->count))) return false;
+    if (d.in_float) d.codes = codes_of(call, x->dtype);
     QuantizeJob job = {&map, x, out, &d, d.in_float ? dequantize_floats : dequantize_doubles};
     return run_all(call, &job);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "row_clones.h"
+#include "small_float.h"
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
@@ -561,6 +562,37 @@ static ValueRange choose_mse(const Points *p, const ValueChoice *choice) {
     return ends_inside(p, s.inside[0], s.inside[1]);
 }
 
+/* ---- the same of floats ---------------------------------------------------------------------- */
+
+/* Whose errors grow with the numbers, so that little is worth cutting off: steps of half an octave, down to what would
+ * leave the most numbers normal. */
+enum { HALF_OCTAVES = 16 };
+
+static double float_error(const Points *p, const SmallFloat *small, double most, double enough) {
+    const double scale = most / (double)small->most;
+    double error = 0;
+    for (unsigned i = 0; i < p->count && error < enough; i++) {
+        const double at = p->at[i], size = fabs(at), cut = fmax(size - most, 0);
+        const double off = (double)round_small_size(small, (float)(size / scale)) * scale - size;
+        error += p->elements[i] * (off * off + (CUT_COUNTS - 1) * cut * cut);
+    }
+    return error;
+}
+
+static ValueRange choose_float(const Points *p, Dtype type) {
+    const SmallFloat small = small_float_of(type);
+    const double most = fmax(-p->ends.low, p->ends.high);
+    double best = most, least = INFINITY;
+    for (int i = 0; i <= HALF_OCTAVES; i++) {
+        const double part = most * exp2(-i / 2.0);
+        const double error = float_error(p, &small, part, least);
+        if (error >= least) continue;
+        least = error;
+        best = part;
+    }
+    return (ValueRange){fmax(p->ends.low, -best), fmin(p->ends.high, best)};
+}
+
 /* ---- any of them ------------------------------------------------------------------------------- */
 
 ValueRange value_histogram_choose(const ValueHistogram *h, const ValueChoice *choice,
@@ -572,7 +604,8 @@ ValueRange value_histogram_choose(const ValueHistogram *h, const ValueChoice *ch
     switch (choice->method) {
     case DEMI_CALIBRATION_MINMAX: break;
     case DEMI_CALIBRATION_PERCENTILE: return choose_percentile(&points, choice->percentile);
-    case DEMI_CALIBRATION_MSE: return choose_mse(&points, choice);
+    case DEMI_CALIBRATION_MSE:
+        return choice->type ? choose_float(&points, choice->type) : choose_mse(&points, choice);
     case DEMI_CALIBRATION_BEST: break;
     }
     return points.ends;

@@ -7,6 +7,7 @@
 
 #include "demi_runtime.h"
 #include "demi_trials.h"
+#include "dtype.h"
 #include "workers.h"
 
 typedef struct ValueRange {
@@ -67,6 +68,7 @@ typedef struct ValueChoice {
     double percentile; /* share of elements, in percent */
     uint32_t levels;   /* of the quantized type */
     bool symmetric;
+    Dtype type; /* of floats, with which neither of the two matters; UNDEFINED: an integer */
 } ValueChoice;
 
 /* The range to quantize, within `limits`, which are as useful as the numbers beyond them; the ends

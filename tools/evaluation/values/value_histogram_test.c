@@ -132,7 +132,7 @@ static double error_of(const float *items, int64_t count, ValueRange ends) {
 static void try_mse(const int round) {
     enum { COUNT = 20000 };
     static float items[COUNT];
-    const ValueChoice choice = {DEMI_CALIBRATION_MSE, 99.999, 256, false};
+    const ValueChoice choice = {DEMI_CALIBRATION_MSE, 99.999, 256, false, 0};
     Bench b;
     begin(&b, 1);
     const double atom = normal();
@@ -158,6 +158,24 @@ TEST(test_mse) {
     for (int round = 0; round < 60; round++) try_mse(round);
 }
 
+/* Of float8, whose errors grow with its numbers, outliers that integers cut off are kept. */
+TEST(test_float8_keeps_outliers) {
+    static float items[MOST];
+    const ValueChoice floats = {DEMI_CALIBRATION_MSE, 99.999, 256, false, DTYPE_FLOAT8E4M3FN};
+    const ValueChoice integers = {DEMI_CALIBRATION_MSE, 99.999, 16, false, 0};
+    ValueHistogram h = VALUE_NO_HISTOGRAM;
+    Bench b;
+    begin(&b, 1);
+    for (int i = 0; i < MOST; i++) items[i] = (float)normal();
+    items[1] = 40;
+    add(&b, &h, items, MOST);
+    const ValueRange kept = value_histogram_choose(&h, &floats, everywhere),
+                     cut = value_histogram_choose(&h, &integers, everywhere);
+    assert_true(kept.low == h.ends.low && kept.high == 40);
+    assert_true(cut.high < 20);
+    arena_free(&b.arena);
+}
+
 /* What lies beyond the limits takes no levels; and what has no range. */
 TEST(test_limits) {
     static float items[MOST];
@@ -165,7 +183,7 @@ TEST(test_limits) {
     begin(&b, 2);
     for (int i = 0; i < MOST; i++) items[i] = (float)(10 * normal());
     for (int method = 0; method <= DEMI_CALIBRATION_MSE; method++) {
-        const ValueChoice choice = {(DemiCalibration)method, 99.9, 256, false};
+        const ValueChoice choice = {(DemiCalibration)method, 99.9, 256, false, 0};
         ValueHistogram h = VALUE_NO_HISTOGRAM;
         assert_true(value_histogram_choose(&h, &choice, everywhere).low > 0); /* none */
         add(&b, &h, items, MOST);

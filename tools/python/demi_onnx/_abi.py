@@ -467,6 +467,7 @@ class DemiCalibrateOptions(Sized):
     symmetric: bool
     convert: Any
     equalizes: bool
+    type: int
     _defaults = {"percentile": 99.999, "levels": 256}
 
 
@@ -758,7 +759,7 @@ DemiSaveOptions._fields_ = [
     ("data_user", c_void_p)]
 DemiPassOption._fields_ = [
     ("size", c_uint32), ("name", c_char_p), ("otherwise", c_char_p), ("help", c_char_p),
-    ("takes", c_char * 128)]
+    ("takes", c_char * 320)]
 DemiRunOptions._fields_ = [
     ("size", c_uint32), ("verify_each", c_bool), ("text", DemiWriteFn), ("text_user", c_void_p),
     ("progress", DemiProgressFn), ("progress_user", c_void_p), ("print_after", c_char_p),
@@ -891,7 +892,7 @@ DemiBroken._fields_ = [
 DemiCalibrateOptions._fields_ = [
     ("size", c_uint32), ("ends", c_bool), ("method", c_int), ("percentile", c_double),
     ("levels", c_uint32), ("symmetric", c_bool), ("convert", POINTER(DemiConvertOptions)),
-    ("equalizes", c_bool)]
+    ("equalizes", c_bool), ("type", c_int)]
 DemiRange._fields_ = [
     ("name", c_char_p), ("most", c_double), ("low", c_double), ("high", c_double),
     ("axis", c_int32), ("mean_count", c_size_t), ("means", POINTER(c_double)),
@@ -1000,7 +1001,9 @@ CHOICES: dict[str, dict[str, int]] = {
     "to": {
         "float16": 1, "fp16": 1, "half": 1, "bfloat16": 2, "bf16": 2, "int8": 3, "int8-weights": 4,
         "int4-weights": 5, "fp8-weights": 6, "float32": 7, "float": 7, "fp32": 7,
-        "float16-weights": 8, "fp16-weights": 8, "bfloat16-weights": 9, "bf16-weights": 9},
+        "float16-weights": 8, "fp16-weights": 8, "bfloat16-weights": 9, "bf16-weights": 9,
+        "fp8": 10, "mxfp8-weights": 11, "mxfp4-weights": 12, "nvfp4-weights": 13,
+        "int2-weights": 14},
     "source": {
         "any": 1, "float32": 2, "float": 2, "fp32": 2},
     "rest": {
@@ -1010,7 +1013,7 @@ CHOICES: dict[str, dict[str, int]] = {
         "any": 1, "onnxruntime": 2, "ort": 2, "openvino": 3, "tensorrt": 4, "trt": 4, "qnn": 5,
         "demi": 6},
     "activations": {
-        "uint8": 1, "int8": 2, "uint16": 3, "int16": 4},
+        "uint8": 1, "int8": 2, "uint16": 3, "int16": 4, "fp8": 5},
     "equalize": {
         "data": 1, "weights": 2, "never": 3},
     "placement": {

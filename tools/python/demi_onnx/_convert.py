@@ -95,7 +95,7 @@ class _Runs:
 
     def calibrate(self, options: ConvertOptions, method: str) -> None:
         """Adds the calibration ranges to the options."""
-        quantizes = options.value.to == _codes.DEMI_TO_INT8
+        quantizes = options.value.to in (_codes.DEMI_TO_INT8, _codes.DEMI_TO_FP8)
         chosen = choice(_METHODS, method, "calibration")
         how = _abi.DemiCalibrateOptions(ends=quantizes)  # a 16-bit type needs the largest values alone
         if quantizes:
@@ -103,6 +103,8 @@ class _Runs:
             how.convert = ctypes.pointer(options.value)
             how.symmetric = options.value.symmetric
             how.equalizes = True
+            if options.value.to == _codes.DEMI_TO_FP8:
+                how.type = _codes.DEMI_FLOAT8E4M3FN
         ranges = ctypes.c_void_p()
         try:
             call(lib.demi_trials_calibrate, self._trials, byref(how), byref(ranges), guard=self._guard)
@@ -149,7 +151,9 @@ class _Runs:
 
 
 _METHODS = {"minmax": 0, "percentile": 1, "mse": 2, "best": 3}
-_WEIGHTS_ALONE = (_codes.DEMI_TO_INT8_WEIGHTS, _codes.DEMI_TO_INT4_WEIGHTS, _codes.DEMI_TO_FP8_WEIGHTS)
+_WEIGHTS_ALONE = (_codes.DEMI_TO_INT8_WEIGHTS, _codes.DEMI_TO_INT4_WEIGHTS, _codes.DEMI_TO_INT2_WEIGHTS,
+                  _codes.DEMI_TO_FP8_WEIGHTS, _codes.DEMI_TO_MXFP8_WEIGHTS, _codes.DEMI_TO_MXFP4_WEIGHTS,
+                  _codes.DEMI_TO_NVFP4_WEIGHTS)
 
 
 def _rounds(options: ConvertOptions, calibrate: Data) -> bool:
@@ -193,8 +197,9 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     is never loaded into memory. Without `out`, returns (model, Report). The model has the same type as
     the argument (bytes for a path), which does not change.
 
-    `to` is float16, bfloat16, float32, int8 (with `calibrate`), int8-weights, int4-weights, fp8-weights,
-    float16-weights, or bfloat16-weights. With quantization, `rest` is the type of everything else: keep,
+    `to` is float16, bfloat16, float32, int8 or fp8 (with `calibrate`), int8-weights, int4-weights,
+    int2-weights, fp8-weights, mxfp8-weights, mxfp4-weights, nvfp4-weights, float16-weights, or
+    bfloat16-weights. With quantization, `rest` is the type of everything else: keep,
     float32, float16, bfloat16, or int8-weights. `source` is any or float32. `runtime` is one whose
     rules quantization follows: any, onnxruntime, openvino, tensorrt, qnn, or demi. `io` is keep or low. `keep` and `keep_ops` name nodes and operators to keep in float32, and `only` names the
     only nodes to convert. `policy` is JSON, or the name of a built-in policy. Further options are the
