@@ -40,16 +40,29 @@ static uint64_t hash_values(const DemiData *values, size_t count) {
     return hash;
 }
 
-/* Weights count by the outputs that they give. */
-static bool hash_sets(Trials *trials, uint64_t *hash, Err *err) {
-    *hash = *hash * 31 + trials->count;
-    for (size_t i = 0; i < trials->count; i++) {
+/* Two of each set: of its inputs and its outputs. */
+static bool hash_mine(Trials *trials, uint64_t *hashes, Err *err) {
+    for (size_t k = 0; k < trials_mine(trials); k++) {
+        const size_t i = trials_place(trials, k);
+        const TrialSet *set = &trials->sets[i];
         if (!trials_bind(trials, i, err)) return false;
-        *hash = *hash * 31 + hash_values(trials->sets[i].values, trials->reference->input_count);
-        *hash = *hash * 31 + hash_values(trials->sets[i].outputs, trials->reference->output_count);
+        hashes[2 * i] = hash_values(set->values, trials->reference->input_count);
+        hashes[2 * i + 1] = hash_values(set->outputs, trials->reference->output_count);
         trials_end_set(trials, i);
     }
     return true;
+}
+
+/* Weights count by the outputs that they give. */
+static bool hash_sets(Trials *trials, uint64_t *hash, Err *err) {
+    Arena *within = arena_child(trials->arena);
+    uint64_t *hashes = ARENA_ARRAY(within, uint64_t, 2 * trials->count + 1);
+    const bool ok = hash_mine(trials, hashes, err) &&
+                    share_words(&trials->share, hashes, 2 * trials->count, err);
+    *hash = *hash * 31 + trials->count;
+    for (size_t i = 0; i < 2 * trials->count; i++) *hash = *hash * 31 + hashes[i];
+    arena_free(within);
+    return ok;
 }
 
 static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
@@ -85,8 +98,9 @@ bool search_open_journal(SearchJob *job, Err *err) {
     const DemiSearchOptions *o = &job->options;
     DemiError error = DEMI_ERROR_INIT;
     uint64_t data = 0;
-    if (!o->journal || o->part) return true;
+    if (!o->journal) return true;
     if (!hash_data(job, &data, err)) return false;
+    if (o->part) return true;
     const size_t size = demi_convert_policy(&job->model.convert, NULL, 0, &error);
     if (!error_take(err, error.status, &error)) return false;
     char *policy = arena_alloc(job->arena, size + 1);
@@ -121,15 +135,6 @@ const char *search_key(const SearchJob *job, const uint8_t *assignment) {
     for (uint32_t g = 0; g < job->problem.groups; g++) key[g] = (char)('0' + assignment[g]);
     key[job->problem.groups] = '\0';
     return key;
-}
-
-bool search_run(SearchJob *job, const Scoring *scoring, const uint8_t *assignment, Score *found,
-                Err *err) {
-    Arena *within = arena_child(job->arena);
-    const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
-    const bool ok = evaluation_run(&job->model, scoring, &options, found, err);
-    arena_free(within);
-    return ok;
 }
 
 /* Machines sum in different orders, so their scores are not the same to the last digits. */
@@ -199,12 +204,11 @@ static bool stop(void *user) {
 /* What the float model itself scores; its drop makes the target. */
 static bool find_target(SearchJob *job, Err *err) {
     DemiSearchTotals *totals = &job->search->totals;
-    const DemiConvertOptions plain = search_model_unconverted(&job->model, job->arena);
     const double *noted = job->journal ? journal_find(job->journal, "float", 1) : NULL;
     job->target = job->options.target;
     Score found = SCORE_NONE;
     if (noted) found.value = *noted;
-    if (!noted && !evaluation_run(&job->model, &job->scoring, &plain, &found, err)) return false;
+    if (!noted && !search_run(job, &job->scoring, NULL, &found, err)) return false;
     if (isnan(found.value) && !isnan(job->options.drop)) {
         err_set(err, ERR_MODEL, "the unconverted model's score is not a number");
         err_hint(err, "--drop is relative to it; use --target instead");
