@@ -94,7 +94,9 @@ class Distributed(unittest.TestCase):
     def test_convert(self) -> None:
         options = {"to": "int8", "calibrate": self.data, "verify": self.sets}
         made, report = demi.convert(self.model, **options)
-        again, other = distributed.convert(self.model, **options, **self.how())
+        told = []
+        again, other = distributed.convert(self.model, **options, **self.how(), progress=lambda *what: told.append(what))
+        self.assertTrue(told)
         self.assertEqual(again, made)
         self.assertEqual(other.verdict, report.verdict)
         out = self.folder / "out.onnx"

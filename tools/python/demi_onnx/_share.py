@@ -14,8 +14,6 @@ import numpy as np
 from . import _abi
 from ._lib import Guard
 
-Words = np.ndarray  # of uint64
-
 
 @dataclass(frozen=True)
 class Share:

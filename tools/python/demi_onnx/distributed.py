@@ -33,7 +33,7 @@ import numpy as np
 from . import _convert, _search, _worker
 from ._arguments import checked, refuse
 from ._errors import DemiError, EnvironmentFailure, UsageError
-from ._models import Data, Feeds, Folder, Model, Path, held, is_path
+from ._models import Data, Feeds, Folder, Model, Path, Progress, held, is_path
 from ._report import Report
 from ._search import SearchResult
 from ._session import Session
@@ -269,14 +269,15 @@ def _shared(call: str, model: Model, how: Mapping[str, Any], workers: int, over:
 def convert(model: Model, out: Path | None = None, *, to: str = "float16", verify: Data = None,
             max_error: float | None = None, calibrate: Data = None, calibration: str = "best",
             inputs: Mapping[str, Any] | None = None, workers: int = 1, over: str = "auto", threads: int = 0,
-            data_root: Folder | None = None, **options: Any) -> Any:
+            progress: Progress | None = None, data_root: Folder | None = None, **options: Any) -> Any:
     """Converts a model as `demi_onnx.convert` does, with the same result: the sets of inputs that it is calibrated,
     rounded, and verified on are shared with `workers` more processes. `threads` is the number of threads of each;
-    0 means 1 on a Ray cluster, and on this machine its CPUs divided by the number of processes."""
+    0 means 1 on a Ray cluster, and on this machine its CPUs divided by the number of processes. `progress` is called in
+    this process, for its own part."""
     how = {"to": to, "verify": _sent_data(verify), "max_error": max_error, "calibrate": _sent_data(calibrate),
            "calibration": calibration, "inputs": inputs, "data_root": data_root, **options}
     with _shared("convert", model, how, workers, over, threads):
-        return _convert.convert(model, out, **how)
+        return _convert.convert(model, out, progress=progress, **how)
 
 
 @checked
