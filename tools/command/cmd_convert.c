@@ -307,12 +307,15 @@ static bool print_pipeline(const Job *job, Err *err) {
 
 static bool run_job(Job *job, Err *err) {
     const Parsed *parsed = job->parsed;
+    const bool measures_only = job->program->ranks.part != 0; /* the first process writes */
     if (!measure_for_print(job, err)) return false;
-    if (parsed_flag(parsed, "print-pipeline")) return print_pipeline(job, err);
-    if (parsed_flag(parsed, "print-policy")) return print_options(job, demi_convert_policy, err);
-    if (!find_files(job, err) || !open_outputs(job, err)) return false;
+    if (parsed_flag(parsed, "print-pipeline")) return measures_only || print_pipeline(job, err);
+    if (parsed_flag(parsed, "print-policy"))
+        return measures_only || print_options(job, demi_convert_policy, err);
+    if (!find_files(job, err) || (!measures_only && !open_outputs(job, err))) return false;
     const ConsoleModel model = {job->program, parsed, job->input};
     if (!verify_run(&model, &job->options, &job->verified, err)) return false;
+    if (measures_only) return true;
     job->run.rounded = job->verified.rounded;
     return console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
 }
@@ -341,19 +344,23 @@ const Command command_convert = {
         "reason of one node. --to int8 and the like quantize the model instead: pairs of "
         "QuantizeLinear and DequantizeLinear mark what runs in integer arithmetic. OUT appears "
         "completely or not at all; after an error, the old file is intact.",
-    .examples = "# the main job, then a look at what it would do with bfloat16\n"
-                "demi convert model.onnx -o model.fp16.onnx\n"
-                "demi convert model.onnx --to bfloat16 --dry-run\n"
-                "# keep the classifier head and all Softmax nodes in fp32, and write a report\n"
-                "demi convert model.onnx -o out.onnx --keep '/head/*' \\\n"
-                "    --keep-ops Softmax --json report.json\n"
-                "# quantize values and weights to 8 bits, by what values reach on samples\n"
-                "demi convert model.onnx -o model.int8.onnx --to int8 --calibrate samples\n"
-                "# why is this node not float16?\n"
-                "demi convert model.onnx --why /head/MatMul\n",
+    .examples =
+        "# the main job, then a look at what it would do with bfloat16\n"
+        "demi convert model.onnx -o model.fp16.onnx\n"
+        "demi convert model.onnx --to bfloat16 --dry-run\n"
+        "# keep the classifier head and all Softmax nodes in fp32, and write a report\n"
+        "demi convert model.onnx -o out.onnx --keep '/head/*' \\\n"
+        "    --keep-ops Softmax --json report.json\n"
+        "# quantize values and weights to 8 bits, by what values reach on samples\n"
+        "demi convert model.onnx -o model.int8.onnx --to int8 --calibrate samples\n"
+        "# the same bytes, by four processes that share the samples\n"
+        "mpirun -n 4 demi convert model.onnx -o model.int8.onnx --to int8 --calibrate samples\n"
+        "# why is this node not float16?\n"
+        "demi convert model.onnx --why /head/MatMul\n",
     .arguments = arguments,
     .options = options,
     .common = "output to io keep keep-ops verify calibrate max-error policy why dry-run report "
               "json quiet help",
+    .shares = true,
     .run = run,
 };

@@ -10,7 +10,6 @@
 #include "convert_options.h"
 #include "interrupt.h"
 #include "outputs.h"
-#include "ranks.h"
 #include "run_options.h"
 #include "score_command.h"
 #include "search_options.h"
@@ -37,7 +36,6 @@ typedef struct Job {
     DemiSearchOptions options;
     RunProgress progress;
     ScoreCommand score, holdout_score, sensitivity_score;
-    Ranks ranks;
     Files files;
     ReportPlan plan;
     DemiSearch *search;
@@ -208,7 +206,7 @@ static bool open_files(Job *job, Err *err) {
     if (output && second)
         return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, output);
     job->output = output ? output : second;
-    if (job->ranks.part) return true;
+    if (job->program->ranks.part) return true;
     if ((folder && !open_folder(job, folder, err)) ||
         (!job->files.policy && !open_one(job, &job->files.policy, "policy-out",
                                          parsed_value(parsed, "policy-out"), err)) ||
@@ -371,10 +369,10 @@ static bool search(Job *job, Err *err) {
     o->holdout_inputs = inputs_of(&inputs, folder, &holdout);
     o->context = &job->run.context;
     o->convert = &job->convert;
-    o->part = job->ranks.part;
-    o->parts = job->ranks.parts;
+    o->part = job->program->ranks.part;
+    o->parts = job->program->ranks.parts;
     o->combine = ranks_combine;
-    o->combine_user = &job->ranks;
+    o->combine_user = &job->program->ranks;
     o->progress = tell;
     o->progress_user = &job->progress;
     DemiStatus status = demi_search_run(&source, o, &job->search, &error);
@@ -456,9 +454,8 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                .parsed = parsed,
                .convert = DEMI_CONVERT_OPTIONS_INIT,
                .title = {.written_score = NAN}};
-    bool ok = prepare(&job, err) && ranks_begin(&job.ranks, err) && open_files(&job, err) &&
-              search(&job, err) && (!job.search || write_result(&job, err));
-    if (ok) ranks_end(&job.ranks); /* who leaves without ends the others */
+    const bool ok = prepare(&job, err) && open_files(&job, err) && search(&job, err) &&
+                    (!job.search || write_result(&job, err));
     demi_search_free(job.search);
     return ok;
 }
@@ -495,5 +492,6 @@ const Command command_search = {
     .options = search_options,
     .common = "candidates metric eval target drop data holdout cost output output-dir journal "
               "seconds json quiet help",
+    .shares = true,
     .run = run,
 };

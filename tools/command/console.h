@@ -19,6 +19,7 @@
 #include "model_save.h"
 #include "options.h"
 #include "outfile.h"
+#include "ranks.h"
 
 struct Program {
     Arena *arena; /* lives as long as the command */
@@ -30,6 +31,7 @@ struct Program {
     bool inputs_found;       /* all files that the words name were there */
     unsigned piece;          /* console_progress's, of work_progress.h */
     double started;          /* seconds, console_seconds' clock */
+    Ranks ranks;             /* of a command that is shared; else 0 of 1 */
 };
 
 /* Seconds of a clock that only runs forward. */

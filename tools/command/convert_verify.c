@@ -32,6 +32,10 @@ static bool open_trials(Job *job, const char *from, size_t sets, DemiTrials **tr
     options.context = &job->run.context;
     options.progress = run_progress;
     options.progress_user = &job->progress;
+    options.part = job->program->ranks.part;
+    options.parts = job->program->ranks.parts;
+    options.combine = ranks_combine;
+    options.combine_user = &job->program->ranks;
     if (strcmp(job->model.path, "-") == 0)
         return err_set(err, ERR_USAGE,
                        "the model must be a file, because it is read several times");

@@ -150,6 +150,7 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
         return true;
     }
     if (!command) return unknown_command(word, err);
+    if (command->shares && !ranks_begin(&program->ranks, err)) return false;
     Parsed *parsed = ARENA_NEW(program->arena, Parsed);
     if (!options_parse(command, count - 1, words + 1, program->arena, parsed, err)) return false;
     program->parsed = parsed;
@@ -161,6 +162,16 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
     else
         help_print_command(command, stdout);
     return true;
+}
+
+/* The exit code; of several processes' errors, one is printed. */
+static int end(Program *program, bool color, const Err *err) {
+    const bool failed = err->code != ERR_NONE;
+    int code = !failed ? program->exit_code : err->code == ERR_CANCELLED ? ERR_ENV : (int)err->code;
+    const bool tells = ranks_end(&program->ranks, failed, &code);
+    if (failed && tells) console_print_error(color, err);
+    ranks_leave(&program->ranks);
+    return code;
 }
 
 /* What the program ends with; the arena and err lie in main's frame, which outlives the jump. */
@@ -177,10 +188,11 @@ static int run(Program *program, MemTrap *trap, int count, char **words) {
     arena_free(program->arena);
     outfile_remove_all(); /* of arenas that a jump has left behind */
     if (!flushed) err = written;
-    if (outfile_is_gone(&err)) return 0; /* a model's reader: it has what it wanted */
-    if (err.code == ERR_NONE) return program->exit_code;
-    console_print_error(color, &err);
-    return err.code == ERR_CANCELLED ? (int)ERR_ENV : (int)err.code;
+    if (outfile_is_gone(&err)) { /* a model's reader: it has what it wanted */
+        program->exit_code = 0;
+        err.code = ERR_NONE;
+    }
+    return end(program, color, &err);
 }
 
 /* What a pass gave back is what the next one asks for. The GNU allocator would return it to the
@@ -218,7 +230,8 @@ int main(int argc, char **argv) {
     allow_many_files();
     set_signals();
     arena_init(&arena, &trap);
-    Program program = {.arena = &arena, .commands = &table, .started = console_seconds()};
+    Program program = {
+        .arena = &arena, .commands = &table, .started = console_seconds(), .ranks = {.parts = 1}};
     if (argc > 1) return run(&program, &trap, argc - 1, argv + 1);
     help_print_all(&table, stderr);
     return ERR_USAGE;

@@ -55,6 +55,7 @@ typedef struct Command {
     const ArgumentRow *arguments;
     const OptionRow *options;
     const char *common; /* names of those that -h shows, separated by spaces; NULL: all */
+    bool shares;        /* mpirun's processes share its work (ranks.h) */
     bool (*run)(Program *program, const Parsed *parsed, Err *err); /* false: err is set */
 } Command;
 

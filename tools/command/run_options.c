@@ -138,7 +138,9 @@ bool run_options_fill(const ConsoleModel *model, bool judged, SessionOptions *op
 bool run_progress(void *user, const char *what, size_t done, size_t total) {
     RunProgress *progress = user;
     bool searches = strcmp(what, "finding nodes to keep") == 0;
-    if (searches && !progress->holds) progress->holds = interrupt_hold();
+    /* several processes would not end at the same trial */
+    if (searches && !progress->holds && progress->program->ranks.parts < 2)
+        progress->holds = interrupt_hold();
     if (progress->holds && interrupt_came()) return false;
     console_progress(progress->program, what, done, total);
     return true;

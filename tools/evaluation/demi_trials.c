@@ -56,6 +56,8 @@ static void new_body(Call *call, void *data) {
     t->source = args->source;
     source_copy(t->arena, &t->source);
     t->progress = (Progress){.tell = args->options.progress, .user = args->options.progress_user};
+    t->share = (Share){args->options.part, args->options.parts, args->options.combine,
+                       args->options.combine_user};
     trials_open(t, &call->err);
 }
 
@@ -138,7 +140,7 @@ static size_t count_beyond(const Judgment *judgment, const DemiLimit *limit) {
     return count;
 }
 
-static void verdict_end(const Trials *trials, DemiVerdict *v, const DemiLimit *limit) {
+static bool verdict_end(Trials *trials, DemiVerdict *v, const DemiLimit *limit, Err *err) {
     const Judgment *judgment = &v->result.judgment;
     v->totals.error = judgment->error;
     v->totals.broken = judgment->broken;
@@ -148,7 +150,9 @@ static void verdict_end(const Trials *trials, DemiVerdict *v, const DemiLimit *l
     }
     v->totals.sets = trials->count;
     v->totals.trials = trials->done;
+    if (!trials_share_assumed(trials, err)) return false;
     v->totals.assumed = trials_assumed(trials, &v->arena);
+    return true;
 }
 
 /* Where a conversion breaks outputs: where that begins. */
@@ -184,7 +188,7 @@ static void run_body(Call *call, void *data) {
     DemiVerdict *v = verdict_begin(call, args);
     if (trials_run(t, &args->convert, &v->result, &call->err) &&
         find_broken(t, &args->convert, v, &call->err))
-        verdict_end(t, v, NULL);
+        verdict_end(t, v, NULL, &call->err);
     call->cancelled = t->progress.cancelled;
 }
 
@@ -201,7 +205,7 @@ static void judge_body(Call *call, void *data) {
     Trials *t = trials_enter(call, args->trials);
     DemiVerdict *v = verdict_begin(call, args);
     if (trials_judge(t, &args->model, &args->limit, &v->result, &call->err))
-        verdict_end(t, v, &args->limit);
+        verdict_end(t, v, &args->limit, &call->err);
     call->cancelled = t->progress.cancelled;
 }
 
@@ -226,7 +230,8 @@ static void search_body(Call *call, void *data) {
         v->keep = texts_copy(&v->arena, args->convert.keep, args->convert.keep_count);
         v->keep_count = args->convert.keep_count;
         v->totals.stopped = kept.stopped;
-        if (find_broken(t, &args->convert, v, &call->err)) verdict_end(t, v, &args->limit);
+        if (find_broken(t, &args->convert, v, &call->err))
+            verdict_end(t, v, &args->limit, &call->err);
     }
     call->cancelled = t->progress.cancelled;
 }

@@ -250,6 +250,12 @@ DEMI_API bool demi_pick_beyond(const DemiLimit *limit, const DemiPick *pick);
  * allows: at most 512 MiB, and a quarter of the memory budget. */
 typedef struct DemiTrials DemiTrials;
 
+/* Combines what several processes have found: each word becomes the bitwise OR of that word in all
+ * processes. It is called by all of them, in the same order and with the same count, and returns in
+ * each when all have called it. Return false if that fails, as it must in all others if the call of
+ * one process ends with an error. */
+typedef bool (*DemiCombineFn)(void *user, uint64_t *words, size_t count);
+
 typedef struct DemiTrialOptions {
     uint32_t size;
     const DemiInputOptions *inputs;    /* NULL: one random set */
@@ -261,17 +267,25 @@ typedef struct DemiTrialOptions {
      * context's time_limit interrupts a run that has begun. May be NULL. */
     DemiProgressFn progress;
     void *progress_user;
+    /* For several processes that make the same calls with the same model, data, and options: each
+     * runs its share of the sets, and all get the same results. They do not depend on the number of
+     * processes, to the last bit, since what the sets give is combined in the order of sets.
+     * `parts` 0: only this process. */
+    size_t part, parts;
+    DemiCombineFn combine;
+    void *combine_user;
 } DemiTrialOptions;
 
 #define DEMI_TRIAL_OPTIONS_INIT                                                                    \
-    { sizeof(DemiTrialOptions), NULL, NULL, NULL, NULL, NULL }
+    { sizeof(DemiTrialOptions), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL }
 
 /* Opens the model and finds the sets of inputs; the model itself runs only when it is needed. Makes
  * *trials, which demi_trials_free frees; on error, *trials is NULL. Texts of the options are
  * copied. Values of inputs, what `open` and `progress` use, and what the context and load options
  * point to must stay.
  * Errors: those of the source; DEMI_ERR_MODEL if the model cannot be compiled or run;
- * DEMI_ERR_USAGE if there are no such inputs. */
+ * DEMI_ERR_USAGE if there are no such inputs, or if processes that share them find different ones;
+ * DEMI_ERR_ENV, here and in all other calls, if `combine` fails. */
 DEMI_API DemiStatus demi_trials_new(const DemiSource *model, const DemiTrialOptions *options,
                                     DemiTrials **trials, DemiError *error);
 DEMI_API void demi_trials_free(DemiTrials *trials);

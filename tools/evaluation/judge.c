@@ -80,6 +80,55 @@ void judgment_add(Arena *arena, Judgment *worst, const Judgment *other, const ch
     worst->broken = worst->broken || other->broken;
 }
 
+/* ---- other processes ------------------------------------------------------------------------- */
+
+void judgment_pack(ByteBuffer *bytes, const Judgment *j) {
+    const uint64_t counts[] = {j->outputs.count, j->picks.count, j->broken};
+    share_pack(bytes, counts, sizeof counts);
+    share_pack(bytes, &j->error, sizeof j->error);
+    for (size_t i = 0; i < j->outputs.count; i++) {
+        const DemiOutputError *row = &j->outputs.items[i];
+        share_pack_text(bytes, row->name);
+        share_pack_text(bytes, row->diff.mismatch);
+        share_pack(bytes, &row->diff, sizeof row->diff);
+    }
+    for (size_t i = 0; i < j->picks.count; i++) {
+        const DemiPick *row = &j->picks.items[i];
+        share_pack_text(bytes, row->node);
+        share_pack_text(bytes, row->op_type);
+        share_pack(bytes, row, sizeof *row);
+    }
+}
+
+static DemiOutputError unpack_output(ShareBytes *bytes, Arena *arena) {
+    DemiOutputError row = {.name = share_unpack_text(bytes, arena), .set = ""};
+    const char *mismatch = share_unpack_text(bytes, arena);
+    share_unpack(bytes, &row.diff, sizeof row.diff);
+    row.diff.mismatch = mismatch;
+    return row;
+}
+
+static DemiPick unpack_pick(ShareBytes *bytes, Arena *arena) {
+    const char *node = share_unpack_text(bytes, arena), *op = share_unpack_text(bytes, arena);
+    DemiPick row;
+    share_unpack(bytes, &row, sizeof row);
+    row.node = node;
+    row.op_type = op;
+    return row;
+}
+
+void judgment_unpack(ShareBytes *bytes, Judgment *j, Arena *arena) {
+    uint64_t counts[3];
+    *j = (Judgment){.error = 0};
+    share_unpack(bytes, counts, sizeof counts);
+    share_unpack(bytes, &j->error, sizeof j->error);
+    j->broken = counts[2] != 0;
+    for (uint64_t i = 0; i < counts[0] && !bytes->cut; i++)
+        VEC_PUSH(arena, &j->outputs, unpack_output(bytes, arena));
+    for (uint64_t i = 0; i < counts[1] && !bytes->cut; i++)
+        VEC_PUSH(arena, &j->picks, unpack_pick(bytes, arena));
+}
+
 bool demi_pick_beyond(const DemiLimit *limit, const DemiPick *pick) {
     return !(pick->margin <= limit->error);
 }

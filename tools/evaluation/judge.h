@@ -6,6 +6,7 @@
 
 #include "output_error.h"
 #include "picks.h"
+#include "share.h"
 
 typedef struct Judgment {
     OutputErrors outputs;
@@ -27,5 +28,9 @@ bool judge_run(const Judge *judge, Session *session, Judgment *judgment, Err *er
 /* The larger of each output's errors, and of each pick's; what is added is copied into `arena`.
  * `set` is the path of the inputs of `other`, or "". */
 void judgment_add(Arena *arena, Judgment *worst, const Judgment *other, const char *set);
+
+/* One set's, for other processes, and from there. */
+void judgment_pack(ByteBuffer *bytes, const Judgment *judgment);
+void judgment_unpack(ShareBytes *bytes, Judgment *judgment, Arena *arena);
 
 #endif

@@ -162,8 +162,8 @@ static void begin_watcher(Watcher *w, const DemiCalibrateOptions *options,
     w->ranges.asked = asked;
 }
 
-static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges, bool selects,
-                          Watcher *watchers, Err *err) {
+static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges,
+                          const WatchedRanges *asked, Watcher *watchers, Err *err) {
     for (unsigned i = 0; i < lanes->count; i++) {
         DemiError error = DEMI_ERROR_INIT;
         Session *session = watchers[i].session = lanes->sessions[i];
@@ -173,7 +173,7 @@ static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges, bool 
         watchers[i].kept = ARENA_NEW(owner, Arena);
         arena_init(watchers[i].kept, owner->trap);
         arena_defer(owner, free_histograms, watchers[i].kept);
-        begin_watcher(&watchers[i], ranges->options, selects ? ranges : NULL,
+        begin_watcher(&watchers[i], ranges->options, asked,
                       lanes->count == 1 ? session->threads : 1);
         if (watchers[i].failed) return watcher_failed(&watchers[i], err);
         const DemiStatus status =
@@ -200,13 +200,15 @@ static void join(WatchedRanges *ranges, const WatchedRanges *of, bool first) {
 
 static bool run_sets(Lanes *lanes, Watcher *watchers, bool keep, Err *err) {
     Trials *t = lanes->trials;
-    for (size_t i = 0; i < t->count; i += lanes->count) {
-        for (size_t k = i; k < i + lanes->count && k < t->count; k++)
-            if (!progress_tell(&t->progress, "calibrating", k, t->count, err)) return false;
+    const size_t mine = trials_mine(t);
+    for (size_t i = 0; i < mine; i += lanes->count) {
+        for (size_t k = i; k < i + lanes->count && k < mine; k++)
+            if (!progress_tell(&t->progress, "calibrating", trials_place(t, k), t->count, err))
+                return false;
         if (!lanes_run(lanes, i, trials_prepare, err)) return false;
-        for (size_t k = i; k < i + lanes->count && k < t->count; k++) {
+        for (size_t k = i; k < i + lanes->count && k < mine; k++) {
             const Session *session = lanes->sessions[k - i];
-            trials_take(t, k, session, keep);
+            trials_take(t, trials_place(t, k), session, keep);
             forget_inputs(&watchers[k - i], session);
             if (watchers[k - i].failed) return watcher_failed(&watchers[k - i], err);
         }
@@ -215,7 +217,8 @@ static bool run_sets(Lanes *lanes, Watcher *watchers, bool keep, Err *err) {
 }
 
 typedef struct Measure {
-    bool selects, keep;
+    const WatchedRanges *asked; /* NULL: everything is */
+    bool keep;
 } Measure;
 
 /* By so many lanes. *again: they had too little memory each. */
@@ -225,7 +228,7 @@ static bool measure_by(WatchedRanges *ranges, Trials *t, const Measure *how, uns
     Arena *within = arena_child(t->arena);
     bool ok = lanes_open(&lanes, t, t->reference, &t->how, most, within, err);
     Watcher *watchers = ARENA_ARRAY(within, Watcher, lanes.count + 1);
-    ok = ok && open_watchers(&lanes, ranges, how->selects, watchers, err) &&
+    ok = ok && open_watchers(&lanes, ranges, how->asked, watchers, err) &&
          run_sets(&lanes, watchers, how->keep, err);
     demi_context_watch(t->reference->context, NULL, NULL, NULL);
     t->reference->reserved = 0;
@@ -237,8 +240,9 @@ static bool measure_by(WatchedRanges *ranges, Trials *t, const Measure *how, uns
     return ok;
 }
 
-bool watched_ranges_measure(WatchedRanges *ranges, Trials *t, bool selects, bool keep, Err *err) {
-    const Measure how = {selects, keep};
+bool watched_ranges_measure_mine(WatchedRanges *ranges, Trials *t, const WatchedRanges *asked,
+                                 bool keep, Err *err) {
+    const Measure how = {asked, keep};
     bool again, ok = measure_by(ranges, t, &how, LANES_MOST, &again, err);
     if (!again) return ok;
     *err = (Err){.code = ERR_NONE};

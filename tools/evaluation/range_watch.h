@@ -36,9 +36,9 @@ WatchedRanges watched_ranges_new(const DemiCalibrateOptions *options, Arena *are
                                  unsigned threads);
 WatchedRange *watched_range(WatchedRanges *ranges, const char *name);
 
-/* Runs all sets; what they gave is kept by the trials where `keep`. With `selects`, elements are counted
- * of those ranges alone that are there already and wanted. */
-bool watched_ranges_measure(WatchedRanges *ranges, Trials *trials, bool selects, bool keep,
-                            Err *err);
+/* Runs the sets of this process, for what `asked` asks for; NULL: for everything. What they gave is kept by the
+ * trials where `keep`. For all processes' it is watched_ranges_measure (range_share.h). */
+bool watched_ranges_measure_mine(WatchedRanges *ranges, Trials *trials, const WatchedRanges *asked,
+                                 bool keep, Err *err);
 
 #endif

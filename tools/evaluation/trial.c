@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Converting and running, again and again; see trial.h. What is measured of the model itself for
- * calibration is in trial_ranges.c. */
+ * calibration is in trial_ranges.c, and which sets there are in trial_sets.c. */
 #include "trial.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "dtype.h"
@@ -18,38 +17,6 @@
 enum { MOST_KEPT = 512 << 20, KEPT_PART = 4 };
 
 /* ---- the model itself ------------------------------------------------------------------------ */
-
-static bool find_sets(Trials *t, Err *err) {
-    SessionSetList sets;
-    const size_t parts = t->parts ? t->parts : 1;
-    if (!session_input_sets(t->reference, t->arena, &t->how.inputs, parts, &sets, err))
-        return false;
-    t->count = sets.count;
-    t->sets = ARENA_ARRAY(t->arena, TrialSet, t->count);
-    for (size_t i = 0; i < t->count; i++)
-        t->sets[i] = (TrialSet){.from = sets.items[i], .number = i};
-    return true;
-}
-
-bool trials_open(Trials *t, Err *err) {
-    t->path = t->source.path ? t->source.path : "model";
-    t->measured = t->source;
-    t->own = t->reference = session_new(t->arena, &t->how);
-    if (!session_open(t->reference, t->arena, &t->source, err) || !find_sets(t, err)) return false;
-    t->picks = picks_are_made(t->reference);
-    t->memory = demi_context_budget(t->reference->context);
-    return true;
-}
-
-void trials_select(const Trials *t, const size_t *places, size_t count, Trials *selected) {
-    *selected = *t;
-    selected->count = count;
-    selected->sets = ARENA_ARRAY(t->arena, TrialSet, count + 1);
-    for (size_t i = 0; i < count; i++) {
-        const TrialSet *from = &t->sets[places[i]];
-        selected->sets[i] = (TrialSet){.from = from->from, .number = from->number};
-    }
-}
 
 void trials_lend(Trials *t, MemTrap *trap) {
     t->arena->trap = trap;
@@ -69,15 +36,17 @@ static uint64_t bytes_of(const DemiData *values, size_t count) {
     return bytes;
 }
 
+/* Of values and outputs, or of the arena, where these are small beside what it takes at once. */
 static uint64_t set_bytes(const Trials *t, const TrialSet *set) {
-    return bytes_of(set->values, t->reference->input_count) +
-           bytes_of(set->outputs, t->reference->output_count);
+    const uint64_t bytes = bytes_of(set->values, t->reference->input_count) +
+                           bytes_of(set->outputs, t->reference->output_count);
+    return bytes > set->arena->used ? bytes : set->arena->used;
 }
 
 static void let_go(Trials *t, TrialSet *set) {
     if (set->arena) arena_free(set->arena);
     set->arena = NULL;
-    t->held -= set->bytes;
+    *t->held -= set->bytes;
     set->bytes = 0;
 }
 
@@ -117,7 +86,7 @@ static void take_outputs(Trials *t, TrialSet *set, const Session *s) {
     for (size_t k = 0; k < s->output_count; k++)
         set->outputs[k] = value_copy(set->arena, demi_context_output(s->context, k));
     set->bytes = set_bytes(t, set);
-    t->held += set->bytes;
+    *t->held += set->bytes;
 }
 
 static bool make_set(Trials *t, size_t i, Err *err) {
@@ -142,7 +111,7 @@ static bool run_reference(Trials *t, size_t i, Err *err) {
 /* Of many and large sets the last are run anew each time. */
 static void end_set(Trials *t, TrialSet *set) {
     if (set->stays) return;
-    set->stays = t->held <= MOST_KEPT && t->held <= t->memory / KEPT_PART;
+    set->stays = *t->held <= MOST_KEPT && *t->held <= t->memory / KEPT_PART;
     if (!set->stays) let_go(t, set);
 }
 
@@ -205,20 +174,57 @@ static bool bind_set(Trials *t, size_t i, Arena *within, Session *session, Err *
     return session_take_inputs(session, within, t->reference, err) && session_bind(session, err);
 }
 
-static bool run_set(Trials *t, Arena *within, Session *session, size_t i, TrialResult *result,
-                    Err *err) {
-    if (!run_reference(t, i, err) || !bind_set(t, i, within, session, err)) return false;
+/* The sets' judgments while they are run: the worst of them where this process is alone, else records. */
+typedef struct Judging {
+    Trials *trials;
+    Session *session;
+    TrialResult *result;
+    ByteBuffer records;
+    bool stops, beyond; /* ends with what is off by more than `enough`; one of this process's was */
+} Judging;
+
+static void take_judgment(Judging *j, size_t i, const Judgment *judgment) {
+    const Trials *t = j->trials;
+    TrialResult *result = j->result;
+    const char *title = t->sets[i].from.title;
+    j->beyond = j->beyond || judgment->error > t->enough;
+    if (!share_is_alone(&t->share)) {
+        const size_t begun = share_record_begin(&j->records, i);
+        judgment_pack(&j->records, judgment);
+        share_record_end(&j->records, begun);
+        return;
+    }
+    judgment_add(result->arena, &result->judgment, judgment,
+                 title ? text_copy(result->arena, title) : "");
+}
+
+static bool run_set(Judging *j, size_t i, Arena *within, Err *err) {
+    Trials *t = j->trials;
+    if (!run_reference(t, i, err) || !bind_set(t, i, within, j->session, err)) return false;
     TrialSet *set = &t->sets[i];
     const Judge judge = {.arena = within,
                          .reference = {t->path, t->reference, set->outputs},
                          .picks = t->picks ? &set->picks : NULL,
                          .enough = t->enough};
     Judgment judgment;
-    session->data = set->from.title;
-    if (!judge_run(&judge, session, &judgment, err)) return false;
-    const char *title = set->from.title ? text_copy(result->arena, set->from.title) : "";
-    judgment_add(result->arena, &result->judgment, &judgment, title);
+    j->session->data = set->from.title;
+    if (!judge_run(&judge, j->session, &judgment, err)) return false;
+    take_judgment(j, i, &judgment);
     end_set(t, set);
+    return true;
+}
+
+/* A ShareRecordFn: what comes behind the set that ended the trial, by another process, does not count. */
+static bool take_record(void *user, uint64_t i, ShareBytes *bytes, Err *err) {
+    Judging *j = user;
+    TrialResult *result = j->result;
+    Judgment judgment;
+    judgment_unpack(bytes, &judgment, result->arena);
+    if (!share_unpacked(bytes, err)) return false;
+    if (j->stops && result->judgment.error > j->trials->enough) return true;
+    const char *title = j->trials->sets[i].from.title;
+    judgment_add(result->arena, &result->judgment, &judgment,
+                 title ? text_copy(result->arena, title) : "");
     return true;
 }
 
@@ -232,15 +238,37 @@ static void take_turns(Trials *t, Session *const *with) {
     t->others = (SessionList){with, with ? 1 : 0};
 }
 
+/* Whether any process had a set that ends the trial. */
+static bool share_beyond(const Judging *j, bool *beyond, Err *err) {
+    uint64_t word = j->beyond;
+    const bool ok = share_words(&j->trials->share, &word, 1, err);
+    *beyond = word != 0;
+    return ok;
+}
+
+/* By turns with the reference; what a set needed is gone before the next. */
+static bool run_sets(Judging *j, Err *err) {
+    Trials *t = j->trials;
+    const size_t parts = share_is_alone(&t->share) ? 1 : t->share.parts;
+    bool ok = true, beyond = false;
+    for (size_t i = 0; ok && !beyond && i < (t->count + parts - 1) / parts; i++) {
+        Arena *within = arena_child(t->arena);
+        const size_t place = trials_place(t, i);
+        ok = i >= trials_mine(t) ||
+             (tell_verifying(t, place, err) && run_set(j, place, within, err));
+        ok = ok && (!j->stops || share_beyond(j, &beyond, err));
+        arena_free(within);
+    }
+    return ok && (parts == 1 || share_records(&t->share, &j->records, take_record, j, err));
+}
+
 bool trials_run(Trials *t, const DemiConvertOptions *options, TrialResult *result, Err *err) {
     Arena *within = arena_child(result->arena);
     Session *session = session_new(within, &t->how);
+    Judging judging = {t, session, result, {.arena = within}, t->enough > 0, false};
     bool ok = open_conversion(t, within, options, session, result, err);
     take_turns(t, &session);
-    for (size_t i = 0; ok && i < t->count; i++) {
-        ok = tell_verifying(t, i, err) && run_set(t, within, session, i, result, err);
-        if (t->enough > 0 && result->judgment.error > t->enough) break;
-    }
+    ok = ok && run_sets(&judging, err);
     take_turns(t, NULL);
     t->done++;
     arena_free(within);
@@ -289,9 +317,10 @@ bool trials_judge(Trials *t, const DemiSource *model, DemiLimit *limit, TrialRes
     bool ok = session_open(session, within, model, err);
     take_turns(t, &session);
     ok = ok && settle_limit(t, within, session, limit, err);
+    if (ok && trials_place(t, 0)) end_set(t, &t->sets[0]); /* it is another process's */
     t->enough = limit->error;
-    for (size_t i = 0; ok && i < t->count; i++)
-        ok = tell_verifying(t, i, err) && run_set(t, within, session, i, result, err);
+    Judging judging = {t, session, result, {.arena = within}, false, false};
+    ok = ok && run_sets(&judging, err);
     take_turns(t, NULL);
     t->enough = 0;
     t->done++;
@@ -350,45 +379,15 @@ bool trials_find_broken(Trials *t, const DemiConvertOptions *options, Arena *are
     DemiBroken first = {.node = NULL};
     bool ok = open_conversion(t, within, options, session, NULL, err);
     take_turns(t, &session);
-    for (size_t i = 0; ok && !first.node && i < t->count; i++)
+    for (size_t i = 0; ok && !first.node && i < t->count; i++) {
         ok = run_reference(t, i, err) && bind_set(t, i, within, session, err) &&
              session_bind(t->reference, err) &&
              nonfinite_find(within, t->reference, session, &first, err);
+        if (ok) end_set(t, &t->sets[i]);
+    }
     take_turns(t, NULL);
     *found = first;
     if (first.node) nonfinite_copy(arena, &first, found);
     arena_free(within);
     return ok;
-}
-
-/* ---- saying it ------------------------------------------------------------------------------- */
-
-/* One size over the sets: "16", or "16, 24, 7, 33" where they differ; NULL where it was given. */
-static const char *size_text(const Trials *t, Arena *arena, size_t size) {
-    const char *all = NULL;
-    bool same = true;
-    int64_t first = -1;
-    for (size_t i = 0; i < t->count; i++) {
-        int64_t assumed = t->sets[i].assumed ? t->sets[i].assumed[size] : -1;
-        if (assumed < 0) continue;
-        same = same && (first < 0 || first == assumed);
-        first = first < 0 ? assumed : first;
-        all = arena_printf(arena, "%s%s%" PRId64, all ? all : "", all ? ", " : "", assumed);
-    }
-    return all && same ? arena_printf(arena, "%" PRId64, first) : all;
-}
-
-const char *trials_assumed(const Trials *t, Arena *arena) {
-    const InputSizes *sizes = &t->reference->sizes;
-    const char *text = "";
-    for (size_t k = 0; k < sizes->items.count; k++) {
-        const InputSize *size = &sizes->items.items[k];
-        const char *is = size_text(t, arena, k);
-        if (!is) continue;
-        const char *name = size->name[0] ? size->name
-                                         : arena_printf(arena, "axis %u of %s", size->axis,
-                                                        t->reference->declared[size->input].name);
-        text = arena_printf(arena, "%s%s%s %s", text, text[0] ? "; " : "", name, is);
-    }
-    return text;
 }

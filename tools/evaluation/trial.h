@@ -11,6 +11,7 @@
 #include "judge.h"
 #include "nonfinite.h"
 #include "progress.h"
+#include "share.h"
 
 typedef struct TrialSet {
     SessionSet from;
@@ -20,7 +21,7 @@ typedef struct TrialSet {
     bool *given;
     DemiData *outputs;
     Picks picks;
-    uint64_t bytes;   /* of values and outputs, in Trials.held */
+    uint64_t bytes;   /* of values and outputs, in *Trials.held */
     bool stays;       /* for the next trial */
     int64_t *assumed; /* sizes, as the session's input_sizes have them: -1 where not assumed */
 } TrialSet;
@@ -47,12 +48,24 @@ typedef struct Trials {
     bool picks;         /* it picks something (picks.h) */
     size_t done;        /* trials */
     uint64_t memory;    /* most bytes for all runs and sets together (trial_memory.h) */
-    uint64_t held;      /* bytes of sets, of that */
+    uint64_t *held;     /* bytes of sets, of that: of all trials that are run by turns together */
     SessionList others; /* that run by turns with the reference now, one by one or side by side */
     double enough;      /* what is off by no more is not run again with the model's picks; a
                              conversion that is off by more ends its trial, if not 0 */
     bool searching;     /* which says itself how far it is */
+    Share share;        /* with processes that each run some of the sets */
 } Trials;
+
+/* How many of the sets this process runs where trials share them, and the place of its i-th: each has
+ * every parts-th one. */
+static inline size_t trials_mine(const Trials *trials) {
+    const Share *share = &trials->share;
+    if (share_is_alone(share)) return trials->count;
+    return (trials->count + share->parts - 1 - share->part) / share->parts;
+}
+static inline size_t trials_place(const Trials *trials, size_t i) {
+    return share_is_alone(&trials->share) ? i : i * trials->share.parts + trials->share.part;
+}
 
 /* What a conversion's outputs are off by at worst, over all sets. */
 typedef struct TrialResult {
@@ -62,12 +75,13 @@ typedef struct TrialResult {
     bool nodes;
 } TrialResult;
 
-/* Opens the model and finds the inputs. `arena`, `how`, `source` and `progress` are set. */
+/* Opens the model and finds the inputs. `arena`, `how`, `source`, `progress` and `share` are set, and `held` where it
+ * is that of other trials. All processes must find the same sets, and use no more memory than the one that has
+ * the least. */
 bool trials_open(Trials *trials, Err *err);
 
 /* Trials of some of these sets, by their places here, which none of both has kept anything of yet. They have
- * the same reference, so they run one after the other, and each counts as memory what it keeps itself: the
- * sets of all but one are let go of (trials_forget) before another's run. */
+ * the same reference, so they run one after the other, and what they keep counts together. */
 void trials_select(const Trials *trials, const size_t *places, size_t count, Trials *selected);
 
 /* Begins a call: all memory of the trials jumps to this trap, and what an earlier call did not come
@@ -101,13 +115,16 @@ bool trials_give(Trials *trials, size_t i, Arena *within, Session *session, Err 
 void trials_end_set(Trials *trials, size_t i);
 
 /* What another model makes of a set: called with the reference's outputs still there, outputs of
- * `session` being demi_context_output's. False with the error set ends the runs. */
-typedef bool (*TrialVisit)(void *user, const TrialSet *set, const Session *session, Err *err);
+ * `session` being demi_context_output's. What follows from it is packed into `record`, or taken at once
+ * where that is NULL. False with the error set ends the runs. */
+typedef bool (*TrialVisit)(void *user, const TrialSet *set, const Session *session,
+                           ByteBuffer *record, Err *err);
 
 /* Runs another model on every set, compiled as `how` says; visits are in the order of sets. Where there
- * are several sets and threads, each thread runs a set of its own (trial_visit.c). */
+ * are several sets and threads, each thread runs a set of its own (trial_visit.c). Where processes share the
+ * sets, each visits its own, and then `take` has the records of all, in the order of sets. */
 bool trials_visit(Trials *trials, const DemiSource *model, const SessionOptions *how,
-                  TrialVisit visit, void *user, Err *err);
+                  TrialVisit visit, ShareRecordFn take, void *user, Err *err);
 
 typedef VEC(DemiRange) RangeList;
 
@@ -133,6 +150,9 @@ typedef struct RangeWidths {
  * and what the options say of levels and conversions is not heeded. */
 bool trials_ranges_of(Trials *trials, const DemiCalibrateOptions *options,
                       const RangeWidths *widths, Arena *arena, RangeList *lists, Err *err);
+
+/* Tells all processes which sizes were assumed of whose sets. */
+bool trials_share_assumed(Trials *trials, Err *err);
 
 /* "seq_len 16, 24, 7, 33; batch 1": the sizes that were assumed; "" where none was. */
 const char *trials_assumed(const Trials *trials, Arena *arena);

@@ -89,16 +89,34 @@ typedef struct Visiting {
     ValueSums *outputs; /* [output_count] */
 } Visiting;
 
-static bool visit(void *user, const TrialSet *set, const Session *session, Err *err) {
-    Visiting *v = user;
+/* Sums of each set are made on their own, whichever process has it. */
+static bool visit(void *user, const TrialSet *set, const Session *session, ByteBuffer *record,
+                  Err *err) {
+    const Visiting *v = user;
     for (size_t i = 0; i < v->reference->output_count; i++) {
         const DemiData *have = session_output(session, v->reference->outputs[i].name, i);
         if (!have)
             return err_set(err, ERR_MODEL, "the conversion has no output '%s'",
                            v->reference->outputs[i].name);
-        value_sums_add(&v->outputs[i], &set->outputs[i], have);
+        ValueSums sums = {0};
+        value_sums_add(&sums, &set->outputs[i], have);
+        if (record)
+            share_pack(record, &sums, sizeof sums);
+        else
+            value_sums_join(&v->outputs[i], &sums);
     }
     return true;
+}
+
+static bool take(void *user, uint64_t set, ShareBytes *bytes, Err *err) {
+    const Visiting *v = user;
+    (void)set;
+    for (size_t i = 0; i < v->reference->output_count; i++) {
+        ValueSums sums;
+        share_unpack(bytes, &sums, sizeof sums);
+        value_sums_join(&v->outputs[i], &sums);
+    }
+    return share_unpacked(bytes, err);
 }
 
 bool trials_fit(Trials *t, const DemiConvertOptions *options, const RangeList *ranges,
@@ -115,7 +133,7 @@ bool trials_fit(Trials *t, const DemiConvertOptions *options, const RangeList *r
     SessionOptions how = t->how;
     how.compile.keep_values = false; /* nobody watches */
     how.compile.numerics = DEMI_NUMERICS_FAST;
-    const bool ok = trials_visit(t, &source, &how, visit, &v, err);
+    const bool ok = trials_visit(t, &source, &how, visit, take, &v, err);
     *noise = 0;
     for (size_t i = 0; ok && i < count; i++) *noise += value_sums_noise(&v.outputs[i]);
     arena_free(within);

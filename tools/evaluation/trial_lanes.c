@@ -22,8 +22,9 @@ static bool is_large(const Session *session) {
 }
 
 static unsigned lanes_of(const Trials *trials, const Session *session, unsigned most) {
+    const size_t mine = trials_mine(trials) ? trials_mine(trials) : 1;
     if (most > session->threads) most = session->threads;
-    return trials->count < most ? (unsigned)trials->count : most;
+    return mine < most ? (unsigned)mine : most;
 }
 
 bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOptions *how,
@@ -64,20 +65,24 @@ bool lanes_lack_memory(const Lanes *lanes, const Err *err) {
 }
 
 bool lanes_run(Lanes *lanes, size_t first, LaneGive give, Err *err) {
-    const size_t left = lanes->trials->count - first;
+    Trials *t = lanes->trials;
+    const size_t left = trials_mine(t) - first;
     const unsigned count = left < lanes->count ? (unsigned)left : lanes->count;
+    if (lanes->scratch) arena_free(lanes->scratch);
+    lanes->scratch = arena_child(lanes->arena);
     for (unsigned i = 0; i < count; i++)
-        if (!give(lanes->trials, first + i, lanes->arena, lanes->sessions[i], err)) return false;
-    trials_turn_others(lanes->trials);
+        if (!give(t, trials_place(t, first + i), lanes->scratch, lanes->sessions[i], err))
+            return false;
+    trials_turn_others(t);
     if (lanes->count == 1) {
-        lanes->sessions[0]->data = lanes->trials->sets[first].from.title;
+        lanes->sessions[0]->data = t->sets[trials_place(t, first)].from.title;
         return session_run(lanes->sessions[0], err);
     }
     workers_run(lanes->workers, count, run_lane, lanes);
     for (unsigned i = 0; i < count; i++) {
         if (error_take(err, lanes->statuses[i], &lanes->errors[i])) continue;
         err_file(err, lanes->sessions[i]->path);
-        session_blame_data(lanes->trials->sets[first + i].from.title, err);
+        session_blame_data(t->sets[trials_place(t, first + i)].from.title, err);
         return false;
     }
     return true;

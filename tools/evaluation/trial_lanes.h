@@ -17,6 +17,7 @@ typedef struct Lanes {
     Session **sessions; /* [count] */
     DemiStatus *statuses;
     DemiError *errors;
+    Arena *scratch; /* of the sets that are run now: what their inputs are made into */
     unsigned count;
 } Lanes;
 
@@ -37,7 +38,8 @@ bool lanes_lack_memory(const Lanes *lanes, const Err *err);
 /* Gives a session what set i has. */
 typedef bool (*LaneGive)(Trials *trials, size_t i, Arena *within, Session *session, Err *err);
 
-/* Runs sets from `first` on, as many as there are lanes and sets: set first + i with sessions[i]. */
+/* Runs sets of this process from its `first` on, as many as there are lanes and sets: its set first + i with
+ * sessions[i]. */
 bool lanes_run(Lanes *lanes, size_t first, LaneGive give, Err *err);
 
 #endif

@@ -22,7 +22,7 @@ static uint64_t little_of(const Trials *t, uint64_t left) {
 }
 
 void trials_turn_one(const Trials *t, Session *next) {
-    uint64_t left = less(t->memory, t->held);
+    uint64_t left = less(t->memory, *t->held);
     const uint64_t little = little_of(t, left);
     for (size_t i = 0; i < t->others.count; i++)
         if (t->others.items[i] != next) left = beside(t->others.items[i], left, little);
@@ -37,7 +37,7 @@ void trials_turn_reference(const Trials *t) {
 void trials_turn_others(const Trials *t) {
     Session *const *others = t->others.items;
     const size_t count = t->others.count;
-    uint64_t left = less(t->memory, t->held);
+    uint64_t left = less(t->memory, *t->held);
     if (count && others[0] != t->reference) left = beside(t->reference, left, little_of(t, left));
     for (size_t i = 0; i < count && others[i]->context; i++)
         demi_context_set_budget(others[i]->context, less(left / count, others[i]->reserved));

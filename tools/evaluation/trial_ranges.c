@@ -10,7 +10,7 @@
 #include "qdq_drift.h"
 #include "qdq_plan.h"
 #include "qdq_scale.h"
-#include "range_watch.h"
+#include "range_share.h"
 #include "trial_equalized.h"
 #include "trial_fit.h"
 #include "clipping_range.h"
@@ -196,10 +196,11 @@ static void list_ranges(const WatchedRanges *ranges, RangeWay way, Arena *arena,
         const char *name = ranges->names.names[i]->text;
         if (!is_listed(ranges, range)) continue;
         const ValueRange ends = range->values.ends;
+        /* + 0: which of two zeros a minimum is depends on the order of sets */
         DemiRange item = {.name = name,
                           .most = fmax(-ends.low, ends.high),
-                          .low = choosing.chosen[i].low,
-                          .high = choosing.chosen[i].high};
+                          .low = choosing.chosen[i].low + 0.0,
+                          .high = choosing.chosen[i].high + 0.0};
         if (way.corrects && range->averaged) {
             item.means = channel_means_find(&range->means, arena);
             item.mean_count = item.means ? range->means.count : 0;

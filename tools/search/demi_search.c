@@ -136,13 +136,6 @@ static bool check_holdout(const SearchJob *job, Err *err) {
     return true;
 }
 
-static bool check_parts(const SearchJob *job, Err *err) {
-    const DemiSearchOptions *o = &job->options;
-    if (o->parts > 1 && (!o->combine || o->part >= o->parts))
-        return err_set(err, ERR_USAGE, "cannot combine part %zu of %zu", o->part, o->parts);
-    return true;
-}
-
 /* ---- front ----------------------------------------------------------------------------------- */
 
 /* A score of the caller's knows no sets, and a curve ends with no result that was chosen. */
@@ -157,15 +150,15 @@ static void ask_for_sets(SearchJob *job) {
                      .accepts = aims && o->metric != DEMI_METRIC_SCORE,
                      .shares = o->metric == DEMI_METRIC_TOP1 || o->metric == DEMI_METRIC_ACCURACY,
                      .compares = o->metric != DEMI_METRIC_SCORE,
-                     .labels = {o->labels, o->label_count},
-                     .holdout_labels = {o->holdout_labels, o->holdout_label_count}};
+                     .labels = {o->labels, o->label_count, NULL},
+                     .holdout_labels = {o->holdout_labels, o->holdout_label_count, NULL}};
     if (sets->accepts && o->holdout != 0) job->model.trials.parts = SEARCH_PARTS;
     job->model.quantize_outputs = o->quantize_outputs;
 }
 
 static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
     if (!find_candidates(job, err) || !check_options(job, err) || !check_holdout(job, err) ||
-        !check_parts(job, err))
+        !share_check(&job->model.trials.share, err))
         return false;
     ask_for_sets(job);
     if (!search_model_open(&job->model, trap, err) || !search_sets_divide(&job->model, err) ||
@@ -175,8 +168,9 @@ static bool prepare(SearchJob *job, MemTrap *trap, Err *err) {
     if (!search_groups(job)->count)
         return err_set(err, ERR_MODEL, "it has no floating-point values that depend on its inputs");
     if (!search_allow(job, trap, err)) return false;
-    return job->options.part || (search_cost(job, err) && search_ask(job, err) &&
-                                 search_acceptance(job, err) && search_corners(job, err));
+    if (job->options.part) return search_serve(job, err);
+    return search_cost(job, err) && search_ask(job, err) && search_acceptance(job, err) &&
+           search_corners(job, err) && search_release(job, err);
 }
 
 /* Where the caller ends the measuring, what was seen to be good enough before is the result. */
@@ -211,9 +205,12 @@ static void search_body(Call *call, void *data) {
     job->err = err;
     job->started = clock_seconds();
     inputs_copy(job->arena, &job->model.how.inputs);
-    if (prepare(job, &call->trap, err) && measure(job, err) && job->options.part == 0 &&
-        search_find(job, err))
-        search_tell(job, err);
+    if (prepare(job, &call->trap, err) && measure(job, err)) {
+        if (job->options.part)
+            search_serve(job, err);
+        else if (search_find(job, err) && search_release(job, err))
+            search_tell(job, err);
+    }
     call->cancelled = job->model.trials.progress.cancelled && err->code != ERR_NONE;
 }
 
@@ -245,6 +242,7 @@ DemiStatus demi_search_run(const DemiSource *model, const DemiSearchOptions *opt
                             .score = job.options.score,
                             .target = NAN,
                             .user = job.options.score_user};
+    job.model.trials.share = (Share){o->part, o->parts, o->combine, o->combine_user};
     job.model.trials.progress =
         (Progress){.tell = job.options.progress, .user = job.options.progress_user};
     DemiStatus status = call_run(&call, search_body, &job, error);

@@ -50,10 +50,6 @@ typedef enum DemiMetric {
  * and must free it. Any status but DEMI_OK ends the search with that status. */
 typedef DemiStatus (*DemiScoreFn)(void *user, DemiModel *model, double *score, DemiError *error);
 
-/* Combines the measurements of several processes: each word becomes the bitwise OR of that word in
- * all processes. Returns false if that fails. */
-typedef bool (*DemiCombineFn)(void *user, uint64_t *words, size_t count);
-
 typedef enum DemiSearchAlgorithm {
     DEMI_SEARCH_SOLVE = 0,               /* solve, verify, and repair; also follows AIMET's order */
     DEMI_SEARCH_AIMET_BINARY = 1,        /* AIMET's choose_mixed_precision, by binary search */
@@ -128,8 +124,9 @@ typedef struct DemiSearchOptions {
      * there, and another search of the same model, data, candidates, and metric, with another
      * target, cost, or algorithm, measures only what is missing. */
     const char *journal;
-    /* For several processes that make the same call: each measures every parts-th group, and the
-     * first process does the rest. Its result does not depend on their number. In the others,
+    /* For several processes that make the same call, as in DemiTrialOptions: each runs its share of
+     * the sets for calibration, scores, and acceptance, and measures every parts-th group. The first
+     * process decides what to run. Its result does not depend on their number. In the others,
      * *search is NULL. `parts` 0: only this process. */
     size_t part, parts;
     DemiCombineFn combine;

@@ -38,25 +38,57 @@ static bool find_outputs(const Session *reference, const Session *session, const
     return true;
 }
 
-static bool visit(void *user, const TrialSet *set, const Session *session, Err *err) {
+static void add_outputs(const Visiting *v, const TrialSet *set, const DemiData *const *have,
+                        MetricSums *sums) {
+    const Trials *trials = v->scoring->trials;
+    const MetricLabels *labels = v->scoring->labels.items ? &v->scoring->labels : NULL;
+    bool rows = false;
+    sums->sets = 1;
+    for (size_t i = 0; i < sums->count; i++) {
+        const DemiData *want = &set->outputs[i];
+        metric_add_output(sums, i, want, have[i]);
+        if (rows || want->kind != DEMI_DATA_TENSOR_KIND || want->dtype != DEMI_FLOAT) continue;
+        rows = true;
+        metric_add_rows(sums, want, have[i], labels,
+                        labels ? labels->first[set - trials->sets] : 0);
+    }
+}
+
+/* Sums of each set are made on their own, whichever process has it. */
+static bool visit(void *user, const TrialSet *set, const Session *session, ByteBuffer *record,
+                  Err *err) {
     Visiting *v = user;
     const Session *reference = v->scoring->trials->reference;
     Arena *within = arena_child(v->samples.arena);
     const DemiData **have = ARENA_ARRAY(within, const DemiData *, reference->output_count + 1);
+    MetricSums sums;
+    Visiting own = {.scoring = v->scoring};
     if (!find_outputs(reference, session, have, err)) return false; /* the caller frees more */
-    bool rows = false;
-    v->sums.sets++;
-    for (size_t i = 0; i < reference->output_count; i++) {
-        const DemiData *want = &set->outputs[i];
-        metric_add_output(&v->sums, i, want, have[i]);
-        if (rows || want->kind != DEMI_DATA_TENSOR_KIND || want->dtype != DEMI_FLOAT) continue;
-        rows = true;
-        metric_add_rows(&v->sums, want, have[i],
-                        v->scoring->labels.items ? &v->scoring->labels : NULL);
+    metric_begin(&sums, reference->output_count, within);
+    add_outputs(v, set, have, &sums);
+    samples_begin(&own.samples, reference->output_count, within);
+    if (v->scoring->confidence > 0) add_samples(record ? &own : v, set, have);
+    if (record) {
+        metric_pack(record, &sums);
+        samples_pack(record, &own.samples);
+    } else {
+        metric_join(&v->sums, &sums);
     }
-    if (v->scoring->confidence > 0) add_samples(v, set, have);
     arena_free(within);
     return true;
+}
+
+static bool take(void *user, uint64_t set, ShareBytes *bytes, Err *err) {
+    Visiting *v = user;
+    Arena *within = arena_child(v->samples.arena);
+    MetricSums sums;
+    (void)set;
+    metric_begin(&sums, v->sums.count, within);
+    metric_unpack(bytes, &sums);
+    samples_unpack(bytes, &v->samples);
+    metric_join(&v->sums, &sums);
+    arena_free(within);
+    return share_unpacked(bytes, err);
 }
 
 /* One label a row of the first output, each the place of one of its elements. */
@@ -97,7 +129,7 @@ static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSou
     Arena *within = arena_child(m->arena);
     metric_begin(&v.sums, outputs, within);
     samples_begin(&v.samples, outputs, within);
-    const bool ok = trials_visit(scoring->trials, source, &how, visit, &v, err) &&
+    const bool ok = trials_visit(scoring->trials, source, &how, visit, take, &v, err) &&
                     check_labels(&scoring->labels, &v.sums, err);
     if (ok) *score = score_of(&v);
     arena_free(within);

@@ -23,24 +23,42 @@ void metric_begin(MetricSums *sums, size_t outputs, Arena *arena) {
 
 void metric_join(MetricSums *sums, const MetricSums *next) {
     for (size_t i = 0; i < sums->count; i++) {
-        ValueSums *to = &sums->outputs[i];
-        const ValueSums *from = &next->outputs[i];
-        to->signal += from->signal;
-        to->noise += from->noise;
-        to->product += from->product;
-        to->size += from->size;
-        to->most = fmax(to->most, from->most);
-        to->largest = fmax(to->largest, from->largest);
-        to->broken = to->broken || from->broken;
+        value_sums_join(&sums->outputs[i], &next->outputs[i]);
         sums->squares[i] += next->squares[i];
     }
     sums->sets += next->sets;
-    sums->rows = next->rows;
+    sums->rows += next->rows;
     sums->right += next->right;
     sums->before += next->before;
     sums->lost += next->lost;
     sums->gained += next->gained;
     sums->outside += next->outside;
+}
+
+typedef struct PackedCounts {
+    uint64_t sets, rows, right, before, lost, gained, outside;
+} PackedCounts;
+
+void metric_pack(ByteBuffer *bytes, const MetricSums *s) {
+    const PackedCounts counts = {s->sets, s->rows,   s->right,  s->before,
+                                 s->lost, s->gained, s->outside};
+    share_pack(bytes, s->outputs, s->count * sizeof *s->outputs);
+    share_pack(bytes, s->squares, s->count * sizeof *s->squares);
+    share_pack(bytes, &counts, sizeof counts);
+}
+
+void metric_unpack(ShareBytes *bytes, MetricSums *s) {
+    PackedCounts counts;
+    share_unpack(bytes, s->outputs, s->count * sizeof *s->outputs);
+    share_unpack(bytes, s->squares, s->count * sizeof *s->squares);
+    share_unpack(bytes, &counts, sizeof counts);
+    s->sets = (size_t)counts.sets;
+    s->rows = counts.rows;
+    s->right = counts.right;
+    s->before = counts.before;
+    s->lost = counts.lost;
+    s->gained = counts.gained;
+    s->outside = counts.outside;
 }
 
 void metric_add_output(MetricSums *sums, size_t output, const DemiData *want,
@@ -67,7 +85,7 @@ static bool any_nan(const float *row, int64_t count) {
 }
 
 void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *have,
-                     const MetricLabels *labels) {
+                     const MetricLabels *labels, uint64_t first) {
     if (!value_is_floats(want) || !value_is_floats(have) || !value_same_shape(want, have) ||
         want->rank == 0)
         return;
@@ -78,8 +96,8 @@ void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *hav
         int64_t place = -1;
         if (!labels)
             place = largest_at(y, width);
-        else if (sums->rows < labels->count)
-            place = labels->items[sums->rows];
+        else if (first + i < labels->count)
+            place = labels->items[first + i];
         sums->outside += place < 0 || place >= width;
         sums->rows++;
         const bool right = !any_nan(z, width) && largest_at(z, width) == place;

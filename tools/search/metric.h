@@ -17,6 +17,7 @@
 #include "arena.h"
 #include "demi_search.h"
 #include "err.h"
+#include "share.h"
 #include "value_sums.h"
 
 #define METRIC_MOST_DECIBELS 100.0
@@ -40,16 +41,20 @@ typedef struct MetricSums {
 typedef struct MetricLabels {
     const int64_t *items;
     size_t count;
+    const size_t *first; /* of each set's rows; NULL: not known */
 } MetricLabels;
 
 void metric_begin(MetricSums *sums, size_t outputs, Arena *arena);
-/* Adds what another one has of the sets that follow; its rows were counted on from there. */
+/* Adds what another one has of the sets that follow. */
 void metric_join(MetricSums *sums, const MetricSums *next);
 /* Adds a set's output. */
 void metric_add_output(MetricSums *sums, size_t output, const DemiData *want, const DemiData *have);
-/* Adds the rows of the set's first output of floats. */
+/* Adds the rows of the set's first output of floats; `first`: the label of the first of them. */
 void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *have,
-                     const MetricLabels *labels);
+                     const MetricLabels *labels, uint64_t first);
+/* One set's, for other processes, and from there into what was begun. */
+void metric_pack(ByteBuffer *bytes, const MetricSums *sums);
+void metric_unpack(ShareBytes *bytes, MetricSums *sums);
 
 double metric_score(const MetricSums *sums, DemiMetric metric);
 /* A score of one output alone; infinite of metrics that have none. */

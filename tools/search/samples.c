@@ -78,6 +78,20 @@ void samples_add_set(Samples *samples, const DemiData *const *want, const DemiDa
     for (size_t k = 0; k < samples->outputs; k++) value_sums_add(&sums[k], want[k], have[k]);
 }
 
+void samples_pack(ByteBuffer *bytes, const Samples *samples) {
+    const uint64_t count = samples->items.count;
+    share_pack(bytes, &count, sizeof count);
+    for (size_t i = 0; i < samples->items.count; i++)
+        share_pack(bytes, samples->items.items[i], samples->outputs * sizeof(ValueSums));
+}
+
+void samples_unpack(ShareBytes *bytes, Samples *samples) {
+    uint64_t count;
+    share_unpack(bytes, &count, sizeof count);
+    for (uint64_t i = 0; i < count && !bytes->cut; i++)
+        share_unpack(bytes, next_sample(samples), samples->outputs * sizeof(ValueSums));
+}
+
 /* ---- sums and means over samples: sqnr and cosine --------------------------------------------- */
 
 /* Interval of one output from its samples. */

@@ -27,6 +27,10 @@ void samples_begin(Samples *samples, size_t outputs, Arena *arena);
 void samples_add_set(Samples *samples, const DemiData *const *want, const DemiData *const *have,
                      uint64_t rows);
 
+/* All that there are, for other processes, and from there behind those that there are. */
+void samples_pack(ByteBuffer *bytes, const Samples *samples);
+void samples_unpack(ShareBytes *bytes, Samples *samples);
+
 /* Rows along the first axis, where a set's inputs and its outputs of floats all have as many, at least 2; else
  * 0. The set's values and outputs are there. */
 uint64_t samples_rows(const Session *reference, const TrialSet *set);

@@ -49,7 +49,7 @@ static void look(Seen *seen, const float *want, const float *have, size_t rows, 
         const DemiData z = tensor(have + i * WIDTH, (int64_t)each, dims);
         const DemiData *const mine = &y, *const other = &z;
         metric_add_output(&seen->sums, 0, &y, &z);
-        metric_add_rows(&seen->sums, &y, &z, NULL);
+        metric_add_rows(&seen->sums, &y, &z, NULL, 0);
         samples_add_set(&seen->samples, &mine, &other, as_rows ? each : 0);
         seen->sums.sets++;
     }
@@ -173,10 +173,10 @@ TEST(test_paired) {
     have[39 * WIDTH] = -1;
     int64_t dims[2];
     const DemiData y = tensor(want, 40, dims), z = tensor(have, 40, dims);
-    const MetricLabels given = {labels, 40};
+    const MetricLabels given = {labels, 40, NULL};
     metric_begin(&seen.sums, 1, &test_arena);
     samples_begin(&seen.samples, 1, &test_arena);
-    metric_add_rows(&seen.sums, &y, &z, &given);
+    metric_add_rows(&seen.sums, &y, &z, &given, 0);
     const IntervalOptions paired = {DEMI_METRIC_ACCURACY, 0.95, 0, true};
     const IntervalOptions alone = {DEMI_METRIC_ACCURACY, 0.95, 0, false};
     const Interval change = samples_interval(&seen.samples, &seen.sums, &paired);

@@ -21,9 +21,8 @@ static bool is_share(const SearchJob *job) {
 
 static bool score_plain(SearchJob *job, Score *found, Err *err) {
     static const char key[] = "float, held out";
-    const DemiConvertOptions plain = search_model_unconverted(&job->model, job->arena);
     if (search_noted(job, key, found)) return true;
-    return evaluation_run(&job->model, &job->acceptance.scoring, &plain, found, err) &&
+    return search_run(job, &job->acceptance.scoring, NULL, found, err) &&
            search_note(job, key, found, err);
 }
 

@@ -14,15 +14,6 @@ const char *search_key(const SearchJob *job, const uint8_t *assignment) {
     return key;
 }
 
-bool search_run(SearchJob *job, const Scoring *scoring, const uint8_t *assignment, Score *found,
-                Err *err) {
-    Arena *within = arena_child(job->arena);
-    const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
-    const bool ok = evaluation_run(&job->model, scoring, &options, found, err);
-    arena_free(within);
-    return ok;
-}
-
 /* Machines sum in different orders, so their scores are not the same to the last digits. */
 static bool confirm(SearchJob *job, const Scoring *scoring, size_t point, double noted, Err *err) {
     const double apart = 0.02;
@@ -108,12 +99,11 @@ static bool stop(void *user) {
 /* What the float model itself scores; its drop makes the target. */
 static bool find_target(SearchJob *job, Err *err) {
     DemiSearchTotals *totals = &job->search->totals;
-    const DemiConvertOptions plain = search_model_unconverted(&job->model, job->arena);
     const double *noted = job->journal ? journal_find(job->journal, "float", 1) : NULL;
     job->target = job->options.target;
     Score found = SCORE_NONE;
     if (noted) found.value = *noted;
-    if (!noted && !evaluation_run(&job->model, &job->scoring, &plain, &found, err)) return false;
+    if (!noted && !search_run(job, &job->scoring, NULL, &found, err)) return false;
     if (isnan(found.value) && !isnan(job->options.drop)) {
         err_set(err, ERR_MODEL, "the unconverted model's score is not a number");
         err_hint(err, "--drop is relative to it; use --target instead");

@@ -113,9 +113,14 @@ bool search_lower_aim(SearchJob *job);
 /* Whether another point may be tested. */
 bool search_may_accept(const SearchJob *job);
 
-/* Runs an assignment and scores it as `scoring` says. */
+/* Runs an assignment, or the unconverted model where that is NULL, and scores it as `scoring` says, which is the
+ * search's own or the acceptance's. Other processes run their share of the sets (search_share.c). */
 bool search_run(SearchJob *job, const Scoring *scoring, const uint8_t *assignment, Score *found,
                 Err *err);
+
+/* What processes but the first do: what it runs, until it calls search_release. */
+bool search_serve(SearchJob *job, Err *err);
+bool search_release(SearchJob *job, Err *err);
 
 /* What the journal calls an assignment. */
 const char *search_key(const SearchJob *job, const uint8_t *assignment);

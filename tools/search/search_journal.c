@@ -32,16 +32,29 @@ static uint64_t hash_values(const DemiData *values, size_t count) {
     return hash;
 }
 
-/* Weights count by the outputs that they give. */
-static bool hash_sets(Trials *trials, uint64_t *hash, Err *err) {
-    *hash = *hash * 31 + trials->count;
-    for (size_t i = 0; i < trials->count; i++) {
+/* Two of each set: of its inputs and its outputs. */
+static bool hash_mine(Trials *trials, uint64_t *hashes, Err *err) {
+    for (size_t k = 0; k < trials_mine(trials); k++) {
+        const size_t i = trials_place(trials, k);
+        const TrialSet *set = &trials->sets[i];
         if (!trials_bind(trials, i, err)) return false;
-        *hash = *hash * 31 + hash_values(trials->sets[i].values, trials->reference->input_count);
-        *hash = *hash * 31 + hash_values(trials->sets[i].outputs, trials->reference->output_count);
+        hashes[2 * i] = hash_values(set->values, trials->reference->input_count);
+        hashes[2 * i + 1] = hash_values(set->outputs, trials->reference->output_count);
         trials_end_set(trials, i);
     }
     return true;
+}
+
+/* Weights count by the outputs that they give. */
+static bool hash_sets(Trials *trials, uint64_t *hash, Err *err) {
+    Arena *within = arena_child(trials->arena);
+    uint64_t *hashes = ARENA_ARRAY(within, uint64_t, 2 * trials->count + 1);
+    const bool ok = hash_mine(trials, hashes, err) &&
+                    share_words(&trials->share, hashes, 2 * trials->count, err);
+    *hash = *hash * 31 + trials->count;
+    for (size_t i = 0; i < 2 * trials->count; i++) *hash = *hash * 31 + hashes[i];
+    arena_free(within);
+    return ok;
 }
 
 static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
@@ -107,9 +120,10 @@ static const char *candidate_names(const SearchJob *job) {
 bool search_open_journal(SearchJob *job, Err *err) {
     const DemiSearchOptions *o = &job->options;
     uint64_t data = 0;
-    if (!o->journal || o->part) return true;
+    if (!o->journal) return true;
     const char *policy = policy_hash(job, err);
     if (!policy || !hash_data(job, &data, err)) return false;
+    if (o->part) return true;
     const JournalField fields[] = {
         {"demi", DEMI_VERSION_STRING},
         {"acceptance", search_acceptance_name(job)},

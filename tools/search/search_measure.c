@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "gradient_noise.h"
-#include "replay.h"
 #include "search_job.h"
 #include "sensitivity.h"
 #include "solve_bound.h"
@@ -90,11 +89,11 @@ static bool find_allowed(SearchJob *job, Err *err) {
 
 /* Each process has its own groups' numbers, and zeros. */
 static bool combine(SearchJob *job, double *numbers, size_t count, Err *err) {
+    const Share *share = &job->model.trials.share;
+    if (share_is_alone(share)) return true;
     uint64_t *words = ARENA_ARRAY(job->arena, uint64_t, count + 1);
-    if (job->options.parts <= 1) return true;
     memcpy(words, numbers, count * sizeof *words);
-    if (!job->options.combine(job->options.combine_user, words, count))
-        return err_set(err, ERR_ENV, "cannot get the measurements of other processes");
+    if (!share_words(share, words, count, err)) return false;
     memcpy(numbers, words, count * sizeof *words);
     return true;
 }
@@ -391,26 +390,10 @@ static bool find_noted(SearchJob *job, size_t all, bool *found, Err *err) {
     return true;
 }
 
-/* Others wait for the first process's corners: the memory of a recording, which the kernel gives page by
- * page, is had meanwhile. */
-static bool rehearse(SearchJob *job, Err *err) {
-    const Sensitivity asked = asked_of(job, NULL, NULL);
-    Trials *trials = asked.trials;
-    Arena *within = arena_child(job->arena);
-    Replay *replay;
-    const bool ok =
-        trials_bind(trials, 0, err) &&
-        replay_record(trials->reference->context, asked.cache_bytes, within, &replay, err);
-    arena_free(within);
-    if (ok) trials_end_set(trials, 0);
-    return ok;
-}
-
 bool search_measure(SearchJob *job, Err *err) {
     const size_t count = job->model.candidate_count, all = search_groups(job)->count * count;
     bool *wanted = ARENA_ARRAY(job->arena, bool, all + 1), noted = false;
     const bool gradient = job->options.sensitivity == DEMI_SENSITIVITY_GRADIENT;
-    if (job->options.part && !gradient && !is_scored(job) && !rehearse(job, err)) return false;
     if (!find_noted(job, all, &noted, err) || noted) return noted;
     for (size_t i = 0; i < all; i++)
         wanted[i] = job->allowed[i] && !candidate_is_plain(job->model.candidates[i % count]) &&

@@ -90,7 +90,9 @@ bool search_model_trials(SearchModel *m, const DemiInputOptions *inputs, size_t 
                        .how = m->how,
                        .source = m->trials.source,
                        .progress = m->trials.progress,
-                       .parts = parts};
+                       .parts = parts,
+                       .share = m->trials.share,
+                       .held = m->trials.held};
     trials->how.inputs = *inputs;
     inputs_copy(m->arena, &trials->how.inputs);
     return trials_open(trials, err);

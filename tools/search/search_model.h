@@ -51,7 +51,7 @@ typedef struct SearchModel {
 } SearchModel;
 
 /* Opens the source twice: to look at, and to run. `arena`, `source`, `convert`, `how`, `candidates`
- * and the trials' progress and parts are set, and stay. ERR_USAGE where two 16-bit float types are among the
+ * and the trials' progress, parts and share are set, and stay. ERR_USAGE where two 16-bit float types are among the
  * candidates: a conversion has one. */
 bool search_model_open(SearchModel *model, MemTrap *trap, Err *err);
 

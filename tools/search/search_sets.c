@@ -76,6 +76,11 @@ typedef struct Look {
     size_t samples;  /* rows, where all have some: see samples_rows */
 } Look;
 
+/* What one process sees of a set, in words that are brought together. */
+typedef struct Seen {
+    uint64_t rows, width, finite, floats, samples;
+} Seen;
+
 static void count_numbers(const DemiData *value, uint64_t *all, uint64_t *finite) {
     if (!value_is_floats(value) || value->dtype != DEMI_FLOAT) return;
     const float *items = value->data;
@@ -91,40 +96,60 @@ static const DemiData *first_floats(const Session *reference, const TrialSet *se
     return NULL;
 }
 
+static void see_rows(const Session *reference, const TrialSet *set, Seen *seen) {
+    const DemiData *first = first_floats(reference, set);
+    const uint64_t rows = samples_rows(reference, set);
+    seen->floats = first != NULL;
+    seen->samples = rows ? rows : 1;
+    seen->width = first && first->rank ? (uint64_t)first->dims[first->rank - 1] : 0;
+    seen->rows = seen->width ? value_count(first) / seen->width : 0;
+}
+
 /* Numbers that are NaN or infinite are not compared, so of a set of nothing else any model is right. */
-static bool look_at_set(Look *look, const Session *reference, const TrialSet *set, Err *err) {
+static bool look_at_set(const Look *look, const Session *reference, const TrialSet *set, Seen *seen,
+                        Err *err) {
     uint64_t all = 0, finite = 0;
     for (size_t i = 0; i < reference->output_count; i++)
         count_numbers(&set->outputs[i], &all, &finite);
-    look->floats += first_floats(reference, set) != NULL;
-    look->finite += finite > 0;
+    see_rows(reference, set, seen);
+    seen->finite = finite > 0;
     if (!all || finite || !look->model->sets.compares) return true;
     err_set(err, ERR_MODEL, "the float32 model's outputs on this set are all NaN or infinite");
     if (set->from.title) err_file(err, set->from.title);
     return false;
 }
 
-static void note_rows(Look *look, const Session *reference, const TrialSet *set) {
-    const DemiData *first = first_floats(reference, set);
-    const uint64_t width = first && first->rank ? (uint64_t)first->dims[first->rank - 1] : 0;
-    look->rows[set->number] = width ? value_count(first) / width : 0;
-    look->width[set->number] = width;
+static bool look_at_mine(const Look *look, Trials *trials, Seen *seen, Err *err) {
+    for (size_t k = 0; k < trials_mine(trials); k++) {
+        const size_t i = trials_place(trials, k);
+        if (!progress_tell(&look->model->trials.progress, "running the float32 model", i,
+                           trials->count, err) ||
+            !trials_bind(trials, i, err) ||
+            !look_at_set(look, trials->reference, &trials->sets[i], &seen[i], err))
+            return false;
+        trials_end_set(trials, i);
+    }
+    return true;
 }
 
 /* `data`: the trials have the data's sets. */
 static bool look_at(Look *look, Trials *trials, bool data, Err *err) {
+    enum { WORDS = sizeof(Seen) / sizeof(uint64_t) };
+    Arena *within = arena_child(look->model->arena);
+    Seen *seen = ARENA_ARRAY(within, Seen, trials->count + 1);
+    const bool ok = look_at_mine(look, trials, seen, err) &&
+                    share_words(&trials->share, &seen->rows, trials->count * WORDS, err);
     look->finite = look->floats = look->samples = 0;
-    for (size_t i = 0; i < trials->count; i++) {
-        if (!progress_tell(&look->model->trials.progress, "running the float32 model", i,
-                           trials->count, err) ||
-            !trials_bind(trials, i, err) ||
-            !look_at_set(look, trials->reference, &trials->sets[i], err))
-            return false;
-        const uint64_t rows = samples_rows(trials->reference, &trials->sets[i]);
-        look->samples += rows ? (size_t)rows : 1;
-        if (data) note_rows(look, trials->reference, &trials->sets[i]);
-        trials_end_set(trials, i);
+    for (size_t i = 0; ok && i < trials->count; i++) {
+        look->finite += (size_t)seen[i].finite;
+        look->floats += (size_t)seen[i].floats;
+        look->samples += (size_t)seen[i].samples;
+        if (!data) continue;
+        look->rows[trials->sets[i].number] = seen[i].rows;
+        look->width[trials->sets[i].number] = seen[i].width;
     }
+    arena_free(within);
+    if (!ok) return false;
     if (!look->floats || look->finite || !look->model->sets.compares) return true;
     return err_set(err, ERR_MODEL, "the float32 model's outputs have no elements on any set");
 }
@@ -154,11 +179,13 @@ static bool check_labels(const Look *look, size_t sets, const MetricLabels *labe
 static MetricLabels select_labels(const Look *look, const Trials *trials,
                                   const MetricLabels *labels) {
     int64_t *items = ARENA_ARRAY(look->model->arena, int64_t, labels->count + 1);
-    MetricLabels found = {items, 0};
+    size_t *firsts = ARENA_ARRAY(look->model->arena, size_t, trials->count + 1);
+    MetricLabels found = {items, 0, firsts};
     for (size_t i = 0; i < trials->count; i++) {
         const size_t number = trials->sets[i].number;
         size_t first = 0;
         for (size_t k = 0; k < number; k++) first += (size_t)look->rows[k];
+        firsts[i] = found.count;
         memcpy(items + found.count, labels->items + first,
                (size_t)look->rows[number] * sizeof *items);
         found.count += (size_t)look->rows[number];
@@ -216,10 +243,12 @@ static bool take_labels(const Look *look, const Look *own, size_t sets, Err *err
         m->holdout_labels = select_labels(look, &m->holdout, given);
         return true;
     }
-    m->holdout_labels = *holdout;
-    if (check_labels(own, m->holdout.count, holdout, err)) return true;
-    err_hint(err, "these labels are of the sets that are held out");
-    return false;
+    if (!check_labels(own, m->holdout.count, holdout, err)) {
+        err_hint(err, "these labels are of the sets that are held out");
+        return false;
+    }
+    m->holdout_labels = select_labels(own, &m->holdout, holdout);
+    return true;
 }
 
 bool search_sets_divide(SearchModel *m, Err *err) {
@@ -231,5 +260,6 @@ bool search_sets_divide(SearchModel *m, Err *err) {
     Look look = new_look(m, sets), own = new_look(m, m->holdout.count);
     return (!m->calibration.count || look_at_calibration(&look, err)) &&
            (!m->holdout.count || look_at_holdout(&look, &own, err)) &&
-           look_at(&look, &m->trials, true, err) && take_labels(&look, &own, sets, err);
+           look_at(&look, &m->trials, true, err) && trials_share_assumed(&m->trials, err) &&
+           take_labels(&look, &own, sets, err);
 }

@@ -68,14 +68,14 @@ static void add_changes(const Measuring *m, const Group *group, const Candidate 
                                  .user = &roundings.items[i].rounding}));
 }
 
-static void add_outputs(const Measuring *m, MetricSums *sums) {
+static void add_outputs(const Measuring *m, MetricSums *sums, uint64_t first) {
     const DemiContext *context = m->asked->trials->reference->context;
     bool rows = false;
     for (size_t i = 0; i < m->outputs; i++) {
         const DemiData *have = demi_context_output(context, i), *want = &m->set->outputs[i];
         metric_add_output(sums, i, want, have);
         if (!rows && want->kind == DEMI_DATA_TENSOR_KIND && want->dtype == DTYPE_FLOAT) {
-            metric_add_rows(sums, want, have, m->asked->labels);
+            metric_add_rows(sums, want, have, m->asked->labels, first);
             rows = true;
         }
     }
@@ -101,8 +101,7 @@ static void note_answer(Measuring *m, size_t question) {
     MetricSums *sums = &m->found->sums[question], now;
     Arena *within = arena_child(m->arena);
     metric_begin(&now, m->outputs, within);
-    now.rows = sums->rows;
-    add_outputs(m, &now);
+    add_outputs(m, &now, sums->rows);
     now.sets = 1;
     const double noise = metric_noise(&now);
     m->spreads[question].sum += noise;

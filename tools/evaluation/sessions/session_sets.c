@@ -133,8 +133,9 @@ static bool is_output(const Session *s, const char *name) {
 
 bool session_read_archive(Session *s, Arena *arena, const char *path, bool outputs, Err *err) {
     NpzMembers members = {0};
-    Source *source = source_open(arena, path, 0, err);
-    bool ok = source && npz_list(arena, source, &members, err);
+    Arena *within = arena_child(arena);
+    Source *source = source_open(within, path, 0, err);
+    bool ok = source && npz_list(within, source, &members, err);
     for (size_t m = 0; ok && m < members.count; m++) {
         const char *name = members.items[m].name;
         size_t i = session_input(s, name);
@@ -143,6 +144,7 @@ bool session_read_archive(Session *s, Arena *arena, const char *path, bool outpu
         else if (!outputs || !is_output(s, name))
             ok = session_no_input(s, arena, path, name, NULL, err);
     }
+    arena_free(within);
     if (!ok) err_file(err, path);
     return ok;
 }

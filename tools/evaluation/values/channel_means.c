@@ -6,11 +6,6 @@
 
 #include "row_clones.h"
 
-struct ChannelSum {
-    int64_t whole;
-    uint64_t part; /* of 1, in units of 2^-64 */
-};
-
 static const double LARGEST = 0x1p53; /* of a tensor's sum */
 
 /* ---- numbers --------------------------------------------------------------------------------- */

@@ -10,7 +10,11 @@
 #include "demi_runtime.h"
 #include "round_steps.h"
 
-typedef struct ChannelSum ChannelSum;
+/* A fixed-point number. */
+typedef struct ChannelSum {
+    int64_t whole;
+    uint64_t part; /* of 1, in units of 2^-64 */
+} ChannelSum;
 
 /* Of places along `axis`, from behind where it is negative: -1 is the last. */
 typedef struct ChannelMeans {

@@ -175,8 +175,11 @@ bool value_is_archive(Arena *arena, const char *path) {
     Err ignored = {.code = ERR_NONE};
     struct stat status;
     if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-    Source *source = source_open(arena, path, MOST_FILE, &ignored);
-    return source && is_zip(source);
+    Arena *within = arena_child(arena);
+    const Source *source = source_open(within, path, MOST_FILE, &ignored);
+    const bool archive = source && is_zip(source);
+    arena_free(within);
+    return archive;
 }
 
 static bool has_ending(const char *path, const char *ending) {
@@ -214,11 +217,11 @@ bool value_file_find(Arena *arena, const ValueFile *file, const DemiPlanIo *io, 
            npy_open(arena, bytes, io->dtype, array, err);
 }
 
-/* All of an array. */
-static bool read_array(Arena *arena, const ValueFile *file, const DemiPlanIo *io, DemiData *value,
-                       Err *err) {
+/* All of an array; what is needed for that in `within`. */
+static bool read_array(Arena *arena, Arena *within, const ValueFile *file, const DemiPlanIo *io,
+                       DemiData *value, Err *err) {
     NpyArray array;
-    return value_file_find(arena, file, io, &array, err) &&
+    return value_file_find(within, file, io, &array, err) &&
            npy_read(arena, &array, (NpyRows){0, 0}, value, err);
 }
 
@@ -263,16 +266,17 @@ static bool read_bare(Arena *arena, const Source *source, const DemiPlanIo *io, 
     return true;
 }
 
-bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiData *value,
-                     Err *err) {
-    const Source *source = source_open(arena, path, MOST_FILE, err);
+/* The file is closed with `within`. */
+static bool read_file(Arena *arena, Arena *within, const char *path, const DemiPlanIo *io,
+                      DemiData *value, Err *err) {
+    const Source *source = source_open(within, path, MOST_FILE, err);
     bool ok = source;
     if (ok && is_zip(source)) {
         ValueFile file = {source, true, {0}};
-        ok = npz_list(arena, source, &file.members, err);
-        ok = ok && read_array(arena, &file, io, value, err);
+        ok = npz_list(within, source, &file.members, err);
+        ok = ok && read_array(arena, within, &file, io, value, err);
     } else if (ok && is_array(source, path)) {
-        ok = read_array(arena, &(ValueFile){source, false, {0}}, io, value, err);
+        ok = read_array(arena, within, &(ValueFile){source, false, {0}}, io, value, err);
     } else if (ok && has_ending(path, ".npz")) {
         ok = err_set(err, ERR_MODEL, "not an .npz archive");
     } else if (ok && has_ending(path, ".pb")) {
@@ -281,6 +285,14 @@ bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiD
     } else if (ok) {
         ok = read_bare(arena, source, io, value, err);
     }
+    return ok;
+}
+
+bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiData *value,
+                     Err *err) {
+    Arena *within = arena_child(arena);
+    const bool ok = read_file(arena, within, path, io, value, err);
+    arena_free(within);
     if (!ok) err_file(err, path);
     return ok;
 }

@@ -46,6 +46,16 @@ void value_sums_add(ValueSums *sums, const DemiData *want, const DemiData *have)
         add_floats(sums, want->data, have->data, value_count(want));
 }
 
+void value_sums_join(ValueSums *sums, const ValueSums *other) {
+    sums->signal += other->signal;
+    sums->noise += other->noise;
+    sums->product += other->product;
+    sums->size += other->size;
+    sums->most = fmax(sums->most, other->most);
+    sums->largest = fmax(sums->largest, other->largest);
+    sums->broken = sums->broken || other->broken;
+}
+
 double value_sums_noise(const ValueSums *sums) {
     if (sums->broken) return INFINITY;
     if (sums->noise == 0) return 0;

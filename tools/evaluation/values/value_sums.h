@@ -17,6 +17,9 @@ typedef struct ValueSums {
 /* Adds a value, and a sequence's items; what is not of floats does not count. */
 void value_sums_add(ValueSums *sums, const DemiData *want, const DemiData *have);
 
+/* Adds what another one has. */
+void value_sums_join(ValueSums *sums, const ValueSums *other);
+
 /* Noise by signal: what adds up where precisions of several parts are lowered. Infinite where it is
  * broken. */
 double value_sums_noise(const ValueSums *sums);

@@ -428,6 +428,10 @@ class DemiTrialOptions(Sized):
     context: Any
     progress: Any
     progress_user: int | None
+    part: int
+    parts: int
+    combine: Any
+    combine_user: int | None
 
 
 class DemiVerdictTotals(Structure):
@@ -735,10 +739,10 @@ DemiDiffFn = CFUNCTYPE(
     c_bool, c_void_p, POINTER(DemiDifference))
 DemiAgainstFn = CFUNCTYPE(
     c_bool, c_void_p, c_char_p)
-DemiScoreFn = CFUNCTYPE(
-    c_int, c_void_p, c_void_p, POINTER(c_double), POINTER(DemiError))
 DemiCombineFn = CFUNCTYPE(
     c_bool, c_void_p, POINTER(c_uint64), c_size_t)
+DemiScoreFn = CFUNCTYPE(
+    c_int, c_void_p, c_void_p, POINTER(c_double), POINTER(DemiError))
 DemiTrainFn = CFUNCTYPE(
     c_bool, c_void_p, POINTER(DemiTrainStep))
 DemiTrainSaveFn = CFUNCTYPE(
@@ -880,7 +884,8 @@ DemiPick._fields_ = [
 DemiTrialOptions._fields_ = [
     ("size", c_uint32), ("inputs", POINTER(DemiInputOptions)),
     ("compile", POINTER(DemiCompileOptions)), ("context", POINTER(DemiContextOptions)),
-    ("progress", DemiProgressFn), ("progress_user", c_void_p)]
+    ("progress", DemiProgressFn), ("progress_user", c_void_p), ("part", c_size_t),
+    ("parts", c_size_t), ("combine", DemiCombineFn), ("combine_user", c_void_p)]
 DemiVerdictTotals._fields_ = [
     ("error", c_double), ("broken", c_bool), ("stopped", c_bool), ("beyond", c_size_t),
     ("sets", c_size_t), ("trials", c_size_t), ("assumed", c_char_p), ("limit", DemiLimit)]

@@ -19,6 +19,7 @@ from ._models import (Data, Folder, Handle, Inputs, Model, ModelProto, Path, Poi
                       texts, write_file)
 from ._passes import passes_pointer
 from ._report import Report, Verdict, report_of, verdict_of
+from ._share import context_options, current
 
 # What of DemiConvertOptions is a plain text, number or truth: a new setting needs no line here.
 _KINDS = {ctypes.c_char_p: "str", ctypes.c_int64: "int64", ctypes.c_bool: "bool"}
@@ -76,9 +77,11 @@ class _Runs:
         self._source = Source(model, data_root)
         self._inputs = Inputs(data, name=name, **how)
         self._progress = progress_callback(progress, self._guard)
-        self._context = _abi.DemiContextOptions(threads=threads)
+        share = current()
         self._options = _abi.DemiTrialOptions(inputs=self._inputs.pointer, progress=self._progress,
-                                              context=ctypes.pointer(self._context))
+                                              context=context_options(threads, share))
+        if share is not None:
+            share.set_options(self._options, self._guard)
         self._trials = ctypes.c_void_p()
 
     def __enter__(self) -> "_Runs":
@@ -216,24 +219,17 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     `progress(what, done, total)` is called between steps. If it returns False or raises an exception, the
     call ends."""
     chosen = ConvertOptions({"to": to, **options})
-    how = inputs_how(inputs)
-    verdict = None
+    how = _RunsHow(inputs_how(inputs), threads, progress, data_root)
     rounded = ctypes.c_void_p()
     guard = Guard()
     raw = ctypes.c_void_p()
     try:
         if calibrate is not None:
-            with _Runs(model, "calibrate", calibrate, how, threads, progress, data_root) as runs:
-                if _rounds(chosen, calibrate):
-                    runs.round(chosen, rounded)
-                if chosen.value.to not in _WEIGHTS_ALONE:
-                    runs.calibrate(chosen, calibration)
+            _calibrate(model, chosen, calibrate, calibration, how, rounded)
         run = _abi.DemiRunOptions(unchecked=not check, progress=progress_callback(progress, guard),
                                   passes=passes_pointer(), rounded=rounded)
         chosen.value.run = ctypes.pointer(run)
-        if verify is not None or max_error is not None:
-            with _Runs(model, "verify", verify, how, threads, progress, data_root) as runs:
-                verdict = runs.verify(chosen, None if max_error is None else take_limit(max_error))
+        verdict = _verify(model, chosen, verify, max_error, how)
         run.runs_here = calibrate is not None or verdict is not None
         with Handle(model, data_root) as handle:
             call(lib.demi_convert, handle, chosen.ref, byref(raw), guard=guard)
@@ -243,6 +239,52 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
         lib.demi_report_free(raw)
         lib.demi_rounded_free(rounded)
     return report if out is not None else (made, report)
+
+
+@dataclass(frozen=True)
+class _RunsHow:
+    inputs: Mapping[str, Any]
+    threads: int
+    progress: Progress | None
+    data_root: Folder | None
+
+    def runs(self, model: Model, name: str, data: Data) -> _Runs:
+        return _Runs(model, name, data, self.inputs, self.threads, self.progress, self.data_root)
+
+
+def _calibrate(model: Model, chosen: ConvertOptions, data: Data, method: str, how: _RunsHow,
+               rounded: ctypes.c_void_p) -> None:
+    with how.runs(model, "calibrate", data) as runs:
+        if _rounds(chosen, data):
+            runs.round(chosen, rounded)
+        if chosen.value.to not in _WEIGHTS_ALONE:
+            runs.calibrate(chosen, method)
+
+
+def _verify(model: Model, chosen: ConvertOptions, data: Data, max_error: float | None, how: _RunsHow) -> Verdict | None:
+    if data is None and max_error is None:
+        return None
+    with how.runs(model, "verify", data) as runs:
+        return runs.verify(chosen, None if max_error is None else take_limit(max_error))
+
+
+def measure(model: Model, *, to: str = "float16", verify: Data = None, max_error: float | None = None,
+            calibrate: Data = None, calibration: str = "best", inputs: Mapping[str, Any] | None = None,
+            check: bool = True, data_root: Folder | None = None, **options: Any) -> list[str]:
+    """Runs what `convert` runs before it converts, and returns the calibration ranges: for the processes that share
+    that work, of which one converts."""
+    chosen = ConvertOptions({"to": to, **options})
+    how = _RunsHow(inputs_how(inputs), 0, None, data_root)
+    rounded = ctypes.c_void_p()
+    try:
+        if calibrate is not None:
+            _calibrate(model, chosen, calibrate, calibration, how, rounded)
+        run = _abi.DemiRunOptions(unchecked=not check, passes=passes_pointer(), rounded=rounded)
+        chosen.value.run = ctypes.pointer(run)
+        _verify(model, chosen, verify, max_error, how)
+        return [text_of(chosen.value.ranges[i]) for i in range(chosen.value.range_count)]
+    finally:
+        lib.demi_rounded_free(rounded)
 
 
 def convert_policy(**options: Any) -> str:

@@ -17,6 +17,7 @@ from ._lib import Guard, call, encode, lib
 from ._models import (Data, Folder, Inputs, Model, Path, Progress, Source, Writer, choice, inputs_how, progress_callback,
                       text_list, texts)
 from ._report import finite, plain, table_html, table_text
+from ._share import context_options, current
 
 _METRICS = {"sqnr": 0, "cosine": 1, "top1": 2, "accuracy": 3, "error": 4, "score": 5}
 _COSTS = {"bitops": 0, "bytes": 1, "latency": 2}
@@ -181,6 +182,11 @@ def _score_callback(score: Callable[[bytes], float], guard: Guard) -> Any:
     return _abi.DemiScoreFn(guard.wrap(rate, _codes.DEMI_ERR_CANCELLED))
 
 
+def unused_score(made: bytes) -> float:
+    """A score that is never asked for: of processes that only measure groups."""
+    raise AssertionError
+
+
 def _share(share: float) -> float:
     """NaN would be the default."""
     if isinstance(share, bool) or not 0 <= share < 1:
@@ -273,10 +279,14 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
     for name, text in (("journal", journal), ("score_name", score_name), ("sensitivity_name", sensitivity_name)):
         if text is not None:
             setattr(told, name, encode(text))
+    share = current()
+    if share is not None:
+        told.context = context_options(0, share)
+        share.set_options(told, guard)
     raw = ctypes.c_void_p()
     try:
         call(lib.demi_search_run, source.ref, byref(told), byref(raw), guard=guard)
-        return _result_of(raw)
+        return _result_of(raw) if raw else None  # type: ignore[return-value]  # of another process
     finally:
         lib.demi_search_free(raw)
 
