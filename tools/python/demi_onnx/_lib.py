@@ -49,6 +49,8 @@ class Guard:
         """Returns the function, which then returns `failed` if it raises."""
 
         def guarded(*operands: Any) -> Any:
+            if self.caught is not None:  # before its `try`: ctypes then returns whatever there was
+                return failed
             try:
                 return function(*operands)
             except BaseException as error:  # whatever it is goes on later
