@@ -64,12 +64,9 @@ static bool run_or_find(SearchJob *job, const uint8_t *assignment, DemiNumerics 
     const char *key = search_key(job, assignment);
     if (numerics == DEMI_NUMERICS_FAITHFUL) key = arena_printf(job->arena, "faithful %s", key);
     if (search_noted(job, key, found)) return true;
-    Arena *within = arena_child(job->arena);
-    const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
-    const bool ok = evaluation_once(&job->model, &job->scoring, &options, numerics, found, err);
-    arena_free(within);
     *noted = false;
-    return ok && search_note(job, key, found, err);
+    return search_run_once(job, &job->scoring, assignment, numerics, found, err) &&
+           search_note(job, key, found, err);
 }
 
 /* As evaluation_run; what was found each way is noted, as it depends on the target whether both are asked. */

@@ -118,6 +118,10 @@ bool search_may_accept(const SearchJob *job);
 bool search_run(SearchJob *job, const Scoring *scoring, const uint8_t *assignment, Score *found,
                 Err *err);
 
+/* The same in one of the ways in which models are run. */
+bool search_run_once(SearchJob *job, const Scoring *scoring, const uint8_t *assignment,
+                     DemiNumerics numerics, Score *found, Err *err);
+
 /* What processes but the first do: what it runs, until it calls search_release. */
 bool search_serve(SearchJob *job, Err *err);
 bool search_release(SearchJob *job, Err *err);

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import os
 import queue
 import secrets
@@ -285,9 +286,10 @@ def calibrate(model: Model, data: Data, *, to: str = "int8", calibration: str = 
               inputs: Mapping[str, Any] | None = None, workers: int = 1, over: str = "auto", threads: int = 0,
               data_root: Folder | None = None, **options: Any) -> list[str]:
     """Measures calibration ranges on `data`, and returns them for `ranges`, an option of `demi_onnx.convert`. They are
-    those that `demi_onnx.convert` measures for the same options. Weights are not rounded on the data."""
+    those that `demi_onnx.convert` measures for the same options and `equalize="never"`: ranges of an equalized model
+    hold only with its channel scales. Weights are not rounded on the data."""
     how = {"to": to, "calibrate": _sent_data(data), "calibration": calibration, "inputs": inputs,
-           "data_root": data_root, "rounding": "nearest", **options}
+           "data_root": data_root, "rounding": "nearest", "equalize": "never", **options}
     with _shared("convert", model, how, workers, over, threads):
         return _convert.measure(model, **how)
 
@@ -299,9 +301,9 @@ def search(model: Model, *, data: Data = None, calibration: Data = None, holdout
     """Searches as `demi_onnx.search` does, with the same result and options: the sets of inputs and the groups are shared
     with `workers` more processes. Functions among the options (`progress`, `score`, `holdout_score`) are called in
     this process."""
-    for name in options:
-        if name not in _SEARCH_OPTIONS:
-            raise UsageError(f"there is no option {name!r}", hint=f"options are: {', '.join(sorted(_SEARCH_OPTIONS))}")
+    if options.get("sensitivity_score") is not None:
+        raise UsageError("sensitivity_score is called in every process", hint="use demi_onnx.search, or sensitivity='measured'")
+    _convert.ConvertOptions({name: value for name, value in options.items() if name not in _SEARCH_OPTIONS})
     how = {"data": _sent_data(data), "calibration": _sent_data(calibration),
            "holdout": holdout if isinstance(holdout, (int, float)) else _sent_data(holdout), "data_root": data_root,
            **options}
@@ -313,9 +315,7 @@ def search(model: Model, *, data: Data = None, calibration: Data = None, holdout
         return _search.search(model, **how)
 
 
-_SEARCH_OPTIONS = {"candidates", "target", "drop", "most_cost", "metric", "labels", "score", "cost", "holdout_labels",
-                   "holdout_score", "quantize_outputs", "algorithm", "sensitivity", "evaluations", "seconds", "journal",
-                   "convert", "inputs", "progress"}
+_SEARCH_OPTIONS = {name for name in inspect.signature(_search.search).parameters if name != "options"}
 
 
 # ---- running ------------------------------------------------------------------------------------------
