@@ -20,6 +20,7 @@ import types
 import unittest
 
 import numpy as np
+import python_convert_test
 import python_test
 from python_test import CONV, DEMI_FOLDER, demi, matmul, unary
 
@@ -77,7 +78,8 @@ if __name__ == "__main__":
     words = [word for word in sys.argv[1:] if word != "--lines"]
     loader, suite = unittest.TestLoader(), unittest.TestSuite()
     suite.addTests(loader.loadTestsFromTestCase(Ends))
-    suite.addTests(loader.loadTestsFromNames(words, python_test) if words else loader.loadTestsFromModule(python_test))
+    for module in [python_test] if words else [python_test, python_convert_test]:
+        suite.addTests(loader.loadTestsFromNames(words, module) if words else loader.loadTestsFromModule(module))
     assert os.environ and pathlib
     watch()
     result = unittest.TextTestRunner().run(suite)
