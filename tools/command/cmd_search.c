@@ -157,7 +157,8 @@ static bool fill_search(Job *job, Err *err) {
         !parsed_real(parsed, "seconds", &o->seconds, 0, err) ||
         !number_of(parsed, "target", &o->target, err) ||
         !number_of(parsed, "drop", &o->drop, err) ||
-        !number_of(parsed, "max-cost", &o->most_cost, err))
+        !number_of(parsed, "max-cost", &o->most_cost, err) ||
+        !number_of(parsed, "bits", &o->bits, err))
         return false;
     if (parsed_flag(parsed, "target") && parsed_flag(parsed, "drop"))
         return err_set(err, ERR_USAGE, "give '--target' or '--drop', not both");

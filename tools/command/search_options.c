@@ -35,6 +35,10 @@ const OptionRow search_options[] = {
      "because values outside their calibration range would be clipped."},
     {"max-cost", 0, OPTION_ROW_VALUE, "SHARE", NULL,
      "In place of --target: find the best score at this share of the widest candidate's cost."},
+    {"bits", 0, OPTION_ROW_VALUE, "N", NULL,
+     "In place of --target: find the best score with N bits per weight on average, such as 4.5, "
+     "without "
+     "scales. The default candidates are then w8 and w4."},
     {"cost", 0, OPTION_ROW_VALUE, "WHAT", "bitops bytes latency",
      "Cost to minimize: bitops (default; multiplications times the bits of both factors), bytes "
      "(of weights and computed values), or latency (of steps measured on this machine)."},

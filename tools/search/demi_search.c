@@ -79,9 +79,11 @@ const DemiSearchPlace *demi_search_place(const DemiSearch *search, size_t i) {
 
 static bool find_candidates(SearchJob *job, Err *err) {
     const DemiSearchOptions *o = &job->options;
+    static const char *const of_bits[] = {"w8", "w4"};
     SearchModel *m = &job->model;
-    if (!search_candidates_find(o->candidates, o->candidate_count, &m->convert, &m->told,
-                                job->arena, err))
+    const bool usual = !o->candidates && !isnan(o->bits);
+    if (!search_candidates_find(usual ? of_bits : o->candidates, usual ? 2 : o->candidate_count,
+                                &m->convert, &m->told, job->arena, err))
         return false;
     m->candidates = m->told.items;
     m->candidate_count = m->told.count;
@@ -105,6 +107,15 @@ static bool check_options(const SearchJob *job, Err *err) {
         return err_set(err, ERR_USAGE, "scores of groups are not asked for by the sensitivity");
     if (!isnan(o->target) && !isnan(o->drop))
         return err_set(err, ERR_USAGE, "give a target or a drop, not both");
+    if (isnan(o->bits)) return true;
+    if (!isnan(o->target) || !isnan(o->drop) || !isnan(o->most_cost))
+        return err_set(err, ERR_USAGE,
+                       "bits take the place of a target, a drop, or a largest cost");
+    if (!(o->bits > 0 && o->bits <= 32)) {
+        err_set(err, ERR_USAGE, "bits are %g", o->bits);
+        err_expected(err, "a number of bits per weight, more than 0 and up to 32");
+        return false;
+    }
     return true;
 }
 
@@ -114,7 +125,7 @@ static bool holdout_is_given(const DemiSearchOptions *o) {
 
 static bool check_holdout(const SearchJob *job, Err *err) {
     const DemiSearchOptions *o = &job->options;
-    const bool aims = !isnan(o->target) || !isnan(o->drop) || !isnan(o->most_cost);
+    const bool aims = !isnan(o->target) || !isnan(o->drop) || search_is_bounded(o);
     if (!isnan(o->holdout) && !(o->holdout >= 0 && o->holdout < 1)) {
         err_set(err, ERR_USAGE, "bad holdout share");
         err_expected(err, "a number from 0 to less than 1");
@@ -141,7 +152,7 @@ static bool check_holdout(const SearchJob *job, Err *err) {
 /* A score of the caller's knows no sets, and a curve ends with no result that was chosen. */
 static void ask_for_sets(SearchJob *job) {
     const DemiSearchOptions *o = &job->options;
-    const bool aims = !isnan(o->target) || !isnan(o->drop) || !isnan(o->most_cost);
+    const bool aims = !isnan(o->target) || !isnan(o->drop) || search_is_bounded(o);
     SetOptions *sets = &job->model.sets;
     *sets =
         (SetOptions){.calibration = o->calibration_inputs,
@@ -242,6 +253,7 @@ DemiStatus demi_search_run(const DemiSource *model, const DemiSearchOptions *opt
                             .score = job.options.score,
                             .target = NAN,
                             .user = job.options.score_user};
+    if (!isnan(job.options.bits)) job.options.cost = DEMI_COST_BYTES;
     job.model.trials.share = (Share){o->part, o->parts, o->combine, o->combine_user};
     job.model.trials.progress =
         (Progress){.tell = job.options.progress, .user = job.options.progress_user};

@@ -158,6 +158,10 @@ typedef struct DemiSearchOptions {
     void *sensitivity_user;
     /* What the journal calls the two scores, so that it does not serve others; NULL: nothing. */
     const char *score_name, *sensitivity_name;
+    /* Not NaN, in place of `target` and `most_cost`: find the best score with this many bits per
+     * element of the groups' weights on average, without scales. The cost is the bytes of weights.
+     * `candidates` NULL then means w8 and w4. */
+    double bits;
 } DemiSearchOptions;
 
 #define DEMI_SEARCH_OPTIONS_INIT                                                                   \
@@ -166,7 +170,7 @@ typedef struct DemiSearchOptions {
             0, NULL, NULL, __builtin_nan(""), __builtin_nan(""), __builtin_nan(""),                \
             DEMI_COST_BITOPS, DEMI_SEARCH_SOLVE, false, false, 0, 0, 0, 0.0, NULL, 0, 0, NULL,     \
             NULL, NULL, NULL, NULL, DEMI_SENSITIVITY_MEASURED, NULL, NULL, __builtin_nan(""),      \
-            NULL, 0, NULL, NULL, false, NULL, NULL, NULL, NULL                                     \
+            NULL, 0, NULL, NULL, false, NULL, NULL, NULL, NULL, __builtin_nan("")                  \
     }
 
 typedef enum DemiSearchOutcome {

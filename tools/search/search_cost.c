@@ -66,7 +66,7 @@ bool search_cost(SearchJob *job, Err *err) {
     size_t pair_count = 0;
     switch (job->options.cost) {
     case DEMI_COST_BITOPS: add_bitops(job, first, pairs, &pair_count); break;
-    case DEMI_COST_BYTES: add_bytes(job, first, true, true); break;
+    case DEMI_COST_BYTES: add_bytes(job, first, isnan(job->options.bits), true); break;
     case DEMI_COST_LATENCY:
         if (!find_latency(job, err)) return false;
         first = job->latency.seconds;

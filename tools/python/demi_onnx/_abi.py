@@ -580,7 +580,8 @@ class DemiSearchOptions(Sized):
     sensitivity_user: int | None
     score_name: bytes | None
     sensitivity_name: bytes | None
-    _defaults = {"target": float("nan"), "drop": float("nan"), "most_cost": float("nan"), "holdout": float("nan")}
+    bits: float
+    _defaults = {"target": float("nan"), "drop": float("nan"), "most_cost": float("nan"), "holdout": float("nan"), "bits": float("nan")}
 
 
 class DemiSearchPoint(Structure):
@@ -934,7 +935,7 @@ DemiSearchOptions._fields_ = [
     ("holdout_labels", POINTER(c_int64)), ("holdout_label_count", c_size_t),
     ("holdout_score", DemiScoreFn), ("holdout_score_user", c_void_p), ("quantize_outputs", c_bool),
     ("sensitivity_score", DemiScoreFn), ("sensitivity_user", c_void_p), ("score_name", c_char_p),
-    ("sensitivity_name", c_char_p)]
+    ("sensitivity_name", c_char_p), ("bits", c_double)]
 DemiSearchPoint._fields_ = [
     ("score", c_double), ("cost", c_double), ("bitops", c_double), ("activation_bytes", c_double),
     ("weight_bytes", c_double), ("seconds", c_double), ("measured", c_double),

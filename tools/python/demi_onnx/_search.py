@@ -208,6 +208,7 @@ def _other_data(options: Any, data: Mapping[str, Data], inputs: Mapping[str, Any
 @checked
 def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None = None,
            target: float | None = None, drop: float | None = None, most_cost: float | None = None,
+           bits: float | None = None,
            metric: str = "sqnr", labels: Sequence[int] | None = None,
            score: Callable[[bytes], float] | None = None, cost: str = "bitops",
            calibration: Data = None, holdout: Data | float | None = None, holdout_labels: Sequence[int] | None = None,
@@ -221,7 +222,8 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
            data_root: Folder | None = None, **options: Any) -> SearchResult:
     """Finds the cheapest precisions with which the model still reaches `target`, or the score of the float32
     model minus `drop`. Without both, finds the whole curve. `most_cost` reverses the search: it finds the
-    best score at this cost, which is relative to that of the float32 model.
+    best score at this cost, which is relative to that of the float32 model. So does `bits`, by default among w8 and
+    w4: it finds the best score with this many bits per weight on average, without scales.
 
     `cost` is bitops, bytes, or latency. `metric` is sqnr (in dB), cosine, top1, accuracy (with `labels`), or
     error; or `score` is a function of the bytes of the converted model. `candidates` are the precisions,
@@ -258,7 +260,7 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
     elif holdout_labels is not None:
         raise refuse("holdout_labels", "data in `holdout` that they are of", holdout)
     told.quantize_outputs = quantize_outputs
-    for name, value in (("target", target), ("drop", drop), ("most_cost", most_cost)):
+    for name, value in (("target", target), ("drop", drop), ("most_cost", most_cost), ("bits", bits)):
         if value is not None:
             setattr(told, name, value)
     if candidates is not None:
