@@ -319,7 +319,7 @@ static bool write_result(Job *job, Err *err) {
     job->title.search = job->search;
     job->title.input = job->model.path;
     job->title.output = job->output;
-    job->title.cost = job->options.cost;
+    job->title.cost = isnan(job->options.bits) ? job->options.cost : DEMI_COST_BYTES;
     const DemiSearchOutcome outcome = demi_search_totals(job->search)->outcome;
     if (outcome == DEMI_FOUND_NOTHING || outcome == DEMI_FOUND_UNCONFIRMED) drop_result(job);
     bool ok = write_policy(job, err) && write_plan(job, err) && write_reports(job, err);

@@ -87,7 +87,7 @@ class Conversions(OptionsCase):
         model, scores = self.write("chain.onnx", chain(*[1] * 6, width=64).SerializeToString()), []
         for bits in ("4", "5", "6.5", "8"):
             result, made = self.found(model, "--bits", bits, "--holdout", "0")
-            self.assertEqual(result["candidates"], ["w8", "w4"])
+            self.assertEqual((result["candidates"], result["objectives"]), (["w8", "w4"], ["score", "bytes"]))
             mean = np.mean([8 if made.stored(n.output[0]) == "int8" else 4 for n in made.weights])  # all are alike
             self.assertLessEqual(mean, float(bits))
             self.assertGreater(mean, float(bits) - 1.5)
