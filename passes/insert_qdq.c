@@ -33,15 +33,17 @@
 typedef struct InsertQdqOptions {
     int activations, weights, others, rounding;
     bool per_tensor, symmetric, zeros, allow_unmatched;
-    int biases, tables, channels;
+    int biases, tables, channels, joins;
     int64_t block;
     PassStrings blocks;
     PassStrings ranges, values, weights_of, keep, keep_ops, only;
 } InsertQdqOptions;
 
+enum { JOINS_FLOAT = 1 };
 enum { BIASES_FLOAT = 1, TABLES_FLOAT = 1, TABLES_BLOCKS };
 enum { CHANNELS_CONVOLUTIONS = 1, CHANNELS_INTEGERS };
 static const char *const bias_names[] = {"int32", "float", NULL};
+static const char *const join_names[] = {"quantized", "float", NULL};
 static const char *const table_names[] = {"rows", "float", "blocks", NULL};
 static const char *const channel_names[] = {"all", "convolutions", "integers", NULL};
 
@@ -57,11 +59,13 @@ static const PassOption options_table[] = {
             "own: mxfp8, mxfp4, or nvfp4")
             ROW(CHOICE, "others", others, quantized_weight_words, NULL,
                 "type of weights that cannot have the blocks that a format needs, and of tables "
-                "that Gather reads by rows")
-                ROW(BOOL, "zeros", zeros, NULL, "true",
-                    "4-bit weights have zero points where their type has (uint4); false: int4")
-                    ROW(CHOICE, "biases", biases, bias_names, "int32",
-                        "biases between quantized operands; float: they stay")
+                "that Gather reads by rows") ROW(BOOL, "zeros", zeros, NULL, "true",
+                                                 "4-bit weights have zero points where their type "
+                                                 "has (uint4); false: int4")
+                ROW(CHOICE, "biases", biases, bias_names, "int32",
+                    "biases between quantized operands; float: they stay")
+                    ROW(CHOICE, "joins", joins, join_names, "quantized",
+                        "Concat: between quantized values, or float")
                         ROW(CHOICE, "tables", tables, table_names, "rows",
                             "tables that Gather reads: quantized by rows, float, or blocks, which "
                             "have 4 bits "
@@ -312,6 +316,7 @@ static bool read_options(const InsertQdqOptions *options, QdqRequest *request, E
                             .symmetric = options->symmetric,
                             .float_biases = options->biases == BIASES_FLOAT,
                             .float_tables = options->tables == TABLES_FLOAT,
+                            .float_joins = options->joins == JOINS_FLOAT,
                             .block_tables = options->tables == TABLES_BLOCKS,
                             .conv_channels = options->channels == CHANNELS_CONVOLUTIONS,
                             .integer_channels = options->channels == CHANNELS_INTEGERS,

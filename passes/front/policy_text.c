@@ -349,6 +349,13 @@ static void put_simplified(PipelineText *text, const ConvertPolicy *policy) {
     simplify_put_exact(text);
 }
 
+/* Whether a Concat between quantized values would have scales of 16 bits, which ONNX Runtime does not take. */
+static bool joins_in_16_bits(const ConvertPolicy *policy) {
+    const int64_t runtime = policy->values[SETTING_RUNTIME];
+    return target_of(policy)->kind == TARGET_VALUES && reduced_of(policy) &&
+           (runtime == DEMI_RUNTIME_ANY || runtime == DEMI_RUNTIME_ONNXRUNTIME);
+}
+
 static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
     const Setting *setting = &policy_settings[SETTING_ACTIVATIONS];
     if (target_of(policy)->kind == TARGET_VALUES && !is_named(policy))
@@ -358,6 +365,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
         pipeline_put_choice(text, "weights", quantizes(policy) ? format_of(policy)->word : "none");
         if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS)
             pipeline_put_choice(text, "others", "int8");
+        if (joins_in_16_bits(policy)) pipeline_put_choice(text, "joins", "float");
     }
     put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
     pipeline_put_options(text, policy_rules(policy)->passes);

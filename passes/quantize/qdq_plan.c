@@ -232,13 +232,18 @@ static bool all_ready(const QdqPlan *plan, const Node *node) {
     return node->input_count > 0;
 }
 
+/* ONNX Runtime makes a QLinearConcat of one between quantizers, and then refuses the scales unless they are float32. */
+static bool may_join(const QdqPlan *plan, const Node *node) {
+    return !plan->request.float_joins && type_dtype(node->outputs[0]->type) == DTYPE_FLOAT;
+}
+
 static bool flows(const QdqPlan *plan, const Node *node, const OpRecord *record) {
     switch ((OpQuantized)record->quantized) {
     case QUANTIZED_MOVE:
     case QUANTIZED_RESIZE:
     case QUANTIZED_MEAN: return is_ready(plan, qdq_input(node, 0));
     case QUANTIZED_PAD: return is_ready(plan, qdq_input(node, 0)) && fills_with_zero(node);
-    case QUANTIZED_JOIN: return all_ready(plan, node);
+    case QUANTIZED_JOIN: return may_join(plan, node) && all_ready(plan, node);
     case QUANTIZED_NOT:
     case QUANTIZED_PRODUCT:
     case QUANTIZED_WEIGHTS:

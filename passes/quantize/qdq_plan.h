@@ -41,7 +41,9 @@ typedef struct QdqRequest {
         *others; /* of weights that can't have the blocks that `weights` needs, and of
                                        tables whose rows are picked; NULL: they stay float */
     bool per_tensor, symmetric;
-    bool float_biases, float_tables; /* they stay float */
+    bool float_biases, float_tables,
+        float_joins;       /* they stay float; joins: what several values are put
+                                                    together in */
     bool block_tables;     /* tables have 4 bits where weights do (GatherBlockQuantized) */
     bool conv_channels;    /* convolutions alone have scales by channel */
     bool integer_channels; /* weights that are stored as integers alone have */

@@ -155,6 +155,26 @@ class AnyFloat(unittest.TestCase):
             folded.graph.node[1].input["ghkl".index(name) + 1] = f"n{name}"
         run(self.convert(folded, to="int8", rest="float16", calibrate="random"), *value(filters, TensorProto.FLOAT))
 
+    def test_joins(self) -> None:
+        """ONNX Runtime makes a QLinearConcat of a Concat between quantizers, whose scales must then be float32."""
+        random = np.random.default_rng(8)
+        nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["r"]),
+                 helper.make_node("Conv", ["r", "v"], ["b"]), helper.make_node("Concat", ["r", "b"], ["c"], axis=1),
+                 helper.make_node("Conv", ["c", "u"], ["y"])]
+        weights = {"w": random.standard_normal((8, 3, 1, 1)), "v": random.standard_normal((8, 8, 1, 1)),
+                   "u": random.standard_normal((4, 16, 1, 1))}
+        x = random.standard_normal((1, 3, 8, 8)).astype(np.float32)
+        for dtype in (TensorProto.FLOAT, TensorProto.FLOAT16):
+            model = graph(dtype, nodes, weights, ("x", [1, 3, 8, 8]), ("y", [1, 4, 8, 8]), 21)
+            for rest in ("keep", "float16"):
+                made = self.convert(model, to="int8", rest=rest, calibrate="random")
+                value = x.astype(NUMPY[dtype])
+                joined = {n.output[0] for n in made.graph.node if n.op_type == "Concat"}
+                quantized = any(n.op_type == "QuantizeLinear" and n.input[0] in joined for n in made.graph.node)
+                self.assertTrue(quantized)
+                want = run(model, "x", value)
+                self.assertLess(np.square(run(made, "x", value) - want).sum(), 0.02 * np.square(want).sum())
+
     def test_quantized_source(self) -> None:
         """Quantized weights get 16 bits around them, or go back to float32."""
         for to in ("int8-weights", "int4-weights"):
