@@ -19,14 +19,13 @@ typedef struct ChannelRequest {
 } ChannelRequest;
 
 /* Of each channel, [channels], the root mean square, and the ends of the range with 0. All NULL where the model has
- * no such value, or one with other channels. */
+ * no such value, or one with other channels, or not finite. */
 typedef struct ChannelReach {
     const double *rms, *low, *high;
 } ChannelReach;
 
 typedef struct ChannelData {
-    /* reach[count], for the requests: what it points to lives as long as the model. False with the error set;
-     * ERR_MODEL where values are not finite. */
+    /* reach[count], for the requests: what it points to lives as long as the model. False with the error set. */
     bool (*measure)(void *user, const ChannelRequest *requests, size_t count, ChannelReach *reach,
                     Err *err);
     void *user;

@@ -30,7 +30,7 @@ ChannelWatch channel_watch_new(const ChannelRequest *requests, size_t count, Are
     return w;
 }
 
-/* Elements of one channel, one after the other. */
+/* Elements of one channel, one after the other. False where one is not finite. */
 static bool add_run(WatchedChannels *at, uint64_t channel, const float *items, uint64_t count) {
     double sum = 0;
     float low = 0, high = 0;
@@ -45,15 +45,13 @@ static bool add_run(WatchedChannels *at, uint64_t channel, const float *items, u
     return isfinite(sum);
 }
 
-/* False where a number is not finite. */
-static bool add(WatchedChannels *at, const DemiData *value) {
+static void add(WatchedChannels *at, const DemiData *value) {
     const ChannelRequest *request = at->request;
     uint64_t outer = 1, inner = 1;
-    bool finite = true;
     at->odd |= value->kind != DEMI_DATA_TENSOR_KIND || value->dtype != DEMI_FLOAT ||
                request->axis >= (int32_t)value->rank ||
                value->dims[request->axis] != (int64_t)request->channels;
-    if (at->odd) return true;
+    if (at->odd) return;
     for (int32_t i = 0; i < (int32_t)value->rank; i++) {
         if (i < request->axis) outer *= (uint64_t)value->dims[i];
         if (i > request->axis) inner *= (uint64_t)value->dims[i];
@@ -61,9 +59,8 @@ static bool add(WatchedChannels *at, const DemiData *value) {
     const float *items = value->data;
     for (uint64_t k = 0; k < outer; k++)
         for (uint64_t c = 0; c < request->channels; c++, items += inner)
-            finite &= add_run(at, c, items, inner);
+            at->odd |= !add_run(at, c, items, inner);
     at->places += outer * inner;
-    return finite;
 }
 
 void channel_watch_step(void *watch, const DemiStep *step) {
@@ -72,8 +69,7 @@ void channel_watch_step(void *watch, const DemiStep *step) {
         const char *name = step->output_names[i];
         const Sym sym = sym_find(&w->names, name, strlen(name));
         for (size_t at = sym ? w->first.items[sym->number] : 0; at; at = w->items[at - 1].next)
-            if (!add(&w->items[at - 1], &step->outputs[i]) && !w->bad)
-                w->bad = w->items[at - 1].request->value;
+            add(&w->items[at - 1], &step->outputs[i]);
     }
 }
 

@@ -12,8 +12,8 @@ typedef struct WatchedChannels {
     const ChannelRequest *request;
     double *sums, *low, *high; /* [channels] */
     uint64_t places;           /* elements that each channel has had */
-    bool odd;                  /* a value had other channels, or was no tensor of floats */
-    size_t next;               /* 1 + the next one of the same value, 0: none */
+    bool odd;    /* a value had other channels, was no tensor of floats, or not finite */
+    size_t next; /* 1 + the next one of the same value, 0: none */
 } WatchedChannels;
 
 typedef struct ChannelWatch {
@@ -21,7 +21,6 @@ typedef struct ChannelWatch {
     VEC(size_t) first; /* by name's number: 1 + its first one */
     WatchedChannels *items;
     size_t count;
-    const char *bad; /* the first value that was not finite; NULL: none */
 } ChannelWatch;
 
 /* For these requests; all that is used while the model runs is made now, in `arena`. */

@@ -11,22 +11,14 @@
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static bool run_set(Trials *t, size_t i, ChannelWatch *watch, Arena *within, Err *err) {
+static bool run_set(Trials *t, size_t i, Arena *within, Err *err) {
     Session *s = t->reference;
     trials_turn_reference(t);
     if (!trials_prepare(t, i, within, s, err)) return false;
     s->data = t->sets[i].from.title;
-    bool ok = session_run(s, err);
+    const bool ok = session_run(s, err);
     trials_take(t, i, s, false);
-    if (!ok || !watch->bad) return ok;
-    err_set(
-        err, ERR_MODEL,
-        "'%s' has NaN or infinite numbers on the calibration data, so channels cannot be scaled "
-        "by it",
-        watch->bad);
-    session_blame_data(s->data, err);
-    err_hint(err, "remove this set, or use --equalize never");
-    return false;
+    return ok;
 }
 
 static bool run_sets(Trials *t, ChannelWatch *watch, Arena *within, Err *err) {
@@ -36,7 +28,7 @@ static bool run_sets(Trials *t, ChannelWatch *watch, Arena *within, Err *err) {
     bool ok = error_take(err, status, &error);
     for (size_t i = 0; ok && i < t->count; i++)
         ok = progress_tell(&t->progress, "measuring channels", i, t->count, err) &&
-             run_set(t, i, watch, within, err);
+             run_set(t, i, within, err);
     demi_context_watch(t->reference->context, NULL, NULL, NULL);
     return ok;
 }

@@ -174,6 +174,23 @@ class Equalize(unittest.TestCase):
                 self.assertGreater(scores["data"], scores["never"] + 3, scores)
                 self.assertGreater(scores["data"], 28, scores)
 
+    def test_not_finite(self) -> None:
+        """Channels that are not finite on some set stay; a conversion that went without them goes on."""
+        rng = np.random.default_rng(7)
+        model, shape = models(rng)["convolutions"]
+        path, data, said = self.write(model), self.folder / "data", []
+        data.mkdir()
+        for fill in (None, np.inf):
+            x = rng.standard_normal(shape).astype(np.float32)
+            if fill:
+                x[0, 0, 0, 0] = fill
+            np.savez(data / f"{len(said)}.npz", x=x)
+            done = subprocess.run([str(args.demi), "convert", path, "-o", self.folder / "o.onnx", "--to", "int8",
+                                   "--calibrate", data, "--calibration", "percentile"], capture_output=True, text=True)
+            said.append(done.stdout + done.stderr)
+        self.assertIn("scaled the channels", said[0])
+        self.assertNotIn("scaled", said[1])
+
     def test_left_alone(self) -> None:
         rng = np.random.default_rng(5)
         dense = apart(rng, (C, 3, 3, 3), 0)
