@@ -203,11 +203,27 @@ static void take_weights(const Tile *tile) {
             tile->lane->errors[a * TILE + t] = weight_at(tile, f->places[a], t);
 }
 
+/* What squared errors at the places of a run count when its scales are chosen: the roots of the pivots, in parts of the
+ * largest. A pivot is what an error costs after the errors before it have been added to it (moment_factor.h), but those
+ * are not known yet, so that the root is nearer to what comes of it: on the products of transformers, counting all the
+ * same leaves 0.1 to 0.2 dB more noise, and the pivots themselves leave as much as their roots. NULL of runs that are too
+ * long. */
+static const float *find_importance(const MomentFactor *f, const MomentRun *run,
+                                    float importance[WHOLE]) {
+    double most = 0;
+    if (run->count > WHOLE) return NULL;
+    for (uint64_t i = 0; i < run->count; i++) most = fmax(most, f->pivots[run->first + i]);
+    for (uint64_t i = 0; i < run->count; i++)
+        importance[i] = (float)sqrt(f->pivots[run->first + i] / most);
+    return importance;
+}
+
 /* Of the run's values: those of a block fit what they have become, a channel's are there. */
 static void find_scales(const Tile *tile, const MomentRun *run) {
     const Slab *s = tile->slab;
     float *scales = tile->scales + run->block * TILE;
     uint8_t *zeros = tile->zeros + run->block * TILE;
+    float importance[WHOLE];
     const QdqWeights box = {.items = tile->lane->values,
                             .outer = 1,
                             .axis = run->count,
@@ -216,7 +232,8 @@ static void find_scales(const Tile *tile, const MomentRun *run) {
                             .dtype = s->w->dtype,
                             .floats = s->w->floats,
                             .stored = s->w->stored,
-                            .whole = s->w->whole};
+                            .whole = s->w->whole,
+                            .importance = find_importance(s->f, run, importance)};
     if (s->w->block) {
         qdq_find_block_scales(&box, scales, zeros);
         return;

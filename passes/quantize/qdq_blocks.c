@@ -6,7 +6,8 @@
  * zero point z being chosen, the scale with the least squared error is sum(x (q - z)) / sum((q - z)^2), and the larger
  * the square of the former by the latter, the less is left: one look at the block finds both. Scales that are stored
  * in a type of their own are tried as its numbers, s: what each leaves of the squares is less by
- * 2 s sum(x q) - s^2 sum(q^2). */
+ * 2 s sum(x q) - s^2 sum(q^2). Where errors at some places count more than at others, each term of these sums has
+ * that as a factor. */
 #include <float.h>
 #include <math.h>
 
@@ -17,9 +18,9 @@
 enum { LANES = 16, TILE = 1024 };      /* rows of a tile */
 static const float ROUNDED = 0x1p-20f; /* what rounding makes of 1: exact weights stay so */
 
-/* Rows of one element of each block, [rows][LANES]. */
+/* Rows of one element of each block, [rows][LANES], and what errors of a row count. */
 typedef struct Tile {
-    const float *items;
+    const float *items, *importance;
     uint64_t rows;
 } Tile;
 
@@ -30,6 +31,8 @@ typedef struct Blocks {
     uint64_t lanes, step, most; /* the longest one's count */
     bool beside;                /* each begins one element behind the one before */
     float *buffer;              /* [TILE * LANES] */
+    const float *importance;    /* QdqWeights' */
+    float *ones;                /* [TILE] */
 } Blocks;
 
 ROW_CLONES static void copy_rows(float *to, const float *from, uint64_t rows, uint64_t step) {
@@ -42,7 +45,8 @@ ROW_CLONES static void copy_rows(float *to, const float *from, uint64_t rows, ui
 /* Rows [from, from + TILE), brought together: weights' own rows are often as far apart as lines that
  * push each other out of the cache. What is not there is 0. */
 static Tile tile_of(Blocks *b, uint64_t from) {
-    const Tile tile = {b->buffer, b->most - from < TILE ? b->most - from : TILE};
+    const Tile tile = {b->buffer, b->importance ? b->importance + from : b->ones,
+                       b->most - from < TILE ? b->most - from : TILE};
     const float *first = b->first[0] + from * b->step;
     if (b->beside && b->lanes == LANES) {
         copy_rows(b->buffer, first, tile.rows, b->step);
@@ -128,8 +132,8 @@ ROW_CLONES static void try_integers(const Tile *tile, Trial *t) {
         for (unsigned k = 0; k < LANES; k++) {
             const float item = items[k] * t->by[k];
             const float number = round_clamp(round_nearest(item), low[k], high[k]);
-            products[k] += number * item;
-            squares[k] += number * number;
+            products[k] += tile->importance[r] * number * item;
+            squares[k] += tile->importance[r] * number * number;
         }
     }
     for (unsigned k = 0; k < LANES; k++) {
@@ -147,8 +151,8 @@ ROW_CLONES static void try_floats(const Tile *tile, Trial *t) {
         for (unsigned k = 0; k < LANES; k++) {
             const float item = fabsf(items[k]) * t->by[k];
             const float number = round_small_size(&small, item);
-            products[k] += number * item;
-            squares[k] += number * number;
+            products[k] += tile->importance[r] * number * item;
+            squares[k] += tile->importance[r] * number * number;
         }
     }
     for (unsigned k = 0; k < LANES; k++) {
@@ -298,7 +302,10 @@ static void find_lanes(Blocks *b, const QdqWeights *w, float *scales, uint8_t *z
 void qdq_find_block_scales(const QdqWeights *w, float *scales, uint8_t *zeros) {
     const uint64_t blocks = (w->axis + w->block - 1) / w->block, all = qdq_scale_count(w);
     float buffer[TILE * LANES]; /* not cleared: most weights fill little of it */
-    Blocks b = {.step = w->inner, .buffer = buffer};
+    float ones[TILE];
+    const uint64_t rows = w->block < TILE ? w->block : TILE;
+    Blocks b = {.step = w->inner, .buffer = buffer, .importance = w->importance, .ones = ones};
+    for (uint64_t r = 0; r < rows; r++) ones[r] = 1;
     for (uint64_t at = 0; at < all; at += b.lanes) {
         const uint64_t left = w->inner == 1 ? all - at : w->inner - at % w->inner;
         b.lanes = left < LANES ? left : LANES;

@@ -50,7 +50,7 @@ static Found new_found(Arena *arena, const QdqWeights *w) {
 /* With the scale of all scales only where there are items. */
 static QdqWeights layout_of(const Case *c, const float *items) {
     QdqWeights w = {items,    c->outer,    c->axis,   c->inner, c->block,
-                    c->dtype, DTYPE_FLOAT, c->stored, 0};
+                    c->dtype, DTYPE_FLOAT, c->stored, 0,        NULL};
     float peak = 0;
     for (uint64_t i = 0; items && i < count_of(c); i++) peak = fmaxf(peak, fabsf(items[i]));
     if (items && c->stored == DTYPE_FLOAT8E4M3FN) w.whole = qdq_whole_scale(&w, peak);
@@ -195,7 +195,7 @@ static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner, uint64_t
     fill(items, outer * axis * inner);
     for (uint64_t i = 0; i <= groups * outer * inner; i++)
         factors[i] = (float)((double)(i * 7 % 19) / 9 - 1);
-    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8, DTYPE_FLOAT, 0, 0};
+    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8, DTYPE_FLOAT, 0, 0, NULL};
     const Found found = new_found(&test_arena, &w);
     const QdqDrift drift = {.weights = factors + 1,
                             .growths = factors,
@@ -242,14 +242,15 @@ TEST(drifts_are_what_sums_grow_by) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Of blocks in one piece, in uint4. */
-static double error_of(const QdqWeights *w, const float *scales, const uint8_t *zeros) {
+/* Of blocks in one piece, in uint4; importance: of the places of a block, or NULL. */
+static double error_of(const QdqWeights *w, const float *scales, const uint8_t *zeros,
+                       const float *importance) {
     double sum = 0;
     for (uint64_t i = 0; i < w->axis; i++) {
         const float scale = scales[i / w->block], zero = (float)zeros[i / w->block];
         const float number = fminf(fmaxf(nearbyintf(w->items[i] / scale) + zero, 0), 15);
         const double off = (double)((number - zero) * scale) - (double)w->items[i];
-        sum += off * off;
+        sum += off * off * (double)(importance ? importance[i % w->block] : 1);
     }
     return sum;
 }
@@ -271,11 +272,30 @@ TEST(blocks_are_better_than_by_ends) {
     enum { COUNT = 32000, BLOCK = 32 };
     static float items[COUNT], scales[COUNT / BLOCK], others[COUNT / BLOCK];
     static uint8_t zeros[COUNT / BLOCK], other_zeros[COUNT / BLOCK];
-    const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0};
+    const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0, NULL};
     fill(items, COUNT);
     by_ends(&w, others, other_zeros);
     qdq_find_block_scales(&w, scales, zeros);
-    assert_true(error_of(&w, scales, zeros) < 0.93 * error_of(&w, others, other_zeros));
+    assert_true(error_of(&w, scales, zeros, NULL) < 0.93 * error_of(&w, others, other_zeros, NULL));
+}
+
+TEST(blocks_heed_importance) {
+    enum { COUNT = 32000, BLOCK = 32 };
+    static float items[COUNT], scales[COUNT / BLOCK], others[COUNT / BLOCK];
+    static uint8_t zeros[COUNT / BLOCK], other_zeros[COUNT / BLOCK];
+    float importance[BLOCK];
+    QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0, NULL};
+    fill(items, COUNT);
+    for (int i = 0; i < BLOCK; i++) importance[i] = 1;
+    qdq_find_block_scales(&w, others, other_zeros);
+    w.importance = importance;
+    qdq_find_block_scales(&w, scales, zeros);
+    assert_memory_equal(scales, others, sizeof scales);
+    assert_memory_equal(zeros, other_zeros, sizeof zeros);
+    for (int i = 0; i < BLOCK; i++) importance[i] = ldexpf(1, -(i % 8));
+    qdq_find_block_scales(&w, scales, zeros);
+    assert_true(error_of(&w, scales, zeros, importance) <
+                0.99 * error_of(&w, others, other_zeros, importance));
 }
 
 TEST(blocks_lie_any_way) {
@@ -283,8 +303,8 @@ TEST(blocks_lie_any_way) {
     static float items[ROWS * COLUMNS], turned[ROWS * COLUMNS];
     float scales[BLOCKS * COLUMNS], others[BLOCKS * COLUMNS];
     uint8_t zeros[BLOCKS * COLUMNS], other_zeros[BLOCKS * COLUMNS];
-    const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0};
-    const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0};
+    const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0, NULL};
+    const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0, NULL};
     fill(items, ROWS * COLUMNS);
     for (int i = 0; i < ROWS * COLUMNS; i++) turned[i % COLUMNS * ROWS + i / COLUMNS] = items[i];
     qdq_find_block_scales(&w, scales, zeros);
@@ -303,8 +323,8 @@ TEST(blocks_of_any_size_have_scales) {
         for (int k = 0; k < 2; k++) {
             float scale;
             uint8_t zero = 0;
-            const QdqWeights w = {items[i],    1, 4, 1, 4, k ? DTYPE_INT4 : DTYPE_UINT4,
-                                  DTYPE_FLOAT, 0, 0};
+            const QdqWeights w = {items[i],    1, 4, 1,   4, k ? DTYPE_INT4 : DTYPE_UINT4,
+                                  DTYPE_FLOAT, 0, 0, NULL};
             qdq_find_block_scales(&w, &scale, &zero);
             assert_true(isfinite(scale) && scale >= 1.17549435e-38f);
             assert_in_range(zero, 0, 15);
@@ -341,7 +361,7 @@ TEST(powers_of_two_lose_the_least) {
     static float items[COUNT], scales[COUNT / BLOCK];
     double found = 0, specified = 0;
     const QdqWeights w = {
-        items, 1, COUNT, 1, BLOCK, DTYPE_FLOAT4E2M1, DTYPE_FLOAT, DTYPE_FLOAT8E8M0, 0};
+        items, 1, COUNT, 1, BLOCK, DTYPE_FLOAT4E2M1, DTYPE_FLOAT, DTYPE_FLOAT8E8M0, 0, NULL};
     fill(items, COUNT);
     qdq_find_block_scales(&w, scales, NULL);
     for (uint64_t b = 0; b < COUNT / BLOCK; b++) {
@@ -362,8 +382,8 @@ TEST(two_levels_lose_less) {
     static float items[COUNT], scales[COUNT / BLOCK];
     double found = 0, plain = 0;
     fill(items, COUNT);
-    QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_FLOAT4E2M1, DTYPE_FLOAT, DTYPE_FLOAT8E4M3FN,
-                    0};
+    QdqWeights w = {items, 1,   COUNT, 1, BLOCK, DTYPE_FLOAT4E2M1, DTYPE_FLOAT, DTYPE_FLOAT8E4M3FN,
+                    0,     NULL};
     w.whole = qdq_whole_scale(&w, 3);
     qdq_find_block_scales(&w, scales, NULL);
     for (uint64_t b = 0; b < COUNT / BLOCK; b++) {

@@ -41,6 +41,9 @@ typedef struct QdqWeights {
     Dtype stored; /* what scales of blocks are stored in; UNDEFINED: `floats` */
     float
         whole; /* with two levels of scales, those of blocks are so many times what is stored; else 0 */
+    const float
+        *importance; /* [block]: what squared errors at the places of a block count, finite and not
+                                below 0; NULL: all the same */
 } QdqWeights;
 
 /* Bits of a byte and less in raw_data's order: element `at` of `bits` bits. What lies beside it stays. */
