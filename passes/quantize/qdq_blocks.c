@@ -2,7 +2,7 @@
 /* Scales of blocks of weights; see qdq_scale.h. Blocks are looked at LANES at a time, one a lane, so that
  * vectors do it however the weights lie, and all instruction sets give the same bits.
  *
- * Of integers of 4 bits and less, some ranges are tried that are smaller than what the block reaches. Numbers q of a
+ * Of integers of 4 bits and less, some ranges near what the block reaches are tried. Numbers q of a
  * zero point z being chosen, the scale with the least squared error is sum(x (q - z)) / sum((q - z)^2), and the larger
  * the square of the former by the latter, the less is left: one look at the block finds both. Scales that are stored
  * in a type of their own are tried as its numbers, s: what each leaves of the squares is less by
@@ -88,8 +88,9 @@ typedef struct Tries {
 } Tries;
 
 static const Tries whole_range = {1, 1, {1}};
-static const Tries few_bits = {
-    6, 1, {1, 1 - 0.04f * 1, 1 - 0.04f * 2, 1 - 0.04f * 3, 1 - 0.04f * 4, 1 - 0.04f * 5}};
+/* Larger ranges, too: with a zero point that is an integer, the ends of a range are off by up to half a step. They leave
+ * 0.1 dB less of transformers' weights in blocks of 32 than as many smaller ones. */
+static const Tries few_bits = {6, 1, {1, 1.08f, 1.04f, 0.96f, 0.92f, 0.88f}};
 /* Four numbers cut off much of a bell, and have no middle. */
 static const Tries two_bits = {9, 3, {1, 0.9f, 0.8f, 0.72f, 0.64f, 0.56f, 0.48f, 0.4f, 0.33f}};
 /* Powers of two: the first that cuts nothing off, and the one before. One of them is that of the OCP Microscaling
