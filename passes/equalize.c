@@ -9,6 +9,12 @@
  * range of float. Values inside, such as h and r, change: ranges that were measured before do not hold of them.
  * Which ways channels go, channel_paths.h says. A second run changes nothing.
  *
+ * Where what matrix products read has no layer that could be scaled, since others read it, too, or it comes of an
+ * operator that is not homogeneous, it is multiplied at run time (SmoothQuant, Xiao et al., 2023, but by powers of two).
+ * That takes data, and a larger gain:
+ *
+ *   y = MatMul(x, V); z = Add(x, r)  ->  t = Mul(x, 1 / s); y = MatMul(t, V * s); z = Add(x, r)
+ *
  * What channels reach is measured where there is data (channel_data.h), or else estimated from the weights that a
  * channel is a sum of, for inputs that are uncorrelated and of root mean square 1 where nothing is known of them.
  * With `scales`, that was done before: they have what came of it.
@@ -22,16 +28,24 @@
 #include "channel_data.h"
 #include "channel_paths.h"
 #include "channel_scales.h"
+#include "node_exclude.h"
+#include "qdq_node.h"
 #include "setting_names.h"
 
 typedef struct EqualizeOptions {
     int64_t levels;
     PassStrings scales;
+    bool convolutions;
+    PassStrings keep, keep_ops, only;
+    bool allow_unmatched;
 } EqualizeOptions;
 
 /* What a channel reaches, as a multiple of its root mean square, where that is all that is known: a normal
  * distribution's largest of some thousands. */
 static const double PEAK = 4;
+
+/* The least that noise is to decrease by: 1 dB; and 3 dB for a multiplication at run time. */
+static const double GAIN = 1.26, GAIN_OF_VALUE = 2;
 
 typedef struct Path {
     ChannelPath way;
@@ -50,7 +64,11 @@ typedef struct Equalize {
     const double *
         *rms; /* [value_count]: of channels of what an earlier path led to; NULL: unknown */
     uint32_t value_count;
-    size_t layers; /* whose channels were scaled */
+    const char **excluded; /* [node_count]: why a node stays as it is, or NULL */
+    bool convolutions;     /* what they read may be multiplied, too */
+    bool *taken; /* [node_count]: products that have a layer to be scaled, or stay as they are */
+    bool *seen;  /* [value_count] */
+    size_t layers, values; /* whose channels were scaled */
 } Equalize;
 
 /* ---- what channels reach ----------------------------------------------------------------------- */
@@ -122,12 +140,12 @@ static bool take_measured(Path *path, const ChannelReach *reach) {
 
 static bool find_reach(const Equalize *e, Path *path) {
     Arena *scratch = path->way.fuse->ctx->scratch;
-    const Value *x = fuse_input(path->way.layer, 0);
     path->rms = ARENA_ARRAY(scratch, double, path->way.channels + 1);
     path->low = ARENA_ARRAY(scratch, double, path->way.channels + 1);
     path->high = ARENA_ARRAY(scratch, double, path->way.channels + 1);
     path->frozen = ARENA_ARRAY(scratch, bool, path->way.channels + 1);
     if (e->reach) return take_measured(path, e->reach);
+    const Value *x = fuse_input(path->way.layer, 0);
     return estimate(path, x->id < e->value_count ? e->rms[x->id] : NULL);
 }
 
@@ -166,7 +184,8 @@ static bool choose(const Equalize *e, Path *path, int *exponents) {
                                   .frozen = path->frozen,
                                   .readers = readers,
                                   .reader_count = count,
-                                  .levels = e->levels};
+                                  .levels = e->levels,
+                                  .gain = path->way.layer ? GAIN : GAIN_OF_VALUE};
     return channel_scales_choose(&scales, scratch, exponents);
 }
 
@@ -181,7 +200,28 @@ static void scale(const Path *path, const Scaled *at, const int *exponents, int 
                                                 (TensorFactors){factors, at->each, at->count}));
 }
 
+/* A multiplication of the value, whose results the products read. */
+static void insert(const Path *path, const int *exponents) {
+    PassCtx *ctx = path->way.fuse->ctx;
+    const uint64_t count = path->way.channels;
+    Value *from = path->way.from;
+    const int64_t rank = fuse_rank(from) - path->way.axis;
+    float *factors = ARENA_ARRAY(ctx->scratch, float, count);
+    int64_t *dims = ARENA_ARRAY(ctx->scratch, int64_t, (uint64_t)rank);
+    for (uint64_t c = 0; c < count; c++) factors[c] = ldexpf(1, -exponents[c]);
+    for (int64_t i = 0; i < rank; i++) dims[i] = i ? 1 : (int64_t)count;
+    const Tensor *tensor = tensor_new_raw(&ctx->model->arena, DTYPE_FLOAT, dims, (uint32_t)rank,
+                                          factors, sizeof *factors * count);
+    const QdqOperands operands = {.scale = qdq_constant(ctx, from, "channel_scale", tensor),
+                                  .axis = -1};
+    Value *result = qdq_value(ctx, from, "scaled", DTYPE_FLOAT);
+    qdq_insert(ctx, "Mul", from, &operands, result);
+    for (size_t i = 0; i < path->way.readers.count; i++)
+        node_set_input(path->way.readers.items[i].node, 0, result);
+}
+
 static void apply(Path *path, const int *exponents) {
+    if (!path->way.layer) insert(path, exponents);
     for (size_t i = 0; i < path->way.divided.count; i++)
         scale(path, &path->way.divided.items[i], exponents, -1);
     for (size_t i = 0; i < path->way.readers.count; i++)
@@ -223,7 +263,7 @@ static bool read_exponents(const char *text, uint64_t channels, int *exponents) 
 
 /* *any: the layer has some. */
 static bool find_chosen(const Equalize *e, const Path *path, int *exponents, bool *any, Err *err) {
-    const char *name = path->way.layer->outputs[0]->name->text;
+    const char *name = path->way.from->name->text;
     for (size_t i = 0; i < e->scales->count; i++) {
         const char *text = exponents_of(e->scales->items[i], name);
         if (!text) continue;
@@ -246,22 +286,55 @@ static const char *chosen_text(const Path *path, const int *exponents, Arena *ar
     for (uint64_t c = 0; c < channels; c++)
         length += (size_t)snprintf(text + length, channels * DIGITS + 1 - length, "%s%d",
                                    c ? "," : "", exponents[c]);
-    return arena_printf(arena, "%s=%s", path->way.layer->outputs[0]->name->text, text);
+    return arena_printf(arena, "%s=%s", path->way.from->name->text, text);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
+static void add_path(Equalize *e, const Path *path) {
+    PassCtx *ctx = e->fuse.ctx;
+    for (size_t i = 0; i < path->way.readers.count; i++) {
+        const PathReader *reader = &path->way.readers.items[i];
+        const ChannelRequest request = {reader->node->inputs[0].value->name->text,
+                                        (int32_t)reader->axis, path->way.channels};
+        VEC_PUSH(ctx->scratch, &e->requests, request);
+        e->taken[reader->node->id] = true;
+    }
+    VEC_PUSH(ctx->scratch, &e->paths, *path);
+}
+
+/* An earlier layer is scaled for one of its products, such as the normalization before a Mul. */
+static bool is_taken(const Equalize *e, const Path *path) {
+    for (size_t i = 0; i < path->way.readers.count; i++)
+        if (e->taken[path->way.readers.items[i].node->id]) return true;
+    return false;
+}
+
 static void visit(PassCtx *ctx, Node *node, void *data) {
     Equalize *e = data;
     Path path = {.request = e->requests.count};
-    if (!channel_path_find(&e->fuse, node, &path.way)) return;
-    for (size_t i = 0; i < path.way.readers.count; i++) {
-        const PathReader *reader = &path.way.readers.items[i];
-        const ChannelRequest request = {reader->node->inputs[0].value->name->text,
-                                        (int32_t)reader->axis, path.way.channels};
-        VEC_PUSH(ctx->scratch, &e->requests, request);
-    }
-    VEC_PUSH(ctx->scratch, &e->paths, path);
+    (void)ctx;
+    if (channel_path_find(&e->fuse, node, &path.way) && !is_taken(e, &path)) add_path(e, &path);
+}
+
+/* Those that are not to be multiplied for. */
+static void visit_others(PassCtx *ctx, Node *node, void *data) {
+    Equalize *e = data;
+    const OpRecord *record = fuse_record(node);
+    const bool convolution = record && record->channels == CHANNELS_FIRST;
+    (void)ctx;
+    if (e->excluded[node->id] || (convolution && !e->convolutions)) e->taken[node->id] = true;
+}
+
+/* What products read that have no layer to be scaled by. */
+static void visit_value(PassCtx *ctx, Node *node, void *data) {
+    Equalize *e = data;
+    Path path = {.request = e->requests.count};
+    Value *value = fuse_input(node, 0);
+    (void)ctx;
+    if (!value || value->id >= e->value_count || e->seen[value->id]) return;
+    e->seen[value->id] = true;
+    if (channel_path_into(&e->fuse, value, e->taken, &path.way)) add_path(e, &path);
 }
 
 static bool measure(Equalize *e, Err *err) {
@@ -285,7 +358,10 @@ static bool equalize(Equalize *e, Path *path, Err *err) {
         any = choose(e, path, exponents);
     if (ok && any) {
         apply(path, exponents);
-        e->layers++;
+        if (path->way.layer)
+            e->layers++;
+        else
+            e->values++;
         if (data) VEC_PUSH(data->arena, &data->chosen, chosen_text(path, exponents, data->arena));
     }
     if (path->rms) keep_rms(e, path, scratch);
@@ -302,6 +378,13 @@ static void remark(const Equalize *e) {
                                  "cross-layer equalization scaled the channels of %zu layer%s by "
                                  "powers of two, which the layers after them undo",
                                  e->layers, e->layers == 1 ? "" : "s"));
+    if (e->values)
+        pass_remark(
+            e->fuse.ctx->counts, arena,
+            arena_printf(arena,
+                         "the channels of %zu value%s that products read are multiplied by powers "
+                         "of two first, which the weights undo (SmoothQuant)",
+                         e->values, e->values == 1 ? "" : "s"));
 }
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {
@@ -315,9 +398,20 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     Equalize e = {.fuse = {.ctx = ctx},
                   .levels = (double)own->levels - 1,
                   .scales = &own->scales,
+                  .convolutions = own->convolutions,
                   .value_count = ctx->model->value_count};
     e.rms = ARENA_ARRAY(ctx->scratch, const double *, e.value_count + 1);
+    const NodePatterns patterns = {.keep = own->keep,
+                                   .keep_ops = own->keep_ops,
+                                   .only = own->only,
+                                   .allow_unmatched = own->allow_unmatched};
+    e.excluded = node_exclusions(ctx->model, &patterns, ctx->scratch, err);
+    if (!e.excluded) return false;
+    e.taken = ARENA_ARRAY(ctx->scratch, bool, ctx->model->node_count + 1);
+    e.seen = ARENA_ARRAY(ctx->scratch, bool, e.value_count + 1);
     each_node(ctx, visit, &e);
+    each_node(ctx, visit_others, &e);
+    if (ctx->channels || e.scales->count) each_node(ctx, visit_value, &e);
     bool ok = measure(&e, err);
     for (size_t i = 0; ok && i < e.paths.count; i++) ok = equalize(&e, &e.paths.items[i], err);
     remark(&e);
@@ -327,6 +421,8 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 static const PassOption options_table[] = {
     {"levels", OPTION_INT, offsetof(EqualizeOptions, levels), NULL, "256",
      "numbers that the type of quantized activations has"},
+    {"convolutions", OPTION_BOOL, offsetof(EqualizeOptions, convolutions), NULL, NULL,
+     "multiply what convolutions read, too, where no layer is scaled"},
 #define OF_EQUALIZE(kind, name, member, choices, otherwise, help)                                  \
     {name, OPTION_##kind, offsetof(EqualizeOptions, member), choices, otherwise, help},
 #include "policy.def"

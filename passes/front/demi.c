@@ -691,11 +691,13 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
 
 /* ---- convert --------------------------------------------------------------------------------- */
 
-/* The pipeline of these options; NULL with err set where they are wrong. *remark is what is said of what it makes. */
-static const char *convert_text(const DemiConvertOptions *options, Arena *arena,
+/* The pipeline of these options; NULL with err set where they are wrong. `measures`: channels are measured for it.
+ * *remark is what is said of what it makes. */
+static const char *convert_text(const DemiConvertOptions *options, bool measures, Arena *arena,
                                 const char **remark, Err *err) {
     ConvertPolicy policy;
     if (!policy_from_options(&policy, options, arena, err)) return NULL;
+    policy.measures = measures;
     *remark = policy_remark(&policy);
     const char *before = options->before ? options->before : "";
     const char *after = options->after ? options->after : "";
@@ -718,7 +720,8 @@ static void convert_text_body(Call *call, void *data) {
         if (source) err_file(&call->err, source->name);
         return;
     }
-    const char *own = convert_text(&args->options, &args->arena, &args->run.remark, &call->err);
+    const char *own = convert_text(&args->options, args->run.channels != NULL, &args->arena,
+                                   &args->run.remark, &call->err);
     const DemiConvertOptions *o = &args->options;
     PipelineText text = {.arena = &args->arena};
     freeze_put(&text, args->run.handle->model, &(Freeze){o->freeze_inputs, o->fed, o->fed_count});
@@ -762,11 +765,9 @@ DemiStatus demi_front_sketch(DemiModel *model, const DemiConvertOptions *options
 DemiStatus demi_front_equalize(DemiModel *model, const DemiConvertOptions *options,
                                ChannelData *data, bool *changed, DemiError *error) {
     ConvertArgs args = CONVERT_ARGS_INIT(model);
-    DemiConvertOptions with = *options;
     args.run.until = "equalize";
     args.run.channels = data;
-    if (data) with.equalize = DEMI_EQUALIZE_WEIGHTS; /* for the pass to be there */
-    const DemiStatus status = convert(&args, &with, NULL, error);
+    const DemiStatus status = convert(&args, options, NULL, error);
     *changed = status == DEMI_OK && args.run.rewrites > 0;
     return status;
 }
@@ -785,7 +786,7 @@ static void options_text_body(Call *call, void *data) {
     ConvertPolicy policy;
     const char *text = NULL, *remark;
     if (!args->json)
-        text = convert_text(&args->options, &call->scratch, &remark, &call->err);
+        text = convert_text(&args->options, false, &call->scratch, &remark, &call->err);
     else if (policy_from_options(&policy, &args->options, &call->scratch, &call->err))
         text = policy_write_json(&policy, &call->err);
     if (!text) return;

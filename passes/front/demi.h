@@ -444,6 +444,8 @@ typedef enum DemiEqualize {
                                   quantized */
     DEMI_EQUALIZE_WEIGHTS = 2, /* by estimates from the weights, which need no data */
     DEMI_EQUALIZE_NEVER = 3,   /* not at all */
+    DEMI_EQUALIZE_ALL = 4,     /* as data, and also what convolutions read, by multiplications at
+                                  run time */
 } DemiEqualize;
 
 /* Precision assignment: how to choose the nodes that run in the target type. */

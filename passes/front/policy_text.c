@@ -331,6 +331,8 @@ static void say_weights_folded(PipelineText *text, const ConvertPolicy *policy) 
 static void say_levels(PipelineText *text, const ConvertPolicy *policy) {
     const Dtype dtype = quantized_value_types[policy->values[SETTING_ACTIVATIONS]];
     if (dtype_bits(dtype) == 16) pipeline_put_choice(text, "levels", "65536");
+    if (policy->values[SETTING_EQUALIZE] == DEMI_EQUALIZE_ALL)
+        pipeline_put_choice(text, "convolutions", "true");
     put_settings(text, policy, SETTINGS_OF_EQUALIZE);
 }
 
@@ -415,7 +417,7 @@ enum {
 };
 
 PolicyEqualizes policy_equalizes(const ConvertPolicy *policy) {
-    _Static_assert(CHOICE_COUNT(EQUALIZE) == 3, "what each means is said here");
+    _Static_assert(CHOICE_COUNT(EQUALIZE) == 4, "what each means is said here");
     const int64_t choice = policy->values[SETTING_EQUALIZE];
     const bool of_values = target_of(policy)->kind == TARGET_VALUES && !is_named(policy) &&
                            dtype_is_integer(format_of(policy)->dtype);
@@ -439,7 +441,8 @@ static unsigned conditions(const ConvertPolicy *policy) {
     if (target_of(policy)->kind == TARGET_HALVED) holds |= HALVED;
     /* of what is named, names are those of the model as it is */
     if ((whole && of_values) || values[SETTING_FOLD]) holds |= FOLDED;
-    if (policy_equalizes(policy) == POLICY_EQUALIZES) holds |= EQUALIZED;
+    const PolicyEqualizes equalizes = policy_equalizes(policy);
+    if (equalizes == POLICY_EQUALIZES || (equalizes && policy->measures)) holds |= EQUALIZED;
     if (reduced_of(policy)) holds |= CASTS;
     if (values[SETTING_PARAMETERS] != DEMI_PARAMETERS_RUNTIME) holds |= STORED;
     return holds;

@@ -24,7 +24,7 @@ static bool is_vector(const ChannelPath *path, const Value *value, int64_t rank,
 }
 
 static bool take_vector(ChannelPath *path, Value *value, int64_t rank, int64_t axis) {
-    const Scaled at = {value, 1, path->channels, false};
+    const Scaled at = {.value = value, .each = 1, .count = path->channels};
     if (!is_free(path, value) || !is_vector(path, value, rank, axis)) return false;
     VEC_PUSH(path->fuse->ctx->scratch, &path->divided, at);
     return true;
@@ -74,9 +74,9 @@ static bool begin_product(ChannelPath *path, const Node *node) {
     if (!weight_order_find(node, &order)) return false;
     path->product = true;
     path->channels = order.outputs;
-    const Scaled weights = {fuse_input(node, 1),
-                            order.outputs_first ? order.inputs * order.taps : 1, order.outputs,
-                            false};
+    const Scaled weights = {.value = fuse_input(node, 1),
+                            .each = order.outputs_first ? order.inputs * order.taps : 1,
+                            .count = order.outputs};
     if (!is_free(path, weights.value)) return false;
     VEC_PUSH(path->fuse->ctx->scratch, &path->divided, weights);
     const uint32_t bias = fuse_record(node)->bias;
@@ -106,6 +106,30 @@ static int64_t axis_of(const Node *layer, const Value *value) {
     return second ? 1 : fuse_rank(value) - 1;
 }
 
+/* The one axis along which a constant of channels has more than one element, from the front of a value of that rank; -1
+ * where there is none, or more. */
+static int64_t vector_axis(const Value *by, int64_t rank) {
+    const int64_t own = fuse_rank(by);
+    int64_t axis = -1;
+    for (int64_t i = 0; i < own; i++) {
+        if (fuse_dim(by, i) == 1) continue;
+        if (axis >= 0) return -1;
+        axis = rank - own + i;
+    }
+    return axis;
+}
+
+static bool begin_mul(ChannelPath *path, const Node *node) {
+    if (!fuse_is(node, "Mul") || !fuse_input(node, 1)) return false;
+    const uint32_t index = value_is_constant(fuse_input(node, 1));
+    Value *by = fuse_input(node, index);
+    const int64_t rank = fuse_rank(node->outputs[0]);
+    if (!value_is_constant(by) || fuse_rank(fuse_input(node, !index)) != rank) return false;
+    path->axis = vector_axis(by, rank);
+    path->channels = path->axis < 0 ? 0 : (uint64_t)fuse_dim(node->outputs[0], path->axis);
+    return path->axis >= 0 && take_vector(path, by, rank, path->axis);
+}
+
 /* ---- the way --------------------------------------------------------------------------------- */
 
 static bool follow(ChannelPath *path, Value *value, int64_t axis);
@@ -117,9 +141,10 @@ static bool take_reader(ChannelPath *path, const Use *use, int64_t axis) {
         return false;
     const bool grouped = order.groups > 1;
     const PathReader reader = {use->node,
-                               {fuse_input(use->node, 1),
-                                order.outputs_first ? order.taps : order.outputs,
-                                grouped ? order.outputs * order.inputs : path->channels, grouped},
+                               {.value = fuse_input(use->node, 1),
+                                .each = order.outputs_first ? order.taps : order.outputs,
+                                .count = grouped ? order.outputs * order.inputs : path->channels,
+                                .grouped = grouped},
                                axis};
     if (!is_free(path, reader.weights.value)) return false;
     VEC_PUSH(path->fuse->ctx->scratch, &path->readers, reader);
@@ -158,10 +183,29 @@ static bool follow(ChannelPath *path, Value *value, int64_t axis) {
 }
 
 bool channel_path_find(Fuse *fuse, Node *layer, ChannelPath *path) {
-    *path = (ChannelPath){.fuse = fuse, .layer = layer};
     if (!fuse_input(layer, 0) || !fuse_record(layer)) return false;
-    if (!begin_product(path, layer) && !begin_norm(path, layer)) return false;
-    return follow(path, layer->outputs[0], axis_of(layer, layer->outputs[0]));
+    *path = (ChannelPath){.fuse = fuse, .from = layer->outputs[0], .layer = layer};
+    if (begin_product(path, layer) || begin_norm(path, layer))
+        path->axis = axis_of(layer, layer->outputs[0]);
+    else if (!begin_mul(path, layer))
+        return false;
+    return follow(path, layer->outputs[0], path->axis);
+}
+
+bool channel_path_into(Fuse *fuse, Value *value, const bool *taken, ChannelPath *path) {
+    WeightOrder order;
+    *path = (ChannelPath){.fuse = fuse, .from = value};
+    if (type_dtype(value_type(value)) != DTYPE_FLOAT || value_is_constant(value)) return false;
+    for (const Use *use = value->uses; use; use = use->next) {
+        if (!use->node || taken[use->node->id] || !weight_order_find(use->node, &order)) continue;
+        if (!path->readers.count) {
+            path->channels = order.inputs * order.groups;
+            path->axis = axis_of(use->node, value);
+        }
+        take_reader(path, use, path->axis);
+    }
+    return path->readers.count && path->axis >= 0 &&
+           fuse_dim(value, path->axis) == (int64_t)path->channels;
 }
 
 uint64_t channel_path_at(const ChannelPath *path, const Scaled *at, uint64_t element) {

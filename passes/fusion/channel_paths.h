@@ -2,8 +2,8 @@
 /* Ways that channels go from a layer to the layers that read them, along which they may be scaled: what the layer
  * gives is divided by factors, and the weights that multiply it are multiplied by them (equalize.c).
  *
- * A layer is a Conv, MatMul or Gemm with constant weights, or a normalization with a constant scale for each
- * channel. Between two are operators that channels go through with their factors (OP_HOMOGENEOUS), and constants
+ * A layer is a Conv, MatMul or Gemm with constant weights, a normalization with a constant scale for each
+ * channel, or a Mul by such a constant. Between two are operators that channels go through with their factors (OP_HOMOGENEOUS), and constants
  * that are added to channels or multiply them. Everything that reads a value on the way is such an operator or
  * layer. Constants are float32 initializers that nothing else reads. */
 #ifndef DEMI_CHANNEL_PATHS_H
@@ -16,6 +16,9 @@ typedef struct Scaled {
     Value *value;
     uint64_t each, count; /* as TensorFactors */
     bool grouped;         /* `count` is of rows and channels; else of channels */
+    Node *
+        reader; /* of a constant of one element: its operand `index` becomes a constant of channels */
+    uint32_t index;
 } Scaled;
 
 typedef struct PathReader {
@@ -26,8 +29,11 @@ typedef struct PathReader {
 
 typedef struct ChannelPath {
     Fuse *fuse;
-    Node *layer;
-    bool product; /* it is one; else a normalization */
+    Value *
+        from; /* what is divided: what the layer gives, or any value, by a multiplication of its own */
+    Node *layer;  /* NULL: none */
+    bool product; /* the layer is one; else a normalization, or a Mul */
+    int64_t axis; /* of the channels in `from` */
     uint64_t channels;
     VEC(Scaled)
     divided; /* a product's weights first; then vectors, of the layer and those added on the way */
@@ -37,6 +43,10 @@ typedef struct ChannelPath {
 
 /* The path from the node; false where there is none. Lists are in the passes' scratch memory. */
 bool channel_path_find(Fuse *fuse, Node *layer, ChannelPath *path);
+
+/* The path from a value to the products that read it themselves, but for those that are `taken` ([node_count]): what else
+ * reads it does not matter. */
+bool channel_path_into(Fuse *fuse, Value *value, const bool *taken, ChannelPath *path);
 
 /* How the elements of a product's weights lie. */
 typedef struct WeightOrder {

@@ -5,9 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* 1 dB: for less, a layer is left as it is. */
-static const double GAIN = 1.26;
-
 /* What is off by so much more than half an octave is rounded to the next power of two: a channel that was scaled
  * before is off by half an octave at most, and stays. */
 static const double HALF = 0.51;
@@ -115,7 +112,7 @@ bool channel_scales_choose(const ChannelScales *scales, Arena *scratch, int *exp
     const double *peaks = find_peaks(scales, within);
     const uint64_t anchor = find_anchor(scales, peaks);
     int *tried = ARENA_ARRAY(within, int, count);
-    double least = channel_scales_noise(scales, exponents) / GAIN;
+    double least = channel_scales_noise(scales, exponents) / scales->gain;
     bool found = false;
     for (size_t i = 0; i < sizeof SHARES / sizeof *SHARES; i++) {
         if (!(reach_of(scales, anchor) * peaks[anchor] > 0)) break;

@@ -39,9 +39,10 @@ typedef struct ChannelScales {
     const ScaleReader *readers;
     size_t reader_count;
     double levels; /* of the channels' type, less one: 255 for 8 bits */
+    double gain;   /* the least ratio of noise before and after */
 } ChannelScales;
 
-/* exponents[channels]: s[c] is 2 to that. False, and all are 0, where the noise would not be less by GAIN at least.
+/* exponents[channels]: s[c] is 2 to that. False, and all are 0, where the noise would not be less by the gain at least.
  * O(candidates * weights). */
 bool channel_scales_choose(const ChannelScales *scales, Arena *scratch, int *exponents);
 

@@ -50,7 +50,8 @@ static void make(Problem *p, double spread, size_t readers) {
                                 .high = p->high,
                                 .readers = p->readers,
                                 .reader_count = readers,
-                                .levels = 255};
+                                .levels = 255,
+                                .gain = 1.26};
 }
 
 static void apply(Problem *p, const int *exponents) {

@@ -10,7 +10,9 @@ calibrated with; where they are alike, the model stays as it is.
 """
 
 import argparse
+import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -173,6 +175,55 @@ class Equalize(unittest.TestCase):
                     scores[word] = sqnr(want, runs(low, values)[0])
                 self.assertGreater(scores["data"], scores["never"] + 3, scores)
                 self.assertGreater(scores["data"], 28, scores)
+
+    def smooth(self, path: pathlib.Path, *words: object) -> tuple[pathlib.Path, str, str]:
+        """int8, what was said, and the channel scales as a pipeline has them."""
+        low = self.folder / "low.onnx"
+        call = ("convert", path, "-o", low, "--to", "int8", "--calibrate", self.folder / "data", *words)
+        said = demi(*call).stdout
+        policy = self.folder / "policy.json"
+        policy.write_text(demi(*call, "--print-policy").stdout)
+        scales = json.loads(policy.read_text()).get("channel_scales", {})
+        return low, said, json.dumps([f"{name}={exponents}" for name, exponents in scales.items()])
+
+    def test_values(self) -> None:
+        """What others read, too, is multiplied before products: SmoothQuant."""
+        rng = np.random.default_rng(8)
+        sizes = apart(rng, (C,), 0, 2.5)
+        plain = {"s": np.abs(sizes) + 1e-3, "b": 0.1 * sizes}
+        line = plain["s"].reshape(1, C)
+        for name, text, weights, shape, word, gain in (
+            ("products", f"""g (float[n,7,{C}] x) => (float[n,s,c] y, float[n,s,d] z, float[n,7,{C}] r) {{
+                h = LayerNormalization (x, s, b)  y = MatMul (h, v)  z = MatMul (h, u)  r = Add (h, x) }}""",
+             plain | {"v": undone(rng, (C, 8), 0, line, 1), "u": undone(rng, (C, 5), 0, line, 1)}, (2, 7, C), "data", 6),
+            ("convolution", f"""g (float[n,{C},9,9] x) => (float[n,c,h,w] y) {{
+                m = Mul (x, k)  h = Softplus (m)  y = Conv (h, v) }}""",
+             {"k": np.full((C, 1, 1), 1), "v": undone(rng, (6, C, 3, 3), 1, line, 1)}, (2, C, 9, 9), "all", 6)):
+            with self.subTest(name):
+                path = self.write(model_of(text, **weights))
+                shutil.rmtree(self.folder / "data", ignore_errors=True)
+                (self.folder / "data").mkdir()
+                scale = line.reshape(1, C, 1, 1) if name == "convolution" else 1
+                make = lambda: (np.abs(rng.standard_normal(shape)) * scale).astype(np.float32)
+                for i in range(8):
+                    np.savez(self.folder / f"data/{i}.npz", x=make())
+                values, scores = {"x": make()}, {}
+                want = runs(path, values)
+                for how in ("never", word):
+                    low, said, scales = self.smooth(path, "--equalize", how)
+                    scores[how] = sqnr(want[0], runs(low, values)[0])
+                    self.assertEqual("SmoothQuant" in said, how != "never", said)
+                self.assertGreater(scores[word], scores["never"] + gain, scores)
+                out = self.folder / "equal.onnx"
+                demi("opt", path, "-o", out, "--passes", f"infer-dtypes,infer-shapes,equalize{{scales={scales}"
+                     f"{',convolutions=true' if word == 'all' else ''}}}")
+                self.assertEqual([n.op_type for n in onnx.load(out).graph.node].count("Mul"), 1 + (name == "convolution"))
+                for a, b in zip(want, runs(out, values), strict=True):
+                    self.assertEqual(a.tobytes(), b.tobytes())
+                _, said, _ = self.smooth(path, "--equalize", word, "--keep-ops", "MatMul" if word == "data" else "Conv")
+                self.assertNotIn("SmoothQuant", said)
+        _, said, _ = self.smooth(path)  # convolutions only if asked for
+        self.assertNotIn("SmoothQuant", said)
 
     def test_not_finite(self) -> None:
         """Channels that are not finite on some set stay; a conversion that went without them goes on."""

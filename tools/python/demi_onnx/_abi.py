@@ -1021,7 +1021,7 @@ CHOICES: dict[str, dict[str, int]] = {
     "activations": {
         "uint8": 1, "int8": 2, "uint16": 3, "int16": 4, "fp8": 5},
     "equalize": {
-        "data": 1, "weights": 2, "never": 3},
+        "data": 1, "weights": 2, "never": 3, "all": 4},
     "placement": {
         "mincut": 1, "greedy": 2},
     "rounding": {
