@@ -15,6 +15,7 @@
 
 #include "compare.h"
 #include "constants.h"
+#include "dequantized.h"
 #include "op_types.h"
 #include "passes.h"
 #include "qdq_node.h"
@@ -134,82 +135,41 @@ static void strip_pair(Strip *s, Node *node, Node *q) {
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Numbers of a constant as doubles; NULL where it has others than `count`, or types without. */
-static double *read_numbers(const Strip *s, const Value *value, uint64_t *count) {
-    Arena *scratch = s->ctx->scratch;
-    const Tensor *tensor = constant_tensor(value, scratch);
-    if (!tensor || !tensor_check(tensor, NULL)) return NULL;
-    const Dtype dtype = (Dtype)tensor->dtype;
-    const unsigned bits = dtype_bits(dtype);
-    *count = tensor_count(tensor);
-    uint8_t *raw = arena_alloc(scratch, tensor_raw_size(tensor) + 1);
-    double *items = ARENA_ARRAY(scratch, double, *count + 1);
-    if (!bits || bits > 32 || (bits < 8 && 8 % bits) ||
-        !tensor_read_raw(tensor, 0, raw, tensor_raw_size(tensor), NULL))
-        return NULL;
-    for (uint64_t i = 0; i < *count; i++) {
-        uint64_t number = 0;
-        if (bits < 8)
-            number = (uint64_t)raw[i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1);
-        else
-            memcpy(&number, raw + i * (bits / 8), bits / 8);
-        if (!dtype_to_double(dtype, number, &items[i])) return NULL;
-    }
-    return items;
-}
-
-/* How scales lie along a constant of these dims. */
-typedef struct Layout {
-    uint64_t axis, inner, block, blocks, scales;
-} Layout;
-
-static bool find_layout(const Node *node, const Tensor *of, uint64_t scales, Layout *layout) {
+/* How codes and scales lie along a constant of these dims. */
+static bool find_layout(const Node *node, const Tensor *of, Dequantized *layout) {
     int64_t axis = node_attr_int(node, "axis", 1), block = node_attr_int(node, "block_size", 0);
-    *layout = (Layout){.axis = 1, .inner = tensor_count(of), .block = 1, .blocks = 1, .scales = 1};
-    if (scales == 1 && !block) return true;
+    const bool one = tensor_count(layout->scales) == 1 && !block;
     if (axis < 0) axis += of->rank;
-    if (axis < 0 || axis >= (int64_t)of->rank || block < 0) return false;
-    uint64_t outer = 1;
-    layout->inner = 1;
+    if (block < 0 || (!one && (axis < 0 || axis >= (int64_t)of->rank))) return false;
+    layout->block = (uint64_t)block;
+    layout->outer = layout->axis = layout->inner = 1;
     for (uint32_t i = 0; i < of->rank; i++) {
         const uint64_t dim = (uint64_t)of->dims[i];
-        if (i < (uint32_t)axis) outer *= dim;
-        if (i == (uint32_t)axis) layout->axis = dim;
-        if (i > (uint32_t)axis) layout->inner *= dim;
+        if (!one && i < (uint32_t)axis)
+            layout->outer *= dim;
+        else if (!one && i == (uint32_t)axis)
+            layout->axis = dim;
+        else
+            layout->inner *= dim;
     }
-    layout->block = block ? (uint64_t)block : 1;
-    layout->blocks = (layout->axis + layout->block - 1) / layout->block;
-    layout->scales = block ? outer * layout->blocks * layout->inner : layout->axis;
-    return layout->scales == scales;
-}
-
-static uint64_t scale_at(const Layout *layout, bool blocked, uint64_t i) {
-    if (layout->scales == 1) return 0;
-    const uint64_t a = i / layout->inner % layout->axis, o = i / layout->inner / layout->axis;
-    if (!blocked) return a;
-    return (o * layout->blocks + a / layout->block) * layout->inner + i % layout->inner;
+    return true;
 }
 
 /* The constant as the node makes it float; NULL where it can't be said. */
 static const Tensor *dequantized(const Strip *s, const Node *node) {
-    uint64_t count, scales, zeros = 0;
-    Layout layout;
+    Arena *arena = &s->ctx->model->arena;
     const Value *stored = operand(node, 0), *zero = operand(node, 2);
-    const Tensor *tensor = constant_tensor(stored, s->ctx->scratch);
-    const double *items = read_numbers(s, stored, &count);
-    const double *scale = read_numbers(s, operand(node, 1), &scales);
-    const double *offset = zero ? read_numbers(s, zero, &zeros) : NULL;
-    if (!tensor || !items || !scale || (zero && (!offset || zeros != scales)) ||
-        !find_layout(node, tensor, scales, &layout))
+    const Tensor *tensor = constant_tensor(stored, arena);
+    Dequantized of = {.numbers = tensor,
+                      .scales = constant_tensor(operand(node, 1), arena),
+                      .zeros = zero ? constant_tensor(zero, arena) : NULL};
+    if (!tensor || !of.scales || (zero && !of.zeros) || !tensor_check(tensor, NULL) ||
+        !tensor_check(of.scales, NULL) || (zero && !tensor_check(of.zeros, NULL)) ||
+        !find_layout(node, tensor, &of))
         return NULL;
-    float *out = ARENA_ARRAY(s->ctx->scratch, float, count + 1);
-    const bool blocked = node_attr_int(node, "block_size", 0) != 0;
-    for (uint64_t i = 0; i < count; i++) {
-        const uint64_t at = scale_at(&layout, blocked, i);
-        out[i] = (float)(items[i] - (offset ? offset[at] : 0)) * (float)scale[at];
-    }
-    return tensor_new_raw(&s->ctx->model->arena, DTYPE_FLOAT, tensor->dims, tensor->rank, out,
-                          count * sizeof *out);
+    of.dtype = (Dtype)tensor->dtype;
+    if (zero) of.zero_dtype = (Dtype)of.zeros->dtype;
+    return dequantized_tensor(arena, &of, tensor->dims, tensor->rank, sym_text(stored->name));
 }
 
 static bool is_weights(const Strip *s, const Node *node) {
@@ -221,11 +181,7 @@ static bool is_weights(const Strip *s, const Node *node) {
 /* The constant takes the place of the node's result, and its name. */
 static void strip_weights(Strip *s, Node *node) {
     Value *result = node->outputs[0], *stored = operand(node, 0);
-    Arena *scratch = s->ctx->scratch;
-    s->ctx->scratch = arena_child(scratch);
     const Tensor *tensor = dequantized(s, node);
-    arena_free(s->ctx->scratch);
-    s->ctx->scratch = scratch;
     if (!tensor || value_is_named_output(result)) return;
     Value *made = qdq_constant(s->ctx, stored, "float", tensor);
     value_swap_names(made, result);
