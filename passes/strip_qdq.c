@@ -7,8 +7,9 @@
  * Pairs that demi inserted go, and what they rounded is not rounded any more; weights come back as
  * the floats that they were read as, so they keep their rounding; so do scales that are quantized themselves. With all=true so do pairs of
  * anybody's, where QuantizeLinear and DequantizeLinear have the same constants, and weights that
- * are constants behind a DequantizeLinear. Only what is float32 between is looked at. What raising
- * the opset and fold-batch-norm did before stays.
+ * are constants behind a DequantizeLinear, or of com.microsoft's operators that have quantized ones
+ * (wide_weights.h); a remark names the first of these that stays. Only what is float32 between is looked
+ * at. What raising the opset and fold-batch-norm did before stays.
  */
 #include <stddef.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "passes.h"
 #include "qdq_node.h"
 #include "qdq_table.h"
+#include "wide_weights.h"
 
 typedef struct StripQdqOptions {
     bool all;
@@ -27,7 +29,8 @@ typedef struct StripQdqOptions {
 
 static const PassOption options_table[] = {
     {"all", OPTION_BOOL, offsetof(StripQdqOptions, all), NULL, NULL,
-     "also remove Q/DQ pairs that demi did not insert"},
+     "also remove Q/DQ pairs that demi did not insert, and dequantize weights of "
+     "com.microsoft's operators"},
     {0},
 };
 
@@ -37,6 +40,10 @@ typedef struct Strip {
     VEC(Value *) unread;  /* constants that may be read by nothing now, each once */
     bool *listed;         /* [value_count]: it is among them */
     uint32_t value_count; /* of values that there are, and that may come */
+    WideWeights *wide;
+    const Node *kept; /* the first node whose weights stay quantized, and why; NULL: none */
+    const char *why;
+    size_t kept_count;
 } Strip;
 
 static bool is_op(const Node *node, const char *op) {
@@ -68,14 +75,18 @@ static bool same_constant(const Strip *s, const Value *a, const Value *b) {
     return tensor_compare_raw(x, y, tensor_raw_size(x), &ignored);
 }
 
-/* Notes what the node read, then removes it. */
-static void drop_node(Strip *s, Node *node) {
+/* Notes what the node reads. */
+static void list_operands(Strip *s, const Node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         Value *value = node->inputs[i].value;
         if (!value || value->id >= s->value_count || s->listed[value->id]) continue;
         s->listed[value->id] = true;
         VEC_PUSH(s->ctx->scratch, &s->unread, value);
     }
+}
+
+static void drop_node(Strip *s, Node *node) {
+    list_operands(s, node);
     node_remove_unswept(node);
     s->ctx->counts->rewrites++;
 }
@@ -189,6 +200,28 @@ static void strip_weights(Strip *s, Node *node) {
     drop_node(s, node);
 }
 
+/* Of operators that have quantized weights. In functions, types are some call's. */
+static void strip_operator(Strip *s, Node *node) {
+    if (!s->all && !node_metadata(node, OWN_QUANTIZER)) return;
+    list_operands(s, node);
+    const char *why =
+        node->graph->function ? "it is in a function" : wide_weights_put(s->wide, node);
+    if (!why) return;
+    if (!s->kept_count++) {
+        s->kept = node;
+        s->why = why;
+    }
+}
+
+static void remark(const Strip *s) {
+    Arena *arena = &s->ctx->model->arena;
+    if (!s->kept) return;
+    pass_remark(s->ctx->counts, arena,
+                arena_printf(arena, "%zu node%s quantized weights, such as '%s' (%s): %s",
+                             s->kept_count, s->kept_count == 1 ? " keeps its" : "s keep their",
+                             node_label(s->kept), sym_text(s->kept->op_type), s->why));
+}
+
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static void drop_unread(const Strip *s) {
@@ -209,11 +242,16 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     Strip s = {.ctx = ctx, .all = options->all, .value_count = most};
     (void)err;
     s.listed = ARENA_ARRAY(ctx->scratch, bool, s.value_count);
+    s.wide = wide_weights_new(ctx, most);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++) {
-        if (graphs.items[g]->function) continue; /* types there are some call's */
         for (Node *node = graphs.items[g]->first, *next; node; node = next) {
             next = node->next;
+            if (wide_weights_are_of(node)) {
+                strip_operator(&s, node);
+                continue;
+            }
+            if (graphs.items[g]->function) continue; /* types there are some call's */
             Node *joined = qdq_table_join(ctx, node);
             if (joined) strip_weights(&s, joined);
             if (joined || !is_op(node, "DequantizeLinear")) continue;
@@ -224,6 +262,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                 strip_weights(&s, node);
         }
     }
+    remark(&s);
     model_batch_removals(ctx->model);
     drop_unread(&s);
     model_sweep(ctx->model, ctx->scratch);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Takes back what qdq_table.c put: finds the constants of a quantized table behind what picks its rows, and puts a
- * DequantizeLinear of the whole table and a Gather of that in its place. Nodes of com.microsoft's GatherBlockQuantized
- * may be anybody's; of the other kinds, metadata marks the last node. */
+ * DequantizeLinear of the whole table and a Gather of that in its place. Metadata marks the last node.
+ * com.microsoft's GatherBlockQuantized is wide_weights.c's. */
 #include "constants.h"
 #include "op_types.h"
 #include "qdq_node.h"
@@ -46,24 +46,6 @@ static void drop_behind(Value *value, const Value *indices) {
     node_remove(node);
     for (size_t i = 0; i < 2; i++)
         if (operands[i]) drop_behind(operands[i], indices);
-}
-
-/* Of blocks, as anybody may have put it; NULL where it is none. */
-static Node *join_blocks(PassCtx *ctx, Node *node) {
-    if (!sym_equals(node->op_type, QDQ_BLOCKS_OP) || !sym_equals(node->domain, QDQ_BLOCKS_DOMAIN) ||
-        node->input_count < 3 || model_find_function(ctx->model, node))
-        return NULL;
-    QdqTable table = {node->inputs[0].value, node->inputs[2].value,
-                      node->input_count > 3 ? node->inputs[3].value : NULL,
-                      (uint64_t)node_attr_int(node, "block_size", 128), false};
-    const int64_t axis = node_attr_int(node, "quantize_axis", 1);
-    const Dtype dtype = type_dtype(table.numbers->type);
-    if (!value_is_constant(table.numbers) || !value_is_constant(table.scales) ||
-        (table.zeros && !value_is_constant(table.zeros)) || dtype_bits(dtype) != 4 ||
-        qdq_rank(table.numbers) != 2 || node_attr_int(node, "gather_axis", 0) ||
-        (axis != 1 && axis != -1) || !type_dtype(node->outputs[0]->type))
-        return NULL;
-    return join(ctx, node, &table, node->inputs[QDQ_INDICES].value);
 }
 
 /* Of rows, as put here. */
@@ -168,7 +150,6 @@ Node *qdq_table_join(PassCtx *ctx, Node *node) {
     if (!node->output_count || !node->outputs[0] ||
         type_dtype(node->outputs[0]->type) != DTYPE_FLOAT)
         return NULL;
-    Node *made = join_blocks(ctx, node);
-    if (!made) made = join_rows(ctx, node);
+    Node *made = join_rows(ctx, node);
     return made ? made : join_packed(ctx, node);
 }
