@@ -8,7 +8,8 @@
  * the floats that they were read as, so they keep their rounding; so do scales that are quantized themselves. With all=true so do pairs of
  * anybody's, where QuantizeLinear and DequantizeLinear have the same constants, and weights that
  * are constants behind a DequantizeLinear, or of com.microsoft's operators that have quantized ones
- * (wide_weights.h); a remark names the first of these that stays. Only what is float32 between is looked
+ * (wide_weights.h); a remark names the first of these that stays. With products=true, weights of products alone become float,
+ * in a model without quantized activations, so that both can be quantized anew. Only what is float32 between is looked
  * at. What raising the opset and fold-batch-norm did before stays.
  */
 #include <stddef.h>
@@ -17,6 +18,8 @@
 #include "compare.h"
 #include "constants.h"
 #include "dequantized.h"
+#include "node_exclude.h"
+#include "op_record.h"
 #include "op_types.h"
 #include "passes.h"
 #include "qdq_node.h"
@@ -24,19 +27,30 @@
 #include "wide_weights.h"
 
 typedef struct StripQdqOptions {
-    bool all;
+    bool all, products;
+    PassStrings keep, keep_ops, only;
 } StripQdqOptions;
 
 static const PassOption options_table[] = {
     {"all", OPTION_BOOL, offsetof(StripQdqOptions, all), NULL, NULL,
      "also remove Q/DQ pairs that demi did not insert, and dequantize weights of "
      "com.microsoft's operators"},
+    {"products", OPTION_BOOL, offsetof(StripQdqOptions, products), NULL, NULL,
+     "only dequantize the weights of products, and only if the model has no quantized activations"},
+    {"keep", OPTION_STRINGS, offsetof(StripQdqOptions, keep), NULL, NULL,
+     "with products: nodes to skip, by PATTERN"},
+    {"keep-ops", OPTION_STRINGS, offsetof(StripQdqOptions, keep_ops), NULL, NULL,
+     "with products: operators to skip"},
+    {"only", OPTION_STRINGS, offsetof(StripQdqOptions, only), NULL, NULL,
+     "with products: the products whose weights to dequantize, by PATTERN"},
     {0},
 };
 
 typedef struct Strip {
     PassCtx *ctx;
-    bool all;
+    bool all, products;
+    const char *const
+        *excluded;        /* [node_count], with products: not NULL of nodes that are skipped */
     VEC(Value *) unread;  /* constants that may be read by nothing now, each once */
     bool *listed;         /* [value_count]: it is among them */
     uint32_t value_count; /* of values that there are, and that may come */
@@ -183,10 +197,30 @@ static const Tensor *dequantized(const Strip *s, const Node *node) {
     return dequantized_tensor(arena, &of, tensor->dims, tensor->rank, sym_text(stored->name));
 }
 
+static bool is_product(const Strip *s, const Node *node) {
+    const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
+    return record && !s->excluded[node->id] &&
+           (record->quantized == QUANTIZED_PRODUCT || record->quantized == QUANTIZED_WEIGHTS);
+}
+
+/* All that reads the value are products, or a Transpose of weights that these read. */
+static bool is_read_by_products(const Strip *s, const Value *value, bool turned) {
+    for (const Use *use = value->uses; use; use = use->next) {
+        const Node *node = use->node;
+        const bool turns = node && !turned && sym_equals(node->op_type, "Transpose") &&
+                           domain_is_default(node->domain) && node->output_count == 1 &&
+                           node->outputs[0] && is_read_by_products(s, node->outputs[0], true);
+        if (!node || (!turns && !is_product(s, node))) return false;
+    }
+    return value->uses;
+}
+
 static bool is_weights(const Strip *s, const Node *node) {
+    if (s->products && !is_read_by_products(s, node->outputs[0], false)) return false;
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i].value && !value_is_constant(node->inputs[i].value)) return false;
-    return is_float(node->outputs[0]) && (s->all || qdq_is_own(node, QDQ_MARK_WEIGHTS));
+    return is_float(node->outputs[0]) &&
+           (s->all || s->products || qdq_is_own(node, QDQ_MARK_WEIGHTS));
 }
 
 /* The constant takes the place of the node's result, and its name. */
@@ -202,7 +236,9 @@ static void strip_weights(Strip *s, Node *node) {
 
 /* Of operators that have quantized weights. In functions, types are some call's. */
 static void strip_operator(Strip *s, Node *node) {
-    if (!s->all && !node_metadata(node, OWN_QUANTIZER)) return;
+    if (s->products ? !wide_weights_are_of_product(node) || s->excluded[node->id]
+                    : !s->all && !node_metadata(node, OWN_QUANTIZER))
+        return;
     list_operands(s, node);
     const char *why =
         node->graph->function ? "it is in a function" : wide_weights_put(s->wide, node);
@@ -235,12 +271,31 @@ static void drop_unread(const Strip *s) {
     }
 }
 
+static bool quantizes_values(const Model *model, Arena *scratch) {
+    const GraphList graphs = model_graphs(model, scratch);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
+            if (sym_equals(node->op_type, "QuantizeLinear")) return true;
+    return false;
+}
+
+/* What matches nothing here is said where weights are stored. */
+static bool find_excluded(Strip *s, const StripQdqOptions *options, Err *err) {
+    const NodePatterns patterns = {.keep = options->keep,
+                                   .keep_ops = options->keep_ops,
+                                   .only = options->only,
+                                   .allow_unmatched = true};
+    s->excluded = node_exclusions(s->ctx->model, &patterns, s->ctx->scratch, err);
+    return s->excluded;
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const StripQdqOptions *options = opts;
     /* each node adds two constants at most */
     const uint32_t most = ctx->model->value_count + 2 * ctx->model->node_count;
-    Strip s = {.ctx = ctx, .all = options->all, .value_count = most};
-    (void)err;
+    Strip s = {.ctx = ctx, .all = options->all, .products = options->products, .value_count = most};
+    if (s.products && quantizes_values(ctx->model, ctx->scratch)) return true;
+    if (s.products && !find_excluded(&s, options, err)) return false;
     s.listed = ARENA_ARRAY(ctx->scratch, bool, s.value_count);
     s.wide = wide_weights_new(ctx, most);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
@@ -252,10 +307,10 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                 continue;
             }
             if (graphs.items[g]->function) continue; /* types there are some call's */
-            Node *joined = qdq_table_join(ctx, node);
+            Node *joined = s.products ? NULL : qdq_table_join(ctx, node);
             if (joined) strip_weights(&s, joined);
             if (joined || !is_op(node, "DequantizeLinear")) continue;
-            Node *q = pair_of(&s, node);
+            Node *q = s.products ? NULL : pair_of(&s, node);
             if (q)
                 strip_pair(&s, node, q);
             else if (is_weights(&s, node))

@@ -317,6 +317,10 @@ bool wide_weights_are_of(const Node *node) {
     return widen_of(node) && !model_find_function(node->graph->model, node);
 }
 
+bool wide_weights_are_of_product(const Node *node) {
+    return widen_of(node) == widen_product;
+}
+
 const char *wide_weights_put(WideWeights *made, Node *node) {
     if (node->output_count < 1 || !node->outputs[0] ||
         type_dtype(node->outputs[0]->type) != DTYPE_FLOAT)

@@ -13,6 +13,9 @@ WideWeights *wide_weights_new(PassCtx *ctx, uint32_t value_count);
 /* True where the node is such an operator. */
 bool wide_weights_are_of(const Node *node);
 
+/* True of one that is a product. */
+bool wide_weights_are_of_product(const Node *node);
+
 /* Puts into the place of such a node, which is gone then, one with float weights: of MatMulNBits a MatMul, and an Add
  * where there is a bias; of GatherBlockQuantized a Gather; of QMoE a MoE. Where it stays, returns why, a static text;
  * else NULL. */

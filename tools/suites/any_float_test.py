@@ -189,6 +189,22 @@ class AnyFloat(unittest.TestCase):
                         for m in (back, quantized))
             np.testing.assert_allclose(now, was, rtol=1e-4, atol=1e-5)
 
+    def test_quantized_weights_with_activations(self) -> None:
+        """Weights that are quantized alone are quantized anew beside activations: once."""
+        name, x = value(network, TensorProto.FLOAT)
+        for weights, to in itertools.product(("int8-weights", "int4-weights"), ("int8", "fp8")):
+            source = self.convert(network(TensorProto.FLOAT), to=weights, opset=21)
+            how = {"to": to, "calibrate": "random"}
+            made = self.convert(source, **how)
+            types = [t.data_type for t in made.graph.initializer if len(t.dims) == 2]
+            self.assertEqual(types, [TensorProto.INT8 if to == "int8" else TensorProto.FLOAT8E4M3FN] * 2)
+            was, now = (session(m.SerializeToString()).run(None, {name: x})[0] for m in (source, made))
+            self.assertLess(np.abs(now - was).max(), LIMITS["int8"] * np.abs(was).max())
+            self.assertEqual(self.convert(made, **how), made)
+            kept = self.convert(source, **how, keep_ops=["MatMul"])
+            self.assertEqual([t for t in kept.graph.initializer if t.name == "w_quantized"],
+                             [t for t in source.graph.initializer if t.name == "w_quantized"])
+
     def test_tables(self) -> None:
         """A table is 8 bits an element, or 4, and rows alone become float; back again, and not where a product reads it."""
         model = table(TensorProto.FLOAT)

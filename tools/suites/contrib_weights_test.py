@@ -11,9 +11,9 @@ Runtime. What stays quantized is said, with its reason.
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
-from suite.contrib_case import FLOAT, HALF, Case, ContribCase, Feeds, Random, main
+from suite.contrib_case import FLOAT, HALF, Case, ContribCase, Feeds, Random, by_plan, main
 from suite.package import demi
 
 
@@ -105,13 +105,18 @@ class ContribWeightsTest(ContribCase):
         np.testing.assert_array_equal(numpy_helper.to_array(big[0]), product.weights)
 
     def test_sources(self) -> None:
-        """To float16, weights stay what they are."""
+        """To float16, weights stay what they are; beside quantized activations they are quantized anew."""
         case = Product(1).case
         model, want = onnx.load_model_from_string(case.model), case.by_ort()
         low = demi.convert(model, to="float16")[0]
         self.assertIn("MatMulNBits", [n.op_type for n in low.graph.node])
         for got, one in zip(case.by_ort(low.SerializeToString()), want, strict=True):
             self.assertLess(np.max(np.abs(got - one)), 1e-2 * np.max(np.abs(one)))
+        for to, kind in (("int8", TensorProto.INT8), ("fp8", TensorProto.FLOAT8E4M3FN)):
+            made = demi.convert(model, to=to, calibrate="random")[0]
+            self.assertEqual([t.data_type for t in made.graph.initializer if len(t.dims) == 2], [kind])
+            got = by_plan(made.SerializeToString(), "fast", case.feeds)[0]
+            self.assertLess(np.max(np.abs(got - want[0])), .2 * np.max(np.abs(want[0])))
 
     def test_what_stays(self) -> None:
         """Is said."""
