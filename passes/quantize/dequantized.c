@@ -86,7 +86,9 @@ static bool read_numbers(Maker *m, Arena *arena) {
     const Dequantized *of = &m->of;
     m->bits = dtype_bits(of->dtype);
     if (!has_codes(of->dtype)) return false;
-    m->codes = read_raw(arena, of->numbers, bytes_of(of->outer * of->axis * of->inner, m->bits));
+    uint64_t size; /* factors of it are below 2^32, or those of a tensor */
+    if (!dtype_bytes(of->dtype, of->outer * of->axis * of->inner, &size)) return false;
+    m->codes = read_raw(arena, of->numbers, size);
     for (uint64_t code = 0; m->bits <= 8 && code < 1u << m->bits; code++) {
         double number = 0; /* of codes that are no numbers, NaN */
         if (!dtype_to_double(of->dtype, code, &number)) return false;
