@@ -40,11 +40,12 @@ typedef struct InsertQdqOptions {
 } InsertQdqOptions;
 
 enum { JOINS_FLOAT = 1 };
-enum { BIASES_FLOAT = 1, TABLES_FLOAT = 1, TABLES_BLOCKS };
+enum { BIASES_FLOAT = 1 };
 enum { CHANNELS_CONVOLUTIONS = 1, CHANNELS_INTEGERS };
 static const char *const bias_names[] = {"int32", "float", NULL};
 static const char *const join_names[] = {"quantized", "float", NULL};
-static const char *const table_names[] = {"rows", "float", "blocks", NULL};
+static const char *const table_names[] = {"rows", "float", "blocks", "packed",
+                                          NULL}; /* QdqTables */
 static const char *const channel_names[] = {"all", "convolutions", "integers", NULL};
 
 #define ROW(kind, name, member, choices, otherwise, help)                                          \
@@ -66,10 +67,12 @@ static const PassOption options_table[] = {
                     "biases between quantized operands; float: they stay")
                     ROW(CHOICE, "joins", joins, join_names, "quantized",
                         "Concat: between quantized values, or float")
-                        ROW(CHOICE, "tables", tables, table_names, "rows",
-                            "tables that Gather reads: quantized by rows, float, or blocks, which "
-                            "have 4 bits "
-                            "where weights do, by com.microsoft's GatherBlockQuantized")
+                        ROW(CHOICE, "tables", tables, table_names, "packed",
+                            "tables that Gather reads: quantized by rows, float, or with 4 bits "
+                            "where weights "
+                            "have 4; blocks: by com.microsoft's GatherBlockQuantized; packed: two "
+                            "numbers "
+                            "per byte, by ONNX's operators of opset 18")
                             ROW(CHOICE, "channels", channels, channel_names, "all",
                                 "weights with a scale per channel: of all products, of "
                                 "convolutions alone, or integers alone")
@@ -315,9 +318,8 @@ static bool read_options(const InsertQdqOptions *options, QdqRequest *request, E
                             .per_tensor = options->per_tensor,
                             .symmetric = options->symmetric,
                             .float_biases = options->biases == BIASES_FLOAT,
-                            .float_tables = options->tables == TABLES_FLOAT,
                             .float_joins = options->joins == JOINS_FLOAT,
-                            .block_tables = options->tables == TABLES_BLOCKS,
+                            .tables = (QdqTables)options->tables,
                             .conv_channels = options->channels == CHANNELS_CONVOLUTIONS,
                             .integer_channels = options->channels == CHANNELS_INTEGERS,
                             .block = (uint64_t)options->block,

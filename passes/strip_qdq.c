@@ -7,35 +7,57 @@
  * Pairs that demi inserted go, and what they rounded is not rounded any more; weights come back as
  * the floats that they were read as, so they keep their rounding; so do scales that are quantized themselves. With all=true so do pairs of
  * anybody's, where QuantizeLinear and DequantizeLinear have the same constants, and weights that
- * are constants behind a DequantizeLinear. Only what is float32 between is looked at. What raising
- * the opset and fold-batch-norm did before stays.
+ * are constants behind a DequantizeLinear, or of com.microsoft's operators that have quantized ones
+ * (wide_weights.h); a remark names the first of these that stays. With products=true, weights of products alone become float,
+ * in a model without quantized activations, so that both can be quantized anew. Only what is float32 between is looked
+ * at. What raising the opset and fold-batch-norm did before stays.
  */
 #include <stddef.h>
 #include <string.h>
 
 #include "compare.h"
 #include "constants.h"
+#include "dequantized.h"
+#include "node_exclude.h"
+#include "op_record.h"
 #include "op_types.h"
 #include "passes.h"
 #include "qdq_node.h"
 #include "qdq_table.h"
+#include "wide_weights.h"
 
 typedef struct StripQdqOptions {
-    bool all;
+    bool all, products;
+    PassStrings keep, keep_ops, only;
 } StripQdqOptions;
 
 static const PassOption options_table[] = {
     {"all", OPTION_BOOL, offsetof(StripQdqOptions, all), NULL, NULL,
-     "also remove Q/DQ pairs that demi did not insert"},
+     "also remove Q/DQ pairs that demi did not insert, and dequantize weights of "
+     "com.microsoft's operators"},
+    {"products", OPTION_BOOL, offsetof(StripQdqOptions, products), NULL, NULL,
+     "only dequantize the weights of products, and only if the model has no quantized activations"},
+    {"keep", OPTION_STRINGS, offsetof(StripQdqOptions, keep), NULL, NULL,
+     "with products: nodes to skip, by PATTERN"},
+    {"keep-ops", OPTION_STRINGS, offsetof(StripQdqOptions, keep_ops), NULL, NULL,
+     "with products: operators to skip"},
+    {"only", OPTION_STRINGS, offsetof(StripQdqOptions, only), NULL, NULL,
+     "with products: the products whose weights to dequantize, by PATTERN"},
     {0},
 };
 
 typedef struct Strip {
     PassCtx *ctx;
-    bool all;
+    bool all, products;
+    const char *const
+        *excluded;        /* [node_count], with products: not NULL of nodes that are skipped */
     VEC(Value *) unread;  /* constants that may be read by nothing now, each once */
     bool *listed;         /* [value_count]: it is among them */
     uint32_t value_count; /* of values that there are, and that may come */
+    WideWeights *wide;
+    const Node *kept; /* the first node whose weights stay quantized, and why; NULL: none */
+    const char *why;
+    size_t kept_count;
 } Strip;
 
 static bool is_op(const Node *node, const char *op) {
@@ -67,14 +89,18 @@ static bool same_constant(const Strip *s, const Value *a, const Value *b) {
     return tensor_compare_raw(x, y, tensor_raw_size(x), &ignored);
 }
 
-/* Notes what the node read, then removes it. */
-static void drop_node(Strip *s, Node *node) {
+/* Notes what the node reads. */
+static void list_operands(Strip *s, const Node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         Value *value = node->inputs[i].value;
         if (!value || value->id >= s->value_count || s->listed[value->id]) continue;
         s->listed[value->id] = true;
         VEC_PUSH(s->ctx->scratch, &s->unread, value);
     }
+}
+
+static void drop_node(Strip *s, Node *node) {
+    list_operands(s, node);
     node_remove_unswept(node);
     s->ctx->counts->rewrites++;
 }
@@ -134,103 +160,102 @@ static void strip_pair(Strip *s, Node *node, Node *q) {
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Numbers of a constant as doubles; NULL where it has others than `count`, or types without. */
-static double *read_numbers(const Strip *s, const Value *value, uint64_t *count) {
-    Arena *scratch = s->ctx->scratch;
-    const Tensor *tensor = constant_tensor(value, scratch);
-    if (!tensor || !tensor_check(tensor, NULL)) return NULL;
-    const Dtype dtype = (Dtype)tensor->dtype;
-    const unsigned bits = dtype_bits(dtype);
-    *count = tensor_count(tensor);
-    uint8_t *raw = arena_alloc(scratch, tensor_raw_size(tensor) + 1);
-    double *items = ARENA_ARRAY(scratch, double, *count + 1);
-    if (!bits || bits > 32 || (bits < 8 && 8 % bits) ||
-        !tensor_read_raw(tensor, 0, raw, tensor_raw_size(tensor), NULL))
-        return NULL;
-    for (uint64_t i = 0; i < *count; i++) {
-        uint64_t number = 0;
-        if (bits < 8)
-            number = (uint64_t)raw[i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1);
-        else
-            memcpy(&number, raw + i * (bits / 8), bits / 8);
-        if (!dtype_to_double(dtype, number, &items[i])) return NULL;
-    }
-    return items;
-}
-
-/* How scales lie along a constant of these dims. */
-typedef struct Layout {
-    uint64_t axis, inner, block, blocks, scales;
-} Layout;
-
-static bool find_layout(const Node *node, const Tensor *of, uint64_t scales, Layout *layout) {
+/* How codes and scales lie along a constant of these dims. */
+static bool find_layout(const Node *node, const Tensor *of, Dequantized *layout) {
     int64_t axis = node_attr_int(node, "axis", 1), block = node_attr_int(node, "block_size", 0);
-    *layout = (Layout){.axis = 1, .inner = tensor_count(of), .block = 1, .blocks = 1, .scales = 1};
-    if (scales == 1 && !block) return true;
+    const bool one = tensor_count(layout->scales) == 1 && !block;
     if (axis < 0) axis += of->rank;
-    if (axis < 0 || axis >= (int64_t)of->rank || block < 0) return false;
-    uint64_t outer = 1;
-    layout->inner = 1;
+    if (block < 0 || (!one && (axis < 0 || axis >= (int64_t)of->rank))) return false;
+    layout->block = (uint64_t)block;
+    layout->outer = layout->axis = layout->inner = 1;
     for (uint32_t i = 0; i < of->rank; i++) {
         const uint64_t dim = (uint64_t)of->dims[i];
-        if (i < (uint32_t)axis) outer *= dim;
-        if (i == (uint32_t)axis) layout->axis = dim;
-        if (i > (uint32_t)axis) layout->inner *= dim;
+        if (!one && i < (uint32_t)axis)
+            layout->outer *= dim;
+        else if (!one && i == (uint32_t)axis)
+            layout->axis = dim;
+        else
+            layout->inner *= dim;
     }
-    layout->block = block ? (uint64_t)block : 1;
-    layout->blocks = (layout->axis + layout->block - 1) / layout->block;
-    layout->scales = block ? outer * layout->blocks * layout->inner : layout->axis;
-    return layout->scales == scales;
-}
-
-static uint64_t scale_at(const Layout *layout, bool blocked, uint64_t i) {
-    if (layout->scales == 1) return 0;
-    const uint64_t a = i / layout->inner % layout->axis, o = i / layout->inner / layout->axis;
-    if (!blocked) return a;
-    return (o * layout->blocks + a / layout->block) * layout->inner + i % layout->inner;
+    return true;
 }
 
 /* The constant as the node makes it float; NULL where it can't be said. */
 static const Tensor *dequantized(const Strip *s, const Node *node) {
-    uint64_t count, scales, zeros = 0;
-    Layout layout;
+    Arena *arena = &s->ctx->model->arena;
     const Value *stored = operand(node, 0), *zero = operand(node, 2);
-    const Tensor *tensor = constant_tensor(stored, s->ctx->scratch);
-    const double *items = read_numbers(s, stored, &count);
-    const double *scale = read_numbers(s, operand(node, 1), &scales);
-    const double *offset = zero ? read_numbers(s, zero, &zeros) : NULL;
-    if (!tensor || !items || !scale || (zero && (!offset || zeros != scales)) ||
-        !find_layout(node, tensor, scales, &layout))
+    const Tensor *tensor = constant_tensor(stored, arena);
+    Dequantized of = {.numbers = tensor,
+                      .scales = constant_tensor(operand(node, 1), arena),
+                      .zeros = zero ? constant_tensor(zero, arena) : NULL};
+    if (!tensor || !of.scales || (zero && !of.zeros) || !tensor_check(tensor, NULL) ||
+        !tensor_check(of.scales, NULL) || (zero && !tensor_check(of.zeros, NULL)) ||
+        !find_layout(node, tensor, &of))
         return NULL;
-    float *out = ARENA_ARRAY(s->ctx->scratch, float, count + 1);
-    const bool blocked = node_attr_int(node, "block_size", 0) != 0;
-    for (uint64_t i = 0; i < count; i++) {
-        const uint64_t at = scale_at(&layout, blocked, i);
-        out[i] = (float)(items[i] - (offset ? offset[at] : 0)) * (float)scale[at];
+    of.dtype = (Dtype)tensor->dtype;
+    if (zero) of.zero_dtype = (Dtype)of.zeros->dtype;
+    return dequantized_tensor(arena, &of, tensor->dims, tensor->rank, sym_text(stored->name));
+}
+
+static bool is_product(const Strip *s, const Node *node) {
+    const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
+    return record && !s->excluded[node->id] &&
+           (record->quantized == QUANTIZED_PRODUCT || record->quantized == QUANTIZED_WEIGHTS);
+}
+
+/* All that reads the value are products, or a Transpose of weights that these read. */
+static bool is_read_by_products(const Strip *s, const Value *value, bool turned) {
+    for (const Use *use = value->uses; use; use = use->next) {
+        const Node *node = use->node;
+        const bool turns = node && !turned && sym_equals(node->op_type, "Transpose") &&
+                           domain_is_default(node->domain) && node->output_count == 1 &&
+                           node->outputs[0] && is_read_by_products(s, node->outputs[0], true);
+        if (!node || (!turns && !is_product(s, node))) return false;
     }
-    return tensor_new_raw(&s->ctx->model->arena, DTYPE_FLOAT, tensor->dims, tensor->rank, out,
-                          count * sizeof *out);
+    return value->uses;
 }
 
 static bool is_weights(const Strip *s, const Node *node) {
+    if (s->products && !is_read_by_products(s, node->outputs[0], false)) return false;
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i].value && !value_is_constant(node->inputs[i].value)) return false;
-    return is_float(node->outputs[0]) && (s->all || qdq_is_own(node, QDQ_MARK_WEIGHTS));
+    return is_float(node->outputs[0]) &&
+           (s->all || s->products || qdq_is_own(node, QDQ_MARK_WEIGHTS));
 }
 
 /* The constant takes the place of the node's result, and its name. */
 static void strip_weights(Strip *s, Node *node) {
     Value *result = node->outputs[0], *stored = operand(node, 0);
-    Arena *scratch = s->ctx->scratch;
-    s->ctx->scratch = arena_child(scratch);
     const Tensor *tensor = dequantized(s, node);
-    arena_free(s->ctx->scratch);
-    s->ctx->scratch = scratch;
     if (!tensor || value_is_named_output(result)) return;
     Value *made = qdq_constant(s->ctx, stored, "float", tensor);
     value_swap_names(made, result);
     value_replace_uses(result, made);
     drop_node(s, node);
+}
+
+/* Of operators that have quantized weights. In functions, types are some call's. */
+static void strip_operator(Strip *s, Node *node) {
+    if (s->products ? !wide_weights_are_of_product(node) || s->excluded[node->id]
+                    : !s->all && !node_metadata(node, OWN_QUANTIZER))
+        return;
+    list_operands(s, node);
+    const char *why =
+        node->graph->function ? "it is in a function" : wide_weights_put(s->wide, node);
+    if (!why) return;
+    if (!s->kept_count++) {
+        s->kept = node;
+        s->why = why;
+    }
+}
+
+static void remark(const Strip *s) {
+    Arena *arena = &s->ctx->model->arena;
+    if (!s->kept) return;
+    pass_remark(s->ctx->counts, arena,
+                arena_printf(arena, "%zu node%s quantized weights, such as '%s' (%s): %s",
+                             s->kept_count, s->kept_count == 1 ? " keeps its" : "s keep their",
+                             node_label(s->kept), sym_text(s->kept->op_type), s->why));
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -246,28 +271,53 @@ static void drop_unread(const Strip *s) {
     }
 }
 
+static bool quantizes_values(const Model *model, Arena *scratch) {
+    const GraphList graphs = model_graphs(model, scratch);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
+            if (sym_equals(node->op_type, "QuantizeLinear")) return true;
+    return false;
+}
+
+/* What matches nothing here is said where weights are stored. */
+static bool find_excluded(Strip *s, const StripQdqOptions *options, Err *err) {
+    const NodePatterns patterns = {.keep = options->keep,
+                                   .keep_ops = options->keep_ops,
+                                   .only = options->only,
+                                   .allow_unmatched = true};
+    s->excluded = node_exclusions(s->ctx->model, &patterns, s->ctx->scratch, err);
+    return s->excluded;
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const StripQdqOptions *options = opts;
     /* each node adds two constants at most */
     const uint32_t most = ctx->model->value_count + 2 * ctx->model->node_count;
-    Strip s = {.ctx = ctx, .all = options->all, .value_count = most};
-    (void)err;
+    Strip s = {.ctx = ctx, .all = options->all, .products = options->products, .value_count = most};
+    if (s.products && quantizes_values(ctx->model, ctx->scratch)) return true;
+    if (s.products && !find_excluded(&s, options, err)) return false;
     s.listed = ARENA_ARRAY(ctx->scratch, bool, s.value_count);
+    s.wide = wide_weights_new(ctx, most);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++) {
-        if (graphs.items[g]->function) continue; /* types there are some call's */
         for (Node *node = graphs.items[g]->first, *next; node; node = next) {
             next = node->next;
-            Node *joined = qdq_table_join(ctx, node);
+            if (wide_weights_are_of(node)) {
+                strip_operator(&s, node);
+                continue;
+            }
+            if (graphs.items[g]->function) continue; /* types there are some call's */
+            Node *joined = s.products ? NULL : qdq_table_join(ctx, node);
             if (joined) strip_weights(&s, joined);
             if (joined || !is_op(node, "DequantizeLinear")) continue;
-            Node *q = pair_of(&s, node);
+            Node *q = s.products ? NULL : pair_of(&s, node);
             if (q)
                 strip_pair(&s, node, q);
             else if (is_weights(&s, node))
                 strip_weights(&s, node);
         }
     }
+    remark(&s);
     model_batch_removals(ctx->model);
     drop_unread(&s);
     model_sweep(ctx->model, ctx->scratch);

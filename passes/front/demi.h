@@ -421,7 +421,7 @@ typedef enum DemiRest {
 typedef enum DemiRuntimeRules {
     DEMI_RUNTIME_DEFAULT = 0,
     DEMI_RUNTIME_ANY = 1,         /* default: no rules but those of ONNX */
-    DEMI_RUNTIME_ONNXRUNTIME = 2, /* ONNX Runtime: tables of 4 bits, too, by an operator of its
+    DEMI_RUNTIME_ONNXRUNTIME = 2, /* ONNX Runtime: tables of 4 bits are read by an operator of its
                                      own */
     DEMI_RUNTIME_OPENVINO = 3,    /* OpenVINO */
     DEMI_RUNTIME_TENSORRT = 4,    /* TensorRT */

@@ -77,6 +77,7 @@ TEST(test_quantized) {
         policy_pipeline(&policy),
         "upgrade-opset{for=int8,activations=int16,block=64,keep=[\"a*\"],keep-ops=[\"Conv\"],"
         "only=[\"b\"],allow-unmatched=true},infer-dtypes,to-float32{keep=reduced},infer-shapes,"
+        "strip-qdq{products=true,keep=[\"a*\"],keep-ops=[\"Conv\"],only=[\"b\"]},"
         "fold-constants{weights=true,keep=[\"a*\"],keep-ops=[\"Conv\"],only=[\"b\"]},"
         "fold-batch-norm{store=true},"
         "insert-qdq{activations=int16,weights=int8,symmetric=true,block=64,keep=[\"a*\"],"

@@ -319,12 +319,21 @@ static void say_all(PipelineText *text, const ConvertPolicy *policy) {
     pipeline_put_choice(text, "all", "true");
 }
 
-static void say_weights_folded(PipelineText *text, const ConvertPolicy *policy) {
-    pipeline_put_choice(text, "weights", "true");
-    if (needs_blocks(policy)) pipeline_put_choice(text, "matrices", "true");
+static void say_chosen(PipelineText *text, const ConvertPolicy *policy) {
     put_setting(text, policy, SETTING_KEEP, "keep");
     put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
     put_setting(text, policy, SETTING_ONLY, "only");
+}
+
+static void say_products(PipelineText *text, const ConvertPolicy *policy) {
+    pipeline_put_choice(text, "products", "true");
+    say_chosen(text, policy);
+}
+
+static void say_weights_folded(PipelineText *text, const ConvertPolicy *policy) {
+    pipeline_put_choice(text, "weights", "true");
+    if (needs_blocks(policy)) pipeline_put_choice(text, "matrices", "true");
+    say_chosen(text, policy);
 }
 
 /* Of 16 bits, where that is what values have. */
@@ -414,6 +423,7 @@ enum {
     UNQUANTIZED = 1 << 10, /* what is quantized is not to be */
     HALVED = 1 << 11,      /* weights take 16 bits, nodes 32 */
     EQUALIZED = 1 << 12,   /* channels are scaled so that they can share a scale */
+    VALUES = 1 << 13,      /* activations are quantized, too */
 };
 
 PolicyEqualizes policy_equalizes(const ConvertPolicy *policy) {
@@ -433,11 +443,10 @@ static unsigned conditions(const ConvertPolicy *policy) {
     unsigned holds = policy->lists[SETTING_SCHEMAS].count ? SCHEMAS : 0;
     if (values[SETTING_SIMPLIFY]) holds |= SIMPLIFIED;
     if (opset != DEMI_OPSET_KEEP) holds |= opset == DEMI_OPSET_AUTO ? OPSET_NEEDED : OPSET_GIVEN;
-    const bool full = target_of(policy)->kind == TARGET_FULL;
     if (!whole || quantizes(policy)) holds |= QDQ;
-    if (whole) holds |= WHOLE;
+    if (whole) holds |= of_values ? WHOLE | VALUES : WHOLE;
     if (whole && values[SETTING_SOURCE] == DEMI_SOURCE_ANY) holds |= SOURCES;
-    if (full) holds |= UNQUANTIZED;
+    if (target_of(policy)->kind == TARGET_FULL) holds |= UNQUANTIZED;
     if (target_of(policy)->kind == TARGET_HALVED) holds |= HALVED;
     /* of what is named, names are those of the model as it is */
     if ((whole && of_values) || values[SETTING_FOLD]) holds |= FOLDED;

@@ -237,12 +237,18 @@ static void add_row(DemiReport *report, DemiReportList list, const char *name, c
     VEC_PUSH(&report->arena, &report->lists[list].rows, row);
 }
 
+/* Beside the model's own nodes; the last of those that pick rows of a quantized table stands for a Gather. */
+static bool is_added_quantizer(const Node *node) {
+    return node_is_own_quantizer(node) && (sym_equals(node->op_type, "QuantizeLinear") ||
+                                           sym_equals(node->op_type, "DequantizeLinear"));
+}
+
 static void list_node(DemiReport *report, const Node *node, const char *path) {
     if (is_inserted(node)) {
         report->totals.casts_remaining++;
         return;
     }
-    if (node_is_own_quantizer(node)) return;
+    if (is_added_quantizer(node)) return;
     Dtype dtype = node_dtype(node);
     const char *label = node_label(node);
     const char *reason = node->note ? node_note_text(node->note, &report->arena) : "";

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "constants.h"
 #include "op_types.h"
 
 enum { INITIALIZERS_ALONE = 4 }; /* the IR version from which on these need not be inputs, too */
@@ -58,6 +59,14 @@ Value *qdq_constant(PassCtx *ctx, const Value *of, const char *suffix, const Ten
     node_set_output(node, 0, value);
     node_set_attr_tensor(node, "value", tensor);
     return value;
+}
+
+void qdq_drop_unread(Value *value) {
+    if (value->uses || value->referenced || !value_is_constant(value)) return;
+    if (value->producer)
+        node_remove(value->producer);
+    else
+        graph_remove_initializer(value);
 }
 
 Node *qdq_insert(PassCtx *ctx, const char *op, Value *from, const QdqOperands *operands,

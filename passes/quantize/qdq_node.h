@@ -31,6 +31,9 @@ typedef struct QdqOperands {
 Node *qdq_insert(PassCtx *ctx, const char *op, Value *from, const QdqOperands *operands,
                  Value *result);
 
+/* Removes a constant that all readers have left. */
+void qdq_drop_unread(Value *value);
+
 /* A value called `of` and so, of of's type with that element type. */
 Value *qdq_value(PassCtx *ctx, const Value *of, const char *suffix, Dtype dtype);
 

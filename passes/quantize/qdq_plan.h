@@ -34,6 +34,14 @@
 
 enum { QDQ_BLOCKS_MOST = 8 };
 
+/* Tables whose rows Gather picks; the last two have 4 bits where weights do, in blocks. */
+typedef enum QdqTables {
+    QDQ_TABLES_ROWS,   /* a scale for each row */
+    QDQ_TABLES_FLOAT,  /* they stay float */
+    QDQ_TABLES_BLOCKS, /* com.microsoft's GatherBlockQuantized reads them */
+    QDQ_TABLES_PACKED, /* two numbers in a byte, which operators of ONNX take apart */
+} QdqTables;
+
 typedef struct QdqRequest {
     Dtype activations;              /* UNDEFINED: they stay float */
     const QuantizedFormat *weights; /* NULL: they stay float */
@@ -41,10 +49,9 @@ typedef struct QdqRequest {
         *others; /* of weights that can't have the blocks that `weights` needs, and of
                                        tables whose rows are picked; NULL: they stay float */
     bool per_tensor, symmetric;
-    bool float_biases, float_tables,
-        float_joins;       /* they stay float; joins: what several values are put
-                                                    together in */
-    bool block_tables;     /* tables have 4 bits where weights do (GatherBlockQuantized) */
+    bool float_biases,
+        float_joins; /* they stay float; joins: what several values are put together in */
+    QdqTables tables;
     bool conv_channels;    /* convolutions alone have scales by channel */
     bool integer_channels; /* weights that are stored as integers alone have */
     uint64_t
@@ -105,6 +112,7 @@ typedef struct QdqWeight {
     Node *product; /* NULL: no product reads it so (by_names) */
     const QuantizedFormat *format;
     bool rows;      /* a table whose rows the product, a Gather, picks */
+    bool packed;    /* such a table as QDQ_TABLES_PACKED has it */
     bool again;     /* one of a product before this one has the same use */
     int32_t axis;   /* of the channels, or with `block` of what is summed; -1: one scale for all */
     uint64_t block; /* 0: none */

@@ -53,15 +53,6 @@ static Value *put_stored(PassCtx *ctx, Value *value, Value *result, const Tensor
     return stored;
 }
 
-/* A constant that all readers have left. */
-static void drop_unread(Value *value) {
-    if (value->uses || value->referenced || !value_is_constant(value)) return;
-    if (value->producer)
-        node_remove(value->producer);
-    else
-        graph_remove_initializer(value);
-}
-
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* The weight of the group that comes after `weight`, whose use is the first where it is NULL; NULL
@@ -160,6 +151,13 @@ static Tensor *streamed(const QdqGroup *group, QdqPart part, Dtype dtype, const 
     return tensor;
 }
 
+/* The dims of a packed table's numbers, in pairs, or of its scales (qdq_table.h). */
+static const int64_t *packed_dims(const QdqGroup *group, int64_t pairs) {
+    const int64_t *of = group->numbers->tensor->dims;
+    const int64_t dims[QDQ_PACKED_RANK] = {of[0], of[1] / (int64_t)group->weight->block, pairs, 1};
+    return arena_copy(&group->store->ctx->model->arena, dims, sizeof dims);
+}
+
 /* Scales as a tensor: none for all, one for each channel, or as the weights with fewer along the
  * axis. */
 static Tensor *scale_tensor(const QdqGroup *group, QdqPart part, Dtype dtype, const void *bytes,
@@ -170,23 +168,25 @@ static Tensor *scale_tensor(const QdqGroup *group, QdqPart part, Dtype dtype, co
     const int64_t count = (int64_t)group->scale_count;
     if (weight->axis < 0) return tensor_new_raw(arena, dtype, NULL, 0, bytes, size);
     if (!weight->block) return tensor_new_raw(arena, dtype, &count, 1, bytes, size);
-    int64_t *dims = ARENA_ARRAY(arena, int64_t, of->rank);
-    for (uint32_t i = 0; i < of->rank; i++) dims[i] = of->dims[i];
-    const uint64_t dim = (uint64_t)dims[weight->axis];
-    dims[weight->axis] = (int64_t)((dim + weight->block - 1) / weight->block);
-    if (group->stream) return streamed(group, part, dtype, dims, of->rank);
-    return tensor_new_raw(arena, dtype, dims, of->rank, bytes, size);
+    int64_t *blocks = arena_copy(arena, of->dims, of->rank * sizeof *of->dims);
+    const uint64_t dim = (uint64_t)blocks[weight->axis];
+    blocks[weight->axis] = (int64_t)((dim + weight->block - 1) / weight->block);
+    const int64_t *dims = weight->packed ? packed_dims(group, 1) : blocks;
+    const uint32_t rank = weight->packed ? QDQ_PACKED_RANK : of->rank;
+    if (group->stream) return streamed(group, part, dtype, dims, rank);
+    return tensor_new_raw(arena, dtype, dims, rank, bytes, size);
 }
 
 /* Zero points say the type, and some readers want them. */
 static Tensor *zero_tensor(const QdqGroup *group, Arena *scratch) {
-    const Dtype dtype = group->weight->format->dtype;
+    const bool packed = group->weight->packed;
+    const Dtype of = group->weight->format->dtype, dtype = packed ? DTYPE_UINT8 : of;
     uint64_t size;
     if (group->stream && group->weight->block)
-        return scale_tensor(group, QDQ_ZEROS, dtype, NULL, 0);
+        return scale_tensor(group, packed ? QDQ_ZERO_BYTES : QDQ_ZEROS, dtype, NULL, 0);
     dtype_bytes(dtype, group->scale_count, &size);
     uint8_t *bytes = ARENA_ARRAY(scratch, uint8_t, size + 1);
-    for (uint64_t i = 0; quantized_has_zeros(dtype) && i < group->scale_count; i++)
+    for (uint64_t i = 0; quantized_has_zeros(of) && i < group->scale_count; i++)
         qdq_put_code(bytes, dtype_bits(dtype), i, group->numbers->zeros[i]);
     return scale_tensor(group, QDQ_ZEROS, dtype, bytes, size);
 }
@@ -194,11 +194,14 @@ static Tensor *zero_tensor(const QdqGroup *group, Arena *scratch) {
 /* Of the constant's dims, with the numbers. */
 static Tensor *stored_tensor(const QdqGroup *group) {
     const QdqNumbers *n = group->numbers;
-    if (group->stream)
-        return streamed(group, QDQ_NUMBERS, n->layout.dtype, n->tensor->dims, n->tensor->rank);
-    Tensor *tensor = tensor_new_raw(&group->store->ctx->model->arena, n->layout.dtype,
-                                    n->tensor->dims, n->tensor->rank, NULL, 0);
-    dtype_bytes(n->layout.dtype, tensor_count(n->tensor), &tensor->size);
+    const QdqWeight *weight = group->weight;
+    const bool packed = weight->packed;
+    const Dtype dtype = packed ? DTYPE_UINT8 : n->layout.dtype;
+    const int64_t *dims = packed ? packed_dims(group, (int64_t)weight->block / 2) : n->tensor->dims;
+    const uint32_t rank = packed ? QDQ_PACKED_RANK : n->tensor->rank;
+    if (group->stream) return streamed(group, QDQ_NUMBERS, dtype, dims, rank);
+    Tensor *tensor = tensor_new_raw(&group->store->ctx->model->arena, dtype, dims, rank, NULL, 0);
+    dtype_bytes(dtype, tensor_count(tensor), &tensor->size);
     tensor->bytes = n->bytes;
     return tensor;
 }
@@ -237,10 +240,11 @@ static void put_table(const QdqGroup *group, Arena *scratch) {
         .zeros = quantized_has_zeros(dtype)
                      ? qdq_constant(ctx, value, "zero_point", zero_tensor(group, scratch))
                      : NULL,
-        .block = blocks ? group->weight->block : 0};
+        .block = blocks ? group->weight->block : 0,
+        .packed = group->weight->packed};
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
         qdq_table_put(ctx, weight->use->node, &table);
-    drop_unread(value);
+    qdq_drop_unread(value);
 }
 
 /* What makes scales that are quantized themselves float: before what reads them, which is there. */
@@ -276,7 +280,7 @@ static void put_weights(const QdqGroup *group, Arena *scratch) {
     if (twice) put_scale_of_scales(group, scale, operands.scale);
     const QdqWeight *weight = NULL;
     while (result != value && (weight = next_alike(group, weight))) use_set(weight->use, result);
-    drop_unread(value);
+    qdq_drop_unread(value);
 }
 
 /* ---- biases ---------------------------------------------------------------------------------- */
@@ -327,7 +331,7 @@ static void put_bias(const QdqGroup *group, const QdqWeight *weight, Arena *scra
     Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, result);
     node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
     if (result != value) use_set(use, result);
-    drop_unread(value);
+    qdq_drop_unread(value);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -462,7 +462,19 @@ static bool make_zeros(void *data, uint64_t offset, void *buffer, uint64_t size,
     return each_tile(s, out.first, less(each * size, left), put_zeros, &out, err);
 }
 
+static void put_zero_bytes(const Tile *tile, const Window *window, uint64_t first, uint64_t count,
+                           void *data) {
+    const Out *out = data;
+    memcpy((char *)out->bytes + (first - out->first), window->zeros + (first - tile->scale), count);
+}
+
+/* Of a type that has zero points. */
+static bool make_zero_bytes(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    Out out = {buffer, offset};
+    return each_tile(data, offset, size, put_zero_bytes, &out, err);
+}
+
 Source *qdq_stream_source(QdqStream *stream, QdqPart part, uint64_t size, const char *name) {
-    SourceMaker *const makers[] = {make_numbers, make_scales, make_zeros};
+    SourceMaker *const makers[] = {make_numbers, make_scales, make_zeros, make_zero_bytes};
     return source_from_maker(stream->all->arena, makers[part], stream, size, name);
 }

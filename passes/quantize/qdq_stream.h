@@ -10,8 +10,8 @@ typedef struct QdqStreams QdqStreams; /* all of a model */
 typedef struct QdqStream QdqStream;   /* of one constant */
 
 /* What of a constant is read: numbers, scales (float, or what the layout has them stored in) or zero points (of the
- * numbers' type), each as raw_data has it. */
-typedef enum QdqPart { QDQ_NUMBERS, QDQ_SCALES, QDQ_ZEROS } QdqPart;
+ * numbers' type, or a byte each), each as raw_data has it. */
+typedef enum QdqPart { QDQ_NUMBERS, QDQ_SCALES, QDQ_ZEROS, QDQ_ZERO_BYTES } QdqPart;
 
 /* They live as long as the arena, a model's; so must the tensors that they read. */
 QdqStreams *qdq_streams_new(Arena *arena);

@@ -2,9 +2,14 @@
 /* Tables that Gather picks rows of, such as the vectors of words.
  *
  *   y = Gather(table, i)  ->  y = Mul(Cast(Gather(numbers, i)), Gather(scales, i)), a scale a row
+ *                         ->  y = GatherBlockQuantized(numbers, i, scales, zeros), of 4 bits
+ *                         ->  n = BitwiseAnd(BitShift(Gather(pairs, i), [0, 4]), 15), packed: two of 4 bits in a byte
+ *                             y = Reshape(Mul(Sub(Cast(n), Cast(Gather(zeros, i))), Gather(scales, i)), [0.., columns])
  *
  * A DequantizeLinear before the Gather would make the whole table float in every run, as ONNX Runtime does it. One
- * behind it would have to have blocks of a constant size, which OpenVINO does not take of what is computed. */
+ * behind it would have to have blocks of a constant size, which OpenVINO does not take of what is computed. Gather
+ * takes no elements of 4 bits. Pairs are shifted to the right alone, since OpenVINO's shift to the left saturates; by
+ * two counts at once, which puts the numbers of a pair beside each other without a Concat. */
 #include "qdq_table.h"
 
 #include <string.h>
@@ -17,23 +22,21 @@
 enum {
     TABLE_LEAST = 1 << 12,
     TABLE_BLOCK = 32,
-    INDICES = 1,
-    MUL_BROADCASTS = 7 /* the opset from which on it does */
+    MUL_BROADCASTS = 7, /* the opset from which on it does */
+    PACKED_OPSET = 18   /* the first with BitwiseAnd */
 };
-
-static const char table_mark[] = "rows";
 
 /* ---- which they are -------------------------------------------------------------------------- */
 
 static bool is_gather(const Node *node) {
     return node && sym_equals(node->op_type, "Gather") && domain_is_default(node->domain) &&
-           node->input_count == 2 && node->inputs[0].value && node->inputs[INDICES].value &&
+           node->input_count == 2 && node->inputs[0].value && node->inputs[QDQ_INDICES].value &&
            node->output_count == 1 && node->outputs[0] &&
            !model_find_function(node->graph->model, node);
 }
 
 /* Of the first axis. */
-static bool picks_rows(const Node *node) {
+bool qdq_picks_rows(const Node *node) {
     const int64_t axis = node_attr_int(node, "axis", 0);
     const Attr *attr = node_attr(node, "axis");
     return is_gather(node) && !(attr && attr->ref) &&
@@ -43,25 +46,27 @@ static bool picks_rows(const Node *node) {
 bool qdq_reads_table(const Node *node) {
     const Value *table = is_gather(node) ? node->inputs[0].value : NULL;
     if (!table || !value_is_constant(table) || !qdq_is_float(table) || qdq_rank(table) != 2 ||
-        !picks_rows(node))
+        !qdq_picks_rows(node))
         return false;
     const int64_t rows = qdq_dim(table, 0), columns = qdq_dim(table, 1);
     return rows > 0 && columns > 0 && columns <= INT32_MAX && rows >= TABLE_LEAST / columns;
-}
-
-/* Of 4 bits, by blocks; else by rows, of 8. */
-static bool has_blocks(const QdqRequest *request) {
-    const Dtype dtype = request->weights ? request->weights->dtype : DTYPE_UNDEFINED;
-    return request->block_tables && dtype_is_integer(dtype) && dtype_bits(dtype) == 4;
 }
 
 static bool is_int8(const QuantizedFormat *format) {
     return format && format->dtype == DTYPE_INT8;
 }
 
-/* The format of tables beside the weights' one. */
-static const QuantizedFormat *table_format(const QdqRequest *request) {
-    if (has_blocks(request)) return request->weights;
+/* That of 4 bits; NULL where tables have no such. Packed, they have zero points whatever the weights have: what takes
+ * numbers apart knows no signs. */
+static const QuantizedFormat *short_format(const QdqRequest *request) {
+    const Dtype dtype = request->weights ? request->weights->dtype : DTYPE_UNDEFINED;
+    if (!dtype_is_integer(dtype) || dtype_bits(dtype) != 4) return NULL;
+    if (request->tables == QDQ_TABLES_PACKED) return quantized_format(DTYPE_UINT4);
+    return request->tables == QDQ_TABLES_BLOCKS ? request->weights : NULL;
+}
+
+/* The format of rows beside the weights' one. */
+static const QuantizedFormat *row_format(const QdqRequest *request) {
     const bool alone = is_int8(request->weights) && !request->activations;
     return alone ? request->weights
                  : request->others; /* beside values, it is asked for: it costs accuracy */
@@ -87,55 +92,85 @@ static bool is_factor(const QdqPlan *plan, const Value *value, int steps) {
     return false;
 }
 
+/* All that reads the table picks rows, at that opset or a later one, and bears their rounding. */
+static bool is_read_by_rows(const QdqPlan *plan, const Value *table, int64_t opset) {
+    for (const Use *use = table->uses; use; use = use->next)
+        if (!use->node || use->index || !qdq_picks_rows(use->node) ||
+            !qdq_record(plan, use->node) || opset_version(use->node->graph->opsets, NULL) < opset ||
+            is_factor(plan, use->node->outputs[0], STEPS_MOST))
+            return false;
+    return true;
+}
+
+/* The block of a table that can be packed; 0 where it can't: blocks are of one size, and what says the dims of the
+ * result has to know their number; -2 is another axis of what has four. */
+static uint64_t packed_block(const QdqPlan *plan, const Value *table) {
+    const int64_t columns = qdq_dim(table, 1);
+    if (columns % (TABLE_BLOCK / 2) || !is_read_by_rows(plan, table, PACKED_OPSET)) return 0;
+    for (const Use *use = table->uses; use; use = use->next)
+        if (node_attr_int(use->node, "axis", 0) ||
+            qdq_rank(use->node->inputs[QDQ_INDICES].value) < 0)
+            return 0;
+    return columns % TABLE_BLOCK ? TABLE_BLOCK / 2 : TABLE_BLOCK;
+}
+
 void qdq_table_take(QdqPlan *plan, Node *node) {
     Value *table = node->inputs[0].value;
-    const QuantizedFormat *format = table_format(&plan->request);
-    const bool blocks = has_blocks(&plan->request);
-    if (plan->request.float_tables || (!is_int8(format) && !blocks) ||
-        plan->request.broken[table->id] || table->referenced)
+    const QdqRequest *request = &plan->request;
+    if (request->tables == QDQ_TABLES_FLOAT || request->broken[table->id] || table->referenced ||
+        !is_read_by_rows(plan, table, MUL_BROADCASTS))
         return;
-    for (const Use *use = table->uses; use; use = use->next)
-        if (!use->node || use->index || !picks_rows(use->node) || !qdq_record(plan, use->node) ||
-            opset_version(use->node->graph->opsets, NULL) < MUL_BROADCASTS ||
-            is_factor(plan, use->node->outputs[0], STEPS_MOST))
-            return;
-    const QdqWeight weight = {.value = table,
-                              .use = &node->inputs[0],
-                              .product = node,
-                              .format = format,
-                              .rows = true,
-                              .axis = 1,
-                              .block = blocks ? TABLE_BLOCK : (uint64_t)qdq_dim(table, 1)};
+    const bool packs = request->tables == QDQ_TABLES_PACKED;
+    QdqWeight weight = {.value = table,
+                        .use = &node->inputs[0],
+                        .product = node,
+                        .format = short_format(request),
+                        .rows = true,
+                        .axis = 1,
+                        .block = packs ? packed_block(plan, table) : TABLE_BLOCK};
+    weight.packed = packs && weight.format && weight.block;
+    if (!weight.format || !weight.block) {
+        weight.format = row_format(request);
+        weight.block = (uint64_t)qdq_dim(table, 1);
+        if (!is_int8(weight.format)) return;
+    }
     VEC_PUSH(plan->scratch, &plan->weights, weight);
 }
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 
-/* A Gather like that one, of another table: its result has y's dims, but for the last. */
-static Value *pick(PassCtx *ctx, Node *gather, Value *table, const char *suffix) {
+/* A value that has dims of y's, but for the last, and then those of `like` behind its first `skipped`. */
+static Value *value_beside(PassCtx *ctx, const Value *y, const char *suffix, Dtype dtype,
+                           const Type *like, uint32_t skipped) {
     Arena *arena = &ctx->model->arena;
-    const Value *y = gather->outputs[0];
-    const Type *of = value_shaped_type(y), *from = value_shaped_type(table);
-    Value *picked = qdq_value(ctx, y, suffix, type_dtype(table->type));
-    if (of && from && of->rank) {
-        Dim *dims = ARENA_ARRAY(arena, Dim, of->rank);
-        memcpy(dims, of->dims, of->rank * sizeof *dims);
-        dims[of->rank - 1] = from->dims[1];
-        value_set_type(picked, type_new_shaped(arena, type_dtype(table->type), dims, of->rank));
-    }
+    const Type *of = value_shaped_type(y);
+    Value *made = qdq_value(ctx, y, suffix, dtype);
+    if (!of || !of->rank || !like) return made;
+    const uint32_t kept = of->rank - 1, more = like->rank - skipped;
+    Dim *dims = ARENA_ARRAY(arena, Dim, kept + more);
+    memcpy(dims, of->dims, kept * sizeof *dims);
+    memcpy(dims + kept, like->dims + skipped, more * sizeof *dims);
+    value_set_type(made, type_new_shaped(arena, dtype, dims, kept + more));
+    return made;
+}
+
+/* A Gather like that one, of another table: its result has y's dims, but for the last, and those of the table's rows. */
+static Value *pick(PassCtx *ctx, Node *gather, Value *table, const char *suffix) {
+    Value *picked = value_beside(ctx, gather->outputs[0], suffix, type_dtype(table->type),
+                                 value_shaped_type(table), 1);
     Node *node = node_new(gather->graph, gather, gather->op_type, NULL);
     node_share_lists(node, gather);
     node_resize_inputs(node, 2);
     node_resize_outputs(node, 1);
     node_set_input(node, 0, table);
-    node_set_input(node, INDICES, gather->inputs[INDICES].value);
+    node_set_input(node, QDQ_INDICES, gather->inputs[QDQ_INDICES].value);
     node_set_output(node, 0, picked);
     node->name = picked->name;
     return picked;
 }
 
 /* `made` gives what `node` gave, and has its name. */
-static void take_place(Node *node, Node *made) {
+void qdq_take_place(Node *node, Node *made) {
     Value *result = node->outputs[0];
     made->name = node->name;
     made->note = node->note;
@@ -146,7 +181,7 @@ static void take_place(Node *node, Node *made) {
 }
 
 /* A node of two operands at most before `before`, which gives `result`. */
-static Node *node_of(PassCtx *ctx, Node *before, const char *op, Value *const operands[2]) {
+Node *qdq_node_of(PassCtx *ctx, Node *before, const char *op, Value *const operands[2]) {
     Node *node = node_new(before->graph, before, sym_intern_cstr(&ctx->model->syms, op), NULL);
     const uint32_t count = operands[1] ? 2 : 1;
     node_resize_inputs(node, count);
@@ -154,108 +189,111 @@ static Node *node_of(PassCtx *ctx, Node *before, const char *op, Value *const op
     return node;
 }
 
-static const char blocks_op[] = "GatherBlockQuantized", blocks_domain[] = "com.microsoft";
-
 /* The numbers, of blocks, are made float by an operator of ONNX Runtime's. */
 static void put_blocks(PassCtx *ctx, Node *gather, const QdqTable *table) {
     Model *model = ctx->model;
-    const Sym domain = sym_intern_cstr(&model->syms, blocks_domain);
-    Value *const operands[] = {table->numbers, gather->inputs[INDICES].value, table->scales,
+    const Sym domain = sym_intern_cstr(&model->syms, QDQ_BLOCKS_DOMAIN);
+    Value *const operands[] = {table->numbers, gather->inputs[QDQ_INDICES].value, table->scales,
                                table->zeros};
     const uint32_t count = table->zeros ? 4 : 3;
     if (opset_version(gather->graph->opsets, domain) < 1)
         model_import_opset(model, gather->graph->opsets, domain, 1);
-    Node *node = node_new(gather->graph, gather, sym_intern_cstr(&model->syms, blocks_op), domain);
+    Node *node =
+        node_new(gather->graph, gather, sym_intern_cstr(&model->syms, QDQ_BLOCKS_OP), domain);
     node_resize_inputs(node, count);
     for (uint32_t i = 0; i < count; i++) node_set_input(node, i, operands[i]);
     node_set_attr_int(node, "gather_axis", 0);
     node_set_attr_int(node, "quantize_axis", 1);
     node_set_attr_int(node, "block_size", (int64_t)table->block);
-    node_add_metadata(node, OWN_QUANTIZER, table_mark);
-    take_place(gather, node);
-    ctx->counts->rewrites++;
+    node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_ROWS);
+    qdq_take_place(gather, node);
+}
+
+/* The result of an operator of two operands at most before `before`. */
+static Value *compute(PassCtx *ctx, Node *before, const char *op, Value *const operands[2],
+                      Value *result) {
+    Node *node = qdq_node_of(ctx, before, op, operands);
+    node->name = result->name;
+    node_resize_outputs(node, 1);
+    node_set_output(node, 0, result);
+    return result;
+}
+
+static Value *cast(PassCtx *ctx, Node *before, Value *from, Value *result) {
+    compute(ctx, before, "Cast", (Value *const[2]){from, NULL}, result);
+    node_set_attr_int(result->producer, "to",
+                      type_dtype(result->type)); /* as it is spelled from opset 6 on */
+    return result;
+}
+
+static void put_rows(PassCtx *ctx, Node *gather, const QdqTable *table) {
+    Value *numbers = pick(ctx, gather, table->numbers, "quantized");
+    Value *scales = pick(ctx, gather, table->scales, "scale");
+    Value *wide = qdq_value(ctx, gather->outputs[0], "number", type_dtype(scales->type));
+    cast(ctx, gather, numbers, wide);
+    Node *product = qdq_node_of(ctx, gather, "Mul", (Value *const[2]){wide, scales});
+    node_add_metadata(product, OWN_QUANTIZER, QDQ_MARK_ROWS);
+    qdq_take_place(gather, product);
+}
+
+/* Numbers of picked bytes, beside each other in a last axis of 2. */
+static Value *take_apart(PassCtx *ctx, Node *gather, const QdqTable *table, const Type *pairs) {
+    static const uint8_t shifts[] = {0, 4}, mask = 15;
+    static const int64_t two = 2;
+    Arena *arena = &ctx->model->arena;
+    const Value *y = gather->outputs[0];
+    const Tensor *by = tensor_new_raw(arena, DTYPE_UINT8, &two, 1, shifts, sizeof shifts);
+    const Tensor *last = tensor_new_raw(arena, DTYPE_UINT8, NULL, 0, &mask, sizeof mask);
+    Value *shifted = compute(ctx, gather, "BitShift",
+                             (Value *const[2]){pick(ctx, gather, table->numbers, "pair"),
+                                               qdq_constant(ctx, table->numbers, "shift", by)},
+                             value_beside(ctx, y, "shifted", DTYPE_UINT8, pairs, 1));
+    node_set_attr_string(shifted->producer, "direction", "RIGHT");
+    return compute(ctx, gather, "BitwiseAnd",
+                   (Value *const[2]){shifted, qdq_constant(ctx, table->numbers, "mask", last)},
+                   value_beside(ctx, y, "number", DTYPE_UINT8, pairs, 1));
+}
+
+/* What Reshape makes of a result by blocks: its axes but for the last three, and one of the columns. */
+static Value *row_shape(PassCtx *ctx, const Node *gather, const QdqTable *table) {
+    const int64_t kept = qdq_rank(gather->inputs[QDQ_INDICES].value), rank = kept + 1;
+    int64_t *dims = ARENA_ARRAY(ctx->scratch, int64_t, (size_t)rank); /* 0: as it is */
+    dims[kept] = qdq_dim(table->scales, 1) * (int64_t)table->block;
+    return qdq_constant(ctx, table->numbers, "shape",
+                        tensor_new_raw(&ctx->model->arena, DTYPE_INT64, &rank, 1, dims,
+                                       (uint64_t)rank * sizeof *dims));
+}
+
+static void put_packed(PassCtx *ctx, Node *gather, const QdqTable *table) {
+    const Value *y = gather->outputs[0];
+    const Type *bytes = value_shaped_type(table->numbers), *each = value_shaped_type(table->scales);
+    Dim dims[QDQ_PACKED_RANK];
+    memcpy(dims, bytes->dims, sizeof dims);
+    dims[QDQ_PACKED_RANK - 1].size = 2;
+    const Type *pairs =
+        type_new_shaped(&ctx->model->arena, DTYPE_UINT8,
+                        arena_copy(&ctx->model->arena, dims, sizeof dims), QDQ_PACKED_RANK);
+    const Dtype floats = type_dtype(table->scales->type);
+    Value *numbers = take_apart(ctx, gather, table, pairs);
+    Value *zeros = pick(ctx, gather, table->zeros, "zero_point");
+    Value *wide =
+        cast(ctx, gather, numbers, value_beside(ctx, y, "float_number", floats, pairs, 1));
+    Value *zero = cast(ctx, gather, zeros, value_beside(ctx, y, "float_zero", floats, each, 1));
+    Value *less = compute(ctx, gather, "Sub", (Value *const[2]){wide, zero},
+                          value_beside(ctx, y, "difference", floats, pairs, 1));
+    Value *const factors[] = {less, pick(ctx, gather, table->scales, "scale")};
+    Value *product =
+        compute(ctx, gather, "Mul", factors, value_beside(ctx, y, "blocks", floats, pairs, 1));
+    Node *last = qdq_node_of(ctx, gather, "Reshape",
+                             (Value *const[2]){product, row_shape(ctx, gather, table)});
+    node_add_metadata(last, OWN_QUANTIZER, QDQ_MARK_PACKED);
+    qdq_take_place(gather, last);
 }
 
 void qdq_table_put(PassCtx *ctx, Node *gather, const QdqTable *table) {
-    if (table->block) {
-        put_blocks(ctx, gather, table);
-        return;
-    }
-    Value *numbers = pick(ctx, gather, table->numbers, "quantized");
-    Value *scales = pick(ctx, gather, table->scales, "scale");
-    const Dtype floats = type_dtype(scales->type);
-    Value *wide = qdq_value(ctx, gather->outputs[0], "number", floats);
-    Node *cast = node_of(ctx, gather, "Cast", (Value *const[2]){numbers, NULL});
-    node_set_attr_int(cast, "to", floats); /* as it is spelled from opset 6 on */
-    cast->name = wide->name;
-    node_resize_outputs(cast, 1);
-    node_set_output(cast, 0, wide);
-    Node *product = node_of(ctx, gather, "Mul", (Value *const[2]){wide, scales});
-    node_add_metadata(product, OWN_QUANTIZER, table_mark);
-    take_place(gather, product);
+    void (*put)(PassCtx *, Node *, const QdqTable *) = table->packed  ? put_packed
+                                                       : table->block ? put_blocks
+                                                                      : put_rows;
+    put(ctx, gather, table);
     ctx->counts->rewrites++;
-}
-
-/* ---- undoing --------------------------------------------------------------------------------- */
-
-static Node *gather_of(const Value *value) {
-    Node *node = value ? value->producer : NULL;
-    return node && picks_rows(node) && value_is_constant(node->inputs[0].value) &&
-                   qdq_rank(node->inputs[0].value) == 2
-               ? node
-               : NULL;
-}
-
-/* The float table of those constants behind a DequantizeLinear, and a Gather of it in the node's place. */
-static Node *join(PassCtx *ctx, Node *node, const QdqTable *table, Value *indices) {
-    const QdqOperands operands = {table->scales, table->zeros, 1, table->block, DTYPE_UNDEFINED};
-    Value *made = qdq_value(ctx, table->numbers, "table", type_dtype(node->outputs[0]->type));
-    Node *dequantize = qdq_insert(ctx, "DequantizeLinear", table->numbers, &operands, made);
-    node_add_metadata(dequantize, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
-    take_place(node, node_of(ctx, node, "Gather", (Value *const[2]){made, indices}));
-    return dequantize;
-}
-
-/* Of blocks, as anybody may have put it; NULL where it is none. */
-static Node *join_blocks(PassCtx *ctx, Node *node) {
-    if (!sym_equals(node->op_type, blocks_op) || !sym_equals(node->domain, blocks_domain) ||
-        node->input_count < 3 || model_find_function(ctx->model, node))
-        return NULL;
-    QdqTable table = {node->inputs[0].value, node->inputs[2].value,
-                      node->input_count > 3 ? node->inputs[3].value : NULL,
-                      (uint64_t)node_attr_int(node, "block_size", 128)};
-    const int64_t axis = node_attr_int(node, "quantize_axis", 1);
-    const Dtype dtype = type_dtype(table.numbers->type);
-    if (!value_is_constant(table.numbers) || !value_is_constant(table.scales) ||
-        (table.zeros && !value_is_constant(table.zeros)) || dtype_bits(dtype) != 4 ||
-        qdq_rank(table.numbers) != 2 || node_attr_int(node, "gather_axis", 0) ||
-        (axis != 1 && axis != -1) || !type_dtype(node->outputs[0]->type))
-        return NULL;
-    return join(ctx, node, &table, node->inputs[INDICES].value);
-}
-
-/* Of rows, as put here. */
-static Node *join_rows(PassCtx *ctx, Node *node) {
-    if (!node_is_own_quantizer(node) || node->input_count != 2 ||
-        !sym_equals(node_metadata(node, OWN_QUANTIZER), table_mark))
-        return NULL;
-    Node *cast = node->inputs[0].value->producer, *scales = gather_of(node->inputs[1].value);
-    Node *numbers = node_is_cast(cast) ? gather_of(cast->inputs[0].value) : NULL;
-    if (!numbers || !scales || numbers->inputs[INDICES].value != scales->inputs[INDICES].value)
-        return NULL;
-    const int64_t columns = qdq_dim(numbers->inputs[0].value, 1);
-    const QdqTable table = {numbers->inputs[0].value, scales->inputs[0].value, NULL,
-                            (uint64_t)columns};
-    if (columns < 1 || type_dtype(table.scales->type) != type_dtype(node->outputs[0]->type))
-        return NULL;
-    Node *made = join(ctx, node, &table, numbers->inputs[INDICES].value);
-    node_remove(cast);
-    node_remove(numbers);
-    node_remove(scales);
-    return made;
-}
-
-Node *qdq_table_join(PassCtx *ctx, Node *node) {
-    Node *made = join_blocks(ctx, node);
-    return made ? made : join_rows(ctx, node);
 }

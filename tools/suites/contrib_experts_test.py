@@ -10,6 +10,7 @@ contrib_test.py.
 
 import ml_dtypes
 import numpy as np
+from onnx import numpy_helper
 
 from suite.contrib_case import FLOAT, HALF, ROUNDS, Case, ContribCase, Feeds, Random, main
 
@@ -198,6 +199,11 @@ class ContribExpertsTest(ContribCase):
                             expert_weight_bits=bits, **more)
                 with self.subTest(dtype=dtype.__name__, seed=seed, attributes=case.attributes):
                     self.compare(case, want)
+                    if dtype == np.float32 and feeds["b2"] is None and "swiglu_limit" not in more:
+                        made = {t.name: numpy_helper.to_array(t)
+                                for t in self.widen(case, want).graph.initializer}
+                        for n, layer in layers.items():
+                            np.testing.assert_array_equal(made[f"{n}_float"], layer[3])
                     if bits == 4 and dtype == np.float32 and feeds["b2"] is None and (
                             "swiglu_limit" not in more):
                         for got, one in zip(case.by_ort(), want):  # whose rows may be rounded
@@ -236,6 +242,9 @@ class ContribExpertsTest(ContribCase):
                 quantize_axis=-1 if r.flag() else 1)
         for bits in (2, 4, 8):
             self.each(lambda r, bits=bits: bytes_of(r, bits), rounds=3 * ROUNDS)
+            for seed in range(3 * ROUNDS):
+                case = bytes_of(Random(seed, (np.float32, np.float16)[seed % 2]), bits)
+                self.widen(case, case.by_ort(), HALF if seed % 2 else 0)
 
         def fours(r: Random, kind: type) -> Case:
             shape, along, axis = [r.size(), 32, r.size()], 1, int(r.random.integers(3))
@@ -252,6 +261,9 @@ class ContribExpertsTest(ContribCase):
                 quantize_axis=along)
         for kind in (ml_dtypes.int4, ml_dtypes.uint4):
             self.each(lambda r, kind=kind: fours(r, kind), rounds=3 * ROUNDS)
+            for seed in range(3 * ROUNDS):
+                case = fours(Random(seed), kind)
+                self.widen(case, case.by_ort(), 0)
         r = Random(1)
         case = Case("GatherBlockQuantized", {
             "data": r.bytes(np.uint8, 3, 8), "index": np.array([5, -1, -4, 1], np.int64),

@@ -16,11 +16,12 @@ import unittest
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 from suite.engines import saturates
-from suite.package import library_option, session
+from suite.package import demi, library_option, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLOAT, HALF, LOWERED, STEP = 2e-5, 3e-3, 1e-2, 1
@@ -158,6 +159,18 @@ class ContribCase(unittest.TestCase):
             near = step if other.dtype.kind in "iu" else LOWERED * most
             np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=0,
                                        atol=near, err_msg=f"{case.op} converted")
+
+    def widen(self, case: Case, want: list[np.ndarray], near: float = FLOAT) -> onnx.ModelProto:
+        """To float32: no node has quantized weights, and results are the same, in ONNX Runtime too."""
+        made = demi.convert(onnx.load_model_from_string(case.model), to="float32")[0]
+        self.assertNotIn(case.op, [n.op_type for n in made.graph.node])
+        data = made.SerializeToString()
+        for got in (by_plan(data, "faithful", case.feeds), case.by_ort(data)):
+            for one, other in zip(got, want, strict=True):
+                most = float(np.max(np.abs(other.astype(np.float64)), initial=1))
+                np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=0,
+                                           atol=near * most, err_msg=f"{case.op} in float32")
+        return made
 
     def quantized(self, make: Callable[[Random, type], Case], step: float = STEP) -> None:
         for dtype in (np.uint8, np.int8):
