@@ -277,7 +277,7 @@ TEST(test_targets) {
     assert_int_equal(convert_target(DEMI_TO_FP8_WEIGHTS)->kind, TARGET_WEIGHTS);
     for (int64_t to = 1; to <= DEMI_TO_INT2_WEIGHTS; to++) {
         const ConvertTarget *target = convert_target(to);
-        const bool quantizes = target->kind == TARGET_VALUES || target->kind == TARGET_WEIGHTS;
+        const bool quantizes = convert_target_quantizes(target);
         assert_int_equal(quantizes, convert_target_format(target) != NULL);
         assert_int_equal(quantizes, target->dtype == DTYPE_UNDEFINED);
     }

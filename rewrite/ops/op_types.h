@@ -26,8 +26,8 @@ bool node_is_cast(const Node *node);
 /* True for a Cast that demi itself put there (metadata demi.inserted). */
 bool node_is_own_cast(const Node *node);
 
-/* The metadata of QuantizeLinear and DequantizeLinear nodes that demi itself put in; true for those.
- */
+/* The metadata of nodes that demi itself put in to quantize, such as QuantizeLinear and DequantizeLinear; true
+ * for those. */
 #define OWN_QUANTIZER "demi.quantized"
 bool node_is_own_quantizer(const Node *node);
 

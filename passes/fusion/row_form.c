@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See row_form.h. */
+#include "row_form.h"
+
+#include "cast_node.h"
+#include "constants.h"
+#include "make_node.h"
+
+enum { SUM_AXES_INPUT = 13, REDUCE_AXES_INPUT = 18 };
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+typedef struct Writer {
+    Make make;
+    const char *mark;
+} Writer;
+
+static Node *marked(const Writer *w, Value *made) {
+    node_add_metadata(made->producer, OWN_QUANTIZER, w->mark);
+    return made->producer;
+}
+
+static Value *binary(const Writer *w, const char *op, Value *a, Value *b) {
+    Value *made = make_op(&w->make, op, (Value *const[2]){a, b}, 2, DTYPE_FLOAT);
+    marked(w, made);
+    return made;
+}
+
+static Value *number(const Writer *w, float value) {
+    return make_constant(&w->make, tensor_new_float_scalar(&w->make.ctx->model->arena, value));
+}
+
+static Value *cast(const Writer *w, Value *from, Dtype to) {
+    Value *made = make_op(&w->make, "Cast", &from, 1, to);
+    cast_set_to(marked(w, made), to);
+    return made;
+}
+
+/* Over the last axis, which stays with one element. */
+static Value *reduce(const Writer *w, const char *op, Value *x, int64_t axes_input) {
+    static const int64_t last[1] = {-1};
+    const bool as_input = opset_version(w->make.at->graph->opsets, NULL) >= axes_input;
+    Value *const operands[2] = {x, as_input ? make_ints(&w->make, last, 1) : NULL};
+    Value *made = make_op(&w->make, op, operands, as_input ? 2 : 1, DTYPE_FLOAT);
+    Node *node = marked(w, made);
+    if (!as_input) node_set_attr_ints(node, "axes", last, 1);
+    node_set_attr_int(node, "keepdims", 1);
+    return made;
+}
+
+RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x) {
+    const Writer w = {{ctx, at, sym_text(x->name)}, ROW_MARK_BYTES};
+    Value *low = reduce(&w, "ReduceMin", x, REDUCE_AXES_INPUT);
+    Value *high = reduce(&w, "ReduceMax", x, REDUCE_AXES_INPUT);
+    Value *step = binary(&w, "Mul", binary(&w, "Sub", high, low), number(&w, 1.0f / ROW_LEVELS));
+    Value *least = binary(&w, "Max", step, number(&w, ROW_SCALE_LEAST));
+    Value *none = binary(&w, "Mul", reduce(&w, "ReduceSum", x, SUM_AXES_INPUT), number(&w, 0));
+    Value *scale = binary(&w, "Add", least, none);
+    Value *quotient = binary(&w, "Div", binary(&w, "Sub", x, low), scale);
+    Value *near = make_op(&w.make, "Round", &quotient, 1, DTYPE_FLOAT);
+    marked(&w, near);
+    return (RowBytes){x, low, scale, cast(&w, near, DTYPE_UINT8)};
+}
+
+Value *row_product_make(PassCtx *ctx, Node *at, const RowBytes *rows, const RowWeights *weights,
+                        Node **integer) {
+    const Writer w = {{ctx, at, node_label(at)}, ROW_MARK_PRODUCT};
+    Value *const operands[2] = {rows->bytes, weights->bytes};
+    Value *sums = make_op(&w.make, "MatMulInteger", operands, 2, DTYPE_INT32);
+    *integer = sums->producer;
+    Value *scaled = binary(&w, "Mul", cast(&w, sums, DTYPE_FLOAT), rows->scale);
+    Value *product = binary(&w, "Mul", scaled, weights->factors);
+    return binary(&w, "Add", product, binary(&w, "Mul", rows->low, weights->shifts));
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* The operands of a node of two; NULL where `value` is no such node's. */
+static Node *binary_of(const Value *value, const char *op) {
+    Node *node = value ? value->producer : NULL;
+    return fuse_is(node, op) && node->input_count == 2 && fuse_input(node, 0) && fuse_input(node, 1)
+               ? node
+               : NULL;
+}
+
+/* The operand of such a node beside a constant of that number; NULL where there is none. */
+static Value *beside_number(const Value *value, const char *op, float wanted) {
+    const Node *node = binary_of(value, op);
+    for (uint32_t i = 0; node && i < 2; i++) {
+        float found;
+        if (constant_scalar(fuse_input(node, i), &found) && found == wanted)
+            return fuse_input(node, 1 - i);
+    }
+    return NULL;
+}
+
+static bool is_last_axis(const Node *node, Arena *scratch) {
+    uint32_t count = 0;
+    uint64_t found = 0;
+    int64_t *read = NULL;
+    const Attr *attr = node_attr(node, "axes");
+    const int64_t *axes = attr && !attr->ref ? attr_ints(attr, &count) : NULL;
+    const Value *input = fuse_input(node, 1);
+    const Tensor *tensor = input ? constant_tensor(input, scratch) : NULL;
+    if (tensor && tensor_check(tensor, NULL) &&
+        tensor_read_ints(tensor, scratch, 1, &read, &found)) {
+        axes = read;
+        count = (uint32_t)found;
+    }
+    const int64_t rank = fuse_rank(fuse_input(node, 0));
+    return axes && count == 1 && (axes[0] == -1 || (rank > 0 && axes[0] == rank - 1));
+}
+
+/* What is reduced so over the last axis, which stays; NULL where that is not so. */
+static Value *reduced(const Value *value, const char *op, Arena *scratch) {
+    const Node *node = value ? value->producer : NULL;
+    if (!fuse_is(node, op) || !fuse_input(node, 0) || node_attr_int(node, "keepdims", 1) != 1 ||
+        !is_last_axis(node, scratch))
+        return NULL;
+    return fuse_input(node, 0);
+}
+
+static bool is_float(const Value *value) {
+    return value && type_dtype(value->type) == DTYPE_FLOAT;
+}
+
+/* (high - low) * (1 / 255), at least the least scale. */
+static bool is_step(const Value *value, const RowBytes *rows, Arena *scratch) {
+    const Value *span = beside_number(value, "Max", ROW_SCALE_LEAST);
+    span = span ? beside_number(span, "Mul", 1.0f / ROW_LEVELS) : NULL;
+    const Node *sub = binary_of(span, "Sub");
+    return sub && fuse_input(sub, 1) == rows->low &&
+           reduced(fuse_input(sub, 0), "ReduceMax", scratch) == rows->x;
+}
+
+static bool is_scale(const RowBytes *rows, Arena *scratch) {
+    const Node *add = binary_of(rows->scale, "Add");
+    for (uint32_t i = 0; add && i < 2; i++) {
+        const Value *sum = beside_number(fuse_input(add, i), "Mul", 0);
+        if (sum && reduced(sum, "ReduceSum", scratch) == rows->x &&
+            is_step(fuse_input(add, 1 - i), rows, scratch))
+            return true;
+    }
+    return false;
+}
+
+static Node *unary_of(const Value *value, const char *op) {
+    Node *node = value ? value->producer : NULL;
+    return fuse_is(node, op) && fuse_input(node, 0) ? node : NULL;
+}
+
+bool row_bytes_find(Value *bytes, Arena *scratch, RowBytes *found) {
+    const Node *to = unary_of(bytes, "Cast");
+    const Node *near = to ? unary_of(fuse_input(to, 0), "Round") : NULL;
+    const Node *div = near ? binary_of(fuse_input(near, 0), "Div") : NULL;
+    const Node *sub = div ? binary_of(fuse_input(div, 0), "Sub") : NULL;
+    if (!sub || type_dtype(bytes->type) != DTYPE_UINT8) return false;
+    *found = (RowBytes){fuse_input(sub, 0), fuse_input(sub, 1), fuse_input(div, 1), bytes};
+    return is_float(found->x) && reduced(found->low, "ReduceMin", scratch) == found->x &&
+           is_scale(found, scratch);
+}
+
+/* The Mul that alone reads the value, and its other operand. */
+static Node *times(const Value *value, Value **by) {
+    Node *node = fuse_reader(value);
+    *by = fuse_is(node, "Mul") ? fuse_other(node, value) : NULL;
+    return *by && is_float(*by) ? node : NULL;
+}
+
+bool row_product_find(Node *node, RowProduct *found) {
+    Value *added;
+    if (!fuse_is(node, "MatMulInteger") || fuse_input(node, 2) || fuse_input(node, 3) ||
+        !fuse_input(node, 0) || !fuse_input(node, 1))
+        return false;
+    *found = (RowProduct){.node = node, .bytes = fuse_input(node, 0)};
+    found->weights.bytes = fuse_input(node, 1);
+    const Node *wide = fuse_reader(node->outputs[0]);
+    if (!node_is_cast(wide) || !is_float(wide->outputs[0])) return false;
+    const Node *scaled = times(wide->outputs[0], &found->scale);
+    const Node *product = scaled ? times(scaled->outputs[0], &found->weights.factors) : NULL;
+    found->root = product ? fuse_reader(product->outputs[0]) : NULL;
+    if (!fuse_is(found->root, "Add")) return false;
+    added = fuse_other(found->root, product->outputs[0]);
+    const Node *shift = binary_of(added, "Mul");
+    if (!shift || !value_is_constant(found->weights.factors)) return false;
+    const uint32_t constant = value_is_constant(fuse_input(shift, 1)) ? 1 : 0;
+    found->low = fuse_input(shift, 1 - constant);
+    found->weights.shifts = fuse_input(shift, constant);
+    return value_is_constant(found->weights.shifts) && is_float(found->low) &&
+           is_float(found->weights.shifts) && fuse_is_inner(added) && fuse_reader(added);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products of rows that are quantized when the model runs, by weights of int8: the operators that
+ * quantize-rows writes, that strip-qdq takes back, and that fuse-quantized makes one kernel of.
+ *
+ *   low = ReduceMin(x, -1)   high = ReduceMax(x, -1)                          of each row
+ *   scale = Max((high - low) * (1 / 255), 2^-126) + ReduceSum(x, -1) * 0
+ *   bytes = Cast(Round((x - low) / scale)), uint8
+ *   y = Cast(MatMulInteger(bytes, W)) * scale * factors + low * shifts
+ *
+ * as x = low + scale * bytes; factors are the scales of W's columns, shifts the sums of these times the
+ * factors. The sum is there for its NaN: a row that is not finite gives NaN, whatever its bytes are, which
+ * ReduceMin and ReduceMax do not promise. */
+#ifndef DEMI_ROW_FORM_H
+#define DEMI_ROW_FORM_H
+
+#include "fuse_graph.h"
+
+enum { ROW_LEVELS = 255, ROW_DEPTH_MOST = INT32_MAX / (255 * 128) };
+
+/* The least scale. */
+#define ROW_SCALE_LEAST 0x1p-126f
+
+/* What a node that quantizes rows is marked with (OWN_QUANTIZER), and one of their product. */
+#define ROW_MARK_BYTES   "row"
+#define ROW_MARK_PRODUCT "product of rows"
+
+typedef struct RowBytes {
+    Value *x, *low, *scale, *bytes;
+} RowBytes;
+
+/* Makes that before `at`; x is float. */
+RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x);
+
+/* The rows that `bytes` are made of so, by anybody. */
+bool row_bytes_find(Value *bytes, Arena *scratch, RowBytes *found);
+
+/* Operands beside the bytes. W is (K, N), int8; the others are N floats, or one. */
+typedef struct RowWeights {
+    Value *bytes, *factors, *shifts;
+} RowWeights;
+
+typedef struct RowProduct {
+    Node *node;                 /* the MatMulInteger */
+    Node *root;                 /* whose result is y */
+    Value *bytes, *low, *scale; /* of rows */
+    RowWeights weights;
+} RowProduct;
+
+/* The product of those rows before `at`; its result, and the MatMulInteger in *integer. */
+Value *row_product_make(PassCtx *ctx, Node *at, const RowBytes *rows, const RowWeights *weights,
+                        Node **integer);
+
+/* The product whose MatMulInteger `node` is. */
+bool row_product_find(Node *node, RowProduct *found);
+
+#endif
