@@ -78,6 +78,7 @@ typedef struct Rows {
     MadeWeights **weights; /* [value_count], by the id of the constant */
     MadeRows **rows;       /* [value_count], by that of x */
     bool *gone;            /* [node_count]: removed, after what it was made of */
+    RowConstants shared;   /* of the graph at hand */
 } Rows;
 
 /* ---- what can be ----------------------------------------------------------------------------- */
@@ -328,7 +329,7 @@ static const RowBytes *rows_of(Rows *r, const Product *p) {
     const Make make = {r->ctx, p->node, sym_text(p->x->name)};
     MadeRows *made = ARENA_NEW(r->ctx->scratch, MadeRows);
     Value *x = to_type(&make, p->x, DTYPE_FLOAT, ROW_MARK_BYTES);
-    *made = (MadeRows){p->x, p->node->graph, row_bytes_make(r->ctx, p->node, x), *list};
+    *made = (MadeRows){p->x, p->node->graph, row_bytes_make(r->ctx, p->node, x, &r->shared), *list};
     *list = made;
     return &made->rows;
 }
@@ -354,8 +355,11 @@ static Value *with_bias(Rows *r, const Make *make, const Product *p, Value *prod
 static void take_place(Rows *r, const Product *p, Value *made, Node *integer) {
     Arena *arena = &r->ctx->model->arena;
     Value *result = p->node->outputs[0];
-    const NodeNote note = {
-        .dtype = DTYPE_UINT8, .kind = NOTE_QUANTIZED, .reason = reason, .settled = true};
+    const NodeNote note = {.dtype = DTYPE_UINT8,
+                           .kind = NOTE_QUANTIZED,
+                           .reason = reason,
+                           .settled = true,
+                           .label = sym_is_empty(p->node->name) ? node_label(p->node) : NULL};
     Node *last = made->producer;
     integer->name = p->node->name;
     integer->note = arena_copy(arena, &note, sizeof note);
@@ -397,6 +401,7 @@ static void drop(Rows *r, Node *node) {
 
 static bool visit_graph(Rows *r, Graph *graph, Err *err) {
     VEC(Node *) weights = {0};
+    r->shared = (RowConstants){NULL};
     for (Node *node = graph->first, *next; node; node = next) {
         next = node_after(node);
         const Product *p = node->id < r->node_count ? r->chosen[node->id] : NULL;

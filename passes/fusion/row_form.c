@@ -13,6 +13,7 @@ enum { SUM_AXES_INPUT = 13, REDUCE_AXES_INPUT = 18 };
 typedef struct Writer {
     Make make;
     const char *mark;
+    RowConstants *shared;
 } Writer;
 
 static Node *marked(const Writer *w, Value *made) {
@@ -26,8 +27,11 @@ static Value *binary(const Writer *w, const char *op, Value *a, Value *b) {
     return made;
 }
 
-static Value *number(const Writer *w, float value) {
-    return make_constant(&w->make, tensor_new_float_scalar(&w->make.ctx->model->arena, value));
+static Value *number(const Writer *w, float value, Value **shared) {
+    if (!*shared)
+        *shared =
+            make_constant(&w->make, tensor_new_float_scalar(&w->make.ctx->model->arena, value));
+    return *shared;
 }
 
 static Value *cast(const Writer *w, Value *from, Dtype to) {
@@ -36,11 +40,13 @@ static Value *cast(const Writer *w, Value *from, Dtype to) {
     return made;
 }
 
-/* Over the last axis, which stays with one element. */
+/* Over the last axis, which stays with one element. Axes are an input from that opset on. */
 static Value *reduce(const Writer *w, const char *op, Value *x, int64_t axes_input) {
     static const int64_t last[1] = {-1};
+    Value **axis = &w->shared->axis;
     const bool as_input = opset_version(w->make.at->graph->opsets, NULL) >= axes_input;
-    Value *const operands[2] = {x, as_input ? make_ints(&w->make, last, 1) : NULL};
+    if (as_input && !*axis) *axis = make_ints(&w->make, last, 1);
+    Value *const operands[2] = {x, *axis};
     Value *made = make_op(&w->make, op, operands, as_input ? 2 : 1, DTYPE_FLOAT);
     Node *node = marked(w, made);
     if (!as_input) node_set_attr_ints(node, "axes", last, 1);
@@ -48,14 +54,15 @@ static Value *reduce(const Writer *w, const char *op, Value *x, int64_t axes_inp
     return made;
 }
 
-RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x) {
-    const Writer w = {{ctx, at, sym_text(x->name)}, ROW_MARK_BYTES};
+RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared) {
+    const Writer w = {{ctx, at, sym_text(x->name)}, ROW_MARK_BYTES, shared};
     Value *low = reduce(&w, "ReduceMin", x, REDUCE_AXES_INPUT);
     Value *high = reduce(&w, "ReduceMax", x, REDUCE_AXES_INPUT);
-    Value *step = binary(&w, "Mul", binary(&w, "Sub", high, low), number(&w, 1.0f / ROW_LEVELS));
-    Value *least = binary(&w, "Max", step, number(&w, ROW_SCALE_LEAST));
-    Value *none = binary(&w, "Mul", reduce(&w, "ReduceSum", x, SUM_AXES_INPUT), number(&w, 0));
-    Value *scale = binary(&w, "Add", least, none);
+    Value *level = number(&w, 1.0f / ROW_LEVELS, &shared->level);
+    Value *step = binary(&w, "Mul", binary(&w, "Sub", high, low), level);
+    Value *least = binary(&w, "Max", step, number(&w, ROW_SCALE_LEAST, &shared->least));
+    Value *sum = reduce(&w, "ReduceSum", x, SUM_AXES_INPUT);
+    Value *scale = binary(&w, "Add", least, binary(&w, "Mul", sum, number(&w, 0, &shared->zero)));
     Value *quotient = binary(&w, "Div", binary(&w, "Sub", x, low), scale);
     Value *near = make_op(&w.make, "Round", &quotient, 1, DTYPE_FLOAT);
     marked(&w, near);
@@ -64,7 +71,7 @@ RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x) {
 
 Value *row_product_make(PassCtx *ctx, Node *at, const RowBytes *rows, const RowWeights *weights,
                         Node **integer) {
-    const Writer w = {{ctx, at, node_label(at)}, ROW_MARK_PRODUCT};
+    const Writer w = {{ctx, at, node_label(at)}, ROW_MARK_PRODUCT, NULL};
     Value *const operands[2] = {rows->bytes, weights->bytes};
     Value *sums = make_op(&w.make, "MatMulInteger", operands, 2, DTYPE_INT32);
     *integer = sums->producer;

@@ -28,8 +28,13 @@ typedef struct RowBytes {
     Value *x, *low, *scale, *bytes;
 } RowBytes;
 
+/* Constants of the operators, which all in one graph share; NULL: not made yet. */
+typedef struct RowConstants {
+    Value *axis, *level, *least, *zero;
+} RowConstants;
+
 /* Makes that before `at`; x is float. */
-RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x);
+RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared);
 
 /* The rows that `bytes` are made of so, by anybody. */
 bool row_bytes_find(Value *bytes, Arena *scratch, RowBytes *found);

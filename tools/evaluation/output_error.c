@@ -18,7 +18,12 @@ void limit_settle(DemiLimit *limit, ValueKinds kinds) {
     if (limit->least < 0) limit->least = kinds.low ? least_low : least_float;
 }
 
+/* What computes with integers that floats were rounded to when the model ran. */
+static const char *const dynamic_ops[] = {"MatMulInteger", "ConvInteger", "QuantizeRows"};
+
 bool step_dequantizes(const DemiStep *step) {
+    for (size_t i = 0; i < sizeof dynamic_ops / sizeof *dynamic_ops; i++)
+        if (strcmp(step->op_type, dynamic_ops[i]) == 0) return true;
     return strcmp(step->op_type, "DequantizeLinear") == 0 && step->output_count == 1 &&
            step->outputs[0].dtype == DTYPE_FLOAT;
 }
