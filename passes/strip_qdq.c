@@ -5,7 +5,8 @@
  * After:  y = Conv(x, w)                          w is a float constant again
  *
  * Pairs that demi inserted go, and what they rounded is not rounded any more; weights come back as
- * the floats that they were read as, so they keep their rounding; so do scales that are quantized themselves. With all=true so do pairs of
+ * the floats that they were read as, so they keep their rounding; so do scales that are quantized themselves. What
+ * quantize-rows made is a MatMul again. With all=true so do pairs of
  * anybody's, where QuantizeLinear and DequantizeLinear have the same constants, and weights that
  * are constants behind a DequantizeLinear. Only what is float32 between is looked at. What raising
  * the opset and fold-batch-norm did before stays.
@@ -19,6 +20,7 @@
 #include "passes.h"
 #include "qdq_node.h"
 #include "qdq_table.h"
+#include "row_form.h"
 
 typedef struct StripQdqOptions {
     bool all;
@@ -246,6 +248,14 @@ static void drop_unread(const Strip *s) {
     }
 }
 
+/* Products of rows that were quantized at run time are float ones of dequantized weights, which go then. */
+static void undo_rows(Strip *s, const Graph *graph) {
+    VEC(Node *) products = {0};
+    for (Node *node = graph->first; node; node = node_after(node))
+        if (is_op(node, "MatMulInteger")) VEC_PUSH(s->ctx->scratch, &products, node);
+    for (size_t i = 0; i < products.count; i++) row_product_undo(s->ctx, products.items[i]);
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const StripQdqOptions *options = opts;
     /* each node adds two constants at most */
@@ -256,6 +266,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++) {
         if (graphs.items[g]->function) continue; /* types there are some call's */
+        undo_rows(&s, graphs.items[g]);
         for (Node *node = graphs.items[g]->first, *next; node; node = next) {
             next = node->next;
             Node *joined = qdq_table_join(ctx, node);

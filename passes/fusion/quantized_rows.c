@@ -65,21 +65,11 @@ static bool is_columns(const Value *value, int64_t columns) {
            (quantized_is_number(value) || (fuse_rank(value) == 1 && fuse_dim(value, 0) == columns));
 }
 
-/* The matrix, or the one that it is with its axes exchanged. */
-static Value *stored(Value *weights, bool *trans_b) {
-    uint32_t count = 0;
-    const Node *turn = weights->producer;
-    const Attr *attr = fuse_is(turn, "Transpose") ? node_attr(turn, "perm") : NULL;
-    const int64_t *perm = attr ? attr_ints(attr, &count) : NULL;
-    *trans_b = perm && !attr->ref && count == 2 && perm[0] == 1 && perm[1] == 0;
-    return *trans_b ? fuse_input(turn, 0) : weights;
-}
-
 void quantized_fuse_row_product(Fuse *fuse, Node *node) {
     RowProduct p;
     bool trans_b;
     if (fuse->faithful || !row_product_find(node, &p) || !are_rows(&p)) return;
-    Value *weights = stored(p.weights.bytes, &trans_b);
+    Value *weights = row_weights_stored(p.weights.bytes, &trans_b);
     if (type_dtype(weights->type) != DTYPE_INT8 || fuse_rank(weights) != 2) return;
     const int64_t columns = fuse_dim(weights, trans_b ? 0 : 1), depth = fuse_dim(weights, trans_b);
     if (columns < 1 || depth < 1 || depth > ROW_DEPTH_MOST ||

@@ -58,4 +58,11 @@ Value *row_product_make(PassCtx *ctx, Node *at, const RowBytes *rows, const RowW
 /* The product whose MatMulInteger `node` is. */
 bool row_product_find(Node *node, RowProduct *found);
 
+/* The matrix that the product's bytes are, or are with the axes exchanged where *turned. */
+Value *row_weights_stored(Value *bytes, bool *turned);
+
+/* The reverse: a MatMul of the rows and a DequantizeLinear of the weights, which products that share them share,
+ * takes the place of the product whose MatMulInteger `node` is. False where it is none. */
+bool row_product_undo(PassCtx *ctx, Node *node);
+
 #endif

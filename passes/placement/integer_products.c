@@ -5,6 +5,7 @@
 #include "constants.h"
 #include "op_class.h"
 #include "op_types.h"
+#include "row_form.h"
 
 const char integer_products_reason[] = "already int8: products with weights multiply integers";
 
@@ -54,5 +55,16 @@ void integer_products_exclude(const Model *model, const char **excluded, Arena *
             const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
             if (excluded[node->id] || op_record_has(record, OP_TAKES_ROWS)) continue;
             excluded[node->id] = integer_products_reason;
+        }
+}
+
+void integer_products_exclude_rows(const Model *model, const char **excluded, Arena *scratch) {
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
+            if (excluded[node->id] || !node_is_own_quantizer(node)) continue;
+            const Sym mark = node_metadata(node, OWN_QUANTIZER);
+            if (sym_equals(mark, ROW_MARK_BYTES) || sym_equals(mark, ROW_MARK_PRODUCT))
+                excluded[node->id] = "it scales rows that are quantized at run time";
         }
 }
