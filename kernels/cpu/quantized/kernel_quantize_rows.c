@@ -1,62 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 /* QuantizeRows: each row of floats as bytes by a scale of its own, for products of bytes (QMatMul).
- *
- * Bytes are those of the definition: (x - low) / scale is divided, as it is where the operators run one by one. */
+ * Bytes are those that the operators give where they run one by one. */
 #include <math.h>
 #include <string.h>
 
+#include "dynamic_bytes.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
+#include "row_clones.h"
 
-enum { LANES = 64, BYTE_MOST = 255, INFINITE = 0x7f800000, SIGNLESS = 0x7fffffff };
+enum { BYTE_MOST = 255 };
 
 /* The least scale: that of rows whose numbers are the same, or nearly so. */
 #define LEAST 0x1p-126f
-
-/* Adding it rounds a small float to a whole number, ties to even, which is in the sum's low bits then. */
-#define MAGIC      12582912.0f /* 1.5 * 2^23 */
-#define MAGIC_BITS 0x4b400000
 
 typedef struct Range {
     float low, high;
     bool finite; /* else low and high are of no use */
 } Range;
 
-KERNEL_INLINE void widen(float *low, float *high, int32_t *most, float x) {
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits &= SIGNLESS;
-    *low = x < *low ? x : *low;
-    *high = x > *high ? x : *high;
-    *most = bits > *most ? bits : *most;
-}
+typedef int32_t RowBits __attribute__((vector_size(sizeof(RowFloats))));
 
+/* Those of `a` where the mask is set, else those of `b`. */
+#define CHOOSE(mask, a, b) ((RowFloats)(((mask) & (RowBits)(a)) | (~(mask) & (RowBits)(b))))
+
+/* n is 1 at least. */
 KERNEL_CLONES static Range find_range(const float *v, uint64_t n) {
-    float low[LANES], high[LANES];
-    int32_t most[LANES] = {0};
+    RowFloats low, high, none = {0}; /* none: 0, or NaN once something is not finite */
+    Range range = {v[0], v[0], false};
+    float rest = 0;
     uint64_t i = 0;
-    for (int k = 0; k < LANES; k++) low[k] = high[k] = v[0];
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) widen(&low[k], &high[k], &most[k], v[i + (uint64_t)k]);
-    for (; i < n; i++) widen(&low[0], &high[0], &most[0], v[i]);
-    for (int k = 1; k < LANES; k++) {
-        low[0] = low[k] < low[0] ? low[k] : low[0];
-        high[0] = high[k] > high[0] ? high[k] : high[0];
-        most[0] = most[k] > most[0] ? most[k] : most[0];
+    for (int k = 0; k < ROW_FLOATS; k++) low[k] = high[k] = v[0];
+    for (; i + ROW_FLOATS <= n; i += ROW_FLOATS) {
+        RowFloats x;
+        memcpy(&x, v + i, sizeof x);
+        low = CHOOSE(x < low, x, low);
+        high = CHOOSE(x > high, x, high);
+        none += x * 0.0f;
     }
-    return (Range){low[0], high[0], most[0] < INFINITE};
-}
-
-/* Quotients are from 0 to 255. */
-KERNEL_CLONES static void divide(uint8_t *restrict to, const float *restrict x, uint64_t n,
-                                 float low, float scale) {
-    for (uint64_t i = 0; i < n; i++) {
-        const float sum = (x[i] - low) / scale + MAGIC;
-        int32_t bits;
-        memcpy(&bits, &sum, sizeof bits);
-        to[i] = (uint8_t)(bits - MAGIC_BITS);
+    for (; i < n; i++) {
+        range.low = v[i] < range.low ? v[i] : range.low;
+        range.high = v[i] > range.high ? v[i] : range.high;
+        rest += v[i] * 0.0f;
     }
+    for (int k = 0; k < ROW_FLOATS; k++) {
+        range.low = low[k] < range.low ? low[k] : range.low;
+        range.high = high[k] > range.high ? high[k] : range.high;
+        rest += none[k];
+    }
+    range.finite = rest == 0;
+    return range;
 }
 
 typedef struct RowsJob {
@@ -77,7 +71,7 @@ static void quantize_rows(const void *data, uint64_t first, uint64_t end, unsign
         float scale = span * (1.0f / (float)BYTE_MOST);
         if (scale < LEAST) scale = LEAST;
         if (range.finite && isfinite(scale))
-            divide(y, x, job->length, range.low, scale);
+            dynamic_bytes(y, x, job->length, (DynamicScale){scale, 0, range.low});
         else
             memset(y, 0, job->length);
         if (!range.finite) scale = NAN;
@@ -102,7 +96,8 @@ bool kernel_quantize_rows(KernelCall *call) {
             return kernel_fail(call, "result %u is not a float for each row", i);
         *(i == 1 ? &job.scale : &job.low) = out->data;
     }
-    kernel_run_parts(call->workers, kernel_work_cut(call, (double)x->count, rows), quantize_rows,
+    const unsigned parts = kernel_parts(kernel_threads(call), x->count, 2);
+    kernel_run_parts(call->workers, kernel_element_cut(rows, 1, parts, x->count), quantize_rows,
                      &job);
     return true;
 }
