@@ -264,9 +264,10 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     (void)err;
     s.listed = ARENA_ARRAY(ctx->scratch, bool, s.value_count);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t g = 0; g < graphs.count; g++)
+        if (!graphs.items[g]->function) undo_rows(&s, graphs.items[g]);
     for (size_t g = 0; g < graphs.count; g++) {
         if (graphs.items[g]->function) continue; /* types there are some call's */
-        undo_rows(&s, graphs.items[g]);
         for (Node *node = graphs.items[g]->first, *next; node; node = next) {
             next = node->next;
             Node *joined = qdq_table_join(ctx, node);
