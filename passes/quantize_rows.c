@@ -258,8 +258,14 @@ static Value *matrix_of(Rows *r, const Make *make, const Product *p, const Tenso
         const Tensor *turned = turned_tensor(r->ctx, tensor, err);
         return turned ? make_constant(make, turned) : NULL;
     }
+    Arena *arena = &r->ctx->model->arena;
+    const Dim dims[2] = {{.kind = DIM_KNOWN, .size = p->depth},
+                         {.kind = DIM_KNOWN, .size = p->columns}};
     Value *made = make_op(make, "Transpose", &stored, 1, DTYPE_INT8);
+    value_set_type(made,
+                   type_new_shaped(arena, DTYPE_INT8, arena_copy(arena, dims, sizeof dims), 2));
     node_set_attr_ints(made->producer, "perm", exchanged, 2);
+    node_add_metadata(made->producer, OWN_QUANTIZER, ROW_MARK_PRODUCT);
     return made;
 }
 
@@ -314,11 +320,19 @@ static const RowWeights *weights_of(Rows *r, const Product *p, Err *err) {
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 
-static Value *to_type(const Make *make, Value *value, Dtype dtype, const char *mark) {
+/* A node of the product's own, whose result has the shape of `like`. */
+static Value *own_op(const Make *make, const char *op, Value *const operands[2], const Type *like) {
+    Value *made = make_op(make, op, operands, operands[1] ? 2 : 1, type_dtype(like));
+    value_set_type(made, like);
+    node_add_metadata(made->producer, OWN_QUANTIZER, ROW_MARK_PRODUCT);
+    return made;
+}
+
+static Value *to_type(const Make *make, Value *value, Dtype dtype) {
     if (type_dtype(value->type) == dtype) return value;
-    Value *made = make_op(make, "Cast", &value, 1, dtype);
+    const Type *type = type_with_dtype(&make->ctx->model->arena, value->type, dtype);
+    Value *made = own_op(make, "Cast", (Value *const[2]){value, NULL}, type);
     cast_set_to(made->producer, dtype);
-    node_add_metadata(made->producer, OWN_QUANTIZER, mark);
     return made;
 }
 
@@ -328,7 +342,7 @@ static const RowBytes *rows_of(Rows *r, const Product *p) {
         if (made->graph == p->node->graph) return &made->rows;
     const Make make = {r->ctx, p->node, sym_text(p->x->name)};
     MadeRows *made = ARENA_NEW(r->ctx->scratch, MadeRows);
-    Value *x = to_type(&make, p->x, DTYPE_FLOAT, ROW_MARK_BYTES);
+    Value *x = to_type(&make, p->x, DTYPE_FLOAT);
     *made = (MadeRows){p->x, p->node->graph, row_bytes_make(r->ctx, p->node, x, &r->shared), *list};
     *list = made;
     return &made->rows;
@@ -343,12 +357,9 @@ static Value *with_bias(Rows *r, const Make *make, const Product *p, Value *prod
         Arena *arena = &r->ctx->model->arena;
         const Tensor *beta = tensor_new_float_scalar(arena, p->beta);
         if (dtype != DTYPE_FLOAT) beta = tensor_new_cast(arena, beta, dtype);
-        c = make_op(make, "Mul", (Value *const[2]){c, make_constant(make, beta)}, 2, dtype);
-        node_add_metadata(c->producer, OWN_QUANTIZER, ROW_MARK_PRODUCT);
+        c = own_op(make, "Mul", (Value *const[2]){c, make_constant(make, beta)}, c->type);
     }
-    Value *sum = make_op(make, "Add", (Value *const[2]){product, c}, 2, dtype);
-    node_add_metadata(sum->producer, OWN_QUANTIZER, ROW_MARK_PRODUCT);
-    return sum;
+    return own_op(make, "Add", (Value *const[2]){product, c}, product->type);
 }
 
 /* The last node made gives what the product gave. */
@@ -375,7 +386,7 @@ static bool rewrite(Rows *r, const Product *p, Err *err) {
     const Make make = {r->ctx, p->node, node_label(p->node)};
     const RowBytes *rows = rows_of(r, p);
     Value *made = row_product_make(r->ctx, p->node, rows, weights, &integer);
-    made = to_type(&make, made, type_dtype(p->node->outputs[0]->type), ROW_MARK_PRODUCT);
+    made = to_type(&make, made, type_dtype(p->node->outputs[0]->type));
     take_place(r, p, with_bias(r, &make, p, made), integer);
     r->ctx->counts->rewrites++;
     return true;

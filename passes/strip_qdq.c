@@ -248,11 +248,23 @@ static void drop_unread(const Strip *s) {
     }
 }
 
+/* What only operators that quantize rows read, if these go. */
+static void list_constants(Strip *s, const Graph *graph) {
+    for (const Node *node = graph->first; node; node = node_after(node))
+        for (uint32_t i = 0; node_is_own_quantizer(node) && i < node->input_count; i++) {
+            Value *value = node->inputs[i].value;
+            if (!value || s->listed[value->id] || !value_is_constant(value)) continue;
+            s->listed[value->id] = true;
+            VEC_PUSH(s->ctx->scratch, &s->unread, value);
+        }
+}
+
 /* Products of rows that were quantized at run time are float ones of dequantized weights, which go then. */
 static void undo_rows(Strip *s, const Graph *graph) {
     VEC(Node *) products = {0};
     for (Node *node = graph->first; node; node = node_after(node))
         if (is_op(node, "MatMulInteger")) VEC_PUSH(s->ctx->scratch, &products, node);
+    if (products.count) list_constants(s, graph);
     for (size_t i = 0; i < products.count; i++) row_product_undo(s->ctx, products.items[i]);
 }
 

@@ -15,17 +15,18 @@ typedef struct Writer {
     Make make;
     const char *mark;
     RowConstants *shared;
+    const Type *shape; /* that what is made next has, but for the element type */
 } Writer;
 
-static Node *marked(const Writer *w, Value *made) {
+static Value *finish(const Writer *w, Value *made) {
+    Arena *arena = &w->make.ctx->model->arena;
+    value_set_type(made, type_with_dtype(arena, w->shape, type_dtype(made->type)));
     node_add_metadata(made->producer, OWN_QUANTIZER, w->mark);
-    return made->producer;
+    return made;
 }
 
 static Value *binary(const Writer *w, const char *op, Value *a, Value *b) {
-    Value *made = make_op(&w->make, op, (Value *const[2]){a, b}, 2, DTYPE_FLOAT);
-    marked(w, made);
-    return made;
+    return finish(w, make_op(&w->make, op, (Value *const[2]){a, b}, 2, DTYPE_FLOAT));
 }
 
 static Value *number(const Writer *w, float value, Value **shared) {
@@ -36,8 +37,8 @@ static Value *number(const Writer *w, float value, Value **shared) {
 }
 
 static Value *cast(const Writer *w, Value *from, Dtype to) {
-    Value *made = make_op(&w->make, "Cast", &from, 1, to);
-    cast_set_to(marked(w, made), to);
+    Value *made = finish(w, make_op(&w->make, "Cast", &from, 1, to));
+    cast_set_to(made->producer, to);
     return made;
 }
 
@@ -48,15 +49,24 @@ static Value *reduce(const Writer *w, const char *op, Value *x, int64_t axes_inp
     const bool as_input = opset_version(w->make.at->graph->opsets, NULL) >= axes_input;
     if (as_input && !*axis) *axis = make_ints(&w->make, last, 1);
     Value *const operands[2] = {x, *axis};
-    Value *made = make_op(&w->make, op, operands, as_input ? 2 : 1, DTYPE_FLOAT);
-    Node *node = marked(w, made);
-    if (!as_input) node_set_attr_ints(node, "axes", last, 1);
-    node_set_attr_int(node, "keepdims", 1);
+    Value *made = finish(w, make_op(&w->make, op, operands, as_input ? 2 : 1, DTYPE_FLOAT));
+    if (!as_input) node_set_attr_ints(made->producer, "axes", last, 1);
+    node_set_attr_int(made->producer, "keepdims", 1);
     return made;
 }
 
+/* Of a number for each row of x. */
+static const Type *row_shape(PassCtx *ctx, const Value *x) {
+    Arena *arena = &ctx->model->arena;
+    const Type *of = value_shaped_type(x);
+    if (!of || !of->rank) return type_plain_tensor(DTYPE_FLOAT);
+    Dim *dims = arena_copy(arena, of->dims, of->rank * sizeof *dims);
+    dims[of->rank - 1] = (Dim){.kind = DIM_KNOWN, .size = 1};
+    return type_new_shaped(arena, DTYPE_FLOAT, dims, of->rank);
+}
+
 RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared) {
-    const Writer w = {{ctx, at, sym_text(x->name)}, ROW_MARK_BYTES, shared};
+    Writer w = {{ctx, at, sym_text(x->name)}, ROW_MARK_BYTES, shared, row_shape(ctx, x)};
     Value *low = reduce(&w, "ReduceMin", x, REDUCE_AXES_INPUT);
     Value *high = reduce(&w, "ReduceMax", x, REDUCE_AXES_INPUT);
     Value *level = number(&w, 1.0f / ROW_LEVELS, &shared->level);
@@ -64,17 +74,18 @@ RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared) 
     Value *least = binary(&w, "Max", step, number(&w, ROW_SCALE_LEAST, &shared->least));
     Value *sum = reduce(&w, "ReduceSum", x, SUM_AXES_INPUT);
     Value *scale = binary(&w, "Add", least, binary(&w, "Mul", sum, number(&w, 0, &shared->zero)));
+    w.shape = x->type;
     Value *quotient = binary(&w, "Div", binary(&w, "Sub", x, low), scale);
-    Value *near = make_op(&w.make, "Round", &quotient, 1, DTYPE_FLOAT);
-    marked(&w, near);
+    Value *near = finish(&w, make_op(&w.make, "Round", &quotient, 1, DTYPE_FLOAT));
     return (RowBytes){x, low, scale, cast(&w, near, DTYPE_UINT8)};
 }
 
 Value *row_product_make(PassCtx *ctx, Node *at, const RowBytes *rows, const RowWeights *weights,
                         Node **integer) {
-    const Writer w = {{ctx, at, node_label(at)}, ROW_MARK_PRODUCT, NULL};
+    const Writer w = {{ctx, at, node_label(at)}, ROW_MARK_PRODUCT, NULL, at->outputs[0]->type};
     Value *const operands[2] = {rows->bytes, weights->bytes};
     Value *sums = make_op(&w.make, "MatMulInteger", operands, 2, DTYPE_INT32);
+    value_set_type(sums, type_with_dtype(&ctx->model->arena, w.shape, DTYPE_INT32));
     *integer = sums->producer;
     Value *scaled = binary(&w, "Mul", cast(&w, sums, DTYPE_FLOAT), rows->scale);
     Value *product = binary(&w, "Mul", scaled, weights->factors);

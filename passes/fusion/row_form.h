@@ -51,7 +51,7 @@ typedef struct RowProduct {
     RowWeights weights;
 } RowProduct;
 
-/* The product of those rows before `at`; its result, and the MatMulInteger in *integer. */
+/* The product of those rows before `at`, which gives a value of that shape; its result, and the MatMulInteger in *integer. */
 Value *row_product_make(PassCtx *ctx, Node *at, const RowBytes *rows, const RowWeights *weights,
                         Node **integer);
 

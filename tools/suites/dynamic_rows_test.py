@@ -264,8 +264,9 @@ class Rows(unittest.TestCase):
         made = demi.convert(model.SerializeToString(), to=TO, rest="float16")[0]
         self.assertEqual(steps(made)["QMatMul"], 1)
         self.assertEqual(demi.convert(made, to=TO, rest="float16")[0], made)
-        again = demi.convert(demi.convert(model.SerializeToString(), to=TO)[0], to="float16")[0]
-        self.assertEqual(steps(again)["QMatMul"], 1)
+        for placement in ("mincut", "greedy"):
+            again = demi.convert(demi.convert(model.SerializeToString(), to=TO)[0], to="float16", placement=placement)[0]
+            self.assertEqual(steps(again)["QMatMul"], 1)
 
     def test_opsets(self):
         """Reductions have their axes where the opset wants them; constants before IR version 4 are nodes."""
