@@ -265,7 +265,7 @@ static Value *matrix_of(Rows *r, const Make *make, const Product *p, const Tenso
     value_set_type(made,
                    type_new_shaped(arena, DTYPE_INT8, arena_copy(arena, dims, sizeof dims), 2));
     node_set_attr_ints(made->producer, "perm", exchanged, 2);
-    node_add_metadata(made->producer, OWN_QUANTIZER, ROW_MARK_PRODUCT);
+    node_add_metadata(made->producer, OWN_QUANTIZER, QUANTIZER_OF_PRODUCTS);
     return made;
 }
 
@@ -324,7 +324,7 @@ static const RowWeights *weights_of(Rows *r, const Product *p, Err *err) {
 static Value *own_op(const Make *make, const char *op, Value *const operands[2], const Type *like) {
     Value *made = make_op(make, op, operands, operands[1] ? 2 : 1, type_dtype(like));
     value_set_type(made, like);
-    node_add_metadata(made->producer, OWN_QUANTIZER, ROW_MARK_PRODUCT);
+    node_add_metadata(made->producer, OWN_QUANTIZER, QUANTIZER_OF_PRODUCTS);
     return made;
 }
 

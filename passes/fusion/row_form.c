@@ -2,10 +2,8 @@
 /* See row_form.h. */
 #include "row_form.h"
 
-#include "cast_node.h"
 #include "constants.h"
 #include "make_node.h"
-#include "qdq_node.h"
 
 enum { SUM_AXES_INPUT = 13, REDUCE_AXES_INPUT = 18 };
 
@@ -38,7 +36,7 @@ static Value *number(const Writer *w, float value, Value **shared) {
 
 static Value *cast(const Writer *w, Value *from, Dtype to) {
     Value *made = finish(w, make_op(&w->make, "Cast", &from, 1, to));
-    cast_set_to(made->producer, to);
+    node_set_attr_int(made->producer, "to", to);
     return made;
 }
 
@@ -66,7 +64,7 @@ static const Type *row_shape(PassCtx *ctx, const Value *x) {
 }
 
 RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared) {
-    Writer w = {{ctx, at, sym_text(x->name)}, ROW_MARK_BYTES, shared, row_shape(ctx, x)};
+    Writer w = {{ctx, at, sym_text(x->name)}, QUANTIZER_OF_ROWS, shared, row_shape(ctx, x)};
     Value *low = reduce(&w, "ReduceMin", x, REDUCE_AXES_INPUT);
     Value *high = reduce(&w, "ReduceMax", x, REDUCE_AXES_INPUT);
     Value *level = number(&w, 1.0f / ROW_LEVELS, &shared->level);
@@ -82,7 +80,7 @@ RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared) 
 
 Value *row_product_make(PassCtx *ctx, Node *at, const RowBytes *rows, const RowWeights *weights,
                         Node **integer) {
-    const Writer w = {{ctx, at, node_label(at)}, ROW_MARK_PRODUCT, NULL, at->outputs[0]->type};
+    const Writer w = {{ctx, at, node_label(at)}, QUANTIZER_OF_PRODUCTS, NULL, at->outputs[0]->type};
     Value *const operands[2] = {rows->bytes, weights->bytes};
     Value *sums = make_op(&w.make, "MatMulInteger", operands, 2, DTYPE_INT32);
     value_set_type(sums, type_with_dtype(&ctx->model->arena, w.shape, DTYPE_INT32));
@@ -209,8 +207,6 @@ bool row_product_find(Node *node, RowProduct *found) {
            is_float(found->weights.shifts) && fuse_is_inner(added) && fuse_reader(added);
 }
 
-/* ---- undoing --------------------------------------------------------------------------------- */
-
 Value *row_weights_stored(Value *bytes, bool *turned) {
     uint32_t count = 0;
     const Node *turn = bytes->producer;
@@ -218,46 +214,4 @@ Value *row_weights_stored(Value *bytes, bool *turned) {
     const int64_t *perm = attr && !attr->ref ? attr_ints(attr, &count) : NULL;
     *turned = perm && count == 2 && perm[0] == 1 && perm[1] == 0 && fuse_input(turn, 0);
     return *turned ? fuse_input(turn, 0) : bytes;
-}
-
-/* Of that constant with those scales, as one made before, or a new one. */
-static Value *dequantized(PassCtx *ctx, Value *stored, Value *factors, int32_t axis) {
-    for (const Use *use = stored->uses; use; use = use->next)
-        if (qdq_is_own(use->node, QDQ_MARK_WEIGHTS) && fuse_input(use->node, 1) == factors &&
-            node_attr_int(use->node, "axis", -1) == axis)
-            return use->node->outputs[0];
-    const QdqOperands operands = {factors, NULL, axis, 0, DTYPE_UNDEFINED};
-    Value *made = qdq_value(ctx, stored, "float", DTYPE_FLOAT);
-    Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, made);
-    node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
-    return made;
-}
-
-bool row_product_undo(PassCtx *ctx, Node *node) {
-    static const int64_t exchanged[2] = {1, 0};
-    RowProduct p;
-    RowBytes rows;
-    bool turned;
-    if (!row_product_find(node, &p) || !row_bytes_find(p.bytes, ctx->scratch, &rows) ||
-        rows.scale != p.scale || rows.low != p.low)
-        return false;
-    Value *stored = row_weights_stored(p.weights.bytes, &turned), *factors = p.weights.factors;
-    if (!value_is_constant(stored) || type_dtype(stored->type) != DTYPE_INT8 ||
-        fuse_rank(stored) != 2 || fuse_rank(factors) > 1 || fuse_rank(factors) < 0)
-        return false;
-    Fuse fuse = {.ctx = ctx};
-    const Make make = {ctx, node, node_label(node)};
-    const int32_t axis = fuse_rank(factors) == 0 ? -1 : !turned;
-    Value *weights = dequantized(ctx, stored, factors, axis);
-    if (turned) {
-        weights = make_op(&make, "Transpose", &weights, 1, DTYPE_FLOAT);
-        node_set_attr_ints(weights->producer, "perm", exchanged, 2);
-    }
-    Node *product = make_node(&make, "MatMul", NULL, 2);
-    node_resize_outputs(product, 1);
-    node_set_input(product, 0, rows.x);
-    node_set_input(product, 1, weights);
-    product->name = node->name;
-    fuse_replace_root(&fuse, product, p.root);
-    return true;
 }

@@ -20,10 +20,6 @@ enum { ROW_LEVELS = 255, ROW_DEPTH_MOST = INT32_MAX / (255 * 128) };
 /* The least scale. */
 #define ROW_SCALE_LEAST 0x1p-126f
 
-/* What a node that quantizes rows is marked with (OWN_QUANTIZER), and one of their product. */
-#define ROW_MARK_BYTES   "row"
-#define ROW_MARK_PRODUCT "product of rows"
-
 typedef struct RowBytes {
     Value *x, *low, *scale, *bytes;
 } RowBytes;
@@ -60,9 +56,5 @@ bool row_product_find(Node *node, RowProduct *found);
 
 /* The matrix that the product's bytes are, or are with the axes exchanged where *turned. */
 Value *row_weights_stored(Value *bytes, bool *turned);
-
-/* The reverse: a MatMul of the rows and a DequantizeLinear of the weights, which products that share them share,
- * takes the place of the product whose MatMulInteger `node` is. False where it is none. */
-bool row_product_undo(PassCtx *ctx, Node *node);
 
 #endif

@@ -5,7 +5,6 @@
 #include "constants.h"
 #include "op_class.h"
 #include "op_types.h"
-#include "row_form.h"
 
 const char integer_products_reason[] = "already int8: products with weights multiply integers";
 
@@ -64,7 +63,7 @@ void integer_products_exclude_rows(const Model *model, const char **excluded, Ar
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
             if (excluded[node->id] || !node_is_own_quantizer(node)) continue;
             const Sym mark = node_metadata(node, OWN_QUANTIZER);
-            if (sym_equals(mark, ROW_MARK_BYTES) || sym_equals(mark, ROW_MARK_PRODUCT))
+            if (sym_equals(mark, QUANTIZER_OF_ROWS) || sym_equals(mark, QUANTIZER_OF_PRODUCTS))
                 excluded[node->id] = "it scales rows that are quantized at run time";
         }
 }

@@ -31,6 +31,10 @@ bool node_is_own_cast(const Node *node);
 #define OWN_QUANTIZER "demi.quantized"
 bool node_is_own_quantizer(const Node *node);
 
+/* What it says of nodes that quantize rows when the model runs, and of those that scale products of such rows. */
+#define QUANTIZER_OF_ROWS     "row"
+#define QUANTIZER_OF_PRODUCTS "product of rows"
+
 /* True where a graph output of the main graph, of a function or of a training graph reads the
  * value: its name is then part of an interface. Outputs of nested graphs go by position. */
 bool value_is_named_output(const Value *value);

@@ -302,7 +302,7 @@ class Rows(unittest.TestCase):
             demi.convert(table.SerializeToString(), to=TO)[0]).graph.initializer]
         self.assertEqual(sizes.count(TensorProto.INT8), 2)
         for options, why in (({"block": 32}, "'block' has no effect for int8-dynamic"),
-                             ({"runtime": "tensorrt"}, "tensorrt does not take activations that are quantized by rows"),
+                             ({"runtime": "tensorrt"}, "tensorrt does not take uint8 activations that are quantized by rows"),
                              ({"runtime": "qnn"}, "qnn does not"), ({"runtime": "openvino"}, "openvino does not"),
                              ({"activations": "int8"}, "'activations' only has an effect"),
                              ({"rest": "int8-weights"}, "only has an effect")):
