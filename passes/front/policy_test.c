@@ -100,6 +100,10 @@ TEST(test_quantized) {
                                     &test_arena, &err);
     assert_non_null(strstr(named, "insert-qdq{ranges=[\"h=1\"],values=[\"h=int8\"],"
                                   "weights-of=[\"w=int4\"]},insert-casts{"));
+    const char *rows =
+        pipeline_of("{\"to\": \"int8-dynamic\", \"keep\": [\"h\"]}", &test_arena, &err);
+    assert_non_null(strstr(rows, "insert-qdq{weights=int8,keep=[\"h\"]},"
+                                 "quantize-rows{keep=[\"h\"],allow-unmatched=true}"));
     assert_null(pipeline_of("{\"to\": \"int8\", \"io\": \"low\"}", &test_arena, &err));
     assert_string_equal(err.what, "'io' only has an effect for float16 and bfloat16");
     err = (Err){0};
