@@ -25,15 +25,14 @@ static bool is_output(const Value *value) {
 
 void quantized_fuse_row_bytes(Fuse *fuse, Node *node) {
     RowBytes rows;
-    if (fuse->faithful || !node_is_cast(node) ||
+    if (fuse->faithful || (!node_is_cast(node) && !fuse_is(node, "QuantizeLinear")) ||
         !row_bytes_find(node->outputs[0], fuse->ctx->scratch, &rows) || is_output(rows.low) ||
         is_output(rows.scale) || rows.low->graph != node->graph || fuse_rank(rows.x) < 1)
         return;
-    const Node *near = node->inputs[0].value->producer, *div = near->inputs[0].value->producer;
     const Node *span = NULL;
     for (const Use *use = rows.low->uses; use; use = use->next)
         if (fuse_is(use->node, "Sub") && use->node->inputs[0].value != rows.x) span = use->node;
-    const Node *moved = div->inputs[0].value->producer;
+    const Node *moved = rows.divides->inputs[0].value->producer;
     Node *made = fuse_new(fuse, rows.low->producer, "QuantizeRows", node, 1);
     const Make make = {fuse->ctx, made, node_label(node)};
     node_set_attr_int(made, "to", DTYPE_UINT8);
@@ -42,7 +41,7 @@ void quantized_fuse_row_bytes(Fuse *fuse, Node *node) {
           *low = make_output(&make, made, DTYPE_FLOAT);
     value_set_type(scale, rows.scale->type);
     value_set_type(low, rows.low->type);
-    hand_over(rows.scale, scale, (const Node *const[2]){div, NULL});
+    hand_over(rows.scale, scale, (const Node *const[2]){rows.divides, NULL});
     hand_over(rows.low, low, (const Node *const[2]){span, moved});
     fuse_replace_root(fuse, made, node);
 }

@@ -5,7 +5,7 @@
 #include "constants.h"
 #include "make_node.h"
 
-enum { SUM_AXES_INPUT = 13, REDUCE_AXES_INPUT = 18 };
+enum { SUM_AXES_INPUT = 13, REDUCE_AXES_INPUT = 18, QUANTIZES_BLOCKS = 21 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
@@ -63,7 +63,21 @@ static const Type *row_shape(PassCtx *ctx, const Value *x) {
     return type_new_shaped(arena, DTYPE_FLOAT, dims, of->rank);
 }
 
-RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared) {
+/* Numbers from 0 on by scales of rows. ONNX Runtime takes the only scale of a vector for no block's. */
+static Value *bytes_of(const Writer *w, Value *moved, Value *scale, int64_t length) {
+    if (opset_version(w->make.at->graph->opsets, NULL) < QUANTIZES_BLOCKS || fuse_rank(moved) < 2) {
+        Value *quotient = binary(w, "Div", moved, scale);
+        Value *near = finish(w, make_op(&w->make, "Round", &quotient, 1, DTYPE_FLOAT));
+        return cast(w, near, DTYPE_UINT8);
+    }
+    Value *const operands[2] = {moved, scale};
+    Value *made = finish(w, make_op(&w->make, "QuantizeLinear", operands, 2, DTYPE_UINT8));
+    node_set_attr_int(made->producer, "axis", -1);
+    node_set_attr_int(made->producer, "block_size", length);
+    return made;
+}
+
+RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, int64_t length, RowConstants *shared) {
     Writer w = {{ctx, at, sym_text(x->name)}, QUANTIZER_OF_ROWS, shared, row_shape(ctx, x)};
     Value *low = reduce(&w, "ReduceMin", x, REDUCE_AXES_INPUT);
     Value *high = reduce(&w, "ReduceMax", x, REDUCE_AXES_INPUT);
@@ -73,9 +87,8 @@ RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared) 
     Value *sum = reduce(&w, "ReduceSum", x, SUM_AXES_INPUT);
     Value *scale = binary(&w, "Add", least, binary(&w, "Mul", sum, number(&w, 0, &shared->zero)));
     w.shape = x->type;
-    Value *quotient = binary(&w, "Div", binary(&w, "Sub", x, low), scale);
-    Value *near = finish(&w, make_op(&w.make, "Round", &quotient, 1, DTYPE_FLOAT));
-    return (RowBytes){x, low, scale, cast(&w, near, DTYPE_UINT8)};
+    Value *moved = binary(&w, "Sub", x, low);
+    return (RowBytes){x, low, scale, bytes_of(&w, moved, scale, length), NULL};
 }
 
 Value *row_product_make(PassCtx *ctx, Node *at, const RowBytes *rows, const RowWeights *weights,
@@ -166,13 +179,22 @@ static Node *unary_of(const Value *value, const char *op) {
     return fuse_is(node, op) && fuse_input(node, 0) ? node : NULL;
 }
 
-bool row_bytes_find(Value *bytes, Arena *scratch, RowBytes *found) {
-    const Node *to = unary_of(bytes, "Cast");
+/* The QuantizeLinear, or else the Div before Round and Cast, that makes bytes of numbers and scales. */
+static const Node *divides(const Value *bytes) {
+    const Node *blocks = binary_of(bytes, "QuantizeLinear"), *to = unary_of(bytes, "Cast");
     const Node *near = to ? unary_of(fuse_input(to, 0), "Round") : NULL;
-    const Node *div = near ? binary_of(fuse_input(near, 0), "Div") : NULL;
+    if (!blocks) return near ? binary_of(fuse_input(near, 0), "Div") : NULL;
+    const int64_t rank = fuse_rank(bytes), length = rank > 0 ? fuse_dim(bytes, -1) : -1;
+    const int64_t axis = node_attr_int(blocks, "axis", 1);
+    const bool last = axis == -1 || axis == rank - 1;
+    return last && length > 0 && node_attr_int(blocks, "block_size", 0) == length ? blocks : NULL;
+}
+
+bool row_bytes_find(Value *bytes, Arena *scratch, RowBytes *found) {
+    const Node *div = divides(bytes);
     const Node *sub = div ? binary_of(fuse_input(div, 0), "Sub") : NULL;
     if (!sub || type_dtype(bytes->type) != DTYPE_UINT8) return false;
-    *found = (RowBytes){fuse_input(sub, 0), fuse_input(sub, 1), fuse_input(div, 1), bytes};
+    *found = (RowBytes){fuse_input(sub, 0), fuse_input(sub, 1), fuse_input(div, 1), bytes, div};
     return is_float(found->x) && reduced(found->low, "ReduceMin", scratch) == found->x &&
            is_scale(found, scratch);
 }

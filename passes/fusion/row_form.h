@@ -4,7 +4,7 @@
  *
  *   low = ReduceMin(x, -1)   high = ReduceMax(x, -1)                          of each row
  *   scale = Max((high - low) * (1 / 255), 2^-126) + ReduceSum(x, -1) * 0
- *   bytes = Cast(Round((x - low) / scale)), uint8
+ *   bytes = Cast(Round((x - low) / scale)), uint8; from opset 21 on QuantizeLinear(x - low, scale) by blocks of a row
  *   y = Cast(MatMulInteger(bytes, W)) * scale * factors + low * shifts
  *
  * as x = low + scale * bytes; factors are the scales of W's columns, shifts the sums of these times the
@@ -22,6 +22,7 @@ enum { ROW_LEVELS = 255, ROW_DEPTH_MOST = INT32_MAX / (255 * 128) };
 
 typedef struct RowBytes {
     Value *x, *low, *scale, *bytes;
+    const Node *divides; /* of those that were found: it reads the scale */
 } RowBytes;
 
 /* Constants of the operators, which all in one graph share; NULL: not made yet. */
@@ -29,8 +30,8 @@ typedef struct RowConstants {
     Value *axis, *level, *least, *zero;
 } RowConstants;
 
-/* Makes that before `at`; x is float. */
-RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, RowConstants *shared);
+/* Makes that before `at`; x is float, its rows have that length. */
+RowBytes row_bytes_make(PassCtx *ctx, Node *at, Value *x, int64_t length, RowConstants *shared);
 
 /* The rows that `bytes` are made of so, by anybody. */
 bool row_bytes_find(Value *bytes, Arena *scratch, RowBytes *found);

@@ -99,6 +99,8 @@ CASES = {  # text, weights, what numpy makes of x and the stored weights, steps 
                lambda x, c: rounded(x) @ c["w"], {"QuantizeRows": 1, "QMatMul": 1}),
     "vector": ("g (float[70] x) => (float[33] y) { y = MatMul (x, w) }", {"w": W}, lambda x, c: rounded(x) @ c["w"],
                {"QuantizeRows": 1, "QMatMul": 1}),
+    "one row": ("g (float[1, 1, 70] x) => (float[1, 1, 33] y) { y = MatMul (x, w) }", {"w": W},
+                lambda x, c: rounded(x) @ c["w"], {"QuantizeRows": 1, "QMatMul": 1}),
     "open": ("g (float[n, m, 70] x) => (float[n, m, 33] y) { y = MatMul (x, w) }", {"w": W},
              lambda x, c: rounded(x) @ c["w"], {"QuantizeRows": 1, "QMatMul": 1}),
     "gemm": ("g (float[9, 70] x) => (float[9, 33] y) { y = Gemm <alpha = 0.5, beta = 2.0> (x, w, b) }", {"w": W, "b": B},
