@@ -343,7 +343,8 @@ static const RowBytes *rows_of(Rows *r, const Product *p) {
     const Make make = {r->ctx, p->node, sym_text(p->x->name)};
     MadeRows *made = ARENA_NEW(r->ctx->scratch, MadeRows);
     Value *x = to_type(&make, p->x, DTYPE_FLOAT);
-    *made = (MadeRows){p->x, p->node->graph, row_bytes_make(r->ctx, p->node, x, p->depth, &r->shared), *list};
+    *made = (MadeRows){p->x, p->node->graph,
+                       row_bytes_make(r->ctx, p->node, x, p->depth, &r->shared), *list};
     *list = made;
     return &made->rows;
 }

@@ -95,8 +95,9 @@ static bool chooses_gptq(const Job *job, const ConvertPolicy *policy, bool weigh
 }
 
 static bool calibrates_nothing(const char *to, bool said, Err *err) {
-    err_set(err, ERR_USAGE, "'--to %s' needs no ranges of activations, so '--calibrate%s' has no effect%s",
-            to, said ? "" : " random", said ? " with '--rounding nearest'" : "");
+    err_set(err, ERR_USAGE,
+            "'--to %s' needs no ranges of activations, so '--calibrate%s' has no effect%s", to,
+            said ? "" : " random", said ? " with '--rounding nearest'" : "");
     err_hint(err, said ? "remove one of the two: '--calibrate DIR' alone rounds weights by GPTQ"
                        : "give --calibrate DIR, which rounds weights by GPTQ; on random inputs, "
                          "--rounding gptq does, too");
