@@ -413,7 +413,7 @@ static void drop(Rows *r, Node *node) {
 
 static bool visit_graph(Rows *r, Graph *graph, Err *err) {
     VEC(Node *) weights = {0};
-    r->shared = (RowConstants){NULL};
+    r->shared = (RowConstants){.axis = NULL};
     for (Node *node = graph->first, *next; node; node = next) {
         next = node_after(node);
         const Product *p = node->id < r->node_count ? r->chosen[node->id] : NULL;
