@@ -11,6 +11,7 @@
 #define OF_HALVED(type)                              DTYPE_##type, NULL
 #define OF_VALUES(format)                            DTYPE_UNDEFINED, #format
 #define OF_WEIGHTS(format)                           DTYPE_UNDEFINED, #format
+#define OF_ROWS(format)                              DTYPE_UNDEFINED, #format
 #define TARGET(constant, word, also, says, kind, of) {TARGET_##kind, OF_##kind(of)},
 static const ConvertTarget targets[] = {CHOICES_TO(TARGET, TARGET)};
 
@@ -20,6 +21,10 @@ const ConvertTarget *convert_target(int64_t to) {
 
 const QuantizedFormat *convert_target_format(const ConvertTarget *target) {
     return target->word ? quantized_format_named(target->word, true) : NULL;
+}
+
+bool convert_target_quantizes(const ConvertTarget *target) {
+    return target->word;
 }
 
 int64_t convert_target_of(Dtype reduced) {

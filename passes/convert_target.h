@@ -13,11 +13,12 @@ typedef enum TargetKind {
     TARGET_HALVED,  /* weights are stored in the type, and nodes compute in float32 */
     TARGET_VALUES,  /* values and weights are quantized, weights to the format */
     TARGET_WEIGHTS, /* weights alone are */
+    TARGET_ROWS,    /* weights are, and when the model runs rows of what they are multiplied by */
 } TargetKind;
 
 typedef struct ConvertTarget {
     TargetKind kind;
-    Dtype dtype;      /* UNDEFINED of VALUES and WEIGHTS */
+    Dtype dtype;      /* UNDEFINED where something is quantized */
     const char *word; /* of the format of weights, of these alone; else NULL */
 } ConvertTarget;
 
@@ -26,6 +27,14 @@ const ConvertTarget *convert_target(int64_t to);
 
 /* What weights are quantized to; NULL where nothing is. */
 const QuantizedFormat *convert_target_format(const ConvertTarget *target);
+
+/* Something is quantized. */
+bool convert_target_quantizes(const ConvertTarget *target);
+
+/* The model has no scales of values, so that no data has to say them. */
+static inline bool convert_target_has_weights_alone(const ConvertTarget *target) {
+    return target->kind == TARGET_WEIGHTS || target->kind == TARGET_ROWS;
+}
 
 /* demi.h's constant of a reduced type; 0 where there is none. */
 int64_t convert_target_of(Dtype reduced);

@@ -14,6 +14,7 @@
  *   Q(ReduceMean(DQ(X)))                  ->  demi.fused.QMean, also of GlobalAveragePool, ReduceSum
  *   DQ(Q(X)), what is left               ->  demi.fused.RoundSteps, also of int16 and uint16
  *   Cast(MatMulInteger(A, B, zero)) * scales + bias  ->  demi.fused.QMatMul, whose result is float
+ *   rows by scales of their own (row_form.h)  ->  demi.fused.QuantizeRows, and QMatMul of its bytes
  *   BatchNormalization(Cast(ConvInteger(X, W, zero)) * scales + bias)  ->  demi.fused.QConv, likewise
  *
  * Q is QuantizeLinear and DQ DequantizeLinear, of int8 and uint8; bias, act (Relu, Clip by
@@ -503,5 +504,6 @@ static void visit_integer(Fuse *fuse, Node *node) {
 
 FUSE_PASS(fuse_quantized, "fuse-quantized",
           "fuse operators between Q/DQ into integer arithmetic, for plans", visit_product,
-          visit_sum, visit_integer, quantized_fuse_mul, quantized_fuse_mean, quantized_fuse_pool,
-          quantized_fuse_resize, quantized_fuse_round);
+          visit_sum, quantized_fuse_row_bytes, quantized_fuse_row_product, visit_integer,
+          quantized_fuse_mul, quantized_fuse_mean, quantized_fuse_pool, quantized_fuse_resize,
+          quantized_fuse_round);

@@ -5,7 +5,8 @@
  * After:  y = Conv(x, w)                          w is a float constant again
  *
  * Pairs that demi inserted go, and what they rounded is not rounded any more; weights come back as
- * the floats that they were read as, so they keep their rounding; so do scales that are quantized themselves. With all=true so do pairs of
+ * the floats that they were read as, so they keep their rounding; so do scales that are quantized themselves. What
+ * quantize-rows made is a MatMul again. With all=true so do pairs of
  * anybody's, where QuantizeLinear and DequantizeLinear have the same constants, and weights that
  * are constants behind a DequantizeLinear, or of com.microsoft's operators that have quantized ones
  * (wide_weights.h); a remark names the first of these that stays. With products=true, weights of products alone become float,
@@ -18,12 +19,14 @@
 #include "compare.h"
 #include "constants.h"
 #include "dequantized.h"
+#include "make_node.h"
 #include "node_exclude.h"
 #include "op_record.h"
 #include "op_types.h"
 #include "passes.h"
 #include "qdq_node.h"
 #include "qdq_table.h"
+#include "row_form.h"
 #include "wide_weights.h"
 
 typedef struct StripQdqOptions {
@@ -258,6 +261,72 @@ static void remark(const Strip *s) {
                              node_label(s->kept), sym_text(s->kept->op_type), s->why));
 }
 
+/* ---- products of rows ------------------------------------------------------------------------ */
+
+/* Of that constant with those scales, as one made before, or a new one. */
+static Value *dequantize_shared(PassCtx *ctx, Value *stored, Value *factors, int32_t axis) {
+    for (const Use *use = stored->uses; use; use = use->next)
+        if (qdq_is_own(use->node, QDQ_MARK_WEIGHTS) && fuse_input(use->node, 1) == factors &&
+            node_attr_int(use->node, "axis", -1) == axis)
+            return use->node->outputs[0];
+    const QdqOperands operands = {factors, NULL, axis, 0, DTYPE_UNDEFINED};
+    Value *made = qdq_value(ctx, stored, "float", DTYPE_FLOAT);
+    Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, made);
+    node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
+    return made;
+}
+
+/* A MatMul of the rows, and a DequantizeLinear of the weights, which products that share them share, take the place of
+ * the product whose MatMulInteger `node` is. False where it is none. */
+static bool undo_product(PassCtx *ctx, Node *node) {
+    static const int64_t exchanged[2] = {1, 0};
+    RowProduct p;
+    RowBytes rows;
+    bool turned;
+    if (!row_product_find(node, &p) || !row_bytes_find(p.bytes, ctx->scratch, &rows) ||
+        rows.scale != p.scale || rows.low != p.low)
+        return false;
+    Value *stored = row_weights_stored(p.weights.bytes, &turned), *factors = p.weights.factors;
+    if (!value_is_constant(stored) || type_dtype(stored->type) != DTYPE_INT8 ||
+        fuse_rank(stored) != 2 || fuse_rank(factors) > 1 || fuse_rank(factors) < 0)
+        return false;
+    Fuse fuse = {.ctx = ctx};
+    const Make make = {ctx, node, node_label(node)};
+    const int32_t axis = fuse_rank(factors) == 0 ? -1 : !turned;
+    Value *weights = dequantize_shared(ctx, stored, factors, axis);
+    if (turned) {
+        weights = make_op(&make, "Transpose", &weights, 1, DTYPE_FLOAT);
+        node_set_attr_ints(weights->producer, "perm", exchanged, 2);
+    }
+    Node *product = make_node(&make, "MatMul", NULL, 2);
+    node_resize_outputs(product, 1);
+    node_set_input(product, 0, rows.x);
+    node_set_input(product, 1, weights);
+    product->name = node->name;
+    fuse_replace_root(&fuse, product, p.root);
+    return true;
+}
+
+/* What only operators that quantize rows read, if these go. */
+static void list_constants(Strip *s, const Graph *graph) {
+    for (const Node *node = graph->first; node; node = node_after(node))
+        for (uint32_t i = 0; node_is_own_quantizer(node) && i < node->input_count; i++) {
+            Value *value = node->inputs[i].value;
+            if (!value || s->listed[value->id] || !value_is_constant(value)) continue;
+            s->listed[value->id] = true;
+            VEC_PUSH(s->ctx->scratch, &s->unread, value);
+        }
+}
+
+/* Products of rows that were quantized at run time are float ones of dequantized weights, which go then. */
+static void undo_rows(Strip *s, const Graph *graph) {
+    VEC(Node *) products = {0};
+    for (Node *node = graph->first; node; node = node_after(node))
+        if (is_op(node, "MatMulInteger")) VEC_PUSH(s->ctx->scratch, &products, node);
+    if (products.count) list_constants(s, graph);
+    for (size_t i = 0; i < products.count; i++) undo_product(s->ctx, products.items[i]);
+}
+
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static void drop_unread(const Strip *s) {
@@ -299,6 +368,8 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     s.listed = ARENA_ARRAY(ctx->scratch, bool, s.value_count);
     s.wide = wide_weights_new(ctx, most);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t g = 0; g < graphs.count; g++)
+        if (!s.products && !graphs.items[g]->function) undo_rows(&s, graphs.items[g]);
     for (size_t g = 0; g < graphs.count; g++) {
         for (Node *node = graphs.items[g]->first, *next; node; node = next) {
             next = node->next;

@@ -291,7 +291,7 @@ static int64_t cast_opset(const Model *model, Dtype dtype) {
 static bool find_opset(Upgrade *upgrade, const UpgradeOptions *options, Err *err) {
     PassCtx *ctx = upgrade->ctx;
     const ConvertTarget *chosen_for = convert_target(options->target);
-    const bool quantizes = chosen_for->kind == TARGET_VALUES || chosen_for->kind == TARGET_WEIGHTS;
+    const bool quantizes = convert_target_quantizes(chosen_for);
     if (chosen_for->kind == TARGET_FULL) return true; /* every opset has it */
     if (chosen_for->kind == TARGET_HALVED) {
         upgrade->to = cast_opset(ctx->model, chosen_for->dtype);

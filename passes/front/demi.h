@@ -369,6 +369,9 @@ typedef enum DemiTarget {
                                      whose scales are float8e4m3fn times one float32 */
     DEMI_TO_INT2_WEIGHTS = 14,    /* weight-only quantization of matrix products to 2 bits, in
                                      blocks */
+    DEMI_TO_INT8_DYNAMIC = 15,    /* dynamic quantization: weights as int8-weights, and activations
+                                     of matrix products to 8 bits at run time, with a scale per row;
+                                     requires no data */
 } DemiTarget;
 
 typedef enum DemiIo {

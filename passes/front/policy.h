@@ -47,7 +47,7 @@ typedef struct ConvertPolicy {
     int64_t values[SETTING_COUNT]; /* [SETTING_BASE]: 1 + a Policy of op_class.h */
     PolicyNames lists[SETTING_COUNT];
     bool given[SETTING_COUNT]; /* choices that the caller made; policy_from_options sets them */
-    bool measures; /* channels are measured on data for it now; false by default */
+    bool measures;             /* channels are measured on data for it now; false by default */
 } ConvertPolicy;
 
 /* Reads JSON into *policy, which may hold something already: lists grow, choices are replaced.

@@ -71,6 +71,14 @@ bool policy_check_rules(const ConvertPolicy *policy, Err *err) {
     const QuantizedFormat *format = format_of(policy);
     const int64_t chosen = policy->values[SETTING_ACTIVATIONS];
     if (format && !check_weights(policy, format, err)) return false;
+    if (kind_of(policy) == TARGET_ROWS && !policy_rules(policy)->rows) {
+        err_set(err, ERR_USAGE,
+                "%s does not take uint8 activations that are quantized by rows at run time",
+                policy_runtime(policy));
+        err_hint(err, "--to int8-weights stores the same weights; --to int8 quantizes activations "
+                      "by calibration");
+        return false;
+    }
     if (kind_of(policy) == TARGET_VALUES) {
         if (!runtime_values_fit(chosen, format))
             return err_set(err, ERR_USAGE, "%s activations do not go with %s weights",

@@ -101,6 +101,10 @@ TEST(test_quantized) {
                                     &test_arena, &err);
     assert_non_null(strstr(named, "insert-qdq{ranges=[\"h=1\"],values=[\"h=int8\"],"
                                   "weights-of=[\"w=int4\"]},insert-casts{"));
+    const char *rows =
+        pipeline_of("{\"to\": \"int8-dynamic\", \"keep\": [\"h\"]}", &test_arena, &err);
+    assert_non_null(strstr(rows, "insert-qdq{weights=int8,keep=[\"h\"]},"
+                                 "quantize-rows{keep=[\"h\"],allow-unmatched=true}"));
     assert_null(pipeline_of("{\"to\": \"int8\", \"io\": \"low\"}", &test_arena, &err));
     assert_string_equal(err.what, "'io' only has an effect for float16 and bfloat16");
     err = (Err){0};
@@ -278,7 +282,7 @@ TEST(test_targets) {
     assert_int_equal(convert_target(DEMI_TO_FP8_WEIGHTS)->kind, TARGET_WEIGHTS);
     for (int64_t to = 1; to <= DEMI_TO_INT2_WEIGHTS; to++) {
         const ConvertTarget *target = convert_target(to);
-        const bool quantizes = target->kind == TARGET_VALUES || target->kind == TARGET_WEIGHTS;
+        const bool quantizes = convert_target_quantizes(target);
         assert_int_equal(quantizes, convert_target_format(target) != NULL);
         assert_int_equal(quantizes, target->dtype == DTYPE_UNDEFINED);
     }

@@ -49,8 +49,7 @@ static const QuantizedFormat *format_of(const ConvertPolicy *policy) {
 }
 
 static bool quantizes(const ConvertPolicy *policy) {
-    const TargetKind kind = target_of(policy)->kind;
-    return kind == TARGET_VALUES || kind == TARGET_WEIGHTS;
+    return convert_target_quantizes(target_of(policy));
 }
 
 /* What is quantized is named. */
@@ -185,7 +184,11 @@ static bool check_targets(const ConvertPolicy *policy, Err *err) {
     if (quantizes(policy) && is_said(policy, SETTING_BLOCK) && format_of(policy)->scales)
         return err_set(err, ERR_USAGE, "'block' has no effect for %s, whose blocks are of %u",
                        format_of(policy)->word, (unsigned)format_of(policy)->block);
-    if (target_of(policy)->kind != TARGET_WEIGHTS && is_said(policy, SETTING_ROUNDING) &&
+    if (target_of(policy)->kind == TARGET_ROWS && is_said(policy, SETTING_BLOCK))
+        return err_set(
+            err, ERR_USAGE,
+            "'block' has no effect for int8-dynamic, whose weights have one scale per channel");
+    if (!convert_target_has_weights_alone(target_of(policy)) && is_said(policy, SETTING_ROUNDING) &&
         !policy->lists[SETTING_WEIGHTS].count)
         return err_set(err, ERR_USAGE,
                        "'rounding' only has an effect for weight-only quantization");
@@ -382,6 +385,14 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
     pipeline_put_options(text, policy_rules(policy)->passes);
 }
 
+static void say_rows(PipelineText *text, const ConvertPolicy *policy) {
+    put_setting(text, policy, SETTING_KEEP, "keep");
+    put_setting(text, policy, SETTING_KEEP_OPS, "keep-ops");
+    put_setting(text, policy, SETTING_ONLY, "only");
+    /* they were matched when weights were quantized */
+    pipeline_put_choice(text, "allow-unmatched", "true");
+}
+
 static void say_casts(PipelineText *text, const ConvertPolicy *policy) {
     bool runtime = policy->values[SETTING_PARAMETERS] == DEMI_PARAMETERS_RUNTIME;
     pipeline_put_choice(text, "to", dtype_name(reduced_of(policy)));
@@ -424,6 +435,7 @@ enum {
     HALVED = 1 << 11,      /* weights take 16 bits, nodes 32 */
     EQUALIZED = 1 << 12,   /* channels are scaled so that they can share a scale */
     VALUES = 1 << 13,      /* activations are quantized, too */
+    ROWS = 1 << 14,        /* rows are quantized when the model runs */
 };
 
 PolicyEqualizes policy_equalizes(const ConvertPolicy *policy) {
@@ -447,6 +459,7 @@ static unsigned conditions(const ConvertPolicy *policy) {
     if (whole) holds |= of_values ? WHOLE | VALUES : WHOLE;
     if (whole && values[SETTING_SOURCE] == DEMI_SOURCE_ANY) holds |= SOURCES;
     if (target_of(policy)->kind == TARGET_FULL) holds |= UNQUANTIZED;
+    if (target_of(policy)->kind == TARGET_ROWS && whole) holds |= ROWS;
     if (target_of(policy)->kind == TARGET_HALVED) holds |= HALVED;
     /* of what is named, names are those of the model as it is */
     if ((whole && of_values) || values[SETTING_FOLD]) holds |= FOLDED;
@@ -460,12 +473,16 @@ static unsigned conditions(const ConvertPolicy *policy) {
 const char *policy_remark(const ConvertPolicy *policy) {
     const Setting *activations = &policy_settings[SETTING_ACTIVATIONS];
     const bool values = target_of(policy)->kind == TARGET_VALUES;
+    const bool by_rows = target_of(policy)->kind == TARGET_ROWS;
     if (!quantizes(policy) || is_named(policy) || is_said(policy, SETTING_RUNTIME)) return NULL;
     const char *runtimes =
         runtimes_of(values ? activations->choices[policy->values[SETTING_ACTIVATIONS]].word : NULL,
-                    format_of(policy), policy->arena);
-    return runtimes ? arena_printf(policy->arena, "runtimes that take %s%s: %s",
-                                   format_of(policy)->word, values ? "" : " weights", runtimes)
+                    format_of(policy), by_rows, policy->arena);
+    const char *what = by_rows
+                           ? policy_settings[SETTING_TO].choices[policy->values[SETTING_TO]].word
+                           : format_of(policy)->word;
+    return runtimes ? arena_printf(policy->arena, "runtimes that take %s%s: %s", what,
+                                   values || by_rows ? "" : " weights", runtimes)
                     : NULL;
 }
 

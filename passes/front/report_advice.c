@@ -18,6 +18,11 @@ static bool is_heavy(const Node *node) {
     return record && record->work > WORK_MOVES && op_class_is_product(record->domain, record->name);
 }
 
+static bool multiplies_integers(const Node *node) {
+    const OpRecord *record = node_record(node);
+    return record && record->work > WORK_MOVES;
+}
+
 /* ---- sizes that matrices have ---------------------------------------------------------------- */
 
 /* Of a 16-bit product; NULL where it has none of known sizes. */
@@ -106,7 +111,7 @@ void advice_take_node(AdviceFacts *facts, const Node *node) {
     facts->own_low += own && low;
     facts->integer = facts->integer || node->note->reason == integer_products_reason;
     if (!low && node->note->dtype != DTYPE_FLOAT) return;
-    uint64_t heavy = is_heavy(node) ? 1 : 0;
+    uint64_t heavy = is_heavy(node) || (quantized && multiplies_integers(node)) ? 1 : 0;
     facts->float16 += node->note->dtype == DTYPE_FLOAT16;
     facts->bfloat16 += node->note->dtype == DTYPE_BFLOAT16;
     if (node->note->dtype == DTYPE_FLOAT16 && peer_fault_transpose(node) && facts->faults++ == 0)

@@ -8,8 +8,8 @@
 #include "setting_names.h"
 
 static const RuntimeRules rows[] = {
-#define RUNTIME(id, activations, weights, symmetric, passes, casts)                                \
-    [DEMI_RUNTIME_##id - 1] = {activations, weights, symmetric, passes, casts},
+#define RUNTIME(id, activations, weights, symmetric, rows, passes, casts)                          \
+    [DEMI_RUNTIME_##id - 1] = {activations, weights, symmetric, rows, passes, casts},
 #include "runtimes.def"
 };
 _Static_assert(sizeof rows / sizeof *rows == CHOICE_COUNT(RUNTIME), "rules of each");
@@ -63,12 +63,13 @@ bool runtime_takes_weights(const RuntimeRules *rules, const QuantizedFormat *for
            runtime_stores(rules, quantized_format_without_zeros(format));
 }
 
-const char *runtimes_of(const char *values, const QuantizedFormat *weights, Arena *arena) {
+const char *runtimes_of(const char *values, const QuantizedFormat *weights, bool by_rows,
+                        Arena *arena) {
     const char *const *names = CHOICE_NAMES(RUNTIME);
     const char *list = "";
     int count = 0;
     for (int i = 1; i < CHOICE_COUNT(RUNTIME); i++) { /* behind any */
-        if (!runtime_takes_weights(&rows[i], weights) ||
+        if (!runtime_takes_weights(&rows[i], weights) || (by_rows && !rows[i].rows) ||
             (values && !runtime_takes_values(&rows[i], values)))
             continue;
         list = arena_printf(arena, "%s%s%s", list, count++ ? ", " : "", names[i + 1]);

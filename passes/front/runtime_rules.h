@@ -12,6 +12,7 @@ typedef struct RuntimeRules {
     const char *activations; /* types of quantized values, with spaces between: the default first */
     const char *weights;     /* the same: formats of quantized weights */
     bool symmetric;
+    bool rows;          /* it takes values that are quantized by rows at run time */
     const char *passes; /* options of insert-qdq */
     const char *casts;  /* options of insert-casts */
 } RuntimeRules;
@@ -33,8 +34,9 @@ bool runtime_values_fit(int64_t activations, const QuantizedFormat *weights);
 /* The first of those that the runtime takes; of all, where it takes none of them. */
 int64_t runtime_usual_values(const RuntimeRules *rules, const QuantizedFormat *weights);
 
-/* The runtimes that take such weights, and values of that word where it is not NULL, with commas between; NULL where
- * all do. */
-const char *runtimes_of(const char *values, const QuantizedFormat *weights, Arena *arena);
+/* The runtimes that take such weights, and values of that word where it is not NULL, or by rows at run time, with
+ * commas between; NULL where all do. */
+const char *runtimes_of(const char *values, const QuantizedFormat *weights, bool by_rows,
+                        Arena *arena);
 
 #endif

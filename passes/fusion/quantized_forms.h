@@ -12,4 +12,9 @@ void quantized_fuse_mean(Fuse *fuse, Node *node);   /* means and sums of DQ(X), 
 void quantized_fuse_pool(Fuse *fuse, Node *node);   /* Q(AveragePool(DQ(X))) */
 void quantized_fuse_resize(Fuse *fuse, Node *node); /* Q(Resize(DQ(X))) by interpolation */
 
+/* Rows with scales of their own, which are found when the model runs, and products of them (row_form.h):
+ * QuantizeRows, and then QMatMul. */
+void quantized_fuse_row_bytes(Fuse *fuse, Node *node);
+void quantized_fuse_row_product(Fuse *fuse, Node *node);
+
 #endif

@@ -56,3 +56,14 @@ void integer_products_exclude(const Model *model, const char **excluded, Arena *
             excluded[node->id] = integer_products_reason;
         }
 }
+
+void integer_products_exclude_rows(const Model *model, const char **excluded, Arena *scratch) {
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
+            if (excluded[node->id] || !node_is_own_quantizer(node)) continue;
+            const Sym mark = node_metadata(node, OWN_QUANTIZER);
+            if (sym_equals(mark, QUANTIZER_OF_ROWS) || sym_equals(mark, QUANTIZER_OF_PRODUCTS))
+                excluded[node->id] = "it scales rows that are quantized at run time";
+        }
+}

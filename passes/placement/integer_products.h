@@ -24,4 +24,8 @@ extern const char integer_products_reason[];
  * table: these read weights, and convert only what is taken. */
 void integer_products_exclude(const Model *model, const char **excluded, Arena *scratch);
 
+/* The same, with another reason, for what quantizes rows at run time, and scales their products: their scales are
+ * found in fp32. */
+void integer_products_exclude_rows(const Model *model, const char **excluded, Arena *scratch);
+
 #endif

@@ -27,6 +27,7 @@ bool node_choice_resolve(const NodeChoice *choice, Model *model, Dtype target, A
     chosen->products = integer_products_count(model, scratch);
     chosen->is_integer = integer_products_are_most(chosen->products) && !choice->only.count &&
                          !choice->lists.low.count;
+    integer_products_exclude_rows(model, excluded, scratch);
     if (chosen->is_integer) integer_products_exclude(model, excluded, scratch);
     return true;
 }

@@ -78,7 +78,7 @@ bool node_is_own_cast(const Node *node) {
 }
 
 bool node_is_own_quantizer(const Node *node) {
-    return node->metadata && domain_is_default(node->domain) && node->input_count >= 2 &&
+    return node->metadata && domain_is_default(node->domain) && node->input_count >= 1 &&
            node->output_count == 1 && node_metadata(node, OWN_QUANTIZER);
 }
 

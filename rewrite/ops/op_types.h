@@ -26,10 +26,14 @@ bool node_is_cast(const Node *node);
 /* True for a Cast that demi itself put there (metadata demi.inserted). */
 bool node_is_own_cast(const Node *node);
 
-/* The metadata of QuantizeLinear and DequantizeLinear nodes that demi itself put in; true for those.
- */
+/* The metadata of nodes that demi itself put in to quantize, such as QuantizeLinear and DequantizeLinear; true
+ * for those. */
 #define OWN_QUANTIZER "demi.quantized"
 bool node_is_own_quantizer(const Node *node);
+
+/* What it says of nodes that quantize rows when the model runs, and of those that scale products of such rows. */
+#define QUANTIZER_OF_ROWS     "row"
+#define QUANTIZER_OF_PRODUCTS "product of rows"
 
 /* True where a graph output of the main graph, of a function or of a training graph reads the
  * value: its name is then part of an interface. Outputs of nested graphs go by position. */

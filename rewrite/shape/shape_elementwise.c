@@ -147,6 +147,21 @@ bool shape_dynamic_quantize(ShapeCall *call) {
     return true;
 }
 
+/* Bytes, and a number for each row: the last axis is 1 there. */
+bool shape_quantize_rows(ShapeCall *call) {
+    const ShapeOperand *x = shape_ranked(call, 0);
+    shape_same_as(call, 0, shape_input(call, 0));
+    if (!x) return true;
+    if (x->rank < 1) return shape_invalid(call, "a scalar has no rows");
+    for (uint32_t i = 1; i < call->output_count; i++) {
+        ShapeNum *dims = shape_output(call, i, x->rank);
+        if (!dims) return false;
+        for (uint32_t k = 0; k < x->rank; k++) dims[k] = x->dims[k];
+        dims[x->rank - 1] = num_known(1);
+    }
+    return true;
+}
+
 /* Each output has the shape of the input at its place. */
 bool shape_same_each(ShapeCall *call) {
     for (uint32_t i = 0; i < call->output_count; i++) shape_same_as(call, i, shape_input(call, i));

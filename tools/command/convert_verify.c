@@ -87,16 +87,17 @@ static const char *const methods[] = {"minmax", "percentile", "mse", "best"};
 enum { METHODS = sizeof methods / sizeof *methods };
 
 /* Whether to round weights on the data: if asked for, or by default if the data is not random. */
-static bool chooses_gptq(const Job *job, const ConvertPolicy *policy, TargetKind kind) {
+static bool chooses_gptq(const Job *job, const ConvertPolicy *policy, bool weights_alone) {
     const bool random = strcmp(parsed_value(job->model.parsed, "calibrate"), "random") == 0;
     if (policy->given[SETTING_ROUNDING])
         return policy->values[SETTING_ROUNDING] == DEMI_ROUNDING_GPTQ;
-    return kind == TARGET_WEIGHTS && !random;
+    return weights_alone && !random;
 }
 
 static bool calibrates_nothing(const char *to, bool said, Err *err) {
-    err_set(err, ERR_USAGE, "'--to %s' quantizes only weights, so '--calibrate%s' has no effect%s",
-            to, said ? "" : " random", said ? " with '--rounding nearest'" : "");
+    err_set(err, ERR_USAGE,
+            "'--to %s' needs no ranges of activations, so '--calibrate%s' has no effect%s", to,
+            said ? "" : " random", said ? " with '--rounding nearest'" : "");
     err_hint(err, said ? "remove one of the two: '--calibrate DIR' alone rounds weights by GPTQ"
                        : "give --calibrate DIR, which rounds weights by GPTQ; on random inputs, "
                          "--rounding gptq does, too");
@@ -116,11 +117,12 @@ static bool choose_calibration(const Job *job, DemiConvertOptions *options, Choi
     if (!policy_from_options(&policy, options, job->program->arena, err)) return false;
     const int64_t to = policy.values[SETTING_TO], values = policy.values[SETTING_ACTIVATIONS];
     const TargetKind kind = convert_target(to)->kind;
-    const bool rounds = chooses_gptq(job, &policy, kind);
+    const bool weights_alone = convert_target_has_weights_alone(convert_target(to));
+    const bool rounds = chooses_gptq(job, &policy, weights_alone);
     /* a search's policy has all ranges, and needs the data for its weights alone */
     const bool named = policy.lists[SETTING_VALUES].count || policy.lists[SETTING_WEIGHTS].count;
     *choice = (Choice){.ranges = DEMI_CALIBRATE_OPTIONS_INIT,
-                       .measures = kind != TARGET_WEIGHTS && !(named && rounds),
+                       .measures = !weights_alone && !(named && rounds),
                        .rounds = rounds};
     choice->ranges.ends = kind == TARGET_VALUES;
     choice->ranges.symmetric = policy.values[SETTING_SYMMETRIC];

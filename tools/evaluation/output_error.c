@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "dtype.h"
+#include "op_record.h"
 #include "value_io.h"
 
 static const double limit_float = 1e-4, limit_low = 0.02, limit_quantized = 0.1;
@@ -18,7 +19,15 @@ void limit_settle(DemiLimit *limit, ValueKinds kinds) {
     if (limit->least < 0) limit->least = kinds.low ? least_low : least_float;
 }
 
+/* It multiplies bytes: floats were rounded to them, perhaps by operators that say nothing of it. */
+static bool multiplies_bytes(const DemiStep *step) {
+    const OpRecord *op = op_record_find(step->domain, step->op_type);
+    return op && op->work > WORK_MOVES && step->input_count && step->output_count &&
+           (step->inputs[0].dtype == DTYPE_UINT8 || step->inputs[0].dtype == DTYPE_INT8);
+}
+
 bool step_dequantizes(const DemiStep *step) {
+    if (multiplies_bytes(step)) return true;
     return strcmp(step->op_type, "DequantizeLinear") == 0 && step->output_count == 1 &&
            step->outputs[0].dtype == DTYPE_FLOAT;
 }

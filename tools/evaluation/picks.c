@@ -92,7 +92,8 @@ void picks_begin(Picks *picks) {
 }
 
 static const Pick *next_pick(Picks *picks, const char *name) {
-    size_t *at = &picks->at.items[name_of(picks, name)];
+    const uint32_t number = name_of(picks, name); /* which may move the items */
+    size_t *at = &picks->at.items[number];
     const Pick *pick = *at ? &picks->items.items[*at - 1] : NULL;
     if (pick) *at = pick->next;
     return pick;

@@ -215,7 +215,7 @@ class Completions(unittest.TestCase):
         commands = self.replies("")
         self.assertLessEqual({"convert", "help", "--version", "-V"}, commands)
         self.assertEqual(self.replies("help", ""), commands - {"--help", "-h", "--version", "-V"})
-        both = {"float16", "bfloat16", "fp16", "half", "bf16", "int8", "int8-weights", "int4-weights",
+        both = {"float16", "bfloat16", "fp16", "half", "bf16", "int8", "int8-dynamic", "int8-weights", "int4-weights",
                 "int2-weights", "fp8", "fp8-weights", "mxfp8-weights", "mxfp4-weights", "nvfp4-weights", "float32", "float", "fp32",
                 "float16-weights", "fp16-weights", "bfloat16-weights", "bf16-weights"}
         self.assertEqual(self.replies("convert", "--to", ""), both)

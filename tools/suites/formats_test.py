@@ -41,6 +41,7 @@ TAKEN = {  # as passes/front/runtimes.def says
     "fp8": {"openvino", "tensorrt", "demi"}, "fp8-weights": {"onnxruntime", "openvino", "tensorrt", "demi"},
     "mxfp8-weights": {"openvino", "demi"}, "mxfp4-weights": {"openvino", "demi"},
     "nvfp4-weights": {"openvino", "tensorrt", "demi"}, "int2-weights": {"onnxruntime", "demi"},
+    "int8-dynamic": {"onnxruntime", "demi"},
 }
 RUNTIMES = ("onnxruntime", "openvino", "tensorrt", "qnn", "demi")
 
@@ -304,7 +305,7 @@ class Writes(unittest.TestCase):
     def test_onnxruntime(self) -> None:
         """What it is said to take it runs at its default level."""
         feeds = feeds_of()
-        for to in (to for to in TAKEN if "onnxruntime" in TAKEN[to]):
+        for to in (to for to in WEIGHTS if "onnxruntime" in TAKEN[to]):
             made = self.convert(network(), to=to, runtime="onnxruntime")
             runs = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
             with self.subTest(to=to):

@@ -59,6 +59,7 @@ static const Excuse unread[] = {
     {"QMul", "to", "the plan has the outputs' types"},
     {"QResize", "to", "the plan has the outputs' types"},
     {"QTable", "to", "the plan has the outputs' types"},
+    {"QuantizeRows", "to", "the plan has the outputs' types"},
     {"Rotary", "to", "the plan has the outputs' types"},
     {"RoundSteps", "to", "the plan has the outputs' types"},
     {"SeparableConvLast", "to", "the plan has the outputs' types"},

@@ -311,16 +311,16 @@ def columns(path: str, row: str) -> list[list[str]]:
 def formats_table() -> str:
     """Targets of quantization, what they store, and the runtimes that take it."""
     formats = {row[1]: row for row in columns("rewrite/base/formats.def", "QUANTIZED")}
-    runtimes = [(row[0].lower(), row[1].split(), row[2].split()) for row in columns("passes/front/runtimes.def", "RUNTIME")]
-    targets = re.findall(r'\(DEMI_TO_\w+, "([\w-]+)",[^()]*?(VALUES|WEIGHTS), (\w+)\)',
+    runtimes = [(row[0].lower(), row[1].split(), row[2].split(), row[4] == "true") for row in columns("passes/front/runtimes.def", "RUNTIME")]
+    targets = re.findall(r'\(DEMI_TO_\w+, "([\w-]+)",[^()]*?(VALUES|WEIGHTS|ROWS), (\w+)\)',
                          (ROOT / "passes/policy.def").read_text(encoding="utf-8"))
     lines = "| `--to` | weights | scales | blocks | runtimes |\n|---|---|---|---|---|\n"
     for to, kind, word in targets:
         dtype, _, _, block, zeros, scales, levels = formats[word]
         said = {"UNDEFINED": "that of the model"}.get(scales, scales.lower()) + (" times one float32" if levels == "2" else "")
-        taken = [name for name, values, weights in runtimes if name != "any"
+        taken = [name for name, values, weights, rows in runtimes if name != "any"
                  and (word in weights or (zeros == "ZEROS" and word[1:] in weights))
-                 and (kind == "WEIGHTS" or any((v == "fp8") == (word == "fp8") for v in values))]
+                 and (kind == "WEIGHTS" or (kind == "ROWS" and rows) or kind == "VALUES" and any((v == "fp8") == (word == "fp8") for v in values))]
         lines += (f"| `{to}` | {dtype.lower()}{' with zero points' if zeros == 'ZEROS' else ''} | {said} | "
                   f"{block if block != '0' else 'per channel'} | {', '.join(taken)} |\n")
     return lines

@@ -262,6 +262,7 @@ static IgemmScale scale_at(const IgemmScale *scale, uint64_t column) {
     at.factor += column;
     at.shift += column;
     at.offset += column;
+    if (at.column_shift) at.column_shift += column;
     return at;
 }
 
@@ -349,6 +350,8 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles, bool t
             tile.sums = block->sums + r * width;
             tile.y = (char *)g->y + (row * g->y_row + column) * job->element;
             tile.z_bytes = z_bytes_at(g->scale, row, column);
+            if (tile.scale.row_factor) tile.scale.row_factor = g->scale->row_factor + row;
+            if (tile.scale.row_shift) tile.scale.row_shift = g->scale->row_shift + row;
             tile.z = e && e->residual ? e->residual + row * e->residual_row + column : NULL;
             tile.z_bfloats = g->z ? g->z + row * g->y_row + column : NULL;
             if (tile.narrow && tile.ends && job->bounds.rest.activation != ACTIVATION_NONE) {

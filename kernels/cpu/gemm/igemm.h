@@ -59,13 +59,19 @@ IgemmKind igemm_bytes_kind(IsaSet cpu);
 bool igemm_has_bfloats(IsaSet cpu);
 
 /* From int32 sums to a result: v = factor * (sum + offset) + shift, within the bounds; of `to` FLOAT
- * that is it, of INT8 and UINT8 it is rounded to nearest, ties to even, and zero is added. */
+ * that is it, of INT8 and UINT8 it is rounded to nearest, ties to even, and zero is added. Where rows
+ * have scales of their own, which is of `to` FLOAT alone, NaN among them is what their results are:
+ *
+ *     v = row_factor * factor * (sum + offset) + row_shift * column_shift + shift
+ */
 typedef struct IgemmScale {
     const float *factor, *shift; /* [columns] */
     const int32_t *offset;       /* [columns] */
     int32_t zero;
     Dtype to;
-    const struct IgemmByteSum *sum; /* or NULL */
+    const struct IgemmByteSum *sum;      /* or NULL */
+    const float *row_factor, *row_shift; /* [rows], or NULL: 1 and 0 for all */
+    const float *column_shift;           /* [columns], where row_shift is there */
 } IgemmScale;
 
 /* Bytes that are added to a result of bytes: v above is rounded within bounds of its own, and what

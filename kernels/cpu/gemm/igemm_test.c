@@ -282,8 +282,19 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaSet cpu, Dtype to) {
     const IgemmByteSum sum = {z,     c->columns, random_below(2),        0.7f, -0.3f,
                               11.5f, -33,        (float)random_below(70)};
     const bool adds = to != DTYPE_FLOAT && c->residual;
-    const IgemmScale scale = {
-        factor, shift, offset, to == DTYPE_UINT8 ? 117 : 3, to, adds ? &sum : NULL};
+    const bool by_rows = to == DTYPE_FLOAT && c->residual, moves = by_rows && random_below(2);
+    float *more = random_floats(&arena, c->columns);
+    float *rows[2] = {random_floats(&arena, c->rows), random_floats(&arena, c->rows)};
+    if (by_rows) rows[random_below(2)][random_below((uint32_t)c->rows)] = NAN;
+    const IgemmScale scale = {.factor = factor,
+                              .shift = shift,
+                              .offset = offset,
+                              .zero = to == DTYPE_UINT8 ? 117 : 3,
+                              .to = to,
+                              .sum = adds ? &sum : NULL,
+                              .row_factor = by_rows ? rows[0] : NULL,
+                              .row_shift = moves ? rows[1] : NULL,
+                              .column_shift = moves ? more : NULL};
     const Epilogue bounds = {.activation = ACTIVATION_CLIP, .p = -40, .q = 90};
     const size_t element = to == DTYPE_FLOAT ? 4 : 1;
     unsigned char *y = arena_alloc(&arena, c->rows * c->columns * element + 1);
@@ -314,6 +325,9 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaSet cpu, Dtype to) {
                              w[(t * c->depth + k) * c->columns + n];
                 }
             double v = (double)total * (double)factor[n] + (double)shift[n];
+            if (by_rows)
+                v = (double)total * (double)factor[n] * (double)rows[0][r] + (double)shift[n];
+            if (moves) v += (double)rows[1][r] * (double)more[n];
             double slack = 0.5001; /* ties and float's error may go either way */
             if (adds) {
                 const uint64_t place = r * c->columns + n;
@@ -322,8 +336,12 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaSet cpu, Dtype to) {
                 v = 0.7 * v + 11.5 - 0.3 * (sum.is_signed ? (int8_t)z[place] : z[place]);
                 slack += tie ? 0.7 : 0;
             }
-            v = fmin(fmax(v, -40), 90);
             const unsigned char *got = y + (r * c->columns + n) * element;
+            if (isnan(v)) {
+                assert_true(isnan(*(const float *)(const void *)got));
+                continue;
+            }
+            v = fmin(fmax(v, -40), 90);
             if (to == DTYPE_FLOAT) {
                 assert_true(fabs(*(const float *)(const void *)got - v) <= 1e-4);
                 continue;

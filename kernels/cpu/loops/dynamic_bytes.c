@@ -46,7 +46,7 @@ DynamicScale dynamic_scale(DynamicRange range) {
     const float low = range.low, high = range.high;
     const float scale = (high == low ? 1.0f : high - low) / (float)BYTE_MOST;
     const float zero = nearbyintf(fminf(fmaxf(0.0f - low / scale, 0.0f), (float)BYTE_MOST));
-    return (DynamicScale){scale, (uint8_t)zero};
+    return (DynamicScale){scale, (uint8_t)zero, 0};
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -57,9 +57,9 @@ DynamicScale dynamic_scale(DynamicRange range) {
 /* Quotients are bounded first, so that they are small; NaN becomes the lower limit. */
 KERNEL_INLINE void divide(uint8_t *restrict to, const float *restrict x, uint64_t n,
                           DynamicScale by) {
-    const float scale = by.scale, zero = by.zero, bound = 600;
+    const float scale = by.scale, zero = by.zero, low = by.low, bound = 600;
     for (uint64_t i = 0; i < n; i++) {
-        float v = x[i] / scale;
+        float v = (x[i] - low) / scale;
         v = v > -bound ? v : -bound;
         v = ((v < bound ? v : bound) + MAGIC) - MAGIC + zero;
         v = v > 0 ? v : 0;
@@ -70,11 +70,11 @@ KERNEL_INLINE void divide(uint8_t *restrict to, const float *restrict x, uint64_
 /* A whole block by the scale's inverse; false where a quotient's rounding may differ, or is NaN. All
  * others are small. */
 KERNEL_INLINE bool multiply(uint8_t *restrict to, const float *restrict x, float inverse,
-                            float zero) {
+                            DynamicScale by) {
     int32_t bits[BLOCK], near = 0;
-    const float magic = MAGIC + zero;
+    const float magic = MAGIC + (float)by.zero, low = by.low;
     for (int i = 0; i < BLOCK; i++) {
-        const float quotient = x[i] * inverse, sum = quotient + magic;
+        const float quotient = (x[i] - low) * inverse, sum = quotient + magic;
         near |= !(fabsf(quotient - (sum - magic)) < 0.5f - MARGIN);
         memcpy(&bits[i], &sum, sizeof sum);
     }
@@ -86,9 +86,9 @@ KERNEL_INLINE bool multiply(uint8_t *restrict to, const float *restrict x, float
 }
 
 ROW_CLONES void dynamic_bytes(uint8_t *to, const float *x, uint64_t n, DynamicScale by) {
-    const float inverse = 1 / by.scale, zero = by.zero;
+    const float inverse = 1 / by.scale;
     uint64_t i = 0;
     for (; inverse > 0x1p-100f && inverse < 0x1p100f && i + BLOCK <= n; i += BLOCK)
-        if (!multiply(to + i, x + i, inverse, zero)) divide(to + i, x + i, BLOCK, by);
+        if (!multiply(to + i, x + i, inverse, by)) divide(to + i, x + i, BLOCK, by);
     divide(to + i, x + i, n - i, by);
 }

@@ -11,16 +11,17 @@ typedef struct DynamicRange {
     float low, high;
 } DynamicRange;
 
-/* A byte b is scale * (b - zero). */
+/* A byte b is low + scale * (b - zero). */
 typedef struct DynamicScale {
     float scale;
     uint8_t zero;
+    float low; /* 0 of DynamicQuantizeLinear; else zero is 0 */
 } DynamicScale;
 
 /* NaN is not a limit. */
 DynamicRange dynamic_range(const float *x, uint64_t n);
 DynamicScale dynamic_scale(DynamicRange range);
-/* to[i] = x[i] / scale, rounded to nearest, ties to even, plus zero, within 0 to 255; NaN becomes 0.
+/* to[i] = (x[i] - low) / scale, rounded to nearest, ties to even, plus zero, within 0 to 255; NaN becomes 0.
  * `to` is nothing of x. */
 void dynamic_bytes(uint8_t *to, const float *x, uint64_t n, DynamicScale by);
 

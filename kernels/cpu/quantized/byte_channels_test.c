@@ -95,7 +95,8 @@ static void run_isa(const Case *c, const ByteChannelsIsa *isa) {
     weights += 64 - (uintptr_t)weights % 64;
     byte_channels_pack(isa, weights, n.w, c->channels, c->taps);
     const Places places = {at, c->taps};
-    const IgemmScale scale = {n.factor, n.shift, n.offset, 3, c->to, NULL};
+    const IgemmScale scale = {
+        .factor = n.factor, .shift = n.shift, .offset = n.offset, .zero = 3, .to = c->to};
     const Epilogue bounds = {.activation = ACTIVATION_CLIP, .p = -20.25f, .q = 31.5f};
     const uint64_t count = c->rows * c->channels * (c->to == DTYPE_FLOAT ? sizeof(float) : 1);
     unsigned char *y = arena_alloc(&arena, count + 1);

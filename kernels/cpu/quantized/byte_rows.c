@@ -90,8 +90,7 @@ void byte_rows_turn(KernelCall *call, void *to, const void *from, const uint64_t
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-/* Operand i for each column; `otherwise` where it is absent. */
-static const float *by_column(KernelCall *call, uint32_t i, uint64_t count, float otherwise) {
+const float *byte_by_column(KernelCall *call, uint32_t i, uint64_t count, float otherwise) {
     const KernelTensor *tensor = kernel_input(call, i);
     if (tensor &&
         (tensor->dtype != DTYPE_FLOAT || (tensor->count != 1 && tensor->count != count))) {
@@ -118,8 +117,8 @@ bool byte_scale_make(KernelCall *call, const int32_t *sums, int32_t zero, uint64
         !byte_number(call, LOW, &made->bounds.p) || !byte_number(call, HIGH, &made->bounds.q))
         return false;
     if (!(made->bounds.p <= made->bounds.q)) return kernel_fail(call, "Low is above High");
-    made->scale.factor = by_column(call, FACTOR, count, 1);
-    made->scale.shift = made->scale.factor ? by_column(call, SHIFT, count, 0) : NULL;
+    made->scale.factor = byte_by_column(call, FACTOR, count, 1);
+    made->scale.shift = made->scale.factor ? byte_by_column(call, SHIFT, count, 0) : NULL;
     if (!made->scale.shift) return false;
     int32_t *offset = kernel_workspace(call, (count + 1) * sizeof *offset);
     for (uint64_t n = 0; offset && n < count; n++)

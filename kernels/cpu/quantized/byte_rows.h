@@ -35,6 +35,9 @@ void byte_rows_fill(const ByteRows *rows, void *to, uint64_t size);
 void byte_rows_turn(KernelCall *call, void *to, const void *from, const uint64_t dims[3],
                     size_t size);
 
+/* Operand i for each column; `otherwise` where it is absent. NULL with the error set. */
+const float *byte_by_column(KernelCall *call, uint32_t i, uint64_t count, float otherwise);
+
 /* Operands of QConv, QConvTranspose, QMatMul: which inputs they are is the same. Sums are of W over all that a
  * column is multiplied with; `count` columns. In the workspace and in scratch. */
 typedef struct ByteScale {

@@ -9,7 +9,7 @@
 #include "matmul_batches.h"
 #include "op_attrs.h"
 
-enum { A_ZERO = 2 };
+enum { A_ZERO = 2, ROW_FACTOR = 8, ROW_SHIFT, COLUMN_SHIFT };
 
 typedef struct QMatMul {
     IsaSet cpu;
@@ -82,19 +82,48 @@ static void find(const void *source, uint64_t first, uint32_t count, const void 
     for (uint32_t i = 0; i < count; i++) to[i] = rows->from + (first + i) * rows->step;
 }
 
-/* One batch: its rows, weights and result. */
+/* One batch: its rows, the first of them among all, weights and result. */
 typedef struct Batch {
     const char *rows;
+    uint64_t first;
     const void *weights;
     char *y;
 } Batch;
+
+/* A number for each row from operand i, from that row on; NULL where it is absent, or with the error set. */
+static const float *by_row(KernelCall *call, uint32_t i, const ByteRows *bytes, uint64_t first) {
+    const KernelTensor *tensor = kernel_input(call, i);
+    if (!tensor) return NULL;
+    if (tensor->dtype == DTYPE_FLOAT && tensor->count == bytes->rows)
+        return (const float *)tensor->data + first;
+    kernel_fail(call, "operand %u has %llu elements for %llu rows", i,
+                (unsigned long long)tensor->count, (unsigned long long)bytes->rows);
+    return NULL;
+}
+
+/* Where rows have scales of their own. False with the error set. */
+static bool scale_rows(KernelCall *call, const QMatMul *m, const ByteRows *bytes, uint64_t first,
+                       IgemmScale *scale) {
+    const bool factor = kernel_input(call, ROW_FACTOR), shift = kernel_input(call, ROW_SHIFT);
+    if (!factor && !shift) return true;
+    if (!factor || scale->to != DTYPE_FLOAT || (shift && !kernel_input(call, COLUMN_SHIFT)))
+        return kernel_fail(call, "its rows have scales, and not all that goes with them");
+    scale->row_factor = by_row(call, ROW_FACTOR, bytes, first);
+    if (!scale->row_factor) return false;
+    if (!shift) return true;
+    scale->row_shift = by_row(call, ROW_SHIFT, bytes, first);
+    scale->column_shift = byte_by_column(call, COLUMN_SHIFT, m->n, 0);
+    return scale->row_shift && scale->column_shift;
+}
 
 static bool run_batch(KernelCall *call, const QMatMul *m, uint64_t rows, const ByteRows *bytes,
                       const Batch *batch) {
     ByteScale scale;
     const char *weights = batch->weights;
     const int32_t *sums = (const int32_t *)(const void *)(weights + weight_layout_sums(&m->layout));
-    if (!byte_scale_make(call, sums, byte_rows_zero(bytes), m->n, &scale)) return false;
+    if (!byte_scale_make(call, sums, byte_rows_zero(bytes), m->n, &scale) ||
+        !scale_rows(call, m, bytes, batch->first, &scale.scale))
+        return false;
     const Rows source = {batch->rows, bytes->padded * byte_rows_element(m->kind)};
     const Igemm product = {.kind = m->kind,
                            .way = m->way,
@@ -134,7 +163,8 @@ bool kernel_q_matmul(KernelCall *call) {
     KernelPace pace = {call, 0};
     for (uint64_t i = 0; i < s.batches; i++) {
         kernel_pace(&pace, 16 + s.m * s.n * s.k);
-        const Batch batch = {rows + s.a[i] / m->k * bytes.padded * element,
+        const uint64_t first = s.a[i] / m->k;
+        const Batch batch = {rows + first * bytes.padded * element, first,
                              m->weights ? m->weights : packed,
                              (char *)y->data + i * s.m * s.n * kernel_element_size(y->dtype)};
         if (packed) weight_layout_pack(&m->layout, (const int8_t *)b.data + s.b[i], packed);

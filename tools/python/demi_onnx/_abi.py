@@ -1009,7 +1009,7 @@ CHOICES: dict[str, dict[str, int]] = {
         "int4-weights": 5, "fp8-weights": 6, "float32": 7, "float": 7, "fp32": 7,
         "float16-weights": 8, "fp16-weights": 8, "bfloat16-weights": 9, "bf16-weights": 9,
         "fp8": 10, "mxfp8-weights": 11, "mxfp4-weights": 12, "nvfp4-weights": 13,
-        "int2-weights": 14},
+        "int2-weights": 14, "int8-dynamic": 15},
     "source": {
         "any": 1, "float32": 2, "float": 2, "fp32": 2},
     "rest": {

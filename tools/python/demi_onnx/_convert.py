@@ -156,7 +156,7 @@ class _Runs:
 _METHODS = {"minmax": 0, "percentile": 1, "mse": 2, "best": 3}
 _WEIGHTS_ALONE = (_codes.DEMI_TO_INT8_WEIGHTS, _codes.DEMI_TO_INT4_WEIGHTS, _codes.DEMI_TO_INT2_WEIGHTS,
                   _codes.DEMI_TO_FP8_WEIGHTS, _codes.DEMI_TO_MXFP8_WEIGHTS, _codes.DEMI_TO_MXFP4_WEIGHTS,
-                  _codes.DEMI_TO_NVFP4_WEIGHTS)
+                  _codes.DEMI_TO_NVFP4_WEIGHTS, _codes.DEMI_TO_INT8_DYNAMIC)
 
 
 def _rounds(options: ConvertOptions, calibrate: Data) -> bool:
@@ -200,7 +200,7 @@ def convert(model: Model, out: Path | None = None, *, to: str = "float16", verif
     is never loaded into memory. Without `out`, returns (model, Report). The model has the same type as
     the argument (bytes for a path), which does not change.
 
-    `to` is float16, bfloat16, float32, int8 or fp8 (with `calibrate`), int8-weights, int4-weights,
+    `to` is float16, bfloat16, float32, int8 or fp8 (with `calibrate`), int8-dynamic, int8-weights, int4-weights,
     int2-weights, fp8-weights, mxfp8-weights, mxfp4-weights, nvfp4-weights, float16-weights, or
     bfloat16-weights. With quantization, `rest` is the type of everything else: keep,
     float32, float16, bfloat16, or int8-weights. `source` is any or float32. `runtime` is one whose
