@@ -4,6 +4,7 @@
  * them: see index_args.h. */
 #include "cuda_functions.h"
 #include "index_args.h"
+#include "table_blocks.h"
 
 enum { THREADS = 256, FEW = 64, GRID = 1 << 20 };
 
@@ -155,6 +156,43 @@ bool cuda_one_hot(KernelCall *call) {
                              .inner = (int64_t)kernel_span(indices, axis, indices->rank),
                              .type = (int32_t)indices->dtype};
     return launch(call, "one_hot", cuda_size_suffix(y->dtype), y->count, &args);
+}
+
+/* com.microsoft's GatherBlockQuantized. */
+bool cuda_gather_blocks(KernelCall *call) {
+    const KernelTensor *indices = &call->inputs[TABLE_INDICES],
+                       *zeros = kernel_input(call, TABLE_ZEROS), *y = &call->outputs[0];
+    TableBlocks b;
+    if (!table_blocks_find(call, &b)) return false;
+    if (y->count > UINT32_MAX || 4 * call->inputs[TABLE_NUMBERS].count > UINT32_MAX ||
+        b.block > UINT32_MAX)
+        return kernel_decline(call, "the device does not support tables of so many numbers");
+    const TableArgs args = {.numbers = call->inputs[TABLE_NUMBERS].data,
+                            .zeros = zeros ? zeros->data : NULL,
+                            .scales = call->inputs[TABLE_SCALES].data,
+                            .indices = indices->data,
+                            .y = y->data,
+                            .count = (int64_t)y->count,
+                            .along = (uint32_t)b.along,
+                            .inner = (uint32_t)b.inner,
+                            .block = (uint32_t)b.block,
+                            .blocks = (uint32_t)b.blocks,
+                            .axis = (uint32_t)b.axis,
+                            .row = (uint32_t)b.row,
+                            .picks = (uint32_t)b.picks,
+                            .bits = (int32_t)b.bits,
+                            .spread = !b.packed     ? 0
+                                      : b.bits == 2 ? 2
+                                                    : 1,
+                            .is_signed = b.is_signed,
+                            .wide = indices->dtype == DTYPE_INT64,
+                            .middle = b.middle};
+    const CudaLaunch launch = {.family = CUDA_index,
+                               .kernel = "gather_table",
+                               .blocks = {cuda_blocks_full(call, y->count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return !y->count || cuda_launch(call, &launch);
 }
 
 /* ---- along an axis --------------------------------------------------------------------------- */

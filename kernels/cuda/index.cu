@@ -301,6 +301,35 @@ template <typename T> static __device__ void sums(const SumsArgs &a) {
     }
 }
 
+/* ---- tables of few bits ---------------------------------------------------------------------- */
+
+/* Number i of a line that begins with a whole byte. */
+static __device__ __forceinline__ int number_at(const TableArgs &a, const uint8_t *line, uint32_t i) {
+    const int at = (int)(i & ((1 << a.spread) - 1)) * a.bits;
+    const int number = line[i >> a.spread] >> at & ((1 << a.bits) - 1);
+    return a.is_signed ? (number ^ 8) - 8 : number;
+}
+
+extern "C" __global__ void __launch_bounds__(256) gather_table(TableArgs a) {
+    begin();
+#pragma unroll 1
+    EACH(k, a.count) {
+        const uint32_t n = (uint32_t)k, pick = n / a.row, before = pick / a.picks;
+        const int64_t index = index_at(a.indices, a.wide, pick - before * a.picks, a.axis);
+        const uint32_t i = (before * a.axis + (uint32_t)index) * a.row + (n - pick * a.row);
+        const uint32_t line = i / a.inner, inner = i - line * a.inner, outer = line / a.along;
+        const uint32_t of = (line - outer * a.along) / a.block * a.inner + inner;
+        const uint32_t zeros = (a.blocks + (1 << a.spread) - 1) >> a.spread;
+        float y = 0;
+        if (index >= 0) {
+            y = (float)number_at(a, a.numbers, i);
+            y -= a.zeros ? (float)number_at(a, a.zeros + outer * zeros * a.inner, of) : a.middle;
+            y *= a.scales[outer * a.blocks * a.inner + of];
+        }
+        a.y[n] = y;
+    }
+}
+
 #define GATHERS(suffix, T)                                                                         \
     extern "C" __global__ void __launch_bounds__(256) gather_elements_##suffix(ElementsArgs a) {   \
         begin();                                                                                   \

@@ -43,6 +43,18 @@ typedef struct OneHotArgs {
     int32_t type;                /* of the indices */
 } OneHotArgs;
 
+/* Rows of a table of blocks (table_blocks.h), picked by index, as floats. Numbers and results are fewer than 2^32. */
+typedef struct TableArgs {
+    const uint8_t *numbers, *zeros; /* zeros may be NULL */
+    const float *scales;
+    const void *indices;
+    float *y;
+    int64_t count; /* of y */
+    uint32_t along, inner, block, blocks, axis, row, picks;
+    int32_t bits, spread, is_signed, wide; /* spread: a byte has 2 to that numbers */
+    float middle;
+} TableArgs;
+
 /* The best `k` of each line of n elements that are `inner` apart, in order; equal ones by index. A
  * block a line. */
 typedef struct BestArgs {

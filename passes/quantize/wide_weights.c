@@ -303,10 +303,10 @@ static Widen *widen_of(const Node *node) {
     static const struct {
         const char *op;
         Widen *widen;
-    } rows[] = {{"MatMulNBits", widen_product},
-                {QDQ_BLOCKS_OP, widen_gather},
-                {"QMoE", widen_experts},
-                {"MatMulBnb4", widen_bnb4}};
+    } rows[] = {
+#define WIDEN(op, function) {#op, function},
+#include "wide_weights.def"
+    };
     if (!sym_equals(node->domain, QDQ_BLOCKS_DOMAIN)) return NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (sym_equals(node->op_type, rows[i].op)) return rows[i].widen;

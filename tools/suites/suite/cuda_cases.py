@@ -519,6 +519,21 @@ def bits(case: Case) -> None:
     case.node("MatMulNBits", *names, domain="com.microsoft", K=depth, N=columns, bits=width, block_size=block)
 
 
+def table(case: Case) -> None:
+    """Rows of tables of few bits, several in a byte; indices from the end and out of range."""
+    width, block, blocks, rows = int(case.pick((2, 4, 4, 8))), int(case.pick((16, 32))), case.size(9), case.size(50)
+    numbers = case.rng.integers(0, 256, (rows, blocks * block * width // 8)).astype(np.uint8)
+    zeros = case.rng.integers(0, 256, (rows, -(-blocks * width // 8))).astype(np.uint8)
+    indices = case.rng.integers(-rows, rows, case.shape(int(case.rng.integers(1, 4)))).astype(
+        case.pick((np.int32, np.int64)))
+    scales = case.rng.uniform(0.01, 0.05, (rows, blocks)).astype(np.float32)
+    names = [case.operand(numbers, True), case.operand(indices), case.operand(scales, True)]
+    if case.chance(2):
+        names.append(case.operand(zeros, True))
+    case.node("GatherBlockQuantized", *names, domain="com.microsoft", gather_axis=0, quantize_axis=1, bits=width,
+              block_size=block)
+
+
 def window(case: Case, spatial: int) -> tuple[list[int], dict[str, list[int]]]:
     taps = [int(case.pick((1, 2, 3, 3, 5))) for _ in range(spatial)]
     if case.chance(2):
@@ -881,7 +896,7 @@ MAKERS: tuple[Callable[[Case], None], ...] = (
     unary, unary, cast, binary, binary, compare, where, clip, transpose, concat, split, slices, gather,
     expand, softmax, reduce, norm, first, matmul, gemm, conv, conv, tiles, pool, attention, attention, network, rotary, mixed,
     residual, recurrent, pad, filled, tiled, indexed, along, resize, sampled, transposed,
-    quantized, einsum, bits, bits, marked, found, neighbors, heads, heads, turned_heads, few, deep, pooled)
+    quantized, einsum, bits, bits, marked, found, neighbors, heads, heads, turned_heads, few, deep, pooled, table)
 # What once went beyond the tolerance, or what few mutants show in, by seeds that maker_of gives to others now.
 KEPT: dict[str, tuple[int, ...]] = {}
 BY_NAME = {maker.__name__: maker for maker in MAKERS}
