@@ -49,8 +49,14 @@ static Found new_found(Arena *arena, const QdqWeights *w) {
 
 /* With the scale of all scales only where there are items. */
 static QdqWeights layout_of(const Case *c, const float *items) {
-    QdqWeights w = {items,    c->outer,    c->axis,   c->inner, c->block,
-                    c->dtype, DTYPE_FLOAT, c->stored, 0,        NULL};
+    QdqWeights w = {.items = items,
+                    .outer = c->outer,
+                    .axis = c->axis,
+                    .inner = c->inner,
+                    .block = c->block,
+                    .dtype = c->dtype,
+                    .floats = DTYPE_FLOAT,
+                    .stored = c->stored};
     float peak = 0;
     for (uint64_t i = 0; items && i < count_of(c); i++) peak = fmaxf(peak, fabsf(items[i]));
     if (items && c->stored == DTYPE_FLOAT8E4M3FN) w.whole = qdq_whole_scale(&w, peak);
@@ -175,7 +181,11 @@ TEST(what_is_not_finite_is_found) {
         items[150001] = i ? NAN : 1;
         both[i] = (QdqNumbers){
             .tensor = tensor_new_raw(&test_arena, DTYPE_FLOAT, dims, 1, items, COUNT * 4),
-            .layout = {NULL, 200, 1000, 1, 0, DTYPE_INT8, DTYPE_FLOAT, 0, 0}};
+            .layout = {.outer = 200,
+                       .axis = 1000,
+                       .inner = 1,
+                       .dtype = DTYPE_INT8,
+                       .floats = DTYPE_FLOAT}};
         const Found found = new_found(&test_arena, &both[i].layout);
         both[i].scales = found.scales;
         both[i].zeros = found.zeros;
@@ -195,7 +205,12 @@ static void check_drifts(uint64_t outer, uint64_t axis, uint64_t inner, uint64_t
     fill(items, outer * axis * inner);
     for (uint64_t i = 0; i <= groups * outer * inner; i++)
         factors[i] = (float)((double)(i * 7 % 19) / 9 - 1);
-    const QdqWeights w = {items, outer, axis, inner, 0, DTYPE_INT8, DTYPE_FLOAT, 0, 0, NULL};
+    const QdqWeights w = {.items = items,
+                          .outer = outer,
+                          .axis = axis,
+                          .inner = inner,
+                          .dtype = DTYPE_INT8,
+                          .floats = DTYPE_FLOAT};
     const Found found = new_found(&test_arena, &w);
     const QdqDrift drift = {.weights = factors + 1,
                             .growths = factors,
@@ -272,7 +287,13 @@ TEST(blocks_are_better_than_by_ends) {
     enum { COUNT = 32000, BLOCK = 32 };
     static float items[COUNT], scales[COUNT / BLOCK], others[COUNT / BLOCK];
     static uint8_t zeros[COUNT / BLOCK], other_zeros[COUNT / BLOCK];
-    const QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0, NULL};
+    const QdqWeights w = {.items = items,
+                          .outer = 1,
+                          .axis = COUNT,
+                          .inner = 1,
+                          .block = BLOCK,
+                          .dtype = DTYPE_UINT4,
+                          .floats = DTYPE_FLOAT};
     fill(items, COUNT);
     by_ends(&w, others, other_zeros);
     qdq_find_block_scales(&w, scales, zeros);
@@ -284,7 +305,13 @@ TEST(blocks_heed_importance) {
     static float items[COUNT], scales[COUNT / BLOCK], others[COUNT / BLOCK];
     static uint8_t zeros[COUNT / BLOCK], other_zeros[COUNT / BLOCK];
     float importance[BLOCK];
-    QdqWeights w = {items, 1, COUNT, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0, NULL};
+    QdqWeights w = {.items = items,
+                    .outer = 1,
+                    .axis = COUNT,
+                    .inner = 1,
+                    .block = BLOCK,
+                    .dtype = DTYPE_UINT4,
+                    .floats = DTYPE_FLOAT};
     fill(items, COUNT);
     for (int i = 0; i < BLOCK; i++) importance[i] = 1;
     qdq_find_block_scales(&w, others, other_zeros);
@@ -303,7 +330,13 @@ TEST(blocks_lie_any_way) {
     static float items[ROWS * COLUMNS], turned[ROWS * COLUMNS];
     float scales[BLOCKS * COLUMNS], others[BLOCKS * COLUMNS];
     uint8_t zeros[BLOCKS * COLUMNS], other_zeros[BLOCKS * COLUMNS];
-    const QdqWeights w = {items, 1, ROWS, COLUMNS, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0, NULL};
+    const QdqWeights w = {.items = items,
+                          .outer = 1,
+                          .axis = ROWS,
+                          .inner = COLUMNS,
+                          .block = BLOCK,
+                          .dtype = DTYPE_UINT4,
+                          .floats = DTYPE_FLOAT};
     const QdqWeights t = {turned, COLUMNS, ROWS, 1, BLOCK, DTYPE_UINT4, DTYPE_FLOAT, 0, 0, NULL};
     fill(items, ROWS * COLUMNS);
     for (int i = 0; i < ROWS * COLUMNS; i++) turned[i % COLUMNS * ROWS + i / COLUMNS] = items[i];
@@ -323,8 +356,13 @@ TEST(blocks_of_any_size_have_scales) {
         for (int k = 0; k < 2; k++) {
             float scale;
             uint8_t zero = 0;
-            const QdqWeights w = {items[i],    1, 4, 1,   4, k ? DTYPE_INT4 : DTYPE_UINT4,
-                                  DTYPE_FLOAT, 0, 0, NULL};
+            const QdqWeights w = {.items = items[i],
+                                  .outer = 1,
+                                  .axis = 4,
+                                  .inner = 1,
+                                  .block = 4,
+                                  .dtype = k ? DTYPE_INT4 : DTYPE_UINT4,
+                                  .floats = DTYPE_FLOAT};
             qdq_find_block_scales(&w, &scale, &zero);
             assert_true(isfinite(scale) && scale >= 1.17549435e-38f);
             assert_in_range(zero, 0, 15);
@@ -360,8 +398,14 @@ TEST(powers_of_two_lose_the_least) {
     enum { COUNT = 32000, BLOCK = 32 };
     static float items[COUNT], scales[COUNT / BLOCK];
     double found = 0, specified = 0;
-    const QdqWeights w = {
-        items, 1, COUNT, 1, BLOCK, DTYPE_FLOAT4E2M1, DTYPE_FLOAT, DTYPE_FLOAT8E8M0, 0, NULL};
+    const QdqWeights w = {.items = items,
+                          .outer = 1,
+                          .axis = COUNT,
+                          .inner = 1,
+                          .block = BLOCK,
+                          .dtype = DTYPE_FLOAT4E2M1,
+                          .floats = DTYPE_FLOAT,
+                          .stored = DTYPE_FLOAT8E8M0};
     fill(items, COUNT);
     qdq_find_block_scales(&w, scales, NULL);
     for (uint64_t b = 0; b < COUNT / BLOCK; b++) {
@@ -382,8 +426,14 @@ TEST(two_levels_lose_less) {
     static float items[COUNT], scales[COUNT / BLOCK];
     double found = 0, plain = 0;
     fill(items, COUNT);
-    QdqWeights w = {items, 1,   COUNT, 1, BLOCK, DTYPE_FLOAT4E2M1, DTYPE_FLOAT, DTYPE_FLOAT8E4M3FN,
-                    0,     NULL};
+    QdqWeights w = {.items = items,
+                    .outer = 1,
+                    .axis = COUNT,
+                    .inner = 1,
+                    .block = BLOCK,
+                    .dtype = DTYPE_FLOAT4E2M1,
+                    .floats = DTYPE_FLOAT,
+                    .stored = DTYPE_FLOAT8E4M3FN};
     w.whole = qdq_whole_scale(&w, 3);
     qdq_find_block_scales(&w, scales, NULL);
     for (uint64_t b = 0; b < COUNT / BLOCK; b++) {
