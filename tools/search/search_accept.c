@@ -5,8 +5,8 @@
  * the target. Who tests until one passes finds one by luck, so that there are few tests, TESTS at most, and
  * intervals are corrected for all of them: each misses with a probability of 1/TESTS of what all together may
  * (Bonferroni's inequality; Dunn, Journal of the American Statistical Association 56 (1961), 52-64). Held-out
- * sets do not select: of their scores, the search is told only how much higher it has to aim. See
- * search_job.h. */
+ * sets do not select: of their scores, the search is told only how much higher it has to aim. Where none
+ * is expected to pass, the last test is of the assignment that is the surest on the search's own sets. See search_job.h. */
 #include <math.h>
 
 #include "search_job.h"
@@ -126,16 +126,34 @@ void search_aim(SearchJob *job) {
     job->aim = metric_from_scale(metric, metric_to_scale(metric, job->target) + margin);
 }
 
-/* By half as much again as the interval lacked, and the second time by more, which is the last. Where it is not known by how much, an output
- * being broken, half of the way to the best score. */
+static double lack_of(const SearchJob *job) {
+    const Acceptance *a = &job->acceptance;
+    const DemiMetric metric = job->options.metric;
+    return metric_to_scale(metric, a->target) - metric_to_scale(metric, a->score.interval.low);
+}
+
+double search_low(const SearchJob *job, size_t point) {
+    const Score *score = &job->scores.items[point];
+    return isnan(score->interval.low) ? score->value : score->interval.low;
+}
+
+/* What an interval gains on the sets of the search, it is expected to gain on others. */
+bool search_expects(const SearchJob *job, size_t point) {
+    const DemiMetric metric = job->options.metric;
+    const double gain = metric_to_scale(metric, search_low(job, point)) -
+                        metric_to_scale(metric, search_low(job, job->acceptance.point));
+    return gain >= lack_of(job);
+}
+
+/* By half as much again as the interval lacked, and the second time by more, which is the last. Where it is not known by
+ * how much, an output being broken, half of the way to the best score. */
 static void raise_aim(SearchJob *job) {
     const Acceptance *a = &job->acceptance;
     const DemiMetric metric = job->options.metric;
     const size_t best = solve_highest(&job->trace, INFINITY);
     const double score = solve_value(&job->trace, a->point);
     const double from = metric_to_scale(metric, fmax(job->aim, score));
-    double lack =
-        metric_to_scale(metric, a->target) - metric_to_scale(metric, a->score.interval.low);
+    double lack = lack_of(job);
     if (!isfinite(lack))
         lack = (metric_to_scale(metric, solve_value(&job->trace, best)) - from) / 2;
     job->aim = metric_from_scale(metric, from + lack * (0.5 + (double)a->tests));
@@ -179,6 +197,7 @@ bool search_accept(SearchJob *job, size_t point, Err *err) {
     a->point = point;
     a->accepted = !a->applies;
     if (a->accepted) return true;
+    VEC_PUSH(job->arena, &job->tested, point);
     const char *key = arena_printf(job->arena, "held out %s", search_key(job, assignment));
     a->noted = search_noted(job, key, &a->score);
     if (!a->noted && (!search_run(job, &a->scoring, assignment, &a->score, err) ||

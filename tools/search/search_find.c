@@ -327,14 +327,45 @@ static void go_back(SearchJob *job, const Accepted *to) {
     job->aim = to->aim;
 }
 
-/* What to test next; false where there is nothing: it is not cheaper than what was accepted, or was just tested. */
+static bool was_tested(const SearchJob *job, size_t point) {
+    for (size_t i = 0; i < job->tested.count; i++)
+        if (job->tested.items[i] == point) return true;
+    return false;
+}
+
+/* The point whose interval on the sets of the search reaches least far down, and of equal ones the first, as the
+ * widest candidates are scored first. Its score alone would say less: of shares, a mixture that gains as many rows
+ * as it loses has the same. */
+static size_t safest_point(const SearchJob *job) {
+    double highest = -INFINITY;
+    size_t safest = SOLVE_NONE;
+    for (size_t i = 0; i < job->scores.count; i++) {
+        if (!(search_low(job, i) > highest)) continue;
+        highest = search_low(job, i);
+        safest = i;
+    }
+    return safest;
+}
+
+/* After a test that failed: what a higher aim finds; the safest point where that is nothing new, or not expected to
+ * pass the last test. */
+static bool find_safer(SearchJob *job, bool *any) {
+    const bool last = job->acceptance.tests + 1 == job->acceptance.most;
+    if (!search_may_accept(job)) return true;
+    if (!find_again(job)) return false;
+    if (was_tested(job, job->best) || (last && !search_expects(job, job->best)))
+        job->best = safest_point(job);
+    *any = job->best != SOLVE_NONE && !was_tested(job, job->best);
+    return true;
+}
+
+/* What to test next; none where there is nothing that was not tested, or that is cheaper than what was accepted. */
 static bool find_next(SearchJob *job, const Accepted *accepted, bool *any) {
-    const size_t tested = job->best;
     *any = false;
+    if (accepted->best == SOLVE_NONE) return find_safer(job, any);
     if (job->acceptance.accepted ? !search_lower_aim(job) : !search_may_accept(job)) return true;
     if (!find_again(job)) return false;
-    *any = job->best != tested &&
-           (accepted->best == SOLVE_NONE || solve_cheaper(&job->trace, job->best, accepted->best));
+    *any = !was_tested(job, job->best) && solve_cheaper(&job->trace, job->best, accepted->best);
     return true;
 }
 
@@ -345,7 +376,7 @@ static bool accept_any(SearchJob *job, Err *err) {
     bool any = true;
     if (job->outcome == DEMI_FOUND_NOTHING || job->outcome == DEMI_FOUND_CURVE) return true;
     while (any) {
-        const bool known = job->acceptance.accepted; /* by the corners */
+        const bool known = job->acceptance.accepted || was_tested(job, job->best); /* by corners */
         if (!known && !search_accept(job, job->best, err)) return false;
         if (job->acceptance.accepted)
             accepted = (Accepted){job->acceptance, job->outcome, job->best, job->aim};

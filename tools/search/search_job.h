@@ -65,6 +65,7 @@ typedef struct SearchJob {
     size_t cheapest; /* the point of the cheapest candidates everywhere; SOLVE_NONE: not scored */
     size_t best;     /* of the trace's points */
     Acceptance acceptance;
+    VEC(size_t) tested; /* points that were tested on the sets that are held out */
     double *raced; /* seconds of points whose whole runs were timed, 0 of others; NULL: none was */
     Err *err;
 } SearchJob;
@@ -112,6 +113,12 @@ bool search_lower_aim(SearchJob *job);
 
 /* Whether another point may be tested. */
 bool search_may_accept(const SearchJob *job);
+
+/* The lower end of a point's interval on the sets of the search, or its score where it has none. */
+double search_low(const SearchJob *job, size_t point);
+
+/* After a test that failed: whether the point is so much surer that it is expected to pass. */
+bool search_expects(const SearchJob *job, size_t point);
 
 /* Whether the best score within a cost is looked for. */
 bool search_is_bounded(const DemiSearchOptions *options);

@@ -164,6 +164,16 @@ class Holdout(SearchCase):
             self.assertEqual(result["outcome"], "unconfirmed" if code else "found")
             os.unlink(asked)
 
+    def test_safest_is_tested_before_giving_up(self) -> None:
+        """Where all scores of the search are alike, the widest candidates are left once the cheapest have failed."""
+        body = """import sys, onnx
+nodes = onnx.load(sys.argv[-1]).graph.node
+print(0 if any(n.op_type == "QuantizeLinear" for n in nodes) else 2000)
+"""
+        result = self.search(0, self.net, "-c", "float,a8w8", "--eval", self.scorer("print(1000)\n"), "--target",
+                             "1000", "--eval-holdout", f"{sys.executable} {self.write('held.py', body)}")
+        self.assertEqual((result["outcome"], result["holdout"]["tests"], self.best(result)["cost"]), ("found", 2, 1))
+
     def test_data_that_is_no_use(self) -> None:
         """Through each option: one line, and the exit code that the manual has."""
         good = self.random_sets("good", 6, 1)
