@@ -11,13 +11,14 @@
  * alone and blocks along the columns are not taken, nor are matrices of few columns, which are read
  * in panels of 64. Weights are stored anew as bytes by column, scales as float. Values that are
  * quantized too, so that the product is one of integers, are fuse-quantized's, which runs before.
- * Faithful plans have nothing of this: there W is rounded as the model says.
+ * By weights of 4 bits and less in blocks, rows may be rounded to int8, as ONNX Runtime does by default where it fuses
+ * such products: the error is far below the weights' own. Faithful plans have nothing of this: there W is rounded as the model says.
  */
 #include "constants.h"
 #include "fuse_graph.h"
 #include "node_note.h"
 
-enum { A, B, BIAS, Z, SCALE, ZERO, OPERANDS, COLUMNS_LEAST = 16 };
+enum { A, B, BIAS, Z, SCALE, ZERO, OPERANDS, COLUMNS_LEAST = 16, ROUNDED_BLOCK_LEAST = 16 };
 
 /* Weights [depth, columns], as they are stored. */
 typedef struct Weights {
@@ -282,6 +283,11 @@ static bool has_columns(const Node *product, const Weights *w) {
     return !bias || fuse_dim(bias, -1) == (int64_t)w->columns;
 }
 
+/* Not by blocks so small that a scale for each part of a row takes more than it saves. */
+static bool rows_may_be_bytes(const Weights *w) {
+    return w->bits == 4 && w->scales == BLOCK_SCALES && w->block >= ROUNDED_BLOCK_LEAST;
+}
+
 static void make(Fuse *fuse, Node *product, const Weights *w) {
     Value *zero, *bytes, *scale;
     float alpha;
@@ -297,6 +303,7 @@ static void make(Fuse *fuse, Node *product, const Weights *w) {
     node_remove_attr(made, "transB");
     node_set_attr_int(made, "K", (int64_t)w->depth);
     node_set_attr_int(made, "bits", w->bits);
+    if (rows_may_be_bytes(w)) node_set_attr_int(made, "accuracy_level", 4);
     node_set_attr_int(made, "block_size", (int64_t)w->block);
     for (uint32_t i = A; i <= Z; i++) node_set_input(made, i, fuse_input(product, i));
     node_set_input(made, B, bytes);

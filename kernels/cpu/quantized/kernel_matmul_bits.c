@@ -9,6 +9,7 @@
 #include "weight_product.h"
 
 enum { A, B, BITS_LEAST = 4, BITS_MOST = 8, NONE = UINT32_MAX };
+enum { ACCURACY_INT8 = 4 }; /* of com.microsoft's accuracy levels, the one that allows int8 rows */
 
 /* Which inputs are what. */
 typedef struct Places {
@@ -162,6 +163,7 @@ static KernelReady make(KernelCall *call, const Places *places) {
         return KERNEL_FAILED;
     }
     p->cpu = isa_here();
+    p->bytes = attrs->accuracy == ACCURACY_INT8 && !call->faithful;
     if (!m->size) return KERNEL_READY;
     p->data = share(call, B, pack_weights, m->size);
     p->scales = share(call, places->scale, pack_scales, m->factors * sizeof(float));

@@ -7,6 +7,7 @@
 #include "checked.h"
 #include "gemm.h"
 #include "kernel_parts.h"
+#include "weight_bytes.h"
 
 /* From so many rows on, widening weights for gemm.h once takes less than widening them for eight
  * rows at a time, as measured with AVX-512 and with AVX2. */
@@ -94,17 +95,9 @@ static WeightTile tile_of(const WeightProduct *p, uint64_t panel_size, uint64_t 
                         .zeros = p->zeros ? p->zeros + factors : NULL};
 }
 
-/* Some rows of a panel's columns. */
-static void run_tile(const Job *job, WeightTile *tile, uint64_t column, uint64_t row) {
-    const WeightProduct *p = job->product;
-    const uint64_t n = p->shape.n, rows = least(p->rows - row, WEIGHT_ROWS_MOST),
-                   columns = least(n - column, WEIGHT_COLUMNS);
-    float sums[WEIGHT_ROWS_MOST * WEIGHT_COLUMNS];
-    memset(sums, 0, rows * WEIGHT_COLUMNS * sizeof *sums);
-    tile->x = job->x + row * job->x_row;
-    tile->x_row = job->x_row;
-    tile->y = sums;
-    job->isa->rows[rows - 1](tile);
+void weight_product_store(const WeightProduct *p, const float *sums, uint64_t row, uint64_t rows,
+                          uint64_t column) {
+    const uint64_t n = p->shape.n, columns = least(n - column, WEIGHT_COLUMNS);
     float *y = p->y + row * n + column;
     for (uint64_t r = 0; r < rows; r++)
         memcpy(y + r * n, sums + r * WEIGHT_COLUMNS, columns * sizeof *y);
@@ -112,6 +105,19 @@ static void run_tile(const Job *job, WeightTile *tile, uint64_t column, uint64_t
         p->epilogue,
         &(EpilogueBlock){
             .y = y, .y_row = n, .row = row, .column = column, .rows = rows, .columns = columns});
+}
+
+/* Some rows of a panel's columns. */
+static void run_tile(const Job *job, WeightTile *tile, uint64_t column, uint64_t row) {
+    const WeightProduct *p = job->product;
+    const uint64_t rows = least(p->rows - row, WEIGHT_ROWS_MOST);
+    float sums[WEIGHT_ROWS_MOST * WEIGHT_COLUMNS];
+    memset(sums, 0, rows * WEIGHT_COLUMNS * sizeof *sums);
+    tile->x = job->x + row * job->x_row;
+    tile->x_row = job->x_row;
+    tile->y = sums;
+    job->isa->rows[rows - 1](tile);
+    weight_product_store(p, sums, row, rows, column);
 }
 
 static void run_panels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
@@ -202,5 +208,6 @@ static bool run_many(KernelCall *call, const WeightProduct *p) {
 
 bool weight_product_run(KernelCall *call, const WeightProduct *p) {
     if (!p->rows || !p->shape.n) return true;
+    if (p->bytes && weight_bytes_serve(&p->shape)) return weight_bytes_run(call, p);
     return p->rows < MANY_ROWS ? run_few(call, p) : run_many(call, p);
 }

@@ -3,7 +3,7 @@
  *
  * A weight is scale * (q - zero), with a scale and a zero point for each block of `block`
  * neighboring weights of a column; the product is the sum over blocks of
- * scale * sum((q - zero) * x), all in float: rows are not quantized.
+ * scale * sum((q - zero) * x), all in float, unless rows may be rounded (weight_bytes.h).
  *
  * Weights are packed once in panels of WEIGHT_COLUMNS columns, those past the last 0. Of 8 bits a
  * panel has a byte (signed) a column for each depth; of 4 bits a word of 32 bits a column for eight
@@ -90,11 +90,17 @@ typedef struct WeightProduct {
     const float *scales, *zeros; /* zeros: NULL for none */
     const float *x;              /* [rows, k] */
     uint64_t rows;
+    bool bytes;               /* rows may be rounded to int8 (weight_bytes.h) */
     float *y;                 /* [rows, n] */
     const Epilogue *epilogue; /* not NULL */
 } WeightProduct;
 
 /* Runs it with the call's threads. False with the error set past the memory budget. */
 bool weight_product_run(KernelCall *call, const WeightProduct *product);
+
+/* What ends a tile: `rows` rows of a panel's sums, [rows][WEIGHT_COLUMNS], become those of y from `row` and `column`
+ * on. */
+void weight_product_store(const WeightProduct *product, const float *sums, uint64_t row,
+                          uint64_t rows, uint64_t column);
 
 #endif

@@ -3,7 +3,7 @@
  * of vectors, panels, words and blocks, blocks longer than the depth, few rows and many, zero
  * points, scales that are no numbers; the same bits for any number of threads. And MatMulBits with
  * weights that are constant or not, and what it refuses. */
-#include "weight_product.h"
+#include "weight_bytes.h"
 
 #include <math.h>
 
@@ -23,6 +23,7 @@ typedef struct Given {
     uint64_t rows, bytes; /* bytes: of a block */
     uint8_t *weights;
     float *scales, *zeros, *x, *bias, *residual; /* zeros to residual may be NULL */
+    float *rounded;                              /* x by way of int8; NULL: x is not rounded */
 } Given;
 
 static float *floats(Arena *arena, uint64_t count) {
@@ -51,6 +52,30 @@ static Given given_make(Arena *arena, const WeightShape *sizes, uint64_t rows) {
     return g;
 }
 
+/* x, each part of a block as int8 of its own scale. */
+static void given_round(Arena *arena, Given *g) {
+    const WeightShape *shape = &g->shape;
+    g->rounded = ARENA_ARRAY(arena, float, g->rows * shape->k + 1);
+    for (uint64_t r = 0; r < g->rows; r++)
+        for (uint64_t first = 0, end; first < shape->k; first = end) {
+            const float *x = g->x + r * shape->k;
+            const uint64_t begin = first / shape->block * shape->block;
+            const uint64_t part = begin + ((first - begin) / WEIGHT_PART + 1) * WEIGHT_PART;
+            end = part < begin + shape->block ? part : begin + shape->block;
+            end = end < shape->k ? end : shape->k;
+            float peak = 0, nothing = 0;
+            for (uint64_t k = first; k < end; k++) {
+                peak = fabsf(x[k]) > peak ? fabsf(x[k]) : peak;
+                nothing += 0 * x[k];
+            }
+            for (uint64_t k = first; k < end; k++)
+                g->rounded[r * shape->k + k] = isnan(nothing) ? NAN
+                                               : peak > 0
+                                                   ? rintf(x[k] * (127 / peak)) * (peak / 127)
+                                                   : 0;
+        }
+}
+
 static double weight_of(const Given *g, uint64_t k, uint64_t n) {
     const WeightShape *shape = &g->shape;
     const uint64_t factor = n * shape->blocks + k / shape->block, at = k % shape->block;
@@ -62,12 +87,13 @@ static double weight_of(const Given *g, uint64_t k, uint64_t n) {
 
 static void check_one(const Given *g, uint64_t r, uint64_t n, double got) {
     const WeightShape *shape = &g->shape;
+    const float *x = (g->rounded ? g->rounded : g->x) + r * shape->k;
     double sum = 0, size = 1;
     for (uint64_t b = 0; b < shape->blocks; b++) {
         const double scale = (double)g->scales[n * shape->blocks + b];
         double part = 0;
         for (uint64_t k = b * shape->block; k < shape->k && k < (b + 1) * shape->block; k++) {
-            const double term = weight_of(g, k, n) * (double)g->x[r * shape->k + k];
+            const double term = weight_of(g, k, n) * (double)x[k];
             part += term;
             size += fabs(term * scale);
         }
@@ -119,7 +145,16 @@ static void run_on(const Given *g, IsaSet cpu) {
         call.workers = workers_new(&arena, threads);
         float *y = ARENA_ARRAY(&arena, float, count + 1);
         y[count] = 17;
-        const WeightProduct p = {g->shape, cpu, data, scales, zeros, g->x, g->rows, y, &epilogue};
+        const WeightProduct p = {.shape = g->shape,
+                                 .cpu = cpu,
+                                 .data = data,
+                                 .scales = scales,
+                                 .zeros = zeros,
+                                 .x = g->x,
+                                 .rows = g->rows,
+                                 .bytes = g->rounded != NULL,
+                                 .y = y,
+                                 .epilogue = &epilogue};
         if (!weight_product_run(&call, &p)) fail_msg("%s", err.what);
         assert_true(y[count] == 17);
         check(g, y);
@@ -134,8 +169,15 @@ static uint64_t random_size(void) {
     return sizes[random_below(sizeof sizes / sizeof *sizes)];
 }
 
+/* A part of nothing but zeros; an element that is no number. */
+static void spoil(Given *g, int i) {
+    const uint64_t at = random_below((uint32_t)g->rows) * g->shape.k;
+    for (uint64_t k = 0; k < g->shape.k && k < g->shape.block; k++) g->x[at + k] = 0;
+    if (i % 9 == 0) g->x[random_below((uint32_t)(g->rows * g->shape.k))] = i % 2 ? NAN : HUGE_VALF;
+}
+
 static void try_all(int i) {
-    static const uint64_t blocks[] = {1, 3, 8, 12, 16, 32, 64, 300};
+    static const uint64_t blocks[] = {1, 3, 8, 12, 16, 32, 64, 128, 200, 300};
     Arena arena;
     arena_init(&arena, &test_trap);
     const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
@@ -144,19 +186,21 @@ static void try_all(int i) {
                                     : i % 8 == 3 ? 500 + random_below(100)
                                                  : random_size(),
                                .n = random_size(),
-                               .block = blocks[random_below(8)]};
+                               .block = blocks[random_below(10)]};
     const uint64_t rows = i == 1 ? 0 : random_below(4) ? 1 + random_below(10) : random_size();
     Given g = given_make(&arena, &shape, i % 8 == 3 ? 20 + random_below(40) : rows);
     if (shape.k && i % 10 == 5) g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = NAN;
     if (shape.k && i % 10 == 6)
         g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = HUGE_VALF;
+    if (i % 3 == 0 && g.rows && g.shape.k) spoil(&g, i);
+    if (weight_bytes_serve(&shape) && i % 2) given_round(&arena, &g);
     for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
         if (isa_runs(isa, isa_here())) run_on(&g, isa_needs(isa));
     arena_free(&arena);
 }
 
 TEST(test_all) {
-    for (int i = 0; i < 120; i++) try_all(i);
+    for (int i = 0; i < 240; i++) try_all(i);
 }
 
 /* ---- the operator ---------------------------------------------------------------------------- */
@@ -253,8 +297,12 @@ static void try_nbits(int i) {
                                .block = 16u << random_below(5)};
     Given g = given_make(&arena, &shape, 1 + random_below(4));
     const bool constant[6] = {false, i % 2, i % 3, i % 5, false, false};
+    const int64_t level = random_below(5);
     g.residual = NULL;
     begin_nbits(&g, random_below(2), random_below(2));
+    case_int(&c, "accuracy_level", level);
+    c.call.faithful = random_below(2);
+    if (level == 4 && !c.call.faithful && weight_bytes_serve(&shape)) given_round(&arena, &g);
     c.call.constant = constant;
     if (!case_run(&c)) fail_msg("%s", c.err.what);
     check(&g, c.outputs[0].data);

@@ -187,6 +187,16 @@ SIMD_INLINE Floats floats_of_top_4(Words v) {
 SIMD_INLINE Words words_and(Words a, Words b) {
     return _mm256_and_si256(a, b);
 }
+SIMD_INLINE Words words_xor(Words a, Words b) {
+    return _mm256_xor_si256(a, b);
+}
+SIMD_INLINE Words words_down_4(Words v) {
+    return _mm256_srli_epi32(v, 4);
+}
+SIMD_INLINE Words words_dot_nibbles(Words sum, Words a, Words b) {
+    const __m256i pairs = _mm256_maddubs_epi16(a, b); /* at most 2 * 15 * 128 */
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
 SIMD_INLINE Words words_max(Words a, Words b) {
     return _mm256_max_epi32(a, b);
 }

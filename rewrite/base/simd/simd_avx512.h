@@ -281,6 +281,20 @@ SIMD_INLINE Floats floats_of_top_4(Words v) {
 SIMD_INLINE Words words_and(Words a, Words b) {
     return _mm512_and_si512(a, b);
 }
+SIMD_INLINE Words words_xor(Words a, Words b) {
+    return _mm512_xor_si512(a, b);
+}
+SIMD_INLINE Words words_down_4(Words v) {
+    return _mm512_srli_epi32(v, 4);
+}
+SIMD_INLINE Words words_dot_nibbles(Words sum, Words a, Words b) {
+#ifdef __AVX512VNNI__
+    return _mm512_dpbusd_epi32(sum, a, b);
+#else
+    const __m512i pairs = _mm512_maddubs_epi16(a, b); /* at most 2 * 15 * 128 */
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#endif
+}
 SIMD_INLINE Words words_max(Words a, Words b) {
     return _mm512_max_epi32(a, b);
 }

@@ -159,6 +159,40 @@ SIMD_INLINE Words words_dot_pairs(Words sum, Words a, Words b) {
 /* With SIMD_QUADS alone: sum + a's four uint8 by b's four int8: words_dot_quads(sum, a, b).
  * With SIMD_BFLOATS alone: sum + a's two bfloat16 by b's, in float, subnormals taken for 0:
  * floats_dot_bfloats(sum, a, b). */
+SIMD_INLINE Words words_and(Words a, Words b) {
+    EACH_LANE(Words, a.lane[i] & b.lane[i]);
+}
+SIMD_INLINE Words words_max(Words a, Words b) {
+    EACH_LANE(Words, a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]);
+}
+/* The sum of all lanes; the largest of them, as unsigned numbers. */
+SIMD_INLINE uint32_t words_sum(Words v) {
+    uint32_t sum = 0;
+    for (int i = 0; i < SIMD_LANES; i++) sum += (uint32_t)v.lane[i];
+    return sum;
+}
+SIMD_INLINE uint32_t words_largest_unsigned(Words v) {
+    uint32_t most = 0;
+    for (int i = 0; i < SIMD_LANES; i++)
+        most = (uint32_t)v.lane[i] > most ? (uint32_t)v.lane[i] : most;
+    return most;
+}
+SIMD_INLINE Words words_xor(Words a, Words b) {
+    EACH_LANE(Words, a.lane[i] ^ b.lane[i]);
+}
+/* sum + a's four uint8, none above 15, by b's four int8 */
+SIMD_INLINE Words words_dot_nibbles(Words sum, Words a, Words b) {
+    uint8_t x[4 * SIMD_LANES];
+    int8_t y[4 * SIMD_LANES];
+    memcpy(x, &a, sizeof x);
+    memcpy(y, &b, sizeof y);
+    for (int i = 0; i < 4 * SIMD_LANES; i++) sum.lane[i / 4] += x[i] * y[i];
+    return sum;
+}
+/* Words four bits lower, zeros above. */
+SIMD_INLINE Words words_down_4(Words v) {
+    EACH_LANE(Words, (int32_t)((uint32_t)v.lane[i] >> 4));
+}
 /* Words four bits higher; the number, signed, that the highest four bits are. */
 SIMD_INLINE Words words_up_4(Words v) {
     EACH_LANE(Words, (int32_t)((uint32_t)v.lane[i] << 4));
