@@ -121,6 +121,12 @@ static const float *widen_zeros(KernelCall *call, const WeightShape *shape,
     return to;
 }
 
+static bool pack_zero_bytes(KernelCall *call, const KernelPackJob *job) {
+    const MatMulBits *m = call->prepared;
+    const WeightShape *shape = &m->product.shape;
+    return weight_pack_zeros(shape, widen_zeros(call, shape, job->from), job->to);
+}
+
 static bool pack_zeros(KernelCall *call, const KernelPackJob *job) {
     const MatMulBits *m = call->prepared;
     const WeightShape *shape = &m->product.shape;
@@ -166,8 +172,11 @@ static KernelReady make(KernelCall *call, const Places *places) {
     p->bytes = attrs->accuracy == ACCURACY_INT8 && !call->faithful;
     if (!m->size) return KERNEL_READY;
     p->data = share(call, B, pack_weights, m->size);
-    p->scales = share(call, places->scale, pack_scales, m->factors * sizeof(float));
-    p->zeros = share(call, places->zero, pack_zeros, m->factors * sizeof(float));
+    WeightFactors *f = &p->factors;
+    f->scales = share(call, places->scale, pack_scales, m->factors * sizeof(float));
+    f->zero_bytes = share(call, places->zero, pack_zero_bytes, m->factors);
+    if (!f->zero_bytes)
+        f->zeros = share(call, places->zero, pack_zeros, m->factors * sizeof(float));
     return KERNEL_READY;
 }
 
@@ -191,7 +200,7 @@ static bool pack_rest(KernelCall *call, const MatMulBits *m, WeightProduct *p) {
     static const float nothing;
     const KernelTensor *zero = kernel_input(call, m->places->zero);
     if (!m->size) { /* no depth: each sum is 0 */
-        p->data = p->scales = &nothing;
+        p->data = p->factors.scales = &nothing;
         return true;
     }
     if (!p->data) {
@@ -200,18 +209,18 @@ static bool pack_rest(KernelCall *call, const MatMulBits *m, WeightProduct *p) {
         weight_pack(&p->shape, call->inputs[B].data, data);
         p->data = data;
     }
-    if (!p->scales) {
+    if (!p->factors.scales) {
         float *scales = kernel_workspace(call, m->factors * sizeof *scales);
         if (!scales) return false;
         weight_pack_factors(&p->shape, call->inputs[m->places->scale].data, 0, scales);
-        p->scales = scales;
+        p->factors.scales = scales;
     }
-    if (zero && !p->zeros) {
+    if (zero && !p->factors.zeros && !p->factors.zero_bytes) {
         float *zeros = kernel_workspace(call, m->factors * sizeof *zeros);
         if (!zeros) return false;
         weight_pack_factors(&p->shape, widen_zeros(call, &p->shape, zero), middle_of(&p->shape),
                             zeros);
-        p->zeros = zeros;
+        p->factors.zeros = zeros;
     }
     return true;
 }

@@ -27,10 +27,6 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-bool weight_bytes_serve(const WeightShape *shape) {
-    return shape->bits == 4;
-}
-
 /* ---- rounding -------------------------------------------------------------------------------- */
 
 static void round_block(const Job *job, uint64_t row, uint64_t block) {
@@ -43,6 +39,7 @@ static void round_block(const Job *job, uint64_t row, uint64_t block) {
         job->isa->round(
             &(BytePart){.from = job->product->x + row * shape->k + first + i * WEIGHT_PART,
                         .count = least(count - i * WEIGHT_PART, WEIGHT_PART),
+                        .bits = shape->bits,
                         .to = to + i * WEIGHT_PART,
                         .scale = &job->x_scales[part + i],
                         .sum = &job->x_sums[part + i]});
@@ -73,11 +70,9 @@ static void run_panels(const void *data, uint64_t first, uint64_t end, unsigned 
     const WeightProduct *p = job->product;
     (void)lane;
     for (uint64_t panel = first; panel < end; panel++) {
-        const uint64_t factors = panel * p->shape.blocks * WEIGHT_COLUMNS;
         ByteTile tile = {.shape = &p->shape,
                          .data = (const char *)p->data + panel * job->panel,
-                         .scales = p->scales + factors,
-                         .zeros = p->zeros ? p->zeros + factors : NULL,
+                         .factors = weight_product_factors(p, panel),
                          .x_row = job->x_row};
         for (uint64_t row = job->first_row; row < job->end_row; row += WEIGHT_ROWS_MOST)
             run_tile(job, &tile, panel * WEIGHT_COLUMNS, row,

@@ -7,7 +7,7 @@
  *     s s' (sum(q q') - z sum(q'))
  *
  * to an element, of which both sums are exact. The error is that of the rows alone: about 45 dB below them if
- * magnitudes are distributed normally, where weights of 4 bits leave about 20. ONNX Runtime's accuracy level 4 and
+ * magnitudes are distributed normally, where weights of 4 bits have theirs at about 20. ONNX Runtime's accuracy level 4 and
  * llama.cpp do the same.
  */
 #ifndef DEMI_WEIGHT_BYTES_H
@@ -22,12 +22,13 @@ static inline uint64_t weight_parts(const WeightShape *shape) {
     return (weight_block_depth(shape) + WEIGHT_PART - 1) / WEIGHT_PART;
 }
 
-/* A part of a row: `count` floats become int8, zeros behind them up to a multiple of WEIGHT_GROUP. In each group, the
- * depths 7, 5, 3, 1 precede 6, 4, 2, 0, as these are the nibbles of a word's bytes: the low ones, then the high ones.
- * *scale is NaN where one is infinite or NaN; *sum is of the numbers. */
+/* A part of a row: `count` floats become int8, zeros behind them up to a whole group. Of 4-bit weights, the depths 7,
+ * 5, 3, 1 of a group precede 6, 4, 2, 0, as these are the nibbles of a word's bytes: the low ones, then the high ones.
+ * Of 8-bit weights, they are 3, 2, 1, 0. *scale is NaN where one is infinite or NaN; *sum is of the numbers. */
 typedef struct BytePart {
     const float *from;
     uint64_t count; /* at most WEIGHT_PART */
+    uint32_t bits;  /* of the weights */
     int8_t *to;
     float *scale;
     int32_t *sum;
@@ -37,10 +38,10 @@ typedef struct BytePart {
 typedef struct ByteTile {
     const WeightShape *shape;
     const char *data;
-    const float *scales, *zeros; /* [blocks][WEIGHT_COLUMNS]; zeros may be NULL */
-    const int8_t *x;             /* rows of blocks of weight_block_depth each */
-    const float *x_scales;       /* [rows][blocks][parts] */
-    const int32_t *x_sums;       /* the same */
+    WeightFactors factors; /* [blocks][WEIGHT_COLUMNS] */
+    const int8_t *x;       /* rows of blocks of weight_block_depth each */
+    const float *x_scales; /* [rows][blocks][parts] */
+    const int32_t *x_sums; /* the same */
     uint64_t x_row;
     float *y;
 } ByteTile;
@@ -51,9 +52,6 @@ typedef struct ByteIsa {
     ByteRowsFunction *rows[WEIGHT_ROWS_MOST]; /* [rows - 1] */
     void (*round)(const BytePart *part);
 } ByteIsa;
-
-/* Whether there is such a product of weights of so many bits. */
-bool weight_bytes_serve(const WeightShape *shape);
 
 /* Runs it with the call's threads. False with the error set past the memory budget. */
 bool weight_bytes_run(KernelCall *call, const WeightProduct *product);

@@ -35,13 +35,16 @@ bool weight_factors_count(const WeightShape *shape, uint64_t *count) {
 }
 
 /* A column of a panel's words. */
-static void pack_nibbles(const WeightShape *shape, const uint8_t *from, uint32_t *to) {
-    const uint64_t bytes = (shape->block + 1) / 2, depth = weight_block_depth(shape);
+static void pack_column(const WeightShape *shape, const uint8_t *from, uint32_t *to) {
+    const uint32_t bits = shape->bits, middle = 1u << (bits - 1), mask = 2 * middle - 1;
+    const uint64_t each = 8 / bits, bytes = (shape->block + each - 1) / each;
+    const uint64_t depth = weight_block_depth(shape), group = weight_group(shape);
     for (uint64_t b = 0; b < shape->blocks; b++)
         for (uint64_t k = 0; k < shape->block; k++) {
-            const uint32_t item = from[b * bytes + k / 2] >> k % 2 * 4 & 15;
+            const uint32_t item = from[b * bytes + k / each] >> k % each * bits & mask;
             const uint64_t at = b * depth + k;
-            to[at / WEIGHT_GROUP * WEIGHT_COLUMNS] |= (item ^ 8) << (28 - at % WEIGHT_GROUP * 4);
+            to[at / group * WEIGHT_COLUMNS] |= (item ^ middle)
+                                               << (WEIGHT_WORD_BITS - bits - at % group * bits);
         }
 }
 
@@ -53,14 +56,25 @@ void weight_pack(const WeightShape *shape, const uint8_t *from, void *to) {
         shape->blocks * (shape->bits == 4 ? (shape->block + 1) / 2 : shape->block);
     for (uint64_t n = 0; n < shape->n; n++) {
         char *start = (char *)to + n / WEIGHT_COLUMNS * panel;
-        const uint8_t *items = from + n * column;
-        const uint64_t lane = n % WEIGHT_COLUMNS;
-        if (shape->bits == 4)
-            pack_nibbles(shape, items, (uint32_t *)(void *)start + lane);
-        else
-            for (uint64_t k = 0; k < column; k++)
-                start[k * WEIGHT_COLUMNS + lane] = (char)(items[k] ^ 0x80);
+        pack_column(shape, from + n * column, (uint32_t *)(void *)start + n % WEIGHT_COLUMNS);
     }
+}
+
+bool weight_pack_zeros(const WeightShape *shape, const float *from, uint8_t *to) {
+    const float most = (float)((1u << shape->bits) - 1);
+    uint64_t count = 0;
+    if (!weight_factors_count(shape, &count)) return false;
+    memset(to, 0, count);
+    for (uint64_t n = 0; n < shape->n; n++) {
+        uint8_t *column =
+            to + n / WEIGHT_COLUMNS * shape->blocks * WEIGHT_COLUMNS + n % WEIGHT_COLUMNS;
+        for (uint64_t b = 0; b < shape->blocks; b++) {
+            const float zero = from[n * shape->blocks + b];
+            if (!(zero >= 0 && zero <= most) || zero != (float)(uint8_t)zero) return false;
+            column[b * WEIGHT_COLUMNS] = (uint8_t)zero;
+        }
+    }
+    return true;
 }
 
 void weight_pack_factors(const WeightShape *shape, const float *from, float offset, float *to) {
@@ -87,12 +101,18 @@ typedef struct Job {
     uint64_t x_row, panel;
 } Job;
 
+WeightFactors weight_product_factors(const WeightProduct *p, uint64_t panel) {
+    const uint64_t first = panel * p->shape.blocks * WEIGHT_COLUMNS;
+    const WeightFactors *f = &p->factors;
+    return (WeightFactors){.scales = f->scales + first,
+                           .zeros = f->zeros ? f->zeros + first : NULL,
+                           .zero_bytes = f->zero_bytes ? f->zero_bytes + first : NULL};
+}
+
 static WeightTile tile_of(const WeightProduct *p, uint64_t panel_size, uint64_t panel) {
-    const uint64_t factors = panel * p->shape.blocks * WEIGHT_COLUMNS;
     return (WeightTile){.shape = &p->shape,
                         .data = (const char *)p->data + panel * panel_size,
-                        .scales = p->scales + factors,
-                        .zeros = p->zeros ? p->zeros + factors : NULL};
+                        .factors = weight_product_factors(p, panel)};
 }
 
 void weight_product_store(const WeightProduct *p, const float *sums, uint64_t row, uint64_t rows,
@@ -153,7 +173,7 @@ static bool run_few(KernelCall *call, const WeightProduct *p) {
     uint64_t all;
     if (!weight_packed_size(shape, &job.panel, &all))
         return kernel_fail(call, "the weights are empty");
-    if (shape->bits == 4 && (shape->block % WEIGHT_GROUP || shape->k % WEIGHT_GROUP)) {
+    if (shape->block % weight_group(shape) || shape->k % weight_group(shape)) {
         job.x_row = shape->blocks * weight_block_depth(shape);
         job.x = pad_rows(call, p, job.x_row);
         if (!job.x) return false;
@@ -208,6 +228,6 @@ static bool run_many(KernelCall *call, const WeightProduct *p) {
 
 bool weight_product_run(KernelCall *call, const WeightProduct *p) {
     if (!p->rows || !p->shape.n) return true;
-    if (p->bytes && weight_bytes_serve(&p->shape)) return weight_bytes_run(call, p);
+    if (p->bytes) return weight_bytes_run(call, p);
     return p->rows < MANY_ROWS ? run_few(call, p) : run_many(call, p);
 }

@@ -5,10 +5,9 @@
  * neighboring weights of a column; the product is the sum over blocks of
  * scale * sum((q - zero) * x), all in float, unless rows may be rounded (weight_bytes.h).
  *
- * Weights are packed once in panels of WEIGHT_COLUMNS columns, those past the last 0. Of 8 bits a
- * panel has a byte (signed) a column for each depth; of 4 bits a word of 32 bits a column for eight
- * depths, the first in the highest bits. So a vector of columns is loaded, widened in registers and
- * multiplied by an element of the row. Few rows read panels at the memory's speed; many have parts
+ * Weights are packed once in panels of WEIGHT_COLUMNS columns, those past the last 0. A panel has a word of 32 bits
+ * per column for a group of depths, eight of 4 bits or four of 8, signed, the first in the highest bits. So a vector
+ * of columns is loaded, widened in registers and multiplied by an element of the row. Few rows read panels at the memory's speed; many have parts
  * of them widened into the cache, for gemm.h.
  */
 #ifndef DEMI_WEIGHT_PRODUCT_H
@@ -20,7 +19,7 @@
 enum {
     WEIGHT_COLUMNS = 64,
     WEIGHT_ROWS_MOST = 8,
-    WEIGHT_GROUP = 8 /* depths in a word of 4-bit weights */
+    WEIGHT_WORD_BITS = 32,
 };
 
 /* A matrix [k, n]. `blocks` is k / block, rounded up; all blocks are stored whole. */
@@ -29,18 +28,25 @@ typedef struct WeightShape {
     uint64_t k, n, block, blocks;
 } WeightShape;
 
-/* Depths that a block takes in packed weights and in the rows they are multiplied with: of 4 bits a
- * whole number of words. */
+/* Depths in a word. */
+static inline uint64_t weight_group(const WeightShape *shape) {
+    return WEIGHT_WORD_BITS / shape->bits;
+}
+
+static inline uint64_t weight_whole_groups(const WeightShape *shape, uint64_t depth) {
+    const uint64_t group = weight_group(shape);
+    return (depth + group - 1) / group * group;
+}
+
+/* Depths that a block takes in packed weights and in the rows they are multiplied with: whole words. */
 static inline uint64_t weight_block_depth(const WeightShape *shape) {
-    const uint64_t rest = shape->bits == 4 ? shape->block % WEIGHT_GROUP : 0;
-    return shape->block + (rest ? WEIGHT_GROUP - rest : 0);
+    return weight_whole_groups(shape, shape->block);
 }
 
 /* Depths of block b that are computed: the last one may end before it is full. */
 static inline uint64_t weight_depth_of(const WeightShape *shape, uint64_t b) {
     const uint64_t left = shape->k - b * shape->block;
-    if (left >= shape->block) return weight_block_depth(shape);
-    return shape->bits == 4 ? (left + WEIGHT_GROUP - 1) / WEIGHT_GROUP * WEIGHT_GROUP : left;
+    return weight_whole_groups(shape, left < shape->block ? left : shape->block);
 }
 
 /* Packed bytes of one panel, and of all; false where that is no size. */
@@ -51,17 +57,26 @@ bool weight_factors_count(const WeightShape *shape, uint64_t *count);
 /* Packs [n][blocks][bytes of a block] unsigned weights, the first of a byte in its low bits; 2 to
  * the power of bits - 1 is the number 0. */
 void weight_pack(const WeightShape *shape, const uint8_t *from, void *to);
+/* The same of zero points, each a byte: whole numbers of so many bits. False where one is none of these. */
+bool weight_pack_zeros(const WeightShape *shape, const float *from, uint8_t *to);
 /* Packs [n][blocks] floats, less `offset`. */
 void weight_pack_factors(const WeightShape *shape, const float *from, float offset, float *to);
 
 /* ---- instruction sets ------------------------------------------------------------------------ */
 
+/* What packed weights have for each block of a column. Zero points are floats, less 2 to the power of bits - 1, or
+ * bytes, or neither where that difference is 0 throughout. */
+typedef struct WeightFactors {
+    const float *scales, *zeros;
+    const uint8_t *zero_bytes;
+} WeightFactors;
+
 /* Rows by a panel: y[r][WEIGHT_COLUMNS], which is added to. */
 typedef struct WeightTile {
     const WeightShape *shape;
     const char *data;
-    const float *scales, *zeros; /* [blocks][WEIGHT_COLUMNS]; zeros may be NULL */
-    const float *x;              /* rows of blocks of weight_block_depth each, the last shorter */
+    WeightFactors factors; /* [blocks][WEIGHT_COLUMNS] */
+    const float *x;        /* rows of blocks of weight_block_depth each, the last shorter */
     uint64_t x_row;
     float *y;
 } WeightTile;
@@ -85,10 +100,10 @@ typedef struct WeightIsa {
 
 typedef struct WeightProduct {
     WeightShape shape;
-    IsaSet cpu;                  /* whose loops are wanted */
-    const void *data;            /* packed, as are: */
-    const float *scales, *zeros; /* zeros: NULL for none */
-    const float *x;              /* [rows, k] */
+    IsaSet cpu;       /* whose loops are wanted */
+    const void *data; /* packed, as are: */
+    WeightFactors factors;
+    const float *x; /* [rows, k] */
     uint64_t rows;
     bool bytes;               /* rows may be rounded to int8 (weight_bytes.h) */
     float *y;                 /* [rows, n] */
@@ -97,6 +112,9 @@ typedef struct WeightProduct {
 
 /* Runs it with the call's threads. False with the error set past the memory budget. */
 bool weight_product_run(KernelCall *call, const WeightProduct *product);
+
+/* Those of a panel. */
+WeightFactors weight_product_factors(const WeightProduct *product, uint64_t panel);
 
 /* What ends a tile: `rows` rows of a panel's sums, [rows][WEIGHT_COLUMNS], become those of y from `row` and `column`
  * on. */

@@ -48,6 +48,7 @@ static Given given_make(Arena *arena, const WeightShape *sizes, uint64_t rows) {
         g.zeros = floats(arena, factors);
         for (uint64_t i = 0; i < factors; i++)
             g.zeros[i] = (float)random_below(shape->bits == 4 ? 16 : 256);
+        if (factors && !random_below(4)) g.zeros[random_below((uint32_t)factors)] -= 0.25F;
     }
     return g;
 }
@@ -136,6 +137,8 @@ static void run_on(const Given *g, IsaSet cpu) {
     weight_pack_factors(&g->shape, g->scales, 0, scales);
     if (g->zeros) zeros = aligned(&arena, factors * sizeof *zeros);
     if (zeros) weight_pack_factors(&g->shape, g->zeros, g->shape.bits == 4 ? 8 : 128, zeros);
+    uint8_t *zero_bytes = g->zeros && random_below(2) ? aligned(&arena, factors) : NULL;
+    if (zero_bytes && !weight_pack_zeros(&g->shape, g->zeros, zero_bytes)) zero_bytes = NULL;
     const Epilogue epilogue = {
         .bias = g->bias, .residual = g->residual, .residual_row = g->shape.n};
     const uint64_t count = g->rows * g->shape.n;
@@ -148,8 +151,9 @@ static void run_on(const Given *g, IsaSet cpu) {
         const WeightProduct p = {.shape = g->shape,
                                  .cpu = cpu,
                                  .data = data,
-                                 .scales = scales,
-                                 .zeros = zeros,
+                                 .factors = {.scales = scales,
+                                             .zeros = zero_bytes ? NULL : zeros,
+                                             .zero_bytes = zero_bytes},
                                  .x = g->x,
                                  .rows = g->rows,
                                  .bytes = g->rounded != NULL,
@@ -193,7 +197,7 @@ static void try_all(int i) {
     if (shape.k && i % 10 == 6)
         g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = HUGE_VALF;
     if (i % 3 == 0 && g.rows && g.shape.k) spoil(&g, i);
-    if (weight_bytes_serve(&shape) && i % 2) given_round(&arena, &g);
+    if (i % 2) given_round(&arena, &g);
     for (Isa isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
         if (isa_runs(isa, isa_here())) run_on(&g, isa_needs(isa));
     arena_free(&arena);
@@ -299,10 +303,13 @@ static void try_nbits(int i) {
     const bool constant[6] = {false, i % 2, i % 3, i % 5, false, false};
     const int64_t level = random_below(5);
     g.residual = NULL;
-    begin_nbits(&g, random_below(2), random_below(2));
+    const bool packed = random_below(2);
+    for (uint64_t b = 0; packed && g.zeros && b < shape.n * g.shape.blocks; b++)
+        g.zeros[b] = floorf(g.zeros[b]) > 0 ? floorf(g.zeros[b]) : 0;
+    begin_nbits(&g, random_below(2), packed);
     case_int(&c, "accuracy_level", level);
     c.call.faithful = random_below(2);
-    if (level == 4 && !c.call.faithful && weight_bytes_serve(&shape)) given_round(&arena, &g);
+    if (level == 4 && !c.call.faithful) given_round(&arena, &g);
     c.call.constant = constant;
     if (!case_run(&c)) fail_msg("%s", c.err.what);
     check(&g, c.outputs[0].data);

@@ -197,6 +197,19 @@ SIMD_INLINE Words words_dot_nibbles(Words sum, Words a, Words b) {
     const __m256i pairs = _mm256_maddubs_epi16(a, b); /* at most 2 * 15 * 128 */
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
+/* Pairs of bytes as pairs of words, as sums of two products of bytes may exceed 16 bits. */
+SIMD_INLINE Words words_dot_quads(Words sum, Words a, Words b) {
+    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)),
+                                           _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
+    return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}
+SIMD_INLINE Words words_up_8(Words v) {
+    return _mm256_slli_epi32(v, 8);
+}
+SIMD_INLINE Floats floats_of_top_8(Words v) {
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(v, 24));
+}
 SIMD_INLINE Words words_max(Words a, Words b) {
     return _mm256_max_epi32(a, b);
 }

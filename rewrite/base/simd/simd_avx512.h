@@ -295,6 +295,21 @@ SIMD_INLINE Words words_dot_nibbles(Words sum, Words a, Words b) {
     return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 #endif
 }
+#ifndef __AVX512VNNI__
+/* Pairs of bytes as pairs of words, as sums of two products of bytes may exceed 16 bits. */
+SIMD_INLINE Words words_dot_quads(Words sum, Words a, Words b) {
+    const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(255)),
+                                           _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+    const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+    return _mm512_add_epi32(sum, _mm512_add_epi32(even, odd));
+}
+#endif
+SIMD_INLINE Words words_up_8(Words v) {
+    return _mm512_slli_epi32(v, 8);
+}
+SIMD_INLINE Floats floats_of_top_8(Words v) {
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(v, 24));
+}
 SIMD_INLINE Words words_max(Words a, Words b) {
     return _mm512_max_epi32(a, b);
 }

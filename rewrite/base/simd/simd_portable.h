@@ -156,8 +156,7 @@ SIMD_INLINE Words words_dot_pairs(Words sum, Words a, Words b) {
     }
     return sum;
 }
-/* With SIMD_QUADS alone: sum + a's four uint8 by b's four int8: words_dot_quads(sum, a, b).
- * With SIMD_BFLOATS alone: sum + a's two bfloat16 by b's, in float, subnormals taken for 0:
+/* With SIMD_BFLOATS alone: sum + a's two bfloat16 by b's, in float, subnormals taken for 0:
  * floats_dot_bfloats(sum, a, b). */
 SIMD_INLINE Words words_and(Words a, Words b) {
     EACH_LANE(Words, a.lane[i] & b.lane[i]);
@@ -180,8 +179,8 @@ SIMD_INLINE uint32_t words_largest_unsigned(Words v) {
 SIMD_INLINE Words words_xor(Words a, Words b) {
     EACH_LANE(Words, a.lane[i] ^ b.lane[i]);
 }
-/* sum + a's four uint8, none above 15, by b's four int8 */
-SIMD_INLINE Words words_dot_nibbles(Words sum, Words a, Words b) {
+/* sum + a's four uint8 by b's four int8; with SIMD_QUADS in one instruction */
+SIMD_INLINE Words words_dot_quads(Words sum, Words a, Words b) {
     uint8_t x[4 * SIMD_LANES];
     int8_t y[4 * SIMD_LANES];
     memcpy(x, &a, sizeof x);
@@ -189,11 +188,21 @@ SIMD_INLINE Words words_dot_nibbles(Words sum, Words a, Words b) {
     for (int i = 0; i < 4 * SIMD_LANES; i++) sum.lane[i / 4] += x[i] * y[i];
     return sum;
 }
+/* The same of uint8 of which none is above 15. */
+SIMD_INLINE Words words_dot_nibbles(Words sum, Words a, Words b) {
+    return words_dot_quads(sum, a, b);
+}
 /* Words four bits lower, zeros above. */
 SIMD_INLINE Words words_down_4(Words v) {
     EACH_LANE(Words, (int32_t)((uint32_t)v.lane[i] >> 4));
 }
-/* Words four bits higher; the number, signed, that the highest four bits are. */
+/* Words four, or eight bits higher; the number, signed, that the highest four, or eight bits are. */
+SIMD_INLINE Words words_up_8(Words v) {
+    EACH_LANE(Words, (int32_t)((uint32_t)v.lane[i] << 8));
+}
+SIMD_INLINE Floats floats_of_top_8(Words v) {
+    EACH_LANE(Floats, (float)(v.lane[i] >> 24));
+}
 SIMD_INLINE Words words_up_4(Words v) {
     EACH_LANE(Words, (int32_t)((uint32_t)v.lane[i] << 4));
 }
