@@ -365,7 +365,7 @@ class FewBits(OneContext):
             feeds = {"x": rng.standard_normal((rows, 64)).astype(np.float32),
                      "r": rng.standard_normal((rows, 48)).astype(np.float32)}
             plan = demi.compile(model)
-            want = PlanRunner(plan).run(feeds)[0]
+            want = PlanRunner(demi.compile(model, numerics="faithful")).run(feeds)[0]  # rows are not rounded
 
             def work() -> int:
                 runner = PlanRunner(plan, device="cuda")
