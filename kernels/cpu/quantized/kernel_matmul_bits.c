@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MatMulBits of demi.fused, and MatMulNBits of com.microsoft: rows by weights of 4 or 8 bits
+/* MatMulBits of demi.fused, and MatMulNBits of com.microsoft: rows by weights of 2, 4 or 8 bits
  * (weight_product.h), which are packed once for all contexts where they are constant, else in every
- * run. The second has its operands in another order, scales and zero points as lists too, and zero
- * points of integers as packed as weights are. */
+ * run. The second has its operands in another order, scales and zero points as lists too, zero
+ * points of integers as packed as weights are, and may say to which block each depth belongs. */
 #include "fused_operands.h"
 #include "kernel_functions.h"
 #include "op_attrs.h"
 #include "weight_product.h"
 
-enum { A, B, BITS_LEAST = 4, BITS_MOST = 8, NONE = UINT32_MAX };
+enum { A, B, NONE = UINT32_MAX };
 enum { ACCURACY_INT8 = 4 }; /* of com.microsoft's accuracy levels, the one that allows int8 rows */
 
 /* Which inputs are what. */
@@ -19,12 +19,12 @@ typedef struct Places {
 typedef struct MatMulBits {
     WeightProduct product; /* packed operands where they are shared; no rows */
     const Places *places;
-    uint64_t size, factors;
+    uint64_t size, factors, order; /* order: a hash of that of the depths */
 } MatMulBits;
 
-/* A weight that is 0 where there are no zero points. */
-static float middle_of(const WeightShape *shape) {
-    return (float)(1u << (shape->bits - 1));
+/* Those of a byte. */
+static uint64_t per_byte(const WeightShape *shape) {
+    return 8 / shape->stored;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -38,7 +38,7 @@ static bool has_dims(const KernelTensor *tensor, uint64_t rows, uint64_t columns
 
 /* Bytes of the packed zero points of a column. */
 static uint64_t zero_bytes(const WeightShape *shape) {
-    return shape->bits == BITS_LEAST ? shape->blocks / 2 + shape->blocks % 2 : shape->blocks;
+    return (shape->blocks + per_byte(shape) - 1) / per_byte(shape);
 }
 
 static bool read_factors(KernelCall *call, const MatMulBits *m) {
@@ -56,7 +56,7 @@ static bool read_factors(KernelCall *call, const MatMulBits *m) {
 static bool read_shape(KernelCall *call, MatMulBits *m) {
     const BitsAttrs *attrs = call->attrs;
     const KernelTensor *a = &call->inputs[A], *b = &call->inputs[B];
-    if (attrs->bits != BITS_LEAST && attrs->bits != BITS_MOST)
+    if (attrs->bits != 2 && attrs->bits != 4 && attrs->bits != 8)
         return kernel_fail(call, "weights of %lld bits", (long long)attrs->bits);
     if (attrs->block < 1 || attrs->block > INT32_MAX)
         return kernel_fail(call, "blocks of %lld weights", (long long)attrs->block);
@@ -64,12 +64,13 @@ static bool read_shape(KernelCall *call, MatMulBits *m) {
         return kernel_fail(call,
                            "rows of A do not have K elements, or B is not a matrix of blocks");
     const uint64_t block = (uint64_t)attrs->block, k = (uint64_t)attrs->k;
-    const WeightShape shape = {.bits = (uint32_t)attrs->bits,
+    const WeightShape shape = {.bits = attrs->bits == 8 ? 8 : 4,
+                               .stored = (uint32_t)attrs->bits,
                                .k = k,
                                .n = (uint64_t)b->dims[0],
                                .block = block,
                                .blocks = k / block + (k % block != 0)};
-    const uint64_t bytes = shape.bits == BITS_LEAST ? (block + 1) / 2 : block;
+    const uint64_t bytes = (block + per_byte(&shape) - 1) / per_byte(&shape);
     m->product.shape = shape;
     if (attrs->n != ATTR_ABSENT && attrs->n != b->dims[0])
         return kernel_fail(call, "B does not have N columns");
@@ -84,12 +85,49 @@ static bool read_dtypes(KernelCall *call, const Places *places) {
         const KernelTensor *input = kernel_input(call, i);
         if (!input) continue;
         const bool bytes = i == B || (i == places->zero && places->z == NONE);
+        if (i == places->order && input->dtype == DTYPE_INT32) continue;
         const bool is_float = i != B && input->dtype == DTYPE_FLOAT;
         if (!is_float && !(bytes && input->dtype == DTYPE_UINT8))
             return kernel_fail(call, "operand %u has type %s", i, dtype_name(input->dtype));
     }
     return call->outputs[0].dtype == DTYPE_FLOAT ||
            kernel_fail(call, "a result of type %s", dtype_name(call->outputs[0].dtype));
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* The next place of each depth's block; false where a block that is no block, or full, is asked for. */
+static bool find_places(KernelCall *call, const WeightShape *shape, const int32_t *blocks,
+                        uint32_t *places) {
+    uint64_t *used = ARENA_ARRAY(call->scratch, uint64_t, shape->blocks + 1);
+    for (uint64_t k = 0; k < shape->k; k++) {
+        const uint64_t block = blocks[k] < 0 ? UINT64_MAX : (uint64_t)blocks[k];
+        if (block >= shape->blocks || used[block] == shape->block) return false;
+        places[k] = (uint32_t)(block * shape->block + used[block]++);
+    }
+    return true;
+}
+
+/* g_idx: the block of each depth. That of weights which lie in order says nothing. */
+static bool read_order(KernelCall *call, MatMulBits *m) {
+    WeightShape *shape = &m->product.shape;
+    const uint32_t at = m->places->order;
+    if (at == NONE || !kernel_input(call, at)) return true;
+    const KernelTensor *order = kernel_constant(call, at);
+    bool plain = true;
+    if (!order) return kernel_fail(call, "g_idx is not constant");
+    if (order->count < shape->k || shape->blocks * shape->block > UINT32_MAX)
+        return kernel_fail(call, "g_idx does not have K elements");
+    uint32_t *places = kernel_keep(call, (shape->k + 1) * sizeof *places);
+    if (!places) return kernel_fail(call, "the order of weights exceeds the memory budget");
+    if (!find_places(call, shape, order->data, places))
+        return kernel_fail(call, "g_idx gives a block more depths than it has, or does not exist");
+    for (uint64_t k = 0; k < shape->k; k++) {
+        plain = plain && places[k] == k;
+        m->order = (m->order ^ places[k]) * 0x100000001b3;
+    }
+    if (!plain) shape->places = places;
+    return true;
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -106,18 +144,23 @@ static bool pack_scales(KernelCall *call, const KernelPackJob *job) {
     return true;
 }
 
-/* Zero points as floats, [n][blocks]. */
+/* Zero points as floats of packed weights, [n][blocks]. */
 static const float *widen_zeros(KernelCall *call, const WeightShape *shape,
                                 const KernelTensor *zero) {
-    if (zero->dtype == DTYPE_FLOAT) return zero->data;
+    const float raised = (float)(weight_middle(shape->bits) - weight_middle(shape->stored));
+    const bool floats = zero->dtype == DTYPE_FLOAT;
     const uint8_t *from = zero->data;
-    const uint64_t row = zero_bytes(shape);
-    float *to = ARENA_ARRAY(call->scratch, float, shape->n * shape->blocks + 1);
-    for (uint64_t n = 0; n < shape->n; n++)
-        for (uint64_t b = 0; b < shape->blocks; b++)
-            to[n * shape->blocks + b] = shape->bits == BITS_LEAST
-                                            ? (float)(from[n * row + b / 2] >> b % 2 * 4 & 15)
-                                            : (float)from[n * row + b];
+    const uint64_t row = zero_bytes(shape), each = per_byte(shape),
+                   count = shape->n * shape->blocks;
+    const uint32_t mask = (1u << shape->stored) - 1;
+    if (floats && raised == 0) return zero->data;
+    float *to = ARENA_ARRAY(call->scratch, float, count + 1);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t n = i / shape->blocks, b = i % shape->blocks;
+        to[i] = raised;
+        to[i] += floats ? ((const float *)zero->data)[i]
+                        : (float)(from[n * row + b / each] >> b % each * shape->stored & mask);
+    }
     return to;
 }
 
@@ -130,7 +173,8 @@ static bool pack_zero_bytes(KernelCall *call, const KernelPackJob *job) {
 static bool pack_zeros(KernelCall *call, const KernelPackJob *job) {
     const MatMulBits *m = call->prepared;
     const WeightShape *shape = &m->product.shape;
-    weight_pack_factors(shape, widen_zeros(call, shape, job->from), middle_of(shape), job->to);
+    weight_pack_factors(shape, widen_zeros(call, shape, job->from),
+                        (float)weight_middle(shape->bits), job->to);
     return true;
 }
 
@@ -140,7 +184,9 @@ static const void *share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t
     const MatMulBits *m = call->prepared;
     const WeightShape *shape = &m->product.shape;
     if (!kernel_input(call, i) || !kernel_is_constant(call, i)) return NULL;
-    const uint64_t variant = (i == B ? shape->block : shape->blocks) << 4 | shape->bits;
+    uint64_t variant =
+        (i == B ? shape->block : shape->blocks) << 8 | shape->stored << 4 | shape->bits;
+    if (i == B) variant ^= m->order;
     const void *shared = kernel_share(call, i, pack, variant, size);
     if (shared) kernel_set_unread(call, i);
     return shared;
@@ -153,15 +199,12 @@ static KernelReady make(KernelCall *call, const Places *places) {
     if (!m) return KERNEL_DECLINED;
     call->prepared = m;
     m->places = places;
-    if (places->order != NONE && kernel_input(call, places->order)) {
-        kernel_fail(call, "g_idx, another order of the depth, is not supported");
-        return KERNEL_FAILED;
-    }
     if (attrs->prepacked) {
         kernel_fail(call, "weight_prepacked: another order of the weights is not supported");
         return KERNEL_FAILED;
     }
-    if (!read_dtypes(call, places) || !read_shape(call, m)) return KERNEL_FAILED;
+    if (!read_dtypes(call, places) || !read_shape(call, m) || !read_order(call, m))
+        return KERNEL_FAILED;
     WeightProduct *p = &m->product;
     if (!weight_packed_size(&p->shape, &panel, &m->size) ||
         !weight_factors_count(&p->shape, &m->factors) || m->factors > UINT64_MAX / sizeof(float)) {
@@ -218,8 +261,8 @@ static bool pack_rest(KernelCall *call, const MatMulBits *m, WeightProduct *p) {
     if (zero && !p->factors.zeros && !p->factors.zero_bytes) {
         float *zeros = kernel_workspace(call, m->factors * sizeof *zeros);
         if (!zeros) return false;
-        weight_pack_factors(&p->shape, widen_zeros(call, &p->shape, zero), middle_of(&p->shape),
-                            zeros);
+        weight_pack_factors(&p->shape, widen_zeros(call, &p->shape, zero),
+                            (float)weight_middle(p->shape.bits), zeros);
         p->factors.zeros = zeros;
     }
     return true;

@@ -36,24 +36,26 @@ bool weight_factors_count(const WeightShape *shape, uint64_t *count) {
 
 /* A column of a panel's words. */
 static void pack_column(const WeightShape *shape, const uint8_t *from, uint32_t *to) {
-    const uint32_t bits = shape->bits, middle = 1u << (bits - 1), mask = 2 * middle - 1;
-    const uint64_t each = 8 / bits, bytes = (shape->block + each - 1) / each;
+    const uint32_t bits = shape->bits, stored = shape->stored, mask = (1u << stored) - 1;
+    const uint32_t middle = weight_middle(stored), kept = (1u << bits) - 1;
+    const uint64_t each = 8 / stored, bytes = (shape->block + each - 1) / each;
     const uint64_t depth = weight_block_depth(shape), group = weight_group(shape);
-    for (uint64_t b = 0; b < shape->blocks; b++)
-        for (uint64_t k = 0; k < shape->block; k++) {
-            const uint32_t item = from[b * bytes + k / each] >> k % each * bits & mask;
-            const uint64_t at = b * depth + k;
-            to[at / group * WEIGHT_COLUMNS] |= (item ^ middle)
-                                               << (WEIGHT_WORD_BITS - bits - at % group * bits);
-        }
+    for (uint64_t k = 0; k < shape->k; k++) {
+        const uint64_t in = k % shape->block, place = shape->places ? shape->places[k] : k;
+        const uint32_t item =
+            from[k / shape->block * bytes + in / each] >> in % each * stored & mask;
+        const uint64_t at = place / shape->block * depth + place % shape->block;
+        to[at / group * WEIGHT_COLUMNS] |= ((item - middle) & kept)
+                                           << (WEIGHT_WORD_BITS - bits - at % group * bits);
+    }
 }
 
 void weight_pack(const WeightShape *shape, const uint8_t *from, void *to) {
     uint64_t panel = 0, all = 0;
     if (!weight_packed_size(shape, &panel, &all)) return;
     memset(to, 0, all);
-    const uint64_t column =
-        shape->blocks * (shape->bits == 4 ? (shape->block + 1) / 2 : shape->block);
+    const uint64_t each = 8 / shape->stored;
+    const uint64_t column = shape->blocks * ((shape->block + each - 1) / each);
     for (uint64_t n = 0; n < shape->n; n++) {
         char *start = (char *)to + n / WEIGHT_COLUMNS * panel;
         pack_column(shape, from + n * column, (uint32_t *)(void *)start + n % WEIGHT_COLUMNS);
@@ -226,8 +228,26 @@ static bool run_many(KernelCall *call, const WeightProduct *p) {
     return gemm_run_on(call, &product, p->cpu);
 }
 
-bool weight_product_run(KernelCall *call, const WeightProduct *p) {
-    if (!p->rows || !p->shape.n) return true;
-    if (p->bytes) return weight_bytes_run(call, p);
-    return p->rows < MANY_ROWS ? run_few(call, p) : run_many(call, p);
+/* Rows in the order of packed weights, whose blocks are all whole then. */
+static bool turn_rows(KernelCall *call, WeightProduct *p) {
+    const uint64_t k = p->shape.k, row = p->shape.blocks * p->shape.block;
+    uint64_t size;
+    float *to = NULL;
+    if (checked_mul(row, p->rows * sizeof *to, &size)) to = kernel_workspace(call, size);
+    if (!to) return false;
+    memset(to, 0, size);
+    for (uint64_t r = 0; r < p->rows; r++)
+        for (uint64_t i = 0; i < k; i++) to[r * row + p->shape.places[i]] = p->x[r * k + i];
+    p->x = to;
+    p->shape.k = row;
+    p->shape.places = NULL;
+    return true;
+}
+
+bool weight_product_run(KernelCall *call, const WeightProduct *product) {
+    WeightProduct p = *product;
+    if (!p.rows || !p.shape.n) return true;
+    if (p.shape.places && !turn_rows(call, &p)) return false;
+    if (p.bytes) return weight_bytes_run(call, &p);
+    return p.rows < MANY_ROWS ? run_few(call, &p) : run_many(call, &p);
 }

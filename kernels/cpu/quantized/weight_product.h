@@ -22,11 +22,20 @@ enum {
     WEIGHT_WORD_BITS = 32,
 };
 
-/* A matrix [k, n]. `blocks` is k / block, rounded up; all blocks are stored whole. */
+/* A matrix [k, n]. `blocks` is k / block, rounded up; all blocks are stored whole. Weights may be stored in 2 bits
+ * and packed in 4; their middle stays the middle. */
 typedef struct WeightShape {
-    uint32_t bits; /* 4 or 8 */
+    uint32_t bits,
+        stored; /* packed: 4 or 8; at most as many, of which there are whole numbers in a byte */
     uint64_t k, n, block, blocks;
+    const uint32_t
+        *places; /* [k]: where depths are packed, as they would be without; NULL: in order */
 } WeightShape;
+
+/* The number that is 0 where there are no zero points. */
+static inline uint32_t weight_middle(uint32_t bits) {
+    return 1u << (bits - 1);
+}
 
 /* Depths in a word. */
 static inline uint64_t weight_group(const WeightShape *shape) {
@@ -54,8 +63,7 @@ bool weight_packed_size(const WeightShape *shape, uint64_t *panel, uint64_t *all
 /* Floats of the packed scales (or zero points): [panels][blocks][WEIGHT_COLUMNS]. */
 bool weight_factors_count(const WeightShape *shape, uint64_t *count);
 
-/* Packs [n][blocks][bytes of a block] unsigned weights, the first of a byte in its low bits; 2 to
- * the power of bits - 1 is the number 0. */
+/* Packs [n][blocks][bytes of a block] unsigned weights, the first of a byte in its low bits. */
 void weight_pack(const WeightShape *shape, const uint8_t *from, void *to);
 /* The same of zero points, each a byte: whole numbers of so many bits. False where one is none of these. */
 bool weight_pack_zeros(const WeightShape *shape, const float *from, uint8_t *to);
@@ -103,7 +111,7 @@ typedef struct WeightProduct {
     IsaSet cpu;       /* whose loops are wanted */
     const void *data; /* packed, as are: */
     WeightFactors factors;
-    const float *x; /* [rows, k] */
+    const float *x; /* [rows, k], in the order of the weights as they are stored */
     uint64_t rows;
     bool bytes;               /* rows may be rounded to int8 (weight_bytes.h) */
     float *y;                 /* [rows, n] */

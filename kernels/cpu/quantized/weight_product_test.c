@@ -9,6 +9,8 @@
 
 #include "kernel_case_test.h"
 
+enum { BLOCKS_MOST = 700 };
+
 static uint32_t state = 1;
 static uint32_t random_below(uint32_t end) {
     state = state * 1664525u + 1013904223u;
@@ -24,6 +26,7 @@ typedef struct Given {
     uint8_t *weights;
     float *scales, *zeros, *x, *bias, *residual; /* zeros to residual may be NULL */
     float *rounded;                              /* x by way of int8; NULL: x is not rounded */
+    int32_t *order;                              /* g_idx; NULL: none */
 } Given;
 
 static float *floats(Arena *arena, uint64_t count) {
@@ -35,8 +38,9 @@ static float *floats(Arena *arena, uint64_t count) {
 static Given given_make(Arena *arena, const WeightShape *sizes, uint64_t rows) {
     Given g = {.shape = *sizes, .rows = rows};
     WeightShape *shape = &g.shape;
+    if (!shape->stored) shape->stored = shape->bits;
     shape->blocks = shape->k / shape->block + (shape->k % shape->block != 0);
-    g.bytes = shape->bits == 4 ? (shape->block + 1) / 2 : shape->block;
+    g.bytes = (shape->block * shape->stored + 7) / 8;
     const uint64_t factors = shape->n * shape->blocks, count = factors * g.bytes;
     g.weights = ARENA_ARRAY(arena, uint8_t, count + 1);
     for (uint64_t i = 0; i < count; i++) g.weights[i] = (uint8_t)random_below(256);
@@ -47,7 +51,7 @@ static Given given_make(Arena *arena, const WeightShape *sizes, uint64_t rows) {
     if (random_below(2)) {
         g.zeros = floats(arena, factors);
         for (uint64_t i = 0; i < factors; i++)
-            g.zeros[i] = (float)random_below(shape->bits == 4 ? 16 : 256);
+            g.zeros[i] = (float)random_below(1u << shape->stored);
         if (factors && !random_below(4)) g.zeros[random_below((uint32_t)factors)] -= 0.25F;
     }
     return g;
@@ -77,12 +81,18 @@ static void given_round(Arena *arena, Given *g) {
         }
 }
 
+/* Of its scale and zero point. */
+static uint64_t factor_of(const Given *g, uint64_t k, uint64_t n) {
+    const WeightShape *shape = &g->shape;
+    return n * shape->blocks + (g->order ? (uint64_t)g->order[k] : k / shape->block);
+}
+
 static double weight_of(const Given *g, uint64_t k, uint64_t n) {
     const WeightShape *shape = &g->shape;
-    const uint64_t factor = n * shape->blocks + k / shape->block, at = k % shape->block;
-    const uint8_t *block = g->weights + factor * g->bytes;
-    const int item = shape->bits == 8 ? block[at] : block[at / 2] >> at % 2 * 4 & 15;
-    const double middle = shape->bits == 8 ? 128 : 8;
+    const uint64_t factor = factor_of(g, k, n), at = k % shape->block, each = 8 / shape->stored;
+    const uint8_t *block = g->weights + (n * shape->blocks + k / shape->block) * g->bytes;
+    const int item = block[at / each] >> at % each * shape->stored & ((1 << shape->stored) - 1);
+    const double middle = weight_middle(shape->stored);
     return (item - (g->zeros ? (double)g->zeros[factor] : middle));
 }
 
@@ -90,16 +100,16 @@ static void check_one(const Given *g, uint64_t r, uint64_t n, double got) {
     const WeightShape *shape = &g->shape;
     const float *x = (g->rounded ? g->rounded : g->x) + r * shape->k;
     double sum = 0, size = 1;
-    for (uint64_t b = 0; b < shape->blocks; b++) {
-        const double scale = (double)g->scales[n * shape->blocks + b];
-        double part = 0;
-        for (uint64_t k = b * shape->block; k < shape->k && k < (b + 1) * shape->block; k++) {
-            const double term = weight_of(g, k, n) * (double)x[k];
-            part += term;
-            size += fabs(term * scale);
-        }
-        sum += part * scale;
+    double parts[BLOCKS_MOST] = {0}; /* of blocks, as a scale may be infinite */
+    assert_true(shape->blocks <= BLOCKS_MOST);
+    for (uint64_t k = 0; k < shape->k; k++) {
+        const uint64_t factor = factor_of(g, k, n);
+        const double term = weight_of(g, k, n) * (double)x[k];
+        parts[factor - n * shape->blocks] += term;
+        size += fabs(term * (double)g->scales[factor]);
     }
+    for (uint64_t b = 0; b < shape->blocks; b++)
+        sum += parts[b] * (double)g->scales[n * shape->blocks + b];
     if (g->bias) sum += (double)g->bias[n];
     if (g->residual) sum += (double)g->residual[r * shape->n + n];
     if (isnan(sum)   ? !isnan(got)
@@ -264,7 +274,7 @@ TEST(test_operator) {
 static void begin_nbits(Given *g, bool lists, bool packed) {
     const WeightShape *shape = &g->shape;
     const int64_t n = (int64_t)shape->n, blocks = (int64_t)shape->blocks, rows = (int64_t)g->rows;
-    const int64_t bytes = shape->bits == 4 ? (blocks + 1) / 2 : blocks;
+    const int64_t each = 8 / shape->stored, bytes = (blocks + each - 1) / each;
     case_begin_in(&c, "com.microsoft", "MatMulNBits", 1);
     add_input(2, dims3(rows, (int64_t)shape->k, 0), g->x);
     case_in(&c, DTYPE_UINT8, 3, dims3(n, blocks, (int64_t)g->bytes), g->weights);
@@ -273,43 +283,60 @@ static void begin_nbits(Given *g, bool lists, bool packed) {
         uint8_t *zeros = ARENA_ARRAY(&c.arena, uint8_t, (uint64_t)(n * bytes) + 1);
         for (int64_t i = 0; i < n * blocks; i++) {
             const int number = (int)g->zeros[i], at = (int)(i % blocks);
-            if (shape->bits == 8)
-                zeros[i] = (uint8_t)number;
-            else
-                zeros[i / blocks * bytes + at / 2] |= (uint8_t)(number << at % 2 * 4);
+            zeros[i / blocks * bytes + at / each] |=
+                (uint8_t)(number << at % each * (int)shape->stored);
         }
         case_in(&c, DTYPE_UINT8, lists ? 1 : 2, lists ? dims3(n * bytes, 0, 0) : dims3(n, bytes, 0),
                 zeros);
     } else {
         add_input(lists ? 1 : 2, lists ? dims3(n * blocks, 0, 0) : dims3(n, blocks, 0), g->zeros);
     }
-    case_omit(&c);
+    if (g->order)
+        case_in(&c, DTYPE_INT32, 1, dims3((int64_t)shape->k, 0, 0), g->order);
+    else
+        case_omit(&c);
     add_input(1, dims3(n, 0, 0), g->bias);
     case_out(&c, DTYPE_FLOAT, 2, dims3(rows, n, 0));
     case_int(&c, "K", (int64_t)shape->k);
     case_int(&c, "N", n);
-    case_int(&c, "bits", shape->bits);
+    case_int(&c, "bits", shape->stored);
     case_int(&c, "block_size", (int64_t)shape->block);
+}
+
+/* Each depth to a block that has room. */
+static void shuffle(Arena *arena, Given *g) {
+    const WeightShape *shape = &g->shape;
+    g->order = ARENA_ARRAY(arena, int32_t, shape->k + 1);
+    for (uint64_t k = 0; k < shape->k; k++) g->order[k] = (int32_t)(k / shape->block);
+    for (uint64_t k = 0; k + 1 < shape->k; k++) {
+        const uint64_t other = k + random_below((uint32_t)(shape->k - k));
+        const int32_t was = g->order[k];
+        g->order[k] = g->order[other];
+        g->order[other] = was;
+    }
 }
 
 static void try_nbits(int i) {
     Arena arena;
     arena_init(&arena, &test_trap);
-    const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
+    const uint32_t stored = 2u << random_below(3);
+    const WeightShape shape = {.bits = stored == 8 ? 8 : 4,
+                               .stored = stored,
                                .k = random_size(),
                                .n = random_size(),
                                .block = 16u << random_below(5)};
     Given g = given_make(&arena, &shape, 1 + random_below(4));
-    const bool constant[6] = {false, i % 2, i % 3, i % 5, false, false};
+    const bool constant[6] = {false, i % 2, i % 3, i % 5, true, false};
     const int64_t level = random_below(5);
     g.residual = NULL;
     const bool packed = random_below(2);
     for (uint64_t b = 0; packed && g.zeros && b < shape.n * g.shape.blocks; b++)
         g.zeros[b] = floorf(g.zeros[b]) > 0 ? floorf(g.zeros[b]) : 0;
+    if (random_below(3) == 0) shuffle(&arena, &g);
     begin_nbits(&g, random_below(2), packed);
-    case_int(&c, "accuracy_level", level);
+    case_int(&c, "accuracy_level", g.order ? 0 : level);
     c.call.faithful = random_below(2);
-    if (level == 4 && !c.call.faithful) given_round(&arena, &g);
+    if (level == 4 && !c.call.faithful && !g.order) given_round(&arena, &g);
     c.call.constant = constant;
     if (!case_run(&c)) fail_msg("%s", c.err.what);
     check(&g, c.outputs[0].data);
@@ -329,10 +356,10 @@ static void refuses_nbits(Given *g, uint32_t input, const char *attr, const char
 }
 
 TEST(test_nbits) {
-    for (int i = 0; i < 60; i++) try_nbits(i);
+    for (int i = 0; i < 120; i++) try_nbits(i);
     const WeightShape shape = {.bits = 4, .k = 40, .n = 6, .block = 16};
     Given g = given_make(&test_arena, &shape, 2);
-    refuses_nbits(&g, 4, NULL, "g_idx");
+    refuses_nbits(&g, 4, NULL, "g_idx is not constant");
     refuses_nbits(&g, 3, NULL, "do not have 3 blocks");
     refuses_nbits(&g, 0, "N", "does not have N columns");
     refuses_nbits(&g, 0, "weight_prepacked", "weight_prepacked");
