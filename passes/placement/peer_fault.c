@@ -33,3 +33,21 @@ bool peer_fault_transpose(const Node *node) {
     }
     return false;
 }
+
+static bool is_made_by(const Value *value, const char *op) {
+    const Node *made = value ? value->producer : NULL;
+    return made && sym_equals(made->op_type, op) && domain_is_default(made->domain);
+}
+
+bool peer_fault_join(const Node *node) {
+    if (!sym_equals(node->op_type, "Concat") || !domain_is_default(node->domain) ||
+        node->output_count == 0 || !node->outputs[0] || !node->outputs[0]->uses)
+        return false;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (!is_made_by(node->inputs[i].value, "DequantizeLinear")) return false;
+    for (const Use *use = node->outputs[0]->uses; use; use = use->next)
+        if (!use->node || !sym_equals(use->node->op_type, "QuantizeLinear") ||
+            !domain_is_default(use->node->domain))
+            return false;
+    return true;
+}

@@ -13,4 +13,8 @@
  * operand is a constant matrix. In float32 the same is fused and runs. */
 bool peer_fault_transpose(const Node *node);
 
+/* True for a Concat of nothing but what DequantizeLinear gives, which only QuantizeLinear reads: ONNX Runtime 1.32 makes
+ * a QLinearConcat of all of these whatever type their scales have, and then refuses scales that are not float32. */
+bool peer_fault_join(const Node *node);
+
 #endif

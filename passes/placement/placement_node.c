@@ -307,6 +307,8 @@ static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     if (answer.op_class == CLASS_NONE) return answer.why;
     if (answer.op_class == CLASS_LOW && reads_dequantized(b->node))
         return "quantized: it reads DequantizeLinear";
+    if (peer_fault_join(b->node))
+        return "ONNX Runtime joins quantized values by float32 scales alone";
     if (is_cast_behind(b)) return "ONNX Runtime 1.31 fails on it in float16";
     return NULL;
 }
