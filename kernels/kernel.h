@@ -129,9 +129,17 @@ enum {
         256, /* of a device's: takes operands of several float types where the operator has
                            them of one, and gives any: the host leaves casts beside it to it */
     KERNEL_TURNS = 512, /* Transpose's: KERNEL_VIEW where kernel_keeps_order says so */
-    KERNEL_JOINS = 32,  /* output 0 is the inputs side by side along JoinAttrs' axis: the host may
+    KERNEL_CACHES =
+        1024, /* with KERNEL_CACHES_AT: outputs 1 and 2 are two inputs with rows added along axis 2,
+                             and all four are found by kernel_stride. Such an output may lie where its input does: then
+                             its first rows are there already */
+    KERNEL_JOINS = 32, /* output 0 is the inputs side by side along JoinAttrs' axis: the host may
                           append them to what it keeps, and not call the function at all */
 };
+
+/* Flags of a row whose caches are inputs `first` and the next, and which input that is. */
+#define KERNEL_CACHES_AT(first)    (KERNEL_CACHES | (first) << 16)
+#define KERNEL_CACHES_FIRST(flags) ((flags) >> 16)
 
 #define KERNEL_TYPE(name) (UINT64_C(1) << DTYPE_##name)
 #define KERNEL_FLOATS     (KERNEL_TYPE(FLOAT) | KERNEL_TYPE(DOUBLE))

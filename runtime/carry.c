@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "checked.h"
+#include "exec_memory.h"
 #include "op_attrs.h"
 #include "step_specialization.h"
 
@@ -53,6 +54,20 @@ static bool appends(const LoadedStep *step, uint32_t from, uint32_t to) {
            step->inputs[1] != PLAN_NONE && step->outputs[0] == to;
 }
 
+/* One of the two caches that a step's kernel adds rows to. */
+static bool adds_rows(const LoadedStep *step, const PlanValue *values, uint32_t from, uint32_t to) {
+    enum { CACHES = 2 };
+    uint32_t found = CACHES, readers = 0;
+    if (step->exec || step->row_count != 1 || !(step->rows->flags & KERNEL_CACHES)) return false;
+    const uint32_t first = KERNEL_CACHES_FIRST(step->rows->flags);
+    for (uint32_t i = 0; i < step->plan->inputs.count; i++) readers += step->inputs[i] == from;
+    for (uint32_t i = 0; i < CACHES; i++)
+        if (first + i < step->plan->inputs.count && 1 + i < step->plan->outputs.count &&
+            step->inputs[first + i] == from && step->outputs[1 + i] == to)
+            found = i;
+    return found < CACHES && readers == 1 && step->rows->types >> values[from].dtype & 1;
+}
+
 /* An inner graph that gives the value makes another one of it. */
 static bool leaves_graph(const Plan *plan, uint32_t value) {
     for (uint32_t g = 1; g < plan->graph_count; g++) {
@@ -71,7 +86,8 @@ uint32_t carry_step(const LoadedPlan *loaded, uint32_t from, uint32_t to) {
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const LoadedStep *step = &loaded->steps[i];
         const bool here = i >= main.first && i - main.first < main.count;
-        if (here && found == PLAN_NONE && appends(step, from, to))
+        if (here && found == PLAN_NONE &&
+            (appends(step, from, to) || adds_rows(step, plan->values, from, to)))
             found = i;
         else if ((reads(step, from) && !takes_room(step, &plan->values[from])) ||
                  (reads(step, to) && !takes_room(step, &plan->values[to])))
@@ -98,12 +114,18 @@ static Buffer *move_out(Pool *pool, const KernelTensor *old, const KernelTensor 
     return buffer;
 }
 
-/* Half as much again is there for later runs, if the budget has it. */
-static Buffer *make_room(Pool *pool, const KernelTensor *old, KernelTensor *whole, Err *err) {
+/* Half as much again. */
+static int64_t ample_room(const KernelTensor *whole) {
     enum { LEAST = 32 };
     const int64_t need = whole->dims[whole->grown], more = need / 2 > LEAST ? need / 2 : LEAST;
+    return need < INT64_MAX - more ? need + more : need;
+}
+
+/* There is more for later runs, if the budget has it. */
+static Buffer *make_room(Pool *pool, const KernelTensor *old, KernelTensor *whole, Err *err) {
+    const int64_t need = whole->dims[whole->grown];
     Err ignored = {0};
-    whole->room = need < INT64_MAX - more ? need + more : need;
+    whole->room = ample_room(whole);
     Buffer *buffer = move_out(pool, old, whole, &ignored);
     if (buffer) return buffer;
     whole->room = need ? need : 1;
@@ -147,6 +169,50 @@ bool carry_append(Exec *exec, const LoadedStep *step) {
     exec->progress.row = form->row;
     exec_output(exec, step, 0, (RtValue){.state = RT_TENSOR, .tensor = result});
     return true;
+}
+
+/* Memory for as many rows as `whole` has room for; NULL with the error set. */
+static Buffer *new_rows(Pool *pool, const KernelTensor *whole, Err *err) {
+    uint64_t size = slices_size(whole, whole->grown, 1);
+    if (!checked_mul(size, (uint64_t)whole->room, &size) ||
+        !checked_mul(size, kernel_span(whole, 0, whole->grown), &size))
+        size = UINT64_MAX;
+    return buffer_new(pool, size, err);
+}
+
+static bool same_rows(const KernelTensor *a, const KernelTensor *b) {
+    return a->rank == b->rank && a->dtype == b->dtype && a->dims[0] == b->dims[0] &&
+           a->dims[1] == b->dims[1] && a->dims[3] == b->dims[3];
+}
+
+RtTensor *carry_cache(Exec *exec, const LoadedStep *step, uint32_t output,
+                      const KernelTensor *shape) {
+    enum { ROWS = 2, RANK = 4 }; /* the axis that grows */
+    const uint32_t input = KERNEL_CACHES_FIRST(step->rows->flags) + output - 1;
+    RtTensor *old = exec->values[step->inputs[input]].tensor;
+    KernelTensor whole = *shape;
+    Err ignored = {0};
+    if (whole.rank != RANK) return exec_new_tensor(exec, step->outputs[output], shape);
+    whole.grown = ROWS;
+    whole.count = kernel_span(&whole, 0, RANK);
+    Buffer *buffer = old->buffer;
+    if (same_rows(&old->tensor, &whole) && has_room(old, &whole, step->outputs[output])) {
+        whole.room = old->tensor.room;
+        buffer->refs++;
+    } else {
+        const int64_t need = whole.dims[ROWS] ? whole.dims[ROWS] : 1;
+        const bool grows = old->tensor.rank != RANK || old->tensor.dims[ROWS] != whole.dims[ROWS];
+        whole.room = grows ? ample_room(&whole) : need;
+        buffer = new_rows(&exec->pool, &whole, &ignored);
+        if (!buffer) {
+            whole.room = need;
+            buffer = new_rows(&exec->pool, &whole, exec->err);
+        }
+    }
+    if (!buffer) return NULL;
+    buffer->owner = step->outputs[output];
+    whole.data = buffer_data(buffer);
+    return rt_tensor_in(&exec->pool, &whole, buffer, exec->err);
 }
 
 /* ---- from run to run ------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ typedef struct ContextCarry {
 
 typedef struct ContextCarries {
     VEC(ContextCarry) items;
-    bool *grows; /* ExecCarry's; NULL until there is an item */
+    uint8_t *grows; /* ExecCarry's; NULL until there is an item */
 } ContextCarries;
 
 /* Outputs whose memory is the caller's, or becomes it. */

@@ -60,13 +60,14 @@ static void add_pair(DemiContext *context, ContextCarry pair) {
     const uint32_t from = loaded->plan.operands[main->inputs.first + pair.input];
     const uint32_t to = loaded->plan.operands[main->outputs.first + pair.output];
     if (!carries->grows) {
-        carries->grows = ARENA_ARRAY(&context->arena, bool, loaded->plan.step_count + 1);
+        carries->grows = ARENA_ARRAY(&context->arena, uint8_t, loaded->plan.step_count + 1);
         context->exec.carry = (ExecCarry){carries->grows};
     }
     const uint32_t step = loaded->device ? PLAN_NONE : carry_step(loaded, from, to);
     pair.grows = step != PLAN_NONE;
     VEC_PUSH(&context->arena, &carries->items, pair);
-    if (pair.grows) carries->grows[step] = true;
+    for (uint32_t i = 0; pair.grows && i < loaded->steps[step].plan->outputs.count; i++)
+        if (loaded->steps[step].outputs[i] == to) carries->grows[step] |= (uint8_t)(1u << i);
     context_let_last(context, to);
 }
 

@@ -201,7 +201,8 @@ typedef struct ExecDevice {
 
 /* What goes from run to run (carry.h); NULL where nothing does. */
 typedef struct ExecCarry {
-    const bool *grows; /* [step_count]: it appends to what the last run gave */
+    const uint8_t
+        *grows; /* [step_count]: bit i where output i is what the last run gave, and more */
 } ExecCarry;
 
 /* Whose memory outputs of the main graph lie in (context_outputs.c), by value; NULL where no output

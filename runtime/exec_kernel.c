@@ -23,13 +23,16 @@ static bool new_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *di
     Dtype dtype = (Dtype)s->exec->loaded->plan.values[value].dtype;
     if (form->results[i]) return exec_fail(s->exec, s->step, "output %u is computed twice", i);
     KernelTensor shape = {.present = true, .dtype = dtype, .rank = rank, .dims = dims};
-    RtTensor *result = exec_new_tensor(s->exec, value, &shape);
+    RtTensor *result = s->grows >> i & 1 ? carry_cache(s->exec, s->step, i, &shape)
+                                         : exec_new_tensor(s->exec, value, &shape);
     if (!result) return exec_name_step(s->exec, s->step);
     form->results[i] = result;
     out->rank = rank;
     out->dims = form->row->flags & KERNEL_SIZES ? result->tensor.dims : dims;
     out->count = result->tensor.count;
     out->data = result->tensor.data;
+    out->room = result->tensor.room;
+    out->grown = result->tensor.grown;
     if (out->dtype == dtype) return true;
     out->data = step_workspace(&s->call, out->count * kernel_element_size(out->dtype));
     return out->data || exec_name_step(s->exec, s->step);
@@ -81,7 +84,7 @@ static bool set_inputs(StepCall *s) {
         uint32_t i = step->varying[k];
         const KernelTensor *from = &s->exec->values[step->inputs[i]].tensor->tensor;
         form->inputs[i].data = from->data;
-        if (!(form->row->flags & KERNEL_ROOM)) continue;
+        if (!(form->row->flags & (KERNEL_ROOM | KERNEL_CACHES))) continue;
         form->inputs[i].room = from->room;
         form->inputs[i].grown = from->grown;
     }
@@ -211,8 +214,8 @@ static bool run_here(StepCall *s) {
 
 bool exec_kernel(Exec *exec, const LoadedStep *step) {
     uint64_t seed = exec->progress.seed++;
-    const bool *grows = exec->carry.grows;
-    if (grows && grows[step - exec->loaded->steps]) return carry_append(exec, step);
+    const uint8_t grows = exec->carry.grows ? exec->carry.grows[step - exec->loaded->steps] : 0;
+    if (grows && step->rows->flags & KERNEL_JOINS) return carry_append(exec, step);
     StepSpecialization *form = step_specialization_get(exec, step);
     if (!form) return exec_name_step(exec, step);
     exec->progress.row = form->row;
@@ -221,6 +224,7 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
     StepCall s;
     step_call_init(&s, exec, step, form, &running);
     s.call.seed = seed;
+    s.grows = grows;
     exec->call.running = form;
     exec->call.result_count = s.call.output_count;
     bool ok = call_row(&s);

@@ -35,6 +35,7 @@ struct StepCall {
     Exec *exec;
     const LoadedStep *step;
     StepSpecialization *form;
+    uint8_t grows; /* ExecCarry's, of the step */
 };
 
 static inline StepCall *step_call_of(KernelCall *call) {
@@ -61,6 +62,7 @@ static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *ste
     s->exec = exec;
     s->step = step;
     s->form = form;
+    s->grows = 0;
     s->call = (KernelCall){.row = form->row,
                            .attrs = step->kernel_attrs,
                            .inputs = form->inputs,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is carried from run to run (Session.stateful) is what the caller would have fed himself, to
-the last bit: of decoders with keys and values in every usual layout, and of random graphs.
+the last bit: of decoders with keys and values in every usual layout, of caches to which attention adds rows, and of
+random graphs.
 
 A session and its stateful runs go side by side. One is fed all inputs, the other carries what has the type
 and shape of an input, or grows into it. Now and then the carried ones are cut, or begin anew.
@@ -197,6 +198,84 @@ def check_decoder(seed: int) -> str:
     return ""
 
 
+class Groups:
+    """A GroupQueryAttention, whose caches grow, or have room for all rows from the beginning."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.batch, self.heads = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+        self.size, self.group = int(rng.choice([16, 32])), int(rng.integers(1, 3))
+        self.room = int(rng.integers(40, 90)) if rng.random() < 0.5 else 0
+        self.bytes = rng.random() < 0.3
+
+    def model(self) -> bytes:
+        kind = TensorProto.INT8 if self.bytes else TensorProto.FLOAT
+        info = helper.make_tensor_value_info
+        width, kept = self.heads * self.size, [self.room or name for name in ("past", "total")]
+        inputs = [info("q", 1, [self.batch, "rows", width * self.group]), info("k", 1, [self.batch, "rows", width]),
+                  info("v", 1, [self.batch, "rows", width]), info("lengths", TensorProto.INT32, [self.batch]),
+                  info("all", TensorProto.INT32, [])]
+        inputs += [info(name, kind, [self.batch, self.heads, kept[0], self.size]) for name in ("past_key", "past_value")]
+        outputs = [info("y", 1, [self.batch, "rows", width * self.group])]
+        outputs += [info(name, kind, [self.batch, self.heads, kept[1], self.size])
+                    for name in ("present_key", "present_value")]
+        names = ["q", "k", "v", "past_key", "past_value", "lengths", "all"]
+        attributes: dict[str, object] = {}
+        constants = []
+        if self.bytes:
+            names += [""] * 5 + ["scale", "scale"]
+            constants = [numpy_helper.from_array(np.float32([0.03]), "scale")]
+            attributes = {f"{name}_quant_type": "PER_TENSOR" for name in "kv"} | {"kv_cache_bit_width": 8}
+        if self.rng.random() < 0.3:
+            attributes["local_window_size"] = int(self.rng.integers(1, 20))
+        node = helper.make_node("GroupQueryAttention", names, [out.name for out in outputs], domain="com.microsoft",
+                                num_heads=self.heads * self.group, kv_num_heads=self.heads, **attributes)
+        graph = helper.make_graph([node], "g", inputs, outputs, constants)
+        return helper.make_model(graph, ir_version=10, opset_imports=[
+            helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]).SerializeToString()
+
+    def feeds(self, rows: int, lengths: np.ndarray) -> dict[str, np.ndarray]:
+        def drawn(width: int) -> np.ndarray:
+            return self.rng.standard_normal((self.batch, rows, width * self.size)).astype(np.float32)
+        return {"q": drawn(self.heads * self.group), "k": drawn(self.heads), "v": drawn(self.heads),
+                "lengths": lengths.astype(np.int32), "all": np.array(lengths.max() + 1, np.int32)}
+
+    def start(self) -> dict[str, np.ndarray]:
+        shape = (self.batch, self.heads, self.room, self.size)
+        return {name: np.zeros(shape, np.int8 if self.bytes else np.float32) for name in ("past_key", "past_value")}
+
+
+def check_groups(seed: int) -> str:
+    rng = np.random.default_rng(seed)
+    groups = Groups(rng)
+    pair = Pair(session(groups.model(), int(rng.integers(1, 3))), {"present_*": "past_*"})
+    lengths, fresh, state = np.zeros(groups.batch, np.int64), True, groups.start()
+    for step in range(STEPS + int(rng.integers(0, 30))):
+        rows = 1
+        if fresh:  # a prompt, of which the longest sample fills all rows
+            rows = int(rng.integers(2, 12))
+            lengths = rng.integers(0, rows, groups.batch)
+            lengths[rng.integers(groups.batch)] = rows - 1
+        else:
+            lengths = lengths + 1
+        feeds = groups.feeds(rows, lengths)
+        wrong, want = pair.run({**feeds, **state}, {**feeds, **(state if fresh and rng.random() < 0.7 or step == 0 else {})}
+                               if groups.room else {**feeds, **(state if fresh else {})})
+        if wrong:
+            return f"step {step}: {wrong}"
+        state = dict(zip(("past_key", "past_value"), want[1:]))
+        fresh = rng.random() < 0.08 or lengths.max() + 2 > (groups.room or 1000)
+        if fresh and not groups.room:
+            state = groups.start()
+        elif not fresh and not groups.room and rng.random() < 0.1:
+            length = int(rng.integers(1, state["past_key"].shape[2] + 1))
+            lengths = np.minimum(lengths, length - 1)
+            for name in state:
+                state[name] = np.ascontiguousarray(state[name][:, :, :length])
+                pair.kept.cut(name, 2, length)
+    return ""
+
+
 def alike(runs: demi.Session, feeds: dict[str, object], first: list[object]) -> dict[str, str]:
     """Outputs and inputs of one type and shape, each once."""
     found: dict[str, str] = {}
@@ -243,13 +322,13 @@ def main() -> None:
     args = parser.parse_args()
     failures, without = 0, 0
     for seed in range(args.first, args.first + args.number):
-        for check in (check_decoder, check_graph):
+        for check in (check_decoder, check_groups, check_graph):
             wrong = check(seed)
             without += wrong == "-"
             if wrong not in ("", "-"):
                 failures += 1
                 print(f"FAIL {check.__name__} {seed}: {wrong}")
-    print(f"carry_suite: {args.number} decoders, {args.number - without} graphs, "
+    print(f"carry_suite: {args.number} decoders, as many groups of heads, {args.number - without} graphs, "
           f"{failures} failures")
     sys.exit(1 if failures or without > 0.7 * args.number else 0)
 

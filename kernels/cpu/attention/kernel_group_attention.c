@@ -47,6 +47,8 @@ typedef struct Group {
     HeadRows q, k, v; /* new rows */
     HeadRows keys, values;  /* with those before */
     float *cache;           /* where either are being put */
+    uint64_t head_rows;     /* rows from one head there to the next */
+    bool there;             /* it is where the past lies: rows before are there */
     const int64_t *lengths; /* less 1 */
     bool prompt;
     int64_t window; /* how many keys a query sees at most; -1: all before it */
@@ -172,6 +174,11 @@ static uint64_t before_of(const Group *job, uint64_t batch) {
     return job->lent ? keys_of(job, batch) : place_of(job, batch) - base_of(job, batch);
 }
 
+/* Rows of the keys that a sample has in what is read; new ones of a prompt behind it do not count. */
+static uint64_t end_of(const Group *job, uint64_t batch) {
+    return keys_of(job, batch) - base_of(job, batch);
+}
+
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 /* Each head of each row by the root of its squares' mean, times weights. */
@@ -260,18 +267,25 @@ static bool rotate(KernelCall *call, Group *job) {
 
 /* ---- caches ---------------------------------------------------------------------------------- */
 
+/* Rows behind a head's last key that become 0. A cache that lies where the past does has zeros behind that from the
+ * prompt. */
+static uint64_t blank_rows(const Group *job, const KernelTensor *past, uint64_t end) {
+    const bool same = job->there && !job->prompt && (uint64_t)past->dims[2] == job->read;
+    return same ? 0 : job->read - end;
+}
+
 /* Head i of all: the past's rows that count, the new ones, and zeros. */
 static void keep_head(const Group *job, const HeadRows *now, const KernelTensor *past, uint64_t i) {
     const uint64_t batch = i / now->heads, size = now->size, before = before_of(job, batch);
     const float *from = now->data + batch * now->batch + i % now->heads * now->head;
-    float *to = job->cache + i * job->read * size;
-    if (before)
-        memcpy(to, (const float *)past->data + i * (uint64_t)past->dims[2] * size,
+    float *to = job->cache + i * job->head_rows * size;
+    if (before && !job->there)
+        memcpy(to, (const float *)past->data + i * kernel_stride(past, 1),
                before * size * sizeof *to);
     for (uint64_t r = 0; r < now->rows; r++)
         memcpy(to + (before + r) * size, from + r * now->row, size * sizeof *to);
-    const uint64_t end = before + now->rows;
-    memset(to + end * size, 0, (job->read - end) * size * sizeof *to);
+    const uint64_t end = end_of(job, batch);
+    memset(to + end * size, 0, blank_rows(job, past, end) * size * sizeof *to);
 }
 
 /* Of head i, which has `row` bytes for a key, what a cache that slides holds from now on. */
@@ -288,15 +302,15 @@ static void slide_head(const Group *job, const uint8_t *from, uint8_t *to, uint6
 static void keep_head_bytes(const Group *job, const CacheBytes *bytes, const HeadRows *now,
                             const KernelTensor *past, uint8_t *present, uint64_t i) {
     const uint64_t batch = i / now->heads, head = i % now->heads, row = cache_bytes_row(bytes),
-                   before = before_of(job, batch), end = before + now->rows;
+                   before = before_of(job, batch), end = end_of(job, batch);
     const float *from = now->data + batch * now->batch + head * now->head;
-    uint8_t *at = present + i * job->read * row;
+    uint8_t *at = present + i * job->head_rows * row;
     float *to = job->cache + i * job->read * now->size;
-    if (before)
-        memcpy(at, (const uint8_t *)past->data + i * (uint64_t)past->dims[2] * row, before * row);
+    if (before && !job->there)
+        memcpy(at, (const uint8_t *)past->data + i * kernel_stride(past, 1), before * row);
     for (uint64_t r = 0; r < now->rows; r++)
         cache_bytes_write(bytes, head, from + r * now->row, at + (before + r) * row);
-    memset(at + end * row, 0, (job->read - end) * row);
+    memset(at + end * row, 0, blank_rows(job, past, end) * row);
     for (uint64_t r = 0; r < end; r++)
         cache_bytes_read(bytes, head, at + r * row, to + r * now->size);
 }
@@ -345,10 +359,14 @@ static bool keep(KernelCall *call, Group *job, uint32_t cache) {
     CacheBytes bytes;
     if (!find_bytes(call, job, cache, &bytes)) return false;
     const bool own = bytes.scale || !present || job->slides;
+    const bool kept = present && !job->slides;
+    job->head_rows = kept && present->room ? (uint64_t)present->room : job->read;
+    job->there = kept && past && past->data == present->data;
     if (!bytes.scale && present &&
         !kernel_want_count(call, present, all * job->kept * now->size, "the cache"))
         return false;
     job->cache = own ? ARENA_ARRAY(call->scratch, float, all *head + 1) : present->data;
+    const uint64_t apart = own ? head : job->head_rows * now->size;
     if (bytes.scale && !keep_bytes(call, job, cache, &bytes)) return false;
     for (uint64_t i = 0; head && !bytes.scale && i < all; i++) {
         keep_head(job, now, past, i);
@@ -357,8 +375,8 @@ static bool keep(KernelCall *call, Group *job, uint32_t cache) {
                        i);
     }
     *(cache ? &job->values : &job->keys) =
-        (HeadRows){job->cache, job->batches,      now->heads, job->read,
-                   now->size,  now->heads * head, head,       now->size};
+        (HeadRows){job->cache, job->batches,       now->heads, job->read,
+                   now->size,  now->heads * apart, apart,      now->size};
     return true;
 }
 
