@@ -81,14 +81,6 @@ typedef struct Seen {
     uint64_t rows, width, finite, floats, samples;
 } Seen;
 
-static void count_numbers(const DemiData *value, uint64_t *all, uint64_t *finite) {
-    if (!value_is_floats(value) || value->dtype != DEMI_FLOAT) return;
-    const float *items = value->data;
-    const uint64_t count = value_count(value);
-    *all += count;
-    for (uint64_t i = 0; i < count; i++) *finite += isfinite(items[i]) != 0;
-}
-
 static const DemiData *first_floats(const Session *reference, const TrialSet *set) {
     for (size_t i = 0; i < reference->output_count; i++)
         if (value_is_floats(&set->outputs[i]) && set->outputs[i].dtype == DEMI_FLOAT)
@@ -110,7 +102,7 @@ static bool look_at_set(const Look *look, const Session *reference, const TrialS
                         Err *err) {
     uint64_t all = 0, finite = 0;
     for (size_t i = 0; i < reference->output_count; i++)
-        count_numbers(&set->outputs[i], &all, &finite);
+        value_count_finite(&set->outputs[i], &all, &finite);
     see_rows(reference, set, seen);
     seen->finite = finite > 0;
     if (!all || finite || !look->model->sets.compares) return true;
