@@ -21,7 +21,6 @@
 #include "compare.h"
 #include "constants.h"
 #include "dequantized.h"
-#include "make_node.h"
 #include "node_exclude.h"
 #include "op_record.h"
 #include "op_types.h"
@@ -29,8 +28,8 @@
 #include "qdq_node.h"
 #include "qdq_table.h"
 #include "precise_nodes.h"
-#include "row_form.h"
 #include "stored_weights.h"
+#include "undo_rows.h"
 #include "wide_weights.h"
 
 typedef struct StripQdqOptions {
@@ -334,50 +333,6 @@ static void remark(const Strip *s) {
 
 /* ---- products of rows ------------------------------------------------------------------------ */
 
-/* Of that constant with those scales, as one made before, or a new one. */
-static Value *dequantize_shared(PassCtx *ctx, Value *stored, Value *factors, int32_t axis) {
-    for (const Use *use = stored->uses; use; use = use->next)
-        if (qdq_is_own(use->node, QDQ_MARK_WEIGHTS) && fuse_input(use->node, 1) == factors &&
-            node_attr_int(use->node, "axis", -1) == axis)
-            return use->node->outputs[0];
-    const QdqOperands operands = {factors, NULL, axis, 0, DTYPE_UNDEFINED};
-    Value *made = qdq_value(ctx, stored, "float", DTYPE_FLOAT);
-    Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, made);
-    node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
-    return made;
-}
-
-/* A MatMul of the rows, and a DequantizeLinear of the weights, which products that share them share, take the place of
- * the product whose MatMulInteger `node` is. False where it is none. */
-static bool undo_product(PassCtx *ctx, Node *node) {
-    static const int64_t exchanged[2] = {1, 0};
-    RowProduct p;
-    RowBytes rows;
-    bool turned;
-    if (!row_product_find(node, &p) || !row_bytes_find(p.bytes, ctx->scratch, &rows) ||
-        rows.scale != p.scale || rows.low != p.low)
-        return false;
-    Value *stored = row_weights_stored(p.weights.bytes, &turned), *factors = p.weights.factors;
-    if (!value_is_constant(stored) || type_dtype(stored->type) != DTYPE_INT8 ||
-        fuse_rank(stored) != 2 || fuse_rank(factors) > 1 || fuse_rank(factors) < 0)
-        return false;
-    Fuse fuse = {.ctx = ctx};
-    const Make make = {ctx, node, node_label(node)};
-    const int32_t axis = fuse_rank(factors) == 0 ? -1 : !turned;
-    Value *weights = dequantize_shared(ctx, stored, factors, axis);
-    if (turned) {
-        weights = make_op(&make, "Transpose", &weights, 1, DTYPE_FLOAT);
-        node_set_attr_ints(weights->producer, "perm", exchanged, 2);
-    }
-    Node *product = make_node(&make, "MatMul", NULL, 2);
-    node_resize_outputs(product, 1);
-    node_set_input(product, 0, rows.x);
-    node_set_input(product, 1, weights);
-    product->name = node->name;
-    fuse_replace_root(&fuse, product, p.root);
-    return true;
-}
-
 /* What only operators that quantize rows read, if these go. */
 static void list_constants(Strip *s, const Graph *graph) {
     for (const Node *node = graph->first; node; node = node_after(node))
@@ -395,7 +350,7 @@ static void undo_rows(Strip *s, const Graph *graph) {
     for (Node *node = graph->first; node; node = node_after(node))
         if (is_op(node, "MatMulInteger")) VEC_PUSH(s->ctx->scratch, &products, node);
     if (products.count) list_constants(s, graph);
-    for (size_t i = 0; i < products.count; i++) undo_product(s->ctx, products.items[i]);
+    for (size_t i = 0; i < products.count; i++) undo_rows_of(s->ctx, products.items[i]);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
